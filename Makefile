@@ -27,7 +27,7 @@ sanitize: build-sanitize/build.ninja ## build with the address and undefined-beh
 format: ## lay out all C++ sources with clang-format
 	git ls-files '*.cpp' '*.h' | xargs $(CLANG_FORMAT) -i
 
-docs: setup ## generate docs/operators.md and docs/passes.md from TableGen
+docs: setup ## generate docs/operators.md, docs/passes.md and docs/messages-list.md from the sources
 	scripts/generate-docs.sh docs
 
 clean: ## remove what was built

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels beside what they are measured against, in one run on one thread: dot_general beside a bare oneDNN matmul
-// (f32) and against the machine's peak (f64 has no library here), layer_norm beside oneDNN's, attention beside the two
-// products that it must do. Every line tells GFLOP/s or GB/s; the ratio of neighbouring lines is the figure to quote.
+// Benchmarks Kerf's kernels on one thread against a reference in the same run: dot_general against a bare oneDNN matmul
+// (f32) and against the machine's peak (f64, for which there is no library here), layer_norm against oneDNN's,
+// attention against the two products that it consists of. Every line shows GFLOP/s or GB/s; quote the ratio of
+// neighbouring lines.
 #include "kerf/Runtime/Cpu/Kernels.h"
 
 #include <benchmark/benchmark.h>
@@ -24,7 +25,7 @@ struct Spec {
   Shape shape;
 };
 
-/// One bound kernel with memory of its own, filled with small numbers.
+/// One bound kernel with its own tensors, filled with small numbers.
 class BoundKernel {
 public:
   BoundKernel(const char *op, nlohmann::ordered_json attrs, const std::vector<Spec> &operands,
@@ -100,7 +101,7 @@ void oneDnnMatmul(benchmark::State &state) {
   countFlops(state, 2.0 * n * n * n);
 }
 
-constexpr int64_t kRows = 1024, kWidth = 768; // GPT-2's
+constexpr int64_t kRows = 1024, kWidth = 768; // sizes of GPT-2
 
 void countBytes(benchmark::State &state) {
   state.counters["GB/s"] =
@@ -144,7 +145,7 @@ void oneDnnLayerNorm(benchmark::State &state) {
 
 struct AttentionSpecs {
   Spec q, lse;
-  double flops; // of the two products, causal
+  double flops; // flops of the two products, with a causal mask
 };
 AttentionSpecs attentionSpecs(int64_t s) {
   constexpr int64_t kHeads = 12, kHeadWidth = 64;
@@ -185,7 +186,7 @@ BENCHMARK(attentionBackward)->Arg(128)->Arg(1024);
 } // namespace
 
 int main(int argc, char **argv) {
-  omp_set_num_threads(1); // the kernels do so themselves; oneDNN's own lines must not differ
+  omp_set_num_threads(1); // Kerf's kernels run on one thread anyway; oneDNN's must too
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The solver's time to a gap of 1 %, its last gap and its memory on one transformer-like problem, as a line of JSON.
-// One problem a process, so that its peak of memory is its own; benchmarks/search_scaling.py calls it for a table.
-// Seconds are of CPU time and the budget is work, so that what else runs on the machine counts little.
+// Solves one transformer-like problem and prints, as a line of JSON, the solver's time to a gap of 1 %, its last gap
+// and its peak memory. Each problem runs in a process of its own, so that the peak memory is its own;
+// benchmarks/search_scaling.py makes a table of many. Seconds are CPU time and the budget counts work, so that other
+// processes hardly affect the result.
 #include "TransformerProblem.h"
 #include "kerf/Search/ProblemFile.h"
 #include "kerf/Search/Solver.h"
@@ -17,9 +18,9 @@ using namespace kerf;
 
 namespace {
 
-constexpr int kOnePercent = 100; // cost - bound <= bound / 100
+constexpr int kOnePercent = 100; // a gap of 1 % means: cost - bound <= bound / 100
 
-/// The peak of this program's memory. Not getrusage's: that one counts what the parent held when it forked.
+/// Returns the peak memory of this program. getrusage would include the parent's memory at the time of the fork.
 double mebibytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer is 34 nodes: 12 forward ops, 6 weights, 16 backward ops. A strategy says for each of the two axes what it
-// cuts; costs are seconds by flops and by bytes over links, in picoseconds. Weights and their optimizer states live
-// always, activations from forward to backward.
+// A layer has 34 nodes: 12 forward ops, 6 weights, 16 backward ops. A strategy states what each of the two mesh axes
+// cuts. Costs are picoseconds, computed from flops and from bytes over links. Weights and their optimizer states always
+// occupy memory, activations from their forward to their backward.
 #include "TransformerProblem.h"
 #include <algorithm>
 #include <array>
@@ -16,32 +16,34 @@ namespace {
 
 constexpr int kAxes = 2;
 constexpr std::array<double, kAxes> kAxisSize = {8, 4};
-constexpr std::array<double, kAxes> kLinkBytesPerSecond = {25e9, 300e9}; // between hosts, inside of one
+constexpr std::array<double, kAxes> kLinkBytesPerSecond = {25e9, 300e9}; // between hosts, inside a host
 constexpr double kLinkLatencySeconds = 10e-6;
 constexpr double kFlopsPerSecond = 150e12;
 constexpr double kMemoryBytesPerSecond = 1.5e12;
 constexpr double kPicosecondsPerSecond = 1e12;
-constexpr double kJitter = 0.1; // of a kernel's seconds: real ones differ from layer to layer
+// Relative variation of a kernel's seconds, because real ones differ from layer to layer.
+constexpr double kJitter = 0.1;
 constexpr int kNodesPerLayer = 34;
 
 constexpr double kTokens = 8 * 2048, kSequence = 2048, kHidden = 4096, kInner = 4 * kHidden;
-constexpr double kActivationBytes = 2; // of an element
-constexpr double kStateBytes = 16;     // of a weight: itself, its gradient, two moments of the optimizer, 4 bytes each
+constexpr double kActivationBytes = 2; // bytes of one element
+// bytes of one weight: the weight, its gradient and two optimizer moments of 4 bytes each
+constexpr double kStateBytes = 16;
 
-/// What an axis cuts: of an op its tokens, results' features or operands' features; of a weight its columns or rows.
+/// The dimension that an axis cuts: tokens, output features or input features of an op; columns or rows of a weight.
 enum Cut { None, Tokens, Out, In };
-/// How a tensor lies along an axis.
+/// The placement of a tensor along an axis.
 enum Lay { Whole, ByTokens, ByFeatures, ByRows };
 using Layout = std::array<Lay, kAxes>;
 
 enum class Kind { Product, Pointwise, Weight };
-/// A tensor as an op sees it: how it must lie, or comes to lie, for each cut.
+/// A tensor as an op uses it: the placement that the op requires or produces, for each cut.
 using View = std::array<Lay, 4>;
 //                          None   Tokens    Out         In
 constexpr View kOperand = {Whole, ByTokens, Whole, ByFeatures};
 constexpr View kResult = {Whole, ByTokens, ByFeatures, Whole};
 constexpr View kWeightOfForward = {Whole, Whole, ByFeatures, ByRows};
-constexpr View kWeightOfBackward = {Whole, Whole, ByRows, ByFeatures}; // the product with the transpose
+constexpr View kWeightOfBackward = {Whole, Whole, ByRows, ByFeatures}; // the product with the transposed weight
 constexpr View kGradientOfWeight = {Whole, Whole, ByFeatures, ByRows};
 constexpr View kPointwise = {Whole, ByTokens, ByFeatures, ByFeatures};
 
@@ -101,7 +103,7 @@ private:
     return shards;
   }
 
-  /// Axis by axis: slices are free, gathers and exchanges cost what they receive.
+  /// Returns the cost of a reshard, axis by axis: slices are free, gathers and exchanges cost the bytes they receive.
   static double reshardSeconds(double bytes, Layout from, const Layout &to) {
     double seconds = 0;
     for (int axis = 0; axis < kAxes; ++axis) {
@@ -129,7 +131,7 @@ private:
       if (kind != Kind::Weight)
         seconds = jitter * (flops / kFlopsPerSecond + 3 * resultBytes / kMemoryBytesPerSecond) / parts;
       for (int axis = 0; axis < kAxes && kind == Kind::Product; ++axis)
-        if (cuts[axis] == contracted) // the parts of the sum come together: an all-reduce
+        if (cuts[axis] == contracted) // partial sums are combined by an all-reduce
           seconds += kLinkLatencySeconds +
                      2 * resultBytes / resultParts * (1 - 1 / kAxisSize[axis]) / kLinkBytesPerSecond[axis];
       made.costs.push_back(static_cast<Cost>(std::llround(seconds * kPicosecondsPerSecond)));
@@ -139,7 +141,7 @@ private:
     return static_cast<int>(problem.nodes.size()) - 1;
   }
 
-  /// `tensor` is read by `node`, which wants it as in `view`.
+  /// Adds an edge: `node` reads `tensor` in the placement `view`.
   void read(const Tensor &tensor, int node, const View &view) {
     if (tensor.node < 0)
       return;
@@ -158,7 +160,7 @@ private:
     problem.usages.push_back(std::move(usage));
   }
 
-  /// What a forward op makes is kept until its backward is reached.
+  /// Keeps the activations of a forward op in memory until its backward.
   Tensor kept(int node, const View &view, double features) {
     double bytes = kTokens * features * kActivationBytes;
     live(node, moment, 2 * momentsOfForward - moment, bytes, view);
@@ -203,7 +205,8 @@ private:
     return pointwise("add2", {down, layer.add1}, kHidden);
   }
 
-  /// Gradients of a product's operand and of its weight, which is brought to where the weight lies.
+  /// Adds the gradients of a product's operand and of its weight; the weight's gradient is moved to the placement of
+  /// the weight.
   Tensor productBackward(const std::string &name, const Layer &layer, int weight, const Tensor &gradient,
                          const Tensor &input, double in, double out) {
     int ofOperand = node(name + ".dx", Kind::Product, 2 * kTokens * in * out, kTokens * in * kActivationBytes);
@@ -243,7 +246,8 @@ private:
     return pointwiseBackward("sum0", {norm1, sum1}, kHidden);
   }
 
-  /// Every usage at its smallest: a node has one usage that is smallest where all are, and nothing is forbidden.
+  /// Returns the peak memory if every node has its smallest usage; each node has one strategy that is smallest
+  /// at all times.
   int64_t leastPeak() const {
     std::map<int64_t, int64_t> changes;
     for (const MemoryUsage &usage : problem.usages) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kerf beside PyTorch on 2 ranks of one thread: parameters sharded as by FSDP2 (optimizer sharding 3 and `fully_shard`), and tensor parallelism (`mesh.model` and
-DTensor's `parallelize_module`), over gloo.
+"""Compares training steps of Kerf and PyTorch on 2 ranks of one thread each: sharded parameters (Kerf's optimizer sharding 3, FSDP2's `fully_shard`), and tensor
+parallelism (`mesh.model`, DTensor's `parallelize_module`), over gloo.
 
-`distributed.py [KERF]` (default build/bin/kerf), with a Python that has torch: the same GPT-2 without shared embeddings (4 layers of 256, 128 tokens, batch 8,
-float32, AdamW) trains in both; the four take turns, so that a machine that gets busier slows all. Printed are medians of the steps behind the first two, and
-PyTorch's time over Kerf's.
+`distributed.py [KERF]` (default build/bin/kerf) needs a Python with torch. Both train the same GPT-2 without shared embeddings: 4 layers of width 256, 128 tokens,
+batch 8, float32, AdamW. The four contestants alternate, so that other load on the machine slows all of them alike. The program prints the median step without the
+first two steps, and PyTorch's time divided by Kerf's.
 """
 import json
 import os
@@ -71,7 +71,7 @@ def gpt2():
 
 
 def worker(kind, rank, port):
-    """One rank of PyTorch; rank 0 prints the seconds of its steps."""
+    """Runs one rank of PyTorch; rank 0 prints the seconds of its steps."""
     import contextlib
 
     import torch
@@ -97,7 +97,7 @@ def worker(kind, rank, port):
             parallelize_module(block, mesh, {"attn.q": ColwiseParallel(), "attn.k": ColwiseParallel(), "attn.v": ColwiseParallel(),
                                              "attn.out": RowwiseParallel(), "up": ColwiseParallel(), "down": RowwiseParallel()})
         parallelize_module(model, mesh, {"head": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)})
-    groups = [[each for each in model.parameters() if isinstance(each, DTensor) == cut] for cut in (False, True)]  # one call takes one kind
+    groups = [[each for each in model.parameters() if isinstance(each, DTensor) == cut] for cut in (False, True)]  # one call accepts one kind of parameter
     optimizer = torch.optim.AdamW([{"params": group} for group in groups if group], lr=1e-3, foreach=True)
     torch.manual_seed(2 + (rank if kind == "sharded" else 0))
     seconds = []

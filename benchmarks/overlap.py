@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the gradients' reduction is hidden beside the backward over an emulated slow link, next to what the simulator says can be.
+"""Measures which share of the gradients' reduction overlaps with the backward over an emulated slow link, and compares it with what the simulator predicts.
 
-`overlap.py [KERF [BYTES_PER_SECOND,SECONDS ...]]` (default build/bin/kerf, 1e8,0 and 1e8,1e-3): a GPT of 8 layers trains on 2 data-parallel ranks of one
-thread with `--emulate-link`. The same plan is simulated on this machine's profile with that link, and with cores as fast as they were during the run: what
-else the machine does slows kernels, and more can be hidden beside slow ones. Hidden are the seconds of reductions but those in which kernels stood still for
-them, on the rank that waits least in the traced step (the other one waits for that rank, too). Medians of several runs.
+`overlap.py [KERF [BYTES_PER_SECOND,SECONDS ...]]` (default build/bin/kerf, 1e8,0 and 1e8,1e-3) trains a GPT of 8 layers on 2 data-parallel ranks of one thread with
+`--emulate-link`. It simulates the same plan on the profile of this machine with that link, and with cores as fast as they were during the run, because other load on
+the machine slows kernels, and more communication overlaps with slow kernels. Seconds of reductions count as overlapped unless kernels wait for them, on the rank that
+waits least in the traced step (the other rank waits for this rank as well). The program prints medians of several runs.
 """
 import copy
 import json
@@ -34,7 +34,7 @@ def kerf(*args):
 
 
 def slowed(cluster, factor):
-    """The cluster with kernels that take `factor` times as long."""
+    """Returns the cluster with kernels that take `factor` times as long."""
     slow = copy.deepcopy(cluster)
     device, curves = slow["device"], slow["device"]["curves"]
     device["peak_flops"] = {dtype: flops / factor for dtype, flops in device["peak_flops"].items()}
@@ -46,7 +46,7 @@ def slowed(cluster, factor):
 
 
 def traced(path):
-    """Seconds of waits for reductions of gradients, of these reductions and of kernels, on the rank that waits least."""
+    """Returns the seconds of waits for gradient reductions, of the reductions, and of kernels, on the rank that waits least."""
     with open(path) as file:
         events = [each for each in json.load(file)["traceEvents"] if each["ph"] == "X"]
     ranks = []
@@ -77,7 +77,7 @@ def main():
         kerf("profile", "--quick", "--ranks", 2, "-o", path("profile.json"))
         with open(path("profile.json")) as file:
             cluster = json.load(file)
-        # An emulated link has one figure for all it carries; adding up is not on it.
+        # An emulated link has one bandwidth for all messages; sums do not use the link.
         cluster["device"]["curves"].update(reduce_share=1, collective_seconds=0)
         model = [write("config.json", CONFIG), "--global-batch", 2 * SAMPLES, "--sequence", SEQUENCE, "--optimizer", "adamw", "--plan", path("plan.json")]
         simulate = lambda cluster: json.loads(kerf("simulate", *model, "--cluster", write("cluster.json", cluster), "--json"))
@@ -94,11 +94,11 @@ def main():
                     kerf("train", *model, "--data", path("data.npz"), "--steps", STEPS, "--seed", 1, "--emulate-link", link, "--trace", path("trace.json"))
                     waited, busy, ran = traced(path("trace.json"))
                     said = simulate(slowed(cluster, ran / predicted))["breakdown"]
-                    # One stage has no bubble: what is called so is the wait for the last reductions.
+                    # One stage has no bubble; the number is the wait for the last reductions.
                     can = said["collectives"]["data"] - said["exposed"].get("data", 0) - said["bubble"]
                     rows.append(((busy - waited) / can, ran, busy, can, busy - waited))
                 share, *seconds = sorted(rows)[ROUNDS // 2]
-                print("link {:<9} {} microbatches: kernels {:6.1f} ms, reductions {:6.1f} ms, can hide {:6.1f} ms, hidden {:6.1f} ms: {:5.1f} %".format(
+                print("link {:<9} {} microbatches: kernels {:6.1f} ms, reductions {:6.1f} ms, can overlap {:6.1f} ms, overlapped {:6.1f} ms: {:5.1f} %".format(
                     link, microbatches, *(each * 1e3 for each in seconds), 100 * share), flush=True)
 
 

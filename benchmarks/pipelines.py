@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of what its bubble allows a pipeline of two stages reaches, one thread a stage, on this machine's cores.
+"""Measures how close a pipeline of two stages, one thread each, comes to the step time that its bubble allows.
 
-`pipelines.py [KERF]` (default build/bin/kerf): a GPT of 8 layers trains on one rank with one thread, and as two stages of one thread under each schedule, 8
-microbatches in both; the two take turns, so that a machine that gets busier slows both. Printed is the ratio of the time that the bubble
-allows, one rank's time / 2 x (1 + (stages - 1) / microbatches), to the time that the two stages take; zero-bubble is held to the same.
+`pipelines.py [KERF]` (default build/bin/kerf) trains a GPT of 8 layers on one rank with one thread, and as two stages of one thread under each schedule, with 8
+microbatches in all cases. The runs alternate, so that other load on the machine slows all of them alike. The program prints the time that the bubble allows, one rank's
+time / 2 x (1 + (stages - 1) / microbatches), divided by the measured time of the two stages; zero-bubble schedules are compared with the same time.
 """
 import json
 import os
@@ -22,7 +22,7 @@ from support import write_npz  # noqa: E402
 KERF = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "bin", "kerf")
 BATCH, SEQUENCE, MICROBATCHES, STEPS, ROUNDS = 16, 128, 8, 6, 3
 CONFIG = {"model_type": "gpt2", "n_layer": 8, "n_head": 8, "n_embd": 256, "n_positions": SEQUENCE, "vocab_size": 512}
-# The head is as dear as half a layer here.
+# The head takes as long as half a layer here.
 PLANS = {"one rank": {"mesh": {"stage": 1, "data": 1}, "microbatch": BATCH // MICROBATCHES}}
 for name, more in {"gpipe": {}, "1f1b": {}, "interleaved": {"chunks": 2}, "zero-bubble": {}}.items():
     PLANS[name] = {"mesh": {"stage": 2, "data": 1}, "microbatch": BATCH // MICROBATCHES, "schedule": {"name": name, **more}}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The table of docs/search-scaling.md: the solver on transformer-like problems of 10^2 to 10^5 nodes, and HiGHS beside it on those that it can read.
+"""Makes the table of docs/search-scaling.md: the solver on transformer-like problems of 10^2 to 10^5 nodes, and HiGHS on those problems that it can read.
 
     cmake --build --preset release --target search-scaling && benchmarks/search_scaling.py build/bin/search-scaling
 
-Each problem is solved in a process of its own, with a budget of work. HiGHS is called through scipy and left out where that is not installed; it
-stops at a limit of wall seconds. All seconds in the table are of CPU time.
+Each problem is solved in a process of its own, with a budget of work. HiGHS is called through scipy, with a limit of wall seconds, and left out if scipy is not
+installed. All seconds in the table are CPU time.
 """
 import argparse
 import json
@@ -29,10 +29,10 @@ def percent(share):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", help="search-scaling, built in Release")
+    parser.add_argument("program", help="path of the program search-scaling, built in Release")
     parser.add_argument("--nodes", type=int, nargs="*", default=list(WORK_PER_NODE))
-    parser.add_argument("--limits", type=float, nargs="*", default=[1.1, 1.3, 1.5], help="memory limits, in least peaks")
-    parser.add_argument("--work", type=float, help="steps for each node (default: 6e7 for 100 nodes to 3e5 for 100,000)")
+    parser.add_argument("--limits", type=float, nargs="*", default=[1.1, 1.3, 1.5], help="memory limits, relative to the smallest possible peak memory")
+    parser.add_argument("--work", type=float, help="budget of solver steps for each node (default: 6e7 for 100 nodes to 3e5 for 100,000)")
     parser.add_argument("--highs-seconds", type=float, default=HIGHS_SECONDS)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()

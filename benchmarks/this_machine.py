@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted against measured on the machine at hand: `kerf profile`, then GPT-2 and LLaMA of several widths, planned with
-the profile and trained for a few steps, on 1, 2 and 4 ranks that are threads.
+"""Compares predicted and measured step times on the local machine: runs `kerf profile`, plans GPT-2 and LLaMA models of several
+widths with the profile, and trains each for a few steps on 1, 2 and 4 ranks that are threads.
 
     benchmarks/this_machine.py [--kerf build/bin/kerf] [--cluster here.json] [--quick] [--json rows.json]
 
-Prints a row a plan and the median errors. Step time is the median of the steps after the warm-up, in the quicker of
-two runs; its spread, (p90 - p10) / median of a run's steps, says how much else the machine did. Only Python's standard library.
+Prints a row for each plan and the median errors. The step time is the median of the steps after the warm-up, in the faster of
+two runs. The spread of a run's steps, (p90 - p10) / median, shows how much other load the machine had. The program needs only
+Python's standard library.
 """
 import argparse
 import json
@@ -22,9 +23,9 @@ import zipfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VOCABULARY, BATCH, SEQUENCE = 1024, 8, 128
 WIDTHS = {64: 2, 128: 2, 256: 3, 512: 4}  # hidden size: layers
-HEAD = 32  # width of a head: all plans on 4 ranks cut heads evenly from hidden 128 on
+HEAD = 32  # width of a head; from hidden size 128 on, all plans on 4 ranks cut the heads evenly
 WARM_UP = 2
-# ranks: name of the plan -> mesh that is asked for, None: what the search finds
+# ranks -> {name of the plan: its mesh; None: the mesh that the search finds}
 PLANS = {
     1: {"one rank": {}},
     2: {"data 2": {"data": 2, "model": 1}, "model 2": {"data": 1, "model": 2}, "searched": None},
@@ -43,7 +44,7 @@ def config_of(family, width, layers):
 
 
 def write_data(path):
-    """One step of random tokens."""
+    """Returns the data of one step: random tokens."""
     numbers = random.Random(5)
     ids = struct.pack(f"<{BATCH * SEQUENCE}q", *(numbers.randrange(VOCABULARY) for _ in range(BATCH * SEQUENCE)))
     header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': (1, {BATCH}, {SEQUENCE}), }}"
@@ -89,13 +90,13 @@ def measure(arguments, folder, cluster, model, ranks, mesh):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kerf", default=os.path.join(ROOT, "build", "bin", "kerf"))
-    parser.add_argument("--cluster", help="of an earlier kerf profile of this machine; default: profile now")
-    parser.add_argument("--steps", type=int, default=10, help="measured steps of each run")
-    parser.add_argument("--runs", type=int, default=2, help="runs of each plan")
+    parser.add_argument("--cluster", help="cluster file of an earlier kerf profile of this machine (default: profile now)")
+    parser.add_argument("--steps", type=int, default=10, help="number of measured steps of each run")
+    parser.add_argument("--runs", type=int, default=2, help="number of runs of each plan")
     parser.add_argument("--widths", type=int, nargs="*", default=list(WIDTHS))
     parser.add_argument("--families", nargs="*", default=["gpt2", "llama"])
-    parser.add_argument("--quick", action="store_true", help="widths 64 and 256, one run of five steps, a quick profile")
-    parser.add_argument("--json", help="write every row, with kernels and collectives")
+    parser.add_argument("--quick", action="store_true", help="measure only widths 64 and 256, one run of five steps, with a quick profile")
+    parser.add_argument("--json", help="write every row, with kernels and collectives, to this file")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.widths, arguments.steps, arguments.runs = [64, 256], 5, 1

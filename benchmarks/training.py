@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of Kerf beside PyTorch's, float32, in one run on this machine.
+"""Compares training steps of Kerf and PyTorch, float32, in one run on this machine.
 
     PYTHON benchmarks/training.py [--kerf build/bin/kerf] [--rounds 5] [--steps 3] [gpt2] [gpt2-ranks] [cnn]
 
-PYTHON is one with PyTorch. Cases (default: all): `gpt2`, GPT-2 124M, batch 4 x 128, AdamW, one rank of two threads; `gpt2-ranks`, the same on two
-ranks of one thread, Kerf's in one process beside DDP over gloo; `cnn`, a ResNet-18 on 16 x 3 x 64 x 64 with batch statistics. PyTorch runs eager
-and under torch.compile, with fused AdamW, and keeps freed memory (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_): without that page faults cost it a
-quarter of a step.
+PYTHON must have PyTorch. The cases (default: all) are `gpt2`, GPT-2 124M, batch 4 x 128, AdamW, one rank of two threads; `gpt2-ranks`, the same on two
+ranks of one thread, Kerf in one process, PyTorch with DDP over gloo; `cnn`, a ResNet-18 on 16 x 3 x 64 x 64 with batch statistics. PyTorch runs eager
+and under torch.compile, with fused AdamW. It keeps freed memory (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_), because page faults would otherwise
+cost it a quarter of a step.
 
-All take turns of --steps steps, --rounds times; who is not at turn is stopped (SIGSTOP), so that whatever else the machine does slows all alike. Told are
-the median step, processor seconds (user and system, all threads) of a step, the most resident memory, and the time from the start of the process to the end
-of the first step. Ratios are Kerf's by the peer's: below 1, Kerf is ahead.
+The contestants alternate in turns of --steps steps, --rounds times. All others are stopped meanwhile (SIGSTOP), so that other load on the machine slows all
+contestants alike. The program prints the median step, the processor seconds of a step (user and system, all threads), the largest resident memory, and the
+time from the start of the process to the end of the first step. Ratios are Kerf's number divided by PyTorch's: below 1, Kerf is faster or smaller.
 """
 import argparse
 import json
@@ -36,10 +36,10 @@ IMAGES, SIZE, CLASSES = 16, 64, 1000
 LR, DECAY = 1e-4, 0.01
 # glibc takes no higher threshold than 32 MiB.
 TUNED = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 30)}
-MANY_STEPS = 1 << 20  # a contestant runs until it is killed
+MANY_STEPS = 1 << 20  # large enough that a contestant runs until it is killed
 
 
-# ---- PyTorch's side: a process of its own that prints a line a step ---------------------------------------------------------------------
+# ---- PyTorch's side: a separate process that prints a line for each step ---------------------------------------------------------------------
 
 def torch_gpt2():
     import torch
@@ -139,7 +139,7 @@ def torch_worker(case, mode, rank, ranks, rendezvous):
 # ---- Kerf's side ------------------------------------------------------------------------------------------------------------------------
 
 class NetFromSeed(images.Net):
-    """Weights come from --seed; only the running statistics, which are no weights, are in the file."""
+    """A network whose weights are initialized from --seed; its file contains the running statistics only."""
 
     def weight(self, name, shape, scale=None, offset=0.0):
         self.weights = ".running_" in name
@@ -147,7 +147,7 @@ class NetFromSeed(images.Net):
 
 
 def resnet18(batch, size, classes):
-    """As `torch_cnn`."""
+    """Returns the same model as `torch_cnn`."""
     net = NetFromSeed()
 
     def unit(x, name, channels, outputs, kernel, stride):
@@ -194,7 +194,7 @@ def kerf_command(kerf, case, folder):
 # ---- Turns ------------------------------------------------------------------------------------------------------------------------------
 
 class Contestant:
-    """Processes, each with those it starts a group of its own; the first tells its steps. Made running, up to the end of its first step; then stopped."""
+    """One contestant: processes that each lead a process group; the first prints its steps. It runs until the end of its first step and is then stopped."""
 
     def __init__(self, name, commands, environment, seconds_of):
         self.name, self.seconds_of, self.seconds, self.processor_seconds = name, seconds_of, [], 0.0
@@ -221,7 +221,7 @@ class Contestant:
         sys.exit(f"{self.name} ended:\n{''.join(said[-20:])}")
 
     def processor(self):
-        """Seconds of its processes so far."""
+        """Returns the processor seconds of the contestant so far."""
         ticks = 0
         for process in self.processes:
             with open(f"/proc/{process.pid}/stat") as file:
@@ -231,7 +231,7 @@ class Contestant:
 
     def turn(self, steps):
         self.signal(signal.SIGCONT)
-        self.step()  # it was stopped in this one
+        self.step()  # the contestant was stopped in the middle of this step
         before = self.processor()
         self.seconds += [self.step() for _ in range(steps)]
         self.processor_seconds += self.processor() - before
@@ -251,7 +251,7 @@ class Contestant:
 
 
 def kerf_seconds(line):
-    """Of "step     3  loss 10.929345  2483.5 ms"."""
+    """Returns the seconds in a line such as "step     3  loss 10.929345  2483.5 ms"."""
     words = line.split()
     return float(words[-2]) / 1e3 if words[:1] == ["step"] and words[-1] == "ms" else None
 
@@ -299,8 +299,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(cases))
     parser.add_argument("--kerf", default=os.path.join(ROOT, "build", "bin", "kerf"))
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each")
-    parser.add_argument("--steps", type=int, default=3, help="of a turn")
+    parser.add_argument("--rounds", type=int, default=5, help="number of turns of each contestant")
+    parser.add_argument("--steps", type=int, default=3, help="number of steps of a turn")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     try:

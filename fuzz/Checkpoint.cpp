@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// index.json of a checkpoint. Its checksum is made right: what is behind it is tried too.
+// Fuzzes index.json of a checkpoint. The checksum is corrected, so that the checks behind it are reached.
 #include "kerf/Runtime/Checkpoint.h"
 #include "Input.h"
 #include "kerf/Support/Nesting.h"
@@ -11,7 +11,7 @@ using namespace kerf;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   std::string_view input(reinterpret_cast<const char *>(data), bytes);
   fuzz::judge(runtime::readIndex(input));
-  if (nestingOf(input) > kMostNesting)
+  if (jsonNesting(input) > kMaxJsonNesting)
     return 0;
   auto json = nlohmann::ordered_json::parse(input, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())

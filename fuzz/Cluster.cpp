@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster.json; what is written of a cluster reads back.
+// Fuzzes cluster.json. A cluster that was read must survive being written and read.
 #include "kerf/CostModel/Cluster.h"
 #include "Input.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face configurations, as models and as sizes.
+// Fuzzes Hugging Face configurations, read as models and as sizes.
 #include "Context.h"
 #include "Input.h"
 #include "kerf/Frontend/Import.h"

@@ -7,7 +7,7 @@
 
 namespace kerf::fuzz {
 
-/// A context that is not grown by more than some hundred inputs: types and attributes stay in it.
+/// Returns an MLIR context that is replaced after a few hundred inputs, because types and attributes accumulate in it.
 inline mlir::MLIRContext &context() {
   constexpr int kInputs = 200;
   static std::unique_ptr<mlir::MLIRContext> held;

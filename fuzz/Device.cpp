@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device programs as IR, written by hand.
+// Fuzzes device programs written by hand as IR text.
 #include "Context.h"
 #include "Input.h"
 #include "kerf/Frontend/DeviceFile.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the targets share. A target is one function over bytes, LLVMFuzzerTestOneInput, with libFuzzer around it or the
-// plain loop of Replay.cpp. It ends the process where a reader breaks its promise.
+// Helpers of the fuzz targets. A target is one function over bytes, LLVMFuzzerTestOneInput, called by libFuzzer or by
+// the plain loop of Replay.cpp. It ends the process if a reader violates its contract.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -17,7 +17,7 @@
 
 namespace kerf::fuzz {
 
-/// A folder of this process; it goes with it.
+/// A temporary folder of this process, which is removed with the object.
 inline const std::filesystem::path &folder() {
   static const struct Folder {
     std::filesystem::path path = std::filesystem::temp_directory_path() / ("kerf-fuzz-" + std::to_string(getpid()));
@@ -27,28 +27,28 @@ inline const std::filesystem::path &folder() {
   return folder.path;
 }
 
-/// A file with that content; the next call with the same name replaces it.
+/// Returns a file with this content; the next call with the same name replaces the file.
 inline std::string fileOf(std::string_view content, const std::string &name) {
   std::string path = (folder() / name).string();
   std::ofstream(path, std::ios::binary) << content;
   return path;
 }
 
-/// A broken promise: what a sanitizer can't see.
+/// Ends the process because of a violated contract, which a sanitizer cannot detect.
 inline void demand(bool kept, const std::string &promise) {
   if (kept)
     return;
-  std::cerr << "broken: " << promise << std::endl;
+  std::cerr << "contract violated: " << promise << std::endl;
   std::abort();
 }
 
-/// What is read is good, or refused with words and as the input's fault.
+/// Checks that the result is a value, or an error with a message and the status of faulty input.
 template <typename T> void judge(const Result<T> &result) {
   if (result)
     return;
-  demand(!result.error().message.empty(), "a refusal says why");
+  demand(!result.error().message.empty(), "an error has a message");
   demand(result.error().status != ExitStatus::InternalCheck,
-         "no input fails a check of Kerf's own: " + result.error().message);
+         "no input fails an internal check of Kerf: " + result.error().message);
 }
 
 } // namespace kerf::fuzz

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models as text: StableHLO and kerf IR.
+// Fuzzes models as text: StableHLO and kerf IR.
 #include "Context.h"
 #include "Input.h"
 #include "kerf/Frontend/Import.h"

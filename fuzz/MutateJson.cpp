@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations of JSON that leave it JSON: values are exchanged, removed, doubled, and made extreme. One input of four is
-// mutated as bytes.
+// Mutates JSON so that it stays JSON: exchanges, removes, duplicates values, and replaces them by extreme ones. One
+// input in four is mutated as bytes instead.
 #include "kerf/Support/Nesting.h"
 
 #include <cstdint>
@@ -101,7 +101,7 @@ void change(Json &json, Chance &chance) {
       value = value.get<std::string>() + copy.get<std::string>();
     return;
   default:
-    if (value.is_object() && !value.empty()) // another name for one of its values
+    if (value.is_object() && !value.empty()) // renames one of its members
       value[copy.is_string() ? copy.get<std::string>() : "x"] =
           *std::next(value.begin(), std::ptrdiff_t(chance.below(value.size())));
   }
@@ -111,7 +111,7 @@ void change(Json &json, Chance &chance) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed) {
   Chance chance{std::minstd_rand(seed)};
   std::string_view input(reinterpret_cast<const char *>(data), bytes);
-  bool nests = kerf::nestingOf(input) > kerf::kMostNesting; // for the bytes' mutations to find
+  bool nests = kerf::jsonNesting(input) > kerf::kMaxJsonNesting; // deep nesting is left to the mutation of bytes
   Json json = nests ? Json() : Json::parse(input, nullptr, /*allow_exceptions=*/false);
   if (nests || json.is_discarded() || chance.below(4) == 0)
     return LLVMFuzzerMutate(data, bytes, most);

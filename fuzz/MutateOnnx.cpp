@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations of ONNX graphs: nodes, their operands and attributes, shapes, constants; and a graph with another's nodes.
+// Mutates ONNX graphs: nodes, their operands and attributes, shapes and constants; crosses a graph with
+// nodes of another.
 #include "onnx.pb.h"
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct Chance {
   }
 };
 
-/// One of `list`; it has entries.
+/// Returns a random entry of `list`, which must not be empty.
 template <typename List> auto &any(List &list, Chance &chance) {
   return *list.Mutable(int(chance.below(size_t(list.size()))));
 }
@@ -172,7 +173,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t mo
   return written ? written : LLVMFuzzerMutate(data, bytes, most);
 }
 
-/// The first graph with a node of the second, which reads the first one's values.
+/// Returns the first graph with a node of the second graph added, which reads values of the first graph.
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t firstBytes, const uint8_t *second,
                                             size_t secondBytes, uint8_t *data, size_t most, unsigned seed) {
   Chance chance{std::minstd_rand(seed)};
@@ -183,7 +184,7 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t firstBy
   std::vector<std::string> names = valuesOf(model.graph());
   NodeProto node = any(*other.mutable_graph()->mutable_node(), chance);
   for (std::string &input : *node.mutable_input()) {
-    bool constant = false; // shapes, axes: with their values
+    bool constant = false; // shapes and axes, which keep their values
     for (const TensorProto &tensor : other.graph().initializer())
       if (tensor.name() == input && tensor.raw_data().size() <= 64) {
         *model.mutable_graph()->add_initializer() = tensor;
@@ -192,7 +193,7 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t firstBy
     if (!constant)
       input = names[chance.below(names.size())];
   }
-  // In the place of a node, whose readers read it then.
+  // Replaces a node: its readers then read the new node.
   NodeProto &place = any(*model.mutable_graph()->mutable_node(), chance);
   *node.mutable_output() = place.output();
   place = node;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations of program text by tokens and lines: the parser lets through more of these than of changed bytes.
+// Mutates program text by tokens and lines; the parser accepts more of these mutations than of changed bytes.
 #include <cctype>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,7 @@ bool isWord(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '%' || c == '@' || c == '#';
 }
 
-/// Words, and every other character on its own.
+/// Splits text into words; every other character is a token of its own.
 std::vector<std::string> tokensOf(std::string_view text) {
   std::vector<std::string> tokens;
   for (size_t at = 0; at < text.size();) {
@@ -61,7 +61,7 @@ const std::vector<std::string> kNumbers = {"0",
 const std::vector<std::string> kTypes = {"f32", "f64", "bf16", "f16",   "i64",    "i32",
                                          "i8",  "i1",  "ui8",  "index", "complex"};
 
-/// Of a shape too: "4x8xf32" is one word.
+/// Words include shapes: "4x8xf32" is one word.
 std::string changedWord(std::string word, Chance &chance) {
   size_t begin = chance.below(word.size());
   while (begin < word.size() && !std::isdigit(static_cast<unsigned char>(word[begin])))
@@ -91,7 +91,7 @@ void change(std::vector<std::string> &parts, Chance &chance) {
   case 3:
     parts[at] = changedWord(parts[at], chance);
     return;
-  default: // a word by another word
+  default: // replaces a word by another word
     for (size_t tries = 0; tries < 20 && !(isWord(parts[at][0]) && isWord(parts[other][0])); ++tries)
       at = chance.below(parts.size()), other = chance.below(parts.size());
     parts[at] = std::string(parts[other]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX files.
+// Fuzzes ONNX files.
 #include "Context.h"
 #include "Input.h"
 #include "kerf/Frontend/Import.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan.json; what is written of a plan reads back.
+// Fuzzes plan.json. A plan that was read must survive being written and read.
 #include "kerf/Search/Plan.h"
 #include "Input.h"
 

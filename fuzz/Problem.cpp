@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement problems, compressed or not.
+// Fuzzes placement problems, compressed or not.
 #include "Input.h"
 #include "kerf/Search/ProblemFile.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// program.json of a package: read, checked, written, and planned as a run would, up to the kernels' own checks.
+// Fuzzes program.json of a package: it is read, checked, written, and planned as in a run, up to the checks
+// of the kernels.
 #include "Input.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Runtime/Executor.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target without libFuzzer: every file of the arguments, folders included, once, in order.
+// A driver without libFuzzer: it runs the target once on every file of the arguments, folders included, in order.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -24,7 +24,7 @@ int main(int count, char **arguments) {
   }
   std::sort(files.begin(), files.end());
   for (const fs::path &path : files) {
-    std::cerr << path.string() << std::endl; // the last one said is the one that ends the process
+    std::cerr << path.string() << std::endl; // the last name printed is that of the input that ended the process
     std::ifstream file(path, std::ios::binary);
     if (!file) {
       std::cerr << "cannot be read" << std::endl;
@@ -34,5 +34,5 @@ int main(int count, char **arguments) {
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }
   std::cout << files.size() << " inputs" << std::endl;
-  return files.empty(); // a folder that was meant to hold some
+  return files.empty(); // no files at all is a failure
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors.
+// Fuzzes safetensors files.
 #include "Input.h"
 #include "kerf/Package/TensorFile.h"
 
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   auto tensors = readTensors(fuzz::fileOf(input, "data.safetensors"));
   fuzz::judge(tensors);
   if (tensors)
-    for (const auto &[name, tensor] : *tensors) // every byte is there
+    for (const auto &[name, tensor] : *tensors) // reads every byte
       (void)convertTensor(tensor, tensor.dtype == DType::F64 ? DType::F32 : DType::I64);
   return 0;
 }

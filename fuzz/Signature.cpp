@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// signature.json, for a small StableHLO text.
+// Fuzzes signature.json for a small StableHLO text.
 #include "Context.h"
 #include "Input.h"
 #include "kerf/Frontend/Import.h"

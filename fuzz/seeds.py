@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the fuzz targets begin with: seeds.py OUT makes OUT/<target>/*, small good inputs of each reader, from the tests' models and
-from what Kerf itself writes (KERF names the program), and unpacks the corpora that were kept (fuzz/corpora/<target>.zip).
+"""Writes the seeds of the fuzz targets. `seeds.py OUT` writes OUT/<target>/*: small valid inputs of each reader, taken from the tests' models and
+from what Kerf itself writes (the environment variable KERF names the program), and the stored corpora (fuzz/corpora/<target>.zip), unpacked.
 
-    seeds.py --pack <target> FOLDER     keeps inputs of FOLDER: what `fuzz-<target> -set_cover_merge=1 FOLDER CORPUS` chose
+    seeds.py --pack <target> FOLDER     stores the inputs of FOLDER, which `fuzz-<target> -set_cover_merge=1 FOLDER CORPUS` selected
 """
 import glob
 import hashlib
@@ -25,8 +25,8 @@ from graphs import random_graph  # noqa: E402
 from support import KERF, write_npz  # noqa: E402
 
 CORPORA = os.path.join(HERE, "corpora")
-MOST_BYTES = 100_000  # of a seed: larger ones slow all down
-MOST_KEPT = 100_000   # bytes of a corpus that is kept, compressed
+MOST_BYTES = 100_000  # of one seed; larger seeds slow down fuzzing
+MOST_KEPT = 100_000   # bytes of a stored corpus, compressed
 
 
 def write(out, target, name, content):
@@ -48,7 +48,7 @@ def kerf(*arguments):
 
 
 def of_graphs(out, folder):
-    """Random graphs, until each operator of the generator was there, and what Kerf makes of the first ones."""
+    """Writes random graphs until each operator of the generator has occurred, and what Kerf compiles from the first ones."""
     seen = set()
     for seed in range(200):
         model, data, ops = random_graph(random.Random(seed), PARTS + LAYERS, 8, 1)
@@ -75,7 +75,7 @@ def of_graphs(out, folder):
 
 
 def of_runs(out, folder):
-    """A pipelined program, and a checkpoint."""
+    """Writes a pipelined program and a checkpoint."""
     model, data = (os.path.join(ROOT, "test", "models", "mlp", name) for name in ("model.onnx", "batches.npz"))
     saved = os.path.join(folder, "saved")
     kerf("train", model, "--data", data, "--ranks", "2", "--steps", "1", "--optimizer", "adamw", "--checkpoint", saved)
@@ -91,7 +91,7 @@ def unpack(out):
 
 
 def pack(target, folder):
-    """The smallest inputs, as many as there is room for; the same bytes for the same inputs."""
+    """Stores the smallest inputs, as many as fit; equal inputs give an identical archive."""
     os.makedirs(CORPORA, exist_ok=True)
     paths = sorted((os.path.join(folder, name) for name in os.listdir(folder)), key=lambda path: (os.path.getsize(path), path))
     room = MOST_KEPT
@@ -99,7 +99,7 @@ def pack(target, folder):
         for path in paths:
             with open(path, "rb") as file:
                 content = file.read()
-            room -= len(zlib.compress(content, 9)) + 200  # what the archive says of a file
+            room -= len(zlib.compress(content, 9)) + 200  # the archive's entry for a file
             if room < 0:
                 break
             name = zipfile.ZipInfo(hashlib.sha1(content).hexdigest()[:16])

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Writes the pages that come from TableGen (and, for the table of ONNX operators, from what their tests gave): operators.md and passes.md, into
-# the folder given. With --check, compares instead, and fails when a page there is out of date.
+# Writes the generated pages into the folder given: operators.md and passes.md from TableGen (the table of ONNX operators from the results of
+# their tests), messages-list.md from the messages in the sources. With --check, compares instead, and fails when a page there is out of date.
 set -euo pipefail
 check=no
 if [ "${1:-}" = --check ]; then
@@ -43,16 +43,19 @@ page include/kerf/Dialect/Kerf/KerfOps.td -gen-dialect-doc -dialect=kerf >"$made
   echo
   echo "# Passes"
   echo
-  echo "One pass a file in \`lib/Transforms\`; \`kerf-opt --help\` lists the same. \`docs/architecture.md\` has them in the order in which a model meets them."
+  echo "This page describes every pass of \`kerf-opt\`, in alphabetical order. A pass named \`kerf-split-backward\` is implemented in"
+  echo "\`lib/Transforms/SplitBackward.cpp\`. The page [architecture](architecture.md) lists the passes in the order in which a model goes through them."
   page include/kerf/Transforms/Passes.td -gen-pass-doc | tail -n +2
 } >"$made/passes.md"
 
+python3 "$root/scripts/messages.py" >"$made/messages-list.md"
+
 if [ $check = no ]; then
-  cp "$made"/*.md "$folder"
+  cp "$made"/{operators,passes,messages-list}.md "$folder"
   exit 0
 fi
 status=0
-for file in operators.md passes.md; do
+for file in operators.md passes.md messages-list.md; do
   if ! diff -u "$folder/$file" "$made/$file" >"$made/diff"; then
     echo "$folder/$file is out of date; run: make docs"
     head -40 "$made/diff"

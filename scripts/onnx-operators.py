@@ -14,11 +14,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MOVERS = {"constant", "iota", "broadcast_in_dim", "reshape", "convert"}  # around what does the work
 HEAD = """# ONNX operators
 
-What each operator becomes, and how many of the node tests that come with ONNX pass (`test/onnx/node_conformance.py`, package `onnx` {version}):
-{passed} of {cases} cases in the definitions of opsets 13 to 23, and {newer} of newer ones. Of the {operators} operators {tested} have cases of
-their own, and {whole} of these pass at least 95 % of them, each operator's kernels compiled as well as not (`--no-native`).
-Of an operator that becomes several ops each has its gradient and its rule, below; one that becomes none is its operand, or computed at import. Whatever else a model has is refused with a message that names
-the node, or all operators that are not read.
+The table lists the ONNX operators that the importer reads, and the ops of the `kerf` dialect that each one becomes. The importer refuses a model with any
+other operator; its message names the node, or all operators that it does not read.
+
+The column `cases` counts the node tests of the package `onnx` {version} that pass (`test/onnx/node_conformance.py`): {passed} of {cases} cases in the
+definitions of opsets 13 to 23, and {newer} cases of newer opsets. {tested} of the {operators} operators have cases of their own, and {whole} of these pass
+at least 95 % of them, both with compiled kernels and without (`--no-native`).
+
+The columns `gradient` and `sharding rule` are those of the ops in `becomes`. Where they say "of each op" or "below", the sections below describe each op. An
+operator that becomes no op is the same value as its operand, or is computed at import.
 
 | operator | opsets | becomes | gradient | sharding rule | cases | refused |
 |---|---|---|---|---|---|---|"""

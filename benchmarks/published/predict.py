@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts every row of a CSV of published training runs with `kerf simulate` and says how far off it is.
+"""Predicts every row of a CSV of published training runs with `kerf simulate` and prints the errors of the predictions.
 
     benchmarks/published/predict.py runs.csv [--kerf build/bin/kerf] [--jobs 2] [--rows out.csv] [--only TEXT] [--quick]
 
-Each row becomes a config.json, a plan.json, a cluster file of clusters/ and options; nothing in a row's results is read
-but to compare. What a row's columns do not say (who ran it, on which cluster file, what overlapped) is in conventions.csv
-beside this, by the row's id. Rows that decided a constant or a mechanism are reported apart. Rows that cannot be expressed
-are listed with the reason. The columns: README.md beside this.
+Each row becomes a config.json, a plan.json, a cluster file of clusters/ and options. The measured results of a row are read only
+to compare them. Facts that the columns do not contain (who ran it, on which cluster, what overlapped) are in conventions.csv in
+this folder, by the row's id. Rows that decided a constant or a mechanism of the cost model are reported separately, and rows that
+cannot be expressed are listed with the reason. README.md in this folder explains the columns.
 """
 import argparse
 import collections
@@ -44,7 +44,7 @@ def whole(row, key, default=None):
 
 
 def ids_of(words):
-    """"a#1-3 b#7 c/d" -> a#1, a#2, a#3, b#7, c/d."""
+    """Expands "a#1-3 b#7 c/d" to a#1, a#2, a#3, b#7, c/d."""
     for word in words.split():
         runs = re.fullmatch(r"(.*#)(\d+)-(\d+)", word)
         if runs:
@@ -54,7 +54,7 @@ def ids_of(words):
 
 
 def read_conventions():
-    """A row's id -> the line of conventions.csv that is of it."""
+    """Returns a dictionary from the id of a row to its line of conventions.csv."""
     lines = {}
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "conventions.csv"), newline="") as file:
         for line in csv.DictReader(file):
@@ -71,7 +71,7 @@ CONVENTIONS = read_conventions()
 def conventions(row):
     line = CONVENTIONS.get(row.get("id"))
     if not line:
-        raise CannotExpress("conventions.csv has no line of this row")
+        raise CannotExpress("conventions.csv has no line for this row")
     return line
 
 
@@ -85,7 +85,7 @@ def cluster_of(row, ranks, folder):
     size = math.prod(level["size"] for level in cluster["levels"])
     if size >= ranks:
         return path
-    # More of the same nodes.
+    # Add nodes of the same kind.
     last = cluster["levels"][-1]
     last["size"] = math.ceil(ranks / (size // last["size"]))
     cluster.pop("ranks", None)
@@ -130,7 +130,7 @@ def config_of(row, convention):
 
 
 def guessed_microbatch(row, batch):
-    """Where it was not published: what fits beside a model of that width (SC21's own tables have 16 down to 1)."""
+    """Guesses a microbatch that was not published, from the width of the model (SC21's tables have 16 down to 1)."""
     hidden = whole(row, "hidden")
     if hidden <= 4096:
         return 16
@@ -160,7 +160,7 @@ def plan_of(row, convention):
     micro = max(1, min(micro, batch // data))
     microbatches = max(1, round(batch / (data * micro)))
     layers = whole(row, "layers")
-    # Megatron-LM's data ranks are those of the experts too.
+    # Megatron-LM counts expert ranks as data ranks.
     mesh = {"stage": stages, "data": data // expert, "context": context, "expert": expert, "model": model}
     plan = {"kerf": 1, "mesh": mesh, "global_batch": microbatches * data * micro,
             "microbatch": micro}
@@ -169,7 +169,7 @@ def plan_of(row, convention):
     plan["sequence_parallel"] = (row.get("sp") or "").lower() == "yes" and model > 1
     zero = whole(row, "zero", 0) or 0
     plan["optimizer_sharding"] = zero
-    if convention["overlap"]:  # otherwise than the trainer's own
+    if convention["overlap"]:  # unless it is the trainer's default
         plan["overlap"] = [word for word in convention["overlap"].split() if word != "none"]
     plan["attention"] = "fused" if context > 1 else convention["attention"]
     schedule = (row.get("schedule") or "").lower()
@@ -202,7 +202,7 @@ def dtype_of(row):
 
 
 def measured_seconds(row, plan, predicted):
-    """Seconds of a step: as published, or from rates. Hardware FLOP/s count the recomputed forward (8 of 6 per weight)."""
+    """Returns the seconds of a step, as published or computed from rates. Hardware FLOP/s include the recomputed forward (8 instead of 6 per weight)."""
     seconds = number(row, "iter_time_s")
     if seconds:
         return seconds
@@ -219,7 +219,7 @@ def measured_seconds(row, plan, predicted):
         return None
     hardware = "hardware" in (row.get("tflops_kind") or "")
     flops = predicted["model_flops"]
-    if "llama" not in (row.get("arch") or "").lower():  # the formula of SC21 and of those who follow it
+    if "llama" not in (row.get("arch") or "").lower():  # the formula of SC21 and of later papers that use it
         layers, hidden, vocabulary = whole(row, "layers"), whole(row, "hidden"), whole(row, "vocab", 51200) or 51200
         attention, head = sequence / (6 * hidden), vocabulary / (16 * layers * hidden)
         flops = (96 if hardware else 72) * tokens * layers * hidden**2 * (1 + attention + head)
@@ -241,12 +241,12 @@ def memory_errors(row, predicted):
     return most / GIB / measured - 1
 
 
-# Properties that the trainer fixes and the plan's makers did not choose. They are kept; the search decides the rest.
+# Properties that the trainer fixes and that people do not choose. They are kept; the search decides all others.
 KEPT = ("overlap", "attention", "gradient_dtype")
 
 
 def search(row, kerf, plan, paths, cluster, ranks, dtype, folder, index):
-    """The whole plan that Kerf finds for the row's model, machines and batch."""
+    """Returns the plan that Kerf finds for the row's model, machines and batch."""
     pins = os.path.join(folder, f"{index}-pins.json")
     with open(pins, "w") as file:
         json.dump({"kerf": 1, **{key: plan[key] for key in KEPT if key in plan}}, file)
@@ -267,7 +267,7 @@ def plan_text(plan):
 
 
 def print_found(rows, results):
-    """Published plans against those found, both by prediction."""
+    """Prints the predicted times of the published plans and of the plans that Kerf found."""
     print(f"\n{'row':<28} {'published s':>11} {'found s':>9} {'shorter':>8}  bound  published plan -> found plan")
     worse = fitting = 0
     for row, result in zip(rows, results):
@@ -333,7 +333,7 @@ def group_of(row):
 
 
 def print_groups(title, errors):
-    """Groups of rows, and all of them together. `errors`: group -> errors."""
+    """Prints the errors of each group of rows and of all rows. `errors` maps a group to its errors."""
     print(f"\n{title:<64} {'rows':>5} {'median':>8} {'p90':>8} {'bias':>8}")
     everything = [error for values in errors.values() for error in values]
     for group, values in [*errors.items(), ("all", everything)]:
@@ -343,7 +343,7 @@ def print_groups(title, errors):
 
 
 def first_of_each_line(rows):
-    """Of rows with the same line in conventions.csv the first: a quick look at all of them."""
+    """Returns the first row of each line of conventions.csv."""
     seen = set()
     return [row for row in rows if (line := CONVENTIONS.get(row.get("id"), {}).get("rows")) not in seen and not seen.add(line)]
 
@@ -352,11 +352,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv", help="published runs, with the columns of README.md")
     parser.add_argument("--kerf", default=os.path.join(ROOT, "build", "bin", "kerf"))
-    parser.add_argument("--jobs", type=int, default=2, help="processes at once")
-    parser.add_argument("--only", default="", help="rows whose id contains this")
-    parser.add_argument("--rows", help="write the rows with their errors here, as CSV")
-    parser.add_argument("--quick", action="store_true", help="one row of each line of conventions.csv")
-    parser.add_argument("--quiet", action="store_true", help="groups only")
+    parser.add_argument("--jobs", type=int, default=2, help="number of concurrent processes")
+    parser.add_argument("--only", default="", help="predict only rows whose id contains this text")
+    parser.add_argument("--rows", help="write the rows with their errors to this CSV file")
+    parser.add_argument("--quick", action="store_true", help="predict only one row of each line of conventions.csv")
+    parser.add_argument("--quiet", action="store_true", help="print only the groups")
     parser.add_argument("--search", action="store_true", help="also let kerf plan find a plan for each row of 8 GPUs or more, and compare")
     arguments = parser.parse_args()
     with open(arguments.csv, newline="") as file:
@@ -374,7 +374,7 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             results = list(pool.map(one, enumerate(rows)))
 
-    # Rows that decided nothing, and those that did.
+    # Rows that did not influence the cost model, and rows that did.
     free, influenced = collections.defaultdict(list), collections.defaultdict(list)
     memory, varied = collections.defaultdict(list), collections.defaultdict(list)
     left_out, ran_out, oom_known, out_rows = [], 0, 0, []

@@ -20,15 +20,15 @@ static int64_t lanesOf(Type type) {
   return vector ? vector.getNumElements() : 1;
 }
 
-Type wide(Type element, int64_t lanes) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
+Type vectorType(Type element, int64_t lanes) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
 
-Type ElementOps::inRegister(DType dtype) const {
+Type ElementOps::registerType(DType dtype) const {
   return dtype == DType::F64    ? Type(builder.getF64Type())
          : dtype == DType::Bool ? Type(builder.getI1Type())
                                 : Type(builder.getF32Type());
 }
 
-Type ElementOps::inMemory(DType dtype) const {
+Type ElementOps::memoryType(DType dtype) const {
   switch (dtype) {
   case DType::Bool:
     return builder.getI8Type();
@@ -37,7 +37,7 @@ Type ElementOps::inMemory(DType dtype) const {
   case DType::F16:
     return builder.getF16Type();
   default:
-    return inRegister(dtype);
+    return registerType(dtype);
   }
 }
 
@@ -47,7 +47,7 @@ Value ElementOps::splat(Type type, TypedAttr element) const {
   return arith::ConstantOp::create(builder, loc, element);
 }
 
-Value ElementOps::number(Type type, double value) const {
+Value ElementOps::floatConstant(Type type, double value) const {
   Type element = getElementTypeOrSelf(type);
   APFloat exact(value);
   bool inexact;
@@ -55,88 +55,91 @@ Value ElementOps::number(Type type, double value) const {
   return splat(type, builder.getFloatAttr(element, exact));
 }
 
-Value ElementOps::bits(Type type, uint64_t value) const {
+Value ElementOps::integerConstant(Type type, uint64_t value) const {
   Type element = getElementTypeOrSelf(type);
   return splat(type, builder.getIntegerAttr(element, APInt(element.getIntOrFloatBitWidth(), value)));
 }
 
 Value ElementOps::constant(Type type, DType dtype, double value) const {
-  return dtype == DType::Bool ? bits(type, value != 0) : rounded(number(type, value), dtype);
+  return dtype == DType::Bool ? integerConstant(type, value != 0) : rounded(floatConstant(type, value), dtype);
 }
 
 Value ElementOps::rounded(Value value, DType dtype) const {
   const int64_t lanes = lanesOf(value.getType());
   if (dtype == DType::F16)
-    return widened(arith::TruncFOp::create(builder, loc, wide(builder.getF16Type(), lanes), value), dtype);
+    return toRegister(arith::TruncFOp::create(builder, loc, vectorType(builder.getF16Type(), lanes), value), dtype);
   if (dtype != DType::BF16)
     return value;
-  // As bf16FromFloat, kept in the upper half.
-  Type word = wide(builder.getI32Type(), lanes);
+  // The operations of bf16FromFloat; the result stays in the upper 16 bits.
+  Type word = vectorType(builder.getI32Type(), lanes);
   Value raw = arith::BitcastOp::create(builder, loc, word, value);
-  Value magnitude = arith::AndIOp::create(builder, loc, raw, bits(word, 0x7fffffff));
-  Value isNan = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, magnitude, bits(word, 0x7f800000));
-  Value odd =
-      arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, raw, bits(word, 16)), bits(word, 1));
-  Value half = arith::AddIOp::create(builder, loc, raw, bits(word, 0x7fff));
+  Value magnitude = arith::AndIOp::create(builder, loc, raw, integerConstant(word, 0x7fffffff));
+  Value isNan =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, magnitude, integerConstant(word, 0x7f800000));
+  Value odd = arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, raw, integerConstant(word, 16)),
+                                    integerConstant(word, 1));
+  Value half = arith::AddIOp::create(builder, loc, raw, integerConstant(word, 0x7fff));
   Value up = arith::AddIOp::create(builder, loc, half, odd);
-  Value quiet = arith::OrIOp::create(builder, loc, raw, bits(word, 0x400000));
+  Value quiet = arith::OrIOp::create(builder, loc, raw, integerConstant(word, 0x400000));
   Value chosen = arith::SelectOp::create(builder, loc, isNan, quiet, up);
-  chosen = arith::AndIOp::create(builder, loc, chosen, bits(word, 0xffff0000));
+  chosen = arith::AndIOp::create(builder, loc, chosen, integerConstant(word, 0xffff0000));
   return arith::BitcastOp::create(builder, loc, value.getType(), chosen);
 }
 
-Value ElementOps::widened(Value value, DType dtype) const {
+Value ElementOps::toRegister(Value value, DType dtype) const {
   const int64_t lanes = lanesOf(value.getType());
-  Type to = wide(inRegister(dtype), lanes);
+  Type to = vectorType(registerType(dtype), lanes);
   if (dtype == DType::F16)
     return arith::ExtFOp::create(builder, loc, to, value);
   if (dtype == DType::BF16) {
-    Type word = wide(builder.getI32Type(), lanes);
+    Type word = vectorType(builder.getI32Type(), lanes);
     Value low = arith::ExtUIOp::create(builder, loc, word, value);
-    return arith::BitcastOp::create(builder, loc, to, arith::ShLIOp::create(builder, loc, low, bits(word, 16)));
+    return arith::BitcastOp::create(builder, loc, to,
+                                    arith::ShLIOp::create(builder, loc, low, integerConstant(word, 16)));
   }
   if (dtype == DType::Bool)
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, bits(value.getType(), 0));
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, integerConstant(value.getType(), 0));
   return value;
 }
 
-Value ElementOps::narrowed(Value value, DType dtype) const {
+Value ElementOps::toMemory(Value value, DType dtype) const {
   const int64_t lanes = lanesOf(value.getType());
-  Type to = wide(inMemory(dtype), lanes);
+  Type to = vectorType(memoryType(dtype), lanes);
   if (dtype == DType::F16)
     return arith::TruncFOp::create(builder, loc, to, value);
   if (dtype == DType::BF16) {
-    Type word = wide(builder.getI32Type(), lanes);
+    Type word = vectorType(builder.getI32Type(), lanes);
     Value raw = arith::BitcastOp::create(builder, loc, word, value);
-    return arith::TruncIOp::create(builder, loc, to, arith::ShRUIOp::create(builder, loc, raw, bits(word, 16)));
+    return arith::TruncIOp::create(builder, loc, to,
+                                   arith::ShRUIOp::create(builder, loc, raw, integerConstant(word, 16)));
   }
   if (dtype == DType::Bool)
     return arith::ExtUIOp::create(builder, loc, to, value);
   return value;
 }
 
-Value ElementOps::converted(Value value, Type to) const {
+Value ElementOps::convertElements(Value value, Type to) const {
   Type from = getElementTypeOrSelf(value.getType()), element = getElementTypeOrSelf(to);
   if (from == element)
     return value;
   if (from.isInteger(1))
     return arith::UIToFPOp::create(builder, loc, to, value);
   if (element.isInteger(1))
-    return arith::CmpFOp::create(builder, loc, FloatOrder::UNE, value, number(value.getType(), 0));
+    return arith::CmpFOp::create(builder, loc, FloatOrder::UNE, value, floatConstant(value.getType(), 0));
   if (from.isF32())
     return arith::ExtFOp::create(builder, loc, to, value);
   return arith::TruncFOp::create(builder, loc, to, value);
 }
 
-/// A NaN on the right wins by itself, one on the left by being unordered.
-Value ElementOps::extreme(bool largest, Value a, Value b) const {
+/// A NaN in `b` is selected because comparisons with NaN are false; a NaN in `a` is tested for.
+Value ElementOps::minOrMax(bool largest, Value a, Value b) const {
   Value wins = arith::CmpFOp::create(builder, loc, largest ? FloatOrder::OGT : FloatOrder::OLT, a, b);
   Value isNan = arith::CmpFOp::create(builder, loc, FloatOrder::UNO, a, a);
   return arith::SelectOp::create(builder, loc, arith::OrIOp::create(builder, loc, wins, isNan), a, b);
 }
 
-/// Of truth values, false is less than true.
-Value ElementOps::compared(const Instruction &compare, Value a, Value b) const {
+/// For Bool, false is less than true.
+Value ElementOps::compareElements(const Instruction &compare, Value a, Value b) const {
   using BitOrder = arith::CmpIPredicate;
   static constexpr struct {
     const char *direction;
@@ -153,12 +156,12 @@ Value ElementOps::compared(const Instruction &compare, Value a, Value b) const {
   return arith::CmpFOp::create(builder, loc, order->ofFloats, a, b);
 }
 
-/// As Precision, operation by operation.
-template <typename T> Value ElementOps::reducedTo(const Instruction &reduce, Value x) const {
+/// Generates the operations of Precision<T>::operator(), one by one.
+template <typename T> Value ElementOps::reducePrecisionAs(const Instruction &reduce, Value x) const {
   const Precision<T> precision(reduce.attrs["mantissa_bits"].get<int64_t>(),
                                reduce.attrs["min_exponent"].get<int64_t>());
-  Type type = x.getType(), word = wide(builder.getIntegerType(8 * sizeof(T)), lanesOf(type));
-  auto the = [&](uint64_t value) { return bits(word, value); };
+  Type type = x.getType(), word = vectorType(builder.getIntegerType(8 * sizeof(T)), lanesOf(type));
+  auto the = [&](uint64_t value) { return integerConstant(word, value); };
   Value raw = arith::BitcastOp::create(builder, loc, word, x);
   Value sign = arith::AndIOp::create(builder, loc, raw, the(precision.kSign));
   Value magnitude = arith::AndIOp::create(builder, loc, raw, the(~precision.kSign));
@@ -169,30 +172,31 @@ template <typename T> Value ElementOps::reducedTo(const Instruction &reduce, Val
   up = arith::AddIOp::create(builder, loc, up, odd);
   up = arith::AndIOp::create(builder, loc, up, the(precision.kept));
   Value normal = arith::BitcastOp::create(builder, loc, type, up);
-  Value shifter = number(type, precision.shifter);
+  Value shifter = floatConstant(type, precision.shifter);
   Value small = arith::SubFOp::create(builder, loc, arith::AddFOp::create(builder, loc, size, shifter), shifter);
-  Value isSmall = arith::CmpFOp::create(builder, loc, FloatOrder::OLT, size, number(type, precision.lowest));
+  Value isSmall = arith::CmpFOp::create(builder, loc, FloatOrder::OLT, size, floatConstant(type, precision.lowest));
   Value rounded = arith::SelectOp::create(builder, loc, isSmall, small, normal);
   Value isFinite =
-      arith::CmpFOp::create(builder, loc, FloatOrder::OLE, size, number(type, std::numeric_limits<T>::max()));
+      arith::CmpFOp::create(builder, loc, FloatOrder::OLE, size, floatConstant(type, std::numeric_limits<T>::max()));
   Value result = arith::SelectOp::create(builder, loc, isFinite, rounded, size);
   result = arith::BitcastOp::create(builder, loc, word, result);
   return arith::BitcastOp::create(builder, loc, type, arith::OrIOp::create(builder, loc, result, sign));
 }
 
-Value ElementOps::reduced(const Instruction &reduce, Value x) const {
-  return getElementTypeOrSelf(x.getType()).isF64() ? reducedTo<double>(reduce, x) : reducedTo<float>(reduce, x);
+Value ElementOps::reducePrecision(const Instruction &reduce, Value x) const {
+  return getElementTypeOrSelf(x.getType()).isF64() ? reducePrecisionAs<double>(reduce, x)
+                                                   : reducePrecisionAs<float>(reduce, x);
 }
 
 Value ElementOps::signOf(Value x) const {
-  Value zero = number(x.getType(), 0);
+  Value zero = floatConstant(x.getType(), 0);
   Value isBelow = arith::CmpFOp::create(builder, loc, FloatOrder::OLT, x, zero);
-  Value below = arith::SelectOp::create(builder, loc, isBelow, number(x.getType(), -1), x);
+  Value below = arith::SelectOp::create(builder, loc, isBelow, floatConstant(x.getType(), -1), x);
   Value isAbove = arith::CmpFOp::create(builder, loc, FloatOrder::OGT, x, zero);
-  return arith::SelectOp::create(builder, loc, isAbove, number(x.getType(), 1), below);
+  return arith::SelectOp::create(builder, loc, isAbove, floatConstant(x.getType(), 1), below);
 }
 
-/// The scalar code of ops. An op that has none here is called as a routine of the runtime.
+/// An op that kernels compute by inline instructions, and the function that generates them.
 struct ElementOps::Inline {
   std::string_view op;
   Value (*code)(const ElementOps &ops, const Instruction &instruction, ValueRange x, Type to);
@@ -216,8 +220,8 @@ const ElementOps::Inline *ElementOps::Inline::find(std::string_view op) {
       {"subtract", made<arith::SubFOp>},
       {"multiply", made<arith::MulFOp>},
       {"divide", made<arith::DivFOp>},
-      {"maximum", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.extreme(true, x[0], x[1]); }},
-      {"minimum", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.extreme(false, x[0], x[1]); }},
+      {"maximum", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.minOrMax(true, x[0], x[1]); }},
+      {"minimum", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.minOrMax(false, x[0], x[1]); }},
       {"negate", made<arith::NegFOp>},
       {"abs", made<math::AbsFOp>},
       {"sign", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.signOf(x[0]); }},
@@ -225,21 +229,22 @@ const ElementOps::Inline *ElementOps::Inline::find(std::string_view op) {
       {"rsqrt",
        [](const ElementOps &ops, In, ValueRange x, Type) -> Value {
          Value root = math::SqrtOp::create(ops.builder, ops.loc, x[0]);
-         return arith::DivFOp::create(ops.builder, ops.loc, ops.number(root.getType(), 1), root);
+         return arith::DivFOp::create(ops.builder, ops.loc, ops.floatConstant(root.getType(), 1), root);
        }},
       {"floor", made<math::FloorOp>},
       {"ceil", made<math::CeilOp>},
       {"round_nearest_even", made<math::RoundEvenOp>},
-      {"reduce_precision", [](const ElementOps &ops, In op, ValueRange x, Type) { return ops.reduced(op, x[0]); }},
-      {"compare", [](const ElementOps &ops, In op, ValueRange x, Type) { return ops.compared(op, x[0], x[1]); }},
+      {"reduce_precision",
+       [](const ElementOps &ops, In op, ValueRange x, Type) { return ops.reducePrecision(op, x[0]); }},
+      {"compare", [](const ElementOps &ops, In op, ValueRange x, Type) { return ops.compareElements(op, x[0], x[1]); }},
       {"select", made<arith::SelectOp>},
       {"and", made<arith::AndIOp>},
       {"or", made<arith::OrIOp>},
       {"not",
        [](const ElementOps &ops, In, ValueRange x, Type) -> Value {
-         return arith::XOrIOp::create(ops.builder, ops.loc, x[0], ops.bits(x[0].getType(), 1));
+         return arith::XOrIOp::create(ops.builder, ops.loc, x[0], ops.integerConstant(x[0].getType(), 1));
        }},
-      {"convert", [](const ElementOps &ops, In, ValueRange x, Type to) { return ops.converted(x[0], to); }},
+      {"convert", [](const ElementOps &ops, In, ValueRange x, Type to) { return ops.convertElements(x[0], to); }},
       {"is_nan",
        [](const ElementOps &ops, In, ValueRange x, Type) -> Value {
          return arith::CmpFOp::create(ops.builder, ops.loc, FloatOrder::UNO, x[0], x[0]);
@@ -256,10 +261,10 @@ Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to)
   return Inline::find(instruction.op)->code(*this, instruction, x, to);
 }
 
-Value ElementOps::combined(const Instruction &reduce, Value sofar, Value value) const {
+Value ElementOps::combine(const Instruction &reduce, Value sofar, Value value) const {
   if (reduce.attrs["kind"] == "sum")
-    return arith::AddFOp::create(builder, loc, sofar, converted(value, sofar.getType()));
-  return extreme(reduce.attrs["kind"] == "max", sofar, value);
+    return arith::AddFOp::create(builder, loc, sofar, convertElements(value, sofar.getType()));
+  return minOrMax(reduce.attrs["kind"] == "max", sofar, value);
 }
 
 } // namespace kerf::codegen

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel does to elements in registers: one, or a vector of them. 16-bit floats are float32 whose values the
-// narrow type has, as between the ops of the runtime.
+// Generates the ops that a kernel applies to elements in registers, one element or a vector of elements at a time.
+// 16-bit floats are held in registers as f32 numbers that the 16-bit type can represent, as the runtime's ops do.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -8,48 +8,62 @@
 
 namespace kerf::codegen {
 
+/// Returns true for the 16-bit floating types.
 inline bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
+/// Builder of elementwise ops. Values are scalars or vectors; the ops are the same for both.
 class ElementOps {
 public:
-  /// Ops are made where `builder` stands.
+  /// Creates a builder that inserts ops at the insertion point of `builder`.
   explicit ElementOps(mlir::OpBuilder &builder) : builder(builder), loc(builder.getUnknownLoc()) {}
 
-  mlir::Type inRegister(DType dtype) const;
-  mlir::Type inMemory(DType dtype) const;
+  /// Returns the type of one element in a register: f64, i1 for Bool, and f32 for all other types.
+  mlir::Type registerType(DType dtype) const;
+  /// Returns the type of one element in memory, e.g. i8 for Bool and i16 for BF16.
+  mlir::Type memoryType(DType dtype) const;
 
-  /// From memory's type to a register's, and back.
-  mlir::Value widened(mlir::Value value, DType dtype) const;
-  mlir::Value narrowed(mlir::Value value, DType dtype) const;
-  /// In registers, with the values of `dtype`.
+  /// Converts a value from the type in memory to the type in registers.
+  mlir::Value toRegister(mlir::Value value, DType dtype) const;
+  /// Converts a value from the type in registers, rounded to `dtype`, to the type in memory.
+  mlir::Value toMemory(mlir::Value value, DType dtype) const;
+  /// Rounds a value in registers to the nearest number that `dtype` can represent.
   mlir::Value rounded(mlir::Value value, DType dtype) const;
-  /// In each element of `type`.
+  /// Returns the constant `value`, rounded to `dtype`, in each element of the register type `type`.
   mlir::Value constant(mlir::Type type, DType dtype, double value) const;
 
-  /// Whether a kernel does the op by instructions of its own. Another op is called as a routine of the runtime.
+  /// Returns true if a kernel computes the op by inline instructions. Every other op is a call of a runtime routine.
   static bool isInline(std::string_view op);
-  /// Returns the result of an inline operator on `x`, before it is rounded. `to` is the type of the result.
+  /// Returns the result of an inline op on the operands `x`, not yet rounded. `to` is the type of the result.
   mlir::Value compute(const package::Instruction &op, mlir::ValueRange x, mlir::Type to) const;
-  /// A running result of `reduce` and one more element, as the runtime combines them.
-  mlir::Value combined(const package::Instruction &reduce, mlir::Value sofar, mlir::Value value) const;
+  /// Combines the running result `sofar` of a reduction with one more element, as the runtime does.
+  mlir::Value combine(const package::Instruction &reduce, mlir::Value sofar, mlir::Value value) const;
 
 private:
   struct Inline;
+  /// Returns -1, 0 or 1 by the sign of each element; NaN stays NaN.
   mlir::Value signOf(mlir::Value x) const;
-  mlir::Value number(mlir::Type type, double value) const;
-  mlir::Value bits(mlir::Type type, uint64_t value) const;
+  /// Returns a floating constant in each element of `type`.
+  mlir::Value floatConstant(mlir::Type type, double value) const;
+  /// Returns an integer constant, given by its bits, in each element of `type`.
+  mlir::Value integerConstant(mlir::Type type, uint64_t value) const;
+  /// Returns the constant `element` in each element of `type`.
   mlir::Value splat(mlir::Type type, mlir::TypedAttr element) const;
-  mlir::Value converted(mlir::Value value, mlir::Type to) const;
-  mlir::Value extreme(bool largest, mlir::Value a, mlir::Value b) const;
-  mlir::Value reduced(const package::Instruction &reduce, mlir::Value x) const;
-  template <typename T> mlir::Value reducedTo(const package::Instruction &reduce, mlir::Value x) const;
-  mlir::Value compared(const package::Instruction &compare, mlir::Value a, mlir::Value b) const;
+  /// Converts between floating types and Bool, as the op `convert` does.
+  mlir::Value convertElements(mlir::Value value, mlir::Type to) const;
+  /// Returns the larger or the smaller of two values; NaN if either is NaN.
+  mlir::Value minOrMax(bool largest, mlir::Value a, mlir::Value b) const;
+  /// Rounds to a narrower format, as the op `reduce_precision` does.
+  mlir::Value reducePrecision(const package::Instruction &reduce, mlir::Value x) const;
+  /// Rounds values of the C++ type T, as kerf::Precision<T> does.
+  template <typename T> mlir::Value reducePrecisionAs(const package::Instruction &reduce, mlir::Value x) const;
+  /// Compares two values in the direction of the op `compare`.
+  mlir::Value compareElements(const package::Instruction &compare, mlir::Value a, mlir::Value b) const;
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
 };
 
-/// `element`, or a vector of so many.
-mlir::Type wide(mlir::Type element, int64_t lanes);
+/// Returns the type of a vector of `lanes` elements, or `element` itself for one lane.
+mlir::Type vectorType(mlir::Type element, int64_t lanes);
 
 } // namespace kerf::codegen

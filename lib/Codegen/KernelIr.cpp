@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel's loops. Whole vectors first, then one element after the other, by the same operations: an element's bits do
-// not depend on where it lies. What a routine computes it computes for a block at once, between the stages of the
-// kernel: values that pass from one stage to the next lie in blocks on the stack. Results are stored by the last stage
-// alone, after all reads of their elements, so that they may lie over operands. What is reduced is combined with
-// running results of the runtime, which decides on their order (Reduction.h there).
+// Generates a kernel's loops. Each row is computed in full vectors and then element by element, with the same
+// operations, so that the bits of an element do not depend on its position.
+//
+// Ops such as exp are calls of runtime routines, each for a block of elements. The calls split the kernel into
+// segments: segment 0 is computed without a call, and segment n + 1 begins with calls that read results of segment n.
+// Values that later segments read are kept in blocks on the stack. Only the last segment stores results, after all
+// reads of their elements, so that results may overwrite arguments. Elements of a reduction are combined with running
+// results that the runtime provides, and the runtime decides the order (lib/Runtime/Cpu/Kernels/Reduction.h).
 #include "KernelIr.h"
 #include "ElementOps.h"
 
@@ -23,8 +26,8 @@ namespace kerf::codegen {
 namespace {
 using package::Instruction;
 
-constexpr int64_t kLanes = 16;          // of a vector: one register of AVX-512 in f32, two of AVX2
-constexpr int64_t kBlock = 1024;        // elements between the stages: a few blocks stay in the first cache
+constexpr int64_t kLanes = 16;          // elements of a vector: one AVX-512 register of f32, or two of AVX2
+constexpr int64_t kBlock = 1024;        // elements of a block: a few blocks stay in the L1 cache
 constexpr int64_t kStackAlignment = 64; // bytes
 static_assert(kLanes == package::kReductionLanes);
 
@@ -34,7 +37,7 @@ public:
                 std::vector<std::string> &routines)
       : module(module), function(function), space(space), routines(routines), builder(module.getContext()),
         loc(builder.getUnknownLoc()), pointer(LLVM::LLVMPointerType::get(module.getContext())),
-        i64(builder.getI64Type()), makers(function.values.size(), nullptr), levels(function.values.size(), 0) {}
+        i64(builder.getI64Type()), makers(function.values.size(), nullptr), segments(function.values.size(), 0) {}
 
   Status run() {
     if (Status status = plan(); !status)
@@ -52,19 +55,20 @@ public:
   }
 
 private:
-  //===-- the stages
+  //===-- the segments
   //-----------------------------------------------------------------------------------------------===//
 
   bool isRoutine(const Instruction *instruction) const {
     return instruction && instruction->op != "constant" && instruction->op != "broadcast_in_dim" &&
            !isReduction(*instruction) && !ElementOps::isInline(instruction->op);
   }
-  /// Read or made anew wherever it is needed: arguments, constants, broadcasts.
+  /// Returns true if every use reads or recomputes the value, so that it is never kept: arguments,
+  /// constants, broadcasts.
   bool isFree(int value) const {
     const Instruction *maker = makers[size_t(value)];
     return !maker || maker->op == "constant" || maker->op == "broadcast_in_dim";
   }
-  /// A routine can read it where it lies.
+  /// Returns true if a routine can read the value directly from the argument.
   bool isInPlace(int value) const { return !makers[size_t(value)] && !isHalf(dtypeOf(value)); }
   DType dtypeOf(int value) const { return function.values[size_t(value)].dtype; }
   static bool isReduction(const Instruction &instruction) { return instruction.op == "reduce"; }
@@ -81,11 +85,11 @@ private:
         return unknown(instruction, dtypeOf(result));
       if (isFree(result) || isReduction(instruction))
         continue;
-      int &level = levels[size_t(result)];
+      int &segment = segments[size_t(result)];
       for (int operand : instruction.operands)
-        level = std::max(level, levels[size_t(operand)]);
-      level += isRoutine(&instruction);
-      last = std::max(last, level);
+        segment = std::max(segment, segments[size_t(operand)]);
+      segment += isRoutine(&instruction);
+      last = std::max(last, segment);
     }
     int broadcasts = 0;
     for (const Instruction &instruction : function.body) {
@@ -95,17 +99,17 @@ private:
       if (instruction.op == "broadcast_in_dim")
         broadcastOf[result] = broadcasts++;
       for (int operand : instruction.operands) {
-        bool crosses = !isFree(operand) && levels[size_t(operand)] < levels[size_t(result)];
+        bool crosses = !isFree(operand) && segments[size_t(operand)] < segments[size_t(result)];
         if (isRoutine(&instruction) ? !isInPlace(operand) : crosses)
-          keep(operand, isFree(operand) ? levels[size_t(result)] - 1 : levels[size_t(operand)]);
+          keep(operand, isFree(operand) ? segments[size_t(result)] - 1 : segments[size_t(operand)]);
       }
       if (isRoutine(&instruction))
-        keep(result, levels[size_t(result)]);
+        keep(result, segments[size_t(result)]);
     }
     for (int result : function.results)
       if (int value = isReduced(result) ? makers[size_t(result)]->operands[0] : result;
-          !isFree(value) && levels[size_t(value)] < last)
-        keep(value, levels[size_t(value)]);
+          !isFree(value) && segments[size_t(value)] < last)
+        keep(value, segments[size_t(value)]);
     return ok();
   }
 
@@ -113,26 +117,26 @@ private:
     return dtype == DType::F64 || dtype == DType::F32 || isHalf(dtype) || dtype == DType::Bool;
   }
   Error unknown(const Instruction &instruction, DType dtype) const {
-    return Error{fmt::format("kernel '{}': {} of {}; kernels are of floating types and bool", function.name,
-                             instruction.op, toString(dtype))};
+    return Error{fmt::format("kernel '{}': {} has a value of type {}, but kernels have only floating types and bool",
+                             function.name, instruction.op, toString(dtype))};
   }
 
-  void keep(int value, int level) {
-    auto [found, isNew] = keptAt.try_emplace(value, level);
-    found->second = std::min(found->second, level);
+  void keep(int value, int segment) {
+    auto [found, isNew] = keptAt.try_emplace(value, segment);
+    found->second = std::min(found->second, segment);
   }
 
   //===-- types and addresses
   //-----------------------------------------------------------------------------------===//
 
-  /// On the stack: as in registers, bool as bytes.
-  Type inBlock(DType dtype) { return dtype == DType::Bool ? ops.inMemory(dtype) : ops.inRegister(dtype); }
-  /// Of a reduction's: running results.
-  Type inResult(int result) {
+  /// Returns the element type of a block on the stack: the register type, but bytes for Bool.
+  Type blockType(DType dtype) { return dtype == DType::Bool ? ops.memoryType(dtype) : ops.registerType(dtype); }
+  /// Returns the element type of a result's buffer, which for a reduction holds running results.
+  Type resultElementType(int result) {
     if (!isReduced(result))
-      return ops.inMemory(dtypeOf(result));
+      return ops.memoryType(dtypeOf(result));
     const Instruction &reduce = *makers[size_t(result)];
-    return reduce.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : ops.inRegister(dtypeOf(reduce.operands[0]));
+    return reduce.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : ops.registerType(dtypeOf(reduce.operands[0]));
   }
   Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, i64, value); }
   Value sum(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
@@ -143,11 +147,11 @@ private:
   unsigned bytesOf(Type element) { return std::max(1u, element.getIntOrFloatBitWidth() / 8); }
 
   Value loadRaw(Type element, Value address, int64_t lanes) {
-    return LLVM::LoadOp::create(builder, loc, wide(element, lanes), address, bytesOf(element));
+    return LLVM::LoadOp::create(builder, loc, vectorType(element, lanes), address, bytesOf(element));
   }
-  /// Element `index` of an argument, and those after it.
+  /// Loads `lanes` elements of an argument, beginning at element `index`.
   Value load(DType dtype, Value data, Value index, int64_t lanes) {
-    return ops.widened(loadRaw(ops.inMemory(dtype), at(data, ops.inMemory(dtype), index), lanes), dtype);
+    return ops.toRegister(loadRaw(ops.memoryType(dtype), at(data, ops.memoryType(dtype), index), lanes), dtype);
   }
   void storeRaw(Value value, Value address) {
     LLVM::StoreOp::create(builder, loc, value, address, bytesOf(getElementTypeOrSelf(value.getType())));
@@ -156,9 +160,9 @@ private:
   //===-- loops
   //----------------------------------------------------------------------------------------------------===//
 
-  /// Where an argument or result lies: a NativeBuffer.
+  /// The NativeBuffer of an argument or result.
   struct Buffer {
-    Value data, rowStride, row; // row: where the row begins that is computed
+    Value data, rowStride, row; // row: address of the current row
   };
 
   void loadPointers(Value buffers, Value table) {
@@ -175,8 +179,8 @@ private:
     for (const Instruction &instruction : function.body)
       if (isRoutine(&instruction))
         called[&instruction] = load(table, pointer, routineIndex(instruction));
-    for (auto &[value, level] : keptAt)
-      blocks[value] = LLVM::AllocaOp::create(builder, loc, pointer, inBlock(dtypeOf(value)), integer(kBlock),
+    for (auto &[value, keptIn] : keptAt)
+      blocks[value] = LLVM::AllocaOp::create(builder, loc, pointer, blockType(dtypeOf(value)), integer(kBlock),
                                              unsigned(kStackAlignment));
   }
 
@@ -199,7 +203,8 @@ private:
     body(made.getInductionVar());
   }
 
-  /// `range`: the first row, the end of rows, the same of columns.
+  /// Generates the loop over rows. `range` holds the first row, the end of the rows, the first column and the end of
+  /// the columns.
   void buildRows(ValueRange range) {
     loop(range[0], range[1], 1, [&](Value row) {
       starts.assign(space.broadcasts.size(), integer(0));
@@ -217,14 +222,14 @@ private:
         buffer.row = at(buffer.data, element, arith::MulIOp::create(builder, loc, row, buffer.rowStride));
       };
       for (auto &[value, buffer] : arguments)
-        begin(buffer, ops.inMemory(dtypeOf(value)));
+        begin(buffer, ops.memoryType(dtypeOf(value)));
       for (auto [buffer, result] : llvm::zip(results, function.results))
-        begin(buffer, inResult(result));
+        begin(buffer, resultElementType(result));
       buildRow(range[2], range[3]);
     });
   }
 
-  /// What a broadcast repeats along the row is read once for it.
+  /// Loads the elements that broadcasts repeat along the row, once for each row.
   void readRepeated() {
     repeated.clear();
     for (auto &[value, index] : broadcastOf)
@@ -233,20 +238,20 @@ private:
         repeated[value] = load(dtypeOf(value), arguments[from].data, starts[size_t(index)], 1);
   }
 
-  /// Elements [begin, end) of the row.
+  /// Generates the computation of elements [begin, end) of the row.
   void buildRow(Value begin, Value end) {
     if (last == 0) {
-      buildStage(0, begin, end);
+      buildSegment(0, begin, end);
       return;
     }
     loop(begin, end, kBlock, [&](Value block) {
       blockStart = block;
       Value blockEnd = arith::MinSIOp::create(builder, loc, sum(block, integer(kBlock)), end);
-      for (int stage = 0; stage <= last; ++stage) {
+      for (int segment = 0; segment <= last; ++segment) {
         for (const Instruction &instruction : function.body)
-          if (isRoutine(&instruction) && levels[size_t(instruction.results[0])] == stage)
+          if (isRoutine(&instruction) && segments[size_t(instruction.results[0])] == segment)
             callRoutine(instruction, blockEnd);
-        buildStage(stage, block, blockEnd);
+        buildSegment(segment, block, blockEnd);
       }
     });
   }
@@ -255,7 +260,7 @@ private:
     SmallVector<Value> given = {called[&instruction]};
     SmallVector<Type> types;
     for (int operand : instruction.operands)
-      given.push_back(isInPlace(operand) ? at(arguments[operand].row, ops.inMemory(dtypeOf(operand)), blockStart)
+      given.push_back(isInPlace(operand) ? at(arguments[operand].row, ops.memoryType(dtypeOf(operand)), blockStart)
                                          : blocks[operand]);
     given.push_back(blocks[instruction.results[0]]);
     types.assign(given.size() - 1, pointer);
@@ -268,10 +273,10 @@ private:
       return isRoutine(&user) && std::count(user.operands.begin(), user.operands.end(), result) > 0;
     });
     if (!isHalf(dtypeOf(result)) || !goesOn)
-      return; // rounded where it is read
+      return; // readBlock rounds it
     vectorsThenElements(blockStart, blockEnd, [&](Value index, int64_t lanes) {
-      Value address = inBlockAt(result, index);
-      storeRaw(ops.rounded(loadRaw(inBlock(dtypeOf(result)), address, lanes), dtypeOf(result)), address);
+      Value address = blockAddress(result, index);
+      storeRaw(ops.rounded(loadRaw(blockType(dtypeOf(result)), address, lanes), dtypeOf(result)), address);
     });
   }
 
@@ -285,26 +290,26 @@ private:
     loop(middle, end, 1, [&](Value i) { body(i, 1); });
   }
 
-  void buildStage(int stage, Value begin, Value end) {
+  void buildSegment(int segment, Value begin, Value end) {
     bool keeps = std::any_of(keptAt.begin(), keptAt.end(), [&](const auto &kept) {
-      return kept.second == stage && !isRoutine(makers[size_t(kept.first)]);
+      return kept.second == segment && !isRoutine(makers[size_t(kept.first)]);
     });
-    if (stage != last && !keeps)
+    if (segment != last && !keeps)
       return;
-    if (stage == last && reducesRows())
+    if (segment == last && reducesRows())
       return buildReducedRow(begin, end);
-    vectorsThenElements(begin, end, [&](Value index, int64_t lanes) { buildElements(stage, index, lanes); });
+    vectorsThenElements(begin, end, [&](Value index, int64_t lanes) { buildElements(segment, index, lanes); });
   }
 
   bool reducesRows() const { return !space.reduced.empty() && space.reduced.back() == 0; }
 
-  /// The last stage where the row is reduced: vectors of running results stay in registers.
+  /// Generates the last segment of a kernel that reduces rows. Vectors of running results stay in registers.
   void buildReducedRow(Value begin, Value end) {
     SmallVector<Value> lanes, addresses;
     for (auto [buffer, result] : llvm::zip(results, function.results))
       if (isReduced(result)) {
         addresses.push_back(buffer.row);
-        lanes.push_back(loadRaw(inResult(result), buffer.row, kLanes));
+        lanes.push_back(loadRaw(resultElementType(result), buffer.row, kLanes));
       }
     Value middle = endOfVectors(begin, end);
     auto vectors = scf::ForOp::create(builder, loc, begin, middle, integer(kLanes), lanes);
@@ -323,79 +328,81 @@ private:
   //===-- elements
   //-------------------------------------------------------------------------------------------------===//
 
-  struct Here {
-    int stage;
+  struct ElementContext {
+    int segment;
     Value index;
     int64_t lanes;
     llvm::DenseMap<int, Value> known{};
   };
 
-  void buildElements(int stage, Value index, int64_t lanes) {
-    Here here{stage, index, lanes};
+  void buildElements(int segment, Value index, int64_t lanes) {
+    ElementContext context{segment, index, lanes};
     for (const Instruction &instruction : function.body) {
       int result = instruction.results[0];
-      if (!isFree(result) && !isRoutine(&instruction) && !isReduction(instruction) && levels[size_t(result)] == stage)
-        here.known[result] = compute(instruction, here);
+      if (!isFree(result) && !isRoutine(&instruction) && !isReduction(instruction) &&
+          segments[size_t(result)] == segment)
+        context.known[result] = compute(instruction, context);
     }
-    if (stage == last) {
+    if (segment == last) {
       SmallVector<Value> made;
       for (int result : function.results)
-        made.push_back(isReduced(result) ? read(makers[size_t(result)]->operands[0], here)
-                                         : ops.narrowed(read(result, here), dtypeOf(result)));
+        made.push_back(isReduced(result) ? read(makers[size_t(result)]->operands[0], context)
+                                         : ops.toMemory(read(result, context), dtypeOf(result)));
       size_t reductions = 0;
       for (auto [value, buffer, result] : llvm::zip(made, results, function.results)) {
         if (!isReduced(result)) {
-          storeRaw(value, at(buffer.row, inResult(result), index));
+          storeRaw(value, at(buffer.row, resultElementType(result), index));
         } else if (reducesRows() && lanes > 1) {
-          Value &sofar = running[reductions++];
-          sofar = ops.combined(*makers[size_t(result)], sofar, value);
+          Value &runningResult = running[reductions++];
+          runningResult = ops.combine(*makers[size_t(result)], runningResult, value);
         } else {
           Value place =
               reducesRows() ? arith::AndIOp::create(builder, loc, index, integer(kLanes - 1)).getResult() : index;
-          Value address = at(buffer.row, inResult(result), place);
-          storeRaw(ops.combined(*makers[size_t(result)], loadRaw(inResult(result), address, lanes), value), address);
+          Value address = at(buffer.row, resultElementType(result), place);
+          storeRaw(ops.combine(*makers[size_t(result)], loadRaw(resultElementType(result), address, lanes), value),
+                   address);
         }
       }
       return;
     }
-    for (auto &[value, level] : keptAt) {
-      if (level != stage || isRoutine(makers[size_t(value)]))
+    for (auto &[value, keptIn] : keptAt) {
+      if (keptIn != segment || isRoutine(makers[size_t(value)]))
         continue;
-      Value kept = read(value, here);
+      Value kept = read(value, context);
       if (dtypeOf(value) == DType::Bool)
-        kept = ops.narrowed(kept, DType::Bool);
-      storeRaw(kept, inBlockAt(value, index));
+        kept = ops.toMemory(kept, DType::Bool);
+      storeRaw(kept, blockAddress(value, index));
     }
   }
 
-  Value inBlockAt(int value, Value index) {
-    return at(blocks[value], inBlock(dtypeOf(value)), arith::SubIOp::create(builder, loc, index, blockStart));
+  Value blockAddress(int value, Value index) {
+    return at(blocks[value], blockType(dtypeOf(value)), arith::SubIOp::create(builder, loc, index, blockStart));
   }
 
-  Value read(int value, Here &here) {
-    if (auto known = here.known.find(value); known != here.known.end())
+  Value read(int value, ElementContext &context) {
+    if (auto known = context.known.find(value); known != context.known.end())
       return known->second;
-    Value made = isFree(value) ? readFree(value, here) : readBlock(value, here);
-    here.known[value] = made;
+    Value made = isFree(value) ? readFree(value, context) : readBlock(value, context);
+    context.known[value] = made;
     return made;
   }
 
-  Value readBlock(int value, Here &here) {
+  Value readBlock(int value, ElementContext &context) {
     DType dtype = dtypeOf(value);
-    Value raw = loadRaw(inBlock(dtype), inBlockAt(value, here.index), here.lanes);
+    Value raw = loadRaw(blockType(dtype), blockAddress(value, context.index), context.lanes);
     if (dtype == DType::Bool)
-      return ops.widened(raw, dtype);
+      return ops.toRegister(raw, dtype);
     return isRoutine(makers[size_t(value)]) ? ops.rounded(raw, dtype) : raw;
   }
 
-  Value readFree(int value, Here &here) {
+  Value readFree(int value, ElementContext &context) {
     DType dtype = dtypeOf(value);
     const Instruction *maker = makers[size_t(value)];
     if (!maker)
-      return load(dtype, arguments[value].row, here.index, here.lanes);
-    Type type = wide(ops.inRegister(dtype), here.lanes);
+      return load(dtype, arguments[value].row, context.index, context.lanes);
+    Type type = vectorType(ops.registerType(dtype), context.lanes);
     auto constantOf = [&](const Instruction &constant) {
-      return ops.constant(type, dtype, package::numberFrom(constant.attrs["value"][0]).value_or(0));
+      return ops.constant(type, dtype, package::parseNumber(constant.attrs["value"][0]).value_or(0));
     };
     if (maker->op == "constant")
       return constantOf(*maker);
@@ -403,17 +410,17 @@ private:
     if (makers[size_t(from)])
       return constantOf(*makers[size_t(from)]);
     if (auto found = repeated.find(value); found != repeated.end())
-      return here.lanes == 1 ? found->second
-                             : vector::BroadcastOp::create(builder, loc, type, found->second).getResult();
-    return load(dtype, arguments[from].data, sum(starts[size_t(broadcastOf[value])], here.index), here.lanes);
+      return context.lanes == 1 ? found->second
+                                : vector::BroadcastOp::create(builder, loc, type, found->second).getResult();
+    return load(dtype, arguments[from].data, sum(starts[size_t(broadcastOf[value])], context.index), context.lanes);
   }
 
-  Value compute(const Instruction &instruction, Here &here) {
+  Value compute(const Instruction &instruction, ElementContext &context) {
     SmallVector<Value> x;
     for (int operand : instruction.operands)
-      x.push_back(read(operand, here));
+      x.push_back(read(operand, context));
     DType dtype = dtypeOf(instruction.results[0]);
-    return ops.rounded(ops.compute(instruction, x, wide(ops.inRegister(dtype), here.lanes)), dtype);
+    return ops.rounded(ops.compute(instruction, x, vectorType(ops.registerType(dtype), context.lanes)), dtype);
   }
 
   ModuleOp module;
@@ -424,17 +431,17 @@ private:
   ElementOps ops{builder};
   Location loc;
   Type pointer, i64;
-  std::vector<const Instruction *> makers; // of each value; null of arguments
-  std::vector<int> levels;                 // of each value: the stage that makes it
-  int last = 0;                            // stage
-  std::map<int, int> keptAt;               // value that lies in a block -> the stage after which it does
-  std::map<int, int> broadcastOf;          // value -> which of KernelSpace::broadcasts
+  std::vector<const Instruction *> makers; // for each value: the instruction that computes it; null for arguments
+  std::vector<int> segments;               // for each value: the segment that computes it
+  int last = 0;                            // the last segment
+  std::map<int, int> keptAt;               // value that is kept in a block -> the segment that stores it
+  std::map<int, int> broadcastOf;          // value -> its index in KernelSpace::broadcasts
   std::map<int, Buffer> arguments;
   std::map<int, Value> blocks, repeated;
   std::map<const Instruction *, Value> called;
   std::vector<Buffer> results;
-  std::vector<Value> starts;  // of each broadcast's row
-  SmallVector<Value> running; // vectors of running results of the row
+  std::vector<Value> starts;  // for each broadcast: offset of the current row
+  SmallVector<Value> running; // vectors of running results of the current row
   Value blockStart;
 };
 } // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel of a program as MLIR: loops of scf over vectors of arith, pointers of the LLVM dialect.
+
+// Generates the MLIR of a kernel: scf loops over arith and vector ops, with pointers of the LLVM dialect.
 #pragma once
 
 #include "kerf/Package/Native.h"
@@ -7,8 +8,9 @@
 
 namespace kerf::codegen {
 
-/// Appends `function`, which kernelSpace takes, to `module` as an llvm.func of the interface of NativeEntry. Names of
-/// routines that are new are appended to `routines`.
+/// Appends the kernel `function`, whose iteration space is `space`, to `module` as an llvm.func with the signature of
+/// package::NativeEntry. Appends the names of runtime routines that the kernel calls to `routines`, unless present.
+/// Fails if a value has a type that kernels cannot store.
 Status buildKernel(mlir::ModuleOp module, const package::Function &function, const package::KernelSpace &space,
                    std::vector<std::string> &routines);
 

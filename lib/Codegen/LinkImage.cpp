@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linker for what kernels need: code and constants that refer to each other by distance. Whatever else an object may
-// hold is refused.
+// A linker for the ELF objects of kernels, which consist of code and constants that refer to each other by relative
+// addresses. Objects with anything else are refused.
 #include "MachineCode.h"
 
 #include "llvm/Object/ELFObjectFile.h"
@@ -18,6 +18,7 @@ using llvm::object::ELFSectionRef;
 using llvm::object::ELFSymbolRef;
 using llvm::object::SectionRef;
 
+/// Links one object into an image.
 class Linker {
 public:
   Linker(const ELFObjectFileBase &object, package::NativeImage &image) : object(object), image(image) {}
@@ -42,10 +43,10 @@ private:
       if (!isLoaded(section) || section.getSize() == 0)
         continue;
       if (section.isBSS() || ELFSectionRef(section).getFlags() & llvm::ELF::SHF_WRITE)
-        return broken("the object has variables");
+        return internalError("the object has writable data");
       auto content = section.getContents();
       if (!content)
-        return broken(llvm::toString(content.takeError()));
+        return internalError(llvm::toString(content.takeError()));
       image.code.resize(llvm::alignTo(image.code.size(), section.getAlignment()));
       offsets[section.getIndex()] = image.code.size();
       image.code += content->str();
@@ -56,7 +57,7 @@ private:
   Status relocate(const SectionRef &section) {
     auto of = section.getRelocatedSection();
     if (!of)
-      return broken(llvm::toString(of.takeError()));
+      return internalError(llvm::toString(of.takeError()));
     if (*of == object.section_end() || !offsets.contains((*of)->getIndex()))
       return ok();
     for (const auto &relocation : section.relocations()) {
@@ -65,7 +66,8 @@ private:
       auto addend = llvm::object::ELFRelocationRef(relocation).getAddend();
       uint64_t type = relocation.getType();
       if (!target || !addend || (type != llvm::ELF::R_X86_64_PC32 && type != llvm::ELF::R_X86_64_PLT32))
-        return broken(fmt::format("the object has a relocation of type {} that is not to its own code", type));
+        return internalError(
+            fmt::format("the object has a relocation of type {} that does not refer to its own code", type));
       uint64_t from = offsets[(*of)->getIndex()] + relocation.getOffset();
       llvm::support::endian::write32le(&image.code[from], uint32_t(*target + uint64_t(*addend) - from));
     }
@@ -90,7 +92,7 @@ private:
     for (const std::string &kernel : kernels) {
       auto found = named.find(kernel);
       if (found == named.end())
-        return broken(fmt::format("the object lacks '{}'", kernel));
+        return internalError(fmt::format("the object has no function '{}'", kernel));
       image.entries.push_back(found->second);
     }
     return ok();
@@ -98,7 +100,7 @@ private:
 
   const ELFObjectFileBase &object;
   package::NativeImage &image;
-  std::map<uint64_t, uint64_t> offsets; // of each section that is loaded
+  std::map<uint64_t, uint64_t> offsets; // for each loaded section: its offset in NativeImage::code
 };
 } // namespace
 
@@ -106,7 +108,7 @@ Result<package::NativeImage> linkImage(const std::string &object, const std::str
                                        const std::vector<std::string> &kernels) {
   auto file = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "kernels"));
   if (!file)
-    return broken(llvm::toString(file.takeError()));
+    return internalError(llvm::toString(file.takeError()));
   package::NativeImage image;
   image.isa = isa;
   if (Status status = Linker(llvm::cast<ELFObjectFileBase>(**file), image).run(kernels); !status)

@@ -20,7 +20,8 @@ namespace kerf::codegen {
 
 namespace {
 constexpr const char *kTriple = "x86_64-unknown-linux-gnu";
-/// What explicit vectors leave to do: folding, and what loops repeat. Instruction selection does the rest.
+/// LLVM passes for kernels: common subexpressions, simplification and loop-invariant code. Kernels are vectorized
+/// already, so no other optimization is needed before instruction selection.
 constexpr const char *kCleanup =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse)";
 
@@ -47,12 +48,12 @@ Result<std::unique_ptr<llvm::TargetMachine>> machineFor(const std::string &isa) 
   llvm::Triple triple(kTriple);
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, why);
   if (!target)
-    return broken(why);
+    return internalError(why);
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(triple, isa, "", llvm::TargetOptions(),
                                                                            llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                                            llvm::CodeGenOptLevel::Default));
   if (!machine)
-    return broken(fmt::format("this LLVM has no code generator for {}", kTriple));
+    return internalError(fmt::format("this LLVM has no code generator for {}", kTriple));
   return machine;
 }
 
@@ -73,27 +74,27 @@ void cleanUp(llvm::Module &module, llvm::TargetMachine &machine) {
 }
 } // namespace
 
-Error broken(const std::string &what) {
-  return Error{fmt::format("code of kernels: {}", what), ExitStatus::InternalCheck};
+Error internalError(const std::string &what) {
+  return Error{fmt::format("compiling kernels: {}", what), ExitStatus::InternalCheck};
 }
 
 Result<std::string> compileObject(ModuleOp module, const std::string &isa) {
   if (failed(lower(module)))
-    return broken("MLIR could not lower them");
+    return internalError("MLIR could not lower the kernels");
   auto machine = machineFor(isa);
   if (!machine)
     return machine.error();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> translated = translateModuleToLLVMIR(module, context);
   if (!translated)
-    return broken("MLIR could not translate them");
+    return internalError("MLIR could not translate the kernels to LLVM IR");
   translated->setTargetTriple((*machine)->getTargetTriple());
   translated->setDataLayout((*machine)->createDataLayout());
   for (llvm::Function &function : *translated) {
-    // Whole registers where the processor has them: LLVM prefers half of AVX-512's.
+    // Use all 512 bits of AVX-512 registers: LLVM prefers 256 by default.
     function.addFnAttr("prefer-vector-width", "512");
     function.addFnAttr("min-legal-vector-width", "512");
-    function.addFnAttr("no-builtins"); // no loop becomes a call of memcpy or memset: nothing outside is there
+    function.addFnAttr("no-builtins"); // calls of memcpy or memset could not be linked
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
   cleanUp(*translated, **machine);
@@ -101,7 +102,7 @@ Result<std::string> compileObject(ModuleOp module, const std::string &isa) {
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager passes;
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
-    return broken("LLVM can write no object");
+    return internalError("LLVM cannot write an object file");
   passes.run(*translated);
   return std::string(object.begin(), object.end());
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From kernels in MLIR to one block of machine code.
+
+// Compiles kernels in MLIR to one relocatable block of machine code.
 #pragma once
 
 #include "kerf/Package/Native.h"
@@ -7,15 +8,16 @@
 
 namespace kerf::codegen {
 
-/// A fault of Kerf: what it wrote could not be made code.
-Error broken(const std::string &what);
+/// Returns an error of exit status InternalCheck: MLIR or LLVM could not compile what Kerf generated.
+Error internalError(const std::string &what);
 
-/// The ELF object of a module of llvm.func, scf, arith, math and vector ops for an x86-64 processor; the module is
-/// lowered in place.
+/// Compiles a module of llvm.func, scf, arith, math and vector ops to an ELF object for the x86-64 instruction set
+/// `isa`. Lowers the module in place.
 Result<std::string> compileObject(mlir::ModuleOp module, const std::string &isa);
 
-/// What of the object is loaded, put together as it lies in memory: references between its parts are resolved, so that
-/// it runs wherever it is mapped. `kernels` are its functions.
+/// Links the loaded sections of an ELF object into one block of code that runs at any page of memory. `kernels` are the
+/// names of the functions whose entry points are recorded, in this order. Fails if the object has writable data or
+/// refers to anything outside of itself.
 Result<package::NativeImage> linkImage(const std::string &object, const std::string &isa,
                                        const std::vector<std::string> &kernels);
 

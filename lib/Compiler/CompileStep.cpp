@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step and its plan -> device program, with the report of what it does.
+// Compiles a training step under a plan to a device program, and writes its report.
 #include "kerf/Compiler/Compiler.h"
 
 #include "Diagnostics.h"
@@ -25,7 +25,8 @@ namespace kerf {
 
 namespace {
 
-/// Seconds of each planned op on one rank, before partitioning takes the strategies away.
+/// Adds the strategy and the seconds of each operator on one rank to the report. Runs before partitioning, which
+/// removes the strategies.
 void reportOps(ModuleOp module, const CollectiveModel &collectives, Report &report) {
   auto calls = callCounts(module);
   for (auto &[op, key] : opKeys(module)) {
@@ -42,6 +43,7 @@ void reportOps(ModuleOp module, const CollectiveModel &collectives, Report &repo
   }
 }
 
+/// Fails when the plan was made for another model or cluster, or needs more ranks than the cluster has.
 Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::string &file, const Cluster &cluster) {
   if (!plan.modelHash.empty() && plan.modelHash != step.modelHash)
     return Error{fmt::format(
@@ -56,11 +58,13 @@ Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::strin
   for (const auto &[axis, size] : plan.meshSizes)
     ranks *= size;
   if (ranks > cluster.ranks())
-    return Error{fmt::format("{}: its mesh has {} ranks, {} has {}", file, ranks, cluster.name, cluster.ranks())};
+    return Error{
+        fmt::format("{}: its mesh has {} ranks, but {} has {}; give a larger cluster or <ranks>, or plan again", file,
+                    ranks, cluster.name, cluster.ranks())};
   return isExecutionPlan(plan, batchOf(*step.module)) ? ok() : checkLowerable(plan, file);
 }
 
-/// The mesh with one microbatch: the ranks, under the same numbers of axes.
+/// Returns the mesh with one microbatch, which has the ranks as its elements and the same axis numbers.
 Mesh meshOfRanks(Mesh mesh) {
   for (MeshAxis &axis : mesh.axes)
     if (axis.name == KerfDialect::kMicrobatchAxis)
@@ -68,10 +72,11 @@ Mesh meshOfRanks(Mesh mesh) {
   return mesh;
 }
 
-/// Reshards between ranks alone: microbatches follow each other.
+/// Returns the costs of reshards, which may move data between ranks but not between microbatches, as these follow each
+/// other in time.
 StepPrice priceBetweenRanks(const CollectiveModel &collectives, const Mesh &mesh) {
   int time = mesh.find(KerfDialect::kMicrobatchAxis.str());
-  return [price = priceOn(collectives), time](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
+  return [price = stepPriceFor(collectives), time](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
     bool overTime = std::any_of(step.axes.begin(), step.axes.end(), [&](auto &axis) { return axis.axis == time; });
     if (!overTime)
       return price(step, bytesIn, bytesOut);
@@ -79,7 +84,8 @@ StepPrice priceBetweenRanks(const CollectiveModel &collectives, const Mesh &mesh
   };
 }
 
-/// "1f1b, 4 microbatches of 1, recompute full, optimizer sharding 1".
+/// Returns how the step is executed, as a text for reports: "1f1b; 4 microbatches of 1; recompute full; optimizer
+/// sharding 1".
 std::string executionText(const CompletedPlan &completed) {
   const Plan &plan = completed.plan;
   std::vector<std::string> words;
@@ -115,8 +121,8 @@ package::ScheduleChoice scheduleOf(const Plan &plan) {
 
 } // namespace
 
-Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
-                             const Cluster &cluster) {
+Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
+                                  const Cluster &cluster) {
   if (Status status = checkOneGroup(cluster, "kerf compile"); !status)
     return status.error();
   if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
@@ -125,7 +131,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   if (!cuts)
     return cuts.error();
   if (!cuts->empty() && *cuts != step.cuts)
-    return Error{fmt::format("{}: its stages are cut at ops, and the step was imported without these cuts", planFile),
+    return Error{fmt::format("{}: its stages end at operators, but the step was imported without these cuts", planFile),
                  ExitStatus::InternalCheck};
   ModuleOp whole = step.module.get();
   std::optional<PlanLowering> execution;
@@ -140,8 +146,8 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   if (Status status = execution ? applyExecution(*module, *execution) : applyPlan(*module, plan); !status)
     return Error{fmt::format("{}: {}", planFile, status.error().message), status.error().status};
   CollectiveModel collectives(meshOfRanks(mesh), cluster);
-  Collected collected(module->getContext());
-  Compiled compiled;
+  DiagnosticCollector collected(module->getContext());
+  CompileResult compiled;
   compiled.pipelines.emplace_back("step", step.pipeline);
   {
     auto passes = PassManager::on<ModuleOp>(module->getContext());
@@ -180,7 +186,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   if (execution &&
       (mesh.find(KerfDialect::kStageAxis.str()) >= 0 || mesh.find(KerfDialect::kMicrobatchAxis.str()) >= 0))
     setSchedule(*module, scheduleOf(execution->completed.plan));
-  if (Status status = emitProgram(*module, collectives, Kernels::Fused, compiled); !status)
+  if (Status status = emitProgram(*module, collectives, KernelSource::Fused, compiled); !status)
     return status.error();
   if (auto batches = whole->getAttrOfType<IntegerAttr>(kAccumulateAttr))
     compiled.program.info[package::kAccumulateKey] = batches.getInt();
@@ -197,7 +203,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
 
 bool pricedAsLowered(const Cluster &cluster) { return !cluster.mixed() && cluster.device.kind == "cpu"; }
 
-static Status writePackageFiles(const Compiled &compiled, const TensorMap &weights, const std::string &folder) {
+static Status writePackageFiles(const CompileResult &compiled, const TensorMap &weights, const std::string &folder) {
   TensorMap needed;
   for (const package::Arg &arg : compiled.program.args)
     if (auto found = weights.find(arg.name); found != weights.end())
@@ -206,17 +212,18 @@ static Status writePackageFiles(const Compiled &compiled, const TensorMap &weigh
     return status;
   if (compiled.program.native)
     for (const package::NativeImage &image : compiled.program.native->images)
-      if (Status status = writeFile(folder + "/" + fileOf(image), image.code); !status)
+      if (Status status = writeFile(folder + "/" + imageFileName(image), image.code); !status)
         return status;
   return writeFile(folder + "/" + package::kProgramFile, package::writeProgram(compiled.program));
 }
 
-Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder) {
+Status writePackage(const CompileResult &compiled, const TensorMap &weights, const std::string &folder) {
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (code)
-    return Error{fmt::format("cannot make the folder '{}': {}", folder, code.message())};
-  // A package that is there is replaced when all of the new one is on disk: halves of two would run together.
+    return Error{fmt::format("cannot create the folder '{}': {}", folder, code.message())};
+  // An old package is replaced only after the new package is completely on disk, so that files of two packages never
+  // mix.
   const std::string unfinished = fmt::format("{}/.{}.tmp", folder, getpid());
   std::filesystem::remove_all(unfinished, code);
   std::filesystem::create_directory(unfinished, code);
@@ -225,7 +232,7 @@ Status writePackage(const Compiled &compiled, const TensorMap &weights, const st
   std::vector<std::string> names = {package::kWeightsFile};
   if (compiled.program.native)
     for (const package::NativeImage &image : compiled.program.native->images)
-      names.push_back(fileOf(image));
+      names.push_back(imageFileName(image));
   names.push_back(package::kProgramFile);
   Status written = writePackageFiles(compiled, weights, unfinished);
   for (const std::string &name : names) {

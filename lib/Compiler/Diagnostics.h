@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MLIR's diagnostics as one Error: the boundary between passes and callers.
+// Turns the diagnostics of MLIR passes into one Error.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -9,10 +9,11 @@
 
 namespace kerf {
 
-/// Collects what passes report while it lives: errors, with the user's node, and warnings.
-class Collected {
+/// Collects the errors and warnings that MLIR passes emit while this object lives. Each text begins with the name of
+/// the model's node, if known.
+class DiagnosticCollector {
 public:
-  explicit Collected(mlir::MLIRContext *context)
+  explicit DiagnosticCollector(mlir::MLIRContext *context)
       : handler(context, [this](mlir::Diagnostic &diagnostic) {
           std::string node = ir::nodeName(diagnostic.getLocation());
           std::string text = (node.empty() ? "" : node + ": ") + diagnostic.str();
@@ -22,14 +23,15 @@ public:
             warnings.push_back(text);
         }) {}
 
-  /// Runs the passes; their errors as one.
+  /// Runs the passes on `module`. Fails with the collected errors as one message: ExitStatus::BadInput, or
+  /// InternalCheck when a pass failed without a message.
   Status run(mlir::PassManager &passes, mlir::ModuleOp module) {
     if (mlir::succeeded(passes.run(module)))
       return ok();
     return Error{errors.empty() ? "a pass failed without a message" : errors,
                  errors.empty() ? ExitStatus::InternalCheck : ExitStatus::BadInput};
   }
-  std::string errors;
+  std::string errors; // one line for each error; "" without errors
   std::vector<std::string> warnings;
 
 private:

@@ -41,7 +41,8 @@ Result<std::optional<package::ScheduleChoice>> scheduleOf(ModuleOp module) {
        variant = attr ? attr.getAs<StringAttr>("variant") : nullptr;
   auto chunks = attr ? attr.getAs<IntegerAttr>("chunks") : nullptr;
   if (!name || !variant || !chunks)
-    return Error{fmt::format("{} is not {{name = \"...\", variant = \"...\", chunks = N : i64}}", kScheduleAttr)};
+    return Error{fmt::format("{} does not have the form {{name = \"...\", variant = \"...\", chunks = N : i64}}",
+                             kScheduleAttr)};
   return std::optional(package::ScheduleChoice{name.str(), variant.str(), chunks.getInt()});
 }
 
@@ -55,13 +56,13 @@ std::string axesText(const Mesh &mesh, ArrayRef<int64_t> flat) {
   return text;
 }
 
-/// Every collective of the device program.
+/// Adds every collective of the device program to the report.
 void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Report &report) {
   auto calls = callCounts(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     int64_t count = calls[function.getName().str()];
     for (Operation &op : function.getOps()) {
-      if (op.hasTrait<CopiesByHost>())
+      if (op.hasTrait<TransfersHostMemory>())
         continue;
       if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType()))
         continue;
@@ -87,7 +88,7 @@ Report::Memory memoryOf(const runtime::MemoryReport &memory) {
   return report;
 }
 
-/// What the runtime allocates, in the words of a simulation. What lies between buffers counts as workspace.
+/// Converts the runtime's memory plan to the form of a simulation. Gaps between buffers count as workspace.
 StageMemory stageMemory(const runtime::MemoryReport &memory, int64_t limitBytes) {
   StageMemory stage;
   stage.weights = static_cast<double>(memory.parametersBytes);
@@ -101,7 +102,7 @@ StageMemory stageMemory(const runtime::MemoryReport &memory, int64_t limitBytes)
   return stage;
 }
 
-/// The memory of all stages, and of the one that needs most as the report has it.
+/// The memory of all stages, and of the fullest stage in the form of a report.
 struct PlannedMemory {
   std::vector<StageMemory> stages;
   Report::Memory fullest;
@@ -122,7 +123,7 @@ Result<PlannedMemory> plannedMemory(const package::Program &program, int64_t lim
 
 struct ProgramWithFigures {
   package::Program program;
-  std::vector<steps::StepFigures> figures; // of each stage
+  std::vector<steps::StepPassCounts> figures; // one for each pipeline stage
 };
 
 Result<ProgramWithFigures> programOf(ModuleOp module) {
@@ -134,14 +135,14 @@ Result<ProgramWithFigures> programOf(ModuleOp module) {
     return program.error();
   program->schedule = *schedule;
   if (Status status = package::checkProgram(*program); !status)
-    return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
+    return Error{fmt::format("the device program is malformed: {}", status.error().message), ExitStatus::InternalCheck};
   auto figures = steps::makeSteps(*program);
   if (!figures)
     return Error{figures.error().message, ExitStatus::InternalCheck};
   return ProgramWithFigures{std::move(*program), std::move(*figures)};
 }
 
-/// The program with its kernels known, as the runtime lays out memory where it has code for them.
+/// Returns the program with the list of its kernels, so that the memory plan is that of a program with machine code.
 package::Program withKernels(package::Program program) {
   auto native = std::make_shared<package::NativeCode>();
   for (const package::Function &function : program.functions)
@@ -152,7 +153,7 @@ package::Program withKernels(package::Program program) {
   return program;
 }
 
-/// A program with what a step of it takes.
+/// A program with its memory plan and its predicted step time.
 struct Priced {
   package::Program program;
   PlannedMemory memory;
@@ -180,31 +181,31 @@ Simulation figuresOf(const Priced &priced) {
   return figures;
 }
 
-void setFigures(const Priced &priced, Compiled &compiled) {
+void setFigures(const Priced &priced, CompileResult &compiled) {
   compiled.figures = figuresOf(priced);
   compiled.report.memory = priced.memory.fullest;
   compiled.report.computeSeconds = priced.price.computeSeconds;
   compiled.report.collectiveSeconds = priced.price.collectiveSeconds;
 }
 
-std::vector<Report::StageSteps> stepsReport(const std::vector<steps::StepFigures> &figures) {
+std::vector<Report::StageSteps> stepsReport(const std::vector<steps::StepPassCounts> &figures) {
   std::vector<Report::StageSteps> report;
-  for (const steps::StepFigures &its : figures) {
+  for (const steps::StepPassCounts &its : figures) {
     Report::StageSteps &stage = report.emplace_back();
     stage.stage = int64_t(report.size()) - 1;
     for (size_t p = 0; p < its.changed.size(); ++p)
       stage.passes.push_back(
-          {std::string(its.changed[p].first), std::string(steps::stepPasses()[p].what), its.changed[p].second});
+          {std::string(its.changed[p].first), std::string(steps::stepPasses()[p].description), its.changed[p].second});
     for (const steps::Bucket &bucket : its.buckets)
       stage.buckets.push_back({bucket.op, bucket.stream, bucket.collectives, bucket.bytes});
   }
   return report;
 }
 
-/// The module as it is packaged; with `fuse`, with kernels in place of its pointwise ops.
+/// Runs the packaging passes on a copy of the module. With `fuse`, pointwise operators are fused into kernels.
 Result<OwningOpRef<ModuleOp>> packagedModule(ModuleOp module, bool fuse) {
   OwningOpRef<ModuleOp> packaged = cast<ModuleOp>(module->clone());
-  Collected collected(packaged->getContext());
+  DiagnosticCollector collected(packaged->getContext());
   PassManager passes(packaged->getContext());
   addPackagingPasses(passes, fuse);
   if (Status status = collected.run(passes, *packaged); !status)
@@ -220,7 +221,7 @@ std::map<std::string, int64_t> callCounts(ModuleOp module) {
   return calls;
 }
 
-Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels kernels, Compiled &compiled) {
+Status emitProgram(ModuleOp module, const CollectiveModel &collectives, KernelSource kernels, CompileResult &compiled) {
   Report &report = compiled.report;
   auto unfused = packagedModule(module, false);
   if (!unfused)
@@ -231,7 +232,7 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
   auto plain = pricedProgram(**unfused, std::move(made->program), collectives);
   if (!plain)
     return plain.error();
-  reportCollectives(module, collectives, report); // binding has checked their axes
+  reportCollectives(module, collectives, report); // the packaging passes have checked the axes
   for (const package::Arg &arg : plain->program.args)
     if (arg.trainable)
       report.trained.push_back({arg.name, arg.exportedShape});
@@ -239,12 +240,12 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
   report.steps = stepsReport(made->figures);
   compiled.figuresWithoutCode = compiled.figures;
   OpPassManager packaging(ModuleOp::getOperationName());
-  addPackagingPasses(packaging, kernels == Kernels::Fused);
+  addPackagingPasses(packaging, kernels == KernelSource::Fused);
   compiled.pipelines.emplace_back("packaging", pipelineText(packaging));
   compiled.pipelines.emplace_back("steps", steps::stepPassesText({}));
   OwningOpRef<ModuleOp> fused;
   package::Program program = plain->program;
-  if (kernels == Kernels::Fused) {
+  if (kernels == KernelSource::Fused) {
     auto packaged = packagedModule(module, true);
     if (!packaged)
       return packaged.error();
@@ -257,7 +258,7 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
   auto native = pricedProgram(fused ? *fused : **unfused, withKernels(std::move(program)), collectives);
   if (!native)
     return native.error();
-  // A plan needs no more memory where the processor's code is made for it than where it is not, but for some paddings.
+  // Machine code is used only if it needs no more memory than single operators; 1 % tolerates differences in padding.
   constexpr double kPaddings = 1.01;
   compiled.usesCode =
       static_cast<double>(native->memory.fullest.total) <= kPaddings * static_cast<double>(plain->memory.fullest.total);
@@ -269,7 +270,7 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
   return ok();
 }
 
-Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas) {
+Status addNativeCode(CompileResult &compiled, const std::vector<std::string> &isas) {
   if (!compiled.usesCode)
     return ok();
   OwningOpRef<ModuleOp> fused;
@@ -294,7 +295,7 @@ Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas) {
   return ok();
 }
 
-Status leaveOutNativeCode(Compiled &compiled) {
+Status leaveOutNativeCode(CompileResult &compiled) {
   compiled.usesCode = false;
   if (compiled.report.stepSeconds == compiled.figures.stepSeconds)
     compiled.report.stepSeconds = compiled.figuresWithoutCode.stepSeconds;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device level, as it is -> program and report.
+// Turns a device-level module (local shapes and explicit collectives) into the program of a package, with its report.
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
@@ -7,17 +7,20 @@
 
 namespace kerf {
 
-/// How often a step calls each function, by name.
+/// Returns how many times a step calls each function of the module, by function name; 1 for @main.
 std::map<std::string, int64_t> callCounts(mlir::ModuleOp module);
 
-/// Of a module whose ops have tasks: `kerf.schedule`.
+/// Stores the pipeline schedule as the attribute `kerf.schedule` of a module whose operators are assigned to the
+/// schedule's tasks.
 void setSchedule(mlir::ModuleOp module, const package::ScheduleChoice &schedule);
 
-/// Which kernels native code is made for: those that fusing pointwise ops gives, or those written in the program.
-enum class Kernels { Fused, AsWritten };
+/// The origin of the kernels for which machine code is generated: fusing the pointwise operators, or the kernels that a
+/// hand-written program contains.
+enum class KernelSource { Fused, AsWritten };
 
-/// Writes the program with its figures, and what the report says of its collectives, its memory and what it trains.
-/// Errors: what the package's checker finds wrong.
-Status emitProgram(mlir::ModuleOp module, const CollectiveModel &collectives, Kernels kernels, Compiled &compiled);
+/// Writes the program, its predicted step time and memory, and the parts of the report on collectives, memory and
+/// trained tensors into `compiled`. Fails when the checker of packages finds an error in the program.
+Status emitProgram(mlir::ModuleOp module, const CollectiveModel &collectives, KernelSource kernels,
+                   CompileResult &compiled);
 
 } // namespace kerf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people write into IR by hand: strategies, which are pins of a plan, and whole device programs.
+// Handles IR written by hand: annotations, which become pins of a plan, and whole device programs.
 #include "HandWritten.h"
 #include "Diagnostics.h"
 #include "EmitProgram.h"
@@ -21,17 +21,17 @@ static func::FuncOp entryOf(ModuleOp module) {
   return SymbolTable(module).lookup<func::FuncOp>(KerfDialect::kEntryName);
 }
 
-/// Alike ops count as one.
+/// Returns the key of an operator without the "#N" that tells operators with equal keys apart.
 static std::string withoutNumber(const std::string &key) { return key.substr(0, key.find('#')); }
 
 static Result<ArgumentPlan> argumentPin(BlockArgument argument, Attribute attr) {
   std::string name = argumentKey(argument);
   auto sharding = dyn_cast<ShardingAttr>(attr);
   if (!sharding)
-    return Error{fmt::format("'{}': kerf.sharding is not a #kerf.sharding", name)};
+    return Error{fmt::format("'{}': the value of kerf.sharding is not a #kerf.sharding attribute", name)};
   if (static_cast<int64_t>(sharding.getDims().size()) != tensorType(argument).getRank())
-    return Error{fmt::format("'{}': kerf.sharding has {} dimensions, the argument {}", name, sharding.getDims().size(),
-                             tensorType(argument).getRank())};
+    return Error{fmt::format("'{}': kerf.sharding has {} dimensions, but the argument has {}", name,
+                             sharding.getDims().size(), tensorType(argument).getRank())};
   ArgumentPlan pin{name, {}};
   bool whole = sharding.getPartial().empty();
   for (DimAttr dim : sharding.getDims()) {
@@ -43,13 +43,14 @@ static Result<ArgumentPlan> argumentPin(BlockArgument argument, Attribute attr) 
     }
   }
   if (!whole)
-    return Error{fmt::format("'{}': kerf.sharding of a model's argument names whole axes for its dimensions, without "
-                             "parts, pieces and partial sums",
-                             name)};
+    return Error{fmt::format(
+        "'{}': kerf.sharding of a model's argument may only name whole mesh axes for its dimensions; remove "
+        "sub-axes, chunks and partial sums",
+        name)};
   return pin;
 }
 
-Result<Annotations> takeArgumentPins(ModuleOp module) {
+Result<Annotations> extractArgumentPins(ModuleOp module) {
   Annotations found;
   func::FuncOp main = entryOf(module);
   for (BlockArgument argument : main.getArguments())
@@ -65,7 +66,7 @@ Result<Annotations> takeArgumentPins(ModuleOp module) {
   return found;
 }
 
-Status takeOpPins(ModuleOp module, Annotations &found) {
+Status extractOpPins(ModuleOp module, Annotations &found) {
   std::vector<std::string> kept;
   for (auto &[op, key] : opKeys(module)) {
     Attribute attr = op->removeAttr(KerfDialect::kStrategyAttr);
@@ -80,16 +81,17 @@ Status takeOpPins(ModuleOp module, Annotations &found) {
         pin.strategy[factor.str()].push_back(entry.getName().str());
     }
     if (!entries)
-      return Error{fmt::format("{}: kerf.strategy is not {{AXIS = \"FACTOR\", ...}}", key.key)};
+      return Error{fmt::format("{}: kerf.strategy does not have the form {{AXIS = \"FACTOR\", ...}}", key.key)};
     found.ops.push_back(std::move(pin));
     kept.push_back(withoutNumber(key.key));
   }
   for (const std::string &key : found.annotated)
     if (std::none_of(kept.begin(), kept.end(), [&](const std::string &pattern) { return globMatch(pattern, key); }))
-      return Error{fmt::format("{}: the op with this kerf.strategy is not in the training step as it is written (it "
-                               "was folded, or became part of another one); pin what `kerf plan <json>` names instead, "
-                               "with <constraints>",
-                               key)};
+      return Error{fmt::format(
+          "{}: the operator with this kerf.strategy is not in the training step, because a pass folded it or merged "
+          "it into another operator; pin an operator that `kerf plan <json>` lists instead, with "
+          "<constraints>",
+          key)};
   return ok();
 }
 
@@ -117,10 +119,10 @@ Result<TrainingStep> importDevice(MLIRContext &context, const std::string &path,
   auto model = readDeviceProgram(context, path, weights);
   if (!model)
     return model.error();
-  return stepOf(std::move(*model));
+  return bareTrainingStep(std::move(*model));
 }
 
-Result<Compiled> compileDevice(const TrainingStep &device, const std::string &file, const Cluster &cluster) {
+Result<CompileResult> compileDevice(const TrainingStep &device, const std::string &file, const Cluster &cluster) {
   if (Status status = checkOneGroup(cluster, "kerf compile"); !status)
     return status.error();
   ModuleOp module = device.module.get();
@@ -129,9 +131,9 @@ Result<Compiled> compileDevice(const TrainingStep &device, const std::string &fi
     if (axis.name == KerfDialect::kMicrobatchAxis)
       axis.size = 1;
   if (ranks.ranks() > cluster.ranks())
-    return Error{fmt::format("'{}': its kerf.mesh has {} ranks, {} has {}; give <ranks> {}", file, ranks.ranks(),
+    return Error{fmt::format("'{}': its kerf.mesh has {} ranks, but {} has {}; give <ranks> {}", file, ranks.ranks(),
                              cluster.name, cluster.ranks(), ranks.ranks())};
-  Compiled compiled;
+  CompileResult compiled;
   Report &report = compiled.report;
   report.cluster = cluster.name;
   report.ranks = cluster.ranks();
@@ -139,8 +141,8 @@ Result<Compiled> compileDevice(const TrainingStep &device, const std::string &fi
   report.usedRanks = ranks.ranks();
   report.memoryLimitBytes = cluster.device.memoryBytes;
   report.warnings = device.warnings;
-  Collected collected(module.getContext());
-  if (Status status = emitProgram(module, CollectiveModel(ranks, cluster), Kernels::AsWritten, compiled); !status)
+  DiagnosticCollector collected(module.getContext());
+  if (Status status = emitProgram(module, CollectiveModel(ranks, cluster), KernelSource::AsWritten, compiled); !status)
     return Error{fmt::format("'{}': {}{}{}", file, status.error().message, collected.errors.empty() ? "" : ": ",
                              collected.errors)};
   report.stepSeconds = compiled.figures.stepSeconds;

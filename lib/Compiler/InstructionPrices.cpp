@@ -34,7 +34,8 @@ std::optional<Collective> collectiveOf(Operation *op) {
 InstructionPrices::InstructionPrices(ModuleOp device, const package::Program &program,
                                      const CollectiveModel &collectives)
     : collectives(collectives), symbols(device) {
-  for (const package::Function &function : program.functions) { // emitPackage makes an instruction of each op
+  for (const package::Function &function :
+       program.functions) { // emitPackage emits one instruction for each operator, in order
     auto made = symbols.lookup<func::FuncOp>(function.name);
     size_t i = 0;
     for (Operation &op : made.front().without_terminator())
@@ -42,8 +43,8 @@ InstructionPrices::InstructionPrices(ModuleOp device, const package::Program &pr
   }
 }
 
-/// A chain of pointwise ops that is one kernel of machine code: it reads its arguments and writes its results once, and
-/// does each op in one operation an element.
+/// Returns the seconds of a chain of pointwise operators that is one kernel of machine code. The kernel reads its
+/// arguments and writes its results once, and each operator counts as one operation per element.
 double InstructionPrices::kernelSeconds(Operation *op) const {
   auto kernel = cast<func::FuncOp>(op);
   Work work;
@@ -52,7 +53,8 @@ double InstructionPrices::kernelSeconds(Operation *op) const {
     auto its = dyn_cast<WorkOpInterface>(op);
     if (!its || its.getKernelClass() == KernelClass::Nothing)
       continue;
-    work.flops += static_cast<double>(elementsOf(shapeOf(op.getResult(0)))); // vectors hide a formula's length
+    work.flops += static_cast<double>(
+        elementsOf(shapeOf(op.getResult(0)))); // one operation for any formula, as vector units hide its length
     if (its.getKernelClass() == KernelClass::Reduction)
       work.kernelClass = KernelClass::Reduction;
     Type element = tensorType(op.getResult(0)).getElementType();
@@ -112,7 +114,7 @@ StepPart InstructionPrices::partOf(const package::Expansion &expansion, int op) 
   return forward && !of(entry).isBackward && !of(*its.source).isBackward ? StepPart::Forward : StepPart::Backward;
 }
 
-CollectiveSeconds InstructionPrices::together(const package::FlatInstruction &instruction) {
+CollectiveSeconds InstructionPrices::mergedSeconds(const package::FlatInstruction &instruction) {
   std::map<std::pair<Collective, std::vector<AxisRef>>, double> bytes;
   auto add = [&](const package::Instruction &source) {
     if (const InstructionPrice &its = of(source); its.collective)
@@ -125,7 +127,7 @@ CollectiveSeconds InstructionPrices::together(const package::FlatInstruction &in
   for (const auto &[what, together] : bytes) {
     double latency = collectives.seconds(what.first, what.second, 0);
     seconds.latency = std::max(seconds.latency, latency);
-    seconds.moving += collectives.seconds(what.first, what.second, together) - latency;
+    seconds.transfer += collectives.seconds(what.first, what.second, together) - latency;
   }
   return seconds;
 }

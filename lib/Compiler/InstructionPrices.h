@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prices of the instructions of a package's program. Each is asked of the operator that the instruction was made from.
+// Predicts the cost of each instruction of a package's program from the IR operator from which the instruction was
+// made.
 #pragma once
 
 #include "kerf/CostModel/Collectives.h"
@@ -11,35 +12,44 @@
 
 namespace kerf {
 
-/// `Forward` and what the optimizer does once: which part of a step's breakdown a kernel's seconds are.
+/// The part of a step to whose time a kernel counts. `Backward` includes recomputation; `Optimizer` is everything after
+/// the last microbatch.
 enum class StepPart { Forward, Backward, Optimizer };
 
+/// The predicted cost of one instruction.
 struct InstructionPrice {
-  double kernelSeconds = 0; // of an instruction that computes
-  bool isBackward = false, isUpdate = false;
-  /// Set for collectives and for messages to another stage.
+  double kernelSeconds = 0; // seconds of a kernel; 0 for collectives and messages
+  bool isBackward = false;  // whether the operator belongs to the backward pass
+  bool isUpdate = false;    // whether the operator belongs to the optimizer's update
+  /// The kind of communication, for collectives and for messages to another stage; absent for kernels.
   std::optional<Collective> collective = {};
-  std::vector<AxisRef> axes = {};
-  double bytes = 0;
+  std::vector<AxisRef> axes = {}; // mesh axes over which the communication runs
+  double bytes = 0;               // bytes per rank of the communicated tensor
 };
 
-/// Seconds of collectives that are one: those that move cores' time, and those of the links' latency.
+/// The predicted time of a merged collective. On CPUs, cores do the transfer and cannot run kernels meanwhile.
 struct CollectiveSeconds {
-  double moving = 0, latency = 0;
-  double all() const { return moving + latency; }
+  double transfer = 0; // seconds in which cores move bytes
+  double latency = 0;  // seconds of link latency, during which kernels can run
+  /// Returns the whole time in seconds.
+  double all() const { return transfer + latency; }
 };
 
+/// Predicts the instructions of one program; results are cached.
 class InstructionPrices {
 public:
-  /// `device` is the program as IR, `program` the same as the package has it.
+  /// Prepares predictions for `program`. `device` is the IR module from which the program was emitted; both must
+  /// outlive this object.
   InstructionPrices(mlir::ModuleOp device, const package::Program &program, const CollectiveModel &collectives);
 
+  /// Returns the predicted cost of an instruction of the program.
   const InstructionPrice &of(const package::Instruction &instruction);
-  /// The part of the step that an instruction of the expanded program belongs to.
+  /// Returns the part of the step to which instruction `op` of the expanded program belongs.
   StepPart partOf(const package::Expansion &expansion, int op);
-  /// Collectives of one kind along the same axes move their bytes one after the other; all share one latency.
-  CollectiveSeconds together(const package::FlatInstruction &instruction);
-  /// "data, model": of the first collective.
+  /// Returns the predicted time of an instruction that merges several collectives (a bucket). Their transfers add up;
+  /// they share one latency.
+  CollectiveSeconds mergedSeconds(const package::FlatInstruction &instruction);
+  /// Returns the names of the mesh axes of a collective: "data, model".
   std::string axisNames(const package::Instruction &collective);
 
 private:

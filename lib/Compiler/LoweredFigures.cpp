@@ -23,7 +23,7 @@ LoweredFigures::LoweredFigures(mlir::MLIRContext &context, ModelSource model, St
 
 Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::string &where) {
   StepOptions sized = step;
-  if (Status status = prepareFor(sized, plan, where); !status)
+  if (Status status = setPlanDependentOptions(sized, plan, where); !status)
     return status.error();
   int64_t batch = model.isConfig() ? plan.globalBatch : 0;
   const std::tuple key(batch, sized.cuts, sized.patterns, sized.patternsOfAllOps);
@@ -42,7 +42,9 @@ Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::str
 Status LoweredFigures::apply(const Plan &plan, const std::string &where, const Cluster &cluster,
                              Simulation &simulation) {
   if (dtype == "f8")
-    return Error{fmt::format("{}: <dtype> f8 is simulated only; programs run in f32, f64, bf16 and f16", where)};
+    return Error{fmt::format(
+        "{}: <dtype> f8 can only be simulated, because programs run in f32, f64, bf16 and f16; give one of these types",
+        where)};
   auto imported = this->imported(plan, where);
   if (!imported)
     return imported.error();
@@ -53,21 +55,22 @@ Status LoweredFigures::apply(const Plan &plan, const std::string &where, const C
   auto compiled = compileStep(**imported, lowered, where, cluster);
   if (!compiled)
     return compiled.error();
-  putFigures(compiled->figures, simulation);
+  copyFigures(compiled->figures, simulation);
   stepsOfLast = std::move(compiled->report.steps);
   return ok();
 }
 
-void putFigures(const Simulation &lowered, Simulation &simulation) {
+void copyFigures(const Simulation &lowered, Simulation &simulation) {
   double slower = lowered.stepSeconds / simulation.stepSeconds;
   const Breakdown old = simulation.breakdown;
   simulation.stepSeconds = lowered.stepSeconds;
   simulation.breakdown = lowered.breakdown;
-  // The program does not say which of its backward's ops run again: their share is the simulator's.
+  // The program does not mark recomputed operators in its backward pass, so the share of recomputation comes from the
+  // simulator.
   if (double whole = old.recompute + old.backward; whole > 0) {
-    double again = lowered.breakdown.backward * (old.recompute / whole);
-    simulation.breakdown.recompute = again;
-    simulation.breakdown.backward -= again;
+    double recomputed = lowered.breakdown.backward * (old.recompute / whole);
+    simulation.breakdown.recompute = recomputed;
+    simulation.breakdown.backward -= recomputed;
   }
   for (size_t s = 0; s < std::min(simulation.memory.size(), lowered.memory.size()); ++s) {
     auto largest = std::move(simulation.memory[s].largest);

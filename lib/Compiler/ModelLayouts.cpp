@@ -2,8 +2,8 @@
 #include "kerf/Compiler/ModelLayouts.h"
 #include "Diagnostics.h"
 #include "HandWritten.h"
-#include "LayOut.h"
 #include "PlanLowering.h"
+#include "StepLayout.h"
 #include "Tuning.h"
 #include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
@@ -22,7 +22,7 @@ ModelLayouts::ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOp
                            const Cluster &cluster, const Plan &pins)
     : context(context), model(std::move(model)), step(std::move(step)), dtype(std::move(dtype)),
       cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins) {
-  this->step.import.floatType = DType::F32; // types are `dtype`'s from here on
+  this->step.import.floatType = DType::F32; // the predictions apply `dtype` themselves
   this->step.precision.reset();
   this->step.import.structureOnly = true;
   this->step.optimizer.clipNorm = 0; // the simulator prices the optimizer
@@ -35,7 +35,7 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   auto moments = momentsPerElement();
   if (!moments)
     return moments.error();
-  job.moments = *moments;
+  job.optimizerMoments = *moments;
   job.globalBatch = step.import.globalBatch;
   job.ranks = ranks;
   if (!model.isConfig()) {
@@ -52,7 +52,7 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
 
 Result<double> ModelLayouts::momentsPerElement() {
   std::vector<const OptimizerRecord *> used = optimizersOf(step.optimizer);
-  if (used.size() == 1 && !used.front()->readsShape) {
+  if (used.size() == 1 && !used.front()->readsParameterShape) {
     ParameterOptimizer optimizer = parameterOptimizer(step.optimizer, "", {1});
     return static_cast<double>(optimizer.states({1}).size());
   }
@@ -65,7 +65,7 @@ Result<double> ModelLayouts::momentsPerElement() {
     auto name = main.getArgAttrOfType<mlir::StringAttr>(argument.getArgNumber(), ir::KerfDialect::kNameAttr);
     if (!name || !main.getArgAttr(argument.getArgNumber(), ir::KerfDialect::kTrainableAttr))
       continue;
-    double layers = 1; // that the argument stands for
+    double layers = 1; // number of layers for which the argument stands
     for (mlir::Operation *user : argument.getUsers())
       if (auto repeat = user->getAttrOfType<mlir::IntegerAttr>(ir::KerfDialect::kRepeatAttr))
         layers = static_cast<double>(repeat.getInt());
@@ -80,7 +80,7 @@ Result<double> ModelLayouts::momentsPerElement() {
   return parameters > 0 ? kept / parameters : 0.0;
 }
 
-/// False for a model that is a whole step of its own.
+/// Returns whether the step has a learning rate; a whole train step with an optimizer of its own has none.
 static bool takesLearningRate(mlir::ModuleOp module) {
   auto main = mlir::SymbolTable(module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
@@ -102,8 +102,8 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
       return made.error();
     if (!takesLearningRate(*made->module))
       return Error{
-          fmt::format("'{}' is a whole train step; whole plans are predicted for a loss function, to which Kerf "
-                      "adds gradients and optimizer",
+          fmt::format("'{}' is a whole train step, but whole plans are predicted for a loss function, to which Kerf "
+                      "adds gradients and optimizer; export the loss function, or use <search> placement",
                       model.name)};
     if (steps.empty()) {
       theWarnings = made->warnings;
@@ -128,7 +128,7 @@ Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
   auto divides = [&](int64_t size) {
     if (heads)
       return heads % size == 0;
-    return channels ? size == 1 || (channels % size == 0 && channels / size >= kLeastChannels)
+    return channels ? size == 1 || (channels % size == 0 && channels / size >= kMinChannelsPerRank)
                     : (size & (size - 1)) == 0;
   };
   std::vector<int64_t> sizes;
@@ -172,7 +172,7 @@ Result<bool> ModelLayouts::possible(const LayoutKey &key) {
   auto step = imported(1);
   if (!step)
     return step.error();
-  // Without attention there is no sequence that ops between products could be cut along.
+  // A model without attention has no sequence dimension along which operators between products could be sharded.
   if (key.sequenceParallel && !hasAttention(*(*step)->module))
     return false;
   return static_cast<bool>(checkContext(*(*step)->module, key.context, key.model,
@@ -186,7 +186,7 @@ Result<Plan> ModelLayouts::withLayers(const Plan &completed) {
   return made ? kerf::withLayers(*(*made)->module, completed) : Result<Plan>(made.error());
 }
 
-/// The largest proper divisor; 1 where there is none.
+/// Returns the largest divisor of `batch` below `batch` itself, at least 1.
 static int64_t largestPart(int64_t batch) {
   for (int64_t parts = 2; parts * parts <= batch; ++parts)
     if (batch % parts == 0)
@@ -194,21 +194,22 @@ static int64_t largestPart(int64_t batch) {
   return 1;
 }
 
-/// Compiled in microbatches of `samples`, as far as what they forbid is seen.
+/// Compiles the step in microbatches of `samples` up to the pass that fails when microbatches are not possible.
 static Status tryMicrobatches(const TrainingStep &step, int64_t samples, const Cluster &cluster) {
   Plan plan;
   plan.meshSizes = {{"data", 1}};
   plan.microbatch = samples;
   auto lowered = lowerPlan(step, plan, "the plan", cluster);
   auto module = mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>((*step.module)->clone()));
-  if (!lowered || !applyExecution(*module, *lowered)) // pins can be what does not go
+  if (!lowered || !applyExecution(*module, *lowered)) // a failure of the pins says nothing about microbatches
     return ok();
-  Collected collected(module->getContext());
+  DiagnosticCollector collected(module->getContext());
   mlir::PassManager passes(module->getContext());
   passes.addPass(createInsertReshards());
-  passes.addPass(createPartition([](const ReshardStep &step, int64_t, int64_t) { // on one rank
-    return step.kind == ReshardStepKind::LocalSlice ? 0 : std::numeric_limits<double>::infinity();
-  }));
+  passes.addPass(
+      createPartition([](const ReshardStep &step, int64_t, int64_t) { // microbatches of one rank need no communication
+        return step.kind == ReshardStepKind::LocalSlice ? 0 : std::numeric_limits<double>::infinity();
+      }));
   passes.addPass(mlir::createCSEPass());
   passes.addPass(createAssignTasks());
   return collected.run(passes, *module);
@@ -225,17 +226,18 @@ Status ModelLayouts::checkMicrobatches() {
   return *microbatched;
 }
 
-/// A module under a layout.
+/// A module and the layout of its operators.
 struct ModelLayouts::Placed {
   mlir::ModuleOp module;
-  LaidOut layout;
+  StepLayout layout;
 };
 
 Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
-  // A layout is decided for the fewest samples and kept for more: deciding takes ten times as long as following. The
-  // step of a single sample has fewer ops, as it folds away what moves a batch dimension.
-  // An export has the ops of its whole batch: one of images, whose layers differ, has it decided for the most samples
-  // that leave a second microbatch, whose prices are those of what is computed, and kept for fewer.
+  // The layout of a config.json's model is searched for the smallest microbatch, and larger microbatches follow it,
+  // because a search takes ten times as long as following. The smallest microbatch has two samples without expert
+  // parallelism, as a step of one sample lacks the operators that move a batch dimension. An export has the operators
+  // of its whole batch. For an export without attention, whose layers differ, the layout is searched for the largest
+  // microbatch below the batch, whose costs are the most accurate, and smaller microbatches follow it.
   auto step = imported(key.microbatch * key.expert);
   if (!step)
     return step.error();
@@ -252,7 +254,7 @@ Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
   if (follows && !decided.contains(first))
     if (auto made = work(first); !made)
       return made.error();
-  auto laid = layOut(module, model.name, key, cluster, pins, follows ? &decided.at(first) : nullptr);
+  auto laid = layOutStep(module, model.name, key, cluster, pins, follows ? &decided.at(first) : nullptr);
   if (!laid)
     return laid.error();
   if (key == first)
@@ -266,7 +268,7 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   auto placed = place(key);
   if (!placed)
     return placed.error();
-  const LaidOut &layout = placed->layout;
+  const StepLayout &layout = placed->layout;
   auto work = modelWork(placed->module, layout.placement, layout.choice, layout.collectives,
                         {dtype, key.fusedAttention, layout.axes, static_cast<int64_t>(step.cuts.size()) + 1});
   if (!work)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanLowering.h"
 #include "HandWritten.h"
-#include "LayOut.h"
 #include "ProgramMesh.h"
+#include "StepLayout.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/OpKeys.h"
@@ -21,11 +21,11 @@ namespace kerf {
 
 namespace {
 
-constexpr const char *kSlices = "data"; // the layout's axis of data groups and microbatches
+constexpr const char *kSlices = "data"; // the layout's axis of data-parallel groups and microbatches together
 
 func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName); }
 
-/// Calls of layers, forward ones and backward ones, in order.
+/// Returns the calls of layers in order: forward calls, then backward calls.
 std::pair<SmallVector<CallOp>, SmallVector<CallOp>> layerCalls(ModuleOp module) {
   std::pair<SmallVector<CallOp>, SmallVector<CallOp>> calls;
   for (auto call : mainOf(module).getOps<CallOp>())
@@ -33,9 +33,10 @@ std::pair<SmallVector<CallOp>, SmallVector<CallOp>> layerCalls(ModuleOp module) 
   return calls;
 }
 
-/// Ops of the step that depend on inputs alone and lead to a reduction over the batch (labels that count): they are
-/// done once, on all samples of a rank, as every microbatch needs their result.
-std::set<Operation *> wholeBatchOps(ModuleOp module, const LaidOut &layout) {
+/// Returns the operators of the step that depend on inputs only and lead to a reduction over the batch, such as
+/// counting the labels that are not ignored. These operators run once, on all samples of a rank, because every
+/// microbatch needs their result.
+std::set<Operation *> wholeBatchOps(ModuleOp module, const StepLayout &layout) {
   func::FuncOp main = mainOf(module);
   std::set<Operation *> inputOnly;
   for (Operation &op : main.front().without_terminator()) {
@@ -66,8 +67,8 @@ std::set<Operation *> wholeBatchOps(ModuleOp module, const LaidOut &layout) {
   return whole;
 }
 
-/// Axes of the layout -> those of the program; the batch is cut by `slices`.
-void rename(std::vector<std::string> &axes, const Roles &roles, const std::vector<std::string> &slices) {
+/// Replaces axes of the layout by axes of the program. `slices` are the axes that shard the batch.
+void rename(std::vector<std::string> &axes, const AxisRoles &roles, const std::vector<std::string> &slices) {
   std::vector<std::string> renamed;
   for (const std::string &axis : axes) {
     const std::vector<std::string> &its = axis == kSlices ? slices : roles.axes.at(axis);
@@ -76,7 +77,8 @@ void rename(std::vector<std::string> &axes, const Roles &roles, const std::vecto
   axes = std::move(renamed);
 }
 
-/// Ulysses is laid out with two factors of attention's heads, which "model" and "context" cut; the op has one.
+/// Joins the two head factors of attention, "g0" and "g1", which the layout of Ulysses shards by "model" and "context",
+/// into the single factor "g" of the operator.
 void joinHeads(OpPlan &op) {
   for (const char *part : {"g0", "g1"})
     if (auto found = op.strategy.extract(part); found && !found.mapped().empty()) {
@@ -85,7 +87,8 @@ void joinHeads(OpPlan &op) {
     }
 }
 
-/// A layout may cut what only its prediction can (the slots of experts, by "context"): such an op follows its operands.
+/// Removes strategies with factors that only predictions support, such as sharding the capacity of experts by
+/// "context". These operators take the sharding of their operands.
 void dropForeignFactors(Plan &passes, const llvm::MapVector<Operation *, OpKey> &keys) {
   std::map<std::string, Operation *> ops;
   for (auto &[op, key] : keys)
@@ -98,7 +101,8 @@ void dropForeignFactors(Plan &passes, const llvm::MapVector<Operation *, OpKey> 
   });
 }
 
-/// A step's inputs are cut by axes that come before that of microbatches only: the others cut each microbatch.
+/// Leaves the inputs of a step unsharded, because the axes that come after the microbatch axis shard each microbatch
+/// separately.
 void keepInputsWhole(ModuleOp module, Plan &passes) {
   func::FuncOp main = mainOf(module);
   for (BlockArgument argument : main.getArguments()) {
@@ -113,18 +117,18 @@ void keepInputsWhole(ModuleOp module, Plan &passes) {
 
 } // namespace
 
-void markRings(ModuleOp module, const Plan &plan) {
+void markRingAttention(ModuleOp module, const Plan &plan) {
   if (plan.meshSizes.at("context") == 1 || plan.contextStyle != ContextStyle::Ring)
     return;
   Mesh mesh = meshOf(module);
   module.walk([&](Operation *op) {
     auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
-    if (kernelClassOf(op) != KernelClass::Attention || !attr || !canRing(op))
+    if (kernelClassOf(op) != KernelClass::Attention || !attr || !canUseRingAttention(op))
       return;
     Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
     auto strategy = parseStrategyAttr(attr, mesh, rule);
     auto sharding = strategy ? project(rule, mesh, *strategy) : std::nullopt;
-    int64_t ranks = sharding ? ways(sharding->operands[0].dims[1].axes) : 1;
+    int64_t ranks = sharding ? shardCount(sharding->operands[0].dims[1].axes) : 1;
     if (ranks > 1 && shapeOf(op->getOperand(0))[1] % ranks == 0)
       op->setAttr(KerfDialect::kRingAttr, UnitAttr::get(op->getContext()));
   });
@@ -148,9 +152,9 @@ bool isOpByOp(const Plan &plan, int64_t batch) {
   return plan.complete() && !plan.ops.empty() && !isExecutionPlan(plan, batch);
 }
 
-/// The ops and arguments of one layout on the program's mesh.
-static Plan lowerLayout(ModuleOp module, const CompletedPlan &completed, const LaidOut &layout, const ProgramMesh &mesh,
-                        const Roles &roles, const std::set<Operation *> &wholeBatch) {
+/// Returns the strategies of operators and arguments of one layout on the mesh of the program.
+static Plan lowerLayout(ModuleOp module, const CompletedPlan &completed, const StepLayout &layout,
+                        const ProgramMesh &mesh, const AxisRoles &roles, const std::set<Operation *> &wholeBatch) {
   Plan passes;
   passes.meshSizes = mesh.sizes;
   passes.order = mesh.order;
@@ -171,28 +175,28 @@ static Plan lowerLayout(ModuleOp module, const CompletedPlan &completed, const L
     joinHeads(op);
   }
   dropForeignFactors(passes, keys);
-  // What a layer gets ("@layer#0") is of one microbatch, what the step gets of all.
+  // An argument of a layer ("@layer#0") belongs to one microbatch; an argument of the step belongs to all microbatches.
   for (ArgumentPlan &argument : passes.arguments)
     for (std::vector<std::string> &axes : argument.dims)
       rename(axes, roles, argument.pattern.starts_with('@') ? slices : groups);
-  if (timeComesFirst(completed))
+  if (microbatchesCutBatchFirst(completed))
     keepInputsWhole(module, passes);
   return passes;
 }
 
-/// One layout for each mesh that stages have.
+/// Places the operators once for each different mesh of the stages.
 static Status layOutStages(ModuleOp module, PlanLowering &lowering) {
   const CompletedPlan &completed = lowering.completed;
-  std::vector<LaidOut> layouts;
+  std::vector<StepLayout> layouts;
   std::vector<LayoutMesh> meshes;
   std::set<Operation *> wholeBatch;
   for (int64_t stage = 0; stage < completed.plan.meshSizes.at("stage"); ++stage) {
-    Plan its = ofStage(completed.plan, stage);
+    Plan its = planOfStage(completed.plan, stage);
     auto known = llvm::find_if(meshes, [&](const LayoutMesh &other) { return other.plan.meshSizes == its.meshSizes; });
     lowering.layoutOfStage.push_back(static_cast<int>(known - meshes.begin()));
     if (known != meshes.end())
       continue;
-    auto layout = layOut(module, completed.where, layoutOf(its), completed.cluster, its, nullptr);
+    auto layout = layOutStep(module, completed.where, layoutKeyOf(its), completed.cluster, its, nullptr);
     if (!layout)
       return layout.error();
     wholeBatch.merge(wholeBatchOps(module, *layout));
@@ -212,7 +216,7 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
   ModuleOp module = step.module.get();
   Plan plan = withLayers(module, given);
   addPins(step, plan);
-  plan.gradientDtype.clear(); // of the prediction only: the step's own types are compiled
+  plan.gradientDtype.clear(); // gradient_dtype only affects predictions; the step has its types already
   TrainingJob job;
   job.model = "the model";
   job.exportedBatch = batchOf(module);
@@ -224,8 +228,8 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
     return completed.error();
   if (completed->plan.attention == AttentionKernels::Unfused)
     return Error{
-        fmt::format("{}: attention: \"unfused\" is simulated only; programs run \"fused\", or any attention as "
-                    "exported with <no-recognition>",
+        fmt::format("{}: attention \"unfused\" can only be simulated; give \"fused\", or <no-recognition> to run "
+                    "attention as it was exported",
                     where)};
   PlanLowering lowering{std::move(*completed), {}, {}, {}};
   if (Status status = layOutStages(module, lowering); !status)
@@ -268,7 +272,7 @@ std::set<int64_t> stagesOf(Value parameter, const PlanLowering &lowering) {
   int64_t stages = plan.meshSizes.at("stage"), last = stages * plan.schedule.chunks - 1;
   std::set<int64_t> found;
   bool layersSeen = false;
-  SmallVector<Value> forms = {parameter}; // and what is only another form of it
+  SmallVector<Value> forms = {parameter}; // the parameter and views of it
   for (Operation &op : *parameter.getParentBlock()) {
     layersSeen |= isa<CallOp>(op);
     if (op.hasAttr(KerfDialect::kBackwardAttr) || op.hasAttr(KerfDialect::kUpdateAttr) ||
@@ -288,9 +292,9 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
   Builder builder(module.getContext());
   auto [forward, backward] = layerCalls(module);
   if (forward.size() != lowering.partOfLayer.size())
-    return Error{
-        fmt::format("the step has {} layers, the plan's parts are for {}", forward.size(), lowering.partOfLayer.size()),
-        ExitStatus::InternalCheck};
+    return Error{fmt::format("the step has {} layers, but the parts of the plan have {}", forward.size(),
+                             lowering.partOfLayer.size()),
+                 ExitStatus::InternalCheck};
   for (auto [call, part] : llvm::zip(forward, lowering.partOfLayer))
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
   int64_t stages = lowering.completed.plan.meshSizes.at("stage");
@@ -298,13 +302,13 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
     int64_t number = 0;
     if (llvm::none_of(forward,
                       [&](CallOp call) { return matchesLayer(rule.pattern, number++, nodeName(call.getLoc())); }))
-      return Error{
-          fmt::format("recompute[\"{}\"] matches none of the {} layers of the model", rule.pattern, forward.size())};
+      return Error{fmt::format("recompute[\"{}\"] matches none of the {} layers of the model; change the pattern",
+                               rule.pattern, forward.size())};
   }
   const std::vector<OpRecompute> &pins = lowering.completed.plan.recomputeOps;
   if (Status status = pinRecomputation(module, pins); !status)
     return status;
-  // Gradients come in the reverse order of layers; a layer without any has no backward call.
+  // Backward calls come in the reverse order of layers; a layer without gradients has no backward call.
   size_t next = forward.size();
   for (CallOp call : backward) {
     std::string callee = call.getCallee().str();
@@ -314,8 +318,8 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
       return Error{fmt::format("@{} belongs to no layer's forward pass", callee), ExitStatus::InternalCheck};
     int64_t part = lowering.partOfLayer[--next];
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
-    Recompute kind = recomputeOf(lowering.completed.plan, part % stages, static_cast<int64_t>(next),
-                                 nodeName(forward[next].getLoc()));
+    Recompute kind = recomputeModeOf(lowering.completed.plan, part % stages, static_cast<int64_t>(next),
+                                     nodeName(forward[next].getLoc()));
     if (kind == Recompute::Offload) {
       call->setAttr(KerfDialect::kOffloadAttr, builder.getUnitAttr());
       kind = Recompute::None;

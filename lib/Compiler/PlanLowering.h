@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan that says how a step is executed (stages, microbatches, what is sharded and made again) -> what the passes
-// take: strategies of ops on the mesh of the device program, and which layer belongs to which part of the pipeline.
+// Translates an execution plan (stages, microbatches, recomputation, optimizer sharding) into the input of the passes:
+// the strategies of operators on the mesh of the device program, and the part of the pipeline for each layer.
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
@@ -9,44 +9,49 @@
 
 namespace kerf {
 
-/// The layout of the stages that have one mesh.
+/// The layout of all pipeline stages that have the same mesh.
 struct LoweredLayout {
-  Plan plan;                        // as these stages have it
-  Plan passes;                      // ops and arguments on the mesh of the device program, which all layouts share
-  std::vector<std::string> sharded; // axes of that mesh over which `optimizer_sharding` cuts
+  Plan plan;   // the plan as it applies to these stages
+  Plan passes; // strategies of operators and arguments on the mesh of the device program, which all layouts share
+  std::vector<std::string> sharded; // axes of that mesh over which optimizer states are sharded
 };
 
+/// An execution plan translated for the passes.
 struct PlanLowering {
   CompletedPlan completed;
-  std::vector<LoweredLayout> layouts; // the first stage's first
-  std::vector<int> layoutOfStage;
-  std::vector<int64_t> partOfLayer; // of the layers' forward calls, in order
+  std::vector<LoweredLayout> layouts; // one for each different mesh, in the order of stages
+  std::vector<int> layoutOfStage;     // index into `layouts` for each stage
+  std::vector<int64_t>
+      partOfLayer; // part of the pipeline (chunk * stages + stage) for each layer's forward call, in order
 };
 
-/// `where` names the plan in messages.
+/// Completes `plan` and translates it for `step`. `where` names the plan in messages. Fails when plan, model and
+/// cluster do not belong together.
 Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &plan, const std::string &where,
                                const Cluster &cluster);
 
-/// `stages` that cut at ops, told by the calls of the step that was cut so.
+/// Returns the plan with pipeline stages that end at operators rewritten as ranges of layers. The layer calls of
+/// `module` have attributes that name their parts.
 Plan withLayers(mlir::ModuleOp module, Plan plan);
 
-/// Stages whose forward pass uses the parameter: the first one for what stands before all layers, that of the last part
-/// for what stands behind them.
+/// Returns the pipeline stages whose forward pass uses the parameter. Operators before all layers count to the first
+/// stage, operators after all layers to the last part.
 std::set<int64_t> stagesOf(mlir::Value parameter, const PlanLowering &lowering);
 
-/// Cuts optimizer states, gradients and parameters as the plan's `optimizer_sharding` says.
+/// Shards optimizer states, gradients and parameters over data-parallel ranks, according to the plan's
+/// `optimizer_sharding` (levels 1 to 3). Fails when level 3 applies to some stages only.
 Status shardOptimizer(mlir::ModuleOp module, const PlanLowering &lowering);
 
-/// Marks attention that gets keys and values round its ranks instead of gathered ones: with `context_style` ring, where
-/// the sequence is cut evenly.
-void markRings(mlir::ModuleOp module, const Plan &plan);
+/// Marks the attention operators that run as ring attention: keys and values go round the ranks of "context" instead of
+/// being gathered. This applies with `context_style` "ring" where the ranks divide the sequence evenly.
+void markRingAttention(mlir::ModuleOp module, const Plan &plan);
 
-/// Writes the strategies and the mesh: of one layout, or of all, each on the ops of its stages. The calls of layers say
-/// their parts.
+/// Writes the mesh and the strategies of all layouts into the module, each on the operators of its stages. The layer
+/// calls must have their parts (kPartAttr).
 Status applyLayouts(mlir::ModuleOp module, const PlanLowering &lowering);
 
-/// Writes all that the plan decides into the module: the parts and the kinds of recomputation on the calls of layers,
-/// the layouts, and who holds the optimizer's states.
+/// Writes all decisions of the plan into the module: parts and recomputation modes on layer calls, the layouts, and the
+/// sharding of optimizer states. Fails when a pattern of the plan matches no layer.
 Status applyExecution(mlir::ModuleOp module, const PlanLowering &lowering);
 
 } // namespace kerf

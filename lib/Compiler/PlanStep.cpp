@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search over meshes: for each way to factor the ranks into data x model (and what the constraints name), the
-// placement problem is built, solved and lowered; the fastest that really fits wins.
+// The search over placements. For each mesh (each factorization of the ranks into data x model and the axes of the
+// constraints), the placement problem is built and solved, and the step is compiled under the solution. The fastest
+// compiled program that fits into memory wins.
 #include "HandWritten.h"
 #include "Tuning.h"
 
@@ -23,8 +24,8 @@ namespace kerf {
 
 namespace {
 
-/// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes,
-/// is the ranks.
+/// Returns a plan without strategies for each mesh that the constraints allow: sizes of "data" and "model" whose
+/// product with the pinned axes is `ranks`. Fails when the pinned axes do not divide `ranks`.
 Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &where, int64_t ranks) {
   int64_t fixed = 1;
   for (const auto &[axis, size] : constraints.meshSizes)
@@ -34,8 +35,9 @@ Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &whe
   for (const auto &[axis, size] : constraints.meshSizes)
     sizes.push_back(fmt::format("{} = {}", axis, size));
   if (ranks % fixed != 0 || (!freeData && !freeModel && fixed != ranks))
-    return Error{fmt::format("{}: the mesh ({}) has {} ranks, which does not make {}; change a size or <ranks>", where,
-                             fmt::join(sizes, ", "), fixed, ranks)};
+    return Error{
+        fmt::format("{}: the mesh ({}) has {} ranks, which does not fit {} ranks; change a size of the mesh or <ranks>",
+                    where, fmt::join(sizes, ", "), fixed, ranks)};
   int64_t open = ranks / fixed;
   std::vector<Plan> list;
   for (int64_t model = 1; model <= open; ++model) {
@@ -61,16 +63,18 @@ Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &whe
   return list;
 }
 
+/// A compiled plan for one mesh.
 struct Candidate {
   Plan plan;
-  Compiled compiled;
+  CompileResult compiled;
   Placement placement;
   Solution solution;
   int64_t ranks() const { return plan.mesh().ranks(); }
   int64_t bytes() const { return compiled.report.memory.total; }
-  /// Of the lowered program. The problem's own price leaves out what lowering merges and adds.
+  /// Returns the predicted step time of the compiled program. The cost of the placement problem ignores what
+  /// compilation merges and adds.
   double seconds() const { return compiled.figures.stepSeconds; }
-  /// What the problem says of another of its costs, in seconds of the program.
+  /// Converts a cost of the placement problem to seconds, scaled so that the cost of the solution becomes `seconds()`.
   double secondsOf(TotalCost cost) const {
     double whole = placement.seconds(solution.cost);
     return whole > 0 ? seconds() * (placement.seconds(cost) / whole) : seconds();
@@ -78,7 +82,8 @@ struct Candidate {
   double boundSeconds() const { return secondsOf(solution.lowerBound); }
 };
 
-/// "parameters 1.20 MiB, activations 3.00 MiB": what a rank holds, leaving out what is less than a thousandth of it.
+/// Returns the memory of a rank as text, "parameters 1.20 MiB, activations 3.00 MiB", without parts below a thousandth
+/// of the total.
 std::string memoryText(const Report::Memory &memory) {
   const std::pair<const char *, int64_t> parts[] = {{"parameters", memory.parameters},
                                                     {"gradients", memory.gradients},
@@ -92,12 +97,14 @@ std::string memoryText(const Report::Memory &memory) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// Thorough: where no mesh has a plan that fits, more estimates are tried before the user is told so.
+/// The effort of the search under a memory limit. Thorough tries more limits, and is used when no mesh has a plan that
+/// fits.
 enum class Effort { Normal, Thorough };
 
-/// One mesh. The problem's memory leaves out the buffers of reshards and kernels; the program's real plan decides, and
-/// what it needs beyond the problem's estimate is taken off the limit of the next round. Nothing when no plan of this
-/// mesh fits; `leastBytes` then tells what one needs.
+/// The search on one mesh. The memory estimate of the placement problem ignores buffers of reshards and kernels, so the
+/// memory plan of the compiled program decides whether a solution fits. The next round lowers the limit of the estimate
+/// by the bytes that the program needed beyond it. `run` returns nothing when no plan of this mesh fits; `least` is
+/// then the least memory of a compiled program.
 class MeshSearch {
 public:
   MeshSearch(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options, Plan frame, int64_t limit)
@@ -129,7 +136,7 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   writeChoice(*step.module, candidate.placement, candidate.solution.choice, plan);
   plan.modelHash = step.modelHash;
   plan.clusterHash = sha256(toJson(cluster));
-  plan.predicted = Prediction(); // complete
+  plan.predicted = Prediction(); // a plan with a prediction counts as complete
   auto compiled = compileStep(step, plan, "the plan found", cluster);
   if (!compiled)
     return compiled.error();
@@ -141,7 +148,8 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   return candidate;
 }
 
-/// The best under an estimated limit; its real bytes are noted.
+/// Solves the placement under a limit for the estimated memory and compiles it. Updates `least` with the memory of the
+/// program.
 Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_t> estimateLimit,
                                       Report::Memory &least) {
   placement.problem.memoryLimitBytes = estimateLimit;
@@ -152,7 +160,8 @@ Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_
     return solution.error();
   if (solution->choice.empty())
     return Error{
-        fmt::format("mesh {}: the pins contradict each other: no strategies go together", meshText(placement.mesh))};
+        fmt::format("mesh {}: the pins contradict each other, so no combination of strategies is left; remove a pin",
+                    meshText(placement.mesh))};
   auto candidate = lower(placement, std::move(*solution));
   if (candidate && candidate->bytes() < least.total)
     least = candidate->compiled.report.memory;
@@ -163,7 +172,8 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, Report::Memory &
   auto placement = buildProblem(*step.module, collectives, options.constraints, limit);
   if (!placement)
     return placement.error();
-  TotalCost bound = 0; // known only where the estimate itself fits: a plan may need less than its estimate
+  TotalCost bound =
+      0; // a lower bound is known only if the estimate fits, because a program may need less memory than its estimate
   auto settled = [&](Candidate &candidate) {
     candidate.solution.lowerBound = std::min(bound, candidate.solution.cost);
     candidate.plan.predicted->lowerBoundSeconds = candidate.boundSeconds();
@@ -171,8 +181,9 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, Report::Memory &
   };
   int64_t allowed = limit, leastEstimate = 0;
   for (int round = 0; round < kMemoryRounds; ++round) {
-    bool last = round == kMemoryRounds - 1 || allowed <= 0; // the last try is for the least memory
-    // Only what is found whatever the limit counts as least: the same number, given as the limit, finds it again.
+    bool last = round == kMemoryRounds - 1 || allowed <= 0; // the last round minimizes memory
+    // Only the last round, which does not depend on the limit, counts as least memory: giving this number as the limit
+    // must find the same plan.
     Report::Memory ofThisLimit = least;
     auto candidate = attempt(*placement, last ? 0 : allowed, last ? least : ofThisLimit);
     if (!candidate)
@@ -190,13 +201,13 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, Report::Memory &
   }
   if (effort == Effort::Normal)
     return std::optional<Candidate>();
-  // What the estimate calls least need not be the least in truth.
+  // The plan with the least estimated memory need not be the plan with the least real memory.
   auto free = attempt(*placement, std::nullopt, least);
   if (!free)
     return free.error();
   if (free->bytes() <= limit)
     return settled(*free);
-  for (double share : kOtherTries) {
+  for (double share : kFallbackLimitShares) {
     int64_t between = leastEstimate + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(
                                                                        0, free->solution.peakBytes - leastEstimate)));
     auto candidate = attempt(*placement, between, least);
@@ -208,7 +219,7 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, Report::Memory &
   return std::optional<Candidate>();
 }
 
-/// The dearest op that has another way: what the best plan with it changed would cost.
+/// Returns the best plan that gives the most expensive operator with a choice another strategy, for the report.
 std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const PlanOptions &options) {
   const Problem &problem = best.placement.problem;
   int dearest = -1;
@@ -232,7 +243,8 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
       fmt::format("{:+.1f} % step time", 100 * (seconds / best.seconds() - 1)), seconds, other->peakBytes};
 }
 
-/// What every op's other strategies would cost at least, and what memory is worth.
+/// Adds to the report, for each operator, the least cost of choosing another strategy, and the seconds that more memory
+/// would save.
 void explainChoice(const Candidate &best, Report &report) {
   const Placement &placement = best.placement;
   SolutionExplanation explanation = explain(placement.problem, best.solution);
@@ -245,32 +257,32 @@ void explainChoice(const Candidate &best, Report &report) {
     if (found == nodeOf.end())
       continue;
     const PlacementNode &node = placement.nodes[found->second];
-    const std::vector<TotalCost> &atLeast = explanation.atLeast[found->second];
+    const std::vector<TotalCost> &lowerBounds = explanation.lowerBounds[found->second];
     int other = -1;
-    for (int s = 0; s < static_cast<int>(atLeast.size()); ++s)
-      if (s != best.solution.choice[found->second] && atLeast[s] < kUnboundedTotal &&
-          (other < 0 || atLeast[s] < atLeast[other]))
+    for (int s = 0; s < static_cast<int>(lowerBounds.size()); ++s)
+      if (s != best.solution.choice[found->second] && lowerBounds[s] < kUnboundedTotal &&
+          (other < 0 || lowerBounds[s] < lowerBounds[other]))
         other = s;
-    if (other < 0 || atLeast[other] <= best.solution.cost)
+    if (other < 0 || lowerBounds[other] <= best.solution.cost)
       continue;
-    op.otherSeconds = placement.seconds(atLeast[other] - best.solution.cost);
-    op.other = strategyText(placement.mesh, node.rule, node.strategies[other]);
+    op.nextBestExtraSeconds = placement.seconds(lowerBounds[other] - best.solution.cost);
+    op.nextBestStrategy = strategyText(placement.mesh, node.rule, node.strategies[other]);
   }
   report.secondsPerByte = explanation.costPerByte * placement.secondsPerCost;
 }
 
-/// More than any plan needs.
+/// Returns a memory larger than that of any plan, as the initial value of a minimum.
 Report::Memory unknownMemory() {
   Report::Memory memory;
   memory.total = std::numeric_limits<int64_t>::max();
   return memory;
 }
 
-/// The best plan of each mesh.
+/// The best plans of several meshes.
 struct SearchedMeshes {
   std::vector<Candidate> fitting;
-  std::vector<Report::Alternative> rejected; // meshes without a plan that fits
-  std::optional<Error> error;                // of a mesh that the pins do not suit
+  std::vector<Report::Alternative> rejected; // meshes without a plan that fits into memory
+  std::optional<Error> error;                // the error of a mesh that the pins do not allow
   Report::Memory leastMemory = unknownMemory();
   double bound = std::numeric_limits<double>::infinity();
 };
@@ -286,7 +298,7 @@ SearchedMeshes searchMeshes(const TrainingStep &step, const Cluster &cluster, co
       Report::Memory leastOfMesh = unknownMemory();
       auto candidate = MeshSearch(step, cluster, options, frame, limit).run(effort, leastOfMesh);
       if (!candidate) {
-        // A pin may suit some meshes only (it names an axis that has size 1 here).
+        // A pin may be valid on some meshes only, because it names an axis that has size 1 on this mesh.
         searched.error = candidate.error();
         if (candidate.error().status == ExitStatus::InternalCheck)
           return searched;
@@ -297,7 +309,7 @@ SearchedMeshes searchMeshes(const TrainingStep &step, const Cluster &cluster, co
       if (!*candidate) {
         searched.rejected.push_back(
             {meshText(frame.mesh()),
-             fmt::format("needs {} of memory, {} are there", bytesText(leastOfMesh.total), bytesText(limit)), 0,
+             fmt::format("needs {} of memory, but a rank has {}", bytesText(leastOfMesh.total), bytesText(limit)), 0,
              leastOfMesh.total});
         continue;
       }
@@ -308,8 +320,8 @@ SearchedMeshes searchMeshes(const TrainingStep &step, const Cluster &cluster, co
   return searched;
 }
 
-/// Searches the meshes of all ranks, then of half as many, for as long as that makes the step no slower. Fails where no
-/// mesh of all ranks can be tried.
+/// Searches the meshes of all ranks, then of half as many ranks, as long as fewer ranks make the step no slower. Fails
+/// when no mesh of all ranks can be tried.
 Result<SearchedMeshes> searchRankCounts(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options,
                                         int64_t limit) {
   SearchedMeshes all;
@@ -335,7 +347,7 @@ Result<SearchedMeshes> searchRankCounts(const TrainingStep &step, const Cluster 
     }
     for (Report::Alternative &other : searched.rejected)
       all.rejected.push_back(std::move(other));
-    // Fewer ranks need more memory: where these do not fit, fewer will not either.
+    // Fewer ranks need more memory each, so the search ends when no plan fits on this number.
     if (options.allRanks || searched.fitting.empty() || seconds > fewestSeconds)
       break;
     fewestSeconds = seconds;
@@ -343,10 +355,10 @@ Result<SearchedMeshes> searchRankCounts(const TrainingStep &step, const Cluster 
   return all;
 }
 
-/// Adds to the report of `planned`, whose plan is the first of `searched.fitting`, how the choice was made and the
-/// plans that were not chosen.
+/// Adds the reasons of the choice and the alternatives to the report of `planned`, whose plan is the first of
+/// `searched.fitting`.
 void reportChoice(const SearchedMeshes &searched, const Cluster &cluster, const PlanOptions &options,
-                  Planned &planned) {
+                  PlanResult &planned) {
   const std::vector<Candidate> &fitting = searched.fitting;
   const Candidate &best = fitting.front();
   Report &report = planned.compiled.report;
@@ -365,7 +377,7 @@ void reportChoice(const SearchedMeshes &searched, const Cluster &cluster, const 
          fmt::format("{:+.1f} % step time", 100 * (fitting[i].seconds() / best.seconds() - 1)), fitting[i].seconds(),
          fitting[i].bytes()});
   for (Report::Alternative other : searched.rejected) {
-    other.what = "mesh " + other.what;
+    other.description = "mesh " + other.description;
     report.alternatives.push_back(std::move(other));
   }
 }
@@ -379,7 +391,7 @@ std::string fewerRanksText(int64_t ranks, double seconds, int64_t fewer, double 
                      takes, all == its ? "as long" : its, fewer, ranks);
 }
 
-Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &given) {
+Result<PlanResult> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &given) {
   PlanOptions options = given;
   addPins(step, options.constraints);
   if (Status status = checkOneGroup(cluster, "kerf plan"); !status)
@@ -388,8 +400,9 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
     return status.error();
   int64_t batch = batchOf(*step.module);
   if (options.constraints.globalBatch && options.constraints.globalBatch != batch)
-    return Error{fmt::format("{}: global_batch is {}; the model was exported with a batch of {}",
-                             options.constraintsFile, options.constraints.globalBatch, batch)};
+    return Error{
+        fmt::format("{}: global_batch is {}, but the model was exported with a batch of {}; leave global_batch out",
+                    options.constraintsFile, options.constraints.globalBatch, batch)};
   int64_t limit = withMargin(cluster, options.margin).device.memoryBytes;
   if (options.memoryLimitBytes)
     limit = std::min(limit, *options.memoryLimitBytes);
@@ -400,22 +413,23 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   if (fitting.empty()) {
     const Report::Memory &least = searched->leastMemory;
     return Error{
-        fmt::format("no plan for {} fits into {} of memory per rank: the smallest found needs {} bytes ({}): {}; "
+        fmt::format("no plan for {} fits into {} of memory per rank; the smallest plan found needs {} bytes ({}): {}; "
                     "give <memory> {} or more, or more ranks",
                     countText(cluster.ranks(), "rank"), bytesText(limit), least.total, bytesText(least.total),
                     memoryText(least), least.total),
         ExitStatus::Infeasible};
   }
 
-  // Of plans that are equally fast, the one on the fewest ranks comes first.
+  // Among equally fast plans, the plan with the fewest ranks comes first.
   std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) {
     return std::pair(a.seconds(), a.ranks()) < std::pair(b.seconds(), b.ranks());
   });
   Candidate &best = fitting.front();
   best.plan.predicted->lowerBoundSeconds = searched->bound;
-  Planned planned{best.plan, std::move(best.compiled), best.placement.problem};
-  planned.problem.name = fmt::format("mesh {}, costs in 2^{} s, the plan's is {}", meshText(best.placement.mesh),
-                                     std::ilogb(best.placement.secondsPerCost), toString(best.solution.cost));
+  PlanResult planned{best.plan, std::move(best.compiled), best.placement.problem};
+  planned.problem.name =
+      fmt::format("mesh {}, costs in units of 2^{} s, cost of the plan {}", meshText(best.placement.mesh),
+                  std::ilogb(best.placement.secondsPerCost), toString(best.solution.cost));
   planned.problem.memoryLimitBytes = limit;
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;

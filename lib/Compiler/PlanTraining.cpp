@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step and a request -> a plan and its device program, with the figures that every command tells of it.
+// Plans and compiles a training step, and predicts the step time and memory that every command prints.
 #include "kerf/Compiler/PlanTraining.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Compiler/Simulate.h"
@@ -23,14 +23,14 @@ const StageMemory &fullestOf(const Simulation &figures) {
 
 int64_t whole(double bytes) { return static_cast<int64_t>(std::ceil(bytes)); }
 
-/// Puts the simulator's figures into `planned` where they are the plan's: of whole plans on devices other than CPUs.
-/// Elsewhere they are the lowered program's already.
-Status takeFigures(Planned &planned, const PlanRequest &request, int64_t batch) {
+/// Replaces the predicted step time and memory in `planned` by those of the simulator, for execution plans on devices
+/// other than CPUs. All other plans keep the prediction from the compiled program.
+Status takeFigures(PlanResult &planned, const PlanRequest &request, int64_t batch) {
   if (pricedAsLowered(request.cluster) || !isExecutionPlan(planned.plan, batch))
     return ok();
   auto context = createContext();
   SimulateOptions options{request.step, request.dtype};
-  options.step.precision.reset(); // types are `dtype`'s
+  options.step.precision.reset(); // the simulator applies `dtype` itself
   Plan plan = planned.plan;
   plan.predicted.reset();
   auto simulated = simulatePlan(*context, request.model, plan, "the plan", request.cluster, options);
@@ -53,8 +53,9 @@ Status takeFigures(Planned &planned, const PlanRequest &request, int64_t batch) 
   return ok();
 }
 
-/// Refuses a plan that needs more than the request allows, and warns of one that needs more than the devices leave.
-Status checkMemory(Planned &planned, const std::string &where, const PlanRequest &request) {
+/// Fails when the plan needs more than the memory limit of the request. Adds a warning when it needs more than the
+/// devices have.
+Status checkMemory(PlanResult &planned, const std::string &where, const PlanRequest &request) {
   const Simulation &figures = planned.compiled.figures;
   if (figures.memory.empty())
     return ok();
@@ -62,21 +63,22 @@ Status checkMemory(Planned &planned, const std::string &where, const PlanRequest
   int64_t needs = whole(fullestOf(figures).deviceBytes),
           left = withMargin(request.cluster, options.margin).device.memoryBytes;
   if (options.memoryLimitBytes && needs > *options.memoryLimitBytes)
-    return Error{fmt::format("{} needs {} bytes ({}) a rank, <memory> is {} ({}); give <memory> {} or more, or a plan "
-                             "with more recomputation, optimizer sharding or ranks",
-                             where, needs, bytesText(needs), *options.memoryLimitBytes,
-                             bytesText(*options.memoryLimitBytes), needs),
-                 ExitStatus::Infeasible};
+    return Error{
+        fmt::format("{} needs {} bytes ({}) on each rank, but <memory> is {} ({}); give <memory> {} or more, or a plan "
+                    "with more recomputation, optimizer sharding or ranks",
+                    where, needs, bytesText(needs), *options.memoryLimitBytes, bytesText(*options.memoryLimitBytes),
+                    needs),
+        ExitStatus::Infeasible};
   if (needs > left)
-    planned.warnings.push_back(fmt::format("{} needs {} a rank, {} has {} for it", where, bytesText(needs),
+    planned.warnings.push_back(fmt::format("{} needs {} on each rank, but {} has {} for it", where, bytesText(needs),
                                            request.cluster.name, bytesText(left)));
   return ok();
 }
 
-/// Searches for a whole plan and lowers it.
-Result<Planned> planWhole(const TrainingStep &step, const PlanRequest &request) {
+/// Searches for a whole plan and compiles the step under it.
+Result<PlanResult> planWhole(const TrainingStep &step, const PlanRequest &request) {
   auto context = createContext();
-  auto job = wholeJob(*context, request);
+  auto job = makeWholePlanJob(*context, request);
   if (!job)
     return job.error();
   auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
@@ -85,17 +87,17 @@ Result<Planned> planWhole(const TrainingStep &step, const PlanRequest &request) 
   Plan plan = found->plans.front().plan;
   plan.clusterHash = sha256(toJson(request.cluster));
   plan.modelHash = step.modelHash;
-  std::vector<std::string> notes = notesOnRanks(*job, found->plans.front());
+  std::vector<std::string> notes = rankCountNotes(*job, found->plans.front());
   auto compiled = compileStep(step, plan, "the plan found", request.cluster);
   if (!compiled)
     return compiled.error();
-  Planned planned{std::move(plan), std::move(*compiled)};
+  PlanResult planned{std::move(plan), std::move(*compiled)};
   planned.notes = std::move(notes);
   return planned;
 }
 
-Result<Planned> search(const TrainingStep &step, const PlanRequest &request) {
-  auto kind = searchOf(request, batchOf(*step.module));
+Result<PlanResult> search(const TrainingStep &step, const PlanRequest &request) {
+  auto kind = chooseSearch(request, batchOf(*step.module));
   if (!kind)
     return kind.error();
   const bool free = !request.search, onlyPlaced = isWholeTrainStep(step);
@@ -103,32 +105,32 @@ Result<Planned> search(const TrainingStep &step, const PlanRequest &request) {
     return planWhole(step, request);
   auto planned = planStep(step, request.cluster, request.options);
   if (planned)
-    planned->plan.others["report"] = toJson(planned->compiled.report);
+    planned->plan.keptKeys["report"] = toJson(planned->compiled.report);
   if (planned || planned.error().status != ExitStatus::Infeasible || !free || onlyPlaced)
     return planned;
   auto whole = planWhole(step, request);
   if (!whole)
     return planned;
-  whole->notes.push_back("no placement fits into the memory; the plan is of <search> whole");
+  whole->notes.push_back("no placement fits into memory, so the plan comes from <search> whole");
   return whole;
 }
 
 } // namespace
 
-Result<Planned> planTraining(const TrainingStep &step, const PlanRequest &request) {
+Result<PlanResult> planTraining(const TrainingStep &step, const PlanRequest &request) {
   auto planned = search(step, request);
   if (!planned)
     return planned;
   planned->compiled.report.model = request.model.name;
-  if (planned->plan.others.contains("report"))
-    planned->plan.others["report"]["model"] = request.model.name;
+  if (planned->plan.keptKeys.contains("report"))
+    planned->plan.keptKeys["report"]["model"] = request.model.name;
   if (Status status = takeFigures(*planned, request, batchOf(*step.module)); !status)
     return status.error();
   return planned;
 }
 
-Result<Planned> compilePlan(const TrainingStep &step, const Plan &given, const std::string &where,
-                            const PlanRequest &request) {
+Result<PlanResult> compilePlan(const TrainingStep &step, const Plan &given, const std::string &where,
+                               const PlanRequest &request) {
   Plan plan = given;
   if (request.standIn)
     plan.clusterHash.clear();
@@ -136,12 +138,12 @@ Result<Planned> compilePlan(const TrainingStep &step, const Plan &given, const s
   if (!compiled)
     return compiled.error();
   compiled->report.model = request.model.name;
-  if (plan.others.contains("report"))
-    if (auto saved = parseReport(plan.others["report"], where); saved) {
+  if (plan.keptKeys.contains("report"))
+    if (auto saved = parseReport(plan.keptKeys["report"], where); saved) {
       compiled->report.alternatives = saved->alternatives;
       compiled->report.memoryLimitBytes = saved->memoryLimitBytes;
     }
-  Planned planned{given, std::move(*compiled)};
+  PlanResult planned{given, std::move(*compiled)};
   if (Status status = takeFigures(planned, request, batchOf(*step.module)); !status)
     return status.error();
   if (Status status = checkMemory(planned, where, request); !status)
@@ -149,9 +151,9 @@ Result<Planned> compilePlan(const TrainingStep &step, const Plan &given, const s
   return planned;
 }
 
-Status addCodeForThisMachine(Compiled &compiled, bool native) {
+Status addCodeForThisMachine(CompileResult &compiled, bool native) {
   std::vector<std::string> best;
-  for (const char *isa : codegen::kIsas)
+  for (const char *isa : codegen::kInstructionSets)
     if (runtime::processorHas(isa))
       best = {isa};
   return native && !best.empty() ? addNativeCode(compiled, best) : leaveOutNativeCode(compiled);

@@ -11,18 +11,19 @@ namespace kerf {
 
 namespace {
 
-/// An axis of a layout, or a part of one.
+/// An axis of a layout, or a sub-axis of one.
 struct AxisPart {
-  std::string axis; // as the layout calls it
-  std::string name; // unique in the layout
+  std::string axis; // name of the whole axis in the layout
+  std::string name; // name of this part, unique in the layout
   int64_t size = 1;
-  bool sharded = false;
+  bool sharded = false; // whether optimizer states are sharded over this part
 };
 
+/// Returns the axis to which a part belongs: "model" for "model/2".
 std::string roleOf(const std::string &part) { return part.substr(0, part.find('/')); }
 
-/// The ranks of a stage, outermost first. "model" is in the layout's parts, an axis that optimizer sharding cuts over a
-/// part of its ranks only is in two.
+/// Returns the axes of a stage's ranks, outermost first. "model" is split into the sub-axes of the layout; an axis over
+/// only a part of which optimizer states are sharded is split in two.
 std::vector<AxisPart> partsOf(const LayoutMesh &layout) {
   Mesh mesh = layout.plan.mesh();
   const std::vector<int64_t> &levels = layout.plan.optimizerSharding;
@@ -51,7 +52,7 @@ std::vector<AxisPart> partsOf(const LayoutMesh &layout) {
   return parts;
 }
 
-/// What an axis is on the stages: "data|model".
+/// Returns the name of a program axis that is `parts` in the layouts, such as "data|model"; unique among `taken`.
 std::string nameOf(const std::set<std::string> &taken, const std::vector<std::string> &parts) {
   std::vector<std::string> roles;
   for (const std::string &part : parts)
@@ -66,7 +67,7 @@ std::string nameOf(const std::set<std::string> &taken, const std::vector<std::st
 
 } // namespace
 
-bool timeComesFirst(const CompletedPlan &completed) {
+bool microbatchesCutBatchFirst(const CompletedPlan &completed) {
   return stagesDiffer(completed.plan) || (completed.microbatches > 1 && completed.plan.meshSizes.at("expert") > 1);
 }
 
@@ -82,26 +83,27 @@ ProgramMesh programMesh(const CompletedPlan &completed, std::span<const LayoutMe
   Refinement refined = refine(meshes);
   ProgramMesh made;
   made.roles.resize(layouts.size());
-  std::vector<std::vector<std::string>> partsOfAtom(refined.atoms.size());
+  std::vector<std::vector<std::string>> partsOfSubAxis(refined.subAxes.size());
   for (size_t l = 0; l < layouts.size(); ++l)
     for (size_t part = 0; part < parts[l].size(); ++part)
-      for (int atom : refined.axes[l][part])
-        partsOfAtom[atom].push_back(parts[l][part].name);
+      for (int subAxis : refined.axes[l][part])
+        partsOfSubAxis[subAxis].push_back(parts[l][part].name);
   std::set<std::string> taken;
-  for (size_t atom = 0; atom < refined.atoms.size(); ++atom) {
-    made.order.push_back(nameOf(taken, partsOfAtom[atom]));
-    made.sizes[made.order.back()] = refined.atoms[atom];
+  for (size_t subAxis = 0; subAxis < refined.subAxes.size(); ++subAxis) {
+    made.order.push_back(nameOf(taken, partsOfSubAxis[subAxis]));
+    made.sizes[made.order.back()] = refined.subAxes[subAxis];
     taken.insert(made.order.back());
   }
   for (size_t l = 0; l < layouts.size(); ++l)
     for (size_t part = 0; part < parts[l].size(); ++part)
-      for (int atom : refined.axes[l][part]) {
+      for (int subAxis : refined.axes[l][part]) {
         const AxisPart &its = parts[l][part];
-        made.roles[l].axes[its.axis].push_back(made.order[atom]);
+        made.roles[l].axes[its.axis].push_back(made.order[subAxis]);
         if (its.sharded)
-          made.roles[l].sharded.push_back(made.order[atom]);
+          made.roles[l].sharded.push_back(made.order[subAxis]);
       }
-  // Stages stand where the plan's order has them: with one layout, axes may lie before and behind.
+  // The stage axis keeps its place in the order of the plan. With several layouts it is the outermost or the innermost
+  // axis.
   std::string stage = ir::KerfDialect::kStageAxis.str(), time = ir::KerfDialect::kMicrobatchAxis.str();
   int at = completed.mesh.find(stage);
   if (at >= 0) {
@@ -111,7 +113,7 @@ ProgramMesh programMesh(const CompletedPlan &completed, std::span<const LayoutMe
     made.order.insert(before, stage);
     made.sizes[stage] = completed.mesh.axes[at].size;
   }
-  made.order.insert(timeComesFirst(completed) ? made.order.begin() : made.order.end(), time);
+  made.order.insert(microbatchesCutBatchFirst(completed) ? made.order.begin() : made.order.end(), time);
   made.sizes[time] = completed.microbatches;
   return made;
 }

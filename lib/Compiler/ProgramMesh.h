@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mesh of the device program: the ranks of a stage in axes that the meshes of all stages are made of, the stages,
-// and the microbatches.
+// The mesh of the device program. Its axes are the microbatches, the pipeline stages, and the common sub-axes of which
+// the meshes of all stages are composed. Two examples:
 //
 //   data 4 x model 2 and data 2 x model 4, in two stages, four microbatches:
 //     microbatch 4 x stage 2 x data 2 x data|model 2 x model 2
@@ -11,30 +11,33 @@
 
 namespace kerf {
 
-/// What one layout calls the axes of the program.
-struct Roles {
-  /// "context", "expert", "model" and its parts, and "data" (of data groups alone): axes of the program, major first.
+/// The correspondence between the axes of one layout and the axes of the program's mesh.
+struct AxisRoles {
+  /// The axes of the program, outermost first, for each axis of the layout: "context", "expert", "model" and its
+  /// sub-axes, and "data" (without microbatches).
   std::map<std::string, std::vector<std::string>> axes;
-  std::vector<std::string> sharded; // over which `optimizer_sharding` cuts
+  std::vector<std::string> sharded; // axes of the program over which optimizer states are sharded
 };
 
+/// The mesh of the device program.
 struct ProgramMesh {
-  std::map<std::string, int64_t> sizes;
-  std::vector<std::string> order;
-  std::vector<Roles> roles; // of each layout
+  std::map<std::string, int64_t> sizes; // size of each axis by name
+  std::vector<std::string> order;       // names of the axes, outermost first
+  std::vector<AxisRoles> roles;         // one for each layout
 };
 
-/// A layout of the plan: the plan as its stages have it, and the mesh on which it was found (Compiler/LayOut.h).
+/// The plan as it applies to the stages of one layout, and the mesh on which the layout was found (StepLayout.h).
 struct LayoutMesh {
   Plan plan;
   Mesh mesh;
 };
 
+/// Builds the mesh of the device program from the meshes of all layouts.
 ProgramMesh programMesh(const CompletedPlan &completed, std::span<const LayoutMesh> layouts);
 
-/// The batch is cut by microbatches first, then by ranks, and each rank holds all samples. So it is where ranks change
-/// how they share a microbatch: experts take the samples of all ranks of their axis by an all-to-all, and stages may
-/// have meshes of their own.
-bool timeComesFirst(const CompletedPlan &completed);
+/// Returns whether the batch is split into microbatches before it is split over ranks, so that each rank needs all
+/// samples of the batch. This is necessary where ranks share microbatches in changing ways: with expert parallelism
+/// (all-to-all), and with stages that have meshes of their own.
+bool microbatchesCutBatchFirst(const CompletedPlan &completed);
 
 } // namespace kerf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective's bytes are moved by the cores that kernels would run on, so kernels stand still for them wherever it
-// runs; its latency passes beside kernels until the list waits for it. Collectives that are one have one latency.
+// CPU cores transfer the bytes of a collective, so kernels stop during the transfer, whatever stream the collective
+// runs on. The latency of a collective overlaps with kernels until the instruction list waits for the collective. A
+// merged collective has one latency.
 #include "ProgramPrice.h"
 #include "InstructionPrices.h"
 
@@ -13,14 +14,14 @@ namespace kerf {
 namespace {
 using package::FlatInstruction;
 
-/// Both sides of a message; negative while the side has not come to it.
+/// The times at which both sides of a message are ready; negative while a side has not reached the message.
 struct Message {
   double sent = -1, received = -1, seconds = 0;
   bool isUnderWay() const { return sent >= 0 && received >= 0; }
   double end() const { return std::max(sent, received) + seconds; }
 };
 
-/// A stage's list and how far its clock is.
+/// The instruction list of one pipeline stage and the clock that walks through it.
 class StageClock {
 public:
   StageClock(int64_t stage, const package::Expansion &expansion, package::FlatProgram list, InstructionPrices &prices,
@@ -31,7 +32,7 @@ public:
         lastOfTasks = i;
   }
 
-  /// Goes on until the list ends or waits for a message that is not under way yet; false where it went nowhere.
+  /// Advances until the list ends or waits for a message that is not under way yet. Returns whether it advanced.
   bool run(std::vector<Message> &messages) {
     size_t before = next;
     for (; next < list.body.size(); ++next)
@@ -53,11 +54,12 @@ public:
   double busy() const { return compute() + sum(parts.exposed); }
 
 private:
-  /// The schedule's task that an instruction belongs to; none of what runs once.
+  /// Returns the schedule's task of an instruction; nothing for an instruction outside of the tasks, such as the
+  /// optimizer's.
   std::optional<Task> taskAt(size_t index) const {
     const FlatInstruction &instruction = list.body[index];
     const auto &task = expansion.entry->body[expansion.ops[size_t(instruction.origin)].entry].task;
-    if (!task || package::isOnce(task->phase) || instruction.kind != FlatInstruction::Kind::Op)
+    if (!task || package::isOncePerStep(task->phase) || instruction.kind != FlatInstruction::Kind::Op)
       return std::nullopt;
     TaskKind kind = task->phase == package::Phase::Forward         ? TaskKind::Forward
                     : task->phase == package::Phase::Backward      ? TaskKind::Backward
@@ -77,7 +79,7 @@ private:
     case FlatInstruction::Kind::Send: {
       Message &message = messages[size_t(instruction.message)];
       message.sent = now;
-      message.seconds = prices.together(instruction).all();
+      message.seconds = prices.mergedSeconds(instruction).all();
       sends += message.seconds;
       return true;
     }
@@ -116,7 +118,7 @@ private:
   }
 
   void runCollective(const FlatInstruction &instruction) {
-    CollectiveSeconds took = prices.together(instruction);
+    CollectiveSeconds took = prices.mergedSeconds(instruction);
     std::string axes = prices.axisNames(*instruction.source);
     parts.collectives[axes] += took.all();
     if (instruction.stream.empty()) {
@@ -127,9 +129,10 @@ private:
     stream = std::max(now, stream) + took.all();
     for (int result : instruction.results)
       underWay[result] = {axes, stream};
-    standStill(axes, took.moving);
+    standStill(axes, took.transfer);
   }
 
+  /// Advances the clock by `seconds` in which no kernel runs.
   void standStill(const std::string &axes, double seconds) {
     if (seconds <= 0)
       return;
@@ -137,7 +140,7 @@ private:
     now += seconds;
   }
 
-  /// A task begins with its first kernel; what runs once after the last task's last kernel is the optimizer's.
+  /// Starts the task of the next kernel in the timeline. Kernels after the last task belong to the optimizer.
   void beginTask(double took) {
     if (took <= 0)
       return;
@@ -170,9 +173,9 @@ private:
   package::FlatProgram list;
   InstructionPrices &prices;
   size_t next = 0;
-  std::map<std::string, double> streams; // when each is free
-  std::map<int, UnderWay> underWay;      // collectives by their results
-  std::optional<size_t> lastOfTasks;     // the last instruction of a task that takes time; none without a schedule
+  std::map<std::string, double> streams; // the time at which each stream is free, by name
+  std::map<int, UnderWay> underWay;      // unfinished collectives, by the value that waits for them
+  std::optional<size_t> lastOfTasks;     // index of the last timed instruction of any task; absent without a schedule
   std::optional<Task> task;
   bool inOptimizer = false;
   double taskStart = 0, taskEnd = 0, computed = 0;

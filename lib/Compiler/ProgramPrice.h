@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seconds of one step of a lowered program: the lists of steps that its ranks run, walked by a clock for each
-// stage. CPU programs are priced so, whatever command asks (docs/cost-model.md, "One price").
+// Predicts the seconds of one step of a compiled program by simulating the instruction lists of its pipeline stages,
+// with one clock for each stage. All commands predict CPU programs in this way (docs/cost-model.md, "One price").
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"
@@ -9,17 +9,17 @@
 
 namespace kerf {
 
+/// The predicted time of one step. The busiest stage is the stage with the most seconds of work.
 struct ProgramPrice {
   double stepSeconds = 0;
-  /// Of the busiest stage, all microbatches: kernels, and collectives with messages.
-  double computeSeconds = 0, collectiveSeconds = 0;
-  /// The parts of that stage's step. Recomputation counts as backward.
-  Breakdown breakdown;
-  std::vector<TraceEvent> trace; // the tasks of all stages
+  double computeSeconds = 0;     // seconds of kernels on the busiest stage, over all microbatches
+  double collectiveSeconds = 0;  // seconds of collectives and messages on the busiest stage
+  Breakdown breakdown;           // parts of the busiest stage's step; recomputation counts as backward
+  std::vector<TraceEvent> trace; // the timeline of all stages, one event for each task of the schedule
 };
 
-/// `device` is the program as IR, `program` the same as the package has it, with its lists of steps; `collectives`
-/// prices its ranks.
+/// Predicts the time of one step of `program`, which was emitted from the IR module `device`. `collectives` gives the
+/// costs of communication between the program's ranks. Fails when the instruction lists are malformed.
 Result<ProgramPrice> priceProgram(mlir::ModuleOp device, const package::Program &program,
                                   const CollectiveModel &collectives);
 

@@ -7,15 +7,15 @@ namespace kerf {
 
 namespace {
 
-/// Asks shortly whether some plan fits.
+/// Returns whether a short search finds any plan that fits into memory.
 bool somePlanFits(PlanRequest request) {
   request.step.precision = defaultPrecision(request.dtype);
   auto context = createContext();
-  auto job = wholeJob(*context, request);
+  auto job = makeWholePlanJob(*context, request);
   if (!job)
     return false;
   bool fits = false;
-  job->search.leastMemory = false;
+  job->search.findLeastMemory = false;
   job->search.seconds = kRemedySeconds;
   job->search.progress = [&](double best, double) { fits |= best > 0; };
   auto stop = job->search.stop;
@@ -23,8 +23,8 @@ bool somePlanFits(PlanRequest request) {
   return static_cast<bool>(searchPlans(job->cluster, job->job, job->layouts, job->search));
 }
 
-/// So many ranks of the cluster's devices: its own, or more units of its outermost level. Nothing where groups differ
-/// and nothing says which of them would grow.
+/// Returns a cluster of `ranks` ranks with the same devices: the first ranks of `whole`, or `whole` with more units at
+/// its outermost level. Returns nothing for a mixed cluster that is too small, as it is unclear which group would grow.
 std::optional<Cluster> ofRanks(const Cluster &whole, int64_t ranks) {
   if (ranks <= whole.ranks()) {
     auto first = firstRanks(whole, ranks);
@@ -40,8 +40,9 @@ std::optional<Cluster> ofRanks(const Cluster &whole, int64_t ranks) {
   return grown;
 }
 
+/// Returns the least power-of-two multiple of the ranks on which some plan fits, or nothing up to kMaxRankFactor.
 std::optional<int64_t> enoughRanks(const PlanRequest &request, const Cluster &whole) {
-  for (int64_t times = 2; times <= kMostTimes; times *= 2) {
+  for (int64_t times = 2; times <= kMaxRankFactor; times *= 2) {
     int64_t ranks = times * request.cluster.ranks();
     auto more = ofRanks(whole, ranks);
     if (!more)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which search a request gets, and the request as the job of the search over whole plans.
+// Chooses the kind of search for a request, and builds the job of a search over whole plans from the request.
 #include "Tuning.h"
 
 #include "kerf/Compiler/PlanTraining.h"
@@ -12,18 +12,18 @@
 
 namespace kerf {
 
-Result<SearchKind> searchOf(const PlanRequest &request, int64_t batch) {
+Result<SearchKind> chooseSearch(const PlanRequest &request, int64_t batch) {
   const Plan &constraints = request.options.constraints;
   const std::string &where = request.options.constraintsFile;
   int64_t samples = batch ? batch : constraints.globalBatch;
-  if (samples == 0) // not known: any microbatch may be a part of it
+  if (samples == 0) // unknown batch: assume that any microbatch is smaller
     samples = std::numeric_limits<int64_t>::max() / 2;
   Status placeable = checkLowerable(constraints, where);
   bool decidesMore = !placeable || isExecutionPlan(constraints, samples);
   if (request.search == SearchKind::Placement && decidesMore)
-    return Error{fmt::format("{}; or give <search> whole, which decides how a step is executed",
-                             placeable ? fmt::format("{}: says how a step is executed, which <search> placement does "
-                                                     "not decide",
+    return Error{fmt::format("{}; or give <search> whole, which also decides how a step is executed",
+                             placeable ? fmt::format("{} sets stages, microbatches, recomputation or sharding, which "
+                                                     "<search> placement does not support; remove these keys",
                                                      where)
                                        : placeable.error().message)};
   if (request.search)
@@ -41,18 +41,19 @@ bool isWholeTrainStep(const TrainingStep &step) {
   return true;
 }
 
-/// Pins the axes that cut something else than the batch.
+/// Pins all mesh axes but "data" to size 1. `where` names the constraints in messages.
 static Status pinToData(const std::string &where, Plan &constraints) {
   for (const char *axis : {"stage", "context", "expert", "model"}) {
     auto [pinned, isNew] = constraints.meshSizes.try_emplace(axis, 1);
     if (pinned->second != 1)
-      return Error{fmt::format("nothing but the batch is to be cut, which means mesh.{} = 1; {} says {}", axis, where,
-                               pinned->second)};
+      return Error{fmt::format(
+          "only the batch may be sharded, which needs mesh.{} = 1, but {} sets it to {}; change one of the two", axis,
+          where, pinned->second)};
   }
   return ok();
 }
 
-/// The devices with the memory that a plan may use.
+/// Returns the cluster with the memory of each device reduced to what a plan may use.
 static Cluster limitedTo(const Cluster &cluster, const PlanOptions &options) {
   Cluster limited = withMargin(cluster, options.margin);
   if (!options.memoryLimitBytes)
@@ -63,9 +64,9 @@ static Cluster limitedTo(const Cluster &cluster, const PlanOptions &options) {
   return limited;
 }
 
-Result<WholeJob> wholeJob(mlir::MLIRContext &context, const PlanRequest &request) {
+Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const PlanRequest &request) {
   const PlanOptions &asked = request.options;
-  WholeJobOptions options;
+  WholePlanJobOptions options;
   options.step = request.step;
   options.dtype = request.dtype;
   options.trainer = request.trainer;
@@ -78,31 +79,31 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const PlanRequest &request
       return status.error();
   const int64_t pinned = options.search.constraints.globalBatch, batch = request.step.import.globalBatch;
   if (pinned && batch && pinned != batch)
-    return Error{fmt::format("{}: global_batch is {}, <global-batch> is {}; drop one of them", asked.constraintsFile,
-                             pinned, batch)};
+    return Error{fmt::format("{}: global_batch is {}, but <global-batch> is {}; leave one of them out",
+                             asked.constraintsFile, pinned, batch)};
   if (request.seconds > 0) {
     options.search.seconds = request.seconds;
     options.search.workBudget = kUnlimitedWork;
   }
-  options.search.from = request.from;
+  options.search.startingPlan = request.from;
   options.search.stop = request.stop;
-  return wholeJob(context, request.model, limitedTo(request.cluster, asked), options);
+  return makeWholePlanJob(context, request.model, limitedTo(request.cluster, asked), options);
 }
 
-std::vector<std::string> notesOnRanks(const WholeJob &job, const FoundPlan &best) {
+std::vector<std::string> rankCountNotes(const WholePlanJob &job, const FoundPlan &best) {
   int64_t ranks = job.cluster.ranks(), used = best.plan.mesh().ranks();
   if (used == ranks)
     return {};
   PlanSearchOptions options = job.search;
   options.allRanks = true;
   options.top = 1;
-  options.leastMemory = false;
-  options.from.reset();
+  options.findLeastMemory = false;
+  options.startingPlan.reset();
   options.progress = {};
-  options.workBudget /= kShareForAllRanks;
+  options.workBudget /= kAllRanksBudgetDivisor;
   auto all = searchPlans(job.cluster, job.job, job.layouts, options);
   if (!all)
-    return {fmt::format("planned for {} of {} ranks: no plan was found that uses all", used, ranks)};
+    return {fmt::format("the plan uses {} of {} ranks, because no plan that uses all ranks was found", used, ranks)};
   return {fewerRanksText(ranks, all->plans.front().simulation.stepSeconds, used, best.simulation.stepSeconds)};
 }
 

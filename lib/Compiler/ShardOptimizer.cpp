@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer sharding: states (1), gradients (2) and parameters (3) cut over the ranks that share a parameter. All of it
-// is shardings: what is partial and asked for in pieces becomes a reduce-scatter, what is cut and asked for whole an
-// all-gather.
+// Shards optimizer states (level 1), gradients (2) and parameters (3) over the ranks that replicate a parameter, as
+// ZeRO does (Rajbhandari et al. 2020). Only shardings are set here. The reshard passes then turn a partial sum that is
+// needed in pieces into a reduce-scatter, and a sharded tensor that is needed whole into an all-gather.
 #include "PlanLowering.h"
 
 #include "kerf/Package/Accumulation.h"
@@ -17,14 +17,16 @@ namespace kerf {
 
 namespace {
 
-/// Of gradients, with level 2 and 3: of every microbatch, or of their sum.
+/// The gradients that are reduced over ranks at levels 2 and 3: those of each microbatch, or their sum over
+/// microbatches.
 enum class Reduction { OfEach, OfSum };
 
+/// Shards the updates of parameters in one layout.
 struct Sharder {
   ModuleOp module;
   func::FuncOp main;
   Mesh mesh;
-  std::vector<int> replicas; // axes whose ranks hold the same parameters, and share their states
+  std::vector<int> replicas; // axes whose ranks replicate the parameters, and over which the states are sharded
 
   Sharder(ModuleOp module, const std::vector<std::string> &sharded)
       : module(module), main(module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName)), mesh(meshOf(module)) {
@@ -32,10 +34,11 @@ struct Sharder {
       replicas.push_back(mesh.find(axis));
   }
 
+  /// How an update was sharded.
   struct Cut {
-    std::vector<int> axes; // of the mesh, that cut
-    size_t dim = 0;        // this dimension
-    OpSharding sharding;   // of the map then
+    std::vector<int> axes; // mesh axes that shard the update
+    size_t dim = 0;        // the dimension that they shard
+    OpSharding sharding;   // sharding of the MapOp after the cut
   };
   Status shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t level, Reduction reduction);
   Result<std::optional<Cut>> cutMap(MapOp map);
@@ -52,15 +55,16 @@ struct Sharder {
   void shardUses(Value parameter, const Sharding &sharding);
 };
 
-/// The dimension that needs the least padding; of equal ones one that is whole (a second cut of a dimension changes
-/// which rank holds which piece), the first of these.
-std::optional<size_t> dimToCut(const Shape &local, const Sharding &lies, int64_t ways) {
+/// Returns the dimension to shard into `shards` pieces: the dimension with the least padding; among equals one that is
+/// not sharded yet (sharding a dimension twice changes which rank holds which piece), then the first. Returns nothing
+/// when all dimensions have size 1.
+std::optional<size_t> dimToCut(const Shape &local, const Sharding &lies, int64_t shards) {
   std::optional<size_t> best;
   std::pair<double, bool> least;
   for (size_t d = 0; d < local.size(); ++d) {
     if (local[d] <= 1)
       continue;
-    double padded = static_cast<double>((local[d] + ways - 1) / ways * ways) / static_cast<double>(local[d]);
+    double padded = static_cast<double>((local[d] + shards - 1) / shards * shards) / static_cast<double>(local[d]);
     std::pair<double, bool> its(padded, !lies.dims[d].axes.empty());
     if (!best || its < least)
       best = d, least = its;
@@ -68,7 +72,7 @@ std::optional<size_t> dimToCut(const Shape &local, const Sharding &lies, int64_t
   return best;
 }
 
-/// Cuts the maps of one parameter's update, the arguments that they replace, and the gradient's way to them.
+/// Shards the maps that update one parameter, the arguments that they replace, and the gradient on which they depend.
 Status Sharder::shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t level, Reduction reduction) {
   std::optional<Cut> ofParameter;
   for (MapOp map : maps) {
@@ -76,7 +80,7 @@ Status Sharder::shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t lev
     if (!cut)
       return cut.error();
     if (!*cut)
-      continue; // a scalar stays whole
+      continue; // a scalar is replicated
     for (auto [operand, sharding] : llvm::zip(map->getOperands(), (*cut)->sharding.operands)) {
       auto argument = dyn_cast<BlockArgument>(operand);
       if (!argument || !main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr))
@@ -90,7 +94,7 @@ Status Sharder::shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t lev
   return ofParameter ? shardGradient(parameter, *ofParameter, level, reduction) : ok();
 }
 
-/// Cuts a map over the replicas that do not cut it yet; nothing where there is no dimension to cut.
+/// Shards a map over the replica axes that do not shard it yet. Returns nothing when the map has no dimension to shard.
 Result<std::optional<Sharder::Cut>> Sharder::cutMap(MapOp map) {
   Rule rule = map.getShardingRule();
   auto strategy = strategyOf(map, rule);
@@ -100,14 +104,14 @@ Result<std::optional<Sharder::Cut>> Sharder::cutMap(MapOp map) {
   if (!projected)
     return std::optional<Cut>();
   Cut cut;
-  int64_t ways = 1;
+  int64_t shards = 1;
   for (int axis : replicas)
     if (strategy->factorOfAxis[axis] < 0) {
       cut.axes.push_back(axis);
-      ways *= mesh.axes[axis].size;
+      shards *= mesh.axes[axis].size;
     }
   const Sharding &lies = projected->results[0];
-  auto dim = dimToCut(localShape(shapeOf(map.getResult(0)), lies), lies, ways);
+  auto dim = dimToCut(localShape(shapeOf(map.getResult(0)), lies), lies, shards);
   if (cut.axes.empty() || !dim)
     return std::optional<Cut>();
   cut.dim = *dim;
@@ -115,13 +119,13 @@ Result<std::optional<Sharder::Cut>> Sharder::cutMap(MapOp map) {
     strategy->factorOfAxis[axis] = rule.results[0][cut.dim].front();
   projected = project(rule, mesh, *strategy);
   if (!projected)
-    return Error{"an optimizer's update can't be cut", ExitStatus::InternalCheck};
+    return Error{"the update of an optimizer cannot be sharded", ExitStatus::InternalCheck};
   map->setAttr(KerfDialect::kStrategyAttr, strategyAttr(map.getContext(), mesh, rule, *strategy));
   cut.sharding = *projected;
   return std::optional(cut);
 }
 
-/// From the sum of the gradient on, its way to the update follows the update.
+/// Gives the sum of the gradient, and the accumulated gradient, the sharding of the update.
 Status Sharder::shardGradient(BlockArgument parameter, const Cut &cut, int64_t level, Reduction reduction) {
   const Sharding &sharding = cut.sharding.results[0];
   if (level == 3)
@@ -148,7 +152,7 @@ Status Sharder::shardGradient(BlockArgument parameter, const Cut &cut, int64_t l
   return ok();
 }
 
-/// A layer gets its sharded parameter in pieces, and gathers it where it is used.
+/// Passes a sharded parameter (level 3) to layers in pieces; the layer gathers the parameter where it is used.
 void Sharder::shardUses(Value parameter, const Sharding &sharding) {
   for (OpOperand &use : parameter.getUses()) {
     auto call = dyn_cast<CallOp>(use.getOwner());
@@ -158,8 +162,9 @@ void Sharder::shardUses(Value parameter, const Sharding &sharding) {
   }
 }
 
-/// Lets updates, and the operators behind a gradient's sum, follow their operands from now on, but for the maps that
-/// read a parameter or one of its states. Returns these maps by the parameter's name.
+/// Removes the strategies of updates and of operators that depend on a gradient's sum, so that they take the sharding
+/// of their operands. The maps that read a parameter or one of its states keep their strategies and are returned by the
+/// parameter's name.
 DenseMap<StringAttr, SmallVector<MapOp>> releaseUpdates(func::FuncOp main) {
   DenseMap<StringAttr, SmallVector<MapOp>> updates;
   DenseSet<Operation *> follows;
@@ -193,7 +198,8 @@ Status shardOptimizer(ModuleOp module, const PlanLowering &lowering) {
   if (llvm::all_of(sharders, [](const Sharder &sharder) { return sharder.replicas.empty(); }))
     return ok();
   if (llvm::is_contained(levels, 3) && llvm::any_of(levels, [](int64_t level) { return level != 3; }))
-    return Error{"optimizer_sharding is 3 on some stages only; compiled programs have it on all or none"};
+    return Error{"optimizer_sharding is 3 on some stages only, but compiled programs support 3 on all stages or on "
+                 "none; change the stages' levels"};
   func::FuncOp main = sharders.front().main;
   const auto updates = releaseUpdates(main);
   for (BlockArgument parameter : main.getArguments()) {
@@ -204,7 +210,7 @@ Status shardOptimizer(ModuleOp module, const PlanLowering &lowering) {
     std::set<int64_t> stages = stagesOf(parameter, lowering);
     int64_t home = stages.empty() ? 0 : *stages.begin(), level = levels.size() > 1 ? levels[home] : levels.front();
     Sharder &sharder = sharders[lowering.layoutOfStage[home]];
-    // Two stages add up their shares of a gradient before these meet and are reduced.
+    // A parameter on two stages has its gradient added up over both stages before ranks reduce it.
     Reduction reduction = stages.size() > 1 ? Reduction::OfSum : Reduction::OfEach;
     if (level > 0)
       if (Status status = sharder.shard(parameter, found->second, level, reduction); !status)

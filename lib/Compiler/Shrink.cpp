@@ -12,15 +12,16 @@ namespace kerf {
 
 namespace {
 
-constexpr int64_t kSmallestWays = 2, kMostStages = 3;
+constexpr int64_t kMinAxisSize = 2, kMostStages = 3;
 
+/// Reduces one plan (see `shrink`).
 class Shrinker {
 public:
   Shrinker(const CompletedPlan &completed, int64_t layers) : completed(completed), layers(layers) {
     result.plan = completed.plan;
   }
 
-  Shrunk run(ShrunkModel model) {
+  ShrunkPlan run(ShrunkModel model) {
     bool configured = model == ShrunkModel::Configured;
     shrinkMesh();
     shrinkStages(configured);
@@ -36,13 +37,15 @@ public:
     result.plan.predicted.reset();
     result.plan.modelHash.clear();
     result.plan.clusterHash.clear();
-    result.plan.others.clear();
+    result.plan.keptKeys.clear();
     return std::move(result);
   }
 
 private:
-  int64_t old(const char *axis) const { return completed.plan.meshSizes.at(axis); }
-  int64_t now(const char *axis) const { return result.plan.meshSizes.at(axis); }
+  /// Returns the size of a mesh axis in the full plan.
+  int64_t fullSize(const char *axis) const { return completed.plan.meshSizes.at(axis); }
+  /// Returns the size of a mesh axis in the reduced plan.
+  int64_t newSize(const char *axis) const { return result.plan.meshSizes.at(axis); }
   void note(const std::string &what, int64_t before, int64_t after) {
     if (before != after)
       result.notes.push_back(fmt::format("{} {} -> {}", what, before, after));
@@ -50,21 +53,22 @@ private:
 
   void shrinkMesh() {
     for (auto &[axis, size] : result.plan.meshSizes)
-      size = std::min(size, axis == "stage" ? kMostStages : kSmallestWays);
+      size = std::min(size, axis == "stage" ? kMostStages : kMinAxisSize);
     shrinkShardingRanks();
     if (stagesDiffer(completed.plan))
       shrinkMeshesOfStages();
     for (const auto &[axis, size] : result.plan.meshSizes)
-      note("mesh." + axis, old(axis.c_str()), size);
+      note("mesh." + axis, fullSize(axis.c_str()), size);
   }
 
-  /// Stages whose places the new ones take; of several meshes at least two.
+  /// Returns the stages of the full plan that remain, with at least two different meshes where stages have meshes of
+  /// their own.
   std::vector<int64_t> stagesKept() const {
     std::vector<int64_t> kept;
-    int64_t last = now("stage") - 1, oldLast = old("stage") - 1;
+    int64_t last = newSize("stage") - 1, oldLast = fullSize("stage") - 1;
     for (int64_t stage = 0; stage <= last; ++stage)
       kept.push_back(last ? stage * oldLast / last : 0);
-    auto mesh = [&](int64_t stage) { return ofStage(completed.plan, stage).meshSizes; };
+    auto mesh = [&](int64_t stage) { return planOfStage(completed.plan, stage).meshSizes; };
     auto another = [&](int64_t stage) { return mesh(stage) != mesh(0); };
     if (std::none_of(kept.begin(), kept.end(), another))
       for (int64_t stage = 1; stage < oldLast; ++stage)
@@ -73,34 +77,36 @@ private:
     return kept;
   }
 
-  /// The axes that all meshes are made of have two ranks, one for each way in which stages use them.
+  /// Reduces stages with meshes of their own. Sub-axes that the stages use in the same way become one sub-axis of two
+  /// ranks.
   void shrinkMeshesOfStages() {
     std::vector<Mesh> meshes;
     for (int64_t stage : stagesKept()) {
       Mesh &mesh = meshes.emplace_back();
-      Plan its = ofStage(completed.plan, stage);
+      Plan its = planOfStage(completed.plan, stage);
       for (const char *axis : {"data", "context", "expert", "model"})
         mesh.axes.push_back({axis, its.meshSizes.at(axis)});
     }
     Refinement refined = refine(meshes);
-    std::set<std::vector<size_t>> ways;
+    std::set<std::vector<size_t>> seenUses;
     meshOfStage.assign(meshes.size(), {{"data", 1}, {"context", 1}, {"expert", 1}, {"model", 1}});
-    for (int atom = 0; atom < static_cast<int>(refined.atoms.size()); ++atom) {
-      std::vector<size_t> its; // its axis in each mesh
+    for (int subAxis = 0; subAxis < static_cast<int>(refined.subAxes.size()); ++subAxis) {
+      std::vector<size_t> its; // the axis of each mesh that contains this sub-axis
       for (const auto &axes : refined.axes)
-        its.push_back(
-            std::find_if(axes.begin(), axes.end(),
-                         [&](auto &atoms) { return std::find(atoms.begin(), atoms.end(), atom) != atoms.end(); }) -
-            axes.begin());
-      if (ways.insert(its).second)
+        its.push_back(std::find_if(axes.begin(), axes.end(),
+                                   [&](auto &subAxes) {
+                                     return std::find(subAxes.begin(), subAxes.end(), subAxis) != subAxes.end();
+                                   }) -
+                      axes.begin());
+      if (seenUses.insert(its).second)
         for (size_t stage = 0; stage < meshes.size(); ++stage)
-          meshOfStage[stage][meshes[stage].axes[its[stage]].name] *= kSmallestWays;
+          meshOfStage[stage][meshes[stage].axes[its[stage]].name] *= kMinAxisSize;
     }
     for (const auto &[axis, size] : meshOfStage.front())
       result.plan.meshSizes[axis] = size;
     int64_t &ranks = result.plan.optimizerShardingRanks, before = ranks;
     if (ranks)
-      ranks = kSmallestWays;
+      ranks = kMinAxisSize;
     for (auto &mesh : meshOfStage)
       ranks = std::gcd(ranks, mesh["data"] * mesh["context"] * mesh["expert"]);
     ranks = before ? ranks : 0;
@@ -117,16 +123,16 @@ private:
       }
   }
 
-  /// The most ranks that any stage has on the axis.
+  /// Returns the largest size of the axis on any stage of the reduced plan.
   int64_t most(const char *axis) const {
-    int64_t size = now(axis);
+    int64_t size = newSize(axis);
     for (const auto &mesh : meshOfStage)
       size = std::max(size, mesh.at(axis));
     return size;
   }
 
-  /// States that some ranks share and others copy stay so: an axis that is cut over a part of its ranks keeps two
-  /// parts.
+  /// Reduces `optimizer_sharding_ranks`. An axis over only a part of which states are sharded keeps two sub-axes, so
+  /// that some ranks still share states and others replicate them.
   void shrinkShardingRanks() {
     int64_t &ranks = result.plan.optimizerShardingRanks, before = ranks;
     if (!ranks || stagesDiffer(completed.plan))
@@ -135,39 +141,39 @@ private:
     for (const AxisRef &cut : shardingAxes(completed.mesh, before)) {
       const auto &[name, size] = completed.mesh.axes[cut.axis];
       if (cut.size < size)
-        result.plan.meshSizes[name] = kSmallestWays * kSmallestWays;
-      ranks *= kSmallestWays;
+        result.plan.meshSizes[name] = kMinAxisSize * kMinAxisSize;
+      ranks *= kMinAxisSize;
     }
     note("optimizer_sharding_ranks", before, ranks);
   }
 
-  /// Value of the old stage in the place of a new one.
+  /// Replaces a list with one value per stage of the full plan by the values of the stages that remain.
   template <typename T> void pickStages(std::vector<T> &values) const {
     if (values.size() <= 1)
       return;
     std::vector<T> picked;
-    int64_t last = now("stage") - 1, oldLast = old("stage") - 1;
+    int64_t last = newSize("stage") - 1, oldLast = fullSize("stage") - 1;
     for (int64_t stage = 0; stage <= last; ++stage)
       picked.push_back(values[size_t(last ? stage * oldLast / last : 0)]);
     values = std::move(picked);
   }
 
-  /// A layer for each mode that layers have, and one without where there are enough.
+  /// Keeps one layer for each recomputation mode in use, and one layer without recomputation if layers remain.
   void pickRecomputedLayers(std::vector<LayerRecompute> &rules) {
     std::vector<LayerRecompute> picked;
     for (Recompute mode : {Recompute::Full, Recompute::Selective, Recompute::Offload})
       if (std::any_of(rules.begin(), rules.end(), [&](const LayerRecompute &rule) { return rule.mode == mode; }) &&
           static_cast<int64_t>(picked.size()) < newLayers) {
         picked.push_back({std::to_string(picked.size()), mode});
-        result.notes.push_back(
-            fmt::format("recompute: layer {} {}, as some are", picked.back().pattern, toString(mode)));
+        result.notes.push_back(fmt::format("recompute: layer {} {}, as for some layers of the full plan",
+                                           picked.back().pattern, toString(mode)));
       }
-    if (picked.empty() && !rules.empty()) // all of them "none"
+    if (picked.empty() && !rules.empty()) // every rule was "none"
       picked = {{"*", Recompute::None}};
     rules = std::move(picked);
   }
 
-  /// "17" of "model.layers.17.mlp*"; empty where the pattern names no layer by its number.
+  /// Returns the layer number in a pattern: "17" for "model.layers.17.mlp*"; empty if the pattern has none.
   static std::string_view layerIn(std::string_view pattern) {
     for (size_t begin = 0, end; begin < pattern.size(); begin = end + 1) {
       end = std::min(pattern.find_first_of("./", begin), pattern.size());
@@ -178,7 +184,8 @@ private:
     return {};
   }
 
-  /// "model.layers.17.mlp*" -> the same of layer `number`; what names no layer by its number stays.
+  /// Returns the pattern with its layer number replaced by `number`: "model.layers.17.mlp*" -> "model.layers.3.mlp*". A
+  /// pattern without a layer number stays.
   static std::string ofLayer(const std::string &pattern, int64_t number) {
     std::string_view part = layerIn(pattern);
     if (part.empty())
@@ -203,7 +210,8 @@ private:
     pins = std::move(left);
   }
 
-  /// Cuts at ops: as many of them, from first to last; in layers that are left where there are fewer.
+  /// Reduces stages that end at operators: `parts` of the cuts remain, spread from the first to the last, and cuts in
+  /// removed layers move to remaining layers.
   void shrinkCuts(const std::vector<StageLayers> &runs, int64_t stages, int64_t parts, bool mayChangeLayers) {
     int64_t before = static_cast<int64_t>(runs.size()) - 1, after = parts - 1;
     newLayers = mayChangeLayers ? std::min(layers, parts + 1) : layers;
@@ -222,14 +230,15 @@ private:
 
   void shrinkStages(bool mayChangeLayers) {
     Plan &plan = result.plan;
-    int64_t stages = now("stage"), chunks = std::min<int64_t>(plan.schedule.chunks, 2), parts = stages * chunks;
+    int64_t stages = newSize("stage"), chunks = std::min<int64_t>(plan.schedule.chunks, 2), parts = stages * chunks;
     note("schedule.chunks", plan.schedule.chunks, chunks);
     plan.schedule.chunks = chunks;
     pickStages(plan.recompute);
     pickStages(plan.optimizerSharding);
-    // Parts without layers at either end stay so; the first of the others has one layer more, so that parts differ.
+    // Parts without layers at either end remain without layers. The first other part has one more layer, so that parts
+    // differ.
     std::vector<StageLayers> runs = completed.plan.stages;
-    auto byPart = [&](const StageLayers &run) { return run.chunk * old("stage") + run.stage; };
+    auto byPart = [&](const StageLayers &run) { return run.chunk * fullSize("stage") + run.stage; };
     std::sort(runs.begin(), runs.end(), [&](auto &a, auto &b) { return byPart(a) < byPart(b); });
     if (!runs.empty() && !runs.front().until.empty()) {
       plan.stages.clear();
@@ -266,12 +275,12 @@ private:
 
   void shrinkBatch(bool free) {
     Plan &plan = result.plan;
-    int64_t groups = now("data") * now("expert"), stages = now("stage");
+    int64_t groups = newSize("data") * newSize("expert"), stages = newSize("stage");
     int64_t most = plan.schedule.chunks > 1 ? 2 * stages : 2 * stages + 1;
     int64_t microbatches = std::min(completed.microbatches, most);
     if (plan.schedule.chunks > 1)
       microbatches = std::max(stages, microbatches / stages * stages);
-    int64_t samples = groups; // a microbatch is a multiple of them
+    int64_t samples = groups; // a microbatch must be a multiple of this number of samples
     for (const auto &mesh : meshOfStage)
       samples = std::lcm(samples, mesh.at("data") * mesh.at("expert"));
     int64_t least = samples / groups;
@@ -291,9 +300,9 @@ private:
   void chooseSizes() {
     SmallSizes &sizes = result.sizes;
     bool ulysses = completed.plan.contextStyle == ContextStyle::Ulysses;
-    int64_t ranks = old("model"), small = most("model");
-    for (int64_t stage = 0; stage < old("stage"); ++stage)
-      ranks = std::max(ranks, ofStage(completed.plan, stage).meshSizes.at("model"));
+    int64_t ranks = fullSize("model"), small = most("model");
+    for (int64_t stage = 0; stage < fullSize("stage"); ++stage)
+      ranks = std::max(ranks, planOfStage(completed.plan, stage).meshSizes.at("model"));
     sizes.layers = newLayers;
     sizes.batch = result.plan.globalBatch;
     sizes.sequenceShards = most("context");
@@ -304,13 +313,14 @@ private:
 
   const CompletedPlan &completed;
   int64_t layers, newLayers = 0;
-  std::vector<std::map<std::string, int64_t>> meshOfStage; // where they differ
-  Shrunk result;
+  std::vector<std::map<std::string, int64_t>>
+      meshOfStage; // mesh of each remaining stage; empty if all stages share one mesh
+  ShrunkPlan result;
 };
 
 } // namespace
 
-Shrunk shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model) {
+ShrunkPlan shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model) {
   return Shrinker(completed, layers).run(model);
 }
 
@@ -320,7 +330,7 @@ Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const ModelSour
   if (!small)
     return small.error();
   notes.insert(notes.end(), small->notes.begin(), small->notes.end());
-  return trainingStepOf(context, std::move(small->model), config.name, options);
+  return buildTrainingStep(context, std::move(small->model), config.name, options);
 }
 
 } // namespace kerf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan + model + cluster -> completed plan -> work of its layout -> simulator.
+// Simulates a plan: completes the plan, computes the work of the model under its layout, and runs the simulator.
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/Compiler/Simulate.h"
@@ -11,24 +11,25 @@
 
 namespace kerf {
 
-/// The simulator has no layout for strategies that a search chose op by op.
+/// Returns the plan without the strategies of single operators, which the simulator does not support.
 static Plan withoutStrategies(Plan plan) {
   plan.ops.clear();
   plan.arguments.clear();
   return plan;
 }
 
-/// The figures of the plan's program, where they are the plan's.
+/// Replaces the simulated figures by those of the compiled program of the plan. Fails when the plan cannot be compiled.
 static Status useProgram(mlir::MLIRContext &context, const ModelSource &source, const Plan &plan,
-                         const std::string &planFile, const SimulateOptions &options, Simulated &simulated) {
+                         const std::string &planFile, const SimulateOptions &options, SimulatedPlan &simulated) {
   LoweredFigures figures(context, source, options.step, options.dtype);
   return figures.apply(plan, planFile, simulated.cluster, simulated.simulation);
 }
 
-Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &source, const Plan &given,
-                               const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
+Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource &source, const Plan &given,
+                                   const std::string &planFile, const Cluster &cluster,
+                                   const SimulateOptions &options) {
   StepOptions prepared = options.step;
-  for (Status status : {prepareFor(prepared, given, planFile), checkMachines(*options.trainer, cluster)})
+  for (Status status : {setPlanDependentOptions(prepared, given, planFile), checkMachines(*options.trainer, cluster)})
     if (!status)
       return status.error();
   const Plan alone = withoutStrategies(given);
@@ -43,7 +44,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &so
     job = pinned->job(options.ranks);
     if (!job)
       return job.error();
-    job->opByOp = true;
+    job->perOpStrategies = true;
   }
   job->trainer = options.trainer;
   ModelLayouts &layouts = *pinned;
@@ -65,7 +66,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &so
   completed->plan = std::move(*told);
   std::vector<const ModelWork *> models; // of each stage
   for (int64_t s = 0; s < completed->plan.meshSizes.at("stage"); ++s) {
-    auto model = layouts.work(layoutOf(ofStage(completed->plan, s)));
+    auto model = layouts.work(layoutKeyOf(planOfStage(completed->plan, s)));
     if (!model)
       return model.error();
     models.push_back(*model);
@@ -81,9 +82,9 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &so
   if (!simulation)
     return Error{fmt::format("{}: {}", planFile, simulation.error().message), simulation.error().status};
   completed->plan.stages = std::move(stages);
-  Simulated simulated{std::move(*simulation),     std::move(*work), completed->mesh,
-                      std::move(completed->plan), std::move(*step), std::move(completed->cluster),
-                      layouts.warnings()};
+  SimulatedPlan simulated{std::move(*simulation),     std::move(*work), completed->mesh,
+                          std::move(completed->plan), std::move(*step), std::move(completed->cluster),
+                          layouts.warnings()};
   if (opByOp) {
     if (Status status = useProgram(context, source, given, planFile, options, simulated); !status)
       return status.error();
@@ -91,7 +92,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &so
     const Plan completedPlan = simulated.plan;
     if (Status status = useProgram(context, source, completedPlan, planFile, options, simulated); !status)
       simulated.warnings.push_back(fmt::format(
-          "the plan cannot be lowered for CPUs, and its figures are the simulator's: {}", status.error().message));
+          "the plan cannot be compiled for CPUs, so its figures come from the simulator: {}", status.error().message));
   }
   return simulated;
 }

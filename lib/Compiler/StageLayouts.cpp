@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages with meshes of their own: one layout for each mesh -> one module. An op takes its strategy from the layout of
-// its stage, and a layer that stages of several meshes call becomes a function for each. What crosses from one to
-// another is resharded like any other value (kerf-insert-reshards), as all layouts name the same axes.
+// Joins the layouts of pipeline stages with different meshes into one module. Each operator takes its strategy from the
+// layout of its stage, and a layer that stages with different meshes call is cloned for each mesh. All layouts use the
+// same axes of the program mesh, so that kerf-insert-reshards handles values that cross from one stage to another.
 #include "PlanLowering.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Transforms/Placement.h"
@@ -17,23 +17,24 @@ namespace kerf {
 
 namespace {
 
-constexpr StringRef kBackward = "_backward"; // what the backward of a layer's function is called behind its name
+constexpr StringRef kBackward = "_backward"; // suffix of the function with a layer's backward pass
 
 func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName); }
 
-/// "layer_backward" -> "layer_mesh1_backward".
+/// Returns the name of the clone for `layout`: "layer_backward" -> "layer_mesh1_backward".
 std::string nameWith(StringRef function, int layout) {
   bool backward = function.consume_back(kBackward);
   return fmt::format("{}_mesh{}{}", function.str(), layout, backward ? kBackward.str() : "");
 }
 
+/// Joins copies of a module, each with one layout, into the first copy.
 class Joiner {
 public:
   Joiner(ModuleOp module, const PlanLowering &lowering)
       : module(module), main(mainOf(module)), lowering(lowering), stages(lowering.completed.plan.meshSizes.at("stage")),
         last(stages * lowering.completed.plan.schedule.chunks - 1) {}
 
-  /// `laidOut`: copies of the module, each with one layout; the module has the first.
+  /// Joins the layouts. `laidOut` has one copy of the module for each layout; the first copy is the module itself.
   void run(ArrayRef<ModuleOp> laidOut);
 
 private:
@@ -66,10 +67,10 @@ private:
   func::FuncOp main;
   const PlanLowering &lowering;
   int64_t stages, last;
-  DenseSet<Operation *> update;         // behind a gradient's sum
-  DenseSet<Operation *> follows;        // operands, that other layouts have left
-  DenseMap<Operation *, int64_t> parts; // of ops of @main that do not say theirs
-  DenseMap<Value, int64_t> homes;       // stages of parameters and states
+  DenseSet<Operation *> update;         // operators that depend on the sum of a gradient (SyncGradientOp)
+  DenseSet<Operation *> follows;        // operators without a strategy, which take the sharding of their operands
+  DenseMap<Operation *, int64_t> parts; // parts of operators of @main without kPartAttr
+  DenseMap<Value, int64_t> homes;       // the stage that holds each parameter and state
 };
 
 void Joiner::findUpdate() {
@@ -79,7 +80,7 @@ void Joiner::findUpdate() {
     if (name)
       parameters[name.getValue()] = argument;
     StringRef summed = name ? name.getValue() : StringRef();
-    if (summed.consume_front(package::kAccumulatedPrefix)) // lies where its parameter does
+    if (summed.consume_front(package::kAccumulatedPrefix)) // an accumulated gradient is on the stage of its parameter
       homes[argument] = homeOf(parameters.lookup(summed));
     else if (isUpdated(argument))
       homes[argument] = homeOf(argument);
@@ -102,13 +103,14 @@ void Joiner::findUpdate() {
   }
 }
 
-/// As kerf-assign-tasks will, as far as it is known by now; what it then does elsewhere works under any strategy.
+/// Assigns operators to parts of the pipeline as kerf-assign-tasks does later. Operators that the pass assigns
+/// differently still work, because every strategy is valid on every stage.
 void Joiner::findParts() {
   enum Flow : unsigned { kOfInputs = 1, kOfTrained = 2, kOfBoth = 3 };
   DenseMap<Value, unsigned> flows;
   for (BlockArgument argument : main.getArguments())
     flows[argument] = isUpdated(argument) ? kOfTrained : isInput(argument) ? kOfInputs : 0u;
-  DenseSet<Operation *> leads, backward; // to a layer; what is of the backward
+  DenseSet<Operation *> leads, backward; // operators that lead to a layer, and operators of the backward pass
   for (Operation &op : llvm::reverse(main.front().without_terminator()))
     if (llvm::any_of(op.getUsers(), [&](Operation *user) { return isa<CallOp>(user) || leads.contains(user); }))
       leads.insert(&op);
@@ -146,7 +148,7 @@ void Joiner::findParts() {
   }
 }
 
-/// What every stage that needs it makes: as the first of them has it.
+/// Assigns each remaining operator, which every stage that needs its result computes, to the first of these stages.
 void Joiner::findPartsOfOthers() {
   auto first = [&](auto users) {
     std::optional<int64_t> part;
@@ -165,7 +167,7 @@ void Joiner::findPartsOfOthers() {
         homes[argument] = *part % stages;
 }
 
-/// One function for each layout in which it is called.
+/// Clones `function` for each further layout whose stages call it, and redirects the calls.
 void Joiner::separate(func::FuncOp function, ArrayRef<ModuleOp> laidOut) {
   std::map<int, func::FuncOp> made = {{0, function}};
   bool called = false;
@@ -187,8 +189,8 @@ void Joiner::separate(func::FuncOp function, ArrayRef<ModuleOp> laidOut) {
     function.erase();
 }
 
-/// Shares of a gradient that stages of several layouts add up: each over all microbatches first, so that they are
-/// brought together once a step.
+/// Splits the sum of a gradient to which stages of several layouts contribute: each contribution is first accumulated
+/// over all microbatches, so that the contributions are added once per step.
 void Joiner::splitSum(SyncGradientOp sync) {
   SmallVector<AddOp> adds;
   SmallVector<OpOperand *> shares;
@@ -217,7 +219,8 @@ void Joiner::splitSum(SyncGradientOp sync) {
     add->removeAttr(KerfDialect::kStrategyAttr);
 }
 
-/// A sum that is left partial, of what other layouts, or an op that follows its operands, leave otherwise.
+/// Returns whether the result of `op` is a partial sum whose operands come from other layouts or from operators without
+/// a strategy.
 bool Joiner::joinsLayouts(Operation *op) {
   auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
   bool others = llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -248,7 +251,7 @@ void Joiner::run(ArrayRef<ModuleOp> laidOut) {
     if (chosen && (!update.contains(&op) || op.hasAttr(KerfDialect::kUpdateAttr)))
       op.setAttr(KerfDialect::kStrategyAttr, chosen);
     else
-      op.removeAttr(KerfDialect::kStrategyAttr); // it follows its operands
+      op.removeAttr(KerfDialect::kStrategyAttr); // the operator takes the sharding of its operands
     for (Block::iterator &its : at)
       ++its;
   }
@@ -281,7 +284,7 @@ Status applyLayouts(ModuleOp module, const PlanLowering &lowering) {
   for (auto [copy, layout] : llvm::zip(laidOut, lowering.layouts)) {
     if (Status status = applyPlan(copy, layout.passes); !status)
       return status;
-    markRings(copy, layout.plan);
+    markRingAttention(copy, layout.plan);
   }
   if (laidOut.size() > 1)
     Joiner(module, lowering).run(laidOut);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model file -> one training step over whole tensors.
+// Builds a training step from an imported model.
 #include "kerf/Compiler/Compiler.h"
 
 #include "Diagnostics.h"
@@ -46,8 +46,8 @@ int64_t batchOf(ModuleOp module) {
   return 1;
 }
 
-/// The model came with gradients and an optimizer of its own: a parameter or state is replaced by a result (a buffer
-/// may be in any model).
+/// Returns whether the model has gradients and an optimizer of its own: a parameter or state, and not only a buffer, is
+/// replaced by a result.
 static bool isWholeStep(ModuleOp module) {
   auto main = SymbolTable(module).lookup<func::FuncOp>(ir::KerfDialect::kEntryName);
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
@@ -57,7 +57,7 @@ static bool isWholeStep(ModuleOp module) {
   return false;
 }
 
-/// Something else than the defaults.
+/// Returns whether any optimizer option differs from its default.
 static bool isChosen(const OptimizerOptions &options) {
   OptimizerOptions defaults;
   return options.optimizer != defaults.optimizer || options.settings != defaults.settings ||
@@ -66,7 +66,7 @@ static bool isChosen(const OptimizerOptions &options) {
 
 namespace {
 
-/// Who has which type, for reports.
+/// Returns the types of mixed precision for reports.
 std::vector<Report::Type> typesOf(const PrecisionOptions &precision) {
   std::string half(toString(precision.compute));
   std::vector<Report::Type> types = {
@@ -90,26 +90,26 @@ Tensor scalarOf(float value) {
   return tensor;
 }
 
-/// What a step that came with gradients and an optimizer of its own cannot be asked for.
+/// Fails when an option does not apply to a whole train step, which has gradients and an optimizer of its own.
 Status checkWholeStep(const std::string &path, const StepOptions &options) {
   if (options.precision)
-    return Error{fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give <dtype> "
+    return Error{fmt::format("'{}' is a whole train step, which runs in the types in which it is written; give <dtype> "
                              "f32 or f64",
                              path)};
   if (!options.cuts.empty())
-    return Error{fmt::format("'{}' is a whole train step, whose backward pass is its own; its stages can be cut "
-                             "between layers only: give \"layers\" instead of \"until\"",
+    return Error{fmt::format("'{}' is a whole train step with a backward pass of its own, so its stages can be cut "
+                             "between layers only; give \"layers\" instead of \"until\"",
                              path)};
   if (options.optimizer.accumulate > 1)
     return Error{
-        fmt::format("'{}' is a whole train step, which updates after each batch: leave <accumulate> out", path)};
+        fmt::format("'{}' is a whole train step, which updates after each batch; leave <accumulate> out", path)};
   if (options.optimizer.gradientNorms)
     return Error{
-        fmt::format("'{}' is a whole train step, whose gradients have no names: leave <gradient-norms> out", path)};
+        fmt::format("'{}' is a whole train step, whose gradients have no names; leave <gradient-norms> out", path)};
   return ok();
 }
 
-/// Takes the list of folded parameters off the module. An error names them, unless they are accepted.
+/// Removes the list of folded parameters from the module. Fails with their names when there are any, unless `accepted`.
 Status takeFolded(ModuleOp module, const std::string &path, bool accepted) {
   auto folded = module->getAttrOfType<ArrayAttr>(kFoldedAttr);
   module->removeAttr(kFoldedAttr);
@@ -124,25 +124,25 @@ Status takeFolded(ModuleOp module, const std::string &path, bool accepted) {
       fmt::format("'{}': the exporter folded {} parameter{} into constants or merged them with others, so that "
                   "training this graph would train another model: {}{}. Export it with torch.onnx.export(..., "
                   "dynamo=True, optimize=False), or with dynamo=False, do_constant_folding=False "
-                  "(docs/exporting.md); <accept-folded> trains what is left",
+                  "(docs/exporting.md); <accept-folded> trains the remaining parameters",
                   path, folded.size(), folded.size() == 1 ? "" : "s", fmt::join(names, ", "),
                   folded.size() > names.size() ? fmt::format(" and {} more", folded.size() - names.size()) : "")};
 }
 
 } // namespace
 
-TrainingStep stepOf(ImportedModel model) {
+TrainingStep bareTrainingStep(ImportedModel model) {
   TrainingStep step;
   step.module = std::move(model.module);
   step.weights = std::move(model.weights);
   step.warnings = std::move(model.warnings);
   step.missingFiles = std::move(model.missingFiles);
-  step.module->getOperation()->removeAttr("kerf.weights"); // where the weights lie is not part of the model
+  step.module->getOperation()->removeAttr("kerf.weights"); // the place of the weights is not part of the model's hash
   step.modelHash = sha256(*step.module);
   return step;
 }
 
-Status prepareFor(StepOptions &options, const Plan &plan, const std::string &where) {
+Status setPlanDependentOptions(StepOptions &options, const Plan &plan, const std::string &where) {
   auto cuts = stageCuts(plan, where);
   if (!cuts)
     return cuts.error();
@@ -160,14 +160,14 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const ModelSource 
   auto model = importModel(context, source, options.import);
   if (!model)
     return model.error();
-  return trainingStepOf(context, std::move(*model), source.name, options);
+  return buildTrainingStep(context, std::move(*model), source.name, options);
 }
 
-Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, const std::string &path,
-                                    const StepOptions &options) {
+Result<TrainingStep> buildTrainingStep(MLIRContext &context, ImportedModel model, const std::string &path,
+                                       const StepOptions &options) {
   if (Status status = takeFolded(*model.module, path, options.acceptFolded); !status)
     return status.error();
-  TrainingStep step = stepOf(std::move(model));
+  TrainingStep step = bareTrainingStep(std::move(model));
   OptimizerOptions optimizer = options.optimizer;
   if (options.precision) {
     step.types = typesOf(*options.precision);
@@ -178,7 +178,7 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
       step.weights[ir::KerfDialect::kLossScaleName.str()] = scalarOf(static_cast<float>(options.precision->lossScale));
   }
 
-  auto pins = takeArgumentPins(*step.module);
+  auto pins = extractArgumentPins(*step.module);
   if (!pins)
     return Error{fmt::format("'{}': {}", path, pins.error().message)};
   bool whole = isWholeStep(*step.module);
@@ -186,8 +186,8 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
     return status.error();
   if (whole && isChosen(options.optimizer))
     step.warnings.push_back(
-        "the program is a whole train step with an optimizer of its own: <optimizer> and its options are not used");
-  Collected collected(&context);
+        "the program is a whole train step with an optimizer of its own; <optimizer> and its options are not used");
+  DiagnosticCollector collected(&context);
   auto passes = PassManager::on<ModuleOp>(&context);
   addStepPasses(passes, {whole, options.recognizeComposites, options.patterns, options.patternsOfAllOps, options.cuts,
                          options.precision, optimizer});
@@ -195,7 +195,7 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
   if (Status status = collected.run(passes, *step.module); !status)
     return status.error();
   step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());
-  if (Status status = takeOpPins(*step.module, *pins); !status)
+  if (Status status = extractOpPins(*step.module, *pins); !status)
     return Error{fmt::format("'{}': {}", path, status.error().message)};
   step.ops = std::move(pins->ops);
   step.arguments = std::move(pins->arguments);

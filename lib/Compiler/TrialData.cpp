@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kNoBound = std::numeric_limits<int64_t>::max(), kFewestValues = 2;
 
-/// Follows integers from a value to the ops that use them as indices of rows or classes.
+/// Finds the bound of an integer input by following it to the operators that use it as an index of table rows or
+/// classes.
 class IndexBound {
 public:
   explicit IndexBound(ModuleOp module) : functions(module) {}

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants of the searches that this room begins, besides those of the solver (lib/Search/Tuning.h) and of the
-// search over whole plans (lib/PlanSearch/Tuning.h). Where nothing is said of other values, none was compared.
+// Constants of the searches that the compiler starts, besides those of the solver (lib/Search/Tuning.h) and of the
+// search over whole plans (lib/PlanSearch/Tuning.h). Other values were compared only where the comment says so.
 #pragma once
 
 #include <cstdint>
 
 namespace kerf {
 
-// Sizes of mesh axes that are tried where a plan does not pin them.
+// Limits for the sizes of mesh axes that the searches try.
 
-/// Fewest positions of a sequence for each rank of the axis "context".
-inline constexpr int64_t kLeastTokens = 1024;
-/// Fewest channels of an image for each rank of the axis "model": the number that a matrix unit takes at once. With
-/// fewer channels a cut saves no time.
-inline constexpr int64_t kLeastChannels = 8;
+/// The least number of sequence positions for each rank of the axis "context".
+inline constexpr int64_t kMinContextTokensPerRank = 1024;
+/// The least number of convolution channels for each rank of the axis "model": the number that a matrix unit processes
+/// at once. With fewer channels, sharding saves no time.
+inline constexpr int64_t kMinChannelsPerRank = 8;
 
 // Placements under a memory limit (PlanStep.cpp).
 
-/// Placements of a mesh that are solved. Each after the first gets an estimated limit that is lower by the bytes that
-/// the program before it needed beyond its own estimate; the last one asks for the least memory.
+/// The number of placements that are solved for one mesh. Each round after the first lowers the memory limit of the
+/// estimate by the bytes that the previous program needed beyond its estimate; the last round minimizes memory.
 inline constexpr int kMemoryRounds = 4;
-/// Limits that are tried besides where nothing fits, as shares of the way from the least estimate to the estimate of
-/// the plan without a limit.
-inline constexpr double kOtherTries[] = {0.25, 0.5, 1.0};
+/// Further memory limits that are tried when no placement fits, as fractions of the way from the least estimated memory
+/// to the estimate of the plan without a limit.
+inline constexpr double kFallbackLimitShares[] = {0.25, 0.5, 1.0};
 
-// Questions after a search.
+// Searches that follow a search.
 
-/// Part of the search's budget for the question what all ranks would take, where the best plan leaves some out.
-inline constexpr int64_t kShareForAllRanks = 8;
-/// When no plan fits: how many times as many ranks are tried, and the seconds for each try.
-inline constexpr int64_t kMostTimes = 64;
+/// The divisor of the search budget for a second search over plans that use all ranks, when the best plan uses fewer.
+inline constexpr int64_t kAllRanksBudgetDivisor = 8;
+/// The largest multiple of the ranks that is tried when no plan fits, and the search effort in seconds for each try.
+inline constexpr int64_t kMaxRankFactor = 64;
 inline constexpr double kRemedySeconds = 2;
 
 } // namespace kerf

@@ -16,24 +16,25 @@ namespace kerf {
 
 namespace {
 
-constexpr double kAgree = 1e-9; // of a float64 tensor's largest element: what rounding leaves
+constexpr double kAgree = 1e-9; // tolerated difference of float64 results, as a fraction of the largest element
 
 int64_t layersOf(mlir::ModuleOp module) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
-  std::set<std::string> layers; // pieces of one have its name
+  std::set<std::string> layers; // pieces of one layer share its name
   for (auto call : main.getOps<ir::CallOp>())
     if (!call->hasAttr(ir::KerfDialect::kBackwardAttr))
       layers.insert(ir::nodeName(call.getLoc()));
   return static_cast<int64_t>(layers.size());
 }
 
-/// The numbers that training gave under one plan.
+/// The results of training under one plan.
 struct Outcome {
   std::vector<double> losses;
   TensorMap norms, trained;
 };
 
-/// First tensor that differs, in the order of `names`; with the largest difference and the largest element.
+/// Returns a text on the first tensor, in the order of `names`, that differs by more than the tolerance: its largest
+/// difference and its largest element. Returns nothing when all tensors agree.
 std::optional<std::string> firstDifference(const std::string &what, const std::vector<std::string> &names,
                                            const TensorMap &expected, const TensorMap &got) {
   for (const std::string &name : names) {
@@ -49,17 +50,17 @@ std::optional<std::string> firstDifference(const std::string &what, const std::v
       difference = std::isnan(apart) ? INFINITY : std::max(difference, apart);
     }
     if (!(difference <= kAgree * std::max(largest, 1e-12)))
-      return fmt::format("{}'{}' differs by {:.3g}, its largest element is {:.3g}", what, name, difference, largest);
+      return fmt::format("{}'{}' differs by {:.3g} (its largest element is {:.3g})", what, name, difference, largest);
   }
   return std::nullopt;
 }
 
-/// Bytes of each stage and what its device has. Programs of CPUs take what their memory plans say; for accelerators
-/// the simulator says what allocator, driver and libraries need besides, as `kerf simulate` prints it.
-Result<std::vector<StageNeed>> memoryOf(const VerifyRequest &request, mlir::MLIRContext &context,
-                                        const package::Program &program, const Plan &plan, bool simulated,
-                                        const Cluster &machine) {
-  std::vector<StageNeed> needs;
+/// Returns the memory of each stage and the memory of its device. For CPUs the bytes come from the memory plan of the
+/// program; for accelerators they come from the simulator, which adds allocator, driver and libraries.
+Result<std::vector<StageMemoryNeed>> memoryOf(const VerifyRequest &request, mlir::MLIRContext &context,
+                                              const package::Program &program, const Plan &plan, bool simulated,
+                                              const Cluster &machine) {
+  std::vector<StageMemoryNeed> needs;
   if (simulated && machine.device.kind != "cpu") {
     SimulateOptions options{request.step, request.dtype};
     auto whole = simulatePlan(context, request.model, plan, request.planFile, machine, options);
@@ -78,7 +79,7 @@ Result<std::vector<StageNeed>> memoryOf(const VerifyRequest &request, mlir::MLIR
   return needs;
 }
 
-/// The strategies of a plan's ops on a smaller mesh, and nothing that asks for more than them.
+/// Returns a plan with the mesh `sizes` and only the strategies of operators and arguments of `plan`.
 Plan strategiesOn(const std::map<std::string, int64_t> &sizes, const Plan &plan) {
   Plan small;
   small.meshSizes = sizes;
@@ -88,11 +89,11 @@ Plan strategiesOn(const std::map<std::string, int64_t> &sizes, const Plan &plan)
   return small;
 }
 
-/// Programs of all stages at full size: order of messages, schedule, memory.
-Result<FullCheck> checkFull(const VerifyRequest &request, mlir::MLIRContext &context, const TrainingStep &step,
-                            const Plan &plan, bool simulated, const Cluster &machine) {
+/// Compiles the plan at full size, which checks message order and schedule, and returns the memory of each stage.
+Result<FullSizeCheck> checkFull(const VerifyRequest &request, mlir::MLIRContext &context, const TrainingStep &step,
+                                const Plan &plan, bool simulated, const Cluster &machine) {
   Plan lowered = plan;
-  lowered.gradientDtype.clear(); // the step has it
+  lowered.gradientDtype.clear(); // the imported step already has these types
   auto compiled = compileStep(step, lowered, request.planFile, machine);
   if (!compiled)
     return compiled.error();
@@ -100,7 +101,7 @@ Result<FullCheck> checkFull(const VerifyRequest &request, mlir::MLIRContext &con
   auto needs = memoryOf(request, context, program, plan, simulated, machine);
   if (!needs)
     return needs.error();
-  return FullCheck{package::ranksOf(program), package::microbatchesOf(program), std::move(*needs), request.limited};
+  return FullSizeCheck{package::ranksOf(program), package::microbatchesOf(program), std::move(*needs), request.limited};
 }
 
 Result<Outcome> train(const TrainingStep &step, const Plan &plan, const char *what, const TensorMap *data,
@@ -137,7 +138,7 @@ Result<Outcome> train(const TrainingStep &step, const Plan &plan, const char *wh
   return outcome;
 }
 
-/// The step at full size, in the job's types. Types of 8 bits are the simulator's: programs have them in bf16.
+/// Imports the step at full size in the types of the job. f8, which only the simulator supports, becomes bf16.
 Result<TrainingStep> importFull(const VerifyRequest &request, mlir::MLIRContext &context, StepOptions options) {
   options.precision = defaultPrecision(request.dtype == "f8" ? "bf16" : request.dtype);
   if (options.precision && (request.plan.gradientDtype == "bf16" || request.plan.gradientDtype == "f16"))
@@ -145,7 +146,8 @@ Result<TrainingStep> importFull(const VerifyRequest &request, mlir::MLIRContext 
   return importTrainingStep(context, request.model, options);
 }
 
-/// The first difference between what one rank and the small plan gave, in parameters `names`.
+/// Returns a text on the first difference between the results of one rank (`expected`) and of the reduced plan (`got`),
+/// for the parameters `names`.
 std::optional<std::string> differenceOf(const std::vector<std::string> &names, const Outcome &expected,
                                         const Outcome &got) {
   std::vector<std::string> norms;
@@ -156,21 +158,21 @@ std::optional<std::string> differenceOf(const std::vector<std::string> &names, c
     difference = firstDifference(fmt::format("after {} steps: ", kVerifiedSteps), names, expected.trained, got.trained);
   for (int64_t i = 0; i < kVerifiedSteps && !difference; ++i)
     if (!(std::abs(got.losses[i] - expected.losses[i]) <= kAgree * std::abs(expected.losses[i])))
-      difference = fmt::format("the loss of step {} is {}, on one rank {}", i, got.losses[i], expected.losses[i]);
+      difference = fmt::format("the loss of step {} is {}, but {} on one rank", i, got.losses[i], expected.losses[i]);
   return difference;
 }
 
-/// The plan of one rank.
+/// Returns a plan for one rank.
 Plan singleRank() {
   Plan single;
   for (const char *axis : kPlanAxes)
     single.meshSizes[axis] = 1;
-  single.schedule.name = usualSchedule(/*chunked=*/false).name;
+  single.schedule.name = defaultSchedule(/*chunked=*/false).name;
   return single;
 }
 
-/// Trains the small plan and one rank on the same random batches, and compares them.
-Result<Verified> runSmall(const TrainingStep &step, Shrunk small, FullCheck full) {
+/// Trains under the reduced plan and on one rank with the same random batches, and compares the results.
+Result<VerifyResult> runSmall(const TrainingStep &step, ShrunkPlan small, FullSizeCheck full) {
   small.plan.gradientDtype.clear();
   TensorMap data;
   std::vector<std::string> names;
@@ -181,17 +183,17 @@ Result<Verified> runSmall(const TrainingStep &step, Shrunk small, FullCheck full
   if (!got)
     return got.error();
   auto difference = differenceOf(names, *expected, *got);
-  return Verified{std::move(full), std::move(small), std::move(got->losses), std::move(expected->losses),
-                  std::move(difference)};
+  return VerifyResult{std::move(full), std::move(small), std::move(got->losses), std::move(expected->losses),
+                      std::move(difference)};
 }
 
 } // namespace
 
-Result<Verified> verifyPlan(const VerifyRequest &request) {
+Result<VerifyResult> verifyPlan(const VerifyRequest &request) {
   Plan plan = request.plan;
-  plan.clusterHash.clear(); // the machines need not be here
+  plan.clusterHash.clear(); // the verification does not need the machines of the plan
   StepOptions options = request.step;
-  if (Status status = prepareFor(options, plan, request.planFile); !status)
+  if (Status status = setPlanDependentOptions(options, plan, request.planFile); !status)
     return status.error();
   auto context = createContext();
   auto whole = importFull(request, *context, options);
@@ -202,27 +204,27 @@ Result<Verified> verifyPlan(const VerifyRequest &request) {
   job.model = request.model.name;
   job.dtype = request.dtype;
   job.exportedBatch = batchOf(*whole->module);
-  job.opByOp = opByOp;
+  job.perOpStrategies = opByOp;
   job.ops = plan.ops;
   job.arguments = plan.arguments;
   job.recomputeOps = plan.recomputeOps;
   auto completed = completePlan(plan, request.planFile, request.cluster, job);
   if (!completed)
     return completed.error();
-  plan.modelHash.clear(); // compileStep compares it with its own model's below
+  plan.modelHash.clear(); // the hash was checked against the full model; the reduced model has another hash
   const Cluster limited = withMargin(completed->cluster, request.margin);
   auto full = checkFull(request, *context, *whole, opByOp ? plan : completed->plan, !opByOp, limited);
   if (!full)
     return full.error();
 
-  Shrunk small = shrink(*completed, layersOf(*whole->module),
-                        request.model.isConfig() ? ShrunkModel::Configured : ShrunkModel::Exported);
+  ShrunkPlan small = shrink(*completed, layersOf(*whole->module),
+                            request.model.isConfig() ? ShrunkModel::Configured : ShrunkModel::Exported);
   if (opByOp)
     small.plan = strategiesOn(small.plan.meshSizes, plan);
   options.import.floatType = DType::F64;
   options.optimizer.gradientNorms = true;
   const bool ofAllOps = options.patternsOfAllOps;
-  if (Status status = prepareFor(options, small.plan, "the shrunken plan"); !status)
+  if (Status status = setPlanDependentOptions(options, small.plan, "the shrunken plan"); !status)
     return status.error();
   options.patternsOfAllOps = ofAllOps;
   auto step = request.model.isConfig() ? importSmallStep(*context, request.model, options, small.sizes, small.notes)

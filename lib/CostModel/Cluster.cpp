@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading, checking and writing of cluster files.
+// Reads, checks and writes cluster files.
 #include "kerf/CostModel/Cluster.h"
 #include "Plausible.h"
 #include "kerf/Support/File.h"
@@ -17,23 +17,24 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int64_t kMaxRanks = int64_t(1) << 31; // rank numbers must fit everywhere, MPI's int included
+// Rank numbers must fit into every type that holds them, MPI's int included.
+constexpr int64_t kMaxRanks = int64_t(1) << 31;
 
-/// The first thing that is wrong in a file.
+/// The first error in a cluster file.
 struct Fault {
   std::string message;
-  std::string unknownKey = {}; // what the message is about; "": something else
+  std::string unknownKey = {}; // unknown key that the message is about; "": the message is about something else
   bool empty() const { return message.empty(); }
 };
 
-/// Reads members of one JSON object; the first thing that is wrong is kept as the fault.
+/// Reads the members of one JSON object and records the first error as the fault.
 class Reader {
 public:
-  /// `known`: the keys that the object may have; empty: any.
+  /// `known` lists the keys that the object may have; empty: any key. `path` names the object in messages.
   Reader(const Json &object, std::string path, Fault &fault, const std::vector<std::string> &known)
       : object(object), path(std::move(path)), fault(fault) {
     if (!object.is_object())
-      fail("must be an object");
+      fail(fmt::format("is of type {}; must be an object {{\"key\": value}}", object.type_name()));
     for (const auto &[key, value] : object.items())
       if (object.is_object() && fault.empty() && !known.empty() &&
           std::find(known.begin(), known.end(), key) == known.end()) {
@@ -48,17 +49,17 @@ public:
     if (!value)
       return fallback ? fallback : "";
     if (!value->is_string()) {
-      fail(fmt::format("{} must be a text, not {}", key, value->dump()));
+      fail(fmt::format("{} is {}; must be a string", key, value->dump()));
       return "";
     }
     return value->get<std::string>();
   }
-  /// As `positive`, and of a size that a device or a link can have.
+  /// As `positive`, and plausible for a device or a network link.
   double quantity(const char *key, Quantity what, double fallback = std::numeric_limits<double>::quiet_NaN()) {
     double value = positive(key, fallback);
     return has(key) ? plausible(key, what, value) : value;
   }
-  /// As `notNegative`, and of a size that a device or a link can have.
+  /// As `notNegative`, and plausible for a device or a network link.
   double quantityOrZero(const char *key, Quantity what, double fallback) {
     double value = notNegative(key, fallback);
     return has(key) && value > 0 ? plausible(key, what, value) : value;
@@ -69,7 +70,7 @@ public:
         fail(fault);
     return value;
   }
-  /// Positive (`fallback` stands for an absent one), finite.
+  /// Returns a finite number above 0; `fallback` is the value of an absent key, NaN if the key is required.
   double positive(const char *key, double fallback = std::numeric_limits<double>::quiet_NaN()) {
     const Json *value = find(key, std::isnan(fallback));
     return value ? positiveValue(*value, key) : fallback;
@@ -83,7 +84,7 @@ public:
       fail(fmt::format("{} is {}; must be a finite number, 0 or more", key, value->dump()));
     return number;
   }
-  /// A whole number of 1 or more, written as 8 or as 8e1; `fallback` 0 or more stands for an absent one.
+  /// Returns a whole number of 1 or more, written as 8 or as 8e1; `fallback` (0 or more) is the value of an absent key.
   int64_t count(const char *key, int64_t fallback = -1) {
     const Json *value = find(key, fallback < 0);
     if (!value)
@@ -119,13 +120,13 @@ private:
   Fault &fault;
 };
 
-/// Keys of device.curves; Share: above 0 and at most 1.
+/// One key of device.curves, the member that it sets, and the numbers it permits; Share: above 0 and at most 1.
 enum class CurveRange { Positive, NotNegative, Share };
 struct CurveKey {
   const char *key;
   double DeviceCurves::*member;
   CurveRange range;
-  bool describes = false; // a device that Kerf has no curves of is described by these
+  bool describes = false; // whether the key is required for a device that Kerf has no curves of
 };
 constexpr CurveKey kCurveKeys[] = {
     {"processors", &DeviceCurves::processors, CurveRange::Positive, true},
@@ -156,7 +157,8 @@ constexpr CurveKey kCurveKeys[] = {
     {"reduce_share", &DeviceCurves::reduceShare, CurveRange::Share},
 };
 
-/// Returns the keys that describe a device and that `json` (null: no curves) does not have.
+/// Returns the keys that are required for a device without known curves and that are missing in `json`; null: no curves
+/// at all.
 std::vector<std::string> missingCurves(const Json *json) {
   std::vector<std::string> missing;
   for (const CurveKey &key : kCurveKeys)
@@ -182,29 +184,29 @@ void readCurves(const Json &json, const std::string &prefix, DeviceCurves &curve
     reader.fail(fmt::format("product_quantization is {}; at most 1", curves.productQuantization));
 }
 
-const std::vector<std::string> kDtypes = {"f64", "f32", "tf32", "f16", "bf16", "f8"}; // of peak_flops
+const std::vector<std::string> kDtypes = {"f64", "f32", "tf32", "f16", "bf16", "f8"}; // the keys of peak_flops
 
-/// `prefix` is what stands before a key in messages: "" or "groups[1]."
-Device readDevice(const Json &json, const std::string &prefix, Fault &fault) {
+/// `prefix` precedes the key in messages: "" or "groups[1]."
+DeviceSpec readDevice(const Json &json, const std::string &prefix, Fault &fault) {
   static const std::vector<std::string> known = {
       "kind", "name", "memory_bytes", "peak_flops", "memory_bandwidth", "host_bandwidth", "cores", "profile", "curves"};
   Reader reader(json, prefix + "device", fault, known);
-  Device device;
+  DeviceSpec device;
   device.kind = reader.text("kind", nullptr);
   device.name = reader.text("name", "");
   device.memoryBytes = reader.count("memory_bytes");
   reader.plausible("memory_bytes", Quantity::Bytes, static_cast<double>(device.memoryBytes));
   device.memoryBandwidth = reader.quantity("memory_bandwidth", Quantity::BytesPerSecond);
-  reader.count("cores", 0); // for people
+  reader.count("cores", 0); // checked, but only informative
   reader.text("profile", "");
   if (reader.has("host_bandwidth"))
     device.hostBandwidth = reader.quantity("host_bandwidth", Quantity::BytesPerSecond);
   const Json *curves = reader.find("curves", false);
   const auto usual = knownCurves(device.kind, device.name);
   if (auto missing = missingCurves(curves); !usual && !missing.empty())
-    reader.fail(fmt::format("kind \"{}\" with name \"{}\" is no device that Kerf has curves of; it has those of {}, by "
-                            "the beginning of the name: change kind or name, or describe the device by device.curves "
-                            "(docs/clusters.md), where {} missing",
+    reader.fail(fmt::format("Kerf has no efficiency curves for kind \"{}\" with name \"{}\"; it has curves for {} "
+                            "(compared with the beginning of the name): change kind or name, or describe the device by "
+                            "device.curves (docs/clusters.md), where {} missing",
                             device.kind, device.name, knownDevices(),
                             missing.size() == 1 ? fmt::format("{} is", missing.front())
                                                 : fmt::format("{} are", fmt::join(missing, ", "))));
@@ -213,7 +215,8 @@ Device readDevice(const Json &json, const std::string &prefix, Fault &fault) {
     readCurves(*curves, prefix, device.curves, fault);
   const Json *peaks = reader.find("peak_flops", true);
   if (peaks && (!peaks->is_object() || peaks->empty())) {
-    reader.fail("peak_flops must be an object with at least one dtype, as {\"f32\": 1.95e13}");
+    reader.fail(fmt::format("peak_flops is {}; must be an object with at least one dtype, as {{\"f32\": 1.95e13}}",
+                            peaks->dump()));
     return device;
   }
   if (peaks)
@@ -232,7 +235,7 @@ void readLevels(const Json &json, const std::string &prefix, Cluster &cluster, F
       fault.message = prefix + "levels must be a list, from the inside out, with at least one level";
     return;
   }
-  int64_t unitDevices = 1; // of the level below
+  int64_t unitDevices = 1; // devices of one unit of the level below
   for (size_t i = 0; i < json.size() && fault.empty(); ++i) {
     static const std::vector<std::string> known = {"name",    "size",           "bandwidth",
                                                    "latency", "node_bandwidth", "switch_bandwidth"};
@@ -246,16 +249,17 @@ void readLevels(const Json &json, const std::string &prefix, Cluster &cluster, F
         reader.quantity("node_bandwidth", Quantity::BytesPerSecond, level.bandwidth * static_cast<double>(unitDevices));
     level.switchBandwidth = reader.quantityOrZero("switch_bandwidth", Quantity::BytesPerSecond, 0);
     if (fault.empty() && level.size > kMaxRanks / unitDevices)
-      reader.fail(fmt::format("{} units of {} devices are more than {} ranks", level.size, unitDevices, kMaxRanks));
+      reader.fail(fmt::format("{} units of {} devices are more than {} ranks; give a smaller size", level.size,
+                              unitDevices, kMaxRanks));
     if (fault.empty() && !std::isfinite(level.nodeBandwidth))
-      reader.fail("bandwidth times the devices below is not finite");
+      reader.fail("bandwidth times the devices below is not finite; give node_bandwidth");
     unitDevices *= level.size;
     cluster.levels.push_back(std::move(level));
   }
   cluster.usedRanks = unitDevices;
 }
 
-/// One group: the whole file, or an entry of `groups`.
+/// Reads one group: the complete file, or an entry of `groups`.
 void readGroup(const Json &json, const std::string &path, Cluster &cluster, Fault &fault) {
   static const std::vector<std::string> known = {"name",  "device", "levels", "price_per_hour",
                                                  "ranks", "source", "notes"};
@@ -270,7 +274,7 @@ void readGroup(const Json &json, const std::string &path, Cluster &cluster, Faul
   int64_t all = cluster.usedRanks;
   cluster.usedRanks = reader.count("ranks", all);
   if (cluster.usedRanks > all)
-    reader.fail(fmt::format("ranks is {}, but the levels hold {}", cluster.usedRanks, all));
+    reader.fail(fmt::format("ranks is {}, but the levels hold {}; give {} or fewer", cluster.usedRanks, all, all));
 }
 
 void readBetween(const Json &json, Cluster &cluster, Fault &fault) {
@@ -283,16 +287,16 @@ void readBetween(const Json &json, Cluster &cluster, Fault &fault) {
   }
   for (size_t i = 0; i < json.size(); ++i) {
     Reader reader(json[i], fmt::format("between[{}]", i), fault, {"bandwidth", "latency", "node_bandwidth"});
-    Between between;
+    GroupLink between;
     between.bandwidth = reader.quantity("bandwidth", Quantity::BytesPerSecond);
     between.latency = reader.quantityOrZero("latency", Quantity::Seconds, std::numeric_limits<double>::quiet_NaN());
     if (reader.has("node_bandwidth"))
       between.nodeBandwidth = reader.quantity("node_bandwidth", Quantity::BytesPerSecond);
-    cluster.between.push_back(between);
+    cluster.groupLinks.push_back(between);
   }
 }
 
-/// `groups` of one entry are that group.
+/// Reads the groups of a mixed cluster. A single group becomes a cluster that is not mixed.
 void readGroups(const Json &json, const Json &groups, Cluster &cluster, Fault &fault) {
   if (!groups.is_array() || groups.empty()) {
     fault.message = "groups must be a list of {\"device\", \"levels\"}";
@@ -304,7 +308,7 @@ void readGroups(const Json &json, const Json &groups, Cluster &cluster, Fault &f
     if (reader.has(key))
       return reader.fail(fmt::format("has {} groups and a \"{}\" of its own; put it into the groups or drop the groups",
                                      groups.size(), key));
-  Cluster usual; // of each group that does not say
+  Cluster usual; // values of keys that a group does not have
   usual.pricePerHour = reader.notNegative("price_per_hour", 0);
   int64_t all = 0;
   for (size_t g = 0; g < groups.size() && fault.empty(); ++g) {
@@ -314,13 +318,13 @@ void readGroups(const Json &json, const Json &groups, Cluster &cluster, Fault &f
     cluster.groups.push_back(std::move(group));
   }
   if (fault.empty() && all > kMaxRanks)
-    fault.message = fmt::format("its {} groups have {} ranks, more than {}", groups.size(), all, kMaxRanks);
+    fault.message = fmt::format("its {} groups have {} ranks, more than {}; give fewer", groups.size(), all, kMaxRanks);
   const Json *between = reader.find("between", groups.size() > 1);
   if (!fault.empty())
     return;
   if (groups.size() == 1) {
     if (between && !(between->is_array() && between->empty()))
-      return reader.fail("has \"between\" and one group; a second one is missing");
+      return reader.fail("has \"between\" but only one group; add a group or drop \"between\"");
     Cluster only = std::move(cluster.groups.front());
     cluster = std::move(only);
   } else {
@@ -330,7 +334,8 @@ void readGroups(const Json &json, const Json &groups, Cluster &cluster, Fault &f
   cluster.name = reader.text("name", "");
   int64_t used = reader.count("ranks", cluster.usedRanks);
   if (used > cluster.usedRanks)
-    reader.fail(fmt::format("ranks is {}, but the groups hold {}", used, cluster.usedRanks));
+    reader.fail(fmt::format("ranks is {}, but the groups hold {}; give {} or fewer", used, cluster.usedRanks,
+                            cluster.usedRanks));
   if (fault.empty() && used < cluster.usedRanks)
     cluster = *firstRanks(cluster, used);
 }
@@ -346,7 +351,7 @@ Fault readInto(const Json &json, Cluster &cluster) {
     readGroup(json, "", cluster, fault);
   if (const Json *source = reader.find("source", false)) {
     if (!source->is_object())
-      reader.fail("source must be an object {key: text}");
+      reader.fail(fmt::format("source is {}; must be an object {{\"key\": \"text\"}}", source->dump()));
     else
       for (const auto &[key, text] : source->items())
         cluster.source[key] = text.is_string() ? text.get<std::string>() : text.dump();
@@ -354,7 +359,7 @@ Fault readInto(const Json &json, Cluster &cluster) {
   return fault;
 }
 
-/// Whole numbers without an exponent or fraction, so that files read as people write them.
+/// Returns whole numbers without exponent or fraction, as people write them.
 Json number(double value) {
   if (value == std::floor(value) && std::abs(value) < 9e15)
     return static_cast<int64_t>(value);
@@ -410,7 +415,7 @@ Result<Cluster> kerf::parseCluster(std::string_view json, const std::string &whe
   Cluster cluster;
   Fault fault = readInto(parsed, cluster);
   if (!fault.unknownKey.empty())
-    return Error{fmt::format("cluster file {}, {}: {}", where, placeOfKey(json, fault.unknownKey), fault.message)};
+    return Error{fmt::format("cluster file {}, {}: {}", where, locateKey(json, fault.unknownKey), fault.message)};
   if (!fault.empty())
     return Error{fmt::format("cluster file {}: {}", where, fault.message)};
   return cluster;
@@ -436,14 +441,14 @@ std::string kerf::toJson(const Cluster &cluster) {
     writeGroup(group, written);
     json["groups"].push_back(std::move(written));
   }
-  for (const Between &between : cluster.between) {
+  for (const GroupLink &between : cluster.groupLinks) {
     json["between"].push_back({{"bandwidth", number(between.bandwidth)}, {"latency", number(between.latency)}});
     if (between.nodeBandwidth > 0)
       json["between"].back()["node_bandwidth"] = number(between.nodeBandwidth);
   }
   for (const auto &[key, text] : cluster.source)
     json["source"][key] = text;
-  // Names come from files and may hold bytes that are no UTF-8: replaced, not thrown about.
+  // Names from files may contain invalid UTF-8, which is replaced instead of raising an error.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -451,7 +456,7 @@ Status kerf::writeCluster(const Cluster &cluster, const std::string &path) { ret
 
 Result<Cluster> kerf::firstRanks(const Cluster &cluster, int64_t ranks) {
   if (ranks < 1 || ranks > cluster.usedRanks)
-    return Error{fmt::format("cluster '{}' has {} ranks, {} are asked for; give <ranks> from 1 to {}", cluster.name,
+    return Error{fmt::format("cluster '{}' has {} ranks, but {} are requested; give <ranks> from 1 to {}", cluster.name,
                              cluster.usedRanks, ranks, cluster.usedRanks)};
   Cluster first = cluster;
   first.usedRanks = ranks;
@@ -462,8 +467,8 @@ Result<Cluster> kerf::firstRanks(const Cluster &cluster, int64_t ranks) {
       first.groups.push_back(*firstRanks(cluster.groups[g], used));
       ranks -= used;
     }
-    if (first.between.size() > 1)
-      first.between.resize(first.groups.size() - 1);
+    if (first.groupLinks.size() > 1)
+      first.groupLinks.resize(first.groups.size() - 1);
     if (first.groups.size() > 1)
       return first;
     Cluster only = std::move(first.groups.front());
@@ -471,7 +476,7 @@ Result<Cluster> kerf::firstRanks(const Cluster &cluster, int64_t ranks) {
     only.source = cluster.source;
     return only;
   }
-  int64_t units = ranks; // of the level below that are used
+  int64_t units = ranks; // units of the level below that are in use
   for (Level &level : first.levels) {
     level.size = std::min(level.size, units);
     units = (units + level.size - 1) / level.size;
@@ -490,8 +495,8 @@ std::string kerf::groupsText(const Cluster &cluster) {
 Status kerf::checkOneGroup(const Cluster &cluster, std::string_view command) {
   if (!cluster.mixed())
     return ok();
-  return Error{
-      fmt::format("cluster '{}' has {} groups ({}): mixed clusters are simulated only, {} needs ranks that are "
-                  "alike; give <ranks> {} or fewer, or a file with one of the groups",
-                  cluster.name, cluster.groups.size(), groupsText(cluster), command, cluster.groups.front().usedRanks)};
+  return Error{fmt::format("cluster '{}' has {} groups ({}), but {} needs identical devices (kerf simulate "
+                           "accepts mixed clusters); give <ranks> {} or fewer, or a file with one of the groups",
+                           cluster.name, cluster.groups.size(), groupsText(cluster), command,
+                           cluster.groups.front().usedRanks)};
 }

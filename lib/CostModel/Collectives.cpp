@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring and tree costs over a hierarchy of links: alpha-beta as in Thakur, Rabenseifner & Gropp, "Optimization of
-// collective communication operations in MPICH" (2005); bus bandwidth as nccl-tests' PERFORMANCE.md defines it.
+// Costs of ring and tree algorithms on a hierarchy of network links: the latency-bandwidth model of Thakur,
+// Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH" (2005), with bus bandwidth as
+// defined in nccl-tests' PERFORMANCE.md.
 #include "kerf/CostModel/Collectives.h"
 #include "kerf/CostModel/Compute.h"
 #include <algorithm>
@@ -13,21 +14,22 @@ using namespace kerf;
 
 namespace {
 
-// Share of a link's figure that NCCL reaches with long messages (rows in docs/cost-model.md). Inside a node: A100
-// NVLink 230 of 300 GB/s, H100 ring 370 of 450, V100 134 of 150. Across: DGX A100 over 8 x HDR 192 of 200, DGX H100
-// over 8 x NDR 380 of 400. Threads on one machine: the constant of ThisMachine.cpp is what a copy reaches already.
+// Shares of a link's nominal bandwidth that NCCL reaches with long messages (rows in docs/cost-model.md). Inside a
+// node: A100 NVLink 230 of 300 GB/s, H100 ring 370 of 450, V100 134 of 150. Between nodes: DGX A100 over 8 x HDR 192 of
+// 200, DGX H100 over 8 x NDR 380 of 400. Between threads of one machine the constant of ThisMachine.cpp is already what
+// a copy reaches.
 constexpr double kInnermostEfficiency = 0.85;
 constexpr double kNetworkEfficiency = 0.95;
-// The same where several groups, or all ranks with messages of their own, share a node's cards: their flows are not
-// coordinated and meet in cards and switches. 2 nodes of 8 A100, 8 pairs across at once (Galvatron): 8.1 GB/s each by
-// all-reduce and 7.7-8.8 by sends, of the 12.5 that four 200 Gb/s cards have for each.
+// The share between nodes if several groups, or all ranks with messages of their own, use a node's network cards: their
+// flows are not coordinated and collide in cards and switches. 2 nodes of 8 A100 with 8 concurrent pairs (Galvatron)
+// reach 8.1 GB/s each by all-reduce and 7.7-8.8 by sends, of the 12.5 that four 200 Gb/s cards provide for each.
 constexpr double kSharedNetworkEfficiency = 0.65;
 constexpr double kThreadLinkEfficiency = 1.0;
-// A group with some but not all of a node's devices cannot bind all their cards into its rings: on the same machines
-// all-reduces of groups of 1, 2 and 4 devices a node, all devices busy, reach 8.1, 10.8 and 11.9 GB/s over the network.
+// A group with some but not all devices of a node cannot use all network cards in its rings. On the same machines, with
+// all devices busy, all-reduces of groups of 1, 2 and 4 devices per node reach 8.1, 10.8 and 11.9 GB/s between nodes.
 constexpr double kPartGroupCards = 4.0 / 3;
 
-/// Members in ascending order.
+/// All process groups along some axes; the members of each are in ascending order.
 struct Groups {
   std::vector<std::vector<int64_t>> members;
 };
@@ -46,14 +48,14 @@ Groups allGroups(const Mesh &mesh, std::span<const AxisRef> axes) {
   return groups;
 }
 
-/// A unit of some devices that members of a group lie in.
+/// One network unit in which members of a group are placed.
 struct Presence {
   int64_t unit = 0, members = 0;
-  double nodes = 0;                     // of the unit, that have members
-  int64_t parts = 0, membersWithin = 0; // units and members that the group has in the larger unit around this one
+  double nodes = 0;                     // nodes of the unit that contain members
+  int64_t parts = 0, membersWithin = 0; // units and members of the group in the next larger unit
 };
 
-/// Where the group lies in units of `below` devices, inside units of `within`.
+/// Appends the placement of a group in units of `below` devices, inside units of `within` devices, to `into`.
 void appendPresences(const std::vector<int64_t> &group, int64_t node, int64_t below, int64_t within,
                      std::vector<Presence> &into) {
   const size_t begin = into.size();
@@ -79,13 +81,13 @@ void appendPresences(const std::vector<int64_t> &group, int64_t node, int64_t be
   }
 }
 
-/// Shares of a link's figure that are reached: by a group that has it alone, and by many.
+/// Shares of a link's nominal bandwidth that are reached by a group that has the link alone, and by many groups.
 struct LinkShares {
   double one, many;
 };
 
-/// How the groups cross the border between units of `below` devices inside units of `within` devices: the worst
-/// group's.
+/// Returns how the groups cross the level that connects units of `below` devices to units of `within` devices; the
+/// result describes the slowest group.
 GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t node, int64_t below, int64_t within,
                                 LinkShares shares) {
   GroupShape::Crossing worst;
@@ -93,7 +95,7 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
   worst.latency = level.latency;
   double mostLeaving = 1;
   std::vector<Presence> presences;
-  std::vector<size_t> ends; // of each group in them
+  std::vector<size_t> ends; // end of each group's entries in `presences`
   for (const std::vector<int64_t> &group : groups.members) {
     appendPresences(group, node, below, within, presences);
     ends.push_back(presences.size());
@@ -101,7 +103,8 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
   int64_t units = 0;
   for (const Presence &its : presences)
     units = std::max(units, its.unit + 1);
-  // Who shares a unit's way out: groups (one flow each in a ring) and ranks (all-to-all, permute).
+  // The number of groups (one flow each in a ring) and of ranks (all-to-all, permute) that share a
+  // unit's outgoing links.
   std::vector<int64_t> groupsLeaving(units, 0), ranksLeaving(units, 0);
   for (const Presence &its : presences)
     if (its.parts > 1)
@@ -113,7 +116,7 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
       const auto &[unit, members, nodes, parts, membersWithin] = presences[i];
       if (parts <= 1)
         continue;
-      // Rings leave a unit through one of its nodes: there are as many as the group has members there.
+      // A ring leaves a unit through one of its nodes; a group has as many rings as it has members in the node.
       auto count = std::ceil(static_cast<double>(members) / nodes);
       double ring = std::min(count * level.bandwidth, level.nodeBandwidth / static_cast<double>(groupsLeaving[unit]));
       if (below == node && members > 1 && members < below && shares.many != shares.one)
@@ -131,8 +134,8 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
       first = false;
     }
   }
-  // A switch is faster than a ring when all of the level's units take part (NCCL's tables: 8 GPUs, not 2 or 4); groups
-  // that leave one unit share it.
+  // A switch is faster than a ring if all units of the level take part (NCCL's tables: 8 GPUs, not 2 or 4). Groups that
+  // leave one unit share the switch.
   if (worst.parts == level.size)
     worst.switchBandwidth = worst.innermost ? level.switchBandwidth : level.switchBandwidth / mostLeaving;
   return worst;
@@ -140,7 +143,7 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
 
 GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const AxisRef> axes) {
   GroupShape shape;
-  shape.members = ways(axes);
+  shape.members = shardCount(axes);
   if (shape.members <= 1)
     return shape;
   bool cpu = cluster.device.kind == "cpu";
@@ -152,7 +155,7 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
   bool lowestLevel = true;
   for (const Level &level : cluster.levels) {
     int64_t within = below * level.size;
-    // Above the first network level the cluster file says what is left when units share it.
+    // Above the first network level, the cluster file states the bandwidth that remains when units share it.
     LinkShares shares = cpu           ? LinkShares{kThreadLinkEfficiency, kThreadLinkEfficiency}
                         : below == 1  ? LinkShares{kInnermostEfficiency, kInnermostEfficiency}
                         : lowestLevel ? LinkShares{kNetworkEfficiency, kSharedNetworkEfficiency}
@@ -166,13 +169,14 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
   return shape;
 }
 
-/// Small rings reach less of the links inside a node (NCCL on A100, H100: all-gather among 2 GPUs 0.75 of that among 8,
-/// among 4 0.93; all-reduce 0.88 and 0.97): 1 - 1 / (2 n), and for the longer train of an all-reduce 1 - 1 / (4 n).
+/// Returns the share of the bandwidth inside a node that a small ring reaches (NCCL on A100 and H100, relative to 8
+/// GPUs: all-gather among 2 GPUs 0.75, among 4 0.93; all-reduce 0.88 and 0.97): 1 - 1 / (2 n), and 1 - 1 / (4 n) for
+/// the two passes of an all-reduce.
 double smallRingShare(const GroupShape &group, const GroupShape::Crossing &level, double trains) {
   return group.cutIntoPieces && level.innermost ? 1 - 1 / (2 * trains * static_cast<double>(level.parts)) : 1;
 }
 
-/// Seconds on the wire of a ring through all members, which is as fast as its narrowest border.
+/// Returns the seconds on the wire of a ring through all members; the slowest level determines its speed.
 double ringSeconds(const GroupShape &group, double bytes) {
   double least = std::numeric_limits<double>::infinity();
   for (const GroupShape::Crossing &level : group.levels)
@@ -181,8 +185,9 @@ double ringSeconds(const GroupShape &group, double bytes) {
   return (n - 1) / n * bytes / least;
 }
 
-/// The same of an all-reduce: sums are made inside a node first, so that the network carries what a ring of the nodes
-/// does (NCCL's trees between nodes end in a chain inside each). Switches that add can be faster than a ring.
+/// Returns the seconds on the wire of an all-reduce. It sums inside each node first, so that the network carries only
+/// what a ring of the nodes does (NCCL's trees between nodes end in a chain inside each). Switches that sum can be
+/// faster than a ring.
 double reduceSeconds(const GroupShape &group, double bytes) {
   double members = static_cast<double>(group.members), nodes = 1, slowest = 0;
   for (const GroupShape::Crossing &level : group.levels)
@@ -195,18 +200,19 @@ double reduceSeconds(const GroupShape &group, double bytes) {
   return slowest;
 }
 
-/// Hops, one after the other, times their latency. A ring passes all members: each border between units once, and
-/// between members of a unit as often as there are members. A tree passes a node's members and then its depth over
-/// nodes (NCCL's double binary trees, Jeaugey 2019).
+/// Returns the latency of all sequential hops. A ring passes all members: each border between units once, and inside a
+/// unit from member to member. A tree passes the members of a node, and then its depth over nodes (NCCL's double binary
+/// trees, Jeaugey 2019).
 enum class Hops { Ring, Tree };
 double hopSeconds(const GroupShape &group, Hops hops) {
   double seconds = 0;
-  double outer = 1; // units that the ring passes, of the level above
+  double outer = 1; // units of the level above that the ring passes
   for (auto level = group.levels.rbegin(); level != group.levels.rend(); ++level) {
     double units = outer * static_cast<double>(level->parts);
     auto depth = static_cast<double>(std::bit_width(static_cast<uint64_t>(level->parts - 1)));
     double inside = static_cast<double>(level->parts - 1);
-    // Groups may lie differently and `parts` are the most of any: no more hops than members, no fewer than inside.
+    // Groups may be placed differently, and `parts` is the largest number of any group; the hops are at
+    // most the members.
     double ring = std::max(inside, std::min(units, static_cast<double>(group.members)) - outer);
     seconds += level->latency * (hops == Hops::Ring ? ring : level->innermost ? inside : depth);
     outer = units;
@@ -214,12 +220,13 @@ double hopSeconds(const GroupShape &group, Hops hops) {
   return seconds;
 }
 
-/// A message of `seconds` on the wire through hops of `latency` in all. It is cut into pieces: few large ones fill the
-/// way late, many small ones pay each hop's start often. The best cut takes (sqrt(latency) + sqrt(seconds))^2
-/// (Thakur, Rabenseifner & Gropp 2005, pipelined algorithms); between threads nothing is cut. `ways` 2: the pieces of
-/// an all-reduce go round twice, and the second time nothing has to fill.
-double pipelined(const GroupShape &group, double latency, double seconds, int ways = 1) {
-  return ways * latency + seconds + (group.cutIntoPieces ? 2 * std::sqrt(latency * seconds) : 0);
+/// Returns the seconds of a message that needs `seconds` on the wire and passes hops with a total latency of `latency`.
+/// The message is cut into pieces: few large pieces fill the pipeline late, many small ones pay each hop's start often.
+/// The best cut takes (sqrt(latency) + sqrt(seconds))^2 (Thakur, Rabenseifner & Gropp 2005, pipelined algorithms).
+/// Messages between threads are not cut. `rounds` is 2 for an all-reduce, whose pieces travel twice; the second time
+/// the pipeline is already full.
+double pipelined(const GroupShape &group, double latency, double seconds, int rounds = 1) {
+  return rounds * latency + seconds + (group.cutIntoPieces ? 2 * std::sqrt(latency * seconds) : 0);
 }
 
 } // namespace
@@ -228,20 +235,20 @@ double kerf::collectiveSeconds(Collective collective, const GroupShape &group, d
   if (group.members <= 1 || group.levels.empty())
     return 0;
   switch (collective) {
-  case Collective::AllReduce: // reduce-scatter, then all-gather
+  case Collective::AllReduce: // a reduce-scatter, then an all-gather
     return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Tree), reduceSeconds(group, bytes), 2);
   case Collective::AllGather:
     return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Ring), ringSeconds(group, bytes));
   case Collective::ReduceScatter:
     bytes /= group.reduceShare;
     return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Ring), ringSeconds(group, bytes));
-  case Collective::AllToAll: { // each level carries what goes across it; they run side by side
+  case Collective::AllToAll: { // the levels carry their shares at the same time
     double slowest = 0;
     for (const GroupShape::Crossing &level : group.levels)
       slowest = std::max(slowest, level.outsideShare * bytes / level.memberBandwidth);
     return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Tree), slowest);
   }
-  case Collective::Permute: // someone's partner is across the outermost border
+  case Collective::Permute: // at least one partner is beyond the outermost level
   case Collective::Send: {
     double slowest = 0;
     for (const GroupShape::Crossing &level : group.levels)
@@ -252,7 +259,7 @@ double kerf::collectiveSeconds(Collective collective, const GroupShape &group, d
   return 0;
 }
 
-GroupShape kerf::shapeBetween(const Cluster &from, const Cluster &to, const Between &between, int64_t ranksOfNode) {
+GroupShape kerf::groupLinkShape(const Cluster &from, const Cluster &to, const GroupLink &link, int64_t ranksOfNode) {
   bool cpu = from.device.kind == "cpu" && to.device.kind == "cpu";
   GroupShape shape;
   shape.members = 2;
@@ -260,10 +267,10 @@ GroupShape kerf::shapeBetween(const Cluster &from, const Cluster &to, const Betw
   shape.launchSeconds = std::max(from.device.curves.collectiveSeconds, to.device.curves.collectiveSeconds);
   GroupShape::Crossing crossing;
   crossing.parts = 2;
-  crossing.latency = between.latency;
-  crossing.memberBandwidth = between.bandwidth;
-  if (between.nodeBandwidth > 0)
-    crossing.memberBandwidth = std::min(between.bandwidth, between.nodeBandwidth / static_cast<double>(ranksOfNode));
+  crossing.latency = link.latency;
+  crossing.memberBandwidth = link.bandwidth;
+  if (link.nodeBandwidth > 0)
+    crossing.memberBandwidth = std::min(link.bandwidth, link.nodeBandwidth / static_cast<double>(ranksOfNode));
   crossing.memberBandwidth *= cpu               ? kThreadLinkEfficiency
                               : ranksOfNode > 1 ? kSharedNetworkEfficiency
                                                 : kNetworkEfficiency;
@@ -274,19 +281,20 @@ GroupShape kerf::shapeBetween(const Cluster &from, const Cluster &to, const Betw
 CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared)
     : theMesh(std::move(mesh)), theCluster(std::move(cluster)), shared(std::move(shared)) {
   assert(theMesh.ranks() <= theCluster.ranks() && !theCluster.mixed());
-  // Ranks that share a host's cores take turns, when they compute and when they move bytes.
-  if (double turns = turnsOf(theCluster.device, theMesh.ranks()); turns > 1)
+  // Ranks that oversubscribe a host's cores compute and move bytes more slowly.
+  if (double factor = oversubscription(theCluster.device, theMesh.ranks()); factor > 1)
     for (Level &level : theCluster.levels) {
-      level.bandwidth /= turns;
-      level.nodeBandwidth /= turns;
-      level.latency *= turns;
+      level.bandwidth /= factor;
+      level.nodeBandwidth /= factor;
+      level.latency *= factor;
     }
-  theCluster.device = deviceAmong(theCluster.device, theMesh.ranks());
+  theCluster.device = sharedDevice(theCluster.device, theMesh.ranks());
 }
 
 const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
   std::vector<AxisRef> key(axes.begin(), axes.end());
-  std::sort(key.begin(), key.end()); // the order of axes orders the ring's members, not where they lie
+  // The order of the axes orders a ring's members but does not change their placement.
+  std::sort(key.begin(), key.end());
   auto it = groups.find(key);
   if (it != groups.end())
     return it->second;
@@ -312,8 +320,8 @@ double CollectiveModel::seconds(Collective collective, std::span<const AxisRef> 
 
 double CollectiveModel::seconds(const ReshardStep &step, double bytesIn, double bytesOut) const {
   if (const CollectiveOp *op = collectiveOf(step.kind))
-    return seconds(op->price, step.axes, op->pricedByResult ? bytesOut : bytesIn);
-  Work copy; // what is kept of the local tensor is read and written
+    return seconds(op->pricedAs, step.axes, op->pricedByResult ? bytesOut : bytesIn);
+  Work copy; // the kept part of the local tensor is read and written
   copy.kernelClass = KernelClass::Movement;
   copy.bytes = 2 * bytesOut;
   return computeSeconds(theCluster.device, copy);

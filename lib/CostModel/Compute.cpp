@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a kernel from the device's curves; docs/cost-model.md says where each number comes from.
+// The seconds of a kernel, from the device's efficiency curves; docs/cost-model.md gives the source of each number.
 #include "kerf/CostModel/Compute.h"
 #include <algorithm>
 #include <cmath>
@@ -8,16 +8,16 @@ using namespace kerf;
 
 namespace {
 
-// Tiles that product libraries choose from, and the rate of a small one beside the largest: it reads more bytes per
-// product (CUTLASS's default shapes; the shares are of cuBLAS on A100, docs/cost-model.md).
+// Tile sizes that product libraries choose from, and their rate relative to the largest tile; small tiles read more
+// bytes per product (CUTLASS's default shapes; rates of cuBLAS on A100, docs/cost-model.md).
 struct Tile {
   double m, n, rate;
 };
 constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
                            {128, 64, 0.9}, {64, 128, 0.9}, {64, 64, 0.72}};
 
-/// A product as tiles dealt to processors, wave after wave, with the tile that ends first.
-double tiledProductSeconds(const Device &device, const Work &work, double peak) {
+/// Returns the seconds of a product whose tiles are distributed to processors in waves, for the fastest tile size.
+double tiledProductSeconds(const DeviceSpec &device, const Work &work, double peak) {
   const DeviceCurves &curves = device.curves;
   double best = 0;
   for (const Tile &tile : kTiles) {
@@ -30,15 +30,15 @@ double tiledProductSeconds(const Device &device, const Work &work, double peak) 
   return best;
 }
 
-/// A product on one core, of `seconds` at full rate: no tiles to deal out, but registers and loops that short
-/// dimensions leave part empty, and a call for each of the batch.
+/// Returns the seconds of a product on one CPU core that takes `seconds` at the full rate: short dimensions leave
+/// registers and loops partly empty, and each product of a batch costs a library call.
 double coreProductSeconds(const DeviceCurves &curves, const Work &work, double seconds) {
   return seconds * (1 + curves.productOverheadM / work.m) * (1 + curves.productOverheadN / work.n) *
              (1 + curves.productOverheadK / work.k) +
          work.launches * work.batch * curves.productCallSeconds;
 }
 
-/// What a cache delivers counts as the bytes that memory would deliver in that time.
+/// Returns the kernel's bytes, where bytes from the cache count as the bytes that memory delivers in the same time.
 double bytesAsFromMemory(const DeviceCurves &curves, const Work &work) {
   double cached = std::min(work.bytes, work.launches * curves.cacheBytes);
   return cached > 0 ? work.bytes - cached + cached / curves.cacheSpeedup : work.bytes;
@@ -46,7 +46,7 @@ double bytesAsFromMemory(const DeviceCurves &curves, const Work &work) {
 
 } // namespace
 
-ComputeEfficiency kerf::efficiencyOf(const Device &device, KernelClass kernelClass) {
+ComputeEfficiency kerf::efficiencyOf(const DeviceSpec &device, KernelClass kernelClass) {
   const DeviceCurves &curves = device.curves;
   auto of = [&](double flops, double bytes) {
     return ComputeEfficiency{flops * curves.sustained, bytes, curves.launchSeconds};
@@ -70,7 +70,7 @@ ComputeEfficiency kerf::efficiencyOf(const Device &device, KernelClass kernelCla
   return {};
 }
 
-double kerf::peakFlops(const Device &device, std::string_view dtype) {
+double kerf::peakFlops(const DeviceSpec &device, std::string_view dtype) {
   auto find = [&](std::string_view key) {
     auto it = device.peakFlops.find(std::string(key));
     return it == device.peakFlops.end() ? 0.0 : it->second;
@@ -81,7 +81,7 @@ double kerf::peakFlops(const Device &device, std::string_view dtype) {
   if (double other = find(sixteenOther))
     return other;
   double wide = find("f32") > 0 ? find("f32") : find("tf32");
-  if (wide == 0) { // a device of other dtypes only: its slowest
+  if (wide == 0) { // the device has other dtypes only: take the slowest
     wide = device.peakFlops.begin()->second;
     for (const auto &[key, peak] : device.peakFlops)
       wide = std::min(wide, peak);
@@ -89,36 +89,36 @@ double kerf::peakFlops(const Device &device, std::string_view dtype) {
   return dtype == "f64" ? wide / 2 : wide;
 }
 
-double kerf::hostBandwidth(const Device &device) {
+double kerf::hostBandwidth(const DeviceSpec &device) {
   bool shares = device.hostBandwidth == 0 && device.kind == "cpu";
   return shares ? device.memoryBandwidth / 2 : device.hostBandwidth;
 }
 
-double kerf::turnsOf(const Device &device, int64_t ranks) {
+double kerf::oversubscription(const DeviceSpec &device, int64_t ranks) {
   double cores = device.curves.hostCores;
   return cores > 0 ? std::max(1.0, static_cast<double>(ranks) / cores) : 1;
 }
 
-Device kerf::deviceAmong(const Device &device, int64_t ranks) {
-  Device shared = device;
+DeviceSpec kerf::sharedDevice(const DeviceSpec &device, int64_t ranks) {
+  DeviceSpec shared = device;
   DeviceCurves &curves = shared.curves;
-  if (double turns = turnsOf(device, ranks); turns > 1) {
+  if (double factor = oversubscription(device, ranks); factor > 1) {
     for (auto &[dtype, peak] : shared.peakFlops)
-      peak /= turns;
-    shared.memoryBandwidth /= turns;
-    curves.launchSeconds *= turns;
-    curves.productCallSeconds *= turns;
-    curves.collectiveSeconds *= turns;
+      peak /= factor;
+    shared.memoryBandwidth /= factor;
+    curves.launchSeconds *= factor;
+    curves.productCallSeconds *= factor;
+    curves.collectiveSeconds *= factor;
   }
   double left = curves.hostMemoryBandwidth / static_cast<double>(ranks);
-  if (left > 0 && left < shared.memoryBandwidth) { // a cache is each core's own
+  if (left > 0 && left < shared.memoryBandwidth) { // caches are not shared, so they keep their speed
     curves.cacheSpeedup *= shared.memoryBandwidth / left;
     shared.memoryBandwidth = left;
   }
   return shared;
 }
 
-double kerf::computeSeconds(const Device &device, const Work &work) {
+double kerf::computeSeconds(const DeviceSpec &device, const Work &work) {
   if (work.kernelClass == KernelClass::Nothing)
     return 0;
   const DeviceCurves &curves = device.curves;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What known devices reach of their peaks. Fitted to micro-benchmarks, one device at a time (docs/cost-model.md,
-// section Curves, says which rows). A device that is not in the table is described by its cluster file.
+// Efficiency curves of known devices, fitted to micro-benchmarks one device at a time (docs/cost-model.md, section
+// Curves, names the rows). A device that is not in the table must be described in its cluster file.
 #include "kerf/CostModel/Cluster.h"
 #include "kerf/Support/Units.h"
 #include <fmt/format.h>
@@ -11,12 +11,12 @@ using namespace kerf;
 namespace {
 
 struct Row {
-  std::string_view kind, prefix; // of device.name; "": any name
+  std::string_view kind, prefix; // the beginning of device.name; "": any name
   DeviceCurves curves;
 };
 
-//   processors, product: efficiency, overhead k, quantization; attention: efficiency, half length;
-//   memory, launch s, collective s, sustained, context bytes
+// Columns: processors; product efficiency, overhead k and quantization; attention efficiency and half length; memory
+// efficiency; launch seconds; collective seconds; sustained clock; context bytes.
 const Row kDevices[] = {
     {"cuda", "V100", {80, 0.86, 127, 0.25, 0.30, 750, 0.80, 2.5e-6, 8e-6, 0.95, 1.2 * kGiB}},
     {"cuda", "T4", {40, 0.60, 127, 0.25, 0.25, 750, 0.80, 2.5e-6, 8e-6, 0.70, 1.0 * kGiB}},
@@ -27,7 +27,7 @@ const Row kDevices[] = {
     {"cuda", "B200", {148, 0.671, 6, 0.05, 0.20, 1550, 0.80, 1.5e-6, 6.6e-6, 0.88, 2.0 * kGiB}},
     {"ascend", "Ascend 910B", {24, 0.75, 127, 0.25, 0.30, 750, 0.80, 4.5e-6, 8e-6, 0.93, 2.0 * kGiB}},
     {"ascend", "Ascend 910A", {32, 0.65, 127, 0.25, 0.30, 750, 0.80, 4.5e-6, 8e-6, 0.93, 2.0 * kGiB}},
-    // One core: oneDNN's products are what peak_flops states; loops that the compiler vectorizes in part.
+    // One core: oneDNN's products reach the stated peak_flops; other loops are vectorized only in part by the compiler.
     {"cpu", "", {1, 0.9, 0, 0, 0.3, 0, 0.6, 1e-6, 2e-6, 1, 0, 0.8, 0.5, 0.3, 0.5, 0.02, 0.01}},
 };
 

@@ -10,12 +10,12 @@ Status checkDtype(const Cluster &cluster, std::string_view dtype) {
   for (const Cluster &group : cluster.groups)
     if (Status status = checkDtype(group, dtype); !status)
       return Error{fmt::format("cluster '{}': {}", cluster.name, status.error().message)};
-  const Device &device = cluster.device;
+  const DeviceSpec &device = cluster.device;
   if (cluster.mixed() || device.kind == "cpu" || device.peakFlops.contains(std::string(dtype)))
     return ok();
   std::vector<std::string> has;
   for (const auto &[name, flops] : device.peakFlops)
-    if (name != "tf32") // what f32 products may be computed in, no type of a model
+    if (name != "tf32") // a mode in which f32 products may be computed, not an element type of models
       has.push_back(name);
   return Error{fmt::format("device '{}' does not compute in {}: its peak_flops has {}; give <dtype> {}, or add "
                            "peak_flops.{} to the cluster file if the device has it",

@@ -5,7 +5,7 @@
 
 namespace kerf {
 
-double defaultMargin(const Device &device) { return device.kind == "cpu" ? 0 : kAcceleratorMargin; }
+double defaultMargin(const DeviceSpec &device) { return device.kind == "cpu" ? 0 : kAcceleratorMargin; }
 
 Cluster withMargin(Cluster cluster, std::optional<double> margin) {
   for (Cluster &group : cluster.groups)

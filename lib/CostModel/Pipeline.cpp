@@ -9,7 +9,8 @@ using namespace kerf;
 
 namespace {
 
-/// Ranks of a stage that every group holds a whole number of: their greatest common divisor.
+/// Returns the greatest common divisor of the groups' ranks: a stage of so many ranks (or a divisor) never
+/// spans two groups.
 int64_t commonRanks(const Cluster &cluster) {
   int64_t common = 0;
   for (const Cluster &group : cluster.groups)
@@ -19,11 +20,10 @@ int64_t commonRanks(const Cluster &cluster) {
 
 Error notInOneGroup(const Cluster &cluster, const std::string &what) {
   int64_t common = commonRanks(cluster);
-  return {
-      fmt::format("{}: '{}' has {} groups ({}), and a stage must lie in one of them. Each holds whole stages when "
-                  "mesh.stage is a multiple of {} (stages of {} ranks or a divisor of it); or use <ranks> {} or fewer",
-                  what, cluster.name, cluster.groups.size(), groupsText(cluster), cluster.ranks() / common, common,
-                  cluster.groups.front().ranks())};
+  return {fmt::format("{}: '{}' has {} groups ({}), and every stage must lie inside one group; make mesh.stage a "
+                      "multiple of {} (stages of {} ranks or of a divisor of {}), or give <ranks> {} or fewer",
+                      what, cluster.name, cluster.groups.size(), groupsText(cluster), cluster.ranks() / common, common,
+                      common, cluster.groups.front().ranks())};
 }
 
 } // namespace
@@ -35,7 +35,7 @@ Result<std::vector<int>> kerf::groupsOfStages(const Cluster &cluster, int64_t st
   if (stages <= 1)
     return notInOneGroup(cluster, fmt::format("mesh.stage is {} on {} ranks", stages, cluster.ranks()));
   int64_t each = cluster.ranks() / stages;
-  int64_t end = cluster.groups.front().ranks(); // of the group's ranks
+  int64_t end = cluster.groups.front().ranks(); // end of the group's ranks
   int group = 0;
   for (int64_t s = 0; s < stages; ++s) {
     for (; s * each >= end; end += cluster.groups[group].ranks())
@@ -49,8 +49,9 @@ Result<std::vector<int>> kerf::groupsOfStages(const Cluster &cluster, int64_t st
   return groups;
 }
 
-PipelineModel::PipelineModel(const CollectiveModel &only)
-    : theMesh(only.mesh()), groups{std::shared_ptr<const CollectiveModel>(std::shared_ptr<void>(), &only)} {}
+PipelineModel::PipelineModel(const CollectiveModel &collectives)
+    : theMesh(collectives.mesh()),
+      groups{std::shared_ptr<const CollectiveModel>(std::shared_ptr<void>(), &collectives)} {}
 
 Result<PipelineModel> PipelineModel::make(const Mesh &mesh, const Cluster &cluster) {
   auto used = firstRanks(cluster, mesh.ranks());
@@ -70,11 +71,11 @@ Result<PipelineModel> PipelineModel::make(const Mesh &mesh, const Cluster &clust
   auto outermost = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis &axis) { return axis.size > 1; });
   if (outermost->name != "stage")
     return Error{
-        fmt::format("order begins with \"{}\" ({} ways), so that each stage has ranks of all {} groups of '{}' "
+        fmt::format("order begins with \"{}\" (size {}), so that each stage has ranks in all {} groups of '{}' "
                     "({}); on mixed clusters \"stage\" must be the first axis of order",
                     outermost->name, outermost->size, used->groups.size(), used->name, groupsText(*used))};
   model.groupOfStage = std::move(*groupOfStage);
-  model.between = used->between;
+  model.groupLinks = used->groupLinks;
   int64_t first = 0;
   for (size_t g = 0; g < used->groups.size(); ++g) {
     Mesh its = mesh;
@@ -92,7 +93,9 @@ Result<PipelineModel> PipelineModel::make(const std::vector<Mesh> &meshOfStage, 
   if (!used)
     return used.error();
   if (used->mixed())
-    return Error{fmt::format("stages have meshes of their own, and '{}' has groups ({}): a plan has one or the other",
+    return Error{fmt::format("the plan gives stages meshes of their own, which mixed clusters do not support, and '{}' "
+                             "has groups ({}); give "
+                             "all stages the same mesh, or a cluster of one group",
                              used->name, groupsText(*used))};
   PipelineModel model;
   model.theMesh = meshOfStage.front();
@@ -106,7 +109,7 @@ Result<PipelineModel> PipelineModel::make(const std::vector<Mesh> &meshOfStage, 
   return model;
 }
 
-/// The most ranks of one node that a stage has.
+/// Returns the largest number of ranks of one node that belong to `stage`.
 int64_t PipelineModel::ranksOfNode(int64_t stage) const {
   int64_t ranks = theMesh.ranks() / theMesh.axes[stageAxis].size;
   int64_t node = collectives(stage).cluster().levels.front().size;
@@ -124,16 +127,17 @@ double PipelineModel::sendSeconds(int64_t from, int64_t to, std::span<const Axis
     AxisRef its = wholeAxis(groups[low]->mesh(), stageAxis);
     return groups[low]->seconds(Collective::Send, std::span(&its, 1), bytes);
   }
-  Between way = between[between.size() > 1 ? low : 0];
-  for (int g = low + 1; g < high && between.size() > 1; ++g) { // as fast as the slowest on the way
-    const Between &next = between[g];
-    way.bandwidth = std::min(way.bandwidth, next.bandwidth);
-    way.latency += next.latency;
+  GroupLink path = groupLinks[groupLinks.size() > 1 ? low : 0];
+  for (int g = low + 1; g < high && groupLinks.size() > 1; ++g) { // the path is as fast as its slowest link
+    const GroupLink &next = groupLinks[g];
+    path.bandwidth = std::min(path.bandwidth, next.bandwidth);
+    path.latency += next.latency;
     if (next.nodeBandwidth > 0)
-      way.nodeBandwidth = way.nodeBandwidth > 0 ? std::min(way.nodeBandwidth, next.nodeBandwidth) : next.nodeBandwidth;
+      path.nodeBandwidth =
+          path.nodeBandwidth > 0 ? std::min(path.nodeBandwidth, next.nodeBandwidth) : next.nodeBandwidth;
   }
-  GroupShape shape =
-      shapeBetween(groups[low]->cluster(), groups[high]->cluster(), way, std::max(ranksOfNode(from), ranksOfNode(to)));
+  GroupShape shape = groupLinkShape(groups[low]->cluster(), groups[high]->cluster(), path,
+                                    std::max(ranksOfNode(from), ranksOfNode(to)));
   return collectiveSeconds(Collective::Send, shape, bytes);
 }
 
@@ -154,7 +158,7 @@ std::vector<int64_t> kerf::cutByWeights(int64_t layers, std::span<const double> 
     counts.push_back(std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(layers) * weight / sum)));
     left -= counts.back();
   }
-  // What a part has less than its share; below zero where it has more.
+  // Returns how many layers part p has less than its share; negative if it has more.
   auto missing = [&](size_t p) {
     return static_cast<double>(layers) * weights[p] / sum - static_cast<double>(counts[p]);
   };

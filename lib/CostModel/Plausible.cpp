@@ -12,19 +12,21 @@ namespace {
 
 constexpr double kMiB = 1024.0 * 1024;
 
-/// Values up to `below` are taken for numbers of `unit`, which is `factor` of the file's unit.
+/// A guess at the unit that was meant: values below `below` are probably in `unit`, which is `factor` of
+/// the file's unit.
 struct Guess {
   double below;
   const char *unit;
   double factor;
 };
 
-/// Values from `least` to `most` are believed: far more than any device or link had or will have soon, to either side.
+/// The plausible values of a quantity, from `least` to `most`: a range far wider than that of any device or link today
+/// or in the near future.
 struct Range {
   const char *unit;
   double least, most;
-  Guess small[2]; // what a value below `least` was meant as: the first that it is below
-  Guess large;    // what a value above `most` was meant as
+  Guess small[2]; // units that a value below `least` was probably meant in; the first that fits
+  Guess large;    // unit that a value above `most` was probably meant in
 };
 
 Range rangeOf(Quantity quantity) {

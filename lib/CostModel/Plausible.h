@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of a cluster file that were written in another unit than the file has. Private to CostModel.
+// Detection of numbers in a cluster file that were written in the wrong unit, for example GB/s instead of bytes/s.
+// Private to CostModel.
 #pragma once
 
 #include <string>
 
 namespace kerf {
 
-/// What a number of a cluster file measures; each has one unit there.
+/// The physical quantities that numbers of a cluster file measure; each has one unit in the file.
 enum class Quantity { Bytes, BytesPerSecond, FlopPerSecond, Seconds };
 
-/// Says why no device or link has this much, with the unit and the value that was probably meant; "" where some may.
+/// Returns an error message if `value` is so large or small that no device or network link can have it; the message
+/// names the unit of the file and the value that was probably meant. Returns "" for plausible values. `key` is the key
+/// of the cluster file.
 std::string implausible(Quantity quantity, const std::string &key, double value);
 
 } // namespace kerf

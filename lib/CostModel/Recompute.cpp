@@ -5,7 +5,7 @@
 
 namespace kerf {
 
-bool usesHost(const LayerModes &modes) {
+bool offloadsActivations(const LayerModes &modes) {
   return std::any_of(modes.begin(), modes.end(),
                      [](const RecomputeRun &run) { return run.mode == Recompute::Offload; });
 }
@@ -13,7 +13,7 @@ bool usesHost(const LayerModes &modes) {
 std::vector<SegmentRun> segmentRuns(const Part &part, const LayerModes &modes) {
   std::vector<SegmentRun> runs;
   size_t next = 0;
-  int64_t left = modes.empty() ? 0 : modes.front().layers; // of modes[next]
+  int64_t left = modes.empty() ? 0 : modes.front().layers; // layers of modes[next] that are not yet assigned
   for (const Segment &segment : part.segments) {
     if (!segment.recomputable) {
       runs.push_back({&segment, Recompute::None, segment.repeat});

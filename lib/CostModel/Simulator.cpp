@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step as a timeline: tasks in the schedule's order, then reduction, optimizer and gathers.
+// The timeline of a step: the tasks in the schedule's order, then reductions, optimizer and gathers.
 #include "kerf/CostModel/Simulator.h"
 #include "TaskCost.h"
 #include "kerf/CostModel/Compute.h"
 #include "kerf/CostModel/StepMemory.h"
+#include "kerf/Support/Units.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +18,7 @@ using namespace kerf::cost;
 
 namespace {
 
-constexpr double kLessRounding = 1 - 1e-12; // what sums of doubles in another order may differ by
+constexpr double kLessRounding = 1 - 1e-12; // covers the rounding error of sums in a different order
 
 double total(const std::map<std::string, double> &byAxes) {
   return std::accumulate(byAxes.begin(), byAxes.end(), 0.0,
@@ -27,37 +28,43 @@ double total(const std::map<std::string, double> &byAxes) {
 Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
   auto stages = static_cast<int64_t>(work.part.size());
   if (stages != plan.schedule.stages)
-    return Error{fmt::format("the plan has {} stages, the work {}", plan.schedule.stages, stages)};
+    return Error{fmt::format("the plan has {} stages, but the model is cut into {}; give the plan {}",
+                             plan.schedule.stages, stages, countText(stages, "stage"))};
   for (int64_t s = 0; s < stages; ++s) {
     if (static_cast<int64_t>(work.part[s].size()) != plan.schedule.chunks)
-      return Error{fmt::format("the plan has {} chunks a stage, stage {} of the work {}", plan.schedule.chunks, s,
-                               work.part[s].size())};
+      return Error{fmt::format("the plan has {} chunks per stage, but stage {} of the model has {}; give all stages {}",
+                               plan.schedule.chunks, s, work.part[s].size(), countText(plan.schedule.chunks, "chunk"))};
     for (int part : work.part[s])
       if (part < 0 || part >= static_cast<int>(work.parts.size()))
-        return Error{fmt::format("stage {} has part {} of {}", s, part, work.parts.size())};
+        return Error{fmt::format("stage {} has part {}, but the model has only {}; number the parts from 0", s, part,
+                                 countText(static_cast<int64_t>(work.parts.size()), "part"))};
   }
   if (int64_t parts = stages * plan.schedule.chunks;
       !plan.recomputeOfPart.empty() && static_cast<int64_t>(plan.recomputeOfPart.size()) != parts)
-    return Error{fmt::format("recomputation is given for {} parts of {}", plan.recomputeOfPart.size(), parts)};
+    return Error{fmt::format("recomputation is given for {} parts, but the plan has {}; give one entry for each part",
+                             plan.recomputeOfPart.size(), parts)};
   if (!plan.optimizerShardingOfStage.empty() && static_cast<int64_t>(plan.optimizerShardingOfStage.size()) != stages)
-    return Error{
-        fmt::format("optimizer sharding is given for {} stages of {}", plan.optimizerShardingOfStage.size(), stages)};
+    return Error{fmt::format("optimizer sharding is given for {}, but the plan has {}; give one value for each stage",
+                             countText(static_cast<int64_t>(plan.optimizerShardingOfStage.size()), "stage"), stages)};
   for (int64_t s = 0; s < stages; ++s)
     if (int sharding = plan.optimizerShardingAt(s); sharding < 0 || sharding > 3)
       return Error{fmt::format("optimizer sharding is {}; give 0 to 3", sharding)};
   for (int64_t s = 0; s < stages; ++s)
     for (int64_t c = 0; c < plan.schedule.chunks; ++c)
-      if (const Device &device = pipeline.device(s); usesHost(plan.recomputeAt(s, c)) && hostBandwidth(device) == 0)
-        return Error{fmt::format("recompute is offload, and how fast {} copies to the host's memory is not known; give "
-                                 "device.host_bandwidth, in bytes/s, in the cluster file (docs/clusters.md)",
-                                 device.name.empty() ? "the device" : device.name)};
+      if (const DeviceSpec &device = pipeline.device(s);
+          offloadsActivations(plan.recomputeAt(s, c)) && hostBandwidth(device) == 0)
+        return Error{
+            fmt::format("recompute is offload, but the bandwidth between {} and the host's memory is not known; give "
+                        "device.host_bandwidth, in bytes/s, in the cluster file (docs/clusters.md)",
+                        device.name.empty() ? "the device" : device.name)};
   if (pipeline.stages() && *pipeline.stages() != stages)
-    return Error{fmt::format("the mesh has {} stages, the work {}", *pipeline.stages(), stages)};
+    return Error{fmt::format("the mesh has {} stages, but the model is cut into {}; give the mesh {}",
+                             *pipeline.stages(), stages, countText(stages, "stage"))};
   return ok();
 }
 
-/// Prices every distinct task once: stages whose device, mesh and optimizer sharding are alike share prices, of
-/// backwards those that recompute alike.
+/// Prices every distinct task of the step once. Stages with the same device, mesh and optimizer sharding share the
+/// costs of tasks; backwards share them only if they also recompute the same layers.
 class Timeline {
 public:
   Timeline(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline)
@@ -95,12 +102,13 @@ public:
     if (!cost) {
       LayerModes modes = plan.recomputeAt(stage, task.chunk);
       cost = pricer(stage).task(work.part[stage][task.chunk], task.kind,
-                                restores || usesHost(modes) ? modes : LayerModes(), last);
+                                restores || offloadsActivations(modes) ? modes : LayerModes(), last);
     }
     return *cost;
   }
 
-  /// A message that nobody overlaps holds up both ends: the sender's share is part of the task.
+  /// Returns the seconds of the message that a task sends. If messages do not overlap with compute, the sender's task
+  /// is extended by these seconds.
   double sendSeconds(int64_t stage, const Task &task) const {
     int64_t part = task.chunk * plan.schedule.stages + stage;
     return task.kind == TaskKind::Forward ? toNext[part] : toPrevious[part];
@@ -114,10 +122,10 @@ public:
     return to && to->stage != stage;
   }
 
-  /// Mean seconds of the passes over the stages, for schedules that are searched.
+  /// Returns the mean durations of the passes over all stages, for schedules whose order is searched.
   PassDurations durations() {
     PassDurations mean{0, 0, 0, 0};
-    if (plan.overlap.stage) // the slowest there is; from the last stage nothing is sent on
+    if (plan.overlap.stage) // the slowest message; the last stage sends nothing on
       mean.send = *std::max_element(toNext.begin(), toNext.end());
     auto stages = static_cast<double>(work.part.size());
     for (int64_t s = 0; s < plan.schedule.stages; ++s) {
@@ -141,11 +149,11 @@ private:
     auto operator<=>(const StageKind &) const = default;
   };
   static constexpr size_t kTasks = 2 * (static_cast<size_t>(TaskKind::WeightGradient) + 1);
-  struct Numbers { // in `costs`
+  struct Numbers { // indices into `costs`
     size_t plain, restoring;
   };
 
-  /// Of each stage and chunk: tasks of one number cost the same.
+  /// Assigns the index of a cost to each stage and chunk; tasks with the same index cost the same.
   void numberTasks() {
     std::map<std::tuple<int, int, LayerModes>, size_t> known;
     auto number = [&](int kind, int part, LayerModes modes) {
@@ -155,25 +163,25 @@ private:
       for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
         int part = work.part[s][c];
         LayerModes modes = plan.recomputeAt(s, c);
-        numbersOf.push_back({number(kindOfStage[s], part, usesHost(modes) ? modes : LayerModes()),
+        numbersOf.push_back({number(kindOfStage[s], part, offloadsActivations(modes) ? modes : LayerModes()),
                              number(kindOfStage[s], part, modes)});
       }
     costs.resize(known.size());
   }
 
   std::map<StageKind, int> kinds;
-  std::deque<StepPlan> plans; // pricers refer to them
+  std::deque<StepPlan> plans; // a deque, because the pricers refer to its elements
   std::vector<TaskPricer> pricers;
   std::vector<int> kindOfStage;
-  std::vector<double> toNext, toPrevious; // by part
+  std::vector<double> toNext, toPrevious; // message seconds, by part
   std::vector<Numbers> numbersOf;
   std::deque<std::array<std::optional<TaskCost>, kTasks>> costs;
 };
 
-/// What follows a stage's last task.
+/// The work that follows a stage's last task, in seconds.
 struct Ending {
-  std::map<std::string, double> reduction; // exposed
-  std::map<std::string, double> gather;    // exposed
+  std::map<std::string, double> reduction; // exposed seconds, by mesh axes
+  std::map<std::string, double> gather;    // exposed seconds, by mesh axes
   std::map<std::string, double> collectives;
   double tied = 0;
   double optimizer = 0;
@@ -191,13 +199,13 @@ Ending endingOf(Timeline &timeline, int64_t stage) {
     }
     for (const auto &[axes, seconds] : timeline.pricer(stage).gatherAfterStep(part)) {
       ending.collectives[axes] += seconds;
-      if (!plan.overlap.parameters) // else beside the next step's first forward
+      if (!plan.overlap.parameters) // otherwise the gathers overlap with the next step's first forward
         ending.gather[axes] += seconds;
     }
     ending.optimizer += timeline.pricer(stage).optimizer(part);
   }
   if (work.tiedElements > 0 && plan.schedule.stages > 1 && (stage == 0 || stage == plan.schedule.stages - 1))
-    // A sum of two: each sends the other its gradients.
+    // The all-reduce of two ranks: each sends its gradients to the other.
     ending.tied = timeline.pipeline.sendSeconds(0, plan.schedule.stages - 1, work.message.axes,
                                                 work.tiedElements * plan.bytes.gradient);
   return ending;
@@ -228,7 +236,7 @@ StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDty
     return {8, 8, 8 * moments};
   if (dtype == "f32")
     return {4, 4, 4 * moments};
-  double weight = 2; // f8 multiplies 8-bit copies of 16-bit weights
+  double weight = 2; // f8 training multiplies 8-bit copies of 16-bit weights
   return {weight, gradientDtype == "f32" ? 4.0 : 2.0, 4 + 4 * moments};
 }
 
@@ -246,7 +254,8 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   if (!schedule)
     return schedule.error();
 
-  auto held = [&](int64_t stage, const Task &task) { // by a message that nothing overlaps
+  // Seconds by which a message that does not overlap extends the task.
+  auto held = [&](int64_t stage, const Task &task) {
     return !plan.overlap.stage && timeline.leaves(*schedule, stage, task) ? timeline.sendSeconds(stage, task) : 0.0;
   };
   ScheduleTimes times = runSchedule(
@@ -259,18 +268,18 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   Simulation result;
   double firstStart = 0, allReduced = 0, slowestUpdate = 0;
   std::vector<Ending> endings;
-  std::vector<double> reducedAt; // when a stage has all that its optimizer needs of it
+  std::vector<double> reducedAt; // time at which the stage's optimizer has all gradients
   int64_t busiest = 0;
   double busiestSeconds = -1;
   for (int64_t s = 0; s < schedule->stages; ++s) {
     endings.push_back(endingOf(timeline, s));
     const Ending &ending = endings.back();
-    double streamEnds = 0; // the reductions of one chunk wait for those of another
+    double streamEnds = 0; // reductions of different chunks run one after the other
     for (size_t i = 0; i < schedule->order[s].size(); ++i) {
       const TaskCost &cost = timeline.cost(s, schedule->order[s][i]);
       const TaskTime &time = times.tasks[s][i];
-      if (cost.beside > 0)
-        streamEnds = std::max(time.end + cost.tail, std::max(time.start, streamEnds) + cost.beside);
+      if (cost.besideSeconds > 0)
+        streamEnds = std::max(time.end + cost.tail, std::max(time.start, streamEnds) + cost.besideSeconds);
     }
     double tail = std::max(0.0, streamEnds - times.tasks[s].back().end);
     double start = schedule->splitBackward ? times.tasks[s].front().start : firstStart;
@@ -323,14 +332,14 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
                                        breakdown.optimizer - total(breakdown.exposed));
 
   for (int64_t s = 0; s < schedule->stages; ++s) {
-    result.memory.push_back(memoryOf(work, plan, *schedule, pipeline.device(s), s));
+    result.memory.push_back(stageMemory(work, plan, *schedule, pipeline.device(s), s));
     result.fits &= result.memory.back().deviceBytes <= result.memory.back().limitBytes;
   }
   if (trace == Trace::Yes) {
     addEvents(result, *schedule, times, timeline);
     for (int64_t s = 0; s < schedule->stages; ++s)
       result.trace.push_back({s, false, "optimizer", schedule->splitBackward ? reducedAt[s] : allReduced,
-                              endings[s].optimizer}); // split: no stage waits for the others
+                              endings[s].optimizer}); // with a split backward, no stage waits for the others
   }
   result.tokensPerSecond = work.tokens / result.stepSeconds;
   result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / pipeline.peakFlopsOfAll(work.dtype);
@@ -344,17 +353,17 @@ double kerf::messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t
   return pipeline.sendSeconds(from, to, message.axes, message.bytes) + seconds;
 }
 
-double kerf::leastPipelineSeconds(const std::vector<StageSeconds> &all, const ScheduleOptions &schedule,
-                                  bool sendsOverlap) {
+double kerf::pipelineSecondsLowerBound(const std::vector<StageSeconds> &all, const ScheduleOptions &schedule,
+                                       bool sendsOverlap) {
   auto stages = static_cast<int64_t>(all.size());
-  // The first microbatch from a stage to the last one and back, until its backward can begin.
+  // Seconds in which the first microbatch goes from each stage to the last one and back, until its backward can begin.
   std::vector<double> roundTrip(stages);
   for (int64_t s = stages - 1; s >= 0; --s) {
-    roundTrip[s] = all[s].forward + all[s].sendOn;
+    roundTrip[s] = all[s].forward + all[s].sendForward;
     if (s + 1 < stages)
-      roundTrip[s] += roundTrip[s + 1] + all[s + 1].backward + all[s + 1].sendBack;
+      roundTrip[s] += roundTrip[s + 1] + all[s + 1].backward + all[s + 1].sendBackward;
   }
-  // Until then the stage can do no more than the forwards that the schedule has before its first backward.
+  // During the round trip the stage can only do the forwards that the schedule runs before its first backward.
   auto busy = [&](int64_t s) { return all[s].busy + std::max(0.0, roundTrip[s] - all[s].warmup); };
   double least = 0;
   if (recordOf(schedule.kind).splitsBackward) { // a stage's step begins with its own first task
@@ -362,21 +371,21 @@ double kerf::leastPipelineSeconds(const std::vector<StageSeconds> &all, const Sc
       least = std::max(least, busy(s) + all[s].after);
     return least * kLessRounding;
   }
-  double there = 0; // of the first microbatch to stage s
+  double there = 0; // seconds until the first microbatch reaches stage s
   for (int64_t s = 0; s < stages; ++s) {
-    // Stages before it still have the backward of its last microbatch to do.
+    // After stage s, the previous stages still run the backward of the last microbatch.
     double end = there + busy(s);
     least = std::max(least, end + all[s].after);
     for (int64_t i = s - 1; i >= 0; --i) {
-      end += all[i].backward + (sendsOverlap ? all[i + 1].sendBack : 0);
+      end += all[i].backward + (sendsOverlap ? all[i + 1].sendBackward : 0);
       least = std::max(least, end + all[i].after);
     }
-    there += all[s].forward + all[s].sendOn;
+    there += all[s].forward + all[s].sendForward;
   }
   return least * kLessRounding;
 }
 
-double kerf::leastStepSeconds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
+double kerf::stepSecondsLowerBound(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
   if (!checkFits(work, plan, pipeline))
     return 0;
   Timeline timeline(work, plan, pipeline);
@@ -392,7 +401,7 @@ double kerf::leastStepSeconds(const StepWork &work, const StepPlan &plan, const 
     auto one = [&](TaskKind kind, int64_t microbatch, int64_t chunk) {
       return timeline.cost(s, {kind, microbatch, chunk}).seconds;
     };
-    auto first = [&](TaskKind kind, double number, int64_t chunk) { // of so many microbatches
+    auto first = [&](TaskKind kind, double number, int64_t chunk) { // seconds of the first `number` microbatches
       bool withLast = number >= static_cast<double>(count);
       double others = std::min(number, static_cast<double>(count - 1));
       return (withLast ? one(kind, count - 1, chunk) : 0) + (others > 0 ? others * one(kind, 0, chunk) : 0);
@@ -405,31 +414,31 @@ double kerf::leastStepSeconds(const StepWork &work, const StepPlan &plan, const 
                          : first(TaskKind::Backward, whole, c));
     its.forward = quickest(TaskKind::Forward);
     its.backward = quickest(split ? TaskKind::InputGradient : TaskKind::Backward);
-    its.sendOn = s + 1 < stages ? timeline.sendSeconds(s, {TaskKind::Forward, 0, 0}) : 0;
-    its.sendBack = s > 0 ? timeline.sendSeconds(s, {TaskKind::Backward, 0, 0}) : 0;
-    double before = mostForwardsFirst(schedule, s);
+    its.sendForward = s + 1 < stages ? timeline.sendSeconds(s, {TaskKind::Forward, 0, 0}) : 0;
+    its.sendBackward = s > 0 ? timeline.sendSeconds(s, {TaskKind::Backward, 0, 0}) : 0;
+    double before = maxWarmupForwards(schedule, s);
     its.warmup = schedule.chunks > 1 || before > 1e18 ? before : first(TaskKind::Forward, before, 0);
-    if (!plan.overlap.stage && schedule.chunks == 1) { // its messages hold a stage up
-      its.busy += whole * (its.sendOn + its.sendBack);
-      its.warmup += std::min(before, whole) * its.sendOn;
+    if (!plan.overlap.stage && schedule.chunks == 1) { // messages extend the tasks of the stage
+      its.busy += whole * (its.sendForward + its.sendBackward);
+      its.warmup += std::min(before, whole) * its.sendForward;
     }
     Ending ending = endingOf(timeline, s);
     update = std::max(update, ending.optimizer + total(ending.gather));
     its.after = total(ending.reduction) + ending.tied;
-    // The last task's own, and those of all chunks, which begin with the first of the last microbatch's tasks.
+    // Reductions follow the last task, and all reductions start at the earliest with the last microbatch's first task.
     TaskKind reducing = split ? TaskKind::WeightGradient : TaskKind::Backward;
     double beside = 0, following = 0;
     for (int64_t c = 0; c < schedule.chunks; ++c) {
       double alike = c + 1 < schedule.chunks ? static_cast<double>(std::min(count, stages)) : 1;
-      beside += timeline.cost(s, {reducing, count - 1, c}).beside;
+      beside += timeline.cost(s, {reducing, count - 1, c}).besideSeconds;
       following += (alike - 1) * one(reducing, 0, c) + one(reducing, count - 1, c);
     }
     its.after += std::max(timeline.cost(s, {reducing, count - 1, 0}).tail, beside - following);
   }
-  return leastPipelineSeconds(all, schedule, plan.overlap.stage) + update * kLessRounding;
+  return pipelineSecondsLowerBound(all, schedule, plan.overlap.stage) + update * kLessRounding;
 }
 
-double kerf::mostBytes(const Simulation &simulation) {
+double kerf::maxDeviceBytes(const Simulation &simulation) {
   double most = 0;
   for (const StageMemory &stage : simulation.memory)
     most = std::max(most, stage.deviceBytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Korthikanti et al. 2022 count activations; Rajbhandari et al. 2020 (ZeRO) parameters, gradients and states.
+// Memory of a step. Sources: Korthikanti et al. 2022 for activations; Rajbhandari et al. 2020 (ZeRO) for parameters,
+// gradients and states.
 #include "kerf/CostModel/StepMemory.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -8,8 +9,8 @@ using namespace kerf;
 
 namespace {
 
-// What a caching allocator reserves above what is allocated, as a share: blocks of other sizes than are asked for
-// (docs/cost-model.md). Kerf's own arenas on CPUs are planned ahead and have none.
+// Share of memory that a caching allocator reserves in excess of what is allocated, because its blocks have other sizes
+// than the requests (docs/cost-model.md). On CPUs Kerf's arenas are planned in advance and lose nothing.
 constexpr double kFragmentation = 0.06;
 constexpr size_t kLargest = 8;
 
@@ -17,28 +18,29 @@ Recompute modeOf(const Segment &segment, Recompute recompute) {
   return segment.recomputable ? recompute : Recompute::None;
 }
 
-/// There is such a tensor: on the device, in the host's memory, or made again.
-bool isMade(const SavedTensor &tensor, Recompute mode) {
-  return tensor.from <= (mode == Recompute::Offload ? Recompute::None : mode);
+/// Returns whether the tensor exists under the mode: on the device, in the host's memory, or recomputed.
+bool existsUnder(const SavedTensor &tensor, Recompute mode) {
+  return tensor.savedFrom <= (mode == Recompute::Offload ? Recompute::None : mode);
 }
+/// Returns whether the tensor stays in device memory until the backward.
 bool isKept(const SavedTensor &tensor, Recompute mode) {
-  return isMade(tensor, mode) && mode != Recompute::Offload && !runsAgain(tensor.again, mode);
+  return existsUnder(tensor, mode) && mode != Recompute::Offload && !isRecomputed(tensor.recomputedBy, mode);
 }
 
-HeldBytes heldBy(const Part &part, const LayerModes &modes) {
-  HeldBytes held;
+LayerActivationBytes activationsOf(const Part &part, const LayerModes &modes) {
+  LayerActivationBytes held;
   for (const SegmentRun &run : segmentRuns(part, modes)) {
-    HeldBytes one = heldBytes(*run.segment, run.mode);
+    LayerActivationBytes one = layerActivationBytes(*run.segment, run.mode);
     auto repeat = static_cast<double>(run.repeat);
-    held.all += repeat * one.all;
-    held.forWeights += repeat * one.forWeights;
-    held.recomputing = std::max(held.recomputing, one.recomputing);
+    held.untilInputGradient += repeat * one.untilInputGradient;
+    held.untilWeightGradient += repeat * one.untilWeightGradient;
+    held.duringBackward = std::max(held.duringBackward, one.duringBackward);
     held.workspace = std::max(held.workspace, one.workspace);
   }
   return held;
 }
 
-/// By name, of one microbatch.
+/// Returns the bytes of one microbatch's saved tensors, by name.
 std::map<std::string, double> tensorsOf(const Part &part, const LayerModes &modes) {
   std::map<std::string, double> tensors;
   for (const SegmentRun &run : segmentRuns(part, modes)) {
@@ -55,7 +57,8 @@ std::map<std::string, double> tensorsOf(const Part &part, const LayerModes &mode
 
 struct Fixed {
   double weights = 0, gradients = 0, states = 0;
-  double gathered = 0; // two layers' parameters, one used and one fetched (ZeRO-3), and their gradients
+  // Parameters of two layers (one in use, one fetched ahead) and their gradients under ZeRO stage 3.
+  double gathered = 0;
 };
 
 Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
@@ -67,13 +70,13 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
       for (const ParameterGroup &group : segment.parameters) {
         double elements = group.elements * static_cast<double>(segment.repeat);
         auto shards = static_cast<double>(
-            std::max<int64_t>(1, ways(shardAxes(group.reduceAxes, plan.shardingAxesAt(stage)).cut)));
+            std::max<int64_t>(1, shardCount(shardAxes(group.reduceAxes, plan.shardingAxesAt(stage)).cut)));
         bytes.weights += elements * plan.bytes.weight / (sharding >= 3 ? shards : 1);
         bytes.gradients += elements * plan.bytes.gradient / (sharding >= 2 ? shards : 1);
         bytes.states += elements * plan.bytes.states / (sharding >= 1 ? shards : 1);
         layer += group.elements;
       }
-      // One layer in use, its gradient, and the layer fetched ahead.
+      // The parameters of the layer in use, its gradient, and the parameters of the layer fetched ahead.
       if (sharding >= 3)
         bytes.gathered = std::max(bytes.gathered, layer * plan.bytes.weight * (plan.overlap.parameters ? 3 : 2));
       else if (sharding == 2)
@@ -84,33 +87,33 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
 
 } // namespace
 
-HeldBytes kerf::heldBytes(const Segment &segment, Recompute recompute) {
+LayerActivationBytes kerf::layerActivationBytes(const Segment &segment, Recompute recompute) {
   Recompute mode = modeOf(segment, recompute);
-  HeldBytes held;
-  double again = 0;
+  LayerActivationBytes held;
+  double recomputed = 0;
   for (const SavedTensor &tensor : segment.saved)
     if (isKept(tensor, mode)) {
-      held.all += tensor.bytes;
-      held.forWeights += tensor.forWeights ? tensor.bytes : 0;
-    } else if (isMade(tensor, mode)) {
-      again += tensor.bytes;
+      held.untilInputGradient += tensor.bytes;
+      held.untilWeightGradient += tensor.neededForWeightGradient ? tensor.bytes : 0;
+    } else if (existsUnder(tensor, mode)) {
+      recomputed += tensor.bytes;
     }
-  held.forWeights += segment.pendingBytes;
+  held.untilWeightGradient += segment.pendingBytes;
   if (mode == Recompute::Full) {
-    held.all += segment.inputBytes;
-    held.forWeights += segment.inputBytes;
+    held.untilInputGradient += segment.inputBytes;
+    held.untilWeightGradient += segment.inputBytes;
   }
-  held.recomputing = again + segment.workspaceBytes;
+  held.duringBackward = recomputed + segment.workspaceBytes;
   held.workspace = segment.workspaceBytes;
-  if (mode == Recompute::Offload) { // of this layer and of the one whose copies are on their way
-    held.recomputing += again;
-    held.workspace += 2 * again;
+  if (mode == Recompute::Offload) { // activations of this layer, and of the layer whose copies are in progress
+    held.duringBackward += recomputed;
+    held.workspace += 2 * recomputed;
   }
   return held;
 }
 
-double kerf::deviceBytes(double allocated, const Device &device) {
-  return allocated * (device.kind == "cpu" ? 1 : 1 + kFragmentation) + device.curves.contextBytes;
+double kerf::deviceBytes(double allocatedBytes, const DeviceSpec &device) {
+  return allocatedBytes * (device.kind == "cpu" ? 1 : 1 + kFragmentation) + device.curves.contextBytes;
 }
 
 void kerf::describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options) {
@@ -119,55 +122,57 @@ void kerf::describeActivations(const StepWork &work, const StepPlan &plan, Sched
   for (size_t s = 0; s < work.part.size(); ++s) {
     double all = 0, kept = 0;
     for (size_t c = 0; c < work.part[s].size(); ++c) {
-      HeldBytes held =
-          heldBy(work.parts[work.part[s][c]], plan.recomputeAt(static_cast<int64_t>(s), static_cast<int64_t>(c)));
-      all += held.all;
-      kept += held.forWeights;
+      LayerActivationBytes held = activationsOf(work.parts[work.part[s][c]],
+                                                plan.recomputeAt(static_cast<int64_t>(s), static_cast<int64_t>(c)));
+      all += held.untilInputGradient;
+      kept += held.untilWeightGradient;
     }
     most = std::max(most, all > 0 ? kept / all : 0);
     options.activations.push_back(all);
     mean += all / static_cast<double>(work.part.size());
   }
-  options.keptForWeights = std::min(1.0, most);
+  options.weightGradientShare = std::min(1.0, most);
   for (double &bytes : options.activations)
     bytes = mean > 0 ? bytes / mean : 1;
 }
 
 namespace {
 
-/// The numbers; at the peak, the task that runs and how many microbatches each chunk holds.
+/// The peak of a stage's memory, the task that runs at the peak, and the number of microbatches in flight
+/// on each chunk.
 struct Peak {
   StageMemory memory;
   const Task *moment = nullptr;
   std::vector<int64_t> inFlight;
 };
 
-/// Follows what the stage's microbatches in flight hold: `visit(task, held, extra, after)` with what is held while the
-/// task runs, what it needs beside that, and what is held when it is done. A backward holds its microbatch until its
-/// end.
+/// Follows the activations of the stage's microbatches through the schedule and calls `visit(task, held, extra, after)`
+/// for each task: bytes of activations while the task runs, additional bytes that the task needs, and bytes of
+/// activations when the task has ended. A backward frees the activations of its microbatch at its end.
 template <typename Visit>
 void walkHeld(const StepWork &work, const StepPlan &plan, const Schedule &schedule, int64_t stage, Visit visit) {
-  std::vector<HeldBytes> held;
+  std::vector<LayerActivationBytes> held;
   for (size_t c = 0; c < work.part[stage].size(); ++c)
-    held.push_back(heldBy(work.parts[work.part[stage][c]], plan.recomputeAt(stage, static_cast<int64_t>(c))));
+    held.push_back(activationsOf(work.parts[work.part[stage][c]], plan.recomputeAt(stage, static_cast<int64_t>(c))));
   double now = 0;
   for (const Task &task : schedule.order[stage]) {
-    const HeldBytes &part = held[task.chunk];
+    const LayerActivationBytes &part = held[task.chunk];
     bool forward = task.kind == TaskKind::Forward;
     if (forward)
-      now += part.all;
+      now += part.untilInputGradient;
     double during = now;
     if (task.kind == TaskKind::Backward)
-      now -= part.all;
+      now -= part.untilInputGradient;
     if (task.kind == TaskKind::InputGradient)
-      now -= part.all - part.forWeights;
+      now -= part.untilInputGradient - part.untilWeightGradient;
     if (task.kind == TaskKind::WeightGradient)
-      now -= part.forWeights;
-    visit(task, during, forward || task.kind == TaskKind::WeightGradient ? part.workspace : part.recomputing, now);
+      now -= part.untilWeightGradient;
+    visit(task, during, forward || task.kind == TaskKind::WeightGradient ? part.workspace : part.duringBackward, now);
   }
 }
 
-Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device, int64_t stage) {
+Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const DeviceSpec &device,
+            int64_t stage) {
   Peak found;
   StageMemory &memory = found.memory;
   Fixed fixed = fixedBytes(work, plan, stage);
@@ -202,7 +207,7 @@ Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule
 } // namespace
 
 std::vector<TaskBytes> kerf::deviceBytesByTask(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
-                                               const Device &device, int64_t stage) {
+                                               const DeviceSpec &device, int64_t stage) {
   Fixed fixed = fixedBytes(work, plan, stage);
   double always = fixed.weights + fixed.gradients + fixed.states;
   std::vector<TaskBytes> bytes;
@@ -212,56 +217,58 @@ std::vector<TaskBytes> kerf::deviceBytesByTask(const StepWork &work, const StepP
   return bytes;
 }
 
-double kerf::deviceBytesOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
-                           int64_t stage) {
+double kerf::peakDeviceBytes(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
+                             const DeviceSpec &device, int64_t stage) {
   return peakOf(work, plan, schedule, device, stage).memory.deviceBytes;
 }
 
-std::vector<HeldMoment> kerf::heldMoments(const Schedule &schedule, int64_t stage) {
-  auto covers = [](const HeldMoment &one, const HeldMoment &other) {
-    for (size_t c = 0; c < one.whole.size(); ++c)
-      if (one.whole[c] < other.whole[c] || one.forWeights[c] < other.forWeights[c])
+std::vector<PeakCandidate> kerf::peakCandidates(const Schedule &schedule, int64_t stage) {
+  auto covers = [](const PeakCandidate &one, const PeakCandidate &other) {
+    for (size_t c = 0; c < one.beforeInputGradient.size(); ++c)
+      if (one.beforeInputGradient[c] < other.beforeInputGradient[c] ||
+          one.beforeWeightGradient[c] < other.beforeWeightGradient[c])
         return false;
-    return one.chunk == other.chunk && one.restores == other.restores;
+    return one.chunk == other.chunk && one.inBackward == other.inBackward;
   };
-  std::vector<HeldMoment> moments;
-  HeldMoment now;
-  now.whole.assign(schedule.chunks, 0);
-  now.forWeights.assign(schedule.chunks, 0);
+  std::vector<PeakCandidate> candidates;
+  PeakCandidate now;
+  now.beforeInputGradient.assign(schedule.chunks, 0);
+  now.beforeWeightGradient.assign(schedule.chunks, 0);
   for (const Task &task : schedule.order[stage]) {
     now.chunk = task.chunk;
-    now.restores = task.kind == TaskKind::Backward || task.kind == TaskKind::InputGradient;
-    now.whole[task.chunk] += task.kind == TaskKind::Forward;
-    if (std::none_of(moments.begin(), moments.end(), [&](const HeldMoment &known) { return covers(known, now); })) {
-      std::erase_if(moments, [&](const HeldMoment &known) { return covers(now, known); });
-      moments.push_back(now);
+    now.inBackward = task.kind == TaskKind::Backward || task.kind == TaskKind::InputGradient;
+    now.beforeInputGradient[task.chunk] += task.kind == TaskKind::Forward;
+    if (std::none_of(candidates.begin(), candidates.end(),
+                     [&](const PeakCandidate &known) { return covers(known, now); })) {
+      std::erase_if(candidates, [&](const PeakCandidate &known) { return covers(now, known); });
+      candidates.push_back(now);
     }
-    now.whole[task.chunk] -= now.restores;
-    now.forWeights[task.chunk] += task.kind == TaskKind::InputGradient;
-    now.forWeights[task.chunk] -= task.kind == TaskKind::WeightGradient;
+    now.beforeInputGradient[task.chunk] -= now.inBackward;
+    now.beforeWeightGradient[task.chunk] += task.kind == TaskKind::InputGradient;
+    now.beforeWeightGradient[task.chunk] -= task.kind == TaskKind::WeightGradient;
   }
-  return moments;
+  return candidates;
 }
 
-double kerf::deviceBytesAt(const std::vector<HeldMoment> &moments, const StepWork &work, const StepPlan &plan,
-                           const std::vector<LayerModes> &modes, const Device &device, int64_t stage) {
+double kerf::peakDeviceBytes(const std::vector<PeakCandidate> &candidates, const StepWork &work, const StepPlan &plan,
+                             const std::vector<LayerModes> &modes, const DeviceSpec &device, int64_t stage) {
   Fixed fixed = fixedBytes(work, plan, stage);
-  std::vector<HeldBytes> held;
+  std::vector<LayerActivationBytes> held;
   for (size_t c = 0; c < modes.size(); ++c)
-    held.push_back(heldBy(work.parts[work.part[stage][c]], modes[c]));
+    held.push_back(activationsOf(work.parts[work.part[stage][c]], modes[c]));
   double most = 0;
-  for (const HeldMoment &moment : moments) {
-    double bytes = moment.restores ? held[moment.chunk].recomputing : held[moment.chunk].workspace;
+  for (const PeakCandidate &candidate : candidates) {
+    double bytes = candidate.inBackward ? held[candidate.chunk].duringBackward : held[candidate.chunk].workspace;
     for (size_t c = 0; c < held.size(); ++c)
-      bytes += static_cast<double>(moment.whole[c]) * held[c].all +
-               static_cast<double>(moment.forWeights[c]) * held[c].forWeights;
+      bytes += static_cast<double>(candidate.beforeInputGradient[c]) * held[c].untilInputGradient +
+               static_cast<double>(candidate.beforeWeightGradient[c]) * held[c].untilWeightGradient;
     most = std::max(most, bytes);
   }
   return deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + most, device);
 }
 
-StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
-                           int64_t stage) {
+StageMemory kerf::stageMemory(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
+                              const DeviceSpec &device, int64_t stage) {
   Peak peak = peakOf(work, plan, schedule, device, stage);
   StageMemory &memory = peak.memory;
   if (const Task *moment = peak.moment) {

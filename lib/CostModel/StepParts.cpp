@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what TaskCost.cpp prices: the same passes, gathers and reductions, one by one instead of in sum.
+// Lists what TaskCost.cpp prices: the same passes, gathers and reductions, itemized instead of summed.
 #include "kerf/CostModel/StepParts.h"
 #include "TaskCost.h"
 #include "kerf/CostModel/Compute.h"
@@ -23,7 +23,7 @@ public:
       const Part &part = work.parts[work.part[stage][c]];
       std::vector<SegmentRun> runs = segmentRuns(part, plan.recomputeAt(stage, static_cast<int64_t>(c)));
       for (const Segment &segment : part.segments) {
-        std::map<Recompute, int64_t> layers; // of the segment, by what they recompute
+        std::map<Recompute, int64_t> layers; // layers of the segment by recomputation mode
         for (const SegmentRun &run : runs)
           if (run.segment == &segment)
             layers[run.mode] += run.repeat;
@@ -46,15 +46,15 @@ private:
   }
 
   void pass(const Segment &segment, const PassWork &its, const char *name, int64_t layers,
-            std::optional<Recompute> again = std::nullopt) {
+            std::optional<Recompute> recomputed = std::nullopt) {
     int64_t runs = microbatches * layers;
-    for (const Kernel &kernel : its.kernels)
-      if (!again || runsAgain(kernel.again, *again))
+    for (const KernelWork &kernel : its.kernels)
+      if (!recomputed || isRecomputed(kernel.recomputedBy, *recomputed))
         parts.kernels.push_back(
             {segment.name, kernel.name, kernel.cuts, name, runs,
              static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work)});
     for (const PassCollective &one : its.collectives)
-      if (!again || runsAgain(one.again, *again)) {
+      if (!recomputed || isRecomputed(one.recomputedBy, *recomputed)) {
         auto [times, bytes] = pricer.runsOf(one);
         add(one.kind, one.axes, one.name, name, runs * times, bytes, collectives.seconds(one.kind, one.axes, bytes));
       }
@@ -75,30 +75,31 @@ private:
   }
 
   void copies(const ShardAxes &shares, std::string cause, const char *pass, int64_t calls, double elements) {
-    double bytes = elements / static_cast<double>(std::max<int64_t>(1, ways(shares.cut))) * plan.bytes.gradient;
+    double bytes = elements / static_cast<double>(std::max<int64_t>(1, shardCount(shares.cut))) * plan.bytes.gradient;
     add(Collective::AllReduce, shares.copies, std::move(cause), pass, calls, bytes,
         pricer.copiesSeconds(shares, elements));
   }
 
-  /// Collectives layer by layer; those of whole parts are in afterwards().
+  /// Adds the collectives of each layer's parameters; collectives of a complete part are added by afterwards().
   void parameters(const Segment &segment, const std::map<Recompute, int64_t> &layers) {
     bool everyTime = plan.optimizerSharding >= 2;
     Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
-    int64_t again = 0;
+    int64_t recomputingLayers = 0;
     for (const auto &[mode, count] : layers)
-      again += plan.trainer.gathers.againAfterRecompute && pricer.computesAgain(segment, mode) ? count : 0;
+      recomputingLayers +=
+          plan.trainer.gathers.regathersForBackward && pricer.recomputesKernels(segment, mode) ? count : 0;
     for (const ParameterGroup &group : segment.parameters) {
       if (group.reduceAxes.empty())
         continue;
       std::string of = group.name == segment.name ? segment.name : segment.name + "/" + group.name;
-      ShardAxes shares = pricer.sharesOf(group);
+      ShardAxes shares = pricer.shardAxesOf(group);
       if (plan.optimizerSharding >= 3) {
         double each = pricer.groupSeconds(Collective::AllGather, group, plan.bytes.weight);
         double bytes = group.elements * plan.bytes.weight;
         int64_t runs = microbatches * segment.repeat;
         add(Collective::AllGather, shares.cut, "parameters of " + of, "forward", runs, bytes, each);
         add(Collective::AllGather, shares.cut, "parameters of " + of, "backward",
-            microbatches * (segment.repeat + again), bytes, each);
+            microbatches * (segment.repeat + recomputingLayers), bytes, each);
       }
       if (everyTime || plan.overlap.gradients) {
         double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
@@ -141,15 +142,16 @@ private:
     }
   }
 
-  /// As the schedule's last and first parts have nobody to send to: forwards leave every part but the last, gradients
-  /// every part but the first.
+  /// Adds the messages of the stage. Activations leave every part but the last one, and gradients every part
+  /// but the first.
   void messages() {
     int64_t stages = plan.schedule.stages, chunks = plan.schedule.chunks;
     if (stages == 1)
       return;
     bool isFirst = stage == 0, isLast = stage == stages - 1;
     int64_t next = (stage + 1) % stages, previous = (stage + stages - 1) % stages;
-    std::vector<std::pair<StageMessage, int64_t>> on, back; // of so many chunks
+    std::vector<std::pair<StageMessage, int64_t>> forward,
+        backward; // distinct messages and the number of chunks that send them
     auto count = [](auto &messages, const StageMessage &message) {
       auto known = std::find_if(messages.begin(), messages.end(), [&](auto &one) { return one.first == message; });
       if (known == messages.end())
@@ -160,13 +162,13 @@ private:
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       int64_t part = chunk * stages + stage;
       if (!isLast || chunk + 1 < chunks)
-        count(on, work.messageBetween(part, part + 1));
+        count(forward, work.messageBetween(part, part + 1));
       if (!isFirst || chunk > 0)
-        count(back, work.messageBetween(part, part - 1));
+        count(backward, work.messageBetween(part, part - 1));
     }
-    for (const auto &[message, times] : on)
+    for (const auto &[message, times] : forward)
       send(next, message, "activations for the next stage", "forward", microbatches * times);
-    for (const auto &[message, times] : back)
+    for (const auto &[message, times] : backward)
       send(previous, message, "gradients for the stage before", "backward", microbatches * times);
   }
 
@@ -200,7 +202,7 @@ private:
 
 PartsOfStep kerf::partsOfStep(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
                               int64_t stage) {
-  StepPlan its = plan; // as the stage has it
+  StepPlan its = plan; // the plan with the stage's own optimizer sharding
   its.optimizerSharding = plan.optimizerShardingAt(stage);
   its.shardingAxes = plan.shardingAxesAt(stage);
   return Counter(work, its, pipeline, stage).run();

@@ -8,22 +8,23 @@ using namespace kerf::cost;
 
 namespace {
 
-constexpr double kRounding = 1e-12; // share of a task: less is what sums of doubles leave
+constexpr double kRounding = 1e-12; // share of a task; smaller differences are rounding errors
 
 void add(std::map<std::string, double> &to, const std::map<std::string, double> &from, double times = 1) {
   for (const auto &[name, seconds] : from)
     to[name] += times * seconds;
 }
 
-/// In layers that recompute nothing only what a plan says of single ops.
-bool anyRunsAgain(const Segment &segment, Recompute mode) {
+/// Returns whether the backward of a layer with this mode recomputes something. Layers with the mode None recompute
+/// only ops that a plan names.
+bool recomputesAny(const Segment &segment, Recompute mode) {
   bool layer = mode == Recompute::Selective || mode == Recompute::Full;
   return segment.recomputable &&
          (layer || std::any_of(segment.forward.kernels.begin(), segment.forward.kernels.end(),
-                               [](const Kernel &kernel) { return kernel.again == RunAgain::Always; }));
+                               [](const KernelWork &kernel) { return kernel.recomputedBy == RecomputedBy::Always; }));
 }
 
-/// Whether tasks of this kind add gradients of parameters to those of the ranks that share them.
+/// Returns whether tasks of this kind sum gradients over ranks.
 bool reducesGradients(TaskKind kind) { return kind == TaskKind::Backward || kind == TaskKind::WeightGradient; }
 
 /// Returns the first group of parameters whose gradients are summed over ranks, or null.
@@ -39,14 +40,14 @@ struct StreamEnds {
   double compute = 0, communication = 0;
 };
 
-/// The two streams of a task, layer after layer: the parameters of the next layer are fetched while one runs, or right
-/// before it; gradients are reduced beside the layers that follow, or right away, as soon as a bucket of them is full.
-/// A few additions a layer; what they add is priced once for all that are alike.
+/// Runs the two streams of a task layer by layer. Parameters of the next layer are gathered while a layer runs, or
+/// directly before it; gradients are reduced while the following layers run, or directly after it, as soon as a bucket
+/// is full. This costs a few additions per layer, because identical layers are priced once.
 StreamEnds runStreams(const std::vector<Layer> &layers, const Overlap &overlap, double bucketBytes) {
   StreamEnds end;
   bool first = true;
-  double ready = 0;                     // parameters of the layer to come are there
-  double waiting = 0, waitingBytes = 0; // seconds and bytes of the gradients in the open bucket
+  double ready = 0;                     // time at which the next layer's parameters have arrived
+  double waiting = 0, waitingBytes = 0; // seconds and bytes of the gradients in the unfinished bucket
   for (size_t l = 0; l < layers.size(); ++l)
     for (int64_t i = 0; i < layers[l].repeat; ++i) {
       if (first || !overlap.parameters)
@@ -81,33 +82,33 @@ std::string TaskPricer::axisNames(const std::vector<AxisRef> &axes) const {
   return names;
 }
 
-TaskPricer::Pass TaskPricer::pass(const Segment &segment, Which which) const {
-  const PassWork &work = which == Which::InputGradient    ? segment.inputGradient
-                         : which == Which::WeightGradient ? segment.weightGradient
-                                                          : segment.forward;
-  if (segment.link < 0)
+TaskPricer::Pass TaskPricer::pass(const Segment &segment, PassKind kind) const {
+  const PassWork &work = kind == PassKind::InputGradient    ? segment.inputGradient
+                         : kind == PassKind::WeightGradient ? segment.weightGradient
+                                                            : segment.forward;
+  if (segment.chainIndex < 0)
     return priced(work);
-  auto [it, isNew] = known.try_emplace({segment.link, which});
+  auto [it, isNew] = passCache.try_emplace({segment.chainIndex, kind});
   if (isNew)
     it->second = priced(work);
   return it->second;
 }
 
-TaskPricer::Pass TaskPricer::again(const Segment &segment, Recompute layer) const {
-  if (segment.link < 0)
+TaskPricer::Pass TaskPricer::recomputedPass(const Segment &segment, Recompute layer) const {
+  if (segment.chainIndex < 0)
     return priced(segment.forward, layer);
-  auto [it, isNew] = knownAgain.try_emplace({segment.link, layer});
+  auto [it, isNew] = recomputedCache.try_emplace({segment.chainIndex, layer});
   if (isNew)
     it->second = priced(segment.forward, layer);
   return it->second;
 }
 
-TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recompute> again) const {
-  const Device &device = collectives.cluster().device;
+TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recompute> recomputed) const {
+  const DeviceSpec &device = collectives.cluster().device;
   Pass result;
   double issue = 0, attention = 0, products = 0;
-  for (const Kernel &kernel : work.kernels) {
-    if (again && !runsAgain(kernel.again, *again))
+  for (const KernelWork &kernel : work.kernels) {
+    if (recomputed && !isRecomputed(kernel.recomputedBy, *recomputed))
       continue;
     double seconds = computeSeconds(device, kernel.work);
     result.compute += seconds;
@@ -118,7 +119,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
   }
   double waiting = 0;
   for (const PassCollective &collective : work.collectives) {
-    if (again && !runsAgain(collective.again, *again))
+    if (recomputed && !isRecomputed(collective.recomputedBy, *recomputed))
       continue;
     auto [runs, bytes] = runsOf(collective);
     auto hops = static_cast<double>(runs);
@@ -132,12 +133,12 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
       result.exposed[axes] += left;
       result.exposedSeconds += left;
     };
-    if (collective.besideAttention) {
+    if (collective.overlapsAttention) {
       hide(attention, std::min(seconds, attention * hops / (hops + 1)));
     } else if (plan.overlap.tensor && collective.independent) {
       result.independentSeconds += seconds;
       result.independentAxes = axes;
-    } else if (inPieces(collective)) { // the first gather and the last sum have nothing beside them
+    } else if (inPieces(collective)) { // the first gather and the last sum overlap with nothing
       hide(products, seconds * (hops - 1) / hops);
     } else {
       result.exposed[axes] += seconds;
@@ -146,12 +147,12 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
     }
     issue += seconds > 0 ? hops * issueSeconds(plan.trainer, device) : 0;
   }
-  // The device runs dry when the host cannot issue kernels as fast as they run.
+  // The device idles if the host cannot issue kernels as fast as they run.
   result.compute = std::max(result.compute, issue - waiting);
   return result;
 }
 
-TaskPricer::Pass TaskPricer::both(Pass input, const Pass &weights) const {
+TaskPricer::Pass TaskPricer::combined(Pass input, const Pass &weights) const {
   input.compute += weights.compute;
   input.exposedSeconds += weights.exposedSeconds;
   add(input.collectives, weights.collectives);
@@ -167,14 +168,18 @@ TaskPricer::Pass TaskPricer::both(Pass input, const Pass &weights) const {
   return input;
 }
 
-bool TaskPricer::computesAgain(const Segment &segment, Recompute layer) const {
-  return anyRunsAgain(segment, layer) && again(segment, layer).compute > 0;
+bool TaskPricer::recomputesKernels(const Segment &segment, Recompute layer) const {
+  return recomputesAny(segment, layer) && recomputedPass(segment, layer).compute > 0;
 }
 
-double kerf::accumulationSeconds(const Device &device, double elements, double launches, const StateBytes &bytes) {
+double kerf::contentionSeconds(double computeSeconds, double communicationSeconds) {
+  return kContention * std::min(communicationSeconds, computeSeconds);
+}
+
+double kerf::accumulationSeconds(const DeviceSpec &device, double elements, double launches, const StateBytes &bytes) {
   Work kernel;
   kernel.kernelClass = KernelClass::Pointwise;
-  kernel.bytes = elements * (bytes.weight + 2 * bytes.gradient); // reads both, writes the sum
+  kernel.bytes = elements * (bytes.weight + 2 * bytes.gradient); // reads both gradients, writes the sum
   kernel.launches = launches;
   return kernel.bytes > 0 ? computeSeconds(device, kernel) : 0;
 }
@@ -184,7 +189,7 @@ double TaskPricer::accumulation(const Segment &segment) const {
     return 0;
   double elements = 0, launches = 0;
   for (const ParameterGroup &group : segment.parameters)
-    if (plan.optimizerSharding < 2 || shards(group) == 1) { // what is left after its reduction is a share
+    if (plan.optimizerSharding < 2 || shards(group) == 1) { // otherwise the reduced gradient is only a shard
       elements += group.elements;
       launches += 1;
     }
@@ -192,10 +197,10 @@ double TaskPricer::accumulation(const Segment &segment) const {
 }
 
 double TaskPricer::hostSeconds(const Segment &segment) const {
-  const Device &device = collectives.cluster().device;
+  const DeviceSpec &device = collectives.cluster().device;
   double bytes = 0;
   for (const SavedTensor &tensor : segment.saved)
-    if (tensor.from == Recompute::None && tensor.again != RunAgain::Always)
+    if (tensor.savedFrom == Recompute::None && tensor.recomputedBy != RecomputedBy::Always)
       bytes += tensor.bytes;
   return bytes / hostBandwidth(device);
 }
@@ -203,32 +208,32 @@ double TaskPricer::hostSeconds(const Segment &segment) const {
 double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const {
   const ParameterGathers &gathers = plan.trainer.gathers;
   bool cut = plan.optimizerSharding >= 3;
-  if (cut && group.elements < gathers.wholeBelowElements)
+  if (cut && group.elements < gathers.replicatedBelowElements)
     return 0;
-  const std::vector<AxisRef> axes = kind == Collective::AllReduce ? group.reduceAxes : sharesOf(group).cut;
+  const std::vector<AxisRef> axes = kind == Collective::AllReduce ? group.reduceAxes : shardAxesOf(group).cut;
   double bucket = kind == Collective::AllGather ? 0 : plan.trainer.bucketBytes;
-  double seconds = inBucketSeconds(collectives, kind, axes, group.elements * bytesPerElement, bucket);
+  double seconds = bucketedReductionSeconds(collectives, kind, axes, group.elements * bytesPerElement, bucket);
   return seconds + (cut ? shards(group) * gathers.copySeconds : 0);
 }
 
 double TaskPricer::copiesSeconds(const ShardAxes &shares, double elements) const {
-  auto share = elements / static_cast<double>(std::max<int64_t>(1, ways(shares.cut)));
+  auto share = elements / static_cast<double>(std::max<int64_t>(1, shardCount(shares.cut)));
   return collectives.seconds(Collective::AllReduce, shares.copies, share * plan.bytes.gradient);
 }
 
 TaskPricer::LayerPasses TaskPricer::layerPasses(const Segment &segment, TaskKind kind, Recompute mode) const {
   if (kind == TaskKind::Forward)
-    return {both(pass(segment, Which::Forward), Pass()), Pass()};
+    return {combined(pass(segment, PassKind::Forward), Pass()), Pass()};
   LayerPasses layer;
   if (kind != TaskKind::WeightGradient) {
-    layer.run = pass(segment, Which::InputGradient);
+    layer.run = pass(segment, PassKind::InputGradient);
     if (kind == TaskKind::InputGradient)
-      layer.run = both(std::move(layer.run), Pass());
-    if (anyRunsAgain(segment, mode))
-      layer.again = both(again(segment, mode), Pass());
+      layer.run = combined(std::move(layer.run), Pass());
+    if (recomputesAny(segment, mode))
+      layer.recomputed = combined(recomputedPass(segment, mode), Pass());
   }
   if (reducesGradients(kind)) {
-    layer.run = both(std::move(layer.run), pass(segment, Which::WeightGradient));
+    layer.run = combined(std::move(layer.run), pass(segment, PassKind::WeightGradient));
     layer.run.compute += accumulation(segment);
   }
   return layer;
@@ -236,17 +241,17 @@ TaskPricer::LayerPasses TaskPricer::layerPasses(const Segment &segment, TaskKind
 
 Layer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last, double repeat,
                                    std::map<std::string, double> &collectives) const {
-  // Sharded gradients are reduced by every microbatch, whole ones once.
+  // Sharded gradients are reduced for every microbatch, unsharded ones once per step.
   bool everyTime = plan.optimizerSharding >= 2;
   bool overlapped = everyTime || (last && plan.overlap.gradients);
   Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
   Layer layer;
   for (const ParameterGroup &group : segment.parameters) {
-    if (group.reduceAxes.empty()) // experts that no other rank has
+    if (group.reduceAxes.empty()) // experts that exist on one rank only
       continue;
     std::string axes = axisNames(group.reduceAxes);
     if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
-      bool twice = recomputes && plan.trainer.gathers.againAfterRecompute;
+      bool twice = recomputes && plan.trainer.gathers.regathersForBackward;
       double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
       layer.gather += seconds;
       collectives[axes] += repeat * seconds;
@@ -256,7 +261,7 @@ Layer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool r
       double seconds = groupSeconds(reduction, group, width);
       layer.reduceBytes += group.elements * width;
       if (last && plan.optimizerSharding >= 1 && plan.shardingAxes)
-        seconds += copiesSeconds(sharesOf(group), group.elements);
+        seconds += copiesSeconds(shardAxesOf(group), group.elements);
       layer.reduce += seconds;
       collectives[axes] += repeat * seconds;
     }
@@ -267,25 +272,25 @@ Layer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool r
 TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, bool last) const {
   bool forward = kind == TaskKind::Forward, restores = kind == TaskKind::Backward || kind == TaskKind::InputGradient;
   std::vector<SegmentRun> segments =
-      segmentRuns(work.parts[part], restores || usesHost(recompute) ? recompute : LayerModes());
+      segmentRuns(work.parts[part], restores || offloadsActivations(recompute) ? recompute : LayerModes());
   if (!forward)
     std::reverse(segments.begin(), segments.end());
 
   TaskCost cost;
   std::vector<Layer> layers;
-  double beside = 0; // seconds of gathers and reductions
+  double beside = 0; // seconds of gathers and reductions on the communication stream
   for (auto [segment, mode, layersAlike] : segments) {
-    auto [run, again] = layerPasses(*segment, kind, mode);
+    auto [run, recomputed] = layerPasses(*segment, kind, mode);
     auto repeat = static_cast<double>(layersAlike);
     (forward ? cost.forward : cost.backward) += repeat * run.compute;
-    cost.recompute += repeat * again.compute;
-    for (const Pass *one : {&run, &again}) {
+    cost.recompute += repeat * recomputed.compute;
+    for (const Pass *one : {&run, &recomputed}) {
       add(cost.collectives, one->collectives, repeat);
       add(cost.exposed, one->exposed, repeat);
     }
-    Layer layer = parameterTraffic(*segment, kind, again.compute > 0, last, repeat, cost.collectives);
+    Layer layer = parameterTraffic(*segment, kind, recomputed.compute > 0, last, repeat, cost.collectives);
     layer.repeat = layersAlike;
-    layer.body = run.compute + again.compute + run.exposedSeconds + again.exposedSeconds;
+    layer.body = run.compute + recomputed.compute + run.exposedSeconds + recomputed.exposedSeconds;
     if (mode == Recompute::Offload && segment->recomputable) {
       double copy = hostSeconds(*segment), left = std::max(0.0, copy - layer.body);
       cost.collectives["host"] += repeat * copy;
@@ -300,22 +305,22 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
   for (const auto &[axes, seconds] : cost.exposed)
     waited += seconds;
   double hidden = std::max(0.0, beside - (streams.compute - cost.compute() - waited));
-  double slower = kContention * std::min(hidden, cost.compute());
+  double slower = contentionSeconds(cost.compute(), hidden);
   (forward ? cost.forward : cost.backward) += slower;
   cost.seconds = streams.compute + slower;
-  // Between microbatches a late reduction runs on beside the next task, as long as communication keeps up.
+  // Reductions of one microbatch may overlap with the next task, as long as the communication stream keeps up.
   if (!last)
     cost.seconds = std::max(cost.seconds, beside);
   cost.tail = last ? std::max(0.0, streams.communication - streams.compute) : 0;
-  cost.beside = last ? beside : 0;
+  cost.besideSeconds = last ? beside : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
-  if (beside > 0 && exposedBeside > kRounding * cost.seconds) // all of it belongs to the parameters' axes
+  if (beside > 0 && exposedBeside > kRounding * cost.seconds) // attributed to the axes of the first group of parameters
     if (const ParameterGroup *group = firstSummedGroup(segments))
       cost.exposed[axisNames(group->reduceAxes)] += exposedBeside;
   return cost;
 }
 
-/// Elements of all parameters whose gradients are summed over the same ranks: they share one buffer.
+/// Returns the elements of all parameters whose gradients are summed over the same axes; they share one buffer.
 static std::map<std::vector<AxisRef>, double> elementsByAxes(const Part &part) {
   std::map<std::vector<AxisRef>, double> elements;
   for (const Segment &segment : part.segments)
@@ -364,8 +369,8 @@ double TaskPricer::optimizer(int part) const {
       double updates = static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
       double elements = group.elements * updates;
       flops += group.updateFlops * updates;
-      // Passes over the gradient are the trainer's; states are read and written; weights of 16 bits are written from
-      // the f32 ones, which are read.
+      // The trainer determines the accesses to the gradient. States are read and written. 16-bit weights are written
+      // after the f32 master weights are read.
       const UpdateKernel &update = plan.trainer.update;
       bool mixed = plan.bytes.weight < 4, narrow = plan.bytes.gradient < 4;
       double width = narrow && !update.widensGradients ? plan.bytes.gradient : std::max(4.0, plan.bytes.gradient);
@@ -380,7 +385,7 @@ double TaskPricer::optimizer(int part) const {
   Work products;
   products.kernelClass = KernelClass::Product;
   products.flops = flops;
-  products.dtype = work.dtype == "f64" ? "f64" : "f32"; // the type in which weights are updated
-  const Device &device = collectives.cluster().device;
+  products.dtype = work.dtype == "f64" ? "f64" : "f32"; // element type in which weights are updated
+  const DeviceSpec &device = collectives.cluster().device;
   return (bytes > 0 ? computeSeconds(device, kernel) : 0) + (flops > 0 ? computeSeconds(device, products) : 0);
 }

@@ -1,106 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of one task of the pipeline (a forward, a backward or half of one) of one part of the model, from its
-// segments: kernels, the collectives they wait for, and gathers and reductions of sharded parameters beside them.
+// The seconds of one task of the pipeline schedule (a forward, a backward or half of a backward) on one part of the
+// model. The cost of a task consists of the kernels of its segments, the collectives that the kernels wait for, and the
+// gathers and reductions of parameters on the communication stream.
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"
 
 namespace kerf::cost {
 
-// Compute that runs while a collective moves data loses this share of the collective's seconds: NCCL's channels take 16
-// to 24 of a GPU's 108 to 132 SMs and some of its memory bandwidth (docs/cost-model.md).
+/// Share of a collective's seconds by which it slows down compute that runs at the same time: NCCL's channels occupy 16
+/// to 24 of a GPU's 108 to 132 SMs and some of its memory bandwidth (docs/cost-model.md).
 constexpr double kContention = 0.3;
 
+/// The seconds of one task.
 struct TaskCost {
-  double forward = 0, backward = 0, recompute = 0;    // compute, contention included
-  std::map<std::string, double> collectives, exposed; // by axes
-  double seconds = 0;                                 // all of it: compute and what is exposed
-  double tail = 0;                                    // that reductions begun here still need after the task's end
-  double beside = 0; // of a last microbatch's task: its gathers and reductions, on the communication stream
+  double forward = 0, backward = 0, recompute = 0; // compute seconds, including the slow-down by concurrent collectives
+  std::map<std::string, double> collectives;       // seconds of collectives, overlapped or not, by mesh axes
+  std::map<std::string, double> exposed;           // the part of `collectives` in which no kernel runs, by mesh axes
+  double seconds = 0;                              // duration of the task: compute and exposed communication
+  double tail = 0; // seconds for which reductions that the task started continue after its end
+  /// Seconds of gathers and reductions on the communication stream; set for tasks of the last microbatch only.
+  double besideSeconds = 0;
+  /// Returns the seconds in which kernels run.
   double compute() const { return forward + backward + recompute; }
 };
 
-/// Seconds of one layer within a task: `body` on the compute stream, the others on the communication stream.
+/// The seconds of one layer within a task: `body` runs on the compute stream, `gather` and `reduce` run on the
+/// communication stream.
 struct Layer {
-  double gather = 0, body = 0, reduce = 0;
-  int64_t repeat = 1;     // equal layers that follow each other
+  double gather = 0, body = 0,
+         reduce = 0;      // seconds: gather of parameters, kernels with exposed collectives, reduction of gradients
+  int64_t repeat = 1;     // number of consecutive layers with the same costs
   double reduceBytes = 0; // bytes of the gradients that `reduce` sums
 };
 
-/// Prices tasks of one work under one plan.
+/// Prices the tasks of a step under one plan, on one set of ranks with the same device and network. Passes that occur
+/// several times are priced once.
 class TaskPricer {
 public:
   TaskPricer(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives)
       : work(work), plan(plan), collectives(collectives) {}
 
-  /// `last`: of the last microbatch, whose backward reduces the gradients of all.
+  /// Returns the cost of a task of kind `kind` on part `part` of the work, whose layers have the recomputation modes
+  /// `recompute`. `last` says whether the task belongs to the last microbatch, whose backward reduces all gradients.
   TaskCost task(int part, TaskKind kind, const LayerModes &recompute, bool last) const;
-  /// Reduction of all gradients of a part after its last backward (no overlap), by axes.
+  /// Returns the seconds, by mesh axes, in which the gradients of a part are reduced after its last backward, if the
+  /// reduction does not overlap with the backward.
   std::map<std::string, double> reduction(int part) const;
-  /// Gathers of all parameters of a part after the optimizer (optimizer sharding 1 and 2), by axes.
+  /// Returns the seconds, by mesh axes, in which the parameters of a part are gathered after the optimizer (ZeRO stages
+  /// 1 and 2).
   std::map<std::string, double> gatherAfterStep(int part) const;
-  /// Returns the seconds of the optimizer on a part: bytes through memory, and the products of rules that have them.
+  /// Returns the seconds of the optimizer's update of a part: memory traffic, and matrix products (Muon).
   double optimizer(int part) const;
 
-  /// How often a collective runs in one pass, and the bytes of each time.
+  /// Returns how often a collective runs in one pass, and the bytes of each run.
   std::pair<int64_t, double> runsOf(const PassCollective &collective) const {
     if (inPieces(collective))
       return {kProductPieces, collective.bytes / static_cast<double>(kProductPieces)};
     return {collective.hops, collective.bytes};
   }
-  /// Such a layer's backward runs kernels of its forward again.
-  bool computesAgain(const Segment &segment, Recompute layer) const;
-  /// Adds a microbatch's gradients to those before, where no product does.
+  /// Returns whether the backward of a layer with the recomputation mode `layer` recomputes kernels of its forward.
+  bool recomputesKernels(const Segment &segment, Recompute layer) const;
+  /// Returns the seconds in which one layer's gradients of a microbatch are added to those of earlier microbatches; 0
+  /// if the products that compute the gradients do this.
   double accumulation(const Segment &segment) const;
-  /// Of the copies of what a layer keeps to the host's memory, or back.
+  /// Returns the seconds in which one layer's saved activations are copied to the host's memory, or back.
   double hostSeconds(const Segment &segment) const;
-  /// How ranks share the group's states.
-  ShardAxes sharesOf(const ParameterGroup &group) const {
+  /// Returns the mesh axes over which the optimizer states of a parameter group are cut and copied under this plan.
+  ShardAxes shardAxesOf(const ParameterGroup &group) const {
     return plan.optimizerSharding ? shardAxes(group.reduceAxes, plan.shardingAxes) : ShardAxes{{}, group.reduceAxes};
   }
-  /// Of a collective of the parameters or gradients of one layer's group among the ranks that share them; of whole ones
-  /// (an all-reduce) among all. Gradients that share a bucket have their part of its seconds.
+  /// Returns the seconds of one collective of the parameters or gradients of one layer's group: an all-reduce over all
+  /// ranks that have the parameters, any other collective over the ranks that share the states. Gradients that share a
+  /// bucket are charged their part of the bucket's seconds.
   double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
-  /// Sums the gradients of shares over the ranks that have copies of them, once a step.
+  /// Returns the seconds of the all-reduce, once per step, of gradient shards over the ranks that have copies of them.
+  /// `elements` counts the elements before sharding.
   double copiesSeconds(const ShardAxes &shares, double elements) const;
 
+  /// Returns the names of mesh axes joined by "+", each once: "data+context".
   std::string axisNames(const std::vector<AxisRef> &axes) const;
-  /// Ranks over which a group's states are cut.
+  /// Returns the number of shards into which the states of a parameter group are cut.
   double shards(const ParameterGroup &group) const {
-    return static_cast<double>(std::max<int64_t>(1, ways(sharesOf(group).cut)));
+    return static_cast<double>(std::max<int64_t>(1, shardCount(shardAxesOf(group).cut)));
   }
 
 private:
-  bool inPieces(const PassCollective &collective) const { return plan.overlap.products && collective.besideProduct; }
+  /// Whether the collective is split into pieces that overlap with pieces of a product.
+  bool inPieces(const PassCollective &collective) const { return plan.overlap.products && collective.overlapsProduct; }
+  /// The seconds of one pass over one layer.
   struct Pass {
     double compute = 0;
-    std::map<std::string, double> collectives, exposed;
-    double exposedSeconds = 0;
-    double independentSeconds = 0; // of collectives that may run beside kernels, not in `exposed`
+    std::map<std::string, double> collectives, exposed; // by mesh axes
+    double exposedSeconds = 0;                          // sum of `exposed`
+    double independentSeconds = 0;                      // collectives that may overlap with kernels; not in `exposed`
     std::string independentAxes;
   };
-  enum class Which { Forward, InputGradient, WeightGradient };
-  /// Remembers those of segments that have a number.
-  Pass pass(const Segment &segment, Which which) const;
-  /// Of the forward, what such a layer runs again.
-  Pass again(const Segment &segment, Recompute layer) const;
-  Pass priced(const PassWork &pass, std::optional<Recompute> again = std::nullopt) const;
-  /// Runs the independent collectives of both beside their kernels; what does not fit is exposed.
-  Pass both(Pass input, const Pass &weights) const;
+  enum class PassKind { Forward, InputGradient, WeightGradient };
+  /// Returns the seconds of a pass, cached for segments that have a chainIndex.
+  Pass pass(const Segment &segment, PassKind kind) const;
+  /// Returns the seconds of the part of the forward pass that a layer with the mode `layer` recomputes.
+  Pass recomputedPass(const Segment &segment, Recompute layer) const;
+  /// Returns the seconds of `pass`; with a mode, only of what a layer with this mode recomputes.
+  Pass priced(const PassWork &pass, std::optional<Recompute> recomputed = std::nullopt) const;
+  /// Returns the sum of two passes, whose independent collectives overlap with the kernels of both; the seconds that do
+  /// not fit beside the kernels are exposed.
+  Pass combined(Pass input, const Pass &weights) const;
   struct LayerPasses {
-    Pass run, again; // `again` runs parts of the forward once more, for the backward
+    Pass run;        // the task's own passes
+    Pass recomputed; // parts of the forward that the backward recomputes
   };
   LayerPasses layerPasses(const Segment &segment, TaskKind kind, Recompute mode) const;
   /// Returns the gathers and reductions of one layer's parameters, and adds the seconds of `repeat` layers to
-  /// `collectives`, by axes.
+  /// `collectives` by mesh axes.
   Layer parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last, double repeat,
                          std::map<std::string, double> &collectives) const;
 
   const StepWork &work;
   const StepPlan &plan;
   const CollectiveModel &collectives;
-  mutable std::map<std::pair<int, Which>, Pass> known;
-  mutable std::map<std::pair<int, Recompute>, Pass> knownAgain;
+  mutable std::map<std::pair<int, PassKind>, Pass> passCache;
+  mutable std::map<std::pair<int, Recompute>, Pass> recomputedCache;
 };
 
 } // namespace kerf::cost

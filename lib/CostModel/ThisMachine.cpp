@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster that stands for this machine when no file does. Speed is constants and not a measurement, so that a plan
-// made twice is the same plan; `kerf profile` is what measures.
+// The cluster of the local machine, if no cluster file is given. Its speed is constant, not measured, so that equal
+// inputs always give equal plans; `kerf profile` measures.
 #include "kerf/CostModel/Cluster.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,18 +10,18 @@ using namespace kerf;
 
 namespace {
 
-// One core with AVX-512 in oneDNN's sgemm, n = 512, measured on an EPYC of 2023: 246 GFLOP/s; f64 half of it.
+// One core with AVX-512 in oneDNN's sgemm, n = 512, measured on an EPYC of 2023: 246 GFLOP/s; f64 runs at half of it.
 constexpr double kCorePeakFlops32 = 240e9;
 constexpr double kCorePeakFlops64 = 120e9;
-// One core streams about this much (STREAM triad, one thread, servers of 2019-2023: 10-14 GB/s); four saturate a socket
-// of a virtual machine.
+// Memory bandwidth of one core (STREAM triad, one thread, servers of 2019-2023: 10-14 GB/s). Four cores saturate a
+// socket of a virtual machine.
 constexpr double kCoreMemoryBandwidth = 12e9;
 constexpr double kMachineMemoryBandwidth = 48e9;
-// A message between two threads is a copy through memory: read and written once, by the receiver.
+// A message between two threads is a copy through memory: the receiver reads and writes it once.
 constexpr double kThreadBandwidth = 5e9;
-// To wake a thread that waits on a condition variable (Linux futex, both ends on one socket).
+// Seconds to wake a thread that waits on a condition variable (Linux futex, both threads on one socket).
 constexpr double kThreadLatency = 10e-6;
-// Memory is told in whole steps of this: the figure must not move with a page that firmware keeps.
+// Memory is rounded down to multiples of this, so that the number does not change with a page that firmware reserves.
 constexpr int64_t kMemoryStep = int64_t(64) << 20;
 constexpr int64_t kMaxThreadRanks = 4096;
 
@@ -41,7 +41,7 @@ Result<Cluster> kerf::thisMachine(int64_t ranks) {
   cluster.device.memoryBytes = std::max(kMemoryStep, memory / ranks / kMemoryStep * kMemoryStep);
   cluster.device.peakFlops = {{"f32", kCorePeakFlops32}, {"f64", kCorePeakFlops64}};
   cluster.device.memoryBandwidth = kCoreMemoryBandwidth;
-  // A rank computes on one core. Ranks that outnumber the cores take turns, as many as a plan uses.
+  // A rank computes on one core. If a plan uses more ranks than cores, the ranks share the cores.
   cluster.device.curves.hostCores = static_cast<double>(cores);
   cluster.device.curves.hostMemoryBandwidth = kMachineMemoryBandwidth;
   cluster.levels = {{"threads", ranks, kThreadBandwidth, kThreadLatency, kThreadBandwidth}};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Trace Event Format" (Google, 2016): complete events ("ph": "X") in microseconds, named processes and threads.
+// Export of the timeline in the "Trace Event Format" (Google, 2016): complete events ("ph": "X") in microseconds, named
+// processes and threads.
 #include "kerf/CostModel/Simulator.h"
 #include <nlohmann/json.hpp>
 #include <set>

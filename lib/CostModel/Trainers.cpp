@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the trainers. Each number has its source; what is an estimate says so. docs/adding-a-trainer.md adds
-// one.
+// The records of the trainers. Each number has its source, and estimates are marked as such. docs/adding-a-trainer.md
+// shows how to add a trainer.
 #include "kerf/CostModel/Trainer.h"
 #include <algorithm>
 
@@ -10,23 +10,23 @@ namespace {
 
 using enum ScheduleKind;
 
-// Eager PyTorch, Python included: vTrain's rows of hidden 1,024 and microbatch 1 take 3.4 to 3.6 ms a layer whatever
-// their size, that is 62 kernels forward, recomputed and backward (docs/cost-model.md, "Who runs it").
+// Eager PyTorch, Python included: vTrain's rows of hidden size 1,024 and microbatch 1 take 3.4 to 3.6 ms per layer
+// whatever their size, which is 62 kernels in forward, recomputation and backward (docs/cost-model.md, "Who runs it").
 constexpr double kEagerIssue = 56e-6;
 constexpr std::string_view kEagerSource =
     "fitted: vTrain's rows of hidden 1,024 and microbatch 1, Megatron-DeepSpeed in eager PyTorch";
-constexpr std::string_view kEagerLikewise = "eager PyTorch, as Megatron-LM's; not measured apart from it";
+constexpr std::string_view kEagerLikewise = "eager PyTorch; taken from Megatron-LM, not measured separately";
 
-/// Pipelines, experts and FSDP as pretrain_gpt.py takes them in its arguments.
+/// Returns the plans that the arguments of pretrain_gpt.py can express.
 TrainerSpace megatronSpace() {
   TrainerSpace space;
   space.schedules = {OneFOneB, Interleaved};
-  space.orders = {{"stage", "data", "expert", "context", "model"}, {"data", "stage", "context", "model"}};
-  space.shardingInPipelines = {0, 1};
+  space.meshOrders = {{"stage", "data", "expert", "context", "model"}, {"data", "stage", "context", "model"}};
+  space.optimizerShardingsInPipelines = {0, 1};
   space.solvedLayout = false;
-  space.contextBesideExperts = false;
+  space.contextWithExperts = false;
   space.recomputeForm = RecomputeForm::FirstOfParts;
-  space.partNodes = false;
+  space.partialNodes = false;
   space.mixedClusters = false;
   space.dtypes = {"f32", "bf16", "f16", "f8"};
   space.optimizers = {"adamw", "sgd"};
@@ -36,18 +36,18 @@ TrainerSpace megatronSpace() {
 TrainerSpace torchTitanSpace() {
   TrainerSpace space;
   space.schedules = {OneFOneB, Interleaved, GPipe};
-  space.orders = {{"stage", "data", "expert", "context", "model"}};
-  space.sharding = {0, 3};
-  space.shardingInPipelines = {3};
-  space.shardsPartsOfContext = false;
-  space.copiesBesideOtherAxes = false;
+  space.meshOrders = {{"stage", "data", "expert", "context", "model"}};
+  space.optimizerShardings = {0, 3};
+  space.optimizerShardingsInPipelines = {3};
+  space.subgroupsCutContext = false;
+  space.replicatesBesideOtherAxes = false;
   space.solvedLayout = false;
-  space.wholeSequences = false;
+  space.tensorWithoutSequence = false;
   space.contextStyles = {ContextStyle::Ring};
-  space.contextBesideExperts = false;
+  space.contextWithExperts = false;
   space.recompute = {Recompute::None, Recompute::Full};
   space.recomputeForm = RecomputeForm::AllAlike;
-  space.partNodes = false;
+  space.partialNodes = false;
   space.mixedClusters = false;
   space.dtypes = {"f32", "bf16", "f8"};
   space.optimizers = {"adamw"};
@@ -57,18 +57,18 @@ TrainerSpace torchTitanSpace() {
 TrainerSpace deepSpeedSpace() {
   TrainerSpace space;
   space.schedules = {OneFOneB, ZeroBubbleH1};
-  space.orders = {{"stage", "data", "expert", "context", "model"}};
-  space.shardingInPipelines = {0, 1};
-  space.shardsGroups = false;
+  space.meshOrders = {{"stage", "data", "expert", "context", "model"}};
+  space.optimizerShardingsInPipelines = {0, 1};
+  space.shardsOverSubgroups = false;
   space.solvedLayout = false;
-  space.sequenceBesideContext = false;
-  space.splitBackwardBesideSequence = false;
+  space.sequenceWithContext = false;
+  space.zeroBubbleWithSequence = false;
   space.contextStyles = {ContextStyle::Ulysses};
   space.contextInPipelines = false;
   space.expertsInPipelines = false;
   space.unevenStages = false;
   space.recomputeForm = RecomputeForm::AllAlike;
-  space.partNodes = false;
+  space.partialNodes = false;
   space.mixedClusters = false;
   space.dtypes = {"f32", "bf16", "f16", "f8"};
   space.optimizers = {"adamw", "sgd"};
@@ -77,8 +77,8 @@ TrainerSpace deepSpeedSpace() {
 
 TrainerSpace nemoSpace() {
   TrainerSpace space = megatronSpace();
-  space.orders = {{"stage", "data", "expert", "context", "model"}};
-  space.shardsGroups = false;
+  space.meshOrders = {{"stage", "data", "expert", "context", "model"}};
+  space.shardsOverSubgroups = false;
   space.contextStyles = {ContextStyle::Ring};
   space.unevenStages = false;
   space.dtypes = {"f32", "bf16", "f8"};
@@ -88,9 +88,9 @@ TrainerSpace nemoSpace() {
 
 Overlap nothing(const StepShape &) { return {false, false, false, false, false}; }
 
-constexpr std::string_view kMegatronUpdate = "megatron/core/optimizer: gradients are copied to f32, unscaled and "
-                                             "checked, their norm is taken, they are clipped, "
-                                             "then updated with, pass by pass";
+constexpr std::string_view kMegatronUpdate =
+    "megatron/core/optimizer: separate passes copy the gradients to f32, unscale and check them, compute their norm, "
+    "clip them and update the weights";
 constexpr UpdateKernel kMegatronPasses = {.gradientAccesses = 4, .scaleAccesses = 2, .widensGradients = true};
 
 const std::vector<Trainer> &records() {
@@ -102,15 +102,15 @@ const std::vector<Trainer> &records() {
        .prices = {.issueSeconds = 4e-6,
                   .update = {.gradientAccesses = 1},
                   .accumulatesInProducts = false,
-                  .sends = StageSends::Whole,
+                  .sends = StageSends::Full,
                   .bucketBytes = 1 << 20},
        .overlap = [](const StepShape &) { return Overlap(); },
        .space = {},
        .sources = {{"issue", "estimate: kernels launched from C++, overlapped with running ones, 3.8 us each on a V100 "
                              "(NVIDIA, Getting Started with CUDA Graphs, 2019)"},
-                   {"update", "lib/Runtime/Kernels: one kernel reads the gradient once"},
-                   {"gathers", "docs/runtime.md, Buckets: a layer's parameters all at once, a layer ahead"},
-                   {"accumulation", "docs/runtime.md, Microbatches and stages: an addition in place"},
+                   {"update", "lib/Runtime/Kernels: the update is one kernel, which reads the gradient once"},
+                   {"gathers", "docs/runtime.md, Buckets: one gather for a layer's parameters, one layer ahead"},
+                   {"accumulation", "docs/runtime.md, Microbatches and stages: gradients are added in place"},
                    {"sends", "docs/pipelines.md: a rank sends to the rank in its own position"},
                    {"buckets", "include/kerf/Steps/Steps.h, kBucketBytes"},
                    {"overlap", "docs/plan.md, What is compiled"},
@@ -119,7 +119,7 @@ const std::vector<Trainer> &records() {
        .title = "Megatron-LM",
        .summary = "Megatron-LM of 2025, pretrain_gpt.py",
        .prices =
-           {.issueSeconds = kEagerIssue, .update = kMegatronPasses, .sends = StageSends::Whole, .bucketBytes = 160e6},
+           {.issueSeconds = kEagerIssue, .update = kMegatronPasses, .sends = StageSends::Full, .bucketBytes = 160e6},
        .overlap =
            [](const StepShape &shape) { return Overlap{.tensor = true, .stage = shape.schedule == Interleaved}; },
        .space = megatronSpace(),
@@ -145,9 +145,10 @@ const std::vector<Trainer> &records() {
        .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
        .space = torchTitanSpace(),
        .sources = {{"issue", kEagerLikewise},
-                   {"update", "clip_grad_norm_ reads, then reads and writes; AdamW's fused kernel reads"},
+                   {"update",
+                    "clip_grad_norm_ reads the gradient, then reads and writes it; AdamW's fused kernel reads it"},
                    {"gathers", "FSDP2 wraps transformer layers"},
-                   {"accumulation", "autograd adds with a kernel"},
+                   {"accumulation", "autograd adds gradients by a separate kernel"},
                    {"sends", "tensor parallelism always comes with sequence parallelism: a rank sends its share"},
                    {"buckets", "FSDP2 reduces a layer's gradients at once"},
                    {"overlap",
@@ -159,7 +160,7 @@ const std::vector<Trainer> &records() {
        .summary = "DeepSpeed with Megatron-DeepSpeed's models",
        .prices = {.issueSeconds = kEagerIssue,
                   .update = {.gradientAccesses = 4, .scaleAccesses = 1, .widensGradients = true},
-                  .gathers = {.wholeLayers = false, .wholeBelowElements = 1e5},
+                  .gathers = {.wholeLayers = false, .replicatedBelowElements = 1e5},
                   .accumulatesInProducts = false,
                   .sends = StageSends::Scattered,
                   .bucketBytes = 1e9},
@@ -187,7 +188,7 @@ const std::vector<Trainer> &records() {
        .summary = "NeMo 1 (framework 24.07), megatron_gpt_pretraining.py",
        .prices = {.issueSeconds = kEagerIssue,
                   .update = {.gradientAccesses = 2},
-                  .sends = StageSends::Whole,
+                  .sends = StageSends::Full,
                   .bucketBytes = 100.0 * (1 << 20)},
        .overlap =
            [](const StepShape &shape) {
@@ -209,25 +210,25 @@ const std::vector<Trainer> &records() {
       {.name = "megatron-2020",
        .title = "Megatron-LM of 2020",
        .summary = "Megatron-LM before interleaving and scattered sends",
-       .dated = true,
+       .historical = true,
        .prices = {.issueSeconds = kEagerIssue,
                   .update = kMegatronPasses,
                   .accumulatesInProducts = false,
-                  .sends = StageSends::Whole},
+                  .sends = StageSends::Full},
        .overlap = nothing,
        .space = megatronSpace(),
        .sources = {{"issue", kEagerSource},
                    {"update", kMegatronUpdate},
-                   {"gathers", "it cuts no parameters"},
-                   {"accumulation", "megatron/model/distributed.py: main gradients are added to by a kernel"},
+                   {"gathers", "this version does not shard parameters"},
+                   {"accumulation", "megatron/model/distributed.py: a separate kernel adds to the main gradients"},
                    {"sends", "Narayanan et al. 2021 (SC21), section 4.1: before the scatter/gather optimization"},
-                   {"buckets", "one parameter after the other"},
-                   {"overlap", "DDP-impl=local: everything waits"},
-                   {"space", "as Megatron-LM's of today, which has more"}}},
+                   {"buckets", "each parameter is reduced separately"},
+                   {"overlap", "DDP-impl=local: no communication overlaps with compute"},
+                   {"space", "that of today's Megatron-LM, which can run more plans"}}},
       {.name = "megatron-2021",
        .title = "Megatron-LM of 2021",
        .summary = "Megatron-LM of SC21, and what was forked from it (Megatron-DeepSpeed)",
-       .dated = true,
+       .historical = true,
        .prices = {.issueSeconds = kEagerIssue,
                   .update = kMegatronPasses,
                   .accumulatesInProducts = false,
@@ -236,59 +237,59 @@ const std::vector<Trainer> &records() {
        .space = megatronSpace(),
        .sources = {{"issue", kEagerSource},
                    {"update", kMegatronUpdate},
-                   {"gathers", "it cuts no parameters"},
-                   {"accumulation", "megatron/model/distributed.py: main gradients are added to by a kernel"},
+                   {"gathers", "this version does not shard parameters"},
+                   {"accumulation", "megatron/model/distributed.py: a separate kernel adds to the main gradients"},
                    {"sends", "Narayanan et al. 2021 (SC21), section 4.1: scatter/gather optimization"},
-                   {"buckets", "one parameter after the other"},
-                   {"overlap", "DDP-impl=local: everything waits"},
-                   {"space", "as Megatron-LM's of today, which has more"}}},
+                   {"buckets", "each parameter is reduced separately"},
+                   {"overlap", "DDP-impl=local: no communication overlaps with compute"},
+                   {"space", "that of today's Megatron-LM, which can run more plans"}}},
       {.name = "megatron-2022",
        .title = "Megatron-LM of 2022",
        .summary = "Megatron-LM of Korthikanti et al.",
-       .dated = true,
+       .historical = true,
        .prices = {.issueSeconds = kEagerIssue, .update = kMegatronPasses, .sends = StageSends::Scattered},
        .overlap = [](const StepShape &) { return Overlap{false, false, true, false, false}; },
        .space = megatronSpace(),
        .sources = {{"issue", kEagerSource},
                    {"update", kMegatronUpdate},
-                   {"gathers", "it cuts no parameters"},
-                   {"accumulation", "fused_weight_gradient_mlp_cuda adds in the product"},
+                   {"gathers", "this version does not shard parameters"},
+                   {"accumulation", "fused_weight_gradient_mlp_cuda: the product adds to the accumulated gradient"},
                    {"sends", "Narayanan et al. 2021 (SC21), section 4.1: scatter/gather optimization"},
-                   {"buckets", "one parameter after the other"},
+                   {"buckets", "each parameter is reduced separately"},
                    {"overlap", "Korthikanti et al. 2022: sums of input gradients beside the weights' gradients"},
-                   {"space", "as Megatron-LM's of today, which has more"}}},
+                   {"space", "that of today's Megatron-LM, which can run more plans"}}},
       {.name = "deepspeed-2021",
        .title = "DeepSpeed of 2021",
        .summary = "DeepSpeed ZeRO-3 as SC21 compares with it",
-       .dated = true,
+       .historical = true,
        .prices = {.issueSeconds = kEagerIssue,
                   .update = kMegatronPasses,
                   .gathers = {.wholeLayers = false,
-                              .againAfterRecompute = true,
-                              .wholeBelowElements = 1e5,
+                              .regathersForBackward = true,
+                              .replicatedBelowElements = 1e5,
                               .copySeconds = 10e-6},
                   .accumulatesInProducts = false,
                   .sends = StageSends::Scattered},
        .overlap = nothing,
        .space = deepSpeedSpace(),
        .sources = {{"issue", kEagerLikewise},
-                   {"update", "as Megatron-LM's; not read apart"},
+                   {"update", "assumed to be that of Megatron-LM; not checked in DeepSpeed's sources"},
                    {"gathers", "stage3_param_persistence_threshold 1e5; torch.distributed.all_gather into a list, of "
                                "which each piece is copied out by a kernel of its own, 10 us of the host each "
                                "(estimate)"},
                    {"accumulation", "gradients of every microbatch are reduced"},
                    {"sends", "no pipelines"},
-                   {"buckets", "one parameter after the other"},
+                   {"buckets", "each parameter is reduced separately"},
                    {"overlap", "the rows of SC21's table 2 were run without overlap_comm (estimate)"},
-                   {"space", "as DeepSpeed's of today"}}},
+                   {"space", "that of today's DeepSpeed"}}},
   };
   return table;
 }
 
 } // namespace
 
-double kerf::inBucketSeconds(const CollectiveModel &collectives, Collective kind, const std::vector<AxisRef> &axes,
-                             double bytes, double bucketBytes) {
+double kerf::bucketedReductionSeconds(const CollectiveModel &collectives, Collective kind,
+                                      const std::vector<AxisRef> &axes, double bytes, double bucketBytes) {
   double together = std::max(bytes, bucketBytes);
   return together > 0 ? collectives.seconds(kind, axes, together) * (bytes / together) : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that all targets treat alike, and notes that several share.
+// Keys that all targets treat alike, and notes that several targets share.
 #include "View.h"
 #include "kerf/Support/Glob.h"
 
@@ -12,32 +12,36 @@ namespace {
 
 bool allAlike(const auto &values) { return std::set(values.begin(), values.end()).size() <= 1; }
 
-void tellsNothing(const View &, Draft &out) { out.idle("what Kerf says of the plan, no setting"); }
+void writeInformation(const View &, Draft &out) { out.idle("information about the plan, not a setting"); }
 
-/// Strategies of single ops have no counterpart: every target cuts by rules of its own, which are Megatron-LM's.
+/// Writes the key "ops". Strategies of single ops have no counterpart in any target: all shard by Megatron-LM's rules.
 void writeOps(const View &view, Draft &out) {
   std::set<std::string> axes;
   for (const OpPlan &op : view.plan.ops)
     for (const auto &[factor, cutBy] : op.strategy)
       axes.insert(cutBy.begin(), cutBy.end());
-  out.value = fmt::format("{} strategies, {} of recomputation", view.plan.ops.size(), view.plan.recomputeOps.size());
+  out.value =
+      fmt::format("{} strategies, {} rules of recomputation", view.plan.ops.size(), view.plan.recomputeOps.size());
   if (!view.plan.recomputeOps.empty())
-    out.differs("recomputation of single ops is left out: what the plan keeps or makes again by itself goes with its "
-                "layer, and memory and time differ");
+    out.differs(
+        "recomputation of single ops is left out: these ops are kept or recomputed like the rest of their layer, so "
+        "memory and time differ");
   if (view.plan.ops.empty())
     return;
   out.differs(
-      fmt::format("ops are not cut one by one ({}): the layout is Megatron-LM's, products on the way in by "
-                  "columns and on the way out by rows",
-                  axes.empty() ? std::string("here none is") : fmt::format("here by {}", fmt::join(axes, ", "))));
+      fmt::format("strategies of single ops are left out ({}): the layout is Megatron-LM's, with column-parallel "
+                  "and then row-parallel products",
+                  axes.empty() ? std::string("here no op is sharded")
+                               : fmt::format("here ops are sharded over {}", fmt::join(axes, ", "))));
 }
 
-/// As Megatron-LM lays a parameter (or its optimizer state) on the ranks, or an input.
-bool isMegatrons(const View &view, const std::string &name, const std::vector<std::vector<std::string>> &dims) {
-  using Where = MegatronCut::Where;
+/// Returns true if the sharding `dims` (mesh axes by dimension) of a parameter, optimizer state or input
+/// is Megatron-LM's.
+bool isMegatronLayout(const View &view, const std::string &name, const std::vector<std::vector<std::string>> &dims) {
+  using Dimension = MegatronSharding::Dimension;
   const auto &cuts = view.model.cuts;
-  auto cut =
-      std::find_if(cuts.begin(), cuts.end(), [&](const MegatronCut &known) { return globMatch(known.pattern, name); });
+  auto cut = std::find_if(cuts.begin(), cuts.end(),
+                          [&](const MegatronSharding &known) { return globMatch(known.pattern, name); });
   size_t byModel = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d].empty())
@@ -47,9 +51,10 @@ bool isMegatrons(const View &view, const std::string &name, const std::vector<st
         return false;
       continue;
     }
-    bool here = cut != cuts.end() &&
-                (cut->where == Where::Any || (cut->where == Where::First && d == 0) ||
-                 (cut->where == Where::NotFirst && d > 0) || (cut->where == Where::NotLast && d + 1 < dims.size()));
+    bool here =
+        cut != cuts.end() && (cut->dimension == Dimension::Any || (cut->dimension == Dimension::First && d == 0) ||
+                              (cut->dimension == Dimension::NotFirst && d > 0) ||
+                              (cut->dimension == Dimension::NotLast && d + 1 < dims.size()));
     if (!here || dims[d] != std::vector<std::string>{"model"})
       return false;
     ++byModel;
@@ -61,36 +66,40 @@ void writeArguments(const View &view, Draft &out) {
   const std::vector<ArgumentPlan> &arguments = view.plan.arguments;
   out.value = fmt::format("{} arguments", arguments.size());
   if (view.model.cuts.empty())
-    return out.differs("the layout is Megatron-LM's; whether the plan's is the same is not known for this model");
+    return out.differs(
+        "the layout is Megatron-LM's; for this model it is not known whether the plan's layout is the same");
   size_t compared = 0, foreign = 0;
   std::string first;
   for (const ArgumentPlan &argument : arguments) {
-    std::string name = argument.pattern.substr(argument.pattern.find('/') + 1); // of exp_avg/NAME: NAME's
-    if (name[0] == '@') // of the function of a layer: stands above under its parameter's name
+    std::string name =
+        argument.pattern.substr(argument.pattern.find('/') + 1); // a state exp_avg/NAME has the layout of NAME
+    if (name[0] == '@') // an argument of a layer's function: listed under its parameter's name too
       continue;
     ++compared;
-    if (!isMegatrons(view, name, argument.dims) && foreign++ == 0)
+    if (!isMegatronLayout(view, name, argument.dims) && foreign++ == 0)
       first = fmt::format("{} by {}", argument.pattern, Json(argument.dims).dump());
   }
   if (foreign == 0)
-    return out.expressed(fmt::format("Megatron-LM's layout cuts all {} alike", compared));
-  out.differs(
-      fmt::format("the layout is Megatron-LM's, which cuts {} of {} otherwise, first {}", foreign, compared, first));
+    return out.expressed(fmt::format("Megatron-LM's layout shards all {} the same way", compared));
+  out.differs(fmt::format("the layout is Megatron-LM's, which shards {} of {} differently, the first of them {}",
+                          foreign, compared, first));
 }
 
 } // namespace
 
 const Table &commonTable() {
   static const Table table = {
-      {"kerf", tellsNothing},
-      {"predicted", tellsNothing},
-      {"inputs", tellsNothing},
-      {"report", tellsNothing},
-      {"job", tellsNothing},
+      {"kerf", writeInformation},
+      {"predicted", writeInformation},
+      {"inputs", writeInformation},
+      {"report", writeInformation},
+      {"job", writeInformation},
       {"ops", writeOps},
       {"arguments", writeArguments},
       {"optimizer.settings",
-       [](const View &, Draft &out) { out.differs("settings of an optimizer that is not there"); }},
+       [](const View &, Draft &out) {
+         out.differs("the target does not have this optimizer, so its settings are left out");
+       }},
       {"optimizer.nesterov",
        [](const View &view, Draft &out) {
          if (view.in.optimizer["nesterov"] == 0)
@@ -106,56 +115,61 @@ int64_t shardInstances(const View &view, Draft &out) {
     out.idle("optimizer_sharding is 0");
     return 1;
   }
-  int64_t instances = replicasOf(view.in.completed.mesh) / view.plan.optimizerShardingRanks;
+  int64_t instances = replicaCount(view.in.completed.mesh) / view.plan.optimizerShardingRanks;
   if (instances == 1)
     out.expressed("over all ranks of data, context and expert, the default");
   return instances;
 }
 
-void noteAllShare(const View &view, Draft &out) {
+void noteShardingOverAllRanks(const View &view, Draft &out) {
   if (shardInstances(view, out) > 1)
-    out.differs(fmt::format("over all {} ranks of data, context and expert: less memory, gathers and reductions over "
-                            "slower links than planned",
-                            replicasOf(view.in.completed.mesh)));
+    out.differs(
+        fmt::format("states are sharded over all {} ranks of data, context and expert: they take less memory, but "
+                    "gathers and reductions use slower links than planned",
+                    replicaCount(view.in.completed.mesh)));
 }
 
 void noteMixedRecompute(const View &view, Draft &out) {
   const char *what = view.plan.recomputeLayers.empty() ? "stage" : "layer";
-  if (!view.recomputeAlike || view.recomputeBlock)
-    out.differs(fmt::format("one value for all {}s: \"{}\", the strongest, so that every stage fits; {}s that "
-                            "recompute less in the plan are slower",
-                            what, view.recompute, what));
+  if (!view.uniformRecompute || view.recomputeBlock)
+    out.differs(
+        fmt::format("one value for all {}s: \"{}\", the one that recomputes most, so that every stage fits; {}s "
+                    "that recompute less in the plan are slower",
+                    what, view.recompute, what));
 }
 
 void noteMixedBlock(const View &view, Draft &out) {
   if (!view.recomputeBlock)
     return noteMixedRecompute(view, out);
-  if (!view.recomputeAlike)
-    out.differs(fmt::format("one number for all stages: {} layers of each part, of the part that recomputes most; the "
-                            "others are slower than in the plan",
-                            *view.recomputeBlock));
+  if (!view.uniformRecompute)
+    out.differs(
+        fmt::format("one number for all stages: {} layers of each part, as in the part that recomputes most; the "
+                    "other parts are slower than in the plan",
+                    *view.recomputeBlock));
 }
 
 void noteMixedSharding(const View &view, Draft &out) {
   if (!allAlike(view.plan.optimizerSharding))
-    out.differs(fmt::format("one value for all stages: {}, the strongest, so that every stage fits", view.sharding));
+    out.differs(
+        fmt::format("one value for all stages: {}, the one that shards most, so that every stage fits", view.sharding));
 }
 
 void noteTask(const View &view, Draft &out) {
   if (view.model.task == "causal")
     return out.expressed("the program trains causal language models");
-  out.differs(fmt::format("the program that is started trains causal language models, not {} ({}); parallelism and "
-                          "sizes are for the one of this model",
-                          view.model.family, view.model.task));
+  out.differs(
+      fmt::format("the program that is started trains causal language models, not {} ({}); use the parallelism and "
+                  "sizes with a program for this model",
+                  view.model.family, view.model.task));
 }
 
 void writeLayout(const View &view, Draft &out) {
   if (view.tensor == 1)
     return out.idle("mesh.model is 1");
   if (view.plan.layout == OpLayout::Megatron)
-    return out.expressed("its own");
-  out.differs("the solver's strategies are not told: Megatron-LM's layout runs instead; plan with the pin \"layout\": "
-              "\"megatron\" for one that is");
+    return out.expressed("the target's own layout");
+  out.differs("the solver's strategies are left out: Megatron-LM's layout runs instead; plan with the pin \"layout\": "
+              "\"megatron\" to get a plan for that layout");
 }
 
 std::string orderText(const View &view) {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed: its JSON, and the arguments of Megatron-DeepSpeed, which has the model, tensor parallelism and pipelines.
+// Export to DeepSpeed: its JSON configuration, and the arguments of Megatron-DeepSpeed, which implements the model,
+// tensor parallelism and pipelines.
 #include "Megatron.h"
 
 namespace kerf::exporting {
 
 namespace {
 
-/// DeepSpeed's pipelines take ZeRO 0 and 1 alone.
+/// Returns the ZeRO stage: the plan's optimizer sharding, but at most 1 in pipelines, which support no more.
 int64_t zeroStage(const View &view) { return view.pipeline > 1 ? std::min<int64_t>(view.sharding, 1) : view.sharding; }
 
 void writeStageAxis(const View &view, Draft &out) {
   out.argument("--pipeline-model-parallel-size", view.pipeline);
   if (view.pipeline == 1)
     return out.argument("--no-pipeline-parallel");
-  if (view.tensor > 1) // ranks that hold the same activations send a share each
+  if (view.tensor > 1) // each of the ranks that hold the same activations sends a part
     for (const char *what : {"pipeline.pipe_partitioned", "pipeline.grad_partitioned"})
       out.file(what, true);
 }
@@ -40,7 +41,7 @@ void writeExpert(const View &view, Draft &out) {
 }
 
 void writeOrder(const View &view, Draft &out) {
-  if (view.orderIs({"stage", "data", "expert", "context", "model"}))
+  if (view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("pipe, data, model (outermost first), the only order");
   out.differs(
       fmt::format("ranks lie as pipe, data, sequence, model (outermost first), not as {}: groups use other links "
@@ -69,7 +70,7 @@ void writeVariant(const View &view, Draft &out) {
 void writeChunks(const View &view, Draft &out) {
   if (view.chunks == 1)
     return out.idle("one chunk a stage");
-  out.differs("DeepSpeed's stages have one run of layers each: the bubble is larger and fewer activations are sent");
+  out.differs("DeepSpeed's stages have only one chunk: the bubble is larger, and fewer activations are sent");
 }
 
 void writeStages(const View &view, Draft &out) {
@@ -96,10 +97,11 @@ void writeSharding(const View &view, Draft &out) {
   int64_t stage = zeroStage(view);
   out.file("zero_optimization.stage", stage);
   out.argument("--zero-stage", stage);
-  out.argument("--no-gradient-accumulation-fusion"); // gradients lie in DeepSpeed's buffers, not in Megatron's
+  out.argument("--no-gradient-accumulation-fusion"); // gradients are in DeepSpeed's buffers, not in Megatron's
   if (stage != view.sharding)
-    out.differs("ZeRO 2 and 3 are refused in pipelines: stage 1, gradients and parameters stay whole and take more "
-                "memory");
+    out.differs(
+        "ZeRO 2 and 3 are refused in pipelines: ZeRO 1 runs, gradients and parameters are replicated and take more "
+        "memory");
 }
 
 void writeSequenceParallel(const View &view, Draft &out) {
@@ -123,12 +125,12 @@ void writeOverlap(const View &view, Draft &out) {
     else
       out.file("zero_optimization.stage3_prefetch_bucket_size", 0);
   } else if (stage >= 1 && view.overlaps("parameters")) {
-    out.differs("updated parameters are gathered at the end of a step, beside nothing");
+    out.differs("updated parameters are gathered at the end of a step, without overlap");
   }
   bool scatters = view.sequenceParallel && view.context == 1;
   if (view.tensor > 1 && view.overlaps("tensor") != scatters)
     out.differs(scatters ? "with --sequence-parallel sums of input gradients always run beside the weights' gradients"
-                         : "sums of input gradients run beside nothing: DeepSpeed turns that off");
+                         : "sums of input gradients are not overlapped: DeepSpeed turns that off");
   if (view.tensor > 1 && view.overlaps("products"))
     out.differs("products wait for their collectives (\"products\")");
   if (view.pipeline > 1 && view.overlaps("stage"))
@@ -243,7 +245,7 @@ Table executionTable() {
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
-      {"optimizer_sharding_ranks", noteAllShare},
+      {"optimizer_sharding_ranks", noteShardingOverAllRanks},
       {"sequence_parallel", writeSequenceParallel},
       {"overlap", writeOverlap},
       {"gradient_dtype", writeGradientDtype},

@@ -11,15 +11,16 @@ using namespace exporting;
 
 namespace {
 
+/// A target: its names, the source of the names of its settings, the settings that a plan lacks, and its table.
 struct Target {
   ExportTarget target;
   const char *name, *title;
-  const char *names; // where the names of arguments and keys were read
-  const char *missing;
+  const char *names;   // source in which the names of arguments and keys were looked up
+  const char *missing; // settings that the user must add
   const Table &(*table)();
 };
 
-const Target &about(ExportTarget target) {
+const Target &describe(ExportTarget target) {
   static const Target table[] = {
       {ExportTarget::Megatron, "megatron", "Megatron-LM",
        "megatron/training/arguments.py of 2025 (commit 000c4ac24f61)",
@@ -60,8 +61,9 @@ std::vector<std::string> headOf(const Target &target, const View &view, const Dr
   std::vector<std::string> head = {
       fmt::format("{} for {} on {} ranks of {}, by kerf export.", target.title, view.in.job.model, view.ranks,
                   view.in.completed.cluster.name),
-      fmt::format("Names are those of {}.", target.names),
-      fmt::format("Not in a plan, to be added: {}; on several nodes the launcher's rendezvous.", target.missing),
+      fmt::format("Names of settings are from {}.", target.names),
+      fmt::format("A plan does not contain, so add: {}; on several nodes also the launcher's rendezvous.",
+                  target.missing),
   };
   bool any = false;
   for (const ExportDecision &decision : draft.decisions)
@@ -74,7 +76,7 @@ std::vector<std::string> headOf(const Target &target, const View &view, const Dr
   return head;
 }
 
-/// One line: variables, launcher with nodes and devices, program, arguments.
+/// Returns the launch command: environment variables, launcher with nodes and devices, and program.
 std::string launchLine(const View &view, const Draft &draft, const std::string &launcher, const std::string &program) {
   std::string line;
   for (const auto &[name, value] : draft.environment)
@@ -85,7 +87,7 @@ std::string launchLine(const View &view, const Draft &draft, const std::string &
 
 } // namespace
 
-std::string_view toString(ExportTarget target) { return about(target).name; }
+std::string_view toString(ExportTarget target) { return describe(target).name; }
 
 std::optional<ExportTarget> exportTarget(std::string_view name) {
   for (ExportTarget target :
@@ -97,13 +99,13 @@ std::optional<ExportTarget> exportTarget(std::string_view name) {
 
 std::vector<std::string> exportKeys(ExportTarget target) {
   std::vector<std::string> keys;
-  for (const Table *table : {&about(target).table(), &commonTable()})
+  for (const Table *table : {&describe(target).table(), &commonTable()})
     for (const Row &row : *table)
       keys.push_back(row.key);
   return keys;
 }
 
-std::vector<std::string> notesOf(const Exported &exported) {
+std::vector<std::string> exportNotes(const ExportResult &exported) {
   std::vector<std::string> notes;
   for (const ExportDecision &decision : exported.decisions)
     if (decision.kind == ExportDecision::Kind::Differs)
@@ -111,8 +113,8 @@ std::vector<std::string> notesOf(const Exported &exported) {
   return notes;
 }
 
-/// Tells `view` which layers each stage holds and which layers are recomputed.
-static Status seeLayers(const ExportInput &input, View &view) {
+/// Fills the members of `view` that depend on which layers each stage holds and which layers are recomputed.
+static Status findLayers(const ExportInput &input, View &view) {
   int64_t layers = input.model.layers + input.model.decoderLayers;
   if (!input.model.known())
     for (const StageLayers &run : input.completed.plan.stages)
@@ -125,19 +127,19 @@ static Status seeLayers(const ExportInput &input, View &view) {
     std::vector<int64_t> counts = view.layersByPart();
     view.evenCut = std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
   }
-  view.seeRecomputedLayers(layers);
+  view.findRecomputedLayers(layers);
   return Unit{};
 }
 
-/// Writes every setting of the plan by the row of the target's table, or of the common one, for its key.
+/// Writes every setting by the row for its key in the target's table, or else in the common table.
 static Draft draftOf(const Target &target, const View &view) {
   Draft draft;
   for (const auto &[key, value] : settings(view)) {
     draft.key = key;
     draft.value = value.dump();
     if (key == "recompute" && view.recompute == "offload") {
-      draft.differs(fmt::format("{} is not told to keep activations in the host's memory: they stay on the device",
-                                target.title));
+      draft.differs(
+          fmt::format("activations are not offloaded to host memory by {}: they stay on the device", target.title));
       continue;
     }
     const Row *row = rowOf(target.table(), key);
@@ -146,23 +148,24 @@ static Draft draftOf(const Target &target, const View &view) {
     if (row)
       row->write(view, draft);
     else
-      draft.differs(fmt::format("{} is told nothing of it: kerf export does not know this key", target.title));
+      draft.differs(fmt::format("{} does not get this key, which kerf export does not know", target.title));
   }
   if (int64_t rest = view.ranks % view.devicesPerNode) {
     draft.key = "mesh";
     draft.value = fmt::format("{} ranks", view.ranks);
-    draft.differs(fmt::format("launchers start {} processes on every node, which are more: start {} on the last one by "
-                              "hand",
-                              view.devicesPerNode, rest));
+    draft.differs(
+        fmt::format("launchers start {} processes on every node, which are too many: start only {} on the last node "
+                    "by hand",
+                    view.devicesPerNode, rest));
   }
   return draft;
 }
 
-/// Returns the file and the launch line, with what became of each setting.
-static Exported writtenFor(ExportTarget which, const View &view, Draft draft, const std::string &configName) {
-  std::vector<std::string> head = headOf(about(which), view, draft);
+/// Returns the configuration file, the launch command and the decisions.
+static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft, const std::string &configName) {
+  std::vector<std::string> head = headOf(describe(which), view, draft);
   std::string torchrun = "torchrun --nnodes {} --nproc-per-node {} ";
-  Exported exported{"", "", std::move(draft.decisions)};
+  ExportResult exported{"", "", std::move(draft.decisions)};
   switch (which) {
   case ExportTarget::Megatron:
     exported.config = shellText(head, launchLine(view, draft, torchrun, "pretrain_gpt.py"), draft.arguments);
@@ -177,12 +180,12 @@ static Exported writtenFor(ExportTarget which, const View &view, Draft draft, co
     arguments["--deepspeed"] = true;
     arguments["--deepspeed_config"] = configName;
     exported.launch = launchLine(view, draft, "deepspeed --num_nodes {} --num_gpus {} ", "pretrain_gpt.py ") +
-                      fmt::format("{}", fmt::join(words(arguments), " "));
+                      fmt::format("{}", fmt::join(commandLineWords(arguments), " "));
     break;
   }
   case ExportTarget::NeMo: {
     exported.config = yamlText(head, draft.config);
-    std::filesystem::path path(configName); // Hydra counts relative folders from the program's
+    std::filesystem::path path(configName); // Hydra resolves relative folders from the program's folder
     std::string folder = path.is_absolute() ? path.parent_path().string() : "$PWD/" + path.parent_path().string();
     exported.launch = launchLine(view, draft, torchrun,
                                  fmt::format("examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-path "
@@ -194,19 +197,20 @@ static Exported writtenFor(ExportTarget which, const View &view, Draft draft, co
   return exported;
 }
 
-Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
-  const Target &target = about(which);
+Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
+  const Target &target = describe(which);
   const CompletedPlan &completed = input.completed;
   if (completed.cluster.mixed())
-    return Error{fmt::format(
-        "{} is a mixed cluster ({}): {} gives all ranks the same arguments and can't weigh stages by their devices; a "
-        "plan of at most {} ranks lies in the first group",
-        completed.cluster.name, devicesOf(completed.cluster), target.title, completed.cluster.groups.front().ranks())};
+    return Error{fmt::format("{} is a mixed cluster ({}): {} gives all ranks the same arguments and cannot weigh "
+                             "stages by their devices; make "
+                             "a plan of at most {} ranks, which uses only the first group",
+                             completed.cluster.name, devicesOf(completed.cluster), target.title,
+                             completed.cluster.groups.front().ranks())};
   if (stagesDiffer(completed.plan))
-    return Error{
-        fmt::format("{}: stages have meshes of their own; {} gives all stages one", completed.where, target.title)};
+    return Error{fmt::format("{}: stages have meshes of their own, but {} gives all stages the same mesh",
+                             completed.where, target.title)};
   View view(input);
-  if (Status status = seeLayers(input, view); !status)
+  if (Status status = findLayers(input, view); !status)
     return status.error();
   return writtenFor(which, view, draftOf(target, view), configName);
 }

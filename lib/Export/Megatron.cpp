@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Megatron-LM: the arguments of pretrain_gpt.py that say how a step is executed.
+// Export to Megatron-LM: the arguments of pretrain_gpt.py that say how a step is executed.
 #include "Megatron.h"
 
 namespace kerf::exporting {
 
 namespace {
 
-/// Megatron FSDP takes tensor, context and expert parallelism, but no pipelines.
+/// Returns true if the plan runs with Megatron FSDP, which supports tensor, context and expert parallelism, but
+/// no pipelines.
 bool fsdp(const View &view) { return view.sharding >= 2 && view.pipeline == 1; }
 
 void writeExpert(const View &view, Draft &out) {
@@ -17,13 +18,15 @@ void writeExpert(const View &view, Draft &out) {
   out.argument("--expert-model-parallel-size", view.expert);
 }
 
-/// Megatron's orders, outermost first: pp-dp-cp-tp, or dp-pp-cp-tp. Experts have groups of their own, next to tensor
-/// parallelism, which is a part of dp where no context parallelism lies between.
+/// Writes the order of the axes. Megatron-LM has two orders, outermost first: pp-dp-cp-tp and dp-pp-cp-tp. Its
+/// groups of expert-parallel ranks are next to tensor parallelism; they are a part of dp unless context parallelism
+/// lies between.
 void writeOrder(const View &view, Draft &out) {
   bool both = view.expert > 1 && view.context > 1 && view.experts();
-  if (!both && view.orderIs({"stage", "data", "expert", "context", "model"}))
+  if (!both && view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("tp-cp-ep-dp-pp, the default (innermost first)");
-  if (!both && (view.expert == 1 || !view.experts()) && view.orderIs({"data", "expert", "stage", "context", "model"}))
+  if (!both && (view.expert == 1 || !view.experts()) &&
+      view.axisOrderIs({"data", "expert", "stage", "context", "model"}))
     return out.argument("--use-tp-pp-dp-mapping");
   out.differs(fmt::format("ranks lie as tp-cp-ep-dp-pp (innermost first), not as {} (outermost first){}: groups use "
                           "other links than planned",
@@ -56,7 +59,7 @@ void writeChunks(const View &view, Draft &out) {
   out.expressed("--pipeline-model-parallel-layout has a part for each chunk");
 }
 
-/// Only the first and the last stage differ, and the rest share evenly: two arguments say it.
+/// Returns true if only the first and the last stage have other numbers of layers, which two arguments can express.
 bool onlyEndsDiffer(const View &view, const std::vector<int64_t> &counts) {
   for (size_t p = 1; p + 1 < counts.size(); ++p)
     if (counts[p] != counts[1])
@@ -64,7 +67,7 @@ bool onlyEndsDiffer(const View &view, const std::vector<int64_t> &counts) {
   return view.chunks == 1 && counts.size() > 2 && counts.front() > 0 && counts.back() > 0;
 }
 
-/// "Ettt|ttt|ttL": E the embedding, t a layer, L the head and the loss.
+/// Returns the layout of the parts: "Ettt|ttt|ttL", where E is the embedding, t a layer, and L the head and the loss.
 std::string layoutText(const std::vector<int64_t> &counts) {
   std::string text = "E";
   for (size_t p = 0; p < counts.size(); ++p) {
@@ -107,11 +110,12 @@ void writeSharding(const View &view, Draft &out) {
   if (view.sharding == 1)
     return;
   if (!fsdp(view))
-    return out.differs("Megatron FSDP has no pipelines: the distributed optimizer cuts the states alone, gradients and "
-                       "parameters stay whole and take more memory");
+    return out.differs(
+        "Megatron FSDP has no pipelines: the distributed optimizer shards only the states; gradients and "
+        "parameters are replicated and take more memory");
   out.argument("--use-megatron-fsdp");
   out.argument("--data-parallel-sharding-strategy", view.sharding == 2 ? "optim_grads" : "optim_grads_params");
-  out.argument("--no-gradient-accumulation-fusion"); // which Megatron FSDP does not take
+  out.argument("--no-gradient-accumulation-fusion"); // Megatron FSDP does not support the fusion
   out.argument("--ckpt-format", "fsdp_dtensor");
 }
 
@@ -210,7 +214,7 @@ Table executionTable() {
        [](const View &v, Draft &out) {
          out.argument("--tensor-model-parallel-size", v.tensor);
          if ((v.tensor > 1 || v.context > 1) && !fsdp(v))
-           out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"; // asked for before Blackwell; FSDP refuses it
+           out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"; // required before Blackwell; FSDP refuses it
        }},
       {"order", writeOrder},
       {"global_batch", [](const View &v, Draft &out) { out.argument("--global-batch-size", v.plan.globalBatch); }},

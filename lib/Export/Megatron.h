@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that the forks of Megatron-LM share.
+
+// Tables of rows that Megatron-LM and its fork Megatron-DeepSpeed share.
 #pragma once
 
 #include "View.h"
 
 namespace kerf::exporting {
 
-/// The model's sizes as arguments of Megatron-LM.
+/// Returns the rows that write the model's sizes as arguments of Megatron-LM.
 Table megatronModelTable();
-/// The same of Megatron-DeepSpeed, which was forked in 2023.
+/// Returns the rows that write the model's sizes as arguments of Megatron-DeepSpeed, a fork of 2023.
 Table megatronDeepSpeedModelTable();
-/// Alike in both.
+/// Returns the rows that write the optimizer's settings, which are the same arguments in both.
 Table megatronOptimizerTable();
 
 } // namespace kerf::exporting

@@ -13,26 +13,27 @@ template <typename Value> Row size(const char *key, const char *name, Value Mode
   return {key, [name, member](const View &view, Draft &out) { out.argument(name, view.model.*member); }};
 }
 
-/// A row of something that the program does not have.
+/// Returns a row for a key that the program cannot express; `text` says what the program does instead.
 Row without(const char *key, const char *text) {
   return {key, [text](const View &, Draft &out) { out.differs(text); }};
 }
 
 void writeKvHeads(const View &view, Draft &out) {
-  if (view.model.groups == view.model.heads)
+  if (view.model.keyValueHeads == view.model.heads)
     return out.expressed("as many as heads, the default");
   out.argument("--group-query-attention");
-  out.argument("--num-query-groups", view.model.groups);
+  out.argument("--num-query-groups", view.model.keyValueHeads);
 }
 
 void writePositions(const View &view, Draft &out) {
-  // The table of positions, or, without one, a limit that must hold the sequence.
+  // The size of the table of positions or, without a table, a limit that must not be below the sequence length.
   out.argument("--max-position-embeddings", std::max(view.model.positions, view.model.sequence));
 }
 
 void writeVocabulary(const View &view, Draft &out) {
   out.argument("--vocab-size", view.model.vocabulary);
-  out.argument("--make-vocab-size-divisible-by", 1); // pads to a multiple of the tensor ranks only, as Kerf does
+  out.argument("--make-vocab-size-divisible-by",
+               1); // pad only to a multiple of the tensor-parallel ranks, as Kerf does
 }
 
 void writeNorm(const View &view, Draft &out) {
@@ -41,7 +42,7 @@ void writeNorm(const View &view, Draft &out) {
     out.argument("--apply-layernorm-1p");
 }
 
-/// A bias is fused with GELU in its tanh form, and GELU alone is the one by erf.
+/// Writes the activation. Megatron-LM fuses a bias only with the tanh form of GELU; without fusion, GELU uses erf.
 void writeActivation(const View &view, Draft &out) {
   const ModelSizes &m = view.model;
   if (m.gated && m.activation == "silu")
@@ -99,8 +100,8 @@ void writeBiases(const View &view, Draft &out) {
   if (m.queryKeyValueBias)
     out.argument("--add-qkv-bias");
   if (m.outputBias || m.mlpBias)
-    out.differs(
-        "biases are those of all products, of queries, keys and values, or none: those of the rest are left out");
+    out.differs("only all products, only queries, keys and values, or no product can have biases: the other biases are "
+                "left out");
 }
 
 void writeTied(const View &view, Draft &out) {
@@ -111,7 +112,8 @@ void writeTied(const View &view, Draft &out) {
 
 void writeDropout(const View &view, Draft &out) {
   if (view.model.dropout)
-    return out.differs("its probabilities are not taken over: 0.1 for attention and for hidden states, the default");
+    return out.differs(
+        "the model's probabilities are not exported: the default, 0.1 for attention and for hidden states");
   out.argument("--attention-dropout", 0.0);
   out.argument("--hidden-dropout", 0.0);
 }
@@ -120,22 +122,22 @@ void writeExperts(const View &view, Draft &out) {
   out.argument("--num-experts", view.model.experts);
   out.argument("--moe-token-dispatcher-type", "alltoall");
   if (view.in.job.dtype == "bf16" || view.in.job.dtype == "f8")
-    out.argument("--moe-grouped-gemm"); // the products of all experts of a rank in one call; for bf16 only
+    out.argument("--moe-grouped-gemm"); // computes the products of all experts of a rank in one call; for bf16 only
 }
 
 void writeExpertWeights(const View &view, Draft &out) {
-  if (view.model.choicesAddToOne)
+  if (view.model.normalizedExpertWeights)
     return out.expressed("softmax over the chosen experts, the default");
   out.argument("--moe-router-pre-softmax");
 }
 
 void writeSharedExpert(const View &view, Draft &out) {
-  out.argument("--moe-shared-expert-intermediate-size", view.model.sharedInner);
-  if (view.model.sharedGate)
-    out.differs("the shared expert's result is added without the number that a token's gate multiplies it by");
+  out.argument("--moe-shared-expert-intermediate-size", view.model.sharedExpertWidth);
+  if (view.model.sharedExpertGate)
+    out.differs("the shared expert's result is added without being multiplied by the token's gate");
 }
 
-/// Which layers have experts, as Python: ([0]*3+[1]*58).
+/// Writes which layers have experts, as a Python expression: ([0]*3+[1]*58).
 void writeDenseLayers(const View &view, Draft &out) {
   int64_t dense = view.model.denseLayers;
   out.argument("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", dense, view.model.layers - dense));
@@ -148,18 +150,18 @@ void writeRouter(const View &view, Draft &out) {
 
 void writeExpertGroups(const View &view, Draft &out) {
   out.argument("--moe-router-num-groups", view.model.expertGroups);
-  out.argument("--moe-router-group-topk", view.model.chosenGroups);
+  out.argument("--moe-router-group-topk", view.model.groupsPerToken);
 }
 
 void writeLatent(const View &view, Draft &out) {
   const ModelSizes &m = view.model;
   out.argument("--multi-latent-attention");
-  out.argument("--qk-layernorm"); // of the latents
+  out.argument("--qk-layernorm"); // norm of the latents
   if (m.queryLatent)
     out.argument("--q-lora-rank", m.queryLatent);
   out.argument("--kv-lora-rank", m.keyValueLatent);
-  out.argument("--qk-head-dim", m.headSize - m.rotated);
-  out.argument("--qk-pos-emb-head-dim", m.rotated);
+  out.argument("--qk-head-dim", m.headSize - m.rotaryHeadSize);
+  out.argument("--qk-pos-emb-head-dim", m.rotaryHeadSize);
   out.argument("--v-head-dim", m.valueSize);
 }
 
@@ -190,14 +192,14 @@ Table sharedModelTable() {
          out.differs("sizes are not known of an export: --num-layers, --hidden-size, --num-attention-heads, "
                      "--seq-length, --max-position-embeddings and the model's forms are left out, add them");
        }},
-      {"model.family", [](const View &, Draft &out) { out.idle("said by its sizes and forms"); }},
+      {"model.family", [](const View &, Draft &out) { out.idle("expressed by the model's sizes and forms"); }},
       {"model.task", noteTask},
       size("model.layers", "--num-layers", &ModelSizes::layers),
       without("model.decoder_layers", "the program has no encoder beside a decoder: these layers are left out"),
       size("model.hidden_size", "--hidden-size", &ModelSizes::hidden),
       size("model.heads", "--num-attention-heads", &ModelSizes::heads),
       size("model.head_size", "--kv-channels", &ModelSizes::headSize),
-      size("model.ffn_size", "--ffn-hidden-size", &ModelSizes::inner),
+      size("model.ffn_size", "--ffn-hidden-size", &ModelSizes::mlpWidth),
       {"model.vocabulary", writeVocabulary},
       {"model.positions", writePositions},
       size("model.sequence", "--seq-length", &ModelSizes::sequence),
@@ -225,7 +227,8 @@ Table megatronModelTable() {
       {"model.rotary_scaling", writeRotaryScaling},
       {"model.window",
        [](const View &view, Draft &out) {
-         out.argument("--window-size", fmt::format("{},0", view.model.window - 1)); // before it, after it
+         out.argument("--window-size",
+                      fmt::format("{},0", view.model.window - 1)); // tokens before the token, tokens after the token
        }},
       {"model.biases", writeBiases},
       {"model.query_key_norm",
@@ -236,8 +239,8 @@ Table megatronModelTable() {
        }},
       {"model.latent_attention", writeLatent},
       {"model.experts", writeExperts},
-      size("model.experts_per_token", "--moe-router-topk", &ModelSizes::choices),
-      size("model.expert_ffn_size", "--moe-ffn-hidden-size", &ModelSizes::expertInner),
+      size("model.experts_per_token", "--moe-router-topk", &ModelSizes::expertsPerToken),
+      size("model.expert_ffn_size", "--moe-ffn-hidden-size", &ModelSizes::expertWidth),
       {"model.expert_weights_add_to_one", writeExpertWeights},
       {"model.shared_expert_ffn_size", writeSharedExpert},
       {"model.dense_layers", writeDenseLayers},
@@ -253,7 +256,7 @@ Table megatronModelTable() {
 Table megatronDeepSpeedModelTable() {
   Table table = sharedModelTable();
   Table fork = {
-      size("model.kv_heads", "--num-key-value-heads", &ModelSizes::groups),
+      size("model.kv_heads", "--num-key-value-heads", &ModelSizes::keyValueHeads),
       {"model.norm",
        [](const View &view, Draft &out) {
          out.argument("--normalization", view.model.norm == "layer" ? "layernorm" : "rmsnorm");
@@ -294,12 +297,13 @@ Table megatronDeepSpeedModelTable() {
          if (view.pipeline > 1)
            out.differs("DeepSpeed's pipelines have no layers with experts: this plan does not run there");
        }},
-      {"model.experts_per_token", [](const View &view, Draft &out) { out.argument("--topk", view.model.choices); }},
+      {"model.experts_per_token",
+       [](const View &view, Draft &out) { out.argument("--topk", view.model.expertsPerToken); }},
       {"model.expert_ffn_size",
-       [](const View &view, Draft &out) { out.argument("--ffn-hidden-size", view.model.expertInner); }},
+       [](const View &view, Draft &out) { out.argument("--ffn-hidden-size", view.model.expertWidth); }},
       {"model.expert_weights_add_to_one",
        [](const View &view, Draft &out) {
-         if (view.model.choicesAddToOne)
+         if (view.model.normalizedExpertWeights)
            return out.expressed("the gate normalizes the weights of a token's choices");
          out.differs("the gate normalizes the weights of a token's choices");
        }},

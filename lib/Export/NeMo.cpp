@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NeMo: the configuration of megatron_gpt_pretraining.py. Keys of "model" that are fields of Megatron Core's
-// TransformerConfig are passed on to it by name.
+// Export to NeMo: the configuration of megatron_gpt_pretraining.py. NeMo passes keys of "model" that are fields of
+// Megatron Core's TransformerConfig on to that class by name.
 #include "View.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@ namespace kerf::exporting {
 
 namespace {
 
-/// PyTorch's FSDP is not for pipelines.
+/// Returns true if the plan runs with PyTorch's FSDP, which does not support pipelines.
 bool fsdp(const View &view) { return view.sharding >= 2 && view.pipeline == 1; }
 bool distributedAdam(const View &view) { return view.sharding >= 1 && !fsdp(view) && view.in.optimizer.kind != "sgd"; }
 
@@ -27,7 +27,7 @@ void writeActivation(const View &view, Draft &out) {
     return out.file("model.activation", "fast-swiglu");
   bool gelu = m.activation == "gelu" || m.activation == "gelu-tanh";
   out.file("model.activation", m.gated ? gelu ? "geglu" : "fast-swiglu" : "gelu");
-  out.file("model.bias_activation_fusion", !m.gated && m.activation == "gelu-tanh"); // fused GELU is the one by tanh
+  out.file("model.bias_activation_fusion", !m.gated && m.activation == "gelu-tanh"); // the fused GELU uses tanh
   if (!gelu || m.gated)
     out.differs("there is no such activation: the nearest");
 }
@@ -58,13 +58,13 @@ void writeBiases(const View &view, Draft &out) {
   if (!all && m.queryKeyValueBias)
     out.file("model.add_qkv_bias", true);
   if (!all && (m.outputBias || m.mlpBias))
-    out.differs(
-        "biases are those of all products, of queries, keys and values, or none: those of the rest are left out");
+    out.differs("only all products, only queries, keys and values, or no product can have biases: the other biases are "
+                "left out");
 }
 
 void writeDropout(const View &view, Draft &out) {
   if (view.model.dropout)
-    return out.differs("its probabilities are not taken over: NeMo's defaults");
+    return out.differs("the model's probabilities are not exported: NeMo's defaults");
   for (const char *path : {"model.hidden_dropout", "model.attention_dropout", "model.ffn_dropout"})
     out.file(path, 0.0);
 }
@@ -84,7 +84,7 @@ void writeCapacity(const View &view, Draft &out) {
 
 void writeOrder(const View &view, Draft &out) {
   bool both = view.expert > 1 && view.context > 1 && view.experts();
-  if (!both && view.orderIs({"stage", "data", "expert", "context", "model"}))
+  if (!both && view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("tp-cp-ep-dp-pp (innermost first), the only order");
   out.differs(
       fmt::format("ranks lie as tp-cp-ep-dp-pp (innermost first), not as {} (outermost first): groups use other "
@@ -121,7 +121,7 @@ void writeRecompute(const View &view, Draft &out) {
 
 void writeSharding(const View &view, Draft &out) {
   noteMixedSharding(view, out);
-  out.file("model.gradient_accumulation_fusion", !fsdp(view)); // which FSDP does not take
+  out.file("model.gradient_accumulation_fusion", !fsdp(view)); // FSDP does not support the fusion
   if (view.sharding == 0)
     return out.expressed("model.optim.name is no distributed optimizer");
   if (fsdp(view)) {
@@ -130,8 +130,8 @@ void writeSharding(const View &view, Draft &out) {
   }
   out.expressed("model.optim.name = \"distributed_fused_adam\"");
   if (view.sharding >= 2)
-    out.differs("FSDP has no pipelines: the distributed optimizer cuts the states alone, gradients and parameters stay "
-                "whole and take more memory");
+    out.differs("FSDP has no pipelines: the distributed optimizer shards only the states; gradients and parameters are "
+                "replicated and take more memory");
 }
 
 void writeOverlap(const View &view, Draft &out) {
@@ -184,7 +184,7 @@ void writeGradientDtype(const View &view, Draft &out) {
 void writeAttention(const View &view, Draft &out) {
   bool fused = view.plan.attention == AttentionKernels::Fused;
   out.file("model.use_flash_attention", fused);
-  if (!fused) // Transformer Engine takes the first that is allowed
+  if (!fused) // Transformer Engine uses the first kernel that is allowed
     for (const char *variable : {"NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN"})
       out.environment[variable] = "0";
 }
@@ -218,15 +218,15 @@ Table modelTable() {
       without("model.sizes",
               "model.num_layers, model.hidden_size, model.num_attention_heads, model.encoder_seq_length and "
               "the model's forms are left out, add them: sizes are not known of an export"),
-      {"model.family", [](const View &, Draft &out) { out.idle("said by its sizes and forms"); }},
+      {"model.family", [](const View &, Draft &out) { out.idle("expressed by the model's sizes and forms"); }},
       {"model.task", noteTask},
       size("model.layers", "model.num_layers", &ModelSizes::layers),
       without("model.decoder_layers", "the program has no encoder beside a decoder: these layers are left out"),
       size("model.hidden_size", "model.hidden_size", &ModelSizes::hidden),
       size("model.heads", "model.num_attention_heads", &ModelSizes::heads),
-      size("model.kv_heads", "model.num_query_groups", &ModelSizes::groups),
+      size("model.kv_heads", "model.num_query_groups", &ModelSizes::keyValueHeads),
       size("model.head_size", "model.kv_channels", &ModelSizes::headSize),
-      size("model.ffn_size", "model.ffn_hidden_size", &ModelSizes::inner),
+      size("model.ffn_size", "model.ffn_hidden_size", &ModelSizes::mlpWidth),
       {"model.vocabulary",
        [](const View &, Draft &out) {
          out.file("model.make_vocab_size_divisible_by", 1);
@@ -269,11 +269,11 @@ Table modelTable() {
       without("model.embedding_norm", "there is no norm after the embedding"),
       {"model.scaled_embedding", [](const View &, Draft &out) { out.file("model.apply_embedding_scaling", true); }},
       {"model.experts", writeExperts},
-      size("model.experts_per_token", "model.moe_router_topk", &ModelSizes::choices),
-      size("model.expert_ffn_size", "model.ffn_hidden_size", &ModelSizes::expertInner),
+      size("model.experts_per_token", "model.moe_router_topk", &ModelSizes::expertsPerToken),
+      size("model.expert_ffn_size", "model.ffn_hidden_size", &ModelSizes::expertWidth),
       {"model.expert_weights_add_to_one",
        [](const View &v, Draft &out) {
-         if (v.model.choicesAddToOne)
+         if (v.model.normalizedExpertWeights)
            return out.expressed("softmax over the chosen experts");
          out.differs("softmax over the chosen experts: weights of a token's choices add to one");
        }},
@@ -327,7 +327,7 @@ Table executionTable() {
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
-      {"optimizer_sharding_ranks", noteAllShare},
+      {"optimizer_sharding_ranks", noteShardingOverAllRanks},
       {"sequence_parallel",
        [](const View &v, Draft &out) { out.file("model.sequence_parallel", v.sequenceParallel && v.tensor > 1); }},
       {"overlap", writeOverlap},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tree of settings as the text of a file: a shell script of one command, TOML, YAML.
+// Writers of configuration files from a tree of settings: a shell script with one command, TOML, and YAML.
 #include "View.h"
 
 namespace kerf::exporting {
@@ -13,7 +13,8 @@ std::string comments(const std::vector<std::string> &head) {
   return text;
 }
 
-/// Shortest text that reads back to the number, with a point before an exponent: YAML 1.1 takes 1e-05 for a string.
+/// Returns the shortest text that reads back to the same number, with a decimal point before an exponent: YAML 1.1
+/// reads 1e-05 as a string.
 std::string scalar(const Json &value) {
   std::string text = value.dump();
   size_t exponent = text.find('e');
@@ -31,7 +32,7 @@ std::string inlineText(const Json &value) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-/// Lists of lists one row a line.
+/// Returns a value in TOML. A list of lists has one line for each inner list.
 std::string tomlValue(const Json &value) {
   if (!value.is_array() || value.empty() || !value[0].is_array())
     return inlineText(value);
@@ -52,7 +53,7 @@ void addYaml(const Json &object, const std::string &indent, std::string &text) {
   }
 }
 
-/// Tables of a table follow it, under their whole path.
+/// Appends a TOML table, followed by its nested tables under their full paths.
 void addToml(const Json &table, const std::string &path, std::string &text) {
   std::string own;
   for (const auto &[key, value] : table.items())
@@ -77,7 +78,7 @@ std::string quoted(const std::string &word) {
 
 } // namespace
 
-std::vector<std::string> words(const Json &arguments) {
+std::vector<std::string> commandLineWords(const Json &arguments) {
   std::vector<std::string> all;
   for (const auto &[name, value] : arguments.items()) {
     std::string text = name;
@@ -92,7 +93,7 @@ std::vector<std::string> words(const Json &arguments) {
 
 std::string shellText(const std::vector<std::string> &head, const std::string &command, const Json &arguments) {
   std::string text = "#!/bin/sh\n" + comments(head) + command;
-  for (const std::string &word : words(arguments))
+  for (const std::string &word : commandLineWords(arguments))
     text += " \\\n  " + word;
   return text + "\n";
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// TorchTitan: the TOML of a job. Models are not described there but registered in Python under a flavor.
+// Export to TorchTitan: the TOML file of a job. The file does not describe models, which are registered in Python under
+// the name of a flavor.
 #include "View.h"
 
 namespace kerf::exporting {
 
 namespace {
 
+/// A model size that TorchTitan registers.
 struct Flavor {
   const char *name;
   int64_t hidden, layers, heads, groups, inner;
 };
-/// torchtitan/models/llama3/__init__.py
+/// Flavors of LLaMA 3 in torchtitan/models/llama3/__init__.py.
 constexpr Flavor kLlama3[] = {
     {"8B", 4096, 32, 32, 8, 14336}, {"70B", 8192, 80, 64, 8, 28672}, {"405B", 16384, 126, 128, 8, 53248}};
 
@@ -18,8 +20,8 @@ const Flavor *flavorOf(const ModelSizes &m) {
   if (m.family != "llama" || m.rotaryBase != 500000 || m.tiedEmbeddings || m.queryKeyValueBias || m.mlpBias)
     return nullptr;
   for (const Flavor &f : kLlama3)
-    if (m.hidden == f.hidden && m.layers == f.layers && m.heads == f.heads && m.groups == f.groups &&
-        m.inner == f.inner)
+    if (m.hidden == f.hidden && m.layers == f.layers && m.heads == f.heads && m.keyValueHeads == f.groups &&
+        m.mlpWidth == f.inner)
       return &f;
   return nullptr;
 }
@@ -30,39 +32,42 @@ void writeFamily(const View &view, Draft &out) {
     out.file("model.name", "llama3");
     return out.file("model.flavor", flavor->name);
   }
-  out.differs(fmt::format("no flavor of TorchTitan's has these sizes: register one in Python and name it in model.name "
-                          "and model.flavor (width {}, {} layers, {} heads, {} key/value heads, MLP {}{})",
-                          m.hidden, m.layers, m.heads, m.groups, m.experts ? m.expertInner : m.inner,
-                          m.experts ? fmt::format(", {} experts, {} of them for a token", m.experts, m.choices) : ""));
+  out.differs(
+      fmt::format("no flavor of TorchTitan has these sizes: register one in Python and name it in model.name "
+                  "and model.flavor (width {}, {} layers, {} heads, {} key/value heads, MLP {}{})",
+                  m.hidden, m.layers, m.heads, m.keyValueHeads, m.experts ? m.expertWidth : m.mlpWidth,
+                  m.experts ? fmt::format(", {} experts, {} of them for a token", m.experts, m.expertsPerToken) : ""));
 }
 
-/// What is registered with the flavor.
+/// Returns a row for a size that is registered with the flavor.
 Row ofFlavor(const char *key) {
   return {key, [](const View &view, Draft &out) {
-            flavorOf(view.model) ? out.expressed("of the flavor")
+            flavorOf(view.model) ? out.expressed("a part of the flavor")
                                  : out.idle("registered with the flavor: model.family");
           }};
 }
 
-/// DDP stands alone: beside tensor, context, expert or pipeline parallelism parameters are sharded (FSDP).
+/// Returns true if parameters are replicated (DDP). TorchTitan combines DDP with no other parallelism: with tensor,
+/// context, expert or pipeline parallelism it shards parameters (FSDP).
 bool replicates(const View &view) {
   return view.sharding == 0 && view.tensor == 1 && view.context == 1 && view.pipeline == 1 &&
          (view.expert == 1 || !view.experts());
 }
 
-/// Ranks of data that share states: FSDP cuts over these and all of context. None: that is not what the plan asks.
+/// Returns the number of data-parallel ranks over which FSDP shards states, in addition to all ranks of context.
+/// Returns nothing if the plan's groups of ranks are not of this form.
 std::optional<int64_t> shardDegree(const View &view) {
   int64_t ranks = view.plan.optimizerShardingRanks;
   if (replicates(view))
     return 1;
   if (view.sharding == 0 || ranks == 0)
-    return view.samplers();
+    return view.dataParallelRanks();
   return ranks % view.context == 0 ? std::optional(ranks / view.context) : std::nullopt;
 }
 
 void writeData(const View &view, Draft &out) {
-  int64_t shards = shardDegree(view).value_or(view.samplers());
-  out.file("parallelism.data_parallel_replicate_degree", view.samplers() / shards);
+  int64_t shards = shardDegree(view).value_or(view.dataParallelRanks());
+  out.file("parallelism.data_parallel_replicate_degree", view.dataParallelRanks() / shards);
   out.file("parallelism.data_parallel_shard_degree", shards);
 }
 
@@ -83,7 +88,7 @@ void writeExpert(const View &view, Draft &out) {
 }
 
 void writeOrder(const View &view, Draft &out) {
-  if (view.orderIs({"stage", "data", "expert", "context", "model"}))
+  if (view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("pp, dp, cp, tp (outermost first), the only order");
   out.differs(
       fmt::format("ranks lie as pp, dp, cp, tp (outermost first), not as {}: groups use other links than planned",
@@ -93,7 +98,7 @@ void writeOrder(const View &view, Draft &out) {
 void writeMicrobatch(const View &view, Draft &out) {
   if (view.pipeline == 1)
     return out.file("training.local_batch_size", view.plan.microbatch);
-  out.file("training.local_batch_size", view.plan.globalBatch / view.samplers());
+  out.file("training.local_batch_size", view.plan.globalBatch / view.dataParallelRanks());
   out.file("parallelism.pipeline_parallel_microbatch_size", view.plan.microbatch);
 }
 
@@ -153,7 +158,7 @@ void writeSharding(const View &view, Draft &out) {
 
 void writeShardingRanks(const View &view, Draft &out) {
   if (!shardDegree(view))
-    return noteAllShare(view, out);
+    return noteShardingOverAllRanks(view, out);
   if (int64_t instances = shardInstances(view, out); instances > 1)
     out.expressed(fmt::format("data_parallel_shard_degree, beside data_parallel_replicate_degree {}", instances));
 }

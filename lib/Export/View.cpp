@@ -6,6 +6,7 @@
 
 namespace kerf::exporting {
 
+/// Returns the mode that recomputes most.
 static std::string strongest(const std::vector<Recompute> &modes) {
   for (Recompute mode : {Recompute::Offload, Recompute::Full, Recompute::Selective})
     if (std::find(modes.begin(), modes.end(), mode) != modes.end())
@@ -30,11 +31,11 @@ View::View(const ExportInput &input)
   for (const LayerRecompute &rule : plan.recomputeLayers)
     modes.push_back(rule.mode);
   recompute = strongest(modes);
-  recomputeAlike = plan.recomputeLayers.empty() && alike(plan.recompute);
+  uniformRecompute = plan.recomputeLayers.empty() && alike(plan.recompute);
 }
 
-void View::seeRecomputedLayers(int64_t layers) {
-  bool numbered = layers > 0; // patterns of names say nothing here
+void View::findRecomputedLayers(int64_t layers) {
+  bool numbered = layers > 0; // patterns of names do not select layers by number
   for (const LayerRecompute &rule : plan.recomputeLayers) {
     bool matches = false;
     for (int64_t layer = 0; layer < layers && !matches; ++layer)
@@ -45,14 +46,14 @@ void View::seeRecomputedLayers(int64_t layers) {
     return;
   std::vector<Recompute> modes;
   for (int64_t layer = 0; layer < layers; ++layer)
-    modes.push_back(recomputeOf(plan, 0, layer, ""));
+    modes.push_back(recomputeModeOf(plan, 0, layer, ""));
   recompute = strongest(modes);
-  recomputeAlike = alike(modes);
-  if (recomputeAlike)
+  uniformRecompute = alike(modes);
+  if (uniformRecompute)
     return;
   bool inBlocks = true;
   int64_t most = 0;
-  std::vector<std::pair<int64_t, int64_t>> parts; // recomputed from the first on, all
+  std::vector<std::pair<int64_t, int64_t>> parts; // for each part: layers that are recomputed, all layers
   for (auto [begin, end] : cut.empty() ? LayerCut{{0, layers}} : cut) {
     int64_t first = begin;
     while (first < end && modes[first] == Recompute::Full)
@@ -65,8 +66,8 @@ void View::seeRecomputedLayers(int64_t layers) {
   if (!inBlocks)
     return;
   recomputeBlock = most;
-  recomputeAlike = std::all_of(parts.begin(), parts.end(),
-                               [&](const auto &part) { return part.first == std::min(most, part.second); });
+  uniformRecompute = std::all_of(parts.begin(), parts.end(),
+                                 [&](const auto &part) { return part.first == std::min(most, part.second); });
 }
 
 bool View::overlaps(const char *what) const {
@@ -80,7 +81,7 @@ std::vector<int64_t> View::layersByPart() const {
   return counts;
 }
 
-bool View::orderIs(std::initializer_list<const char *> wanted) const {
+bool View::axisOrderIs(std::initializer_list<const char *> wanted) const {
   std::vector<std::string> order;
   for (const char *axis : wanted)
     if (plan.meshSizes.at(axis) > 1)
@@ -102,7 +103,8 @@ void Draft::file(const std::string &path, Json what) {
 }
 
 void Draft::argument(const std::string &name, Json what) {
-  std::string said = what == true ? name : fmt::format("{} {}", name, fmt::join(words(Json{{"", what}}), " "));
+  std::string said =
+      what == true ? name : fmt::format("{} {}", name, fmt::join(commandLineWords(Json{{"", what}}), " "));
   arguments[name] = std::move(what);
   expressed(std::move(said));
 }
@@ -111,7 +113,7 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, Json>>;
 
-/// The plan's own keys, as its file has them; nested objects by their inner keys.
+/// Adds the keys of the plan file; keys of nested objects are joined with a dot.
 void addPlan(const View &view, Settings &all) {
   Plan plan = view.plan;
   if (plan.order.empty())
@@ -147,10 +149,10 @@ void addModel(const View &view, Settings &all) {
     add("decoder_layers", m.decoderLayers);
   add("hidden_size", m.hidden);
   add("heads", m.heads);
-  add("kv_heads", m.groups);
+  add("kv_heads", m.keyValueHeads);
   add("head_size", m.headSize);
-  if (m.inner)
-    add("ffn_size", m.inner);
+  if (m.mlpWidth)
+    add("ffn_size", m.mlpWidth);
   if (m.vocabulary)
     add("vocabulary", m.vocabulary);
   add("positions", m.positions);
@@ -180,7 +182,7 @@ void addModel(const View &view, Settings &all) {
     add("latent_attention", {{"queries", m.queryLatent},
                              {"keys and values", m.keyValueLatent},
                              {"head", m.headSize},
-                             {"rotated", m.rotated},
+                             {"rotated", m.rotaryHeadSize},
                              {"value", m.valueSize}});
   add("tied_embeddings", m.tiedEmbeddings);
   if (m.embeddingNorm)
@@ -189,17 +191,17 @@ void addModel(const View &view, Settings &all) {
     add("scaled_embedding", true);
   if (m.experts) {
     add("experts", m.experts);
-    add("experts_per_token", m.choices);
-    add("expert_ffn_size", m.expertInner);
-    add("expert_weights_add_to_one", m.choicesAddToOne);
-    if (m.sharedInner)
-      add("shared_expert_ffn_size", m.sharedInner);
+    add("experts_per_token", m.expertsPerToken);
+    add("expert_ffn_size", m.expertWidth);
+    add("expert_weights_add_to_one", m.normalizedExpertWeights);
+    if (m.sharedExpertWidth)
+      add("shared_expert_ffn_size", m.sharedExpertWidth);
     if (m.denseLayers)
       add("dense_layers", m.denseLayers);
     if (m.router != "softmax")
       add("router", m.router);
     if (m.expertGroups > 1)
-      add("expert_groups", fmt::format("{} of {}", m.chosenGroups, m.expertGroups));
+      add("expert_groups", fmt::format("{} of {}", m.groupsPerToken, m.expertGroups));
     if (m.routedScale != 1)
       add("expert_weights_scale", m.routedScale);
     bool exact = !view.in.expertCapacity || std::isinf(*view.in.expertCapacity);
@@ -212,7 +214,7 @@ void addTraining(const View &view, Settings &all) {
   const OptimizerSettings &o = view.in.optimizer;
   all.emplace_back("dtype", view.in.job.dtype);
   all.emplace_back("optimizer.kind", o.kind);
-  if (!hasTargetsOptimizer(view)) {
+  if (!hasCommonOptimizer(view)) {
     all.emplace_back("optimizer.settings", o.settings);
   } else {
     for (auto [name, value] : o.settings) {
@@ -228,15 +230,16 @@ void addTraining(const View &view, Settings &all) {
 
 } // namespace
 
-bool hasTargetsOptimizer(const View &view) {
+bool hasCommonOptimizer(const View &view) {
   return view.in.optimizer.kind == "sgd" || view.in.optimizer.kind == "adamw";
 }
 
 void noteOptimizer(const View &view, Draft &out) {
-  if (!hasTargetsOptimizer(view))
-    out.differs(fmt::format("there is no {}: AdamW runs in its place, with settings of its own and two states for each "
-                            "parameter, whose memory the plan does not count",
-                            view.in.optimizer.kind));
+  if (!hasCommonOptimizer(view))
+    out.differs(
+        fmt::format("there is no {}: AdamW runs instead, with default settings and two states for each parameter, "
+                    "whose memory the plan does not include",
+                    view.in.optimizer.kind));
 }
 
 std::vector<std::pair<std::string, Json>> settings(const View &view) {

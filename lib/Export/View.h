@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tables of the targets see of an export, and what they write: one row for each key, called where the key is
-// set.
+// Internal interface of the export: the plan as the targets' tables see it (View), the output that the tables write
+// (Draft), and the tables themselves, with one row for each key.
 #pragma once
 
 #include "kerf/Export/Export.h"
@@ -14,98 +14,116 @@ namespace kerf::exporting {
 
 using Json = nlohmann::ordered_json;
 
-/// A completed plan, by the names that trainers use.
+/// A complete plan under the names that trainers use.
 struct View {
   const ExportInput &in;
   const Plan &plan;
   const ModelSizes &model;
-  int64_t tensor, data, pipeline, context, expert, chunks;
+  int64_t tensor, data, pipeline, context, expert; // sizes of the mesh axes model, data, stage, context and expert
+  int64_t chunks;                                  // model chunks on each stage
   ScheduleKind schedule;
-  int64_t ranks, microbatches, devicesPerNode;
+  int64_t ranks, microbatches; // number of ranks, and of microbatches in a step
+  int64_t devicesPerNode;      // number of devices on a node that the plan uses
   bool sequenceParallel;
-  int64_t sharding;      // of the stage that shards most
-  std::string recompute; // of the layer that recomputes most
-  /// Every part recomputes its first layers in full and no others: so many, of the part that recomputes most.
+  int64_t sharding;      // optimizer sharding, 0 to 3, of the stage that shards most
+  std::string recompute; // recomputation of the layer that recomputes most: "none", "selective", "full", "offload"
+  /// Number of layers that are recomputed in the part that recomputes most. Set only if every part recomputes its first
+  /// layers in full and no others.
   std::optional<int64_t> recomputeBlock;
-  bool recomputeAlike = true; // all as these two say
-  LayerCut cut;               // by part; empty: one stage, or nobody knows the layers
-  bool evenCut = true;        // all parts alike, or no pipeline
+  bool uniformRecompute = true; // true if all layers recompute as `recompute` and `recomputeBlock` say
+  LayerCut cut;                 // layers of each part; empty if there is one stage, or the layers are not known
+  bool evenCut = true;          // true if all parts have the same number of layers, or there is no pipeline
 
+  /// Creates a view of `input`, which must outlive the view. The cut and the recomputed layers are filled later.
   explicit View(const ExportInput &input);
-  /// Where single layers are told; `layers` of the model, 0: not known.
-  void seeRecomputedLayers(int64_t layers);
+  /// Sets the members about recomputation from the plan's rules for single layers. `layers` is the model's number of
+  /// layers; 0 if it is not known.
+  void findRecomputedLayers(int64_t layers);
+  /// Returns true if the plan overlaps the communication `what` ("gradients", "stage", ...) with compute.
   bool overlaps(const char *what) const;
+  /// Returns true if the model has experts.
   bool experts() const { return model.experts > 0; }
-  /// Ranks that hold different samples. In a model without experts the axis is more data.
-  int64_t samplers() const { return data * expert; }
-  /// Of parts, in the order of layers.
+  /// Returns the number of ranks that process different samples. The axis expert shards the batch too.
+  int64_t dataParallelRanks() const { return data * expert; }
+  /// Returns the number of layers of each part, in the order of the layers.
   std::vector<int64_t> layersByPart() const;
-  /// The mesh's axes of size > 1, outermost first, are those of `wanted`, in its order.
-  bool orderIs(std::initializer_list<const char *> wanted) const;
+  /// Returns true if the mesh's axes of size > 1, outermost first, have the order of `wanted`.
+  bool axisOrderIs(std::initializer_list<const char *> wanted) const;
 };
 
-/// What is written: the file as a tree, arguments of the launch line, and decisions on the key at hand.
+/// The output of an export: configuration file, launch command and decisions. Rows write it key by key.
 class Draft {
 public:
-  Json config = Json::object(), arguments = Json::object();
-  std::map<std::string, std::string> environment;
+  Json config = Json::object();    // configuration file as a tree
+  Json arguments = Json::object(); // arguments of the launch command, with their values; true: a flag without a value
+  std::map<std::string, std::string> environment; // environment variables of the launch command
   std::vector<ExportDecision> decisions;
-  std::string key, value; // at hand
+  std::string key, value; // key that is being written, and its value as JSON
 
-  /// Puts a value at "a.b" into the file, and says so.
+  /// Sets the value at the path "a.b" of the configuration file, and records that the key is expressed by it.
   void file(const std::string &path, Json what);
-  /// An argument of the command line; true: a flag without a value.
+  /// Sets an argument of the launch command, and records that the key is expressed by it; true is a flag without
+  /// a value.
   void argument(const std::string &name, Json what = true);
-  /// The key is expressed by the target's own behaviour.
+  /// Records that the target's default behaviour expresses the key.
   void expressed(std::string text) { decide(ExportDecision::Kind::Expressed, std::move(text)); }
+  /// Records that the key has no effect in this plan.
   void idle(std::string text) { decide(ExportDecision::Kind::Idle, std::move(text)); }
+  /// Records that the target does something else than planned.
   void differs(std::string text) { decide(ExportDecision::Kind::Differs, std::move(text)); }
 
 private:
   void decide(ExportDecision::Kind kind, std::string text) { decisions.push_back({key, value, kind, std::move(text)}); }
 };
 
+/// A key and the function that writes it for one target.
 struct Row {
   const char *key;
   std::function<void(const View &, Draft &)> write;
 };
+/// Rows of a target; the first row of a key counts.
 using Table = std::vector<Row>;
 
-const Table &commonTable(); // what is alike for all targets
+/// Returns the rows of keys that all targets treat alike.
+const Table &commonTable();
+/// Return the rows of one target.
 const Table &megatronTable();
 const Table &torchTitanTable();
 const Table &deepSpeedTable();
 const Table &nemoTable();
 
-// Notes that several targets share.
-/// Recomputation that differs from stage to stage or from layer to layer, where the target has one for all: the
-/// strongest, so that it fits.
+// Functions that several targets share.
+/// Notes that all layers recompute like the layer that recomputes most, so that the plan fits, if the plan's
+/// recomputation differs between stages or layers.
 void noteMixedRecompute(const View &view, Draft &out);
-/// The same for targets that can recompute the first layers of each part.
+/// Notes the same for targets that can recompute the first layers of each part.
 void noteMixedBlock(const View &view, Draft &out);
-/// Likewise optimizer sharding.
+/// Notes that all stages shard the optimizer like the stage that shards most, if stages differ.
 void noteMixedSharding(const View &view, Draft &out);
-/// In how many groups of ranks all states are (`optimizer_sharding_ranks`); 1: it says why.
+/// Returns over how many groups of ranks the optimizer states are replicated (`optimizer_sharding_ranks`); if it is 1,
+/// also records that the key is expressed or has no effect.
 int64_t shardInstances(const View &view, Draft &out);
-/// For targets that cut states over all ranks.
-void noteAllShare(const View &view, Draft &out);
-/// The model is not one that pretrain_gpt.py or its like trains.
+/// Notes, for targets that always shard optimizer states over all ranks, that the plan wanted smaller groups.
+void noteShardingOverAllRanks(const View &view, Draft &out);
+/// Notes that the target's program trains causal language models, if the model is another one.
 void noteTask(const View &view, Draft &out);
+/// Writes the key "layout": expressed for Megatron-LM's layout, a difference for a solved one.
 void writeLayout(const View &view, Draft &out);
+/// Returns the order of the mesh's axes as text, outermost first.
 std::string orderText(const View &view);
-/// Whether the optimizer is one that targets have: SGD or AdamW.
-bool hasTargetsOptimizer(const View &view);
-/// For other optimizers: AdamW stands in the file.
+/// Returns true if the optimizer is SGD or AdamW, which targets have.
+bool hasCommonOptimizer(const View &view);
+/// Notes, for other optimizers, that the file has AdamW instead.
 void noteOptimizer(const View &view, Draft &out);
 
-/// Every key that is set, with its value: "mesh.data", "model.layers", "optimizer.kind", "dtype".
+/// Returns every key that is set, with its value: "mesh.data", "model.layers", "optimizer.kind", "dtype", ...
 std::vector<std::pair<std::string, Json>> settings(const View &view);
 
-/// Texts of files; `head` are lines of comments.
+/// Return the text of a configuration file: a shell script, TOML or YAML. `head` holds lines of comments.
 std::string shellText(const std::vector<std::string> &head, const std::string &command, const Json &arguments);
 std::string tomlText(const std::vector<std::string> &head, const Json &config);
 std::string yamlText(const std::vector<std::string> &head, const Json &config);
-/// " --a 1 --b", quoted for a shell where that is needed.
-std::vector<std::string> words(const Json &arguments);
+/// Returns arguments as words of a command line, quoted for a shell where needed: "--a 1", "--b".
+std::vector<std::string> commandLineWords(const Json &arguments);
 
 } // namespace kerf::exporting

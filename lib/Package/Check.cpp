@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkProgram: everything that the executor relies on, so that a damaged or hand-edited program is a message and not a
-// crash.
+// checkProgram: checks everything that the executor relies on, so that a damaged or hand-edited program gives an error
+// message instead of a crash.
 #include "CheckPipeline.h"
 #include "CheckSteps.h"
 #include "Readers.h"
@@ -17,7 +17,8 @@ namespace kerf::package {
 
 namespace {
 constexpr int64_t kMostRanks = int64_t(1) << 20;
-/// Instructions after calls are expanded: bounds what a few nested calls in a damaged file can ask for.
+/// Limit on the instructions of the expanded program in all microbatches: a few nested calls in a damaged file could
+/// otherwise expand to an unbounded number.
 constexpr int64_t kMostInstructions = 20'000'000;
 
 std::string text(const Value &value) {
@@ -32,7 +33,7 @@ Status checkMesh(const Mesh &mesh) {
   int64_t ranks = 1;
   for (const MeshAxis &axis : mesh.axes) {
     if (axis.name.empty() || !names.insert(axis.name).second)
-      return Error{fmt::format("the mesh has two axes named '{}', or one without a name", axis.name)};
+      return Error{fmt::format("the mesh has two axes named '{}', or an axis without a name", axis.name)};
     if (axis.size < 1 || axis.size > kMostRanks || ranks * axis.size > kMostRanks)
       return Error{fmt::format("the mesh's axis '{}' of size {} makes fewer than 1 or more than {} ranks", axis.name,
                                axis.size, kMostRanks)};
@@ -41,6 +42,7 @@ Status checkMesh(const Mesh &mesh) {
   return ok();
 }
 
+/// Checks one function: every value is defined once and before its uses, and operands and results have the right types.
 class FunctionCheck {
 public:
   FunctionCheck(const Program &program, const std::map<std::string_view, int> &functions, const Function &function)
@@ -89,7 +91,7 @@ private:
 
   Status checkInstruction(const Instruction &instruction) {
     if (!instruction.attrs.is_object())
-      return Error{"its attributes are not an object"};
+      return Error{"its attributes (attrs) are not a JSON object"};
     for (int operand : instruction.operands)
       if (Status status = use(operand); !status)
         return status;
@@ -97,30 +99,31 @@ private:
       if (Status status = define(result, "a result"); !status)
         return status;
     if (instruction.op == "call")
-      return function.kernel ? Error{"a kernel calls no function"} : checkCall(instruction);
+      return function.kernel ? Error{"a kernel must not call a function"} : checkCall(instruction);
     bool collective = isAsynchronous(instruction.op), wait = instruction.op == "wait";
     if (function.kernel && (collective || wait))
-      return Error{"a kernel computes, it does not communicate"};
+      return Error{"a kernel must not contain collectives, host copies or waits"};
     bool oneOfOne = collective || wait || instruction.op == kTransfer || instruction.op == kAccumulate;
     if (oneOfOne && (instruction.operands.size() != 1 || instruction.results.size() != 1))
-      return Error{fmt::format("it takes one operand and gives one result, here {} and {}", instruction.operands.size(),
-                               instruction.results.size())};
+      return Error{fmt::format("it takes one operand and gives one result, but has {} and {}",
+                               instruction.operands.size(), instruction.results.size())};
     for (int operand : instruction.operands)
       if (value(operand).pending != wait)
-        return Error{fmt::format("operand {} is {}: {}", operand, text(value(operand)),
-                                 wait ? "it waits for a pending value" : "wait first")};
+        return Error{
+            fmt::format("operand {} is {}: {}", operand, text(value(operand)),
+                        wait ? "the operand of wait must be a pending value" : "only wait may use a pending value")};
     for (int result : instruction.results)
       if (value(result).pending != collective)
-        return Error{
-            fmt::format("result {} is {}: {}", result, text(value(result)),
-                        collective ? "it gives a pending value" : "only collectives and copies give pending values")};
+        return Error{fmt::format("result {} is {}: {}", result, text(value(result)),
+                                 collective ? "the result must be a pending value"
+                                            : "only collectives and copies give pending values")};
     if (wait && (value(instruction.operands[0]).dtype != value(instruction.results[0]).dtype ||
                  value(instruction.operands[0]).shape != value(instruction.results[0]).shape))
-      return Error{
-          fmt::format("it makes {} of {}", text(value(instruction.results[0])), text(value(instruction.operands[0])))};
+      return Error{fmt::format("its operand is {}, but its result is {}: wait changes neither type nor shape",
+                               text(value(instruction.operands[0])), text(value(instruction.results[0])))};
     if (collective && value(instruction.operands[0]).dtype != value(instruction.results[0]).dtype)
-      return Error{
-          fmt::format("it makes {} of {}", text(value(instruction.results[0])), text(value(instruction.operands[0])))};
+      return Error{fmt::format("its operand is {}, but its result is {}: the element type must stay",
+                               text(value(instruction.operands[0])), text(value(instruction.results[0])))};
     return ok();
   }
 
@@ -141,15 +144,15 @@ private:
                     const std::vector<int> &theirs) const {
     if (ours.size() != theirs.size())
       return Error{
-          fmt::format("{} {}s are given, function '{}' has {}", ours.size(), what, callee.name, theirs.size())};
+          fmt::format("{} {}s are given, but function '{}' has {}", ours.size(), what, callee.name, theirs.size())};
     for (size_t i = 0; i < ours.size(); ++i) {
       if (theirs[i] < 0 || size_t(theirs[i]) >= callee.values.size())
         return Error{fmt::format("{} {} of function '{}' is value {}, but it has {} values", what, i, callee.name,
                                  theirs[i], callee.values.size())};
       const Value &their = callee.values[size_t(theirs[i])];
       if (!sameType(value(ours[i]), their))
-        return Error{
-            fmt::format("{} {} is {}, function '{}' has {}", what, i, text(value(ours[i])), callee.name, text(their))};
+        return Error{fmt::format("{} {} is {}, but function '{}' has {}", what, i, text(value(ours[i])), callee.name,
+                                 text(their))};
     }
     return ok();
   }
@@ -160,14 +163,15 @@ private:
   std::vector<bool> defined;
 };
 
-/// Counts the instructions of the entry with its calls expanded, in every microbatch; fails on recursion.
+/// Counts the instructions of the entry function with its calls inlined, over all microbatches. Fails on recursion and
+/// above kMostInstructions.
 class CallCheck {
 public:
   CallCheck(const Program &program, const std::map<std::string_view, int> &functions)
       : program(program), functions(functions), count(program.functions.size(), kUnknown) {}
 
   Status run() {
-    // Callees first, without recursion: a damaged file may chain thousands of functions.
+    // Depth-first over callees with an explicit stack: a damaged file may chain thousands of functions.
     std::vector<std::pair<int, size_t>> stack = {{functions.at(program.entry), 0}};
     count[size_t(stack[0].first)] = kOpen;
     std::vector<int64_t> sums = {0};
@@ -195,13 +199,14 @@ public:
       }
       sums.back() += count[size_t(callee)];
       if (sums.back() > kMostInstructions)
-        return Error{fmt::format("program: its calls expand to more than {} instructions", kMostInstructions)};
+        return Error{
+            fmt::format("program: with its calls inlined, it has more than {} instructions", kMostInstructions)};
       ++next;
     }
     int64_t entry = count[size_t(functions.at(program.entry))], microbatches = microbatchesOf(program);
     if (entry > kMostInstructions / microbatches)
-      return Error{fmt::format("program: {} instructions in {} microbatches are more than {}", entry, microbatches,
-                               kMostInstructions)};
+      return Error{fmt::format("program: {} instructions in {} microbatches are more than the limit of {}", entry,
+                               microbatches, kMostInstructions)};
     return ok();
   }
 
@@ -212,7 +217,7 @@ private:
   std::vector<int64_t> count;
 };
 
-/// `what` lies as `sharding` says and is locally `local`.
+/// Checks that `sharding` is valid for the global shape `shape` and gives the local type `local`.
 Status checkLayout(const Program &program, const Shape &shape, const Sharding &sharding, const Value &local) {
   if (!checkedElements(shape))
     return Error{fmt::format("its shape {} has a negative or too large size", shapeText(shape))};
@@ -222,14 +227,15 @@ Status checkLayout(const Program &program, const Shape &shape, const Sharding &s
   for (const DimSharding &dim : sharding.dims)
     for (const AxisRef &ref : dim.axes)
       if (ref.axis < 0 || size_t(ref.axis) >= program.mesh.axes.size())
-        return Error{fmt::format("its sharding names axis {} of a mesh of {}", ref.axis, program.mesh.axes.size())};
+        return Error{
+            fmt::format("its sharding names axis {}, but the mesh has {} axes", ref.axis, program.mesh.axes.size())};
   if (!sharding.partial.empty())
-    return Error{"its sharding is partial: what enters or leaves the step must be whole"};
+    return Error{"its sharding is partial: arguments and results of the step must not be partial sums"};
   if (Status status = checkSharding(program.mesh, shape, sharding); !status)
     return status;
   if (local.pending || localShape(shape, sharding) != local.shape)
-    return Error{fmt::format("it is {} in the entry function, its sharding makes {} of {}", text(local),
-                             shapeText(localShape(shape, sharding)), shapeText(shape))};
+    return Error{fmt::format("it is {} in the entry function, but its sharding gives the local shape {} for {}",
+                             text(local), shapeText(localShape(shape, sharding)), shapeText(shape))};
   return ok();
 }
 
@@ -239,23 +245,25 @@ Status checkArg(const Program &program, const Function &entry, size_t index) {
   if (Status status = checkLayout(program, arg.shape, arg.sharding, local); !status)
     return status;
   if (arg.dtype != local.dtype)
-    return Error{fmt::format("it is {}, in the entry function {}", toString(arg.dtype), toString(local.dtype))};
+    return Error{
+        fmt::format("its type is {}, but in the entry function it is {}", toString(arg.dtype), toString(local.dtype))};
   auto exported = checkedElements(arg.exportedShape);
   if (!exported || *exported != elementsOf(arg.shape))
-    return Error{fmt::format("its exported shape {} has other elements than its shape {}", shapeText(arg.exportedShape),
-                             shapeText(arg.shape))};
+    return Error{fmt::format("its exported shape {} and its shape {} have different numbers of elements",
+                             shapeText(arg.exportedShape), shapeText(arg.shape))};
   bool scalar = arg.kind == ArgKind::LearningRate || arg.kind == ArgKind::Step || arg.kind == ArgKind::Seed;
   if (scalar && !arg.shape.empty())
-    return Error{fmt::format("a {} is a scalar, this has shape {}", toString(arg.kind), shapeText(arg.shape))};
+    return Error{
+        fmt::format("a {} is a scalar, but this argument has shape {}", toString(arg.kind), shapeText(arg.shape))};
   if (arg.kind == ArgKind::Seed && arg.dtype != DType::I64)
-    return Error{fmt::format("a seed is i64, this is {}", toString(arg.dtype))};
+    return Error{fmt::format("a seed is i64, but this argument is {}", toString(arg.dtype))};
   if (arg.updatedBy < -1 || arg.updatedBy >= int(program.results.size()))
     return Error{fmt::format("it is updated by result {}, but there are {}", arg.updatedBy, program.results.size())};
   if (arg.updatedBy == -1)
     return ok();
   const Value &update = entry.values[size_t(entry.results[size_t(arg.updatedBy)])];
   if (!sameType(local, update) || program.results[size_t(arg.updatedBy)].sharding != arg.sharding)
-    return Error{fmt::format("it is {}, but result {} that updates it is {} or lies otherwise", text(local),
+    return Error{fmt::format("it is {}, but result {} that updates it is {} or has another sharding", text(local),
                              arg.updatedBy, text(update))};
   return ok();
 }
@@ -273,7 +281,7 @@ Status checkEntry(const Program &program, const Function &entry) {
       return Error{fmt::format("program, argument {} ('{}'): {}", i, arg.name, what)};
     };
     if (!names.insert({arg.kind, arg.name}).second)
-      return failed("another argument of its kind has its name");
+      return failed("another argument of the same kind has the same name");
     if (Status status = checkArg(program, entry, i); !status)
       return failed(status.error().message);
     if (arg.updatedBy >= 0 && std::exchange(argOfResult[size_t(arg.updatedBy)], int(i)) >= 0)

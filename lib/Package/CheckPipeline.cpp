@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What checkProgram asks of stages, microbatches and tasks: whatever passes can be unrolled in the order of its
-// schedule without a value that is used before it is there, and without stages that wait for each other.
+// The checks of pipeline stages, microbatches and tasks. A program that passes them can be unrolled in the order of its
+// schedule, whichever schedule that is, without using a value before it exists and without stages that wait for each
+// other in a circle.
 #include "CheckPipeline.h"
 #include "kerf/Schedule/Schedule.h"
 
@@ -10,7 +11,7 @@
 namespace kerf::package {
 
 namespace {
-std::string text(const Task &task) {
+std::string text(const ProgramTask &task) {
   return fmt::format("{} of stage {}, chunk {}", toString(task.phase), task.stage, task.chunk);
 }
 
@@ -24,26 +25,28 @@ bool isWider(DType from, DType to) {
   return floating(from) && floating(to) && bytesOf(from) < bytesOf(to);
 }
 
-/// Which of the mesh's axes have a meaning of their own; -1 where there is none.
+/// Indices of the mesh axes `stage` and `microbatch`; -1 for an axis that the mesh does not have.
 struct SpecialAxes {
   explicit SpecialAxes(const Mesh &mesh) : stage(mesh.find(kStageAxis)), microbatch(mesh.find(kMicrobatchAxis)) {}
   int stage, microbatch;
 };
 
-/// A collective runs between the ranks of one stage in one microbatch.
+/// Checks that a collective does not run over the axes `stage` and `microbatch`: it exchanges values between the ranks
+/// of one stage in one microbatch.
 Status checkCollectiveAxes(const Mesh &mesh, const SpecialAxes &special, const Instruction &instruction) {
   auto axes = instruction.attrs.find("axes");
   if (axes == instruction.attrs.end() || !axes->is_array())
-    return ok(); // refused when it is bound
+    return ok(); // refused when the kernel is bound
   for (size_t i = 0; i < axes->size(); i += 3)
     for (int axis : {special.stage, special.microbatch})
       if (axis >= 0 && (*axes)[i] == axis)
-        return Error{fmt::format("it runs along the axis '{}': ranks of different {} exchange values by {} alone",
+        return Error{fmt::format("it runs over the axis '{}': ranks of different {} exchange values only by {}",
                                  mesh.axes[size_t(axis)].name, axis == special.stage ? "stages" : "microbatches",
                                  axis == special.stage ? kTransfer : kAccumulate)};
   return ok();
 }
 
+/// Checks where (pipeline stage) and when (phase, microbatch) each value of the entry function exists.
 class PipelineCheck {
 public:
   PipelineCheck(const Program &program, const Function &entry)
@@ -66,17 +69,17 @@ public:
         return Error{fmt::format("program, result {} ('{}'): {}", i, program.results[i].name, status.error().message)};
     for (size_t i = 0; i < entry.body.size(); ++i)
       if (entry.body[i].op == kTransfer && !values[size_t(entry.body[i].results[0])].used)
-        return fail(entry, i, Error{"nobody uses what it sends: remove it"});
+        return fail(entry, i, Error{"no instruction uses its result; remove the transfer"});
     return checkUpdates();
   }
 
 private:
-  /// Where a value of the entry function is, and when.
+  /// On which stage, and when in the step, a value of the entry function exists.
   struct Known {
-    int64_t stage = -1;        // -1: on every stage
-    bool ofMicrobatch = false; // one in each microbatch
-    bool fromUpdate = false;   // there at the end of the step alone
-    std::optional<Task> task;  // that makes it
+    int64_t stage = -1;              // -1: on every stage
+    bool ofMicrobatch = false;       // each microbatch has its own
+    bool fromUpdate = false;         // exists only at the end of the step
+    std::optional<ProgramTask> task; // in which it is computed; none for arguments
     bool used = false;
   };
 
@@ -85,7 +88,7 @@ private:
                         status.error().message)};
   }
 
-  /// What belongs into the entry function of a program with a schedule, and nowhere else.
+  /// Checks that tasks, `transfer` and `accumulate` occur exactly in the entry function of a program with a schedule.
   Status checkPlace(const Function &function, const Instruction &instruction) const {
     if (isCollective(instruction.op))
       if (Status status = checkCollectiveAxes(program.mesh, special, instruction); !status)
@@ -96,7 +99,7 @@ private:
     if (!scheduled && (instruction.op == kTransfer || instruction.op == kAccumulate))
       return Error{"it can only be in the entry function of a program with a schedule"};
     if (scheduled && !instruction.task)
-      return Error{"it has no task: with a schedule, each instruction of the entry function says when it runs"};
+      return Error{"it has no task: in a program with a schedule, each instruction of the entry function needs one"};
     return ok();
   }
 
@@ -116,31 +119,32 @@ private:
     if (Status status = checkStage(arg.stage); !status)
       return status;
     if (stages > 1 && arg.stage < 0 && (arg.kind == ArgKind::Parameter || arg.kind == ArgKind::State))
-      return Error{fmt::format("a {} lives on one of the {} stages: say which", toString(arg.kind), stages)};
+      return Error{fmt::format("a {} must be on one of the {} stages, but names none", toString(arg.kind), stages)};
     if (cutBy(arg.sharding, special.stage))
-      return Error{"it is cut by the axis 'stage': a stage holds a tensor or does not"};
+      return Error{"it is sharded over the axis 'stage', which shards no tensor"};
     known.stage = arg.stage;
     known.ofMicrobatch = cutBy(arg.sharding, special.microbatch);
     if (!known.ofMicrobatch)
       return ok();
     if (arg.kind != ArgKind::Input || arg.updatedBy >= 0)
-      return Error{"it is cut by the axis 'microbatch', which only an input that no result replaces may be"};
+      return Error{"it is sharded over the axis 'microbatch': only an input that no result replaces may be"};
     AxisRef whole = wholeAxis(program.mesh, special.microbatch);
     for (const DimSharding &dim : arg.sharding.dims)
       for (size_t i = 0; i < dim.axes.size(); ++i)
         if (dim.axes[i].axis == special.microbatch && (dim.axes[i] != whole || i + 1 < dim.axes.size()))
-          return Error{"the whole axis 'microbatch' must be the last of the axes that cut its dimension"};
+          return Error{"the whole axis 'microbatch' must be the last of the axes that shard a dimension"};
     return ok();
   }
 
-  Status checkTask(const Task &task) const {
+  Status checkTask(const ProgramTask &task) const {
     const ScheduleRecord *record = findSchedule(program.schedule->name, program.schedule->variant);
     const bool split = record && record->splitsBackward;
-    int64_t chunks = isOnce(task.phase) ? 1 : program.schedule->chunks;
+    int64_t chunks = isOncePerStep(task.phase) ? 1 : program.schedule->chunks;
     if (task.stage < 0 || task.stage >= stages)
       return Error{fmt::format("its task is on stage {}, but there are {}: 0 to {}", task.stage, stages, stages - 1)};
     if (task.chunk < 0 || task.chunk >= chunks)
-      return Error{fmt::format("its task is of chunk {}, but {} has {}", task.chunk, toString(task.phase), chunks)};
+      return Error{
+          fmt::format("its task is of chunk {}, but {} has {} chunk(s)", task.chunk, toString(task.phase), chunks)};
     bool ofSplit = task.phase == Phase::InputGradient || task.phase == Phase::WeightGradient;
     if (task.phase == Phase::Backward ? split : ofSplit && !split)
       return Error{fmt::format("its task is a {}, but the schedule {} {}", toString(task.phase), program.schedule->name,
@@ -149,21 +153,23 @@ private:
     return ok();
   }
 
-  /// Along the way of a microbatch: forward from part to part, then backward.
-  int64_t part(const Task &task) const { return task.chunk * stages + task.stage; }
+  /// Returns the task's place among the parts of the model, in the order in which a microbatch's forward pass
+  /// visits them.
+  int64_t part(const ProgramTask &task) const { return task.chunk * stages + task.stage; }
 
-  /// In every schedule, `first` of a microbatch is done before `then` of the same microbatch begins; or they are one.
-  bool precedes(const Task &first, const Task &then) const {
+  /// Returns true if in every schedule task `first` of a microbatch is done before task `then` of the same microbatch
+  /// begins, or if both are the same task.
+  bool precedes(const ProgramTask &first, const ProgramTask &then) const {
     if (first.phase == Phase::Forward)
       return then.phase != Phase::Forward || part(first) <= part(then);
     if (then.phase == Phase::Forward)
       return false;
-    if (first.phase == Phase::WeightGradient) // nobody waits for it
+    if (first.phase == Phase::WeightGradient) // no other task waits for a weight gradient
       return then.phase == Phase::WeightGradient && part(first) == part(then);
     return part(first) >= part(then);
   }
 
-  Status checkUse(int value, const Task &task) {
+  Status checkUse(int value, const ProgramTask &task) {
     Known &known = values[size_t(value)];
     known.used = true;
     if (known.stage >= 0 && known.stage != task.stage)
@@ -171,24 +177,26 @@ private:
                                task.stage, kTransfer)};
     if (known.fromUpdate && task.phase != Phase::Update)
       return Error{
-          fmt::format("value {} is there in the phase update alone, its task is a {}", value, toString(task.phase))};
-    if (known.ofMicrobatch && isOnce(task.phase))
-      return Error{fmt::format("value {} is of one microbatch, its task is the {} of the whole step: {} it", value,
-                               toString(task.phase), kAccumulate)};
+          fmt::format("value {} exists only in the phase update, but the instruction that uses it has the phase {}",
+                      value, toString(task.phase))};
+    if (known.ofMicrobatch && isOncePerStep(task.phase))
+      return Error{
+          fmt::format("value {} belongs to one microbatch, but the phase {} runs once for the whole step: {} the value",
+                      value, toString(task.phase), kAccumulate)};
     if (known.ofMicrobatch && known.task && !precedes(*known.task, task))
-      return Error{fmt::format("value {} comes from {}, which need not be done before {}", value, text(*known.task),
-                               text(task))};
+      return Error{fmt::format("value {} is computed in {}, which need not have run before {}", value,
+                               text(*known.task), text(task))};
     return ok();
   }
 
   Status checkInstruction(const Instruction &instruction) {
-    const Task &task = *instruction.task;
+    const ProgramTask &task = *instruction.task;
     if (Status status = checkTask(task); !status)
       return status;
     for (int operand : instruction.operands)
       if (Status status = checkUse(operand, task); !status)
         return status;
-    Known known{task.stage, !isOnce(task.phase), task.phase == Phase::Update, task};
+    Known known{task.stage, !isOncePerStep(task.phase), task.phase == Phase::Update, task};
     if (instruction.op == kTransfer || instruction.op == kAccumulate) {
       if (Status status =
               instruction.op == kTransfer ? checkTransfer(instruction, known) : checkAccumulate(instruction, known);
@@ -212,9 +220,10 @@ private:
     if (!from || !to)
       return (from ? to : from).error();
     if (*from == *to || *from != known.stage)
-      return Error{fmt::format("it goes from stage {} to stage {} in a task of stage {}: from another stage to that of "
-                               "who uses it, in a task of the first",
-                               *from, *to, known.stage)};
+      return Error{
+          fmt::format("it goes from stage {} to stage {} in a task of stage {}: the two stages must differ, and "
+                      "the task must be of the first",
+                      *from, *to, known.stage)};
     const Value &before = entry.values[size_t(transfer.operands[0])],
                 &after = entry.values[size_t(transfer.results[0])];
     if (before.dtype != after.dtype || before.shape != after.shape)
@@ -226,11 +235,12 @@ private:
   Status checkAccumulate(const Instruction &accumulate, Known &known) const {
     const Value &one = entry.values[size_t(accumulate.operands[0])], &sum = entry.values[size_t(accumulate.results[0])];
     if (!known.ofMicrobatch || !values[size_t(accumulate.operands[0])].ofMicrobatch)
-      return Error{fmt::format("it sums value {} over the microbatches, which is of the whole step (or its task is)",
+      return Error{fmt::format("it sums value {} over the microbatches, but the value or the task is of the whole step",
                                accumulate.operands[0])};
     if (one.shape != sum.shape || (one.dtype != sum.dtype && !isWider(one.dtype, sum.dtype)))
-      return Error{fmt::format("it sums {} into {}: the shape must stay, the type stay or be a wider floating one",
-                               toString(one.dtype), toString(sum.dtype))};
+      return Error{
+          fmt::format("it sums {} into {}: the shape must stay, and the type must stay or be a wider floating type",
+                      toString(one.dtype), toString(sum.dtype))};
     known.ofMicrobatch = false;
     known.fromUpdate = true;
     return ok();
@@ -241,14 +251,14 @@ private:
       return status;
     for (int axis : {special.stage, special.microbatch})
       if (cutBy(result.sharding, axis))
-        return Error{fmt::format("it is cut by the axis '{}'", program.mesh.axes[size_t(axis)].name)};
+        return Error{fmt::format("it is sharded over the axis '{}'", program.mesh.axes[size_t(axis)].name)};
     Known &known = values[size_t(value)];
     known.used = true;
     if (known.ofMicrobatch)
-      return Error{fmt::format("it is of one microbatch: {} it", kAccumulate)};
+      return Error{fmt::format("its value belongs to one microbatch: {} the value", kAccumulate)};
     if (stages > 1 && known.stage >= 0 && known.stage != result.stage)
       return Error{result.stage < 0 ? fmt::format("it names no stage, but its value is on stage {}", known.stage)
-                                    : fmt::format("it is on stage {}, but its value is on stage {}: {} it",
+                                    : fmt::format("it is on stage {}, but its value is on stage {}: {} the value",
                                                   result.stage, known.stage, kTransfer)};
     return ok();
   }
@@ -284,7 +294,7 @@ Status checkSchedule(const Program &program) {
                                  microbatchesOf(program), program.schedule->chunks);
   if (!options)
     return Error{fmt::format("program: {}", options.error().message)};
-  // The first variant has the faults that any other would have, and its order is not searched, which takes long.
+  // Check the first variant: it fails wherever another variant would, and generating it takes no search.
   options->kind = findSchedule(program.schedule->name, "")->kind;
   auto schedule = makeSchedule(*options);
   if (!schedule)

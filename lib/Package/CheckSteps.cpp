@@ -8,10 +8,10 @@
 namespace kerf::package {
 
 namespace {
-/// Each is a thread where streams are threads.
+/// Limit on the streams of a stage: on a device whose streams are threads, each stream is a thread.
 constexpr size_t kMostStreams = 32;
 
-/// One side of a transfer, as a stage's list has it.
+/// An entry of a stage's list of steps that begins or awaits one side of a transfer.
 struct Message {
   FlatInstruction::Kind kind = FlatInstruction::Kind::Send;
   int64_t number = -1;
@@ -22,15 +22,16 @@ Status checkStreams(const StepList &list) {
   for (const StepEntry &entry : list)
     streams.insert(entry.stream);
   if (streams.contains("compute"))
-    return Error{"a collective that runs on the stream of kernels names no stream, here it names 'compute'"};
+    return Error{"an entry names the stream 'compute'; leave the name out for the stream of kernels"};
   if (streams.size() > kMostStreams)
-    return Error{fmt::format("it uses {} streams; there can be {}", streams.size(), kMostStreams)};
+    return Error{fmt::format("it uses {} streams, but at most {} are allowed", streams.size(), kMostStreams)};
   return ok();
 }
 
-/// Walks all stages, each as far as it can: a receive needs that the message is on its way, the wait for a send that
-/// the message is being received. If all come to their ends like this, none can wait in a circle, however fast each is:
-/// what anyone waits for comes earlier in the order of this walk.
+/// Checks that the stages cannot deadlock, by stepping each stage as far as possible: a receive requires that the
+/// message has been sent, and the wait for a send requires that the message is being received. If all stages reach
+/// their ends, no circular wait is possible at any speed, because everything awaited comes earlier in the order of
+/// this walk.
 Status checkMessages(const std::vector<std::vector<Message>> &stages, int64_t messages) {
   using Kind = FlatInstruction::Kind;
   std::vector<bool> sent(size_t(messages), false), received(size_t(messages), false);
@@ -50,7 +51,7 @@ Status checkMessages(const std::vector<std::vector<Message>> &stages, int64_t me
   }
   for (size_t s = 0; s < stages.size(); ++s)
     if (at[s] < stages[s].size())
-      return Error{fmt::format("program, steps: stage {} would wait for ever for another stage to {} message {}", s,
+      return Error{fmt::format("program, steps: stage {} would wait forever for another stage to {} message {}", s,
                                stages[s][at[s]].kind == Kind::Receive ? "send" : "receive", stages[s][at[s]].number)};
   return ok();
 }
@@ -58,7 +59,8 @@ Status checkMessages(const std::vector<std::vector<Message>> &stages, int64_t me
 
 Status checkSteps(const Program &program) {
   if (program.steps.size() != size_t(stagesOf(program)))
-    return Error{fmt::format("program: {} stages have {} lists of steps", stagesOf(program), program.steps.size())};
+    return Error{
+        fmt::format("program: it has {} stages, but {} lists of steps", stagesOf(program), program.steps.size())};
   const Expansion expansion = expand(program);
   std::vector<std::vector<Message>> messages(program.steps.size());
   for (size_t stage = 0; stage < program.steps.size(); ++stage) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of checkProgram that knows the lists of steps.
+
+// The part of checkProgram that checks the lists of steps.
 #pragma once
 
 #include "kerf/Package/Package.h"
 
 namespace kerf::package {
 
-/// After everything else of checkProgram: there is a list for each stage, each can be followed from entry to entry, and
-/// no stage waits for a message that never comes.
+/// Checks that there is a list of steps for each stage, that each list can be flattened (kerf/Package/FlatProgram.h),
+/// and that no stage can wait forever for a message of another. The rest of the program must have been checked.
 Status checkSteps(const Program &program);
 
 } // namespace kerf::package

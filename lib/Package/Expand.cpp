@@ -12,6 +12,7 @@ const Function &entryOf(const Program &program) {
                        [&](const Function &function) { return function.name == program.entry; });
 }
 
+/// Inlines the calls of the entry function.
 class Expander {
 public:
   explicit Expander(const Program &program) : program(program), microbatches(microbatchesOf(program)) {
@@ -22,15 +23,15 @@ public:
   Expansion run() {
     const Function &entry = entryOf(program);
     expansion.entry = &entry;
-    std::vector<int> numbers(entry.values.size(), -1); // expanded value of each of the entry's
+    std::vector<int> numbers(entry.values.size(), -1); // for each value of the entry function: its expanded value
     for (size_t a = 0; a < entry.args.size(); ++a) {
       int &number = numbers[size_t(entry.args[a])];
-      number = add(entry.values[size_t(entry.args[a])], piecesOf(program, a) > 1);
+      number = add(entry.values[size_t(entry.args[a])], microbatchPieces(program, a) > 1);
       expansion.args.push_back(number);
     }
     for (index = 0; index < entry.body.size(); ++index) {
       const Instruction &instruction = entry.body[index];
-      inMicrobatches = instruction.task && !isOnce(instruction.task->phase);
+      inMicrobatches = instruction.task && !isOncePerStep(instruction.task->phase);
       place(entry, instruction, numbers);
     }
     for (int result : entry.results)
@@ -45,7 +46,8 @@ private:
     return int(expansion.values.size()) - 1;
   }
 
-  /// Appends an instruction of `function`, of whose values `numbers` has the expanded ones.
+  /// Appends an instruction of `function`, inlining it if it is a call. `numbers` maps values of `function` to
+  /// expanded values.
   void place(const Function &function, const Instruction &instruction, std::vector<int> &numbers) {
     std::vector<int> operands;
     for (int operand : instruction.operands)
@@ -90,23 +92,23 @@ private:
   int64_t microbatches;
   std::map<std::string_view, const Function *> functions;
   Expansion expansion;
-  size_t index = 0; // of the entry's instruction that is being placed
+  size_t index = 0; // of the entry function's instruction that is being appended
   bool inMicrobatches = false;
-  int depth = 0; // of calls
+  int depth = 0; // number of calls around the instruction
 };
 } // namespace
 
 Expansion expand(const Program &program) { return Expander(program).run(); }
 
-Task taskOf(const Expansion &expansion, int op) {
-  return expansion.entry->body[expansion.ops[size_t(op)].entry].task.value_or(Task());
+ProgramTask taskOf(const Expansion &expansion, int op) {
+  return expansion.entry->body[expansion.ops[size_t(op)].entry].task.value_or(ProgramTask());
 }
 
 bool isKeptConstant(const Instruction &instruction, const Value &result) {
   return instruction.op == "constant" && elementsOf(result.shape) * bytesOf(result.dtype) <= kKeptConstantBytes;
 }
 
-int64_t piecesOf(const Program &program, size_t arg) {
+int64_t microbatchPieces(const Program &program, size_t arg) {
   int axis = program.mesh.find(kMicrobatchAxis);
   for (const DimSharding &dim : program.args[arg].sharding.dims)
     for (const AxisRef &ref : dim.axes)

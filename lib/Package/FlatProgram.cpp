@@ -17,7 +17,7 @@ FlatInstruction::Kind flatKind(Kind kind) {
                                   : FlatInstruction::Kind::Op;
 }
 
-/// Follows a list from entry to entry. It knows of each value whether it is there, so that nothing is used before.
+/// Flattens a list of steps entry by entry, tracking which values exist so that an early use is an error.
 class Flattener {
 public:
   Flattener(const Program &program, const Expansion &expansion, int64_t stage)
@@ -44,7 +44,7 @@ public:
 
 private:
   static constexpr int64_t kNoSum = -1;
-  /// How far one side of a transfer is.
+  /// Progress of one side of a transfer.
   enum class Side : uint8_t { NotBegun, Begun, Done };
 
   int add(const Value &value) {
@@ -52,7 +52,7 @@ private:
     return int(flat.values.size()) - 1;
   }
 
-  /// The flat value of an expanded one; -1 while there is none.
+  /// Returns a reference to the flat value of an expanded value in a microbatch; -1 while that value does not exist.
   int &number(int value, int64_t microbatch) {
     std::vector<int> &all = numbers[size_t(value)];
     bool many = expansion.ofMicrobatch[size_t(value)];
@@ -64,7 +64,7 @@ private:
   void addArgs() {
     for (size_t a = 0; a < program.args.size(); ++a)
       if (hasArg(program, a, stage))
-        for (int64_t m = 0, pieces = piecesOf(program, a); m < pieces; ++m) {
+        for (int64_t m = 0, pieces = microbatchPieces(program, a); m < pieces; ++m) {
           int value = expansion.args[a], made = add(expansion.values[size_t(value)]);
           number(value, m) = made;
           flat.args.push_back({a, m, made});
@@ -82,7 +82,7 @@ private:
         if (Status status = placeOps({{op, entry.microbatch}}, ""); !status)
           return Error{fmt::format("instruction {}: {}", op, status.error().message)};
         if (op == entry.last)
-          break; // it may be the largest number
+          break; // op + 1 could overflow
       }
       return ok();
     case Kind::Start:
@@ -101,7 +101,7 @@ private:
       return Error{fmt::format("there is no microbatch {}: there are {}", member.microbatch, microbatches)};
     const ExpandedOp &op = expansion.ops[size_t(member.op)];
     if (op.source->op != kTransfer && taskOf(expansion, member.op).stage != stage)
-      return Error{fmt::format("instruction {} ({}) is of stage {}", member.op, op.source->op,
+      return Error{fmt::format("instruction {} ({}) belongs to stage {}", member.op, op.source->op,
                                taskOf(expansion, member.op).stage)};
     if (!inMicrobatches(member.op) && member.microbatch != 0)
       return Error{fmt::format("instruction {} ({}) runs once a step, not in microbatch {}", member.op, op.source->op,
@@ -111,31 +111,33 @@ private:
 
   bool inMicrobatches(int op) const {
     const auto &task = expansion.entry->body[expansion.ops[size_t(op)].entry].task;
-    return task && !isOnce(task->phase);
+    return task && !isOncePerStep(task->phase);
   }
 
   Status placeStart(const StepEntry &entry) {
     if (entry.members.empty())
-      return Error{"it starts nothing"};
+      return Error{"it has no members to start"};
     for (const StepMember &member : entry.members) {
       if (Status status = check(member); !status)
         return status;
       const std::string &op = expansion.ops[size_t(member.op)].source->op;
       if (entry.members.size() > 1 ? !isCollective(op) : !isAsynchronous(op))
-        return Error{fmt::format("instruction {} is {}: collectives are started together, a copy to or from the host "
-                                 "alone, all else runs",
-                                 member.op, op)};
+        return Error{
+            fmt::format("instruction {} is {}: only collectives can be started together, only a collective or a host "
+                        "copy can be started alone, and other instructions are run",
+                        member.op, op)};
     }
     return placeOps(entry.members, entry.stream);
   }
 
-  /// One instruction, or several collectives that are one: all operands are there before any result is.
+  /// Appends one instruction, or a bucket of collectives. All operands of a bucket must exist before any of
+  /// its results.
   Status placeOps(const std::vector<StepMember> &members, const std::string &stream) {
     FlatInstruction made;
     for (const StepMember &member : members) {
       const ExpandedOp &op = expansion.ops[size_t(member.op)];
       if (op.source->op == kTransfer)
-        return Error{"a transfer is sent and received, it does not run"};
+        return Error{"it is a transfer, which is sent and received instead of run"};
       if (Status status = markRan(member); !status)
         return status;
       if (op.source->op == kAccumulate)
@@ -168,7 +170,8 @@ private:
     return ok();
   }
 
-  /// An instruction runs once in each of its microbatches; a constant that is kept runs once, in any.
+  /// Records that an instruction runs. It may run once in each microbatch; a kept constant runs once, in
+  /// any microbatch.
   Status markRan(const StepMember &member) {
     const ExpandedOp &op = expansion.ops[size_t(member.op)];
     bool kept = op.results.size() == 1 && isKeptConstant(*op.source, expansion.values[size_t(op.results[0])]);
@@ -177,21 +180,22 @@ private:
       runs.assign(inMicrobatches(member.op) && !kept ? size_t(microbatches) : 1, false);
     size_t at = runs.size() == 1 ? 0 : size_t(member.microbatch);
     if (runs[at])
-      return Error{fmt::format("instruction {} ({}) has run in microbatch {} already", member.op, op.source->op,
-                               member.microbatch)};
+      return Error{
+          fmt::format("instruction {} ({}) runs twice in microbatch {}", member.op, op.source->op, member.microbatch)};
     runs[at] = true;
     return ok();
   }
 
-  /// The flat value, which must be there: received, and of a sum with all microbatches in it.
+  /// Returns the flat value of an operand. Fails if the value does not exist yet, is still being received, or is a sum
+  /// that lacks microbatches.
   Result<int> use(int value, int64_t microbatch) {
     int found = number(value, microbatch);
     if (found < 0)
-      return Error{fmt::format("an operand is not there yet in microbatch {}", microbatch)};
+      return Error{fmt::format("an operand has not been computed yet in microbatch {}", microbatch)};
     if (size_t(found) < underWay.size() && underWay[size_t(found)])
-      return Error{"an operand is being received: wait for it first"};
+      return Error{"an operand is still being received: a \"received\" entry must come first"};
     if (sums[size_t(value)] != kNoSum && sums[size_t(value)] < microbatches)
-      return Error{fmt::format("it uses the sum of {} microbatches, of which {} have been added", microbatches,
+      return Error{fmt::format("it uses a sum over {} microbatches, but only {} have been added", microbatches,
                                sums[size_t(value)])};
     return found;
   }
@@ -202,7 +206,7 @@ private:
       return status;
     const ExpandedOp &op = expansion.ops[size_t(entry.first)];
     if (op.source->op != kTransfer)
-      return Error{fmt::format("instruction {} is {}, no transfer", entry.first, op.source->op)};
+      return Error{fmt::format("instruction {} is {}, not a transfer", entry.first, op.source->op)};
     int64_t from = op.source->attrs["from"], to = op.source->attrs["to"];
     bool sends = entry.kind == Kind::Send || entry.kind == Kind::Sent;
     if ((sends ? from : to) != stage)
@@ -231,7 +235,7 @@ private:
     return ok();
   }
 
-  /// Each side of a transfer is begun once, then waited for once.
+  /// Records that one side of a transfer begins or is waited for; each happens once, in this order.
   Status proceed(const StepEntry &entry) {
     std::vector<Side> &its = sides[size_t(entry.first)];
     if (its.empty())
@@ -239,7 +243,8 @@ private:
     bool begins = entry.kind == Kind::Send || entry.kind == Kind::Receive;
     Side &side = its[size_t(entry.microbatch)];
     if (side != (begins ? Side::NotBegun : Side::Begun))
-      return Error{begins ? "it has begun already" : "what it waits for has not begun, or has been waited for"};
+      return Error{begins ? "this transfer has begun already"
+                          : "the transfer has not begun, or has been waited for already"};
     side = begins ? Side::Begun : Side::Done;
     return ok();
   }
@@ -247,7 +252,7 @@ private:
   Status finish() {
     for (size_t op = 0; op < sides.size(); ++op)
       if (std::count(sides[op].begin(), sides[op].end(), Side::Begun))
-        return Error{fmt::format("the transfer that is instruction {} begins and is never waited for", op)};
+        return Error{fmt::format("instruction {}, a transfer, begins and is never waited for", op)};
     for (size_t r = 0; r < program.results.size(); ++r) {
       flat.results.push_back(-1);
       if (!hasResult(program, r, stage))
@@ -264,11 +269,11 @@ private:
   const Expansion &expansion;
   int64_t stage, microbatches;
   FlatProgram flat;
-  std::vector<std::vector<int>> numbers; // flat values of each expanded one
-  std::vector<int64_t> sums;             // of each expanded value: microbatches in it, where an accumulate makes it
-  std::vector<std::vector<bool>> ran;    // of each instruction, in each microbatch
-  std::vector<std::vector<Side>> sides;  // of each transfer, in each microbatch: this stage's side
-  std::vector<bool> underWay;            // of flat values: being received
+  std::vector<std::vector<int>> numbers; // for each expanded value: its flat values
+  std::vector<int64_t> sums;             // for each expanded value: microbatches summed, if an `accumulate` computes it
+  std::vector<std::vector<bool>> ran;    // for each instruction: whether it has run in each microbatch
+  std::vector<std::vector<Side>> sides;  // for each transfer: this stage's side in each microbatch
+  std::vector<bool> underWay;            // for each flat value: whether it is still being received
 };
 } // namespace
 
@@ -283,7 +288,7 @@ Result<FlatProgram> flatten(const Program &program, const Expansion &expansion, 
 
 Result<FlatProgram> flatten(const Program &program, int64_t stage) {
   if (size_t(stage) >= program.steps.size())
-    return Error{"the program has no list of the steps that its ranks run: compile the model again"};
+    return Error{"the program has no list of the steps that its ranks run; compile the model again"};
   return flatten(program, expand(program), stage, program.steps[size_t(stage)]);
 }
 
@@ -295,7 +300,7 @@ void appendRun(StepList &list, int op, int64_t microbatch) {
     list.push_back({Kind::Run, op, op, microbatch});
 }
 
-StepList listOf(const FlatProgram &flat) {
+StepList stepListOf(const FlatProgram &flat) {
   StepList list;
   for (const FlatInstruction &instruction : flat.body) {
     bool starts =
@@ -337,7 +342,7 @@ bool isUpdate(const FlatInstruction &instruction) {
 }
 
 std::vector<int> gradientsOf(const FlatProgram &flat) {
-  std::vector<bool> isOther(flat.values.size(), false); // arguments, what only shows them, and results of updates
+  std::vector<bool> isOther(flat.values.size(), false); // arguments, views of arguments, and results of updates
   for (const FlatArg &arg : flat.args)
     isOther[size_t(arg.value)] = true;
   std::vector<int> gradients;
@@ -354,7 +359,7 @@ std::vector<int> gradientsOf(const FlatProgram &flat) {
   return gradients;
 }
 
-std::string opOf(const FlatInstruction &instruction) {
+std::string operatorName(const FlatInstruction &instruction) {
   return instruction.kernel ? instruction.kernel->name : instruction.source->op;
 }
 

@@ -28,7 +28,7 @@ std::string_view torchName(DType dtype) {
   }
 }
 
-/// The type of most of the floating elements.
+/// Returns the floating type that most floating elements have; f32 if there are none.
 DType floatingType(const TensorMap &tensors) {
   std::map<DType, int64_t> elements;
   for (const auto &[name, tensor] : tensors)
@@ -42,28 +42,31 @@ DType floatingType(const TensorMap &tensors) {
   return most;
 }
 
-/// Files that `index` names.
+/// Returns the names of the weight files that an index file lists.
 Result<std::set<std::string>> filesOf(const std::string &indexPath) {
   auto bytes = readFile(indexPath);
   if (!bytes)
     return bytes.error();
   if (Status nesting = checkNesting(*bytes); !nesting)
-    return Error{fmt::format("'{}': {}", indexPath, nesting.error().message)};
+    return errorWithWayOut(fmt::format("'{}': {}", indexPath, nesting.error().message), kDownloadAgain);
   Json index = Json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
   Json map = index.is_object() && index.contains("weight_map") ? index["weight_map"] : Json();
   std::set<std::string> files;
   for (const Json &file : map.is_object() ? map : Json::object()) {
     std::string name = file.is_string() ? file.get<std::string>() : "";
-    if (name.empty() || fs::path(name).filename() != name) // only what lies beside it
-      return Error{fmt::format("'{}': weight_map names {}, a file beside it is needed", indexPath, file.dump())};
+    if (name.empty() || fs::path(name).filename() != name) // never read outside of the folder
+      return Error{fmt::format("'{}': weight_map names {}, but must name a file in the same folder; correct the name",
+                               indexPath, file.dump())};
     files.insert(name);
   }
   if (files.empty())
-    return Error{fmt::format("'{}' has no weight_map from tensors to files", indexPath)};
+    return Error{fmt::format(
+        "'{}' has no weight_map that names a file for each tensor; write or download the file again", indexPath)};
   return files;
 }
 
-/// Tensors by file, in the order of their names.
+/// Splits tensors, in the order of their names, into files of at most `shardBytes` bytes each. A larger tensor has a
+/// file of its own.
 std::vector<TensorMap> inShards(const TensorMap &tensors, int64_t shardBytes) {
   std::vector<TensorMap> shards(1);
   int64_t bytes = 0;
@@ -81,7 +84,7 @@ std::vector<TensorMap> inShards(const TensorMap &tensors, int64_t shardBytes) {
 Status writeConfig(const fs::path &folder, const std::string &config, const TensorMap &tensors) {
   Json json = Json::parse(config, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return Error{"the configuration to be saved is not a JSON object"};
+    return Error{"the configuration to be saved is not a JSON object; correct the config.json of the model"};
   json["dtype"] = torchName(floatingType(tensors));
   if (json.contains("torch_dtype")) // its name before Transformers 5
     json["torch_dtype"] = json["dtype"];
@@ -143,7 +146,7 @@ Status writeHuggingFace(const std::string &folder, const TensorMap &tensors, con
   if (shards.size() > 1)
     if (Status status = writeFile((path / kIndexFile).string(), index.dump(2) + "\n"); !status)
       return status;
-  before.insert(shards.size() > 1 ? kWeightsFile : kIndexFile); // a reader would take it for these weights
+  before.insert(shards.size() > 1 ? kWeightsFile : kIndexFile); // readers would prefer the stale file
   for (const std::string &name : before)
     if (!written.count(name))
       fs::remove(path / name, code);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the elements of a kernel lie, for the compiler that makes its code and for the runtime that calls it.
+// The iteration space of a kernel. The compiler that generates the kernel's code and the runtime that calls it compute
+// it with the same functions.
 #include "Readers.h"
+#include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Native.h"
 
 #include <algorithm>
@@ -11,8 +13,9 @@ namespace kerf::package {
 namespace {
 constexpr std::string_view kReduce = "reduce";
 
-/// Strides of a broadcast's operand along the dimensions of `shape`: 0 where it is repeated.
-std::optional<std::vector<int64_t>> stridesOf(const Shape &shape, const BroadcastOf &broadcast) {
+/// Returns the strides, in elements, of a broadcast's operand along the dimensions of `shape`; 0 where the operand is
+/// repeated. Returns nothing if the operand does not fit `shape`.
+std::optional<std::vector<int64_t>> stridesOf(const Shape &shape, const BroadcastView &broadcast) {
   std::vector<int64_t> strides(shape.size(), 0);
   if (broadcast.dimensions.size() != broadcast.shape.size())
     return std::nullopt;
@@ -37,9 +40,9 @@ std::vector<int64_t> dimensionsOf(const Instruction &instruction, std::string_vi
   return dimensions;
 }
 
-/// The result of a reduction of `shape`, and the dimensions that it keeps. Nothing where its attributes are not those
-/// of a reduction.
-std::optional<BroadcastOf> keptBy(const Instruction &reduce, const Shape &shape) {
+/// Returns the shape of the result of reducing `shape`, and the dimensions that the reduction keeps. Returns nothing if
+/// the attributes are not those of a reduction.
+std::optional<BroadcastView> keptBy(const Instruction &reduce, const Shape &shape) {
   std::vector<int64_t> gone = dimensionsOf(reduce, "dimensions");
   auto kind = reduce.attrs.find("kind");
   if (kind == reduce.attrs.end() || (*kind != "sum" && *kind != "max" && *kind != "min"))
@@ -47,7 +50,7 @@ std::optional<BroadcastOf> keptBy(const Instruction &reduce, const Shape &shape)
   for (size_t i = 0; i < gone.size(); ++i)
     if (gone[i] < (i ? gone[i - 1] + 1 : 0) || gone[i] >= int64_t(shape.size()))
       return std::nullopt;
-  BroadcastOf kept;
+  BroadcastView kept;
   for (size_t d = 0; d < shape.size(); ++d)
     if (std::find(gone.begin(), gone.end(), int64_t(d)) == gone.end()) {
       kept.shape.push_back(shape[d]);
@@ -57,7 +60,8 @@ std::optional<BroadcastOf> keptBy(const Instruction &reduce, const Shape &shape)
 }
 
 bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
-/// The sum of a 16-bit operand may be given in f32.
+/// Returns true if a kernel can reduce elements of type `from` to type `to`: the same floating type, or f32 for
+/// 16-bit types.
 bool mayReduceTo(DType from, DType to) {
   return (from == DType::F64 || from == DType::F32 || isHalf(from)) &&
          (to == from || (isHalf(from) && to == DType::F32));
@@ -71,13 +75,13 @@ int64_t KernelSpace::rows() const {
   return rows;
 }
 
-std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<BroadcastOf> &broadcasts,
-                                       const std::optional<BroadcastOf> &reduction) {
-  std::vector<BroadcastOf> views = broadcasts;
+std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<BroadcastView> &broadcasts,
+                                       const std::optional<BroadcastView> &reduction) {
+  std::vector<BroadcastView> views = broadcasts;
   if (reduction)
     views.push_back(*reduction);
   std::vector<std::vector<int64_t>> all;
-  for (const BroadcastOf &view : views) {
+  for (const BroadcastView &view : views) {
     auto strides = stridesOf(shape, view);
     if (!strides)
       return std::nullopt;
@@ -128,31 +132,31 @@ Result<KernelSpace> kernelSpace(const Function &function) {
   const Instruction *reduces = reductionOf(function, function.results[0]);
   const Shape &shape =
       valueOf(reduces && reduces->operands.size() == 1 ? reduces->operands[0] : function.results[0]).shape;
-  std::vector<BroadcastOf> broadcasts;
-  std::optional<BroadcastOf> reduction;
+  std::vector<BroadcastView> broadcasts;
+  std::optional<BroadcastView> reduction;
   for (const Instruction &instruction : function.body) {
     if (instruction.results.size() != 1)
       return wrong(
-          fmt::format("{} gives {} results, ops of kernels give one", instruction.op, instruction.results.size()));
+          fmt::format("{} gives {} results, but ops of kernels give one", instruction.op, instruction.results.size()));
     if (instruction.op == "constant")
       continue;
     bool reduce = instruction.op == kReduce;
     if (instruction.op == "call" || instruction.op == "wait" || isAsynchronous(instruction.op))
-      return wrong(fmt::format("{} is no op of kernels", instruction.op));
+      return wrong(fmt::format("{} is no op that a kernel can contain", instruction.op));
     const Value &made = valueOf(instruction.results[0]);
     if (!reduce && made.shape != shape)
-      return wrong(
-          fmt::format("{} gives {}, the kernel is over {}", instruction.op, shapeText(made.shape), shapeText(shape)));
+      return wrong(fmt::format("the result of {} has shape {}, but the kernel has shape {}", instruction.op,
+                               shapeText(made.shape), shapeText(shape)));
     for (int operand : instruction.operands) {
       const Shape &read = valueOf(operand).shape;
       if (reductionOf(function, operand))
-        return wrong(
-            fmt::format("{} reads what {} gives, which is there when the kernel has ended", instruction.op, kReduce));
+        return wrong(fmt::format("{} reads the result of {}, which is complete only when the kernel has ended",
+                                 instruction.op, kReduce));
       if (instruction.op == "broadcast_in_dim")
         broadcasts.push_back({read, dimensionsOf(instruction, "broadcast_dimensions")});
       else if (read != shape)
-        return wrong(
-            fmt::format("{} reads {}, the kernel is over {}", instruction.op, shapeText(read), shapeText(shape)));
+        return wrong(fmt::format("an operand of {} has shape {}, but the kernel has shape {}", instruction.op,
+                                 shapeText(read), shapeText(shape)));
     }
     if (!reduce)
       continue;
@@ -162,15 +166,19 @@ Result<KernelSpace> kernelSpace(const Function &function) {
       return wrong(fmt::format("{} of {} does not give {}{}", kReduce, shapeText(shape), toString(made.dtype),
                                shapeText(made.shape)));
     if (reduction && reduction->dimensions != kept->dimensions)
-      return wrong("it reduces over different dimensions");
+      return wrong("its reductions are over different dimensions");
     reduction = std::move(kept);
   }
   for (int result : function.results)
     if (valueOf(result).shape != shape && !reductionOf(function, result))
-      return wrong(fmt::format("it gives {} beside {}", shapeText(valueOf(result).shape), shapeText(shape)));
+      return wrong(fmt::format("it has a result of shape {}, but the kernel has shape {}",
+                               shapeText(valueOf(result).shape), shapeText(shape)));
   auto space = kernelSpace(shape, broadcasts, reduction);
   if (!space)
-    return wrong("its broadcasts and reductions lie otherwise than kernels have them");
+    return wrong(
+        fmt::format("its rows have fewer than {} elements, or a broadcast or reduction does not fit its shape or "
+                    "is not contiguous along the rows",
+                    kShortestRow));
   return std::move(*space);
 }
 

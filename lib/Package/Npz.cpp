@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's .npy and .npz: a zip archive of .npy files, stored or deflated, with or without the 64-bit extension. Stored
-// members are views into the mapped file.
+// Reader of NumPy's .npy files and .npz archives, which are zip files of .npy files: stored or deflated, with or
+// without the 64-bit extension. Tensors of stored members are views of the mapped file.
 #include "Readers.h"
 #include "kerf/Package/StoredArray.h"
 
@@ -39,7 +39,7 @@ constexpr std::array kTypes = {
     NpyType{"u4", DType::U32}, NpyType{"u2", DType::U16}, NpyType{"u1", DType::U8},  NpyType{"b1", DType::Bool},
 };
 
-/// The text of `key` in the header's Python dict literal, up to the comma or bracket that ends it.
+/// Returns the text of the value of `key` in the header's Python dict literal, or nothing if there is no such key.
 std::optional<std::string_view> valueOf(std::string_view header, std::string_view key) {
   size_t at = header.find(fmt::format("'{}'", key));
   if (at == std::string_view::npos)
@@ -88,14 +88,15 @@ std::optional<Shape> parseTuple(std::string_view text) {
   return shape;
 }
 
-/// What a .npy file's header says, and where the elements begin.
+/// Header of a .npy file: element type, shape, and the byte offset of the first element.
 struct NpyHeader {
   DType dtype = DType::F32;
   Shape shape;
   size_t start = 0;
 };
 
-/// `bytes`: the file, or at least its header; `fileBytes`: of the whole file.
+/// Parses the header of a .npy file. `bytes` is the file or at least its header; `fileBytes` is the size of the
+/// whole file.
 Result<NpyHeader> readHeader(Bytes bytes, uint64_t fileBytes) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
@@ -117,17 +118,18 @@ Result<NpyHeader> readHeader(Bytes bytes, uint64_t fileBytes) {
 
   std::string_view type = *descr;
   if (type.size() < 4 || type.front() != '\'' || type.back() != '\'')
-    return Error{fmt::format("dtype {} is not a plain number: give a plain array", type)};
+    return Error{fmt::format("dtype {} is no number type; save an array of numbers", type)};
   type = type.substr(1, type.size() - 2);
   if (type.front() == '>')
-    return Error{fmt::format("dtype '{}' is big-endian: save array.astype(array.dtype.newbyteorder('<'))", type)};
+    return Error{fmt::format("dtype '{}' is big-endian; save array.astype(array.dtype.newbyteorder('<'))", type)};
   const NpyType *row =
       std::find_if(kTypes.begin(), kTypes.end(), [&](const NpyType &t) { return t.descr == type.substr(1); });
   if (row == kTypes.end() || (type.front() != '<' && type.front() != '|' && type.front() != '='))
-    return Error{fmt::format(
-        "dtype '{}' is not supported: use float64, float32, float16, int64, int32, int8, uint8 or bool", type)};
+    return Error{fmt::format("dtype '{}' is not supported; use float64, float32, float16, int64, int32, int16, int8, "
+                             "uint64, uint32, uint16, uint8 or bool",
+                             type)};
   if (order->starts_with("True"))
-    return Error{"stored in Fortran order: save numpy.ascontiguousarray(array)"};
+    return Error{"stored in Fortran order; save numpy.ascontiguousarray(array)"};
   if (!order->starts_with("False"))
     return Error{fmt::format("fortran_order is {}, neither True nor False", *order)};
 
@@ -164,7 +166,7 @@ struct Member {
 constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50,
                    kLocal = 0x04034b50;
 constexpr size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
-constexpr uint32_t kIn64 = 0xffffffff; // a 32-bit field whose value stands in the 64-bit extension
+constexpr uint32_t kIn64 = 0xffffffff; // in a 32-bit field: the value is in the 64-bit extension
 
 struct Directory {
   uint64_t offset = 0, entries = 0;
@@ -189,7 +191,7 @@ Result<Directory> findDirectory(Bytes zip) {
   return directory;
 }
 
-/// Replaces 32-bit fields that say "see the extension" from the extra field with id 1.
+/// Fills fields that are kIn64 from the zip64 extension, the extra field with id 1.
 void readExtension(Bytes extra, Member &member) {
   while (extra.size() >= 4) {
     size_t id = little<uint16_t>(extra, 0), size = little<uint16_t>(extra, 2);
@@ -239,13 +241,13 @@ struct Content {
 };
 
 Result<Content> inflateMember(Bytes packed, const Member &member) {
-  constexpr uint64_t kMostRatio = 1032; // of deflate (zlib's technical notes); more is a lie that we don't allocate for
+  constexpr uint64_t kMostRatio = 1032; // of deflate, by zlib's technical notes: do not allocate more for a false size
   if (member.bytes > (packed.size() + 1) * kMostRatio || packed.size() > UINT32_MAX || member.bytes > UINT32_MAX)
-    return Error{fmt::format("says that {} bytes unpack to {}", packed.size(), member.bytes)};
+    return Error{fmt::format("damaged: {} bytes are said to unpack to {}", packed.size(), member.bytes)};
   auto [tensor, out] = allocateTensor(DType::U8, {int64_t(member.bytes)});
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
-    return Error{"zlib cannot start"};
+    return Error{"zlib cannot start; free some memory"};
   stream.next_in = const_cast<Bytef *>(reinterpret_cast<const Bytef *>(packed.data()));
   stream.avail_in = uInt(packed.size());
   stream.next_out = reinterpret_cast<Bytef *>(out);
@@ -258,24 +260,29 @@ Result<Content> inflateMember(Bytes packed, const Member &member) {
   return Content{{tensor.data, size_t(member.bytes)}, tensor.owner};
 }
 
-/// The member's bytes in the archive, as they are packed.
+/// Returns the member's bytes as they are in the archive, perhaps deflated.
 Result<Bytes> packedOf(Bytes zip, const Member &member) {
   if (member.flags & 1)
-    return Error{"encrypted"};
+    return Error{"encrypted; write the file without encryption"};
   if (zip.size() < kLocalBytes || member.headerOffset > zip.size() - kLocalBytes ||
       little<uint32_t>(zip, member.headerOffset) != kLocal)
     return Error{"its header is missing: the archive is truncated or damaged"};
   uint64_t begin = member.headerOffset + kLocalBytes + little<uint16_t>(zip, member.headerOffset + 26) +
                    little<uint16_t>(zip, member.headerOffset + 28);
   if (begin > zip.size() || member.packedBytes > zip.size() - begin)
-    return Error{
-        fmt::format("its {} bytes leave the archive of {}: truncated or damaged", member.packedBytes, zip.size())};
+    return Error{fmt::format("its {} bytes end outside of the archive of {} bytes: truncated or damaged",
+                             member.packedBytes, zip.size())};
   if (member.method != kStored && member.method != kDeflated)
-    return Error{fmt::format("zip compression method {} is not supported: use numpy.savez or numpy.savez_compressed",
+    return Error{fmt::format("zip compression method {} is not supported; use numpy.savez or numpy.savez_compressed",
                              member.method)};
   if (member.method == kStored && member.packedBytes != member.bytes)
-    return Error{fmt::format("damaged: it is stored in {} bytes and has {}", member.packedBytes, member.bytes)};
+    return Error{
+        fmt::format("damaged: it is stored uncompressed in {} bytes, but has {}", member.packedBytes, member.bytes)};
   return zip.subspan(begin, member.packedBytes);
+}
+
+Error wrongChecksum(uint32_t found, uint32_t recorded) {
+  return Error{fmt::format("damaged: its checksum is {:08x}, the archive says {:08x}", found, recorded)};
 }
 
 Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr<const void> &file) {
@@ -291,13 +298,13 @@ Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr
   }
   uint32_t crc = uint32_t(crc32_z(0, reinterpret_cast<const Bytef *>(content.bytes.data()), content.bytes.size()));
   if (crc != member.crc)
-    return Error{fmt::format("damaged: its checksum is {:08x}, the archive says {:08x}", crc, member.crc)};
+    return wrongChecksum(crc, member.crc);
   return content;
 }
 
 constexpr std::string_view kSuffix = ".npy";
 
-/// The first bytes of what a deflated member unpacks to.
+/// Unpacks the first `bytes` bytes of a deflated member, or fewer where the member is damaged.
 std::vector<std::byte> beginningOf(Bytes packed, uint64_t bytes) {
   std::vector<std::byte> out(bytes);
   z_stream stream{};
@@ -314,7 +321,7 @@ std::vector<std::byte> beginningOf(Bytes packed, uint64_t bytes) {
 }
 
 Result<StoredArray> locate(Bytes zip, const Member &member) {
-  constexpr uint64_t kHeaderBytes = 12 + 65535; // of any .npy file of version 1, and of sane ones of others
+  constexpr uint64_t kHeaderBytes = 12 + 65535; // the most in version 1, and ample in the later versions
   auto packed = packedOf(zip, member);
   if (!packed)
     return packed.error();
@@ -328,11 +335,17 @@ Result<StoredArray> locate(Bytes zip, const Member &member) {
                      member.method == kDeflated};
 }
 
-/// The name without ".npy".
+/// Returns the array's name: the member's name without ".npy".
 Result<std::string> arrayName(const std::string &path, const Member &member) {
   if (!member.name.ends_with(kSuffix))
-    return Error{fmt::format("'{}' holds '{}', which is not a .npy array", path, member.name)};
+    return Error{
+        fmt::format("'{}' holds '{}', which is not a .npy array; write the file with numpy.savez", path, member.name)};
   return member.name.substr(0, member.name.size() - kSuffix.size());
+}
+
+/// Returns the error of an array in an archive, with the places and a way out.
+Error failedArray(const std::string &name, const std::string &path, const Error &error) {
+  return errorWithWayOut(fmt::format("array '{}' of '{}': {}", name, path, error.message), kWriteAgain);
 }
 } // namespace
 
@@ -345,20 +358,20 @@ Result<std::map<std::string, StoredArray>> listArrays(const std::string &path) {
   if (path.ends_with(kSuffix)) {
     auto header = readHeader(bytes, bytes.size());
     if (!header)
-      return Error{fmt::format("array '{}': {}", path, header.error().message)};
+      return errorWithWayOut(fmt::format("array '{}': {}", path, header.error().message), kWriteAgain);
     arrays[""] = {header->dtype, std::move(header->shape), header->start, false};
     return arrays;
   }
   auto members = readDirectory(bytes);
   if (!members)
-    return Error{fmt::format("cannot read '{}': {}", path, members.error().message)};
+    return errorWithWayOut(fmt::format("cannot read '{}': {}", path, members.error().message), kWriteAgain);
   for (const Member &member : *members) {
     auto name = arrayName(path, member);
     if (!name)
       return name.error();
     auto array = locate(bytes, member);
     if (!array)
-      return Error{fmt::format("array '{}' of '{}': {}", *name, path, array.error().message)};
+      return failedArray(*name, path, array.error());
     arrays.insert_or_assign(*name, std::move(*array));
   }
   return arrays;
@@ -374,14 +387,14 @@ Status verifyArrays(const std::string &path) {
   Bytes zip((*file)->data, (*file)->bytes);
   auto members = readDirectory(zip);
   if (!members)
-    return Error{fmt::format("cannot read '{}': {}", path, members.error().message)};
+    return errorWithWayOut(fmt::format("cannot read '{}': {}", path, members.error().message), kWriteAgain);
   std::vector<std::byte> piece(kPieceBytes);
   for (const Member &member : *members) {
     if (member.method != kStored)
-      continue; // checked when it is unpacked
+      continue; // readTensors checks deflated members
     auto packed = packedOf(zip, member);
     if (!packed)
-      return Error{fmt::format("array '{}' of '{}': {}", member.name, path, packed.error().message)};
+      return failedArray(member.name, path, packed.error());
     uint64_t begin = uint64_t(packed->data() - zip.data());
     uLong crc = crc32_z(0, nullptr, 0);
     for (uint64_t at = 0; at < packed->size(); at += kPieceBytes) {
@@ -391,8 +404,7 @@ Status verifyArrays(const std::string &path) {
       crc = crc32_z(crc, reinterpret_cast<const Bytef *>(piece.data()), bytes);
     }
     if (uint32_t(crc) != member.crc)
-      return Error{fmt::format("array '{}' of '{}': damaged: its checksum is {:08x}, the archive says {:08x}",
-                               member.name, path, uint32_t(crc), member.crc)};
+      return failedArray(member.name, path, wrongChecksum(uint32_t(crc), member.crc));
   }
   return ok();
 }
@@ -407,7 +419,7 @@ Status readBytes(const std::string &path, uint64_t offset, uint64_t bytes, std::
     if (count < 0 && errno == EINTR)
       continue;
     if (count <= 0) {
-      Error error = failed(count < 0 ? std::strerror(errno) : "it ends too early: it was changed while it was read");
+      Error error = failed(count < 0 ? std::strerror(errno) : "it ends too early; do not change it while it is read");
       close(fd);
       return error;
     }
@@ -424,7 +436,7 @@ Result<TensorMap> readNpz(const std::string &path) {
   Bytes zip((*file)->data, (*file)->bytes);
   auto members = readDirectory(zip);
   if (!members)
-    return Error{fmt::format("cannot read '{}': {}", path, members.error().message)};
+    return errorWithWayOut(fmt::format("cannot read '{}': {}", path, members.error().message), kWriteAgain);
   TensorMap tensors;
   for (const Member &member : *members) {
     auto name = arrayName(path, member);
@@ -432,10 +444,10 @@ Result<TensorMap> readNpz(const std::string &path) {
       return name.error();
     auto content = contentOf(zip, member, *file);
     if (!content)
-      return Error{fmt::format("array '{}' of '{}': {}", *name, path, content.error().message)};
+      return failedArray(*name, path, content.error());
     auto tensor = readNpy(content->bytes, content->owner);
     if (!tensor)
-      return Error{fmt::format("array '{}' of '{}': {}", *name, path, tensor.error().message)};
+      return failedArray(*name, path, tensor.error());
     tensors.insert_or_assign(*name, std::move(*tensor));
   }
   return tensors;
@@ -452,13 +464,16 @@ Result<TensorMap> readNpyFolder(const std::string &path) {
       return file.error();
     auto tensor = readNpy({(*file)->data, (*file)->bytes}, *file);
     if (!tensor)
-      return Error{fmt::format("array '{}': {}", entry->path().string(), tensor.error().message)};
+      return errorWithWayOut(fmt::format("array '{}': {}", entry->path().string(), tensor.error().message),
+                             kWriteAgain);
     tensors.emplace(entry->path().stem().string(), std::move(*tensor));
   }
   if (code)
     return Error{fmt::format("cannot list '{}': {}", path, code.message())};
   if (tensors.empty())
-    return Error{fmt::format("no .npy file in '{}'", path)};
+    return Error{fmt::format("no .npy file in '{}'; give a folder of .npy files, or a Hugging Face folder with "
+                             "model.safetensors",
+                             path)};
   return tensors;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks, stages and microbatches of a program's mesh, and the batches of its step.
+// Numbers of ranks, pipeline stages and microbatches of a program, and of batches in one optimizer step.
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/ProgramSchedule.h"
 
@@ -15,7 +15,7 @@ int64_t sizeOf(const Mesh &mesh, std::string_view axis) {
 }
 } // namespace
 
-bool isOnce(Phase phase) { return phase == Phase::Prepare || phase == Phase::Update; }
+bool isOncePerStep(Phase phase) { return phase == Phase::Prepare || phase == Phase::Update; }
 
 int64_t microbatchesOf(const Program &program) { return sizeOf(program.mesh, kMicrobatchAxis); }
 int64_t stagesOf(const Program &program) { return sizeOf(program.mesh, kStageAxis); }
@@ -27,7 +27,7 @@ Result<Schedule> scheduleOf(const Program &program) {
 int64_t ranksOf(const Program &program) { return program.mesh.ranks() / microbatchesOf(program); }
 
 namespace {
-/// Ranks that differ in the axes behind that of microbatches only.
+/// Returns the product of the axes that come after `microbatch` in the mesh.
 int64_t ranksBehindTime(const Mesh &mesh) {
   int64_t ranks = 1;
   for (size_t i = size_t(mesh.find(kMicrobatchAxis) + 1); i < mesh.axes.size(); ++i)
@@ -66,12 +66,13 @@ Result<int64_t> batchesOfStep(const Program &program) {
   int64_t batches = 1;
   if (program.info.is_object() && given != program.info.end()) {
     if (!given->is_number_integer() || *given < 1 || *given > kMost)
-      return Error{fmt::format("info.{} of the program is {}, not a number of batches from 1 to {}", kAccumulateKey,
-                               given->dump(), kMost)};
+      return Error{fmt::format("info.{} of the program is {}, but must be a number of batches from 1 to {}; "
+                               "compile the model again",
+                               kAccumulateKey, given->dump(), kMost)};
     batches = given->get<int64_t>();
   }
   if ((batches > 1) != (accumulators > 0))
-    return Error{fmt::format("info.{} of the program is {}, but it has {} arguments '{}...': compile the model again",
+    return Error{fmt::format("info.{} of the program is {}, but it has {} arguments '{}...'; compile the model again",
                              kAccumulateKey, batches, accumulators, kAccumulatedPrefix)};
   return batches;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// program.json: one line a value list, argument, result or instruction, so that people can read it and diff it. The
-// reader gives one message that names the place; exceptions (the JSON library's and the reader's own) end at
-// `readProgram`.
+// Writer and reader of program.json. Each argument, result and instruction is one line, so that people can read and
+// diff the file. Errors while reading are exceptions internally (the JSON library's and Bad); `readProgram` turns them
+// into one message that names the place.
 #include "Readers.h"
 #include "kerf/Package/Native.h"
 
@@ -50,7 +50,7 @@ constexpr std::string_view kPhases[] = {"prepare",        "forward",         "ba
 //===-- writing
 //-------------------------------------------------------------------------------------------------------===//
 
-/// JSON has no infinities: see numberFrom.
+/// Replaces infinities and NaN, which JSON numbers cannot be, by the strings that parseNumber reads.
 Json withoutInfinities(const Json &json) {
   if (json.is_number_float() && !std::isfinite(json.get<double>()))
     return std::isnan(json.get<double>()) ? "nan" : json.get<double>() > 0 ? "inf" : "-inf";
@@ -111,7 +111,7 @@ Json toJson(const EntryResult &result) {
   return json;
 }
 
-Json toJson(const Task &task) {
+Json toJson(const ProgramTask &task) {
   Json json = {{"phase", toString(task.phase)}, {"stage", task.stage}};
   if (task.chunk != 0)
     json["chunk"] = task.chunk;
@@ -152,7 +152,8 @@ Json toJson(const NativeCode &native) {
       {"kernels", native.kernels}, {"checksums", native.checksums}, {"routines", native.routines}, {"images", images}};
 }
 
-/// {"run": [0, 17], "microbatch": 2}, {"start": [[18, 2], [21, 2]], "stream": "gradients"}, {"send": 22}
+/// Writes an entry of a list of steps: {"run": [0, 17], "microbatch": 2}, {"start": [[18, 2], [21, 2]], "stream":
+/// "gradients"}, {"send": 22}
 Json toJson(const StepEntry &entry) {
   Json json = Json::object();
   Json &what = json[std::string(toString(entry.kind))];
@@ -176,7 +177,7 @@ Json toJson(const StepEntry &entry) {
   return json;
 }
 
-/// `[` items one a line `]`.
+/// Returns a JSON list with one line for each item.
 template <typename Items, typename ToText>
 std::string lines(const Items &items, std::string_view indent, ToText toText) {
   std::string out = "[";
@@ -188,6 +189,7 @@ std::string lines(const Items &items, std::string_view indent, ToText toText) {
 //===-- reading
 //-------------------------------------------------------------------------------------------------------===//
 
+/// Exception of the reader.
 struct Bad {
   std::string message;
 };
@@ -218,7 +220,7 @@ template <typename T = int64_t> T integerFrom(const Json &json, std::string_view
   bool tooLarge = json.is_number_unsigned() && json.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max());
   if (!json.is_number_integer() || tooLarge || json.get<int64_t>() < int64_t(std::numeric_limits<T>::min()) ||
       json.get<int64_t>() > int64_t(std::numeric_limits<T>::max()))
-    fail(fmt::format("{} is not a whole number of {} bits", where, 8 * sizeof(T)));
+    fail(fmt::format("{} is not an integer of {} bits", where, 8 * sizeof(T)));
   return json.get<T>();
 }
 
@@ -265,7 +267,7 @@ std::vector<AxisRef> axesFrom(const Json &json, std::string_view where) {
   for (const Json &ref : listFrom(json, where)) {
     auto numbers = integersFrom<int64_t>(ref, where);
     if (numbers.size() != 3 || numbers[0] < 0 || numbers[0] > std::numeric_limits<int>::max())
-      fail(fmt::format("{}: an axis is [index, before, size]", where));
+      fail(fmt::format("{}: an axis must be [index, before, size]", where));
     refs.push_back({int(numbers[0]), numbers[1], numbers[2]});
   }
   return refs;
@@ -293,7 +295,7 @@ Sharding shardingFrom(const Json &json, std::string_view where) {
   fail(fmt::format("{}: unknown kind of reduction '{}'", where, kind));
 }
 
-/// The stage that holds an argument or result: -1 where none is named.
+/// Reads the pipeline stage that holds an argument or result; -1 if none is named.
 int64_t stageFrom(const Json &json, std::string_view where) {
   const Json *stage = optionalMember(json, "stage");
   return stage ? integerFrom(*stage, where) : -1;
@@ -329,8 +331,8 @@ EntryResult resultFrom(const Json &json, std::string_view where) {
   return result;
 }
 
-Task taskFrom(const Json &json, std::string_view where) {
-  Task task;
+ProgramTask taskFrom(const Json &json, std::string_view where) {
+  ProgramTask task;
   std::string phase = stringFrom(member(json, "phase", where), where);
   auto parsed = parsePhase(phase);
   if (!parsed)
@@ -402,13 +404,13 @@ StepEntry stepFrom(const Json &json, std::string_view where) {
     for (const Json &member : listFrom(*what, where)) {
       auto numbers = integersFrom<int>(member, where);
       if (numbers.size() != 2)
-        fail(fmt::format("{}: a member is [instruction, microbatch]", where));
+        fail(fmt::format("{}: a member must be [instruction, microbatch]", where));
       entry.members.push_back({numbers[0], numbers[1]});
     }
   } else if (entry.kind == Kind::Run) {
     auto numbers = integersFrom<int>(*what, where);
     if (numbers.size() != 2)
-      fail(fmt::format("{}: what runs is [first instruction, last instruction]", where));
+      fail(fmt::format("{}: \"run\" must be [first instruction, last instruction]", where));
     entry.first = numbers[0], entry.last = numbers[1];
   } else {
     entry.first = integerFrom<int>(*what, where);
@@ -449,7 +451,7 @@ NativeCode nativeFrom(const Json &json) {
     image.kind = stringFrom(member(given, "kind", "an image"), "an image's kind");
     image.interface = integerFrom(member(given, "interface", "an image"), "an image's interface");
     image.isa = stringFrom(member(given, "isa", "an image"), "an image's isa");
-    if (isHostImage(image)) { // others are for other devices: the rest may be anything
+    if (isHostImage(image)) { // images for other devices may have other keys
       image.entries = integersFrom<int64_t>(member(given, "entries", "an image"), "an image's entries");
       image.checksum = integerFrom<uint32_t>(member(given, "checksum", "an image"), "an image's checksum");
     }
@@ -462,11 +464,11 @@ Program programFrom(const Json &json) {
   Program program;
   program.version = integerFrom<int>(member(json, "kerf_package", "the program"), "kerf_package");
   if (program.version != kVersion)
-    fail(fmt::format("its format is version {}, this runtime reads version {}: compile the model again",
+    fail(fmt::format("its format is version {}, but this runtime reads version {}; compile the model again",
                      program.version, kVersion));
   for (const Json &axis : listFrom(member(json, "mesh", "the program"), "mesh")) {
     if (!axis.is_array() || axis.size() != 2)
-      fail("mesh: an axis is [name, size]");
+      fail("mesh: an axis must be [name, size]");
     program.mesh.axes.push_back({stringFrom(axis[0], "mesh"), integerFrom(axis[1], "mesh")});
   }
   if (const Json *schedule = optionalMember(json, "schedule"))
@@ -495,7 +497,7 @@ std::optional<Phase> parsePhase(std::string_view text) {
   return found == std::end(kPhases) ? std::nullopt : std::optional(Phase(found - std::begin(kPhases)));
 }
 
-std::optional<double> numberFrom(const Json &json) {
+std::optional<double> parseNumber(const Json &json) {
   if (json.is_number())
     return json.get<double>();
   if (json == "inf")
@@ -537,16 +539,16 @@ std::string writeProgram(const Program &program) {
 
 Result<Program> readProgram(std::string_view bytes) {
   if (Status nesting = checkNesting(bytes); !nesting)
-    return Error{fmt::format("cannot read the program: {}", nesting.error().message)};
+    return errorWithWayOut(fmt::format("cannot read the program: {}", nesting.error().message), kCompileAgain);
   try {
     Program program = programFrom(Json::parse(bytes));
     if (Status status = checkProgram(program); !status)
-      return status.error();
+      return errorWithWayOut(status.error().message, kCompileAgain);
     return program;
-  } catch (const Json::exception &error) {
-    return Error{fmt::format("cannot read the program: {}", error.what())};
+  } catch (const Json::exception &error) { // its text may have a "; " that names no way out
+    return Error{fmt::format("cannot read the program: {}; {}", error.what(), kCompileAgain)};
   } catch (const Bad &bad) {
-    return Error{fmt::format("cannot read the program: {}", bad.message)};
+    return errorWithWayOut(fmt::format("cannot read the program: {}", bad.message), kCompileAgain);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: 8 bytes little-endian length of a JSON header, the header {name: {dtype, shape, data_offsets}}, the
-// data.
+// Reader and writer of .safetensors files: the length of the header (8 bytes, little-endian), a JSON header
+// {name: {dtype, shape, data_offsets}}, and the data.
 #include "Readers.h"
 #include "kerf/Package/SafetensorsHeader.h"
 
@@ -27,7 +27,7 @@ constexpr std::array kNames = {
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kAlignment = 8; // the header is padded so that the data starts aligned
 
-/// One entry of the header; `data` is what follows the header.
+/// Reads one entry of the header. `data` points to the `dataBytes` bytes that follow the header.
 Result<Tensor> readEntry(const Json &entry, const std::byte *data, int64_t dataBytes) {
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
     return Error{"needs dtype, shape and data_offsets"};
@@ -38,7 +38,9 @@ Result<Tensor> readEntry(const Json &entry, const std::byte *data, int64_t dataB
     if (name.is_string() && row.name == name.get_ref<const std::string &>())
       found = &row;
   if (!found)
-    return Error{fmt::format("dtype {} is not one of F64 F32 BF16 F16 I64 I32 I8 U8 BOOL", name.dump())};
+    return Error{fmt::format("dtype {} is not one of F64 F32 BF16 F16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL; convert the "
+                             "tensor to one of them",
+                             name.dump())};
   tensor.dtype = found->dtype;
   if (!sizes.is_array() || !offsets.is_array() || offsets.size() != 2)
     return Error{"shape must be a list and data_offsets a list of two numbers"};
@@ -51,11 +53,14 @@ Result<Tensor> readEntry(const Json &entry, const std::byte *data, int64_t dataB
   auto elements = checkedElements(tensor.shape);
   int64_t begin = offsets[0].get<int64_t>(), end = offsets[1].get<int64_t>();
   if (begin > end || end > dataBytes)
-    return Error{fmt::format("its data_offsets {} to {} leave the {} bytes of data: the file is truncated or damaged",
-                             begin, end, dataBytes)};
-  if (!elements || *elements * bytesOf(tensor.dtype) != end - begin)
-    return Error{fmt::format("shape {} of {} does not fill its {} bytes", shapeText(tensor.shape),
-                             toString(tensor.dtype), end - begin)};
+    return Error{
+        fmt::format("its data_offsets {} to {} are outside of the {} bytes of data: the file is truncated or damaged",
+                    begin, end, dataBytes)};
+  if (!elements)
+    return Error{fmt::format("shape {} has too many elements", shapeText(tensor.shape))};
+  if (int64_t needed = *elements * bytesOf(tensor.dtype); needed != end - begin)
+    return Error{fmt::format("shape {} of {} needs {} bytes, but data_offsets {} to {} hold {}",
+                             shapeText(tensor.shape), toString(tensor.dtype), needed, begin, end, end - begin)};
   tensor.data = data + begin;
   return tensor;
 }
@@ -69,18 +74,20 @@ Result<TensorMap> readSafetensors(const std::string &path) {
   size_t size = (*file)->bytes;
   uint64_t headerBytes = 0;
   if (size < kLengthBytes)
-    return Error{fmt::format("'{}' has {} bytes: too short for a safetensors file", path, size)};
+    return Error{fmt::format("'{}' has {} bytes: too short for a safetensors file; write or download the file again",
+                             path, size)};
   std::memcpy(&headerBytes, bytes, kLengthBytes);
   if (headerBytes > size - kLengthBytes)
-    return Error{
-        fmt::format("'{}' says that its header has {} bytes, but {} follow: truncated, or not a safetensors file", path,
-                    headerBytes, size - kLengthBytes)};
+    return Error{fmt::format(
+        "'{}' says that its header has {} bytes, but {} follow: truncated, or not a safetensors file; write or "
+        "download the file again",
+        path, headerBytes, size - kLengthBytes)};
   std::string_view text(reinterpret_cast<const char *>(bytes) + kLengthBytes, headerBytes);
   if (Status nesting = checkNesting(text); !nesting)
-    return Error{fmt::format("header of '{}': {}", path, nesting.error().message)};
+    return errorWithWayOut(fmt::format("header of '{}': {}", path, nesting.error().message), kDownloadAgain);
   Json header = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object())
-    return Error{fmt::format("the header of '{}' is not a JSON object", path)};
+    return Error{fmt::format("the header of '{}' is not a JSON object; write or download the file again", path)};
 
   TensorMap tensors;
   for (const auto &[name, entry] : header.items()) {
@@ -88,7 +95,8 @@ Result<TensorMap> readSafetensors(const std::string &path) {
       continue;
     auto tensor = readEntry(entry, bytes + kLengthBytes + headerBytes, int64_t(size - kLengthBytes - headerBytes));
     if (!tensor)
-      return Error{fmt::format("tensor '{}' of '{}': {}", name, path, tensor.error().message)};
+      return errorWithWayOut(fmt::format("tensor '{}' of '{}': {}", name, path, tensor.error().message),
+                             kDownloadAgain);
     tensor->owner = *file;
     tensors.emplace(name, std::move(*tensor));
   }
@@ -103,7 +111,7 @@ Result<std::string> safetensorsHeader(const std::vector<TensorEntry> &tensors,
   int64_t offset = 0;
   for (const TensorEntry &tensor : tensors) {
     if (tensor.name == "__metadata__")
-      return Error{"a tensor is named __metadata__, which the format keeps for itself"};
+      return Error{"a tensor is named __metadata__, which the format reserves; rename it"};
     int64_t bytes = elementsOf(tensor.shape) * bytesOf(tensor.dtype);
     header[tensor.name] = {{"dtype", kNames[size_t(tensor.dtype)].name},
                            {"shape", tensor.shape},

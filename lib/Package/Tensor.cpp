@@ -52,7 +52,7 @@ int64_t elementsOf(const Shape &shape) {
 
 std::optional<int64_t> checkedElements(const Shape &shape) {
   constexpr int64_t kMost =
-      std::numeric_limits<int64_t>::max() / 16; // room for the bytes, alignment and a few sums of them
+      std::numeric_limits<int64_t>::max() / 16; // leaves room for element sizes, alignment and sums
   int64_t elements = 1;
   bool empty = false;
   for (int64_t size : shape) {
@@ -85,7 +85,7 @@ bool isFloating(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
 }
 
-/// Files give no alignment: elements are copied in and out.
+/// Reads element `index`. Data in files is not aligned, so the element is copied.
 template <typename T> T load(const std::byte *data, int64_t index) {
   T value;
   std::memcpy(&value, data + index * int64_t(sizeof(T)), sizeof(T));
@@ -133,8 +133,8 @@ void convertFloats(DType from, const std::byte *data, int64_t elements, DType to
 }
 
 Status convertIntegers(DType from, const std::byte *data, int64_t elements, DType to, std::byte *out) {
-  return forInteger(from, [&](auto fromZero) {
-    return forInteger(to, [&](auto toZero) -> Status {
+  return withIntegerType(from, [&](auto fromZero) {
+    return withIntegerType(to, [&](auto toZero) -> Status {
       using From = decltype(fromZero);
       using To = decltype(toZero);
       To least = std::numeric_limits<To>::min(), most = to == DType::Bool ? To(1) : std::numeric_limits<To>::max();
@@ -185,9 +185,9 @@ Result<TensorMap> readTensors(const std::string &path) {
   if (path.ends_with(".npz"))
     return readNpz(path);
   return Error{
-      fmt::format("cannot read tensors from '{}': give a .safetensors or .npz file, a folder of .npy files, or "
-                  "a Hugging Face folder with model.safetensors{}",
-                  path, fs::exists(path, code) ? "" : " (it does not exist)")};
+      fmt::format("cannot read tensors from '{}'{}; give a .safetensors or .npz file, a folder of .npy files, or "
+                  "a Hugging Face folder with model.safetensors",
+                  path, fs::exists(path, code) ? "" : ", which does not exist")};
 }
 
 } // namespace kerf

@@ -20,17 +20,17 @@ Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSourc
   std::string gradients = given.gradientDtype;
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   stateBytes = kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
-                                gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.moments);
+                                gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.optimizerMoments);
   if (given.overlap)
-    pinnedOverlap = kerf::overlapOf(*given.overlap);
+    pinnedOverlap = parseOverlap(*given.overlap);
 }
 
-Overlap Bounds::overlapOf(const Choice &choice) const {
+Overlap Bounds::plannedOverlap(const Choice &choice) const {
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
   int sharding =
       pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
   return pinnedOverlap ? *pinnedOverlap
-                       : trainer.overlap({choice.frame.stage, choice.schedule, sharding, choice.sequenceParallel});
+                       : trainer.overlap({choice.sizes.stage, choice.schedule, sharding, choice.sequenceParallel});
 }
 
 Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
@@ -46,18 +46,18 @@ Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, cons
 }
 
 LayoutKey Bounds::keyOf(const Choice &choice) const {
-  return {choice.frame.model,      choice.frame.context,
-          choice.frame.expert,     choice.microbatch,
+  return {choice.sizes.model,      choice.sizes.context,
+          choice.sizes.expert,     choice.microbatch,
           choice.sequenceParallel, options.constraints.attention != AttentionKernels::Unfused,
           choice.ulysses,          choice.solved};
 }
 
 Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {
   auto work = layouts(key);
-  if (work && *work && kernels.try_emplace(key).second) {
+  if (work && *work && kernelSeconds.try_emplace(key).second) {
     ++layoutCount;
-    for (const Cluster *group : alikeParts(all))
-      kernels[key].push_back(passSeconds(**work, group->device, nullptr, Overlap(), trainer.prices));
+    for (const Cluster *group : uniformGroups(all))
+      kernelSeconds[key].push_back(passSeconds(**work, group->device, nullptr, Overlap(), trainer.prices));
   }
   return work;
 }
@@ -69,24 +69,22 @@ const Cluster &Bounds::clusterOf(int64_t ranks) {
   return known->second;
 }
 
-/// Of the choice's mesh in its order, which the space has.
 const PipelineModel &Bounds::pipelineOf(const Choice &choice) {
-  Links &links = models[{choice.frame.sizes(), choice.order}];
-  if (links.pipeline)
-    return *links.pipeline;
+  MeshModels &meshModels = models[{choice.sizes.asArray(), choice.order}];
+  if (meshModels.pipeline)
+    return *meshModels.pipeline;
   Mesh mesh = theSpace->mesh(choice);
   const Cluster &cluster = clusterOf(mesh.ranks());
   if (cluster.mixed()) {
-    links.pipeline = std::move(*PipelineModel::make(mesh, cluster));
+    meshModels.pipeline = std::move(*PipelineModel::make(mesh, cluster));
   } else {
-    links.alike = std::make_unique<CollectiveModel>(mesh, cluster, shapes);
-    links.pipeline.emplace(*links.alike);
+    meshModels.alike = std::make_unique<CollectiveModel>(mesh, cluster, shapes);
+    meshModels.pipeline.emplace(*meshModels.alike);
   }
-  return *links.pipeline;
+  return *meshModels.pipeline;
 }
 
-/// Whether kernels add up the whole gradients of all parameters in every microbatch, whatever else is decided later.
-bool Bounds::accumulatesWhole(const Choice &choice) const {
+bool Bounds::accumulatesFullGradients(const Choice &choice) const {
   if (trainer.prices.accumulatesInProducts || theSpace->microbatches(choice) == 1)
     return false;
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
@@ -96,42 +94,55 @@ bool Bounds::accumulatesWhole(const Choice &choice) const {
   return decided && choice.optimizerSharding < 2;
 }
 
-/// With the collectives on their links.
+int Bounds::microbatchReductionLevel(const Choice &choice) const {
+  const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
+  bool decided = choice.level == Choice::Level::Execution || choice.level == Choice::Level::Cut;
+  if (!decided || pinned.size() > 1 || trainer.prices.gathers.replicatedBelowElements != 0)
+    return 0;
+  int level = pinned.empty() ? choice.optimizerSharding : static_cast<int>(pinned.front());
+  return reductionTiming(level, true) == ReductionTiming::EveryMicrobatch ? level : 0;
+}
+
 const PassSeconds &Bounds::passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives) {
-  const bool accumulates = accumulatesWhole(choice);
-  auto [entry, isNew] = passes.try_emplace({keyOf(choice), &collectives, accumulates});
-  if (isNew)
-    entry->second = passSeconds(work, collectives.cluster().device, &collectives, overlapOf(choice), trainer.prices,
-                                accumulates ? &stateBytes : nullptr);
+  const bool accumulates = accumulatesFullGradients(choice);
+  const int reduced = microbatchReductionLevel(choice);
+  const bool splits = reduced && recordOf(choice.schedule).splitsBackward;
+  auto [entry, isNew] = passes.try_emplace(
+      {keyOf(choice), &collectives, accumulates, reduced, reduced ? choice.shardingRanks : 0, splits});
+  if (isNew) {
+    MicrobatchGradients gradients{accumulates ? &stateBytes : nullptr, nullptr, splits};
+    if (reduced)
+      gradients.reductionSeconds = &parametersOf(choice, work, collectives, reduced).seconds.reductionBySegment;
+    entry->second = passSeconds(work, collectives.cluster().device, &collectives, plannedOverlap(choice),
+                                trainer.prices, gradients);
+  }
   return entry->second;
 }
 
-/// Messages from a stage to its neighbours, where it has them.
-Bounds::Sends Bounds::sendsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline,
-                              int64_t stage) {
-  if (choice.frame.stage == 1)
+Bounds::MessageSeconds Bounds::messageSecondsOf(const Choice &choice, const ModelWork &work,
+                                                const PipelineModel &pipeline, int64_t stage) {
+  if (choice.sizes.stage == 1)
     return {};
   StageMessage message = messageOf(work, pipeline.mesh(), trainer.prices.sends);
   bool alike = !pipeline.stages();
   auto seconds = [&](int64_t to) {
-    return alike || (to >= 0 && to < choice.frame.stage) ? messageSeconds(pipeline, stage, to, message) : 0.0;
+    return alike || (to >= 0 && to < choice.sizes.stage) ? messageSeconds(pipeline, stage, to, message) : 0.0;
   };
   return {seconds(stage + 1), seconds(stage - 1)};
 }
 
-/// Stages of the mesh that lie in one group.
-struct Bounds::Group {
+struct Bounds::StageGroup {
   const Cluster *cluster = nullptr;
-  size_t number = 0;
+  size_t number = 0; // index in uniformGroups
   int64_t firstStage = 0, stages = 0;
 };
 
-std::vector<Bounds::Group> Bounds::groupsOf(const Choice &choice) {
-  const std::vector<int> &groups = theSpace->groupsOf(choice.frame);
-  std::vector<const Cluster *> parts = alikeParts(all);
+std::vector<Bounds::StageGroup> Bounds::stageGroups(const Choice &choice) {
+  const std::vector<int> &groups = theSpace->groupsOf(choice.sizes);
+  std::vector<const Cluster *> parts = uniformGroups(all);
   if (groups.empty())
-    return {{parts.front(), 0, 0, choice.frame.stage}};
-  std::vector<Group> list;
+    return {{parts.front(), 0, 0, choice.sizes.stage}};
+  std::vector<StageGroup> list;
   for (size_t s = 0; s < groups.size(); ++s) {
     if (list.empty() || list.back().number != static_cast<size_t>(groups[s]))
       list.push_back({parts[groups[s]], static_cast<size_t>(groups[s]), static_cast<int64_t>(s), 0});
@@ -142,10 +153,10 @@ std::vector<Bounds::Group> Bounds::groupsOf(const Choice &choice) {
 
 std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) {
   std::set<std::vector<AxisRef>> groups, parameterGroups;
-  if (theSpace->groupsOf(layout.frame).empty()) // else it is the outermost axis in any order
+  if (theSpace->groupsOf(layout.sizes).empty()) // on a mixed cluster it is always the outermost axis
     groups.insert({AxisRef{planAxis("stage"), 1, 0}});
-  for (const ChainLink &link : work.chain) {
-    const Segment &segment = link.segment;
+  for (const ChainSegment &entry : work.chain) {
+    const Segment &segment = entry.segment;
     for (const PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
       for (const PassCollective &collective : pass->collectives)
         groups.insert(collective.axes);
@@ -163,7 +174,7 @@ std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) 
     choice.order = order;
     const PipelineModel &pipeline = pipelineOf(choice);
     std::vector<GroupShape> shape;
-    for (const Group &part : groupsOf(choice)) {
+    for (const StageGroup &part : stageGroups(choice)) {
       const CollectiveModel &collectives = pipeline.collectives(part.firstStage);
       const Mesh &mesh = collectives.mesh();
       for (const std::vector<AxisRef> &group : groups)
@@ -186,45 +197,47 @@ std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) 
   return orders;
 }
 
-/// Products at the best rate there is, on as many ranks as the mesh has: of several groups, each rank counts as many as
-/// the first one's that do the most that it can do in that time.
-Result<double> Bounds::ofMesh(const Choice &choice) {
+/// Bounds a mesh by its products at the device's best rate, spread over all ranks. On a mixed cluster a rank counts as
+/// the number of ranks of the first group that are at most as fast.
+Result<double> Bounds::meshBound(const Choice &choice) {
   auto work = workOf({1, 1, 1, 1, false, options.constraints.attention != AttentionKernels::Unfused});
   if (!work)
     return work.error();
   double samples = static_cast<double>(theSpace->globalBatch()) / static_cast<double>((*work)->samples);
   double ranks = 0, room = 0;
-  const Device &first = groupsOf(choice).front().cluster->device;
-  for (const Group &group : groupsOf(choice)) {
-    auto its = static_cast<double>(group.stages * (choice.frame.ranks() / choice.frame.stage));
-    ranks += its * (group.number == 0 ? 1 : bestSpeed(**work, group.cluster->device, first));
-    room += its * memoryLimit.of(group.cluster->device);
+  const DeviceSpec &first = stageGroups(choice).front().cluster->device;
+  for (const StageGroup &group : stageGroups(choice)) {
+    auto its = static_cast<double>(group.stages * (choice.sizes.ranks() / choice.sizes.stage));
+    ranks += its * (group.number == 0 ? 1 : bestCaseSpeedup(**work, group.cluster->device, first));
+    room += its * memoryLimit.onDevice(group.cluster->device);
   }
-  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, {})) > room)
+  if (totalOverChain(**work, stateBytesOf(**work, Mesh(), stateBytes, {})) > room)
     return kInfinity;
-  return bestSeconds(**work, first) * samples / ranks;
+  return bestCaseSeconds(**work, first) * samples / ranks;
 }
 
-/// Each stage does at most so much of the layers as its speed is of what one of the first group does.
 double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
-                            const std::function<const PassSeconds &(const Group &)> &passesOf) {
-  std::vector<Group> groups = groupsOf(choice);
+                            const std::function<const PassSeconds &(const StageGroup &)> &passesOf) {
+  std::vector<StageGroup> groups = stageGroups(choice);
   const PassSeconds &first = passesOf(groups.front());
-  std::vector<double> speeds; // of stages
-  for (const Group &group : groups)
-    speeds.insert(speeds.end(), group.stages, group.number == 0 ? 1 : speedOf(work, passesOf(group), first));
-  double whole = 0; // in the first group's seconds; what stands before the layers is on it, what follows on the last
+  std::vector<double> speeds; // of each stage, relative to a stage of the first group
+  for (const StageGroup &group : groups)
+    speeds.insert(speeds.end(), group.stages, group.number == 0 ? 1 : relativeLayerSpeed(work, passesOf(group), first));
+  // Seconds of the model on the first group. The first group runs what stands before the layers, the last
+  // group what follows them.
+  double whole = 0;
   for (size_t l = 0; l < work.chain.size(); ++l)
     if (int64_t layers = work.chain[l].layers)
-      whole += static_cast<double>(layers) * first.links[l].whole();
+      whole += static_cast<double>(layers) * first.segments[l].total();
     else if (l == 0)
-      whole += first.links[l].whole();
+      whole += first.segments[l].total();
     else if (l + 1 == work.chain.size())
-      whole += passesOf(groups.back()).links[l].whole() * speeds.back();
+      whole += passesOf(groups.back()).segments[l].total() * speeds.back();
   auto microbatches = static_cast<double>(theSpace->microbatches(choice));
   double bound = microbatches * whole / std::accumulate(speeds.begin(), speeds.end(), 0.0);
   if (choice.level == Choice::Level::Execution && choice.chunks == 1 && !recordOf(choice.schedule).splitsBackward) {
-    // T >= w_0 + ... + w_{s-1} + m w_s, of which the proportions make at least the sum of speed_s w_s.
+    // With w_s the seconds of a microbatch on stage s, T >= w_0 + ... + w_{s-1} + m w_s for every s. A combination of
+    // these inequalities bounds T from below by the sum of speed_s * w_s.
     double proportions = 0;
     for (auto speed = speeds.rbegin(); speed != speeds.rend(); ++speed)
       proportions += std::max(0.0, (*speed - proportions) / microbatches);
@@ -233,38 +246,39 @@ double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
   return bound;
 }
 
-/// Stages evenly filled, whatever the schedule and the sharding.
 double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass) {
   ScheduleOptions least = theSpace->schedule(choice);
   least.kind = ScheduleKind::ZeroBubble2P; // no schedule has a smaller bubble
   bool pinned = !options.constraints.optimizerSharding.empty();
   std::vector<double> states =
       pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, {3});
-  const Device &device = groupsOf(choice).front().cluster->device;
+  const DeviceSpec &device = stageGroups(choice).front().cluster->device;
   StagePrices stage{&pass, &device, recomputeLimit(device)};
-  double forced = forcedSeconds({work, heldOfLayout(keyOf(choice), work), states, std::span(&stage, 1)}, least);
-  auto stages = static_cast<double>(choice.frame.stage);
+  double forced =
+      forcedRecomputeSeconds({work, activationBytesOfLayout(keyOf(choice), work), states, std::span(&stage, 1)}, least);
+  auto stages = static_cast<double>(choice.sizes.stage);
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
   return static_cast<double>(theSpace->microbatches(choice)) *
-         std::max((pass.whole() + forced) / stages, layers * pass.layer);
+         std::max((pass.total() + forced) / stages, layers * pass.layer);
 }
 
-/// Kernels alone.
-Result<double> Bounds::ofLayout(const Choice &choice) {
+/// Bounds a layout by its kernels, without any communication.
+Result<double> Bounds::layoutBound(const Choice &choice) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
   if (!work)
     return work.error();
   if (!*work)
     return kInfinity;
-  const std::vector<PassSeconds> &passes = kernels.at(key);
-  if (theSpace->groupsOf(choice.frame).empty())
+  const std::vector<PassSeconds> &passes = kernelSeconds.at(key);
+  if (theSpace->groupsOf(choice.sizes).empty())
     return evenSeconds(choice, **work, passes.front());
-  return mixedSeconds(choice, **work, [&](const Group &group) -> const PassSeconds & { return passes[group.number]; });
+  return mixedSeconds(choice, **work,
+                      [&](const StageGroup &group) -> const PassSeconds & { return passes[group.number]; });
 }
 
-/// With the collectives on their links.
-Result<double> Bounds::ofOrder(const Choice &choice) {
+/// Bounds an order of the axes by kernels and collectives.
+Result<double> Bounds::orderBound(const Choice &choice) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
   if (!work)
@@ -272,30 +286,29 @@ Result<double> Bounds::ofOrder(const Choice &choice) {
   const PipelineModel &pipeline = pipelineOf(choice);
   if (!pipeline.stages())
     return evenSeconds(choice, **work, passesOn(choice, **work, pipeline.collectives(0)));
-  return mixedSeconds(choice, **work, [&](const Group &group) -> const PassSeconds & {
+  return mixedSeconds(choice, **work, [&](const StageGroup &group) -> const PassSeconds & {
     return passesOn(choice, **work, pipeline.collectives(group.firstStage));
   });
 }
 
-const LinkHeld &Bounds::heldOfLayout(const LayoutKey &key, const ModelWork &work) {
-  auto [held, isNew] = heldBytesOf.try_emplace(key);
+const ActivationBytes &Bounds::activationBytesOfLayout(const LayoutKey &key, const ModelWork &work) {
+  auto [bytes, isNew] = activationBytesByLayout.try_emplace(key);
   if (isNew)
-    held->second = heldOf(work);
-  return held->second;
+    bytes->second = activationBytesOf(work);
+  return bytes->second;
 }
 
-/// Infinite where recomputation is not for the search to decide.
-double Bounds::recomputeLimit(const Device &device) const {
+double Bounds::recomputeLimit(const DeviceSpec &device) const {
   bool decided = options.constraints.decidesRecompute() || options.constraints.optimizerSharding.size() > 1;
-  return decided ? kInfinity : memoryLimit.of(device);
+  return decided ? kInfinity : memoryLimit.onDevice(device);
 }
 
-/// The same for all microbatches: of the layout, the axes and where they lie.
+/// The result does not depend on the size of the microbatch, so all sizes share it.
 Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &work,
                                          const CollectiveModel &collectives, int level) {
   LayoutKey key = keyOf(choice);
   key.microbatch = 1;
-  bool besideBackwards = overlapOf(choice).gradients;
+  bool besideBackwards = plannedOverlap(choice).gradients;
   auto [entry, isNew] = parameters.try_emplace({key, &collectives, level, choice.shardingRanks, besideBackwards});
   if (isNew) {
     OptimizerSharding sharding{level};
@@ -308,17 +321,17 @@ Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &
   return entry->second;
 }
 
-/// With the way of the first microbatch to the last stage, and parameters gathered and reduced.
-Result<double> Bounds::ofExecution(const Choice &choice) {
+/// Bounds a schedule and an optimizer sharding: adds pipeline bubbles, and gathers and reductions of parameters.
+Result<double> Bounds::executionBound(const Choice &choice) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
   if (!work)
     return work.error();
   const PipelineModel &pipeline = pipelineOf(choice);
   const CollectiveModel &collectives = pipeline.collectives(0);
-  const Device &device = collectives.cluster().device;
+  const DeviceSpec &device = collectives.cluster().device;
   const PassSeconds &pass = passesOn(choice, **work, collectives);
-  auto stages = static_cast<double>(choice.frame.stage),
+  auto stages = static_cast<double>(choice.sizes.stage),
        microbatches = static_cast<double>(theSpace->microbatches(choice));
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
   bool alike = pinned.empty() || pinned.size() == 1;
@@ -326,46 +339,49 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
       pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
   Parameters &parameters = parametersOf(choice, **work, collectives, most);
   double room = 0;
-  for (const Group &group : groupsOf(choice))
-    room += static_cast<double>(group.stages) * memoryLimit.of(group.cluster->device);
-  if (wholeOf(**work, parameters.stateBytes) > room)
+  for (const StageGroup &group : stageGroups(choice))
+    room += static_cast<double>(group.stages) * memoryLimit.onDevice(group.cluster->device);
+  if (totalOverChain(**work, parameters.stateBytes) > room)
     return kInfinity;
   if (pipeline.stages())
-    return ofOrder(choice);
+    return orderBound(choice);
   StagePrices stage{&pass, &device, pinned.size() > 1 ? kInfinity : recomputeLimit(device)};
-  double forced = forcedSeconds({**work, heldOfLayout(key, **work), parameters.stateBytes, std::span(&stage, 1)},
-                                theSpace->schedule(choice));
+  double forced = forcedRecomputeSeconds(
+      {**work, activationBytesOfLayout(key, **work), parameters.stateBytes, std::span(&stage, 1)},
+      theSpace->schedule(choice));
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
-  double busiest = std::max((pass.whole() + forced) / stages, layers * pass.layer);
-  double bound = microbatches * busiest, reduction = 0; // what no backward hides, of all stages
-  if (alike && trainer.prices.gathers.wholeBelowElements == 0) {
+  double busiest = std::max((pass.total() + forced) / stages, layers * pass.layer);
+  double bound = microbatches * busiest, reduction = 0; // `reduction`: seconds that no backward pass hides
+  if (alike && trainer.prices.gathers.replicatedBelowElements == 0) {
     bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
-    // The sums of a stage are complete with the last microbatch's backward; those of its last chunk before the last
-    // group of microbatches goes back through the chunks before it.
+    // A stage's gradients are complete after the last microbatch's backward pass; with several chunks, those of the
+    // last chunk are complete before the last group of microbatches passes back through the earlier chunks.
     double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
     double each = recordOf(choice.schedule).splitsBackward ? pass.weightGradient : pass.backward + forced;
-    bool after = reductionsOf(most, overlapOf(choice).gradients) == Reductions::After;
-    reduction = parameters.seconds.reduction - (after ? 0 : beside * each);
+    bool afterBackward = reductionTiming(most, plannedOverlap(choice).gradients) == ReductionTiming::AfterBackward;
+    reduction = parameters.seconds.reductionTotal - (afterBackward ? 0 : beside * each);
     reduction = std::max(0.0, reduction);
   }
-  // The average stage has its share of both.
-  bound = std::max(bound, (microbatches * (pass.whole() + forced) + reduction) / stages);
+  // The busiest stage takes at least the average.
+  bound = std::max(bound, (microbatches * (pass.total() + forced) + reduction) / stages);
   if (choice.chunks == 1 && !recordOf(choice.schedule).splitsBackward) {
-    // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + s a + m w_s + r_s, whatever the cut; a is a message
-    // there and back. These p lines in the proportions (1 - 1/m)^(p-1-s) / m: T (1 - (1 - 1/m)^p) >= W + sums of r and
-    // of s a in them, the first of which weighs r the least.
+    // Let w_s be the seconds of a microbatch on stage s, r_s those of its remaining reductions, a those of a message
+    // there and back, p the number of stages and m of microbatches. Stage s waits for the stages before it, so
+    // T >= w_0 + ... + w_{s-1} + s a + m w_s + r_s for every cut. The sum of these p inequalities with the weights
+    // (1 - 1/m)^(p-1-s) / m is T (1 - (1 - 1/m)^p) >= sum w_s + the weighted sums of r_s and of s a. All of r is
+    // counted with the least weight, that of stage 0.
     double left = 1 - 1 / microbatches, between = 0;
-    Sends sends = sendsOf(choice, **work, pipeline, 0);
+    MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, 0);
     for (double s = 1; s < stages; ++s)
-      between += std::pow(left, stages - 1 - s) / microbatches * s * (sends.on + sends.back);
-    bound = std::max(bound, (pass.whole() + forced + between + std::pow(left, stages - 1) / microbatches * reduction) /
+      between += std::pow(left, stages - 1 - s) / microbatches * s * (messages.forward + messages.backward);
+    bound = std::max(bound, (pass.total() + forced + between + std::pow(left, stages - 1) / microbatches * reduction) /
                                 (1 - std::pow(left, stages)));
   }
   return bound;
 }
 
-/// Stage by stage.
-Result<double> Bounds::ofCut(const Choice &choice, double enough) {
+/// Bounds a cut by the seconds and the memory of each stage.
+Result<double> Bounds::cutBound(const Choice &choice, double cutoff) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
   if (!work)
@@ -379,34 +395,35 @@ Result<double> Bounds::ofCut(const Choice &choice, double enough) {
   auto parametersAt = [&](int64_t stage) -> const Parameters & {
     return parametersOf(choice, **work, pipeline.collectives(stage), sharding);
   };
-  bool reduces = given.optimizerSharding.size() <= 1 && trainer.prices.gathers.wholeBelowElements == 0;
-  const Overlap overlap = overlapOf(choice);
+  bool reduces = given.optimizerSharding.size() <= 1 && trainer.prices.gathers.replicatedBelowElements == 0;
+  const Overlap overlap = plannedOverlap(choice);
   std::vector<StagePrices> stages;
-  for (int64_t s = 0; s < (pipeline.stages() ? choice.frame.stage : 1); ++s) {
-    const Device &device = pipeline.device(s);
-    Sends sends = sendsOf(choice, **work, pipeline, s);
+  for (int64_t s = 0; s < (pipeline.stages() ? choice.sizes.stage : 1); ++s) {
+    const DeviceSpec &device = pipeline.device(s);
+    MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, s);
     stages.push_back({&passesOn(choice, **work, pipeline.collectives(s)), &device, recomputeLimit(device),
-                      reduces ? &parametersAt(s).seconds.reductions : nullptr, sends.on, sends.back});
+                      reduces ? &parametersAt(s).seconds.reductionBySegment : nullptr, messages.forward,
+                      messages.backward});
   }
-  return cutSeconds({**work, heldOfLayout(key, **work), parametersAt(0).stateBytes, stages,
-                     reductionsOf(sharding, overlap.gradients), overlap.stage},
-                    theSpace->layersOfParts(choice), theSpace->schedule(choice), enough);
+  return cutSecondsLowerBound({**work, activationBytesOfLayout(key, **work), parametersAt(0).stateBytes, stages,
+                               reductionTiming(sharding, overlap.gradients), overlap.stage},
+                              theSpace->layersOfParts(choice), theSpace->schedule(choice), cutoff);
 }
 
-Result<double> Bounds::of(const Choice &choice, double enough) {
+Result<double> Bounds::lowerBound(const Choice &choice, double cutoff) {
   switch (choice.level) {
   case Choice::Level::Mesh:
-    return ofMesh(choice);
+    return meshBound(choice);
   case Choice::Level::Layout:
-    return ofLayout(choice);
+    return layoutBound(choice);
   case Choice::Level::Order:
-    return ofOrder(choice);
+    return orderBound(choice);
   case Choice::Level::Execution:
-    return ofExecution(choice);
+    return executionBound(choice);
   case Choice::Level::Cut:
-    return ofCut(choice, enough);
-  case Choice::Level::Ready:
-    break; // bounded where they are made
+    return cutBound(choice, cutoff);
+  case Choice::Level::Recomputation:
+    break; // TreeSearch::decideRecomputation bounds these choices
   }
   return 0.0;
 }

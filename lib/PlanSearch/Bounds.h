@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lower bounds of the step time of all plans that a choice leaves open (docs/search.md, "The search"), and what they
-// are made of, each computed once.
+// Lower bounds of the step time of all plans below a choice of the search tree (docs/search.md, "The search"). Results
+// on which bounds depend are computed once and kept.
 #pragma once
 
 #include "Prices.h"
@@ -10,59 +10,83 @@
 
 namespace kerf::plansearch {
 
-/// Bytes that a device may use.
+/// The memory that a plan may use on each device.
 struct MemoryLimit {
-  double bytes = 0; // of any device
-  bool own = true;  // its own memory counts as well
-  double of(const Device &device) const {
-    return own ? std::min(bytes, static_cast<double>(device.memoryBytes)) : bytes;
+  double bytes = 0;           // on any device; infinite: no limit of its own
+  bool cappedByDevice = true; // whether the device's own memory limits it as well
+  /// Returns the bytes that a plan may use on `device`.
+  double onDevice(const DeviceSpec &device) const {
+    return cappedByDevice ? std::min(bytes, static_cast<double>(device.memoryBytes)) : bytes;
   }
 };
 
+/// Computes lower bounds of choices. All references passed to `make` must outlive the object.
 class Bounds {
 public:
-  /// Lays out the model once to learn its layers.
+  /// Makes the bounds and the search space. Lays out the model once to learn its number of layers. Fails when the model
+  /// cannot be laid out on one rank.
   static Result<Bounds> make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                              const PlanSearchOptions &options, MemoryLimit memoryLimit);
 
-  /// Infinite where no such plan fits. A bound of `enough` or more need not be the best known. Not for choices that are
-  /// ready.
-  Result<double> of(const Choice &choice, double enough = std::numeric_limits<double>::infinity());
+  /// Returns a lower bound, in seconds, of the step time of all plans below `choice`; infinite when none of them fits
+  /// into memory. Once the bound reaches `cutoff`, it need not be the tightest one. 0 for Choice::Level::Recomputation.
+  Result<double> lowerBound(const Choice &choice, double cutoff = std::numeric_limits<double>::infinity());
 
+  /// Returns the search space whose choices are bounded.
   const Space &space() const { return *theSpace; }
+  /// Returns the model's work under a layout; null when the model cannot be laid out so.
   Result<const ModelWork *> workOf(const LayoutKey &key);
+  /// Returns the layout of all plans below `choice`.
   LayoutKey keyOf(const Choice &choice) const;
-  /// Those that differ in where some group of the layout's collectives lies.
+  /// Returns the orders of the mesh axes of a layout, without orders under which all of the layout's collectives run on
+  /// the same links as under an order before.
   std::vector<Choice> orders(const Choice &layout, const ModelWork &work);
-  /// That models of collectives on the cluster may share.
+  /// Returns a cache that models of collectives on the cluster may share.
   std::shared_ptr<GroupShapes> groupShapes() const { return shapes; }
+  /// Returns the number of layouts of the model that were computed.
   int64_t layoutsMade() const { return layoutCount; }
 
 private:
   Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts, const PlanSearchOptions &options,
          MemoryLimit memoryLimit);
-  Result<double> ofMesh(const Choice &choice);
-  Result<double> ofLayout(const Choice &choice);
-  Result<double> ofOrder(const Choice &choice);
-  Result<double> ofExecution(const Choice &choice);
+  // One bound for each level of the search tree.
+  Result<double> meshBound(const Choice &choice);
+  Result<double> layoutBound(const Choice &choice);
+  Result<double> orderBound(const Choice &choice);
+  Result<double> executionBound(const Choice &choice);
+  Result<double> cutBound(const Choice &choice, double cutoff);
+  /// Returns a bound for stages that are filled evenly, whatever schedule and optimizer sharding are.
   double evenSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass);
-  Result<double> ofCut(const Choice &choice, double enough);
-  const LinkHeld &heldOfLayout(const LayoutKey &key, const ModelWork &work);
-  double recomputeLimit(const Device &device) const;
-  struct Group; // of ranks that are alike, as the mesh uses them
-  std::vector<Group> groupsOf(const Choice &choice);
+  const ActivationBytes &activationBytesOfLayout(const LayoutKey &key, const ModelWork &work);
+  /// Returns the memory limit that forces recomputation; infinite where the constraints decide recomputation.
+  double recomputeLimit(const DeviceSpec &device) const;
+  /// The stages of a mesh that lie in one device group.
+  struct StageGroup;
+  std::vector<StageGroup> stageGroups(const Choice &choice);
+  /// Returns a bound for a mixed cluster: each stage does at most a share of the layers in proportion to its speed.
   double mixedSeconds(const Choice &choice, const ModelWork &work,
-                      const std::function<const PassSeconds &(const Group &)> &passesOf);
+                      const std::function<const PassSeconds &(const StageGroup &)> &passesOf);
+  /// Returns the cluster's first `ranks` ranks.
   const Cluster &clusterOf(int64_t ranks);
+  /// Returns the model of communication of the choice's mesh and axis order.
   const PipelineModel &pipelineOf(const Choice &choice);
-  struct Sends {
-    double on = 0, back = 0;
+  /// Seconds of a stage's messages to the next and to the previous stage; 0 where there is none.
+  struct MessageSeconds {
+    double forward = 0, backward = 0;
   };
-  Sends sendsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline, int64_t stage);
-  bool accumulatesWhole(const Choice &choice) const;
+  MessageSeconds messageSecondsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline,
+                                  int64_t stage);
+  /// Returns whether kernels add the unsharded gradients of all parameters to their sums in every microbatch, whatever
+  /// is decided below the choice.
+  bool accumulatesFullGradients(const Choice &choice) const;
+  /// Returns the level of optimizer sharding if every plan below the choice reduces its gradients beside every
+  /// microbatch's backward pass; 0 if none or not all of them do.
+  int microbatchReductionLevel(const Choice &choice) const;
+  /// Returns the seconds of the choice's passes with the collectives on their links.
   const PassSeconds &passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives);
+  /// Bytes of states and seconds of parameter communication.
   struct Parameters {
-    std::vector<double> stateBytes; // by link
+    std::vector<double> stateBytes; // as stateBytesOf
     ParameterSeconds seconds;
   };
   Parameters &parametersOf(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives, int level);
@@ -72,23 +96,26 @@ private:
   const PlanSearchOptions &options;
   MemoryLimit memoryLimit;
   std::optional<Space> theSpace;
-  /// Returns the overlap of the choice's plan. While schedule and sharding are open, only `tensor` and `products` are
-  /// meaningful.
-  Overlap overlapOf(const Choice &choice) const;
+  /// Returns the overlap of the plans below the choice. While schedule and optimizer sharding are undecided, only
+  /// `tensor` and `products` are meaningful.
+  Overlap plannedOverlap(const Choice &choice) const;
   const Trainer &trainer;
   StateBytes stateBytes;
   std::optional<Overlap> pinnedOverlap;
   int64_t layoutCount = 0;
-  std::map<int64_t, Cluster> clusters;
+  std::map<int64_t, Cluster> clusters; // first ranks of the cluster, by their number
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
-  struct Links {                            // of a mesh in an order
-    std::unique_ptr<CollectiveModel> alike; // none on a mixed cluster
+  /// The model of communication of a mesh in an axis order.
+  struct MeshModels {
+    std::unique_ptr<CollectiveModel> alike; // null on a mixed cluster
     std::optional<PipelineModel> pipeline;
   };
-  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, Links> models;
-  std::map<LayoutKey, std::vector<PassSeconds>> kernels; // on the devices of each group
-  std::map<LayoutKey, LinkHeld> heldBytesOf;
-  std::map<std::tuple<LayoutKey, const CollectiveModel *, bool>, PassSeconds> passes; // by accumulatesWhole
+  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, MeshModels> models;
+  std::map<LayoutKey, std::vector<PassSeconds>> kernelSeconds; // without communication, indexed by device group
+  std::map<LayoutKey, ActivationBytes> activationBytesByLayout;
+  /// Indexed by layout, links, accumulatesFullGradients, microbatchReductionLevel, the ranks that share the states, and
+  /// whether the schedule splits the backward pass.
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, bool, int, int64_t, bool>, PassSeconds> passes;
   std::map<std::tuple<LayoutKey, const CollectiveModel *, int, int64_t, bool>, Parameters> parameters;
 };
 

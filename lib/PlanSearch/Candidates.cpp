@@ -6,10 +6,10 @@
 namespace kerf::plansearch {
 
 namespace {
-constexpr double kMoreRounding = 1 + 1e-9; // what sums of doubles in another order may differ by
+constexpr double kMoreRounding = 1 + 1e-9; // relative difference of sums of doubles in another order
 } // namespace
 
-bool isSearched(const ScheduleOptions &schedule) { return recordOf(schedule.kind).searched; }
+bool hasSearchedOrder(const ScheduleOptions &schedule) { return recordOf(schedule.kind).searched; }
 
 Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation &recomputation) {
   bool decided = plan.decidesRecompute();
@@ -18,7 +18,7 @@ Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation
     firstRefusal = firstRefusal ? firstRefusal : completed.error();
     return std::optional<Candidate>();
   }
-  auto model = bounds.workOf(layoutOf(completed->plan));
+  auto model = bounds.workOf(layoutKeyOf(completed->plan));
   if (!model)
     return model.error();
   if (!*model)
@@ -46,12 +46,12 @@ Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation
   Candidate one{std::move(*completed), *model, std::move(*work), std::move(*step), std::move(collectives),
                 std::move(pipeline)};
   if (!decided)
-    if (Status status = recompute(one, recomputation); !status)
+    if (Status status = applyRecomputation(one, recomputation); !status)
       return status.error();
   return std::optional<Candidate>(std::move(one));
 }
 
-/// Layers of each part.
+/// Returns the number of layers of each part.
 static std::vector<int64_t> layersOfParts(const StepWork &work, const ScheduleOptions &schedule) {
   std::vector<int64_t> layers;
   for (int64_t p = 0; p < schedule.stages * schedule.chunks; ++p) {
@@ -62,6 +62,7 @@ static std::vector<int64_t> layersOfParts(const StepWork &work, const ScheduleOp
   return layers;
 }
 
+/// Returns the number of layers of a stage's largest part.
 static int64_t mostLayers(const std::vector<int64_t> &layersOfParts, int64_t stage, int64_t stages) {
   int64_t most = 0;
   for (size_t p = stage; p < layersOfParts.size(); p += stages)
@@ -69,21 +70,21 @@ static int64_t mostLayers(const std::vector<int64_t> &layersOfParts, int64_t sta
   return most;
 }
 
-/// By part.
+/// Returns the recomputed layers of each part.
 static std::vector<RecomputedLayers> recomputedLayers(const std::vector<int64_t> &layersOfParts,
                                                       const Recomputation &recomputation, int64_t stages) {
-  bool alike = recomputation.steps.size() == 1;
+  bool alike = recomputation.rungs.size() == 1;
   int64_t mostOfAll = *std::max_element(layersOfParts.begin(), layersOfParts.end());
   std::vector<RecomputedLayers> recomputed;
   for (size_t p = 0; p < layersOfParts.size(); ++p) {
     auto stage = static_cast<int64_t>(p) % stages;
-    recomputed.push_back(layersOf(recomputation.way, recomputation.at(stage), layersOfParts[p],
-                                  alike ? mostOfAll : mostLayers(layersOfParts, stage, stages)));
+    recomputed.push_back(recomputedLayersAt(recomputation.ladder, recomputation.at(stage), layersOfParts[p],
+                                            alike ? mostOfAll : mostLayers(layersOfParts, stage, stages)));
   }
   return recomputed;
 }
 
-Status Candidates::recompute(Candidate &one, const Recomputation &recomputation) {
+Status Candidates::applyRecomputation(Candidate &one, const Recomputation &recomputation) {
   if (recomputation == Recomputation())
     return ok();
   int64_t stages = one.step.schedule.stages, next = 0;
@@ -107,31 +108,31 @@ Status Candidates::recompute(Candidate &one, const Recomputation &recomputation)
   return ok();
 }
 
-void Candidates::recomputeStep(Candidate &one, const Recomputation &recomputation) {
+void Candidates::applyToStep(Candidate &one, const Recomputation &recomputation) {
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
   std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, one.step.schedule.stages);
   one.step.recomputeOfPart.clear();
   for (size_t p = 0; p < layers.size(); ++p)
-    one.step.recomputeOfPart.push_back(modesOf(recomputed[p], layers[p]));
+    one.step.recomputeOfPart.push_back(layerModes(recomputed[p], layers[p]));
 }
 
-/// Of the order alone; not for schedules that are searched for the seconds of their tasks.
+/// Returns the schedule for options whose order does not depend on task durations; null when there is none.
 const Schedule *Candidates::scheduleOf(const ScheduleOptions &options) {
   std::tuple key(options.kind, options.stages, options.microbatches, options.chunks);
   if (!lastSchedule || lastKey != key) {
     auto made = makeSchedule(options);
     lastSchedule = made ? std::make_optional(std::move(*made)) : std::nullopt;
     lastKey = key;
-    lastMoments.clear();
+    lastPeakCandidates.clear();
   }
   return lastSchedule ? &*lastSchedule : nullptr;
 }
 
-/// Of the schedule that was asked for last.
-const std::vector<HeldMoment> &Candidates::momentsOf(int64_t stage) {
-  auto [moments, isNew] = lastMoments.try_emplace(stage);
+/// Returns the peak candidates of a stage under the last schedule that scheduleOf returned.
+const std::vector<PeakCandidate> &Candidates::peakCandidatesOf(int64_t stage) {
+  auto [moments, isNew] = lastPeakCandidates.try_emplace(stage);
   if (isNew)
-    moments->second = heldMoments(*lastSchedule, stage);
+    moments->second = peakCandidates(*lastSchedule, stage);
   return moments->second;
 }
 
@@ -140,53 +141,53 @@ bool Candidates::fits(const Candidate &one) {
   if (!schedule)
     return false;
   for (int64_t s = 0; s < one.step.schedule.stages; ++s)
-    if (const Device &device = one.pipeline->device(s);
-        deviceBytesOf(one.work, one.step, *schedule, device, s) > memoryLimit.of(device))
+    if (const DeviceSpec &device = one.pipeline->device(s);
+        peakDeviceBytes(one.work, one.step, *schedule, device, s) > memoryLimit.onDevice(device))
       return false;
   return true;
 }
 
-/// The first step of the way with which each stage fits. Nothing: some stage does not fit with any.
-std::optional<Recomputation> Candidates::fitting(Candidate &one, Way way) {
+/// Returns each stage's first rung of the ladder that fits into memory; nothing when some stage fits on no rung.
+std::optional<Recomputation> Candidates::firstFittingRungs(Candidate &one, RecomputationLadder ladder) {
   const Schedule *schedule = scheduleOf(one.step.schedule);
   if (!schedule)
     return std::nullopt;
   int64_t stages = one.step.schedule.stages, chunks = one.step.schedule.chunks;
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
-  Recomputation found{way, {}};
+  Recomputation found{ladder, {}};
   StepPlan tried = one.step;
   tried.recompute = Recompute::None;
   for (int64_t s = 0; s < stages; ++s) {
-    const Device &device = one.pipeline->device(s);
-    double limit = memoryLimit.of(device);
+    const DeviceSpec &device = one.pipeline->device(s);
+    double limit = memoryLimit.onDevice(device);
     tried.recomputeOfPart.clear();
-    int64_t step = 0, most = mostLayers(layers, s, stages), last = lastStep(way, most);
-    if (deviceBytesOf(one.work, tried, *schedule, device, s) > limit) {
+    int64_t rung = 0, most = mostLayers(layers, s, stages), last = lastRung(ladder, most);
+    if (peakDeviceBytes(one.work, tried, *schedule, device, s) > limit) {
       tried.recomputeOfPart.resize(stages * chunks);
       std::vector<LayerModes> modes(chunks);
-      for (++step; step <= last; ++step) {
+      for (++rung; rung <= last; ++rung) {
         for (int64_t c = 0; c < chunks; ++c)
-          modes[c] = modesOf(layersOf(way, step, layers[c * stages + s], most), layers[c * stages + s]);
-        if (deviceBytesAt(momentsOf(s), one.work, tried, modes, device, s) > limit * kMoreRounding)
+          modes[c] = layerModes(recomputedLayersAt(ladder, rung, layers[c * stages + s], most), layers[c * stages + s]);
+        if (peakDeviceBytes(peakCandidatesOf(s), one.work, tried, modes, device, s) > limit * kMoreRounding)
           continue;
         for (int64_t c = 0; c < chunks; ++c)
           tried.recomputeOfPart[c * stages + s] = modes[c];
-        if (deviceBytesOf(one.work, tried, *schedule, device, s) <= limit)
+        if (peakDeviceBytes(one.work, tried, *schedule, device, s) <= limit)
           break;
       }
     }
-    if (step > last)
+    if (rung > last)
       return std::nullopt;
-    found.steps.push_back(step);
+    found.rungs.push_back(rung);
   }
-  if (stages == 1 || std::all_of(found.steps.begin(), found.steps.end(), [](int64_t step) { return step == 0; }))
-    found.steps.resize(1);
+  if (stages == 1 || std::all_of(found.rungs.begin(), found.rungs.end(), [](int64_t rung) { return rung == 0; }))
+    found.rungs.resize(1);
   return found;
 }
 
-std::vector<Recomputation> Candidates::recomputations(Candidate &one) {
+std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
   const ScheduleOptions &schedule = one.step.schedule;
-  bool searched = isSearched(schedule);
+  bool searched = hasSearchedOrder(schedule);
   bool pinned = options.constraints.decidesRecompute();
   std::vector<Recomputation> list;
   if (pinned) {
@@ -195,65 +196,68 @@ std::vector<Recomputation> Candidates::recomputations(Candidate &one) {
     return list;
   }
   if (job.trainer->space.recomputeForm != RecomputeForm::ByStage)
-    return alike(one);
+    return trainerRecomputations(one);
   if (!searched) {
-    for (Way way : kWays) {
-      auto found = fitting(one, way);
+    for (RecomputationLadder ladder : kRecomputationLadders) {
+      auto found = firstFittingRungs(one, ladder);
       if (found)
         list.push_back(std::move(*found));
       if (list.empty() || list.back() == Recomputation())
-        break; // the ways begin and end alike
+        break; // both ladders have the same first and last rung
     }
     return list;
   }
-  // The order may depend on it: all stages alike. The second way begins and ends as the first one does.
+  // The schedule's order may depend on recomputation, so all stages are on the same rung. The second ladder's first and
+  // last rung are those of the first ladder.
   std::vector<int64_t> layers = layersOfParts(one.work, schedule);
   int64_t most = *std::max_element(layers.begin(), layers.end());
-  for (Way way : kWays)
-    for (int64_t step = way == Way::Full ? 1 : 0; step < lastStep(way, most) + (way == Way::Full ? 0 : 1); ++step)
-      list.push_back({way, {step}});
+  for (RecomputationLadder ladder : kRecomputationLadders) {
+    bool full = ladder == RecomputationLadder::Full;
+    for (int64_t rung = full ? 1 : 0; rung < lastRung(ladder, most) + (full ? 0 : 1); ++rung)
+      list.push_back({ladder, {rung}});
+  }
   return list;
 }
 
-std::vector<Recomputation> Candidates::alike(Candidate &one) {
+std::vector<Recomputation> Candidates::trainerRecomputations(Candidate &one) {
   const TrainerSpace &can = job.trainer->space;
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
   int64_t most = *std::max_element(layers.begin(), layers.end());
   std::vector<Recomputation> list;
-  if (most == 0 && (isSearched(one.step.schedule) ? mayFit(one) : fits(one)))
+  if (most == 0 && (hasSearchedOrder(one.step.schedule) ? mayFit(one) : fits(one)))
     list.emplace_back();
   for (Recompute mode : can.recompute) {
-    auto all = uniform(one, mode);
+    auto all = uniformRecomputation(one, mode);
     if (all)
       list.push_back(std::move(*all));
     bool first = list.size() == 1 && list.front() == Recomputation();
-    if (first && !isSearched(one.step.schedule)) // nothing recomputed is the fastest
+    if (first && !hasSearchedOrder(one.step.schedule)) // no recomputation is the fastest
       return list;
   }
-  if (can.recomputeForm != RecomputeForm::FirstOfParts || isSearched(one.step.schedule))
+  if (can.recomputeForm != RecomputeForm::FirstOfParts || hasSearchedOrder(one.step.schedule))
     return list;
-  for (int64_t step = 1; step < most; ++step) {
-    Recomputation block{Way::Full, {step}};
-    recomputeStep(one, block);
+  for (int64_t rung = 1; rung < most; ++rung) {
+    Recomputation block{RecomputationLadder::Full, {rung}};
+    applyToStep(one, block);
     if (!fits(one))
       continue;
-    list.push_back(std::move(block)); // more of it is slower
+    list.push_back(std::move(block)); // more recomputation is slower
     break;
   }
   return list;
 }
 
-std::optional<Recomputation> Candidates::uniform(Candidate &one, Recompute mode) {
+std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Recompute mode) {
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
   int64_t most = *std::max_element(layers.begin(), layers.end());
   if (most == 0)
     return std::nullopt;
-  Recomputation all{Way::SelectiveFirst,
+  Recomputation all{RecomputationLadder::SelectiveFirst,
                     {mode == Recompute::None        ? 0
                      : mode == Recompute::Selective ? most
                                                     : 2 * most}};
-  recomputeStep(one, all);
-  bool can = isSearched(one.step.schedule) ? mayFit(one) : fits(one);
+  applyToStep(one, all);
+  bool can = hasSearchedOrder(one.step.schedule) ? mayFit(one) : fits(one);
   return can ? std::optional(all) : std::nullopt;
 }
 
@@ -263,8 +267,8 @@ bool Candidates::mayFit(const Candidate &one) const {
   single.microbatches = 1;
   single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
   for (int64_t s = 0; s < single.stages; ++s)
-    if (const Device &device = one.pipeline->device(s);
-        deviceBytesOf(one.work, one.step, single, device, s) > memoryLimit.of(device))
+    if (const DeviceSpec &device = one.pipeline->device(s);
+        peakDeviceBytes(one.work, one.step, single, device, s) > memoryLimit.onDevice(device))
       return false;
   return true;
 }

@@ -1,50 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on their way to be simulated: made of a choice, and what they recompute decided so that they fit.
+// Candidates: plans that are made from choices of the search tree, with recomputation decided so that they fit, ready
+// to be simulated.
 #pragma once
 
 #include "Bounds.h"
-#include "Ways.h"
+#include "RecomputationLadder.h"
 #include "kerf/CostModel/StepMemory.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <memory>
 
 namespace kerf::plansearch {
 
+/// A complete plan with the inputs of its simulation.
 struct Candidate {
   CompletedPlan completed;
-  const ModelWork *model = nullptr;
-  StepWork work;
-  StepPlan step;
-  std::unique_ptr<CollectiveModel> collectives; // none on a mixed cluster
-  std::unique_ptr<PipelineModel> pipeline;
+  const ModelWork *model = nullptr;             // the model under the plan's layout
+  StepWork work;                                // the model cut into pipeline parts
+  StepPlan step;                                // the plan in the simulator's form
+  std::unique_ptr<CollectiveModel> collectives; // times of collectives; null on a mixed cluster
+  std::unique_ptr<PipelineModel> pipeline;      // times of all communication
 };
 
-/// The schedule's order is searched for the seconds of its tasks.
-bool isSearched(const ScheduleOptions &schedule);
+/// Returns whether the order of a schedule's tasks is itself searched, given their durations (zero-bubble schedules).
+bool hasSearchedOrder(const ScheduleOptions &schedule);
 
+/// Makes candidates and decides what they recompute.
 class Candidates {
 public:
-  /// All of it must outlive the candidates.
+  /// All arguments must outlive the candidates.
   Candidates(const Cluster &cluster, const TrainingJob &job, const PlanSearchOptions &options, Bounds &bounds,
              MemoryLimit memoryLimit)
       : cluster(cluster), job(job), options(options), bounds(bounds), memoryLimit(memoryLimit) {}
 
-  /// What the plan says of recomputation counts, if it says something. Nothing: a plan that cannot be (a number of
-  /// microbatches that the stages do not divide).
+  /// Makes a candidate. `recomputation` applies unless the plan decides recomputation itself. Returns nothing for a
+  /// plan that contradicts itself (for example a number of microbatches that the schedule does not allow).
   Result<std::optional<Candidate>> make(Plan plan, const Recomputation &recomputation);
-  /// Decides it in the plan, and in the step that is made of it.
-  Status recompute(Candidate &one, const Recomputation &recomputation);
-  /// Decides it in the step alone.
-  void recomputeStep(Candidate &one, const Recomputation &recomputation);
-  /// What may be the best for the candidate, one at least of it; nothing where none fits.
-  std::vector<Recomputation> recomputations(Candidate &one);
-  /// All layers alike: None, Selective or Full. Nothing where the candidate has no layers, or would not fit.
-  std::optional<Recomputation> uniform(Candidate &one, Recompute mode);
-  /// With a single microbatch, which any schedule holds at least.
+  /// Sets the recomputation of the candidate's plan and of its step.
+  Status applyRecomputation(Candidate &one, const Recomputation &recomputation);
+  /// Sets the recomputation of the candidate's step only; its plan stays as it is.
+  void applyToStep(Candidate &one, const Recomputation &recomputation);
+  /// Returns recomputations among which is the best one for the candidate; empty when none fits into memory.
+  std::vector<Recomputation> candidateRecomputations(Candidate &one);
+  /// Returns the recomputation under which all layers have `mode` (None, Selective or Full). Returns nothing for a
+  /// candidate without layers, or when the candidate would not fit into memory.
+  std::optional<Recomputation> uniformRecomputation(Candidate &one, Recompute mode);
+  /// Returns whether the candidate fits with a single microbatch in flight, which every schedule holds at least.
   bool mayFit(const Candidate &one) const;
 
-  /// Why the first plan that cannot be cannot, where none could.
+  /// Returns the reason why the first plan that could not be made was refused; nothing when any plan could be made.
   std::optional<Error> refusal() const { return anyMade ? std::nullopt : firstRefusal; }
+  /// Forgets all plans made so far, for `refusal`.
   void forgetRefusal() {
     firstRefusal.reset();
     anyMade = false;
@@ -52,11 +57,11 @@ public:
 
 private:
   const Schedule *scheduleOf(const ScheduleOptions &options);
-  const std::vector<HeldMoment> &momentsOf(int64_t stage);
+  const std::vector<PeakCandidate> &peakCandidatesOf(int64_t stage);
   bool fits(const Candidate &one);
-  std::optional<Recomputation> fitting(Candidate &one, Way way);
-  /// Returns the recomputations of a trainer whose stages all recompute alike.
-  std::vector<Recomputation> alike(Candidate &one);
+  std::optional<Recomputation> firstFittingRungs(Candidate &one, RecomputationLadder ladder);
+  /// Returns the recomputations of a trainer that cannot recompute differently in each stage.
+  std::vector<Recomputation> trainerRecomputations(Candidate &one);
 
   const Cluster &cluster;
   const TrainingJob &job;
@@ -65,9 +70,9 @@ private:
   MemoryLimit memoryLimit;
   std::optional<Error> firstRefusal;
   bool anyMade = false;
-  std::optional<Schedule> lastSchedule; // cuts of one execution share it
-  std::tuple<ScheduleKind, int64_t, int64_t, int64_t> lastKey;
-  std::map<int64_t, std::vector<HeldMoment>> lastMoments; // of its stages
+  std::optional<Schedule> lastSchedule;                             // cuts of one execution have the same schedule
+  std::tuple<ScheduleKind, int64_t, int64_t, int64_t> lastKey;      // of lastSchedule
+  std::map<int64_t, std::vector<PeakCandidate>> lastPeakCandidates; // of lastSchedule, by stage
 };
 
 } // namespace kerf::plansearch

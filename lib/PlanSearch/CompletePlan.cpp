@@ -10,8 +10,8 @@ namespace kerf {
 
 namespace {
 
-constexpr const char *kInnerAxes[] = {"data", "context", "expert", "model"}; // of the ranks of a stage
-constexpr const char *kReplicaAxes[] = {"data", "context", "expert"};        // whose ranks hold the same parameters
+constexpr const char *kInnerAxes[] = {"data", "context", "expert", "model"}; // the axes within a stage
+constexpr const char *kReplicaAxes[] = {"data", "context", "expert"};        // axes of ranks with the same parameters
 
 class Completion {
 public:
@@ -41,25 +41,27 @@ private:
 };
 
 Status Completion::completeMesh() {
-  for (const auto &[name, ways] : plan.meshSizes) {
-    if (ways > 1 && planAxis(name) < 0)
-      return wrong(fmt::format("mesh.{} is {}; simulated are {}, set it to 1", name, ways, fmt::join(kPlanAxes, ", ")));
+  for (const auto &[name, axisSize] : plan.meshSizes) {
+    if (axisSize > 1 && planAxis(name) < 0)
+      return wrong(fmt::format("mesh.{} is {}, but only the axes {} can be simulated; set it to 1", name, axisSize,
+                               fmt::join(kPlanAxes, ", ")));
   }
   if (plan.ops.empty() && plan.arguments.empty() && plan.recomputeOps.empty()) {
     plan.ops = job.ops;
     plan.arguments = job.arguments;
     plan.recomputeOps = job.recomputeOps;
   } else if (plan.ops != job.ops || plan.arguments != job.arguments || plan.recomputeOps != job.recomputeOps) {
-    return wrong("it pins other ops or arguments than the model is laid out with; give it as the constraints");
+    return wrong("its pins of ops or arguments differ from those that the model was laid out with; give the plan as "
+                 "the constraints");
   }
   int64_t others = 1;
-  for (const auto &[name, ways] : plan.meshSizes)
-    others *= ways;
+  for (const auto &[name, axisSize] : plan.meshSizes)
+    others *= axisSize;
   int64_t available = job.ranks.value_or(all.ranks());
   if (!plan.meshSizes.contains("data")) {
     if (available % others != 0)
       return wrong(fmt::format(
-          "the mesh without \"data\" has {} ranks, which do not divide the {} ranks of {}; give mesh.data or <ranks>",
+          "the mesh without \"data\" has {} ranks, which does not divide the {} ranks of {}; give mesh.data or <ranks>",
           others, available, all.name));
     plan.meshSizes["data"] = available / others;
     others = available;
@@ -69,7 +71,8 @@ Status Completion::completeMesh() {
   if (others > available)
     return wrong(
         fmt::format("its mesh has {} ranks, {} {}", others, all.name,
-                    job.ranks ? fmt::format("is used with <ranks> {}", available) : fmt::format("has {}", available)));
+                    job.ranks ? fmt::format("is used with <ranks> {}; shrink the mesh or give more <ranks>", available)
+                              : fmt::format("has {}; shrink the mesh or give a larger cluster", available)));
   if (job.ranks && others != available)
     return wrong(fmt::format("its mesh has {} ranks, <ranks> is {}; change one of them", others, available));
   auto first = firstRanks(all, others);
@@ -94,7 +97,7 @@ Status Completion::completeStageMeshes() {
     if (run.mesh.empty())
       continue;
     if (run.stage >= size("stage"))
-      return wrong(fmt::format("stages: stage {} is not there; the plan has {} stages", run.stage, size("stage")));
+      return wrong(fmt::format("stages: there is no stage {}; the plan has {} stages", run.stage, size("stage")));
     for (const char *axis : kInnerAxes)
       run.mesh.try_emplace(axis, 1);
     if (innerRanks(run.mesh) != innerRanks(plan.meshSizes))
@@ -110,23 +113,24 @@ Status Completion::completeStageMeshes() {
   for (auto &[stage, sizes] : ofStage)
     if (std::all_of(sizes.begin(), sizes.end(), [&](auto &axis) { return axis.second == plan.meshSizes[axis.first]; }))
       sizes.clear();
-  Mesh any = mesh; // axes that some stage has, in their order
+  Mesh any = mesh; // all axes that some stage has, in order
   for (StageLayers &run : plan.stages)
     if (auto its = ofStage.find(run.stage); its != ofStage.end()) {
       run.mesh = its->second;
       Plan all = plan;
       for (const MeshAxis &axis : any.axes)
         all.meshSizes[axis.name] = axis.size;
-      for (const auto &[axis, ways] : run.mesh)
-        all.meshSizes[axis] = std::max(all.meshSizes[axis], ways);
+      for (const auto &[axis, axisSize] : run.mesh)
+        all.meshSizes[axis] = std::max(all.meshSizes[axis], axisSize);
       any = all.mesh();
     }
   if (int stage = any.find("stage"); stagesDiffer(plan) && stage > 0 && stage + 1 < static_cast<int>(any.axes.size()))
-    return wrong("order puts \"stage\" between axes of which stages have meshes of their own; put it first or last");
+    return wrong("order puts \"stage\" between other axes, and stages have meshes of their own; put \"stage\" first or "
+                 "last");
   return ok();
 }
 
-/// A microbatch is the same samples on every stage.
+/// Checks that every stage can share the samples of a microbatch among its data groups.
 Status Completion::checkBatchOfStages() const {
   int64_t groups = size("data") * size("expert"), samples = plan.microbatch * groups;
   for (const StageLayers &run : plan.stages)
@@ -149,12 +153,12 @@ Status Completion::completeBatch() {
                                plan.globalBatch, job.model, exported));
     plan.globalBatch = exported;
   }
-  int64_t groups = size("data") * size("expert"); // each has samples of its own
+  int64_t groups = size("data") * size("expert"); // groups with different samples
   std::string groupsText = size("expert") > 1 ? fmt::format("data x expert groups; change mesh.data, mesh.expert")
                                               : "data groups; change mesh.data";
   if (!plan.globalBatch)
     plan.globalBatch = groups * std::max<int64_t>(1, plan.microbatch);
-  if (plan.globalBatch % groups != 0 && job.opByOp) {
+  if (plan.globalBatch % groups != 0 && job.perOpStrategies) {
     plan.microbatch = (plan.globalBatch + groups - 1) / groups;
     return ok();
   }
@@ -168,33 +172,34 @@ Status Completion::completeBatch() {
     plan.microbatch = group;
   if (group % plan.microbatch != 0)
     return wrong(
-        fmt::format("the {} samples of a data group (global_batch {} / {}) are not a multiple of microbatch {}", group,
-                    plan.globalBatch,
+        fmt::format("the {} samples of a data group (global_batch {} / {}) are not a multiple of microbatch {}; change "
+                    "microbatch or global_batch",
+                    group, plan.globalBatch,
                     size("expert") > 1 ? fmt::format("(data {} x expert {})", size("data"), size("expert"))
                                        : fmt::format("data {}", groups),
                     plan.microbatch));
   microbatches = group / plan.microbatch;
-  if (microbatches > 1 && !job.wholeGroups.empty())
-    return wrong(
-        fmt::format("microbatch is {} of the {} samples of a data group; {}", plan.microbatch, group, job.wholeGroups));
+  if (microbatches > 1 && !job.noMicrobatchesReason.empty())
+    return wrong(fmt::format("microbatch is {} of the {} samples of a data group; {}", plan.microbatch, group,
+                             job.noMicrobatchesReason));
   return checkBatchOfStages();
 }
 
-/// All stages alike, or an error that says they must be.
+/// Returns the value that all stages share, or `otherwise` if none is given. Fails when stages differ.
 template <typename Value> Result<Value> sameForAll(const std::vector<Value> &values, Value otherwise, const char *key) {
   for (const auto &value : values)
     if (value != values.front())
-      return Error{fmt::format("{} differs from stage to stage, which is not simulated yet; give one value", key)};
+      return Error{fmt::format("{} differs from stage to stage, which cannot be simulated; give one value", key)};
   return values.empty() ? otherwise : Value(values.front());
 }
 
 Status Completion::checkShardingRanks() const {
   for (int64_t stage = 0; stage < size("stage"); ++stage) {
-    Plan its = ofStage(plan, stage);
-    if (int64_t replicas = replicasOf(its.mesh()); replicas % plan.optimizerShardingRanks != 0)
+    Plan its = planOfStage(plan, stage);
+    if (int64_t replicas = replicaCount(its.mesh()); replicas % plan.optimizerShardingRanks != 0)
       return wrong(fmt::format(
-          "optimizer_sharding_ranks is {}, which does not divide the {} ranks of data, context and "
-          "expert{}",
+          "optimizer_sharding_ranks is {}, which does not divide the {} ranks of data, context and expert{}; give a "
+          "divisor",
           plan.optimizerShardingRanks, replicas, stagesDiffer(plan) ? fmt::format(" of stage {}", stage) : ""));
   }
   return ok();
@@ -203,9 +208,9 @@ Status Completion::checkShardingRanks() const {
 Status Completion::completeExecution() {
   int64_t stages = size("stage");
   if (plan.schedule.name.empty())
-    plan.schedule.name = usualSchedule(plan.schedule.chunks > 1).name;
+    plan.schedule.name = defaultSchedule(plan.schedule.chunks > 1).name;
   if (!plan.schedule.chunks)
-    plan.schedule.chunks = usualChunks(plan.schedule.name);
+    plan.schedule.chunks = defaultChunkCount(plan.schedule.name);
   if (plan.schedule.chunks > 1 && stages == 1)
     return wrong(fmt::format("schedule.chunks is {} with one stage; chunks are for pipelines", plan.schedule.chunks));
   auto made = scheduleOptions(plan.schedule.name, plan.schedule.variant, stages, microbatches, plan.schedule.chunks);
@@ -238,10 +243,12 @@ Status Completion::completeExecution() {
         job.trainer->overlap({stages, schedule.kind, static_cast<int>(sharding), plan.sequenceParallel.front()}));
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   if (!mixed && !plan.gradientDtype.empty() && plan.gradientDtype != job.dtype)
-    return wrong(fmt::format("gradient_dtype is {} and <dtype> {}: gradients of another type are for bf16, f16 and f8",
-                             plan.gradientDtype, job.dtype));
+    return wrong(
+        fmt::format("gradient_dtype is {} and <dtype> {}; leave gradient_dtype out, or give <dtype> bf16, f16 or "
+                    "f8",
+                    plan.gradientDtype, job.dtype));
   if (mixed && plan.gradientDtype == "f64")
-    return wrong(fmt::format("gradient_dtype is f64 and <dtype> {}: give f32 or a type of 16 bits", job.dtype));
+    return wrong(fmt::format("gradient_dtype is f64 and <dtype> {}; give f32 or a type of 16 bits", job.dtype));
   if (plan.gradientDtype.empty())
     plan.gradientDtype = mixed ? "f32" : job.dtype;
   plan.attention = plan.attention.value_or(AttentionKernels::Fused);
@@ -278,7 +285,7 @@ std::vector<std::string> overlapWords(const Overlap &overlap) {
   return words;
 }
 
-Overlap overlapOf(const std::vector<std::string> &words) {
+Overlap parseOverlap(const std::vector<std::string> &words) {
   auto has = [&](const char *word) { return std::find(words.begin(), words.end(), word) != words.end(); };
   return {has("gradients"), has("parameters"), has("tensor"), has("stage"), has("products")};
 }
@@ -295,7 +302,7 @@ bool stagesDiffer(const Plan &completed) {
   return std::any_of(completed.stages.begin(), completed.stages.end(), [](auto &run) { return !run.mesh.empty(); });
 }
 
-Plan ofStage(const Plan &completed, int64_t stage) {
+Plan planOfStage(const Plan &completed, int64_t stage) {
   Plan its = completed;
   for (const StageLayers &run : completed.stages) {
     if (run.stage != stage || run.mesh.empty())
@@ -309,7 +316,7 @@ Plan ofStage(const Plan &completed, int64_t stage) {
   return its;
 }
 
-int64_t replicasOf(const Mesh &mesh) { return ways(shardingAxes(mesh, 0)); }
+int64_t replicaCount(const Mesh &mesh) { return shardCount(shardingAxes(mesh, 0)); }
 
 std::vector<AxisRef> shardingAxes(const Mesh &mesh, int64_t ranks) {
   std::vector<AxisRef> refs;
@@ -325,7 +332,7 @@ std::vector<AxisRef> shardingAxes(const Mesh &mesh, int64_t ranks) {
   return refs;
 }
 
-LayoutKey layoutOf(const Plan &completed) {
+LayoutKey layoutKeyOf(const Plan &completed) {
   auto size = [&](const char *axis) { return completed.meshSizes.at(axis); };
   return {size("model"),
           size("context"),

@@ -17,15 +17,15 @@ constexpr double kPercent = 1.01;
 constexpr const char *kBatch = "global_batch";
 
 /// A cluster and a job with one quantity scaled.
-struct Changed {
+struct ChangedInputs {
   Cluster cluster;
   TrainingJob job;
-  bool possible = true;
+  bool possible = true; // whether the quantity exists and can have this value
 };
 
-Changed changed(const Cluster &cluster, const TrainingJob &job, int64_t batch, const std::string &quantity,
-                double factor) {
-  Changed result{cluster, job};
+ChangedInputs changedInputs(const Cluster &cluster, const TrainingJob &job, int64_t batch, const std::string &quantity,
+                            double factor) {
+  ChangedInputs result{cluster, job};
   if (quantity != kBatch) {
     result.possible = scaleQuantity(result.cluster, quantity, factor);
     return result;
@@ -35,22 +35,22 @@ Changed changed(const Cluster &cluster, const TrainingJob &job, int64_t batch, c
   return result;
 }
 
-class Explaining {
+class PlanExplainer {
 public:
-  Explaining(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-             const PlanSearchOptions &options, const FoundPlan &plan,
-             const std::function<void(const std::string &)> &begun)
-      : cluster(cluster), job(job), layouts(layouts), options(options), best(plan), begun(begun) {}
+  PlanExplainer(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                const PlanSearchOptions &options, const FoundPlan &plan,
+                const std::function<void(const std::string &)> &onSearchBegin)
+      : cluster(cluster), job(job), layouts(layouts), options(options), best(plan), onSearchBegin(onSearchBegin) {}
 
   Result<Explanation> run();
 
 private:
   Status answerAlternatives(Explanation &explanation);
   Status searchWithPins(Alternative &alternative);
-  std::optional<double> seconds(const Plan &plan, const Changed &where);
-  std::vector<Flip> flipsOf(const Plan &alternative);
-  std::optional<double> flip(const Plan &alternative, const std::string &quantity);
-  OtherMemory withMemory(double factor);
+  std::optional<double> seconds(const Plan &plan, const ChangedInputs &where);
+  std::vector<BreakEven> breakEvensOf(const Plan &alternative);
+  std::optional<double> breakEvenFactor(const Plan &alternative, const std::string &quantity);
+  MemoryVariant withMemory(double factor);
   bool isOpen(const std::string &key) const;
   bool interrupted() const { return options.stop && options.stop(); }
 
@@ -59,26 +59,27 @@ private:
   const LayoutSource &layouts;
   const PlanSearchOptions &options;
   const FoundPlan &best;
-  const std::function<void(const std::string &)> &begun;
+  const std::function<void(const std::string &)> &onSearchBegin;
 };
 
-std::optional<double> Explaining::seconds(const Plan &plan, const Changed &where) {
+std::optional<double> PlanExplainer::seconds(const Plan &plan, const ChangedInputs &where) {
   if (!where.possible)
     return std::nullopt;
-  auto simulated = simulateWhole(plan, where.cluster, where.job, layouts);
+  auto simulated = simulatePlan(plan, where.cluster, where.job, layouts);
   return simulated ? std::optional(simulated->simulation.stepSeconds) : std::nullopt;
 }
 
-/// Positive while the best plan is the faster one; the batch divides only at some factors.
-std::optional<double> Explaining::flip(const Plan &alternative, const std::string &quantity) {
+/// Returns the factor of a quantity at which the alternative becomes faster than the best plan; nothing when none of
+/// the tried factors does. The global batch is only tried at fixed factors, since plans exist for few batch sizes.
+std::optional<double> PlanExplainer::breakEvenFactor(const Plan &alternative, const std::string &quantity) {
   auto ahead = [&](double factor) -> std::optional<double> {
-    Changed where = changed(cluster, job, best.plan.globalBatch, quantity, factor);
-    where.job.asLowered = {}; // hundreds of questions: the simulator's estimates are compared
+    ChangedInputs where = changedInputs(cluster, job, best.plan.globalBatch, quantity, factor);
+    where.job.refineWithProgram = {}; // lowering a program for each of hundreds of factors would take too long
     auto ours = seconds(best.plan, where), theirs = seconds(alternative, where);
     return ours && theirs ? std::optional(*theirs - *ours) : std::nullopt;
   };
   std::optional<double> nearest;
-  for (double factor : plansearch::kFactors) {
+  for (double factor : plansearch::kBreakEvenFactors) {
     auto there = ahead(factor);
     if (!there || *there >= 0 || (nearest && std::abs(std::log(*nearest)) <= std::abs(std::log(factor))))
       continue;
@@ -87,7 +88,7 @@ std::optional<double> Explaining::flip(const Plan &alternative, const std::strin
   if (!nearest || quantity == kBatch)
     return nearest;
   double stays = 1, turns = *nearest;
-  while (std::max(stays, turns) > plansearch::kFlipPrecision * std::min(stays, turns)) {
+  while (std::max(stays, turns) > plansearch::kBreakEvenPrecision * std::min(stays, turns)) {
     double middle = std::sqrt(stays * turns);
     auto there = ahead(middle);
     (there && *there < 0 ? turns : stays) = middle;
@@ -95,33 +96,33 @@ std::optional<double> Explaining::flip(const Plan &alternative, const std::strin
   return turns;
 }
 
-std::vector<Flip> Explaining::flipsOf(const Plan &alternative) {
-  std::vector<std::string> quantities = quantitiesOf(cluster);
+std::vector<BreakEven> PlanExplainer::breakEvensOf(const Plan &alternative) {
+  std::vector<std::string> quantities = scalableQuantities(cluster);
   quantities.push_back(kBatch);
-  std::vector<Flip> flips;
+  std::vector<BreakEven> breakEvens;
   for (const std::string &quantity : quantities)
-    if (auto factor = flip(alternative, quantity))
-      flips.push_back({quantity, *factor});
-  std::stable_sort(flips.begin(), flips.end(), [](const Flip &a, const Flip &b) {
+    if (auto factor = breakEvenFactor(alternative, quantity))
+      breakEvens.push_back({quantity, *factor});
+  std::stable_sort(breakEvens.begin(), breakEvens.end(), [](const BreakEven &a, const BreakEven &b) {
     return std::abs(std::log(a.factor)) < std::abs(std::log(b.factor));
   });
-  return flips;
+  return breakEvens;
 }
 
-/// The search that `kerf plan` does on devices of so much memory.
-OtherMemory Explaining::withMemory(double factor) {
-  if (begun)
-    begun(fmt::format("{:.0f} % of the memory", 100 * factor));
+/// Searches for the best plan on devices with `factor` times the memory, as `kerf plan` would.
+MemoryVariant PlanExplainer::withMemory(double factor) {
+  if (onSearchBegin)
+    onSearchBegin(fmt::format("{:.0f} % of the memory", 100 * factor));
   Cluster resized = cluster;
   scaleQuantity(resized, "device.memory", factor);
   PlanSearchOptions with = options;
   if (with.memoryLimitBytes)
     with.memoryLimitBytes = static_cast<int64_t>(static_cast<double>(*with.memoryLimitBytes) * factor);
-  with.from = best.plan;
+  with.startingPlan = best.plan;
   with.top = 1;
-  with.leastMemory = false;
+  with.findLeastMemory = false;
   with.progress = {};
-  OtherMemory answer;
+  MemoryVariant answer;
   answer.memoryBytes = resized.device.memoryBytes;
   if (with.memoryLimitBytes)
     answer.memoryBytes = std::min(answer.memoryBytes, *with.memoryLimitBytes);
@@ -133,10 +134,10 @@ OtherMemory Explaining::withMemory(double factor) {
   return answer;
 }
 
-/// The constraints leave the decision to the search.
-bool Explaining::isOpen(const std::string &key) const {
+/// Returns whether the constraints leave the decision to the search.
+bool PlanExplainer::isOpen(const std::string &key) const {
   const Plan &given = options.constraints;
-  std::vector<std::string> pins = plansearch::pinsOf(given);
+  std::vector<std::string> pins = plansearch::pinNames(given);
   bool pinned = std::any_of(pins.begin(), pins.end(),
                             [&](const std::string &pin) { return pin == key || pin.starts_with(key + "."); });
   auto size = [&](const char *axis) { return best.plan.meshSizes.at(axis); };
@@ -147,7 +148,7 @@ bool Explaining::isOpen(const std::string &key) const {
                               .size() > 1;
   if (key == "context_style")
     return !pinned && size("context") > 1;
-  if (key == "sequence_parallel") // a pin of one decides the other
+  if (key == "sequence_parallel") // a pinned layout decides sequence parallelism and vice versa
     return !pinned && size("model") > 1 && given.layout != OpLayout::Solved && given.sequenceParallel.empty();
   if (key == "layout")
     return !pinned && size("model") > 1 && given.sequenceParallel.empty();
@@ -158,63 +159,63 @@ bool Explaining::isOpen(const std::string &key) const {
   return !pinned;
 }
 
-/// The search that `kerf plan` does with these pins, which may know more than the one for all decisions.
-Status Explaining::searchWithPins(Alternative &alternative) {
-  if (begun)
-    begun(fmt::format("{} {}", alternative.key, decisionText(alternative.plan->plan, alternative.key)));
+/// Searches with the alternative's pins, as `kerf plan` would; the common search for all decisions may prove less.
+Status PlanExplainer::searchWithPins(Alternative &alternative) {
+  if (onSearchBegin)
+    onSearchBegin(fmt::format("{} {}", alternative.key, decisionText(alternative.plan->plan, alternative.key)));
   PlanSearchOptions with = options;
   with.constraints = plansearch::overlaid(options.constraints, alternative.pins);
-  with.from.reset();
+  with.startingPlan.reset();
   with.top = 1;
-  with.leastMemory = false;
+  with.findLeastMemory = false;
   with.progress = {};
   auto found = searchPlans(cluster, job, layouts, with);
-  if (!found && job.asLowered) // the estimate cannot be lowered, or its program does not fit
+  if (!found && job.refineWithProgram) // the plan cannot be lowered, or its program does not fit
     alternative.plan.reset();
-  if (!found) // nothing within the budget; what is known stays
+  if (!found) // the budget ended without a plan; the known alternative stays
     return ok();
-  if (job.asLowered || found->plans.front().simulation.stepSeconds < alternative.plan->simulation.stepSeconds)
+  if (job.refineWithProgram || found->plans.front().simulation.stepSeconds < alternative.plan->simulation.stepSeconds)
     alternative.plan = std::move(found->plans.front());
   return ok();
 }
 
-/// What remains open after one search for all decisions is asked again by its pins.
-Status Explaining::answerAlternatives(Explanation &explanation) {
+/// Searches for alternatives to all decisions at once, and again for each one that remains unproven.
+Status PlanExplainer::answerAlternatives(Explanation &explanation) {
   std::vector<std::string> keys;
   for (const char *key : kDecisions)
     if (isOpen(key))
       keys.emplace_back(key);
   PlanSearchOptions with = options;
-  with.from.reset();
+  with.startingPlan.reset();
   with.workBudget *= plansearch::kJointBudgets;
   with.progress = {};
-  if (begun)
-    begun(fmt::format("{}", fmt::join(keys, ", ")));
-  auto answers = searchOtherwise(cluster, job, layouts, with, best.plan, keys);
+  if (onSearchBegin)
+    onSearchBegin(fmt::format("{}", fmt::join(keys, ", ")));
+  auto answers = searchAlternatives(cluster, job, layouts, with, best.plan, keys);
   if (!answers)
     return answers.error();
-  for (OtherwisePlan &answer : *answers) {
+  for (AlternativePlan &answer : *answers) {
     Alternative alternative{std::move(answer), "", {}};
     if (interrupted() && !alternative.plan)
       continue;
-    if (alternative.plan && job.asLowered)
-      alternative.lowerBoundSeconds = 0; // it was found by estimates
+    if (alternative.plan && job.refineWithProgram)
+      alternative.lowerBoundSeconds = 0; // the bound holds for estimates, not for programs
     if (alternative.plan && !alternative.proven() && !interrupted())
       if (Status status = searchWithPins(alternative); !status)
         return status;
     if (!alternative.plan)
-      alternative.none = std::isinf(alternative.lowerBoundSeconds) ? "no such plan fits, or there is none of this mesh"
+      alternative.none = std::isinf(alternative.lowerBoundSeconds) ? "no such plan fits into memory, or none exists"
                                                                    : "none was found within the budget";
     if (alternative.key == "order" && !alternative.plan)
-      alternative.none = "every other order lies on the same links, or does not fit";
+      alternative.none = "every other order uses the same links, or does not fit into memory";
     if (alternative.plan && !interrupted())
-      alternative.flips = flipsOf(alternative.plan->plan);
+      alternative.breakEvens = breakEvensOf(alternative.plan->plan);
     explanation.alternatives.push_back(std::move(alternative));
   }
   return ok();
 }
 
-Result<Explanation> Explaining::run() {
+Result<Explanation> PlanExplainer::run() {
   Explanation explanation;
   explanation.constraints = options.constraints;
   const Simulation &simulation = best.simulation;
@@ -223,8 +224,8 @@ Result<Explanation> Explaining::run() {
     if (simulation.memory[s].deviceBytes / simulation.memory[s].limitBytes > fullest.deviceBytes / fullest.limitBytes)
       explanation.fullestStage = s;
   }
-  for (const std::string &quantity : quantitiesOf(cluster)) {
-    auto more = seconds(best.plan, changed(cluster, job, best.plan.globalBatch, quantity, kPercent));
+  for (const std::string &quantity : scalableQuantities(cluster)) {
+    auto more = seconds(best.plan, changedInputs(cluster, job, best.plan.globalBatch, quantity, kPercent));
     if (!more)
       return Error{"the plan cannot be simulated on its own cluster; it was found for another one",
                    ExitStatus::InternalCheck};
@@ -244,7 +245,7 @@ Result<Explanation> Explaining::run() {
 
 } // namespace
 
-std::vector<std::string> quantitiesOf(const Cluster &cluster) {
+std::vector<std::string> scalableQuantities(const Cluster &cluster) {
   std::vector<std::string> quantities = {"device.flops", "device.memory_bandwidth"};
   auto add = [&](const std::string &link) {
     for (const char *what : {"bandwidth", "latency"})
@@ -262,11 +263,11 @@ std::vector<std::string> quantitiesOf(const Cluster &cluster) {
 }
 
 bool scaleQuantity(Cluster &cluster, const std::string &name, double factor) {
-  if (cluster.mixed()) { // in every group that has it
+  if (cluster.mixed()) { // the quantity is scaled in every group that has it
     bool found = false;
     for (Cluster &group : cluster.groups)
       found |= scaleQuantity(group, name, factor);
-    for (Between &link : cluster.between) {
+    for (GroupLink &link : cluster.groupLinks) {
       if (name == "between.bandwidth") {
         link.bandwidth *= factor;
         link.nodeBandwidth *= factor;
@@ -304,8 +305,8 @@ bool scaleQuantity(Cluster &cluster, const std::string &name, double factor) {
   return found;
 }
 
-Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
-                                const LayoutSource &layouts) {
+Result<FoundPlan> simulatePlan(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
+                               const LayoutSource &layouts) {
   Plan asked = plan;
   asked.predicted.reset();
   if (job.globalBatch)
@@ -315,11 +316,13 @@ Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const 
   auto completed = completePlan(std::move(asked), "the plan", cluster, anyRanks);
   if (!completed)
     return completed.error();
-  auto model = layouts(layoutOf(completed->plan));
+  auto model = layouts(layoutKeyOf(completed->plan));
   if (!model)
     return model.error();
   if (!*model)
-    return Error{fmt::format("{} cannot be laid out as the plan says", job.model)};
+    return Error{fmt::format("{} cannot be laid out as the plan says; change mesh.model, mesh.context, mesh.expert or "
+                             "microbatch",
+                             job.model)};
   auto work = stepWork(*completed, anyRanks, **model);
   if (!work)
     return work.error();
@@ -332,16 +335,16 @@ Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const 
   auto simulation = simulate(*work, *step, *pipeline);
   if (!simulation)
     return simulation.error();
-  if (job.asLowered)
-    if (Status status = job.asLowered(completed->plan, completed->cluster, *simulation); !status)
+  if (job.refineWithProgram)
+    if (Status status = job.refineWithProgram(completed->plan, completed->cluster, *simulation); !status)
       return status.error();
   return FoundPlan{std::move(completed->plan), std::move(*simulation)};
 }
 
 Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                 const PlanSearchOptions &options, const FoundPlan &plan,
-                                const std::function<void(const std::string &)> &begun) {
-  return Explaining(cluster, job, layouts, options, plan, begun).run();
+                                const std::function<void(const std::string &)> &onSearchBegin) {
+  return PlanExplainer(cluster, job, layouts, options, plan, onSearchBegin).run();
 }
 
 Plan withPins(const Plan &constraints, const Plan &pins) { return plansearch::overlaid(constraints, pins); }
@@ -353,7 +356,7 @@ nlohmann::ordered_json constraintsJson(const Plan &pins) {
   return json;
 }
 
-/// Outermost first, without those of one rank, which may lie anywhere.
+/// Returns the plan's axes of more than one rank, outermost first.
 static std::vector<std::string> axesOf(const Plan &plan) {
   std::vector<std::string> names;
   for (const MeshAxis &axis : plan.mesh().axes)
@@ -385,7 +388,7 @@ std::string decisionText(const Plan &plan, const std::string &key) {
 std::vector<PlanDifference> differences(const Plan &one, const Plan &other) {
   std::vector<std::string> keys(std::begin(kDecisions), std::end(kDecisions));
   for (const Plan *plan : {&one, &other})
-    for (const std::string &pin : plansearch::pinsOf(*plan))
+    for (const std::string &pin : plansearch::pinNames(*plan))
       if (!pin.starts_with("schedule.") && std::find(keys.begin(), keys.end(), pin) == keys.end())
         keys.push_back(pin);
   std::vector<PlanDifference> list;

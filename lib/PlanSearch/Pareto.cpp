@@ -19,11 +19,11 @@ bool beats(const ParetoPlan &a, const ParetoPlan &b) {
 
 std::vector<ParetoPlan> paretoPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                     const PlanSearchOptions &options, const FoundPlan &best,
-                                    const std::function<void(const std::string &)> &begun) {
+                                    const std::function<void(const std::string &)> &onSearchBegin) {
   PlanSearchOptions each = options;
   each.top = 1;
   each.workBudget /= plansearch::kShareOfBudget;
-  each.leastMemory = false;
+  each.findLeastMemory = false;
   std::vector<ParetoPlan> all;
   auto add = [&](FoundPlan plan) {
     double bytes = 0;
@@ -34,8 +34,8 @@ std::vector<ParetoPlan> paretoPlans(const Cluster &cluster, const TrainingJob &j
   auto search = [&](const Cluster &part, const std::string &what) {
     if (options.stop && options.stop())
       return false;
-    if (begun)
-      begun(what);
+    if (onSearchBegin)
+      onSearchBegin(what);
     auto found = searchPlans(part, job, layouts, each);
     if (found)
       add(std::move(found->plans.front()));

@@ -10,7 +10,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Objects whose entries are pins of their own.
+/// Returns whether the key's value is an object whose entries are pins of their own.
 bool isSplit(const std::string &key) { return key == "mesh" || key == "schedule"; }
 
 Json pinsJson(const Plan &plan) {
@@ -18,7 +18,7 @@ Json pinsJson(const Plan &plan) {
   pins.predicted.reset();
   pins.modelHash.clear();
   pins.clusterHash.clear();
-  pins.others = Json::object();
+  pins.keptKeys = Json::object();
   Json root = Json::parse(toJson(pins));
   root.erase("kerf");
   return root;
@@ -36,7 +36,7 @@ std::pair<std::string, std::string> parts(const std::string &pin) {
 
 } // namespace
 
-std::vector<std::string> pinsOf(const Plan &plan) {
+std::vector<std::string> pinNames(const Plan &plan) {
   std::vector<std::string> pins;
   const Json root = pinsJson(plan);
   for (const auto &[key, value] : root.items()) {
@@ -61,10 +61,10 @@ std::optional<std::string> pinValue(const Plan &plan, const std::string &pin) {
 std::string pinText(const Plan &plan, const std::string &pin) {
   std::string value = pinValue(plan, pin).value_or("");
   bool isPlain = !value.empty() && value.find_first_of("[{") == std::string::npos;
-  return isPlain ? fmt::format("{} = {}", pin, value) : pin; // lists stand in the file
+  return isPlain ? fmt::format("{} = {}", pin, value) : pin; // lists and objects are too long
 }
 
-Plan without(const Plan &plan, const std::string &pin) {
+Plan withoutPin(const Plan &plan, const std::string &pin) {
   auto [key, entry] = parts(pin);
   Json root = pinsJson(plan);
   if (entry.empty())
@@ -93,7 +93,7 @@ Plan decisionsOf(const Plan &plan) {
 
 Plan overlaid(const Plan &base, const Plan &pins) {
   Json root = pinsJson(base), over = pinsJson(pins);
-  if (over.contains("recompute")) // patterns of one do not add to those of the other
+  if (over.contains("recompute")) // patterns must not be merged with those of the base
     root.erase("recompute");
   root.merge_patch(over);
   return fromPins(std::move(root));
@@ -109,10 +109,10 @@ std::vector<std::string> conflictingPins(const Plan &plan, const std::function<b
     return {};
   Plan left = plan;
   std::vector<std::string> needed;
-  for (const std::string &pin : pinsOf(plan)) {
+  for (const std::string &pin : pinNames(plan)) {
     if (pin == "global_batch" || pin == "ops" || pin == "arguments")
       continue;
-    Plan fewer = without(left, pin);
+    Plan fewer = withoutPin(left, pin);
     if (possible(fewer))
       needed.push_back(pin);
     else

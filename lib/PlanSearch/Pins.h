@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as a set of pins, by the keys of plan.json: "mesh.model", "schedule.chunks", "recompute".
+// Plans as sets of pins. A pin is one decision, named by its key in
+// plan.json: "mesh.model", "schedule.chunks", "recompute".
 #pragma once
 
 #include "kerf/Search/Plan.h"
@@ -7,20 +8,22 @@
 
 namespace kerf::plansearch {
 
-std::vector<std::string> pinsOf(const Plan &plan);
-/// "mesh.model = 8": one of pinsOf(plan).
+/// Returns the names of all pins of a plan.
+std::vector<std::string> pinNames(const Plan &plan);
+/// Returns a pin for messages, such as "mesh.model = 8"; only the name where the value is a list or an object.
 std::string pinText(const Plan &plan, const std::string &pin);
-/// As JSON; nothing where the plan does not say.
+/// Returns the value of a pin as JSON text; nothing when the plan lacks the pin.
 std::optional<std::string> pinValue(const Plan &plan, const std::string &pin);
-Plan without(const Plan &plan, const std::string &pin);
-/// What kDecisions name of the plan, and nothing else.
+/// Returns the plan without one pin.
+Plan withoutPin(const Plan &plan, const std::string &pin);
+/// Returns only those decisions of a plan that kDecisions lists.
 Plan decisionsOf(const Plan &plan);
-/// What `pins` say counts, what they leave out is as `base` says.
+/// Returns `base` with all pins of `pins`, which override those of `base`.
 Plan overlaid(const Plan &base, const Plan &pins);
 
-/// A smallest set of pins that cannot hold together: without any one of them `possible` says yes. The batch and the
-/// pins of ops and arguments, which the layouts are made with, always stay. Empty where even these alone are not
-/// possible.
+/// Returns a minimal set of pins of `plan` that cannot hold together: without any one of them, `possible` returns true.
+/// The global batch and pins of ops and arguments are always kept, since the model's layouts depend on them. Returns an
+/// empty list when even these alone are not possible.
 std::vector<std::string> conflictingPins(const Plan &plan, const std::function<bool(const Plan &)> &possible);
 
 } // namespace kerf::plansearch

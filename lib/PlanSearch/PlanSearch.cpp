@@ -2,7 +2,7 @@
 #include "kerf/PlanSearch/PlanSearch.h"
 #include "Pins.h"
 #include "SearchLowered.h"
-#include "Searching.h"
+#include "TreeSearch.h"
 #include "Tuning.h"
 #include "kerf/PlanSearch/MemoryText.h"
 #include "kerf/Support/Units.h"
@@ -20,24 +20,24 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 } // namespace
 
-Result<std::vector<OtherwisePlan>> searchOtherwise(const Cluster &cluster, const TrainingJob &job,
-                                                   const LayoutSource &layouts, const PlanSearchOptions &options,
-                                                   const Plan &than, const std::vector<std::string> &keys) {
+Result<std::vector<AlternativePlan>> searchAlternatives(const Cluster &cluster, const TrainingJob &job,
+                                                        const LayoutSource &layouts, const PlanSearchOptions &options,
+                                                        const Plan &baseline, const std::vector<std::string> &keys) {
   if (keys.empty())
-    return std::vector<OtherwisePlan>();
+    return std::vector<AlternativePlan>();
   MemoryLimit limit{options.memoryLimitBytes ? static_cast<double>(*options.memoryLimitBytes) : kInfinity};
   PlanSearchOptions one = options;
   one.top = 1;
-  auto list = Searching(cluster, job, layouts, one, limit).runOtherwise(Otherwise(than, keys));
+  auto list = TreeSearch(cluster, job, layouts, one, limit).findAlternatives(DecisionQuestions(baseline, keys));
   if (!list)
     return list.error();
-  for (OtherwisePlan &answer : *list)
+  for (AlternativePlan &answer : *list)
     if (answer.plan)
-      answer.pins = pinsOfAlternative(answer.key, answer.plan->plan, than);
+      answer.pins = pinsOfAlternative(answer.key, answer.plan->plan, baseline);
   return list;
 }
 
-/// What the plan that needs the least memory needs it for.
+/// Describes the plan that needs the least memory, and what it uses the memory for.
 static std::string leastText(const FoundPlan &least, bool limitGiven) {
   std::vector<std::string> axes;
   for (const auto &[name, size] : least.plan.mesh().axes)
@@ -47,23 +47,23 @@ static std::string leastText(const FoundPlan &least, bool limitGiven) {
                      std::ceil(fullest.deviceBytes), bytesText(fullest.deviceBytes),
                      axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x ")),
                      memoryText(least.simulation),
-                     limitGiven ? "; give <memory> as much, more ranks, or devices of more memory"
-                                : "; it takes more ranks or devices of more memory");
+                     limitGiven ? "; give <memory> as much, more ranks, or devices with more memory"
+                                : "; take more ranks, or devices with more memory");
 }
 
 Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const TrainingJob &job,
                                                const LayoutSource &layouts, const PlanSearchOptions &options) {
   MemoryLimit limit{options.memoryLimitBytes ? static_cast<double>(*options.memoryLimitBytes) : kInfinity};
-  Searching search(cluster, job, layouts, options, limit);
+  TreeSearch search(cluster, job, layouts, options, limit);
   auto found = search.run();
-  if (found || !search.contradicted() || !options.leastMemory)
+  if (found || !search.contradicted() || !options.findLeastMemory)
     return found;
   PlanSearchOptions quick = options;
   quick.workBudget = std::min(options.workBudget, kUsualWork) / kQuickShare;
   quick.top = 1;
   std::vector<std::string> conflict = conflictingPins(options.constraints, [&](const Plan &pins) {
     quick.constraints = pins;
-    return static_cast<bool>(Searching(cluster, job, layouts, quick, limit, Searching::Until::AnyFits).run());
+    return static_cast<bool>(TreeSearch(cluster, job, layouts, quick, limit, TreeSearch::Goal::AnyFittingPlan).run());
   });
   for (std::string &pin : conflict)
     pin = pinText(options.constraints, pin);
@@ -71,10 +71,11 @@ Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const Tra
   quick.constraints = options.constraints;
   bool forMemory = error.status == ExitStatus::Infeasible;
   if (forMemory) {
-    Searching roomy(cluster, job, layouts, quick, MemoryLimit{kInfinity, /*own=*/false}, Searching::Until::AnyFits);
+    TreeSearch roomy(cluster, job, layouts, quick, MemoryLimit{kInfinity, /*cappedByDevice=*/false},
+                     TreeSearch::Goal::AnyFittingPlan);
     forMemory = roomy.run() || !roomy.contradicted();
     if (!forMemory)
-      error = {fmt::format("{}: no plan for {} of {} is as the constraints say, whatever the memory",
+      error = {fmt::format("{}: no plan for {} of {} meets the constraints, even with unlimited memory",
                            options.constraintsFile, countText(cluster.ranks(), "rank"), cluster.name),
                ExitStatus::Infeasible};
   }
@@ -85,15 +86,17 @@ Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const Tra
                                  fmt::join(conflict, ", "));
   if (!forMemory)
     return error;
-  // How much would do: twice as much until some plan fits, then halves of the way between.
+  // Bisects the least sufficient memory: the limit doubles until some plan fits.
   std::optional<FoundPlan> least;
-  double tooLittle = limit.of(cluster.mixed() ? cluster.groups.front().device : cluster.device), enough = kInfinity;
+  double tooLittle = limit.onDevice(cluster.mixed() ? cluster.groups.front().device : cluster.device);
+  double enough = kInfinity;
   for (int i = 0; i < kLeastMemoryTries && enough > tooLittle * kLeastMemoryPrecision; ++i) {
     double tried = std::isinf(enough) ? 2 * tooLittle : (tooLittle + enough) / 2;
-    auto some =
-        Searching(cluster, job, layouts, quick, MemoryLimit{tried, /*own=*/false}, Searching::Until::AnyFits).run();
+    auto some = TreeSearch(cluster, job, layouts, quick, MemoryLimit{tried, /*cappedByDevice=*/false},
+                           TreeSearch::Goal::AnyFittingPlan)
+                    .run();
     if (some) {
-      enough = std::min(tried, mostBytes(some->plans.front().simulation));
+      enough = std::min(tried, maxDeviceBytes(some->plans.front().simulation));
       least = std::move(some->plans.front());
     } else {
       tooLittle = tried;
@@ -106,8 +109,8 @@ Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const Tra
 
 Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                const PlanSearchOptions &options) {
-  return job.asLowered ? searchLowered(cluster, job, layouts, options)
-                       : searchEstimates(cluster, job, layouts, options);
+  return job.refineWithProgram ? searchLowered(cluster, job, layouts, options)
+                               : searchEstimates(cluster, job, layouts, options);
 }
 
 } // namespace kerf

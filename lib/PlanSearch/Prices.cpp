@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Prices.h"
-#include "Ways.h"
+#include "RecomputationLadder.h"
 #include "kerf/CostModel/Compute.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace kerf::plansearch {
 
 namespace {
 
-constexpr double kLess = 1 - 1e-9; // a quotient that rounding must not push over a whole number
+constexpr double kLess = 1 - 1e-9; // keeps rounding from pushing a quotient above an integer
 
-double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives,
+double bodySeconds(const PassWork &pass, const DeviceSpec &device, const CollectiveModel *collectives,
                    const Overlap &overlap, const TrainerPrices &trainer,
-                   std::optional<Recompute> again = std::nullopt) {
+                   std::optional<Recompute> recompute = std::nullopt) {
   double compute = 0, waiting = 0, issue = 0;
-  for (const Kernel &kernel : pass.kernels) {
-    if (again && !runsAgain(kernel.again, *again))
+  for (const KernelWork &kernel : pass.kernels) {
+    if (recompute && !isRecomputed(kernel.recomputedBy, *recompute))
       continue;
     compute += computeSeconds(device, kernel.work);
     if (kernel.work.kernelClass != KernelClass::Nothing)
@@ -27,111 +27,121 @@ double bodySeconds(const PassWork &pass, const Device &device, const CollectiveM
   }
   if (collectives)
     for (const PassCollective &collective : pass.collectives)
-      if ((!again || runsAgain(collective.again, *again)) && !collective.besideAttention &&
-          !(overlap.tensor && collective.independent) && !(overlap.products && collective.besideProduct))
+      if ((!recompute || isRecomputed(collective.recomputedBy, *recompute)) && !collective.overlapsAttention &&
+          !(overlap.tensor && collective.independent) && !(overlap.products && collective.overlapsProduct))
         waiting +=
             collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
   return std::max(compute + waiting, issue);
 }
 
-int64_t times(const ChainLink &link) { return link.layers ? link.layers : 1; }
+int64_t times(const ChainSegment &entry) { return entry.layers ? entry.layers : 1; }
 
 } // namespace
 
-PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        const Overlap &overlap, const TrainerPrices &trainer, const StateBytes *accumulated) {
+PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const CollectiveModel *collectives,
+                        const Overlap &overlap, const TrainerPrices &trainer, const MicrobatchGradients &gradients) {
   PassSeconds seconds;
   double cheapest = std::numeric_limits<double>::infinity();
-  for (const ChainLink &link : model.chain) {
-    const Segment &segment = link.segment;
+  for (const ChainSegment &entry : model.chain) {
+    const Segment &segment = entry.segment;
     auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, overlap, trainer); };
-    PassSeconds::Link one{body(segment.forward), body(segment.inputGradient), body(segment.weightGradient), {}};
+    PassSeconds::SegmentSeconds one{
+        body(segment.forward), body(segment.inputGradient), body(segment.weightGradient), {}};
     if (segment.recomputable) {
       for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full})
-        one.again[static_cast<size_t>(mode)] =
+        one.recompute[static_cast<size_t>(mode)] =
             bodySeconds(segment.forward, device, collectives, overlap, trainer, mode);
-      double always = one.again[0];
+      double always = one.recompute[0];
       one.inputGradient += always;
-      for (double &more : one.again)
+      for (double &more : one.recompute)
         more -= always;
     }
-    if (accumulated) {
+    if (gradients.reductionSeconds) {
+      // Kernels beside a reduction lose a share of its seconds. That of a task is no less than the sum of its layers'.
+      auto kernels = [&](const PassWork &pass) { return bodySeconds(pass, device, nullptr, overlap, trainer); };
+      double beside = kernels(segment.weightGradient) + (gradients.splitBackward ? 0 : kernels(segment.inputGradient));
+      one.weightGradient += contentionSeconds(beside, (*gradients.reductionSeconds)[seconds.segments.size()]);
+    }
+    if (gradients.accumulated) {
       double elements = 0;
       for (const ParameterGroup &group : segment.parameters)
         elements += group.elements;
       one.weightGradient +=
-          accumulationSeconds(device, elements, static_cast<double>(segment.parameters.size()), *accumulated);
+          accumulationSeconds(device, elements, static_cast<double>(segment.parameters.size()), *gradients.accumulated);
     }
-    seconds.links.push_back(one);
-    seconds.forward += static_cast<double>(times(link)) * one.forward;
-    seconds.backward += static_cast<double>(times(link)) * one.backward();
-    seconds.weightGradient += static_cast<double>(times(link)) * one.weightGradient;
-    if (link.layers)
+    seconds.segments.push_back(one);
+    seconds.forward += static_cast<double>(times(entry)) * one.forward;
+    seconds.backward += static_cast<double>(times(entry)) * one.backward();
+    seconds.weightGradient += static_cast<double>(times(entry)) * one.weightGradient;
+    if (entry.layers)
       cheapest = std::min(cheapest, one.forward + one.backward());
   }
   seconds.layer = cheapest < std::numeric_limits<double>::infinity() ? cheapest : 0;
   return seconds;
 }
 
-LinkHeld heldOf(const ModelWork &model) {
-  LinkHeld held;
-  for (const ChainLink &link : model.chain)
-    held.push_back({heldBytes(link.segment, Recompute::None), heldBytes(link.segment, Recompute::Selective),
-                    heldBytes(link.segment, Recompute::Full)});
-  return held;
+ActivationBytes activationBytesOf(const ModelWork &model) {
+  ActivationBytes bytes;
+  for (const ChainSegment &entry : model.chain)
+    bytes.push_back({layerActivationBytes(entry.segment, Recompute::None),
+                     layerActivationBytes(entry.segment, Recompute::Selective),
+                     layerActivationBytes(entry.segment, Recompute::Full)});
+  return bytes;
 }
 
 namespace {
 
-/// Tasks of a chunk from where the reductions of its stage can begin, with the last microbatch on the last chunk. Those
-/// of the chunks before it follow for the last group of microbatches.
+/// Returns the number of a chunk's backward tasks that its stage's gradient reductions can run beside. Reductions begin
+/// with the last microbatch on the last chunk; on earlier chunks the last group of microbatches still follows.
 double tasksBesideReductions(const ScheduleOptions &schedule, int64_t chunk) {
   return chunk + 1 < schedule.chunks ? static_cast<double>(std::min(schedule.microbatches, schedule.stages)) : 1;
 }
 
-/// A stage of a cut, as far as its links say; nothing recomputed.
+/// Seconds and bytes of one stage of a cut, for one microbatch and without recomputation.
 struct CutStage {
-  PassSeconds::Link first, all; // its first part, all its parts
-  double states = 0;
-  double reductions = 0, firstReductions = 0; // of gradients: all parts, its first
-  double beside = 0;                          // seconds of tasks that all reductions may hide behind
-  int64_t most = 0;                           // layers of its largest part
+  PassSeconds::SegmentSeconds first, all;     // seconds of its first part, and of all its parts
+  double states = 0;                          // bytes of parameters, gradients and optimizer states
+  double reductions = 0, firstReductions = 0; // seconds of gradient reductions: all parts, its first part
+  double beside = 0;                          // seconds of tasks that reductions can run beside
+  int64_t most = 0;                           // number of layers of its largest part
 };
 
-struct PartLink {
-  size_t link;
-  int64_t count; // of its layers
-  bool operator==(const PartLink &) const = default;
+/// A part's share of one entry of the chain.
+struct PartSegment {
+  size_t entry;  // index in ModelWork::chain
+  int64_t count; // number of its layers; 1 for an entry that is no run of layers
+  bool operator==(const PartSegment &) const = default;
 };
 
+/// A cut of the model into pipeline parts.
 struct Cut {
   std::vector<CutStage> stages;
-  std::vector<PartLink> links; // of all parts, one after the other
-  std::vector<size_t> ends;    // of each part in `links`
+  std::vector<PartSegment> segments; // of all parts, part after part
+  std::vector<size_t> ends;          // end of each part in `segments`
 };
 
-/// What a stage pays on a step of a way, and what it holds then.
+/// Seconds and bytes that one rung of a recomputation ladder costs a stage.
 struct StageOption {
-  double again = 0, firstAgain = 0; // of a microbatch: all its parts, its first
-  double besideAgain = 0;           // of tasks that reductions may hide behind
-  double one = 0;                   // held of a microbatch, on its first part
-  double held = 0;                  // least, of all microbatches in flight
-  double extra = 0;                 // beside that
+  double recompute = 0, firstRecompute = 0; // seconds for one microbatch: all parts, its first part
+  double besideRecompute = 0;               // seconds in tasks that reductions can run beside
+  double one = 0;                           // activation bytes of one microbatch on its first part
+  double held = 0;                          // least activation bytes of all microbatches in flight
+  double extra = 0;                         // temporary bytes of one running task
 };
 
-StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, const Cut &cut, int64_t stage, Way way,
-                     int64_t step, int64_t most) {
+StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, const Cut &cut, int64_t stage,
+                     RecomputationLadder ladder, int64_t rung, int64_t most) {
   StageOption option;
   for (int64_t c = 0; c < schedule.chunks; ++c) {
     size_t part = c * schedule.stages + stage, begin = part == 0 ? 0 : cut.ends[part - 1];
-    std::span<const PartLink> links(cut.links.data() + begin, cut.ends[part] - begin);
+    std::span<const PartSegment> segments(cut.segments.data() + begin, cut.ends[part] - begin);
     int64_t layers = 0;
-    for (const PartLink &one : links)
-      layers += prices.model.chain[one.link].layers ? one.count : 0;
-    RecomputedLayers left = layersOf(way, step, layers, most);
-    double again = 0, held = 0;
-    for (const PartLink &one : links) {
-      bool isLayer = prices.model.chain[one.link].layers > 0;
+    for (const PartSegment &one : segments)
+      layers += prices.model.chain[one.entry].layers ? one.count : 0;
+    RecomputedLayers left = recomputedLayersAt(ladder, rung, layers, most);
+    double recompute = 0, held = 0;
+    for (const PartSegment &one : segments) {
+      bool isLayer = prices.model.chain[one.entry].layers > 0;
       int64_t full = isLayer ? std::min(left.full, one.count) : 0,
               selective = isLayer ? std::min(left.selective, one.count - full) : 0;
       left.full -= full;
@@ -140,77 +150,79 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
       for (int mode = 0; mode < 3; ++mode) {
         if (counts[mode] == 0)
           continue;
-        const HeldBytes &bytes = prices.held[one.link][mode];
-        again += static_cast<double>(counts[mode]) * prices.at(stage).seconds->links[one.link].again[mode];
-        held += static_cast<double>(counts[mode]) * bytes.all;
-        option.extra = std::max({option.extra, bytes.recomputing, bytes.workspace});
+        const LayerActivationBytes &bytes = prices.activations[one.entry][mode];
+        recompute += static_cast<double>(counts[mode]) * prices.at(stage).seconds->segments[one.entry].recompute[mode];
+        held += static_cast<double>(counts[mode]) * bytes.untilInputGradient;
+        option.extra = std::max({option.extra, bytes.duringBackward, bytes.workspace});
       }
     }
-    option.again += again;
-    option.besideAgain += tasksBesideReductions(schedule, c) * again;
-    option.firstAgain = c == 0 ? again : option.firstAgain;
+    option.recompute += recompute;
+    option.besideRecompute += tasksBesideReductions(schedule, c) * recompute;
+    option.firstRecompute = c == 0 ? recompute : option.firstRecompute;
     option.one = c == 0 ? held : option.one;
-    option.held += static_cast<double>(leastInFlight(schedule, stage, c)) * held;
+    option.held += static_cast<double>(minInFlight(schedule, stage, c)) * held;
   }
   return option;
 }
 
-/// Of the task beside which the gradients of the stage's first part are reduced.
+/// Returns the seconds of the task beside which the gradients of the stage's first part are reduced.
 double reducingSeconds(const ScheduleOptions &schedule, const CutStage &its, const StageOption &option) {
   bool split = recordOf(schedule.kind).splitsBackward;
-  return split ? its.first.weightGradient : its.first.backward() + option.firstAgain;
+  return split ? its.first.weightGradient : its.first.backward() + option.firstRecompute;
 }
 
-/// Of reductions, what runs on after the stage's last task.
+/// Returns the seconds of reductions that remain after the stage's last task.
 double reductionsAfter(const CutPrices &prices, const ScheduleOptions &schedule, const CutStage &its,
                        const StageOption &option) {
-  if (prices.reductions == Reductions::After)
+  if (prices.reductionTiming == ReductionTiming::AfterBackward)
     return its.reductions;
   double last = reducingSeconds(schedule, its, option),
-         all = its.beside + (recordOf(schedule.kind).splitsBackward ? 0 : option.besideAgain);
+         all = its.beside + (recordOf(schedule.kind).splitsBackward ? 0 : option.besideRecompute);
   return std::max({0.0, its.firstReductions - last, its.reductions - all});
 }
 
-/// `before`: most forwards before the stage's first backward.
+/// Returns the stage's seconds for the pipeline bound. `before` is the most forward tasks before
+/// its first backward task.
 StageSeconds secondsOf(const CutPrices &prices, const ScheduleOptions &schedule, int64_t stage, const CutStage &its,
                        const StageOption &option, double before) {
   auto microbatches = static_cast<double>(schedule.microbatches);
   StageSeconds seconds;
-  seconds.busy = microbatches * (its.all.forward + its.all.backward() + option.again);
-  if (prices.reductions == Reductions::EveryMicrobatch) // the next microbatch waits for them
+  seconds.busy = microbatches * (its.all.forward + its.all.backward() + option.recompute);
+  if (prices.reductionTiming == ReductionTiming::EveryMicrobatch) // the next microbatch waits for the reductions
     seconds.busy += (microbatches - 1) * std::max(0.0, its.firstReductions - reducingSeconds(schedule, its, option));
   seconds.forward = its.first.forward;
   seconds.backward =
-      (recordOf(schedule.kind).splitsBackward ? its.first.inputGradient : its.first.backward()) + option.firstAgain;
+      (recordOf(schedule.kind).splitsBackward ? its.first.inputGradient : its.first.backward()) + option.firstRecompute;
   seconds.warmup = std::isinf(before) ? before : before * its.first.forward;
-  seconds.sendOn = stage + 1 < schedule.stages ? prices.at(stage).sendOn : 0;
-  seconds.sendBack = stage > 0 ? prices.at(stage).sendBack : 0;
-  if (!prices.sendsOverlap && schedule.chunks == 1) { // its messages hold a stage up
-    seconds.busy += microbatches * (seconds.sendOn + seconds.sendBack);
-    seconds.warmup += std::min(before, microbatches) * seconds.sendOn;
+  seconds.sendForward = stage + 1 < schedule.stages ? prices.at(stage).sendForward : 0;
+  seconds.sendBackward = stage > 0 ? prices.at(stage).sendBackward : 0;
+  if (!prices.sendsOverlap && schedule.chunks == 1) { // the stage waits for its messages
+    seconds.busy += microbatches * (seconds.sendForward + seconds.sendBackward);
+    seconds.warmup += std::min(before, microbatches) * seconds.sendForward;
   }
   seconds.after = reductionsAfter(prices, schedule, its, option);
   return seconds;
 }
 
-/// Stages that hold and pay what the one before them does, where the order is searched.
+/// Returns, for each stage, whether its parts equal those of the stage before, so that its seconds and bytes do too.
 std::vector<bool> likeBefore(const CutPrices &prices, const Cut &cut) {
   std::vector<bool> like(cut.stages.size(), false);
-  auto linksOf = [&](size_t stage) {
+  auto segmentsOf = [&](size_t stage) {
     size_t begin = stage == 0 ? 0 : cut.ends[stage - 1];
-    return std::span<const PartLink>(cut.links.data() + begin, cut.ends[stage] - begin);
+    return std::span<const PartSegment>(cut.segments.data() + begin, cut.ends[stage] - begin);
   };
   for (size_t s = 1; s < like.size() && prices.stages.size() == 1; ++s)
-    like[s] = std::ranges::equal(linksOf(s), linksOf(s - 1));
+    like[s] = std::ranges::equal(segmentsOf(s), segmentsOf(s - 1));
   return like;
 }
 
-/// Of a zero-bubble schedule that is searched, all stages recomputing alike: before its first backward a stage can do
-/// as many forwards as the schedule's limit and its memory hold.
+/// Returns the bound of a schedule whose task order is searched (zero-bubble); all stages are on the same rung. The
+/// number of forward tasks before a stage's first backward task is limited by the schedule and by the stage's memory.
 double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions schedule) {
   bool pinned = std::isinf(prices.at(0).memoryLimit);
-  // What stands between runs of layers is left out of `cut`, so that the shares are not the schedule's.
-  const std::vector<ChainLink> &chain = prices.model.chain;
+  // `cut` omits segments between runs of layers. Where there are any, the stages' shares of activation bytes are not
+  // exactly those that the schedule is limited by.
+  const std::vector<ChainSegment> &chain = prices.model.chain;
   bool between = false;
   for (size_t l = 1; l + 1 < chain.size(); ++l)
     between |= chain[l].layers == 0;
@@ -222,15 +234,16 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
   std::vector<StageOption> options(cut.stages.size());
   std::vector<StageSeconds> stages(cut.stages.size());
   const std::vector<bool> like = likeBefore(prices, cut);
-  /// False: no later step of the way is any better.
-  auto tryStep = [&](Way way, int64_t step) {
+  /// Tries one rung. Returns false when no later rung of the ladder can be better.
+  auto tryRung = [&](RecomputationLadder ladder, int64_t rung) {
     double sum = 0, busiest = 0;
     for (size_t s = 0; s < options.size(); ++s) {
-      options[s] = like[s] ? options[s - 1] : optionOf(prices, schedule, cut, static_cast<int64_t>(s), way, step, most);
+      options[s] =
+          like[s] ? options[s - 1] : optionOf(prices, schedule, cut, static_cast<int64_t>(s), ladder, rung, most);
       sum += options[s].one;
       const CutStage &its = cut.stages[s];
       busiest = std::max(busiest, static_cast<double>(schedule.microbatches) *
-                                      (its.all.forward + its.all.backward() + options[s].again));
+                                      (its.all.forward + its.all.backward() + options[s].recompute));
     }
     if (busiest >= least)
       return false;
@@ -240,22 +253,22 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
       schedule.activations.push_back(mean > 0 ? option.one / mean * kLess : 0);
     for (size_t s = 0; s < stages.size(); ++s) {
       const CutStage &its = cut.stages[s];
-      const Device &device = *prices.at(static_cast<int64_t>(s)).device;
+      const DeviceSpec &device = *prices.at(static_cast<int64_t>(s)).device;
       double each = deviceBytes(options[s].one, device) - deviceBytes(0, device),
              room = prices.at(static_cast<int64_t>(s)).memoryLimit - deviceBytes(its.states, device);
       double before =
-          limited ? mostForwardsFirst(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
+          limited ? maxWarmupForwards(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
       if (!pinned && each > 0)
         before = std::min(before, std::floor(room / each * (1 + 1e-9)));
       if (before < 1 || room < 0)
         return true;
       stages[s] = secondsOf(prices, schedule, static_cast<int64_t>(s), its, options[s], before);
     }
-    least = std::min(least, leastPipelineSeconds(stages, schedule, prices.sendsOverlap));
+    least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
     return true;
   };
-  for (Way way : kWays)
-    for (int64_t step = 0; step <= (pinned ? 0 : lastStep(way, most)) && tryStep(way, step); ++step)
+  for (RecomputationLadder ladder : kRecomputationLadders)
+    for (int64_t rung = 0; rung <= (pinned ? 0 : lastRung(ladder, most)) && tryRung(ladder, rung); ++rung)
       ;
   return least;
 }
@@ -264,42 +277,42 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
 
 namespace {
 
-/// Of the layers of one run, whatever else the stages hold.
-double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run) {
-  bool alone = schedule.chunks == 1 && !recordOf(schedule.kind).splitsBackward; // nothing overlaps in memory
-  const std::array<HeldBytes, 3> &held = prices.held[run];
-  const std::array<double, 3> &again = prices.at(0).seconds->links[run].again;
+/// Returns the seconds of recomputation that memory forces on one run of layers if the stages held nothing else.
+double forcedByLayerRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run) {
+  bool alone = schedule.chunks == 1 && !recordOf(schedule.kind).splitsBackward; // temporary memory comes on top
+  const std::array<LayerActivationBytes, 3> &held = prices.activations[run];
+  const std::array<double, 3> &recompute = prices.at(0).seconds->segments[run].recompute;
   auto all = static_cast<double>(prices.model.chain[run].layers);
-  std::array<double, 3> room = {}; // layers that all stages can hold in a mode
+  std::array<double, 3> room = {}; // number of layers that fit on all stages, by mode
   for (int64_t s = 0; s < schedule.stages; ++s) {
-    // A layer may be on the chunk that holds the fewest microbatches: the last one.
-    auto inFlight = static_cast<double>(leastInFlight(schedule, s, schedule.chunks - 1));
+    // The last chunk has the fewest microbatches in flight, so every layer counts as if it were there.
+    auto inFlight = static_cast<double>(minInFlight(schedule, s, schedule.chunks - 1));
     double here = 0;
     for (int mode = 0; mode < 3; ++mode) {
-      double left = prices.at(0).memoryLimit - deviceBytes(alone ? held[mode].recomputing : 0, *prices.at(0).device);
-      double each = deviceBytes(prices.states[run] + inFlight * held[mode].all, *prices.at(0).device) -
-                    deviceBytes(0, *prices.at(0).device);
+      double left = prices.at(0).memoryLimit - deviceBytes(alone ? held[mode].duringBackward : 0, *prices.at(0).device);
+      double bytes = prices.stateBytes[run] + inFlight * held[mode].untilInputGradient;
+      double each = deviceBytes(bytes, *prices.at(0).device) - deviceBytes(0, *prices.at(0).device);
       here = std::max(here, left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : all);
-      room[mode] += here; // what a lesser mode holds a greater one is granted
+      room[mode] += here; // a mode that recomputes more fits at least as many
     }
   }
   if (all > room[2])
     return std::numeric_limits<double>::infinity();
-  // What does not fit without has to be selective at least, what not even that holds is full.
+  // Layers that do not fit without recomputation need selective, and layers that do not fit selectively need full.
   double full = std::max(0.0, all - room[1]), some = std::max(full, all - room[0]);
-  return full * again[2] + (some - full) * std::min(again[1], again[2]);
+  return full * recompute[2] + (some - full) * std::min(recompute[1], recompute[2]);
 }
 
 } // namespace
 
-double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
+double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
   if (std::isinf(prices.at(0).memoryLimit))
     return 0;
-  const std::vector<ChainLink> &chain = prices.model.chain;
+  const std::vector<ChainSegment> &chain = prices.model.chain;
   double most = 0;
   for (size_t l = 0; l < chain.size(); ++l)
     if (chain[l].layers)
-      most = std::max(most, forcedByRun(prices, schedule, l));
+      most = std::max(most, forcedByLayerRun(prices, schedule, l));
   return most;
 }
 
@@ -307,19 +320,19 @@ namespace {
 
 Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
   auto parts = static_cast<int64_t>(layersOfParts.size());
-  const std::vector<ChainLink> &chain = prices.model.chain;
+  const std::vector<ChainSegment> &chain = prices.model.chain;
   Cut cut;
   cut.stages.resize(schedule.stages);
-  cut.links.reserve(parts + 2);
+  cut.segments.reserve(parts + 2);
   int64_t begin = 0;
   for (int64_t p = 0; p < parts; ++p) {
     int64_t end = begin + layersOfParts[p], at = 0;
     CutStage &stage = cut.stages[p % schedule.stages];
     const StagePrices &on = prices.at(p % schedule.stages);
-    PassSeconds::Link part;
+    PassSeconds::SegmentSeconds part;
     double reductions = 0;
     for (size_t l = 0; l < chain.size(); ++l) {
-      // What stands between two runs goes with either: left out.
+      // A segment between two runs may belong to either part, so it is omitted.
       int64_t layers = chain[l].layers, last = l + 1 == chain.size();
       int64_t number = layers ? std::max<int64_t>(0, std::min(end, at + layers) - std::max(begin, at))
                               : (l == 0 && p == 0) || (last && p + 1 == parts);
@@ -327,15 +340,15 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
       if (number == 0)
         continue;
       auto count = static_cast<double>(number);
-      const PassSeconds::Link &link = on.seconds->links[l];
-      part.forward += count * link.forward;
-      part.inputGradient += count * link.inputGradient;
-      part.weightGradient += count * link.weightGradient;
-      stage.states += count * prices.states[l];
-      reductions += on.reductions ? count * (*on.reductions)[l] : 0;
-      cut.links.push_back({l, number});
+      const PassSeconds::SegmentSeconds &segment = on.seconds->segments[l];
+      part.forward += count * segment.forward;
+      part.inputGradient += count * segment.inputGradient;
+      part.weightGradient += count * segment.weightGradient;
+      stage.states += count * prices.stateBytes[l];
+      reductions += on.reductionSeconds ? count * (*on.reductionSeconds)[l] : 0;
+      cut.segments.push_back({l, number});
     }
-    cut.ends.push_back(cut.links.size());
+    cut.ends.push_back(cut.segments.size());
     begin = end;
     stage.most = std::max(stage.most, layersOfParts[p]);
     stage.all.forward += part.forward;
@@ -354,122 +367,124 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
 
 } // namespace
 
-double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule,
-                  double enough) {
+double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> &layersOfParts,
+                            const ScheduleOptions &schedule, double cutoff) {
   auto microbatches = static_cast<double>(schedule.microbatches);
   bool split = recordOf(schedule.kind).splitsBackward, alone = schedule.chunks == 1 && !split;
   Cut cut = cutOf(prices, layersOfParts, schedule);
   double busiest = 0;
   for (const CutStage &stage : cut.stages)
     busiest = std::max(busiest, microbatches * (stage.all.forward + stage.all.backward()));
-  if (busiest >= enough)
+  if (busiest >= cutoff)
     return busiest;
   if (recordOf(schedule.kind).searched)
     return searchedSeconds(prices, cut, schedule);
   std::vector<StageSeconds> stages(schedule.stages);
   double least = std::numeric_limits<double>::infinity();
-  for (Way way : kWays) {
+  for (RecomputationLadder ladder : kRecomputationLadders) {
     bool recomputes = false, fits = true;
     for (int64_t s = 0; s < schedule.stages && fits; ++s) {
       const CutStage &its = cut.stages[s];
-      // More recomputation is never faster: the first step that may fit is the least that can be needed.
-      int64_t step = 0, last = lastStep(way, its.most);
+      // More recomputation is never faster, so the first rung that may fit gives the bound.
+      int64_t rung = 0, last = lastRung(ladder, its.most);
       StageOption option;
-      for (;; ++step) {
-        option = optionOf(prices, schedule, cut, s, way, step, its.most);
+      for (;; ++rung) {
+        option = optionOf(prices, schedule, cut, s, ladder, rung, its.most);
         fits = deviceBytes(its.states + option.held + (alone ? option.extra : 0), *prices.at(s).device) <=
                prices.at(s).memoryLimit;
-        if (fits || step == last)
+        if (fits || rung == last)
           break;
       }
-      recomputes |= step > 0;
-      stages[s] = secondsOf(prices, schedule, s, its, option, mostForwardsFirst(schedule, s));
+      recomputes |= rung > 0;
+      stages[s] = secondsOf(prices, schedule, s, its, option, maxWarmupForwards(schedule, s));
     }
     if (fits)
-      least = std::min(least, leastPipelineSeconds(stages, schedule, prices.sendsOverlap));
-    if (!recomputes) // nor on the other way
+      least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
+    if (!recomputes) // the other ladder begins with the same rung
       break;
   }
   return least;
 }
 
-double bestSeconds(const ModelWork &model, const Device &device) {
+double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device) {
   double seconds = 0;
-  for (const ChainLink &link : model.chain)
-    for (const PassWork *pass : {&link.segment.forward, &link.segment.inputGradient, &link.segment.weightGradient})
-      for (const Kernel &kernel : pass->kernels) {
+  for (const ChainSegment &entry : model.chain)
+    for (const PassWork *pass : {&entry.segment.forward, &entry.segment.inputGradient, &entry.segment.weightGradient})
+      for (const KernelWork &kernel : pass->kernels) {
         double rate = peakFlops(device, kernel.work.dtype) * efficiencyOf(device, kernel.work.kernelClass).flops;
         if (rate > 0)
-          seconds += static_cast<double>(times(link)) * kernel.work.flops / rate;
+          seconds += static_cast<double>(times(entry)) * kernel.work.flops / rate;
       }
   return seconds;
 }
 
-double bestSpeed(const ModelWork &model, const Device &device, const Device &than) {
+double bestCaseSpeedup(const ModelWork &model, const DeviceSpec &device, const DeviceSpec &baseline) {
   double most = 0;
-  for (const ChainLink &link : model.chain)
-    for (const PassWork *pass : {&link.segment.forward, &link.segment.inputGradient, &link.segment.weightGradient})
-      for (const Kernel &kernel : pass->kernels) {
-        auto rate = [&](const Device &its) {
+  for (const ChainSegment &entry : model.chain)
+    for (const PassWork *pass : {&entry.segment.forward, &entry.segment.inputGradient, &entry.segment.weightGradient})
+      for (const KernelWork &kernel : pass->kernels) {
+        auto rate = [&](const DeviceSpec &its) {
           return peakFlops(its, kernel.work.dtype) * efficiencyOf(its, kernel.work.kernelClass).flops;
         };
-        if (kernel.work.flops > 0 && rate(than) > 0)
-          most = std::max(most, rate(device) / rate(than));
+        if (kernel.work.flops > 0 && rate(baseline) > 0)
+          most = std::max(most, rate(device) / rate(baseline));
       }
   return most;
 }
 
-double speedOf(const ModelWork &model, const PassSeconds &passes, const PassSeconds &than) {
+double relativeLayerSpeed(const ModelWork &model, const PassSeconds &passes, const PassSeconds &baseline) {
   double most = 0;
-  for (size_t l = 0; l < passes.links.size(); ++l) {
-    double its = passes.links[l].whole(), other = than.links[l].whole();
+  for (size_t l = 0; l < passes.segments.size(); ++l) {
+    double its = passes.segments[l].total(), other = baseline.segments[l].total();
     if (model.chain[l].layers && other > 0)
       most = std::max(most, its > 0 ? other / its : std::numeric_limits<double>::infinity());
   }
   return most;
 }
 
-Reductions reductionsOf(int optimizerSharding, bool gradientOverlap) {
-  return optimizerSharding >= 2 ? Reductions::EveryMicrobatch
-         : gradientOverlap      ? Reductions::Beside
-                                : Reductions::After;
+ReductionTiming reductionTiming(int optimizerSharding, bool gradientOverlap) {
+  return optimizerSharding >= 2 ? ReductionTiming::EveryMicrobatch
+         : gradientOverlap      ? ReductionTiming::BesideBackward
+                                : ReductionTiming::AfterBackward;
 }
 
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
                                   const OptimizerSharding &sharding, bool gradientOverlap, double bucketBytes) {
-  // Merged by the ranks that share them: never dearer than one by one.
-  std::vector<std::map<std::vector<AxisRef>, double>> elementsOf; // by link, of one layer
+  // Parameters with the same ranks count as one, which is never slower than one collective for each.
+  std::vector<std::map<std::vector<AxisRef>, double>> elementsOf; // by entry of the chain, of one layer
   std::map<std::vector<AxisRef>, double> all;
-  for (const ChainLink &link : model.chain) {
+  for (const ChainSegment &entry : model.chain) {
     auto &elements = elementsOf.emplace_back();
-    for (const ParameterGroup &group : link.segment.parameters)
+    for (const ParameterGroup &group : entry.segment.parameters)
       elements[onMesh(group.reduceAxes, collectives.mesh())] += group.elements;
     for (const auto &[axes, number] : elements)
-      all[axes] += static_cast<double>(times(link)) * number;
+      all[axes] += static_cast<double>(times(entry)) * number;
   }
-  Reductions reductions = reductionsOf(sharding.level, gradientOverlap);
-  bool everyMicrobatch = reductions == Reductions::EveryMicrobatch;
+  ReductionTiming timing = reductionTiming(sharding.level, gradientOverlap);
+  bool everyMicrobatch = timing == ReductionTiming::EveryMicrobatch;
   double width = everyMicrobatch ? bytes.weight : bytes.gradient;
-  // Of a layer: by itself where it is beside backwards; else with the rest of its part, at the rate of the whole
-  // model's, since none is better.
+  // A layer's reduction beside a backward pass is one collective. After the backward pass it is part of a larger one;
+  // the whole model's is the most efficient.
   auto reduction = [&](const std::vector<AxisRef> &axes, double number) {
-    double together = reductions == Reductions::After ? all[axes] : number;
+    double together = timing == ReductionTiming::AfterBackward ? all[axes] : number;
     if (together <= 0)
       return 0.0;
-    double bucket = reductions == Reductions::After ? 0 : bucketBytes;
+    double bucket = timing == ReductionTiming::AfterBackward ? 0 : bucketBytes;
     if (sharding.level == 0)
-      return inBucketSeconds(collectives, Collective::AllReduce, axes, together * width, bucket) * (number / together);
+      return bucketedReductionSeconds(collectives, Collective::AllReduce, axes, together * width, bucket) *
+             (number / together);
     ShardAxes shares = shardAxes(axes, sharding.axes);
-    double seconds = inBucketSeconds(collectives, Collective::ReduceScatter, shares.cut, together * width, bucket);
-    if (!everyMicrobatch) // else once a step, which is left out
+    double seconds =
+        bucketedReductionSeconds(collectives, Collective::ReduceScatter, shares.cut, together * width, bucket);
+    if (!everyMicrobatch) // otherwise it happens once a step, and is left out
       seconds += collectives.seconds(Collective::AllReduce, shares.copies,
-                                     together * width / static_cast<double>(ways(shares.cut)));
+                                     together * width / static_cast<double>(shardCount(shares.cut)));
     return seconds * (number / together);
   };
   ParameterSeconds seconds;
   for (size_t l = 0; l < model.chain.size(); ++l) {
     auto count = static_cast<double>(times(model.chain[l]));
-    double &ofLayer = seconds.reductions.emplace_back();
+    double &ofLayer = seconds.reductionBySegment.emplace_back();
     for (const auto &[axes, number] : elementsOf[l]) {
       if (sharding.level >= 3)
         seconds.everyMicrobatch +=
@@ -477,7 +492,7 @@ ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel 
             collectives.seconds(Collective::AllGather, shardAxes(axes, sharding.axes).cut, number * bytes.weight);
       ofLayer += reduction(axes, number);
     }
-    seconds.reduction += count * ofLayer;
+    seconds.reductionTotal += count * ofLayer;
     if (everyMicrobatch)
       seconds.everyMicrobatch += count * ofLayer;
   }
@@ -486,24 +501,24 @@ ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel 
 
 std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes,
                                  const OptimizerSharding &sharding) {
-  std::vector<double> ofLinks;
-  for (const ChainLink &link : model.chain) {
+  std::vector<double> bySegment;
+  for (const ChainSegment &entry : model.chain) {
     double sum = 0;
-    for (const ParameterGroup &group : link.segment.parameters) {
-      auto shards = static_cast<double>(ways(shardAxes(onMesh(group.reduceAxes, mesh), sharding.axes).cut));
+    for (const ParameterGroup &group : entry.segment.parameters) {
+      auto shards = static_cast<double>(shardCount(shardAxes(onMesh(group.reduceAxes, mesh), sharding.axes).cut));
       sum += group.elements *
              (bytes.weight / (sharding.level >= 3 ? shards : 1) + bytes.gradient / (sharding.level >= 2 ? shards : 1) +
               bytes.states / (sharding.level >= 1 ? shards : 1));
     }
-    ofLinks.push_back(sum);
+    bySegment.push_back(sum);
   }
-  return ofLinks;
+  return bySegment;
 }
 
-double wholeOf(const ModelWork &model, const std::vector<double> &ofLinks) {
+double totalOverChain(const ModelWork &model, const std::vector<double> &bySegment) {
   double sum = 0;
-  for (size_t l = 0; l < ofLinks.size(); ++l)
-    sum += static_cast<double>(times(model.chain[l])) * ofLinks[l];
+  for (size_t l = 0; l < bySegment.size(); ++l)
+    sum += static_cast<double>(times(model.chain[l])) * bySegment[l];
   return sum;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds that the simulator charges at least, whatever else of a plan is chosen: what the bounds are made of.
+// Seconds and bytes from which the search's lower bounds are computed (Bounds.h). All seconds are at most what the
+// simulator charges, whatever the undecided part of a plan turns out to be.
 #pragma once
 
 #include "kerf/CostModel/ModelWork.h"
@@ -10,86 +11,114 @@
 
 namespace kerf::plansearch {
 
-/// Of one microbatch through the whole chain on one rank's share: kernels, and the collectives that nothing hides.
+/// Least seconds in which one microbatch passes through the whole model, unsplit, on one rank's share: kernels, and the
+/// collectives that no overlap hides.
 struct PassSeconds {
-  struct Link {
-    double forward = 0, inputGradient = 0, weightGradient = 0;
-    std::array<double, 3> again = {}; // forward that is run again, by Recompute; what always is is in inputGradient
+  /// Seconds of one entry of ModelWork::chain; for a run of layers, of one layer.
+  struct SegmentSeconds {
+    double forward = 0, inputGradient = 0, weightGradient = 0; // of one microbatch, by pass
+    /// Seconds of the forward pass that the backward pass repeats, indexed by Recompute. Recomputation that happens
+    /// under every mode is counted in `inputGradient` instead.
+    std::array<double, 3> recompute = {};
+    /// Returns the seconds of both gradients.
     double backward() const { return inputGradient + weightGradient; }
-    double whole() const { return forward + backward(); }
+    /// Returns the seconds of the forward pass and both gradients.
+    double total() const { return forward + backward(); }
   };
-  std::vector<Link> links;          // of the chain: one layer of each run
-  double forward = 0, backward = 0; // of all layers; no recomputation
-  double weightGradient = 0;        // of that
-  double layer = 0;                 // of the cheapest layer, both passes
-  double whole() const { return forward + backward; }
+  std::vector<SegmentSeconds> segments; // indexed as ModelWork::chain
+  double forward = 0, backward = 0;     // all layers together, without recomputation
+  double weightGradient = 0;            // the part of `backward` for weight gradients
+  double layer = 0;                     // forward and backward of the cheapest layer; 0 for a model without layers
+  /// Returns the seconds of the forward and backward pass of the whole model.
+  double total() const { return forward + backward; }
 };
-/// `collectives` null: kernels alone. `accumulated`: the bytes of gradients that kernels of their own add up in every
-/// microbatch; null where nothing is known to be added so.
-PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        const Overlap &overlap, const TrainerPrices &trainer, const StateBytes *accumulated = nullptr);
 
-/// FLOPs over the best rate that the device reaches with any shape.
-double bestSeconds(const ModelWork &model, const Device &device);
+/// The handling of gradients that every microbatch repeats, as far as the choices made so far decide it.
+struct MicrobatchGradients {
+  /// Bytes of the gradients that kernels of their own add to the sum; null: no such kernels are known to run.
+  const StateBytes *accumulated = nullptr;
+  /// Seconds of reductions beside the backward pass, as ParameterSeconds::reductionBySegment; null: none are known.
+  const std::vector<double> *reductionSeconds = nullptr;
+  bool splitBackward = false; // whether only the weight gradient runs beside the reductions, not the input gradient
+};
+/// Computes PassSeconds. `collectives` null: without any communication.
+PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const CollectiveModel *collectives,
+                        const Overlap &overlap, const TrainerPrices &trainer,
+                        const MicrobatchGradients &gradients = {});
 
-// Of a mixed cluster: the most that a rank of one group does in the time in which one of another does 1.
-/// Of kernels at their best rates.
-double bestSpeed(const ModelWork &model, const Device &device, const Device &than);
-/// Of layers, both passes.
-double speedOf(const ModelWork &model, const PassSeconds &passes, const PassSeconds &than);
+/// Returns the seconds of the model's products at the highest FLOP/s that the device reaches for any shape.
+double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device);
 
-/// By link of the chain, of one layer of it.
-using LinkHeld = std::vector<std::array<HeldBytes, 3>>; // by Recompute
-LinkHeld heldOf(const ModelWork &model);
-/// ZeRO's stage, and the ranks that share states as in StepPlan.
+/// Returns an upper bound of how many times faster `device` runs the model's kernels than `baseline`, both at their
+/// highest rates. It compares the device groups of a mixed cluster.
+double bestCaseSpeedup(const ModelWork &model, const DeviceSpec &device, const DeviceSpec &baseline);
+/// Returns how many times faster `passes` runs a kind of layer (forward and backward) than `baseline`, for the kind
+/// with the highest ratio. It compares the device groups of a mixed cluster.
+double relativeLayerSpeed(const ModelWork &model, const PassSeconds &passes, const PassSeconds &baseline);
+
+/// Activation bytes that one layer keeps for its backward pass, indexed by [entry of ModelWork::chain][Recompute].
+using ActivationBytes = std::vector<std::array<LayerActivationBytes, 3>>;
+/// Computes the activation bytes of every segment of the model under every recomputation mode.
+ActivationBytes activationBytesOf(const ModelWork &model);
+/// Optimizer sharding (ZeRO): its level, and the axes whose ranks share states as in StepPlan::shardingAxes.
 struct OptimizerSharding {
-  int level = 0;
-  std::optional<std::vector<AxisRef>> axes = {};
+  int level = 0;                                 // 0 to 3
+  std::optional<std::vector<AxisRef>> axes = {}; // absent: all ranks with the same parameters share states
 };
-/// Parameters, gradients and states on one rank.
+/// Returns bytes of parameters, gradients and optimizer states on one rank, indexed by entry of ModelWork::chain; for a
+/// run of layers, of one layer.
 std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes,
                                  const OptimizerSharding &sharding);
-/// Of all layers together.
-double wholeOf(const ModelWork &model, const std::vector<double> &ofLinks);
+/// Returns the sum over the whole model of a quantity that is given by entry of ModelWork::chain, for one
+/// layer of each run.
+double totalOverChain(const ModelWork &model, const std::vector<double> &bySegment);
 
-/// What a stage runs on.
+/// The seconds and the memory of the device on which a pipeline stage runs.
 struct StagePrices {
-  const PassSeconds *seconds = nullptr;
-  const Device *device = nullptr;
-  double memoryLimit = 0;                          // infinite: recomputation is not for the search to decide
-  const std::vector<double> *reductions = nullptr; // ParameterSeconds::reductions
-  double sendOn = 0, sendBack = 0;                 // messages to the neighbours, where there are such
+  const PassSeconds *seconds = nullptr; // of the whole model on the stage's device
+  const DeviceSpec *device = nullptr;
+  double memoryLimit = 0; // bytes; infinite: recomputation is pinned, so the memory limit forces none
+  /// Seconds to reduce the gradients, as ParameterSeconds::reductionBySegment; null: not counted.
+  const std::vector<double> *reductionSeconds = nullptr;
+  double sendForward = 0, sendBackward = 0; // seconds of a message to the next and to the previous stage
 };
 
-/// When gradients are reduced over the ranks that share parameters: after the last microbatch, beside its backward, or
-/// beside every microbatch's.
-enum class Reductions { After, Beside, EveryMicrobatch };
-Reductions reductionsOf(int optimizerSharding, bool gradientOverlap);
+/// The time at which gradients are reduced over the ranks that share parameters.
+enum class ReductionTiming {
+  AfterBackward,   // after the backward pass of the last microbatch
+  BesideBackward,  // beside the backward pass of the last microbatch
+  EveryMicrobatch, // beside the backward pass of every microbatch
+};
+/// Returns when gradients are reduced at a level of optimizer sharding; `gradientOverlap` is the plan's overlap.
+ReductionTiming reductionTiming(int optimizerSharding, bool gradientOverlap);
 
-/// What bounds a cut.
+/// Everything that the bound of a cut of the model into pipeline stages depends on, except the cut itself.
 struct CutPrices {
   const ModelWork &model;
-  const LinkHeld &held;
-  const std::vector<double> &states;
-  std::span<const StagePrices> stages; // one entry: all alike
-  Reductions reductions = Reductions::Beside;
-  bool sendsOverlap = true;
+  const ActivationBytes &activations;
+  const std::vector<double> &stateBytes; // as stateBytesOf
+  std::span<const StagePrices> stages;   // indexed by stage; one entry: all stages are alike
+  ReductionTiming reductionTiming = ReductionTiming::BesideBackward;
+  bool sendsOverlap = true; // whether messages between stages run beside kernels
+  /// Returns the entry of a stage.
   const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
 };
-/// Seconds of recomputation for one microbatch, of all stages together, that memory forces however the layers are cut;
-/// infinite: they do not fit. Of stages that are alike.
-double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule);
-/// A bound of the pipeline's seconds (no optimizer) with so many layers in each part: stages that hold too much
-/// recompute. Infinite: some stage holds too much with any. Ends with a lesser bound once that is `enough`.
-double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule,
-                  double enough);
+/// Returns a lower bound of the seconds of recomputation for one microbatch, summed over all stages, that the memory
+/// limit forces on every cut; infinite when no cut fits. All stages have to be alike.
+double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &schedule);
+/// Returns a lower bound of the pipeline's seconds, without the optimizer, for a cut with the given number of layers in
+/// each part. Each stage recomputes as little as its memory allows; infinite when some stage fits under no
+/// recomputation. The computation stops early once the bound reaches `cutoff`.
+double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> &layersOfParts,
+                            const ScheduleOptions &schedule, double cutoff);
 
-/// Of all parameters of the chain, one after the other.
+/// Seconds of communication of all parameters of the model, one collective after the other.
 struct ParameterSeconds {
-  double everyMicrobatch = 0;     // gathers and reductions of shards
-  double reduction = 0;           // of gradients, each time that they are reduced: all of them
-  std::vector<double> reductions; // by link, of one layer of it
+  double everyMicrobatch = 0; // gathers of parameters and reductions of gradients that each microbatch repeats
+  double reductionTotal = 0;  // one reduction of the gradients of the whole model
+  std::vector<double> reductionBySegment; // one reduction, indexed by entry of ModelWork::chain; of one layer of a run
 };
+/// Computes ParameterSeconds. `bucketBytes` is the trainer's least size of a reduction.
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
                                   const OptimizerSharding &sharding, bool gradientOverlap, double bucketBytes);
 

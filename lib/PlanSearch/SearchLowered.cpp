@@ -12,24 +12,24 @@ namespace kerf::plansearch {
 
 namespace {
 
-/// The programs of the plans that some rounds found.
+/// Collects the programs of the plans that several rounds found.
 class Lowering {
 public:
   Lowering(const Cluster &cluster, const TrainingJob &job, double limit) : cluster(cluster), job(job), limit(limit) {}
 
-  /// Lowers those that are new. The least share of a plan's bytes that its estimate was: 1 where all fit.
+  /// Lowers the plans that are new. Sets `leastShare`.
   void add(std::vector<FoundPlan> found) {
     leastShare = 1;
     for (FoundPlan &one : found) {
       one.plan.predicted.reset();
       if (!seen.insert(toJson(one.plan)).second)
         continue;
-      double estimate = mostBytes(one.simulation);
-      if (Status status = job.asLowered(one.plan, cluster, one.simulation); !status) {
+      double estimate = maxDeviceBytes(one.simulation);
+      if (Status status = job.refineWithProgram(one.plan, cluster, one.simulation); !status) {
         refusal = status.error();
         continue;
       }
-      double bytes = mostBytes(one.simulation);
+      double bytes = maxDeviceBytes(one.simulation);
       least = std::min(least, bytes);
       one.simulation.fits = bytes <= limit;
       if (one.simulation.fits)
@@ -40,8 +40,9 @@ public:
   }
 
   std::vector<FoundPlan> fitting;
+  /// Least ratio of estimated bytes to the program's bytes, over the last plans whose programs do not fit; 1: all fit.
   double leastShare = 1;
-  double least = std::numeric_limits<double>::infinity(); // bytes that some program needs
+  double least = std::numeric_limits<double>::infinity(); // least bytes that a program needs
   std::optional<Error> refusal;
 
 private:
@@ -60,14 +61,14 @@ Result<FoundPlans> searchLowered(const Cluster &cluster, const TrainingJob &job,
     limit = std::min(limit, static_cast<double>(*options.memoryLimitBytes));
   PlanSearchOptions estimated = options;
   estimated.top = std::max(options.top, kLeastLowered);
-  estimated.leastMemory = false;
+  estimated.findLeastMemory = false;
   Lowering lowering(cluster, job, limit);
   FoundPlans found;
   std::optional<Error> error;
   double allowed = limit;
   int looser = 0;
   for (int round = 0; round < kRounds && lowering.fitting.empty() && allowed >= 1; ++round) {
-    Cluster resized = cluster; // by estimates a device may have more than it has
+    Cluster resized = cluster; // estimates may be searched beyond the device's real memory
     resized.device.memoryBytes = static_cast<int64_t>(std::min(allowed, 9e18));
     estimated.memoryLimitBytes.reset();
     auto plans = searchEstimates(resized, job, layouts, estimated);
@@ -82,7 +83,7 @@ Result<FoundPlans> searchLowered(const Cluster &cluster, const TrainingJob &job,
     found.statistics.choices += plans->statistics.choices;
     found.statistics.simulated += plans->statistics.simulated;
     found.statistics.layouts = std::max(found.statistics.layouts, plans->statistics.layouts);
-    found.outside = std::move(plans->outside);
+    found.outsideSpace = std::move(plans->outsideSpace);
     lowering.add(std::move(plans->plans));
     allowed *= kTighter * lowering.leastShare;
   }
@@ -91,13 +92,13 @@ Result<FoundPlans> searchLowered(const Cluster &cluster, const TrainingJob &job,
       return *lowering.refusal;
     if (!std::isinf(lowering.least))
       return Error{fmt::format("no plan for {} ranks of {} fits into {:.0f} bytes a device: the smallest found needs "
-                               "{:.0f} bytes: take more ranks or devices of more memory{}",
+                               "{:.0f} bytes; take more ranks or devices with more memory{}",
                                cluster.ranks(), cluster.name, limit, lowering.least,
                                options.memoryLimitBytes ? ", or give <memory> as much" : ""),
                    ExitStatus::Infeasible};
-    return options.leastMemory ? searchEstimates(cluster, job, layouts, options) : Result<FoundPlans>(*error);
+    return options.findLeastMemory ? searchEstimates(cluster, job, layouts, options) : Result<FoundPlans>(*error);
   }
-  // Where messages are dear, one rank is as good as several that all do the same.
+  // Where communication is slow, a single rank may be as fast as several.
   if (auto alone = firstRanks(cluster, 1); alone && cluster.ranks() > 1 && !options.allRanks)
     if (auto plans = searchEstimates(*alone, job, layouts, estimated))
       lowering.add(std::move(plans->plans));

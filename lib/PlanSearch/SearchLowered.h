@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search on devices whose plans have the figures of the programs that they are lowered to (TrainingJob::asLowered):
-// the simulator finds the best plans by its estimate, these are lowered, and their programs decide.
+// The search for devices on which plans are judged by their lowered programs (TrainingJob::refineWithProgram): the
+// simulator's estimates propose plans, the plans are lowered to programs, and the programs' figures decide.
 #pragma once
 
 #include "kerf/PlanSearch/PlanSearch.h"
 
 namespace kerf::plansearch {
 
+/// Returns the step time, bound and memory of a simulation as a plan's prediction.
 Prediction predictionOf(const Simulation &simulation, double lowerBoundSeconds);
 
-/// The search by the simulator alone.
+/// Searches with the simulator's estimates alone. Fails like searchPlans.
 Result<FoundPlans> searchEstimates(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                    const PlanSearchOptions &options);
 
-/// Plans whose programs fit, the fastest program first. No lower bound is known of programs: it is 0.
+/// Returns plans whose programs fit into memory, the fastest program first. The lower bound is 0, since no bound of
+/// programs is known. Fails like searchPlans.
 Result<FoundPlans> searchLowered(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                  const PlanSearchOptions &options);
 

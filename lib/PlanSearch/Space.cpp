@@ -31,7 +31,7 @@ std::vector<int64_t> upTo(int64_t n) {
 
 } // namespace
 
-std::vector<const Cluster *> alikeParts(const Cluster &cluster) {
+std::vector<const Cluster *> uniformGroups(const Cluster &cluster) {
   if (!cluster.mixed())
     return {&cluster};
   std::vector<const Cluster *> parts;
@@ -41,105 +41,105 @@ std::vector<const Cluster *> alikeParts(const Cluster &cluster) {
 }
 
 Space::Space(const PlanSearchOptions &options, const TrainingJob &job, const Cluster &cluster, int64_t layers)
-    : options(options), given(options.constraints), cluster(cluster), trainer(*job.trainer), can(trainer.space),
-      available(job.ranks.value_or(cluster.ranks())), layerCount(layers),
+    : options(options), constraints(options.constraints), cluster(cluster), trainer(*job.trainer),
+      trainerSpace(trainer.space), available(job.ranks.value_or(cluster.ranks())), layerCount(layers),
       batch(job.exportedBatch ? job.exportedBatch
             : job.globalBatch ? job.globalBatch
                               : options.constraints.globalBatch),
-      wholeGroups(job.wholeGroups) {
+      noMicrobatchesReason(job.noMicrobatchesReason) {
   for (const Cluster &group : cluster.groups)
     flopsOfGroup.push_back(peakFlops(group.device, job.dtype));
 }
 
-bool Space::canRun(const Frame &frame) const {
-  int64_t node = cluster.mixed() ? 1 : cluster.devicesPerUnit(0), ranks = frame.ranks();
-  if (!can.partNodes && ranks > node && ranks % node != 0)
+bool Space::canRun(const AxisSizes &sizes) const {
+  int64_t node = cluster.mixed() ? 1 : cluster.devicesPerUnit(0), ranks = sizes.ranks();
+  if (!trainerSpace.partialNodes && ranks > node && ranks % node != 0)
     return false;
-  if (frame.stage > 1 && frame.context > 1 && !can.contextInPipelines)
+  if (sizes.stage > 1 && sizes.context > 1 && !trainerSpace.contextInPipelines)
     return false;
-  bool experts = options.expertSizes.size() > 1 || frame.expert > 1;
-  if (frame.stage > 1 && experts && !can.expertsInPipelines)
+  bool experts = options.expertSizes.size() > 1 || sizes.expert > 1;
+  if (sizes.stage > 1 && experts && !trainerSpace.expertsInPipelines)
     return false;
-  return can.contextBesideExperts || frame.context == 1 || frame.expert == 1;
+  return trainerSpace.contextWithExperts || sizes.context == 1 || sizes.expert == 1;
 }
 
-/// Returns whether the trainer has an order in which the axes that are larger than 1 stand as in `order`.
+/// Axes of size 1 may stand anywhere in the trainer's orders.
 bool Space::canOrder(const Choice &layout, const AxisOrder &order) const {
-  auto sizes = layout.frame.sizes();
+  auto sizes = layout.sizes.asArray();
   std::vector<std::string_view> used;
   for (int8_t axis : order)
     if (sizes[axis] > 1)
       used.emplace_back(kPlanAxes[axis]);
-  return can.orders.empty() || std::ranges::any_of(can.orders, [&](const std::vector<std::string_view> &its) {
-           auto at = its.begin();
-           return std::ranges::all_of(used, [&](std::string_view axis) {
-             at = std::find(at, its.end(), axis);
-             return at != its.end();
-           });
-         });
+  auto hasInOrder = [&](const std::vector<std::string_view> &its) {
+    auto at = its.begin();
+    return std::ranges::all_of(used, [&](std::string_view axis) {
+      at = std::find(at, its.end(), axis);
+      return at != its.end();
+    });
+  };
+  return trainerSpace.meshOrders.empty() || std::ranges::any_of(trainerSpace.meshOrders, hasInOrder);
 }
 
 bool Space::canCut(const Choice &choice) const {
-  std::vector<int64_t> layers = can.unevenStages ? std::vector<int64_t>() : layersOfParts(choice);
+  std::vector<int64_t> layers = trainerSpace.unevenStages ? std::vector<int64_t>() : layersOfParts(choice);
   return std::ranges::all_of(layers, [&](int64_t its) { return its == layers.front(); });
 }
 
-/// True where every stage of the mesh has ranks of one group only.
-bool Space::liesInGroups(const Frame &frame) const {
+bool Space::liesInGroups(const AxisSizes &sizes) const {
   if (!cluster.mixed())
     return true;
-  auto [known, isNew] = groupsOfMesh.try_emplace({frame.ranks(), frame.stage});
+  auto [known, isNew] = groupsOfMesh.try_emplace({sizes.ranks(), sizes.stage});
   if (isNew)
-    if (auto groups = groupsOfStages(*firstRanks(cluster, frame.ranks()), frame.stage))
+    if (auto groups = groupsOfStages(*firstRanks(cluster, sizes.ranks()), sizes.stage))
       known->second = std::move(*groups);
   return known->second.has_value();
 }
 
-const std::vector<int> &Space::groupsOf(const Frame &frame) const {
+const std::vector<int> &Space::groupsOf(const AxisSizes &sizes) const {
   static const std::vector<int> one;
-  auto known = groupsOfMesh.find({frame.ranks(), frame.stage});
+  auto known = groupsOfMesh.find({sizes.ranks(), sizes.stage});
   return known == groupsOfMesh.end() || !known->second ? one : *known->second;
 }
 
-/// The pinned size, or all that are offered.
-std::vector<int64_t> Space::sizes(const char *axis, const std::vector<int64_t> &all) const {
-  auto pinned = given.meshSizes.find(axis);
-  return pinned == given.meshSizes.end() ? all : std::vector<int64_t>{pinned->second};
+std::vector<int64_t> Space::candidateSizes(const char *axis, const std::vector<int64_t> &all) const {
+  auto pinned = constraints.meshSizes.find(axis);
+  return pinned == constraints.meshSizes.end() ? all : std::vector<int64_t>{pinned->second};
 }
 
 Result<std::vector<Choice>> Space::meshes() const {
   if (batch <= 0)
     return Error{"the global batch is not known; give <global-batch> or \"global_batch\" in the constraints"};
-  if (given.microbatch && batch % given.microbatch != 0)
+  if (constraints.microbatch && batch % constraints.microbatch != 0)
     return Error{fmt::format("{}: microbatch is {}, which does not divide the global batch of {}; every data group has "
                              "whole microbatches",
-                             options.constraintsFile, given.microbatch, batch)};
+                             options.constraintsFile, constraints.microbatch, batch)};
   std::vector<Choice> list;
   std::vector<int64_t> ofBatch = divisors(batch);
-  Frame frame;
+  AxisSizes sizes;
   bool needsWholeGroups = false;
-  for (int64_t model : sizes("model", options.modelSizes))
-    for (int64_t context : sizes("context", options.contextSizes))
-      for (int64_t expert : sizes("expert", options.expertSizes))
-        for (int64_t stage : sizes("stage", upTo(std::max<int64_t>(1, std::min(layerCount, available)))))
-          for (int64_t data : sizes("data", ofBatch)) {
-            frame = {stage, data, context, expert, model};
-            if (data > available || frame.ranks() > available || batch % (data * expert) != 0 || !liesInGroups(frame))
+  for (int64_t model : candidateSizes("model", options.modelSizes))
+    for (int64_t context : candidateSizes("context", options.contextSizes))
+      for (int64_t expert : candidateSizes("expert", options.expertSizes))
+        for (int64_t stage : candidateSizes("stage", upTo(std::max<int64_t>(1, std::min(layerCount, available)))))
+          for (int64_t data : candidateSizes("data", ofBatch)) {
+            sizes = {stage, data, context, expert, model};
+            if (data > available || sizes.ranks() > available || batch % (data * expert) != 0 || !liesInGroups(sizes))
               continue;
-            if (!canRun(frame))
+            if (!canRun(sizes))
               continue;
-            if (options.allRanks && frame.ranks() != available)
+            if (options.allRanks && sizes.ranks() != available)
               continue;
-            if (!wholeGroups.empty() && given.microbatch && given.microbatch * data * expert != batch) {
+            if (!noMicrobatchesReason.empty() && constraints.microbatch &&
+                constraints.microbatch * data * expert != batch) {
               needsWholeGroups = true;
               continue;
             }
-            list.emplace_back().frame = frame;
+            list.emplace_back().sizes = sizes;
           }
   if (list.empty() && needsWholeGroups)
     return Error{fmt::format("{}: microbatch is {}, and no mesh that is left has data groups of so many samples (of a "
                              "global batch of {}); {}",
-                             options.constraintsFile, given.microbatch, batch, wholeGroups)};
+                             options.constraintsFile, constraints.microbatch, batch, noMicrobatchesReason)};
   if (list.empty())
     return Error{fmt::format("{}: no mesh of {} {} ranks is left whose \"data\" divides the global batch of {}{}{}; "
                              "free an axis or change the batch",
@@ -151,37 +151,38 @@ Result<std::vector<Choice>> Space::meshes() const {
 
 std::vector<Choice> Space::layouts(const Choice &mesh) const {
   std::vector<Choice> list;
-  struct OverModel {
+  struct ModelAxisLayout {
     bool sequenceParallel = false, solved = false;
   };
-  bool cuts = mesh.frame.model > 1, solves = cuts && given.layout == OpLayout::Solved;
-  std::vector<OverModel> overModel = {{false, solves}};
-  if (!given.sequenceParallel.empty())
-    overModel = {{given.sequenceParallel.front(), solves}};
+  bool cuts = mesh.sizes.model > 1, solves = cuts && constraints.layout == OpLayout::Solved;
+  std::vector<ModelAxisLayout> overModel = {{false, solves}};
+  if (!constraints.sequenceParallel.empty())
+    overModel = {{constraints.sequenceParallel.front(), solves}};
   else if (cuts && !solves)
     overModel = {{true, false}, {false, false}};
-  if (cuts && !given.layout && given.sequenceParallel.empty())
+  if (cuts && !constraints.layout && constraints.sequenceParallel.empty())
     overModel.push_back({false, true});
-  std::erase_if(overModel, [&](const OverModel &how) {
+  std::erase_if(overModel, [&](const ModelAxisLayout &how) {
     bool whole = cuts && !how.solved && !how.sequenceParallel;
-    return (how.solved && !can.solvedLayout) || (whole && !can.wholeSequences) ||
-           (how.sequenceParallel && mesh.frame.context > 1 && !can.sequenceBesideContext);
+    return (how.solved && !trainerSpace.solvedLayout) || (whole && !trainerSpace.tensorWithoutSequence) ||
+           (how.sequenceParallel && mesh.sizes.context > 1 && !trainerSpace.sequenceWithContext);
   });
-  std::vector<bool> ulysses = {given.contextStyle == ContextStyle::Ulysses};
-  if (mesh.frame.context == 1)
+  std::vector<bool> ulysses = {constraints.contextStyle == ContextStyle::Ulysses};
+  if (mesh.sizes.context == 1)
     ulysses = {false};
-  else if (!given.contextStyle)
+  else if (!constraints.contextStyle)
     ulysses = {false, true};
-  if (mesh.frame.context > 1)
+  if (mesh.sizes.context > 1)
     std::erase_if(ulysses, [&](bool style) {
-      return std::ranges::find(can.contextStyles, style ? ContextStyle::Ulysses : ContextStyle::Ring) ==
-             can.contextStyles.end();
+      return std::ranges::find(trainerSpace.contextStyles, style ? ContextStyle::Ulysses : ContextStyle::Ring) ==
+             trainerSpace.contextStyles.end();
     });
-  int64_t group = batch / (mesh.frame.data * mesh.frame.expert);
+  int64_t group = batch / (mesh.sizes.data * mesh.sizes.expert);
   for (int64_t microbatch : divisors(group)) {
-    if ((given.microbatch && microbatch != given.microbatch) || (!wholeGroups.empty() && microbatch != group))
+    if ((constraints.microbatch && microbatch != constraints.microbatch) ||
+        (!noMicrobatchesReason.empty() && microbatch != group))
       continue;
-    for (const OverModel &how : overModel)
+    for (const ModelAxisLayout &how : overModel)
       for (bool style : ulysses) {
         Choice choice = mesh;
         choice.level = Choice::Level::Layout;
@@ -195,29 +196,30 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
   return list;
 }
 
-bool Space::dataDoesTheSame(const Choice &layout) const {
-  bool pinned = given.microbatch || given.meshSizes.contains("data") || given.meshSizes.contains("context");
-  return !pinned && std::gcd(layout.microbatch, layout.frame.context) > 1;
+bool Space::dataAxisDominates(const Choice &layout) const {
+  bool pinned =
+      constraints.microbatch || constraints.meshSizes.contains("data") || constraints.meshSizes.contains("context");
+  return !pinned && std::gcd(layout.microbatch, layout.sizes.context) > 1;
 }
 
 std::vector<AxisOrder> Space::orders(const Choice &layout) const {
   AxisOrder order;
-  bool stageFirst = !groupsOf(layout.frame).empty(); // so that each stage is a run of ranks
-  if (!given.order.empty()) {                        // what it does not name is inside
+  bool stageFirst = !groupsOf(layout.sizes).empty(); // each stage has to be a run of consecutive ranks
+  if (!constraints.order.empty()) {                  // axes that it does not name are innermost
     std::vector<int8_t> named;
-    for (const std::string &name : given.order)
+    for (const std::string &name : constraints.order)
       if (int axis = planAxis(name); axis >= 0)
         named.push_back(static_cast<int8_t>(axis));
     for (int8_t axis = 0; axis < static_cast<int8_t>(order.size()); ++axis)
       if (std::find(named.begin(), named.end(), axis) == named.end())
         named.push_back(axis);
     std::copy(named.begin(), named.end(), order.begin());
-    auto its = layout.frame.sizes();
+    auto its = layout.sizes.asArray();
     int8_t outermost = *std::find_if(order.begin(), order.end(), [&](int8_t axis) { return its[axis] > 1; });
     bool possible = (!stageFirst || outermost == planAxis("stage")) && canOrder(layout, order);
     return possible ? std::vector<AxisOrder>{order} : std::vector<AxisOrder>();
   }
-  auto sizes = layout.frame.sizes();
+  auto sizes = layout.sizes.asArray();
   std::vector<int8_t> used, unused;
   for (int8_t axis = 0; axis < static_cast<int8_t>(order.size()); ++axis)
     (sizes[axis] > 1 ? used : unused).push_back(axis);
@@ -233,9 +235,9 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
 }
 
 std::vector<Choice> Space::executions(const Choice &order) const {
-  int64_t stages = order.frame.stage, count = microbatches(order);
+  int64_t stages = order.sizes.stage, count = microbatches(order);
   std::vector<Choice> pipelines;
-  const SchedulePlan &pinned = given.schedule;
+  const SchedulePlan &pinned = constraints.schedule;
   auto offer = [&](const ScheduleRecord &record, int64_t chunks) {
     if (pinned.chunks && pinned.chunks != chunks)
       return;
@@ -252,13 +254,15 @@ std::vector<Choice> Space::executions(const Choice &order) const {
     if (stages == 1 && record.singleStage != SingleStage::Searched &&
         !(named && record.singleStage == SingleStage::WhenNamed))
       continue;
-    if (!can.schedules.empty() && std::ranges::find(can.schedules, record.kind) == can.schedules.end())
+    const std::vector<ScheduleKind> &runnable = trainerSpace.schedules;
+    if (!runnable.empty() && std::ranges::find(runnable, record.kind) == runnable.end())
       continue;
-    if (record.splitsBackward && order.sequenceParallel && !can.splitBackwardBesideSequence)
+    if (record.splitsBackward && order.sequenceParallel && !trainerSpace.zeroBubbleWithSequence)
       continue;
     if (!record.chunked)
       offer(record, 1);
-    // Megatron-LM and its kin ask for whole groups of as many microbatches as stages.
+    // Interleaved schedules process microbatches in groups of as many as there are stages, so the stages have to divide
+    // the number of microbatches.
     for (int64_t chunks = 2; record.chunked && chunks * stages <= layerCount && count % stages == 0; ++chunks)
       offer(record, chunks);
   }
@@ -274,13 +278,13 @@ std::vector<Choice> Space::executions(const Choice &order) const {
   return list;
 }
 
-/// Those of one node, of the ranks that hold the same parameters; or all.
+/// Offers the replicas that lie on one node, and all replicas.
 std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
-  if (int64_t pinned = given.optimizerShardingRanks)
-    return replicasOf(mesh) % pinned == 0 ? std::vector<int64_t>{pinned} : std::vector<int64_t>();
+  if (int64_t pinned = constraints.optimizerShardingRanks)
+    return replicaCount(mesh) % pinned == 0 ? std::vector<int64_t>{pinned} : std::vector<int64_t>();
   const std::vector<AxisRef> replicas = shardingAxes(mesh, 0);
   int64_t node = std::numeric_limits<int64_t>::max(), inside = 1, share = 1;
-  for (const Cluster *part : alikeParts(cluster))
+  for (const Cluster *part : uniformGroups(cluster))
     node = std::min(node, part->devicesPerUnit(0));
   for (int axis = static_cast<int>(mesh.axes.size()) - 1; axis >= 0; --axis) {
     int64_t size = mesh.axes[axis].size;
@@ -291,19 +295,23 @@ std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
   }
   int context = mesh.find("context");
   bool partOfContext = context >= 0 && share % mesh.axes[context].size != 0;
-  bool inGroups = can.shardsGroups && (can.shardsPartsOfContext || !partOfContext);
-  return share > 1 && share < ways(replicas) && inGroups ? std::vector<int64_t>{0, share} : std::vector<int64_t>{0};
+  bool inGroups = trainerSpace.shardsOverSubgroups && (trainerSpace.subgroupsCutContext || !partOfContext);
+  if (share > 1 && share < shardCount(replicas) && inGroups)
+    return {0, share};
+  return {0};
 }
 
-/// Levels of optimizer sharding (0 where they are pinned), each with the ranks that share states.
+/// The level is 0 where the constraints decide it.
 std::vector<std::pair<int, int64_t>> Space::shardings(const Choice &order) const {
-  bool pinned = !given.optimizerSharding.empty();
-  bool cuts = order.frame.data * order.frame.context * order.frame.expert > 1;
-  bool always = pinned && *std::max_element(given.optimizerSharding.begin(), given.optimizerSharding.end()) > 0;
-  const std::vector<int> &levels = order.frame.stage > 1 ? can.shardingInPipelines : can.sharding;
+  bool pinned = !constraints.optimizerSharding.empty();
+  bool cuts = order.sizes.data * order.sizes.context * order.sizes.expert > 1;
+  const std::vector<int64_t> &pins = constraints.optimizerSharding;
+  bool always = pinned && *std::max_element(pins.begin(), pins.end()) > 0;
+  const std::vector<int> &levels =
+      order.sizes.stage > 1 ? trainerSpace.optimizerShardingsInPipelines : trainerSpace.optimizerShardings;
   auto has = [&](int level) { return std::ranges::find(levels, level) != levels.end(); };
-  bool onlyData = order.frame.ranks() == order.frame.data;
-  bool copies = pinned || (has(0) && (can.copiesBesideOtherAxes || onlyData));
+  bool onlyData = order.sizes.ranks() == order.sizes.data;
+  bool copies = pinned || (has(0) && (trainerSpace.replicatesBesideOtherAxes || onlyData));
   std::vector<std::pair<int, int64_t>> list;
   if (!always && copies)
     list.emplace_back(0, 0);
@@ -320,27 +328,27 @@ std::vector<std::pair<int, int64_t>> Space::shardings(const Choice &order) const
 std::vector<Choice> Space::cuts(const Choice &execution) const {
   Choice choice = execution;
   choice.level = Choice::Level::Cut;
-  int64_t parts = execution.frame.stage * execution.chunks;
+  int64_t parts = execution.sizes.stage * execution.chunks;
   std::optional<PartialCut> partial = partialCut(choice);
-  if (parts == 1 || (!given.stages.empty() && !partial)) {
-    choice.first = choice.last = layerCount;
+  if (parts == 1 || (!constraints.stages.empty() && !partial)) {
+    choice.firstPartLayers = choice.lastPartLayers = layerCount;
     return {choice};
   }
   std::vector<Choice> list = partial                          ? partialCuts(choice, *partial)
-                             : groupsOf(choice.frame).empty() ? alikeCuts(choice)
+                             : groupsOf(choice.sizes).empty() ? uniformCuts(choice)
                                                               : mixedCuts(choice);
   std::erase_if(list, [&](const Choice &cut) { return !canCut(cut); });
   return list;
 }
 
-std::vector<Choice> Space::alikeCuts(const Choice &execution) const {
+std::vector<Choice> Space::uniformCuts(const Choice &execution) const {
   Choice choice = execution;
-  int64_t parts = execution.frame.stage * execution.chunks;
+  int64_t parts = execution.sizes.stage * execution.chunks;
   std::vector<Choice> list;
   int64_t most = layerCount / parts + (layerCount % parts != 0) + 1;
-  for (choice.first = 1; choice.first <= most; ++choice.first)
-    for (choice.last = 1; choice.last <= most; ++choice.last) {
-      int64_t between = layerCount - choice.first - choice.last;
+  for (choice.firstPartLayers = 1; choice.firstPartLayers <= most; ++choice.firstPartLayers)
+    for (choice.lastPartLayers = 1; choice.lastPartLayers <= most; ++choice.lastPartLayers) {
+      int64_t between = layerCount - choice.firstPartLayers - choice.lastPartLayers;
       if (parts == 2 ? between == 0 : between >= parts - 2)
         list.push_back(choice);
     }
@@ -348,11 +356,11 @@ std::vector<Choice> Space::alikeCuts(const Choice &execution) const {
 }
 
 std::optional<Space::PartialCut> Space::partialCut(const Choice &choice) const {
-  int64_t stages = choice.frame.stage, parts = stages * choice.chunks;
-  if (given.stages.empty() || cluster.mixed())
+  int64_t stages = choice.sizes.stage, parts = stages * choice.chunks;
+  if (constraints.stages.empty() || cluster.mixed())
     return std::nullopt;
   std::vector<std::optional<std::pair<int64_t, int64_t>>> told(parts); // first and last layer
-  for (const StageLayers &run : given.stages) {
+  for (const StageLayers &run : constraints.stages) {
     int64_t part = run.chunk * stages + run.stage;
     if (!run.layers || run.stage >= stages || run.chunk >= choice.chunks || told[part])
       return std::nullopt;
@@ -360,7 +368,7 @@ std::optional<Space::PartialCut> Space::partialCut(const Choice &choice) const {
   }
   PartialCut cut;
   cut.layers.assign(parts, 0);
-  int64_t next = 0; // layer
+  int64_t next = 0; // first layer that no part has yet
   for (int64_t part = 0; part < parts;) {
     int64_t end = part;
     while (end < parts && !told[end])
@@ -380,7 +388,7 @@ std::optional<Space::PartialCut> Space::partialCut(const Choice &choice) const {
   return all ? std::nullopt : std::optional(std::move(cut));
 }
 
-/// The model's first and last part, where they are free, vary as they do without constraints.
+/// The model's first and last part have all sizes that they have without constraints, unless the constraints give them.
 std::vector<Choice> Space::partialCuts(const Choice &execution, const PartialCut &cut) const {
   auto parts = static_cast<int64_t>(cut.layers.size());
   auto range = [&](int64_t part) -> std::pair<int64_t, int64_t> {
@@ -396,16 +404,16 @@ std::vector<Choice> Space::partialCuts(const Choice &execution, const PartialCut
   auto [lastLeast, lastMost] = range(parts - 1);
   std::vector<Choice> list;
   Choice choice = execution;
-  for (choice.first = firstLeast; choice.first <= firstMost; ++choice.first)
-    for (choice.last = lastLeast; choice.last <= lastMost; ++choice.last)
+  for (choice.firstPartLayers = firstLeast; choice.firstPartLayers <= firstMost; ++choice.firstPartLayers)
+    for (choice.lastPartLayers = lastLeast; choice.lastPartLayers <= lastMost; ++choice.lastPartLayers)
       list.push_back(choice);
   return list;
 }
 
-/// Each group takes from half to twice its share by FLOP/s of the layers; its parts share them evenly, but for the
-/// model's first and last one.
+/// Each device group takes from half to twice its share of the layers in proportion to FLOP/s. The parts of a group
+/// share its layers evenly, except for the model's first and last part, which have all sizes.
 std::vector<Choice> Space::mixedCuts(const Choice &execution) const {
-  const std::vector<int> &groups = groupsOf(execution.frame);
+  const std::vector<int> &groups = groupsOf(execution.sizes);
   auto count = static_cast<size_t>(groups.back()) + 1;
   std::vector<int64_t> parts(count, 0), least(count), most(count);
   double sum = 0;
@@ -420,23 +428,23 @@ std::vector<Choice> Space::mixedCuts(const Choice &execution) const {
   }
   std::vector<Choice> list;
   Choice choice = execution;
-  auto ends = [&](size_t g) { // layers that an end of the model may have: all, where its part is alone in the group
-    return parts[g] == 1 ? std::pair<int64_t, int64_t>(choice.ofGroup[g], choice.ofGroup[g])
-                         : std::pair<int64_t, int64_t>(1, (choice.ofGroup[g] + parts[g] - 1) / parts[g] + 1);
+  auto ends = [&](size_t g) { // range of layers of the model's first or last part
+    return parts[g] == 1 ? std::pair<int64_t, int64_t>(choice.layersOfGroup[g], choice.layersOfGroup[g])
+                         : std::pair<int64_t, int64_t>(1, (choice.layersOfGroup[g] + parts[g] - 1) / parts[g] + 1);
   };
   auto add = [&] {
     auto [firstLeast, firstMost] = ends(0);
     auto [lastLeast, lastMost] = ends(count - 1);
-    for (choice.first = firstLeast; choice.first <= firstMost; ++choice.first)
-      for (choice.last = lastLeast; choice.last <= lastMost; ++choice.last)
-        if (choice.ofGroup[0] - choice.first >= parts[0] - 1 &&
-            choice.ofGroup[count - 1] - choice.last >= parts[count - 1] - 1)
+    for (choice.firstPartLayers = firstLeast; choice.firstPartLayers <= firstMost; ++choice.firstPartLayers)
+      for (choice.lastPartLayers = lastLeast; choice.lastPartLayers <= lastMost; ++choice.lastPartLayers)
+        if (choice.layersOfGroup[0] - choice.firstPartLayers >= parts[0] - 1 &&
+            choice.layersOfGroup[count - 1] - choice.lastPartLayers >= parts[count - 1] - 1)
           list.push_back(choice);
   };
   auto deal = [&](auto &self, size_t g, int64_t left) -> void {
     bool isLast = g + 1 == count;
     for (int64_t layers = isLast ? left : least[g]; layers <= std::min(left, most[g]); ++layers) {
-      choice.ofGroup[g] = static_cast<int32_t>(layers);
+      choice.layersOfGroup[g] = static_cast<int32_t>(layers);
       if (!isLast)
         self(self, g + 1, left - layers);
       else if (layers >= least[g])
@@ -448,33 +456,33 @@ std::vector<Choice> Space::mixedCuts(const Choice &execution) const {
 }
 
 std::vector<int64_t> Space::layersOfParts(const Choice &choice) const {
-  int64_t parts = choice.frame.stage * choice.chunks;
+  int64_t parts = choice.sizes.stage * choice.chunks;
   if (parts == 1)
     return {layerCount};
-  if (const std::vector<int> &groups = groupsOf(choice.frame); !groups.empty()) {
+  if (const std::vector<int> &groups = groupsOf(choice.sizes); !groups.empty()) {
     std::vector<int64_t> count(groups.back() + 1, 0), left(count.size());
     for (int group : groups)
       count[group] += choice.chunks;
     for (size_t g = 0; g < count.size(); ++g)
-      left[g] = choice.ofGroup[g];
-    left.front() -= choice.first;
-    left.back() -= choice.last;
+      left[g] = choice.layersOfGroup[g];
+    left.front() -= choice.firstPartLayers;
+    left.back() -= choice.lastPartLayers;
     --count.front();
     --count.back();
-    std::vector<int64_t> layers = {choice.first}, next(count.size(), 0);
+    std::vector<int64_t> layers = {choice.firstPartLayers}, next(count.size(), 0);
     for (int64_t p = 1; p + 1 < parts; ++p) {
-      int g = groups[p % choice.frame.stage];
+      int g = groups[p % choice.sizes.stage];
       layers.push_back(left[g] / count[g] + (next[g]++ < left[g] % count[g] ? 1 : 0));
     }
-    layers.push_back(choice.last);
+    layers.push_back(choice.lastPartLayers);
     return layers;
   }
   if (std::optional<PartialCut> partial = partialCut(choice)) {
     std::vector<int64_t> layers = partial->layers;
-    layers.front() = choice.first;
-    layers.back() = choice.last;
+    layers.front() = choice.firstPartLayers;
+    layers.back() = choice.lastPartLayers;
     for (auto [begin, end, left] : partial->free) {
-      left -= (begin == 0 ? choice.first : 0) + (end == parts ? choice.last : 0);
+      left -= (begin == 0 ? choice.firstPartLayers : 0) + (end == parts ? choice.lastPartLayers : 0);
       begin += begin == 0;
       end -= end == parts;
       for (int64_t part = begin; part < end; ++part)
@@ -482,17 +490,17 @@ std::vector<int64_t> Space::layersOfParts(const Choice &choice) const {
     }
     return layers;
   }
-  std::vector<int64_t> layers = {choice.first};
-  int64_t between = layerCount - choice.first - choice.last;
+  std::vector<int64_t> layers = {choice.firstPartLayers};
+  int64_t between = layerCount - choice.firstPartLayers - choice.lastPartLayers;
   for (int64_t i = 0; i < parts - 2; ++i)
     layers.push_back(between / (parts - 2) + (i < between % (parts - 2) ? 1 : 0));
-  layers.push_back(choice.last);
+  layers.push_back(choice.lastPartLayers);
   return layers;
 }
 
 Mesh Space::mesh(const Choice &choice) const {
   Mesh mesh;
-  auto sizes = choice.frame.sizes();
+  auto sizes = choice.sizes.asArray();
   for (int8_t axis : choice.order)
     if (sizes[axis] > 1)
       mesh.axes.push_back({kPlanAxes[axis], sizes[axis]});
@@ -502,37 +510,37 @@ Mesh Space::mesh(const Choice &choice) const {
 ScheduleOptions Space::schedule(const Choice &choice) const {
   ScheduleOptions options;
   options.kind = choice.schedule;
-  options.stages = choice.frame.stage;
+  options.stages = choice.sizes.stage;
   options.microbatches = microbatches(choice);
   options.chunks = choice.chunks;
   return options;
 }
 
 Plan Space::plan(const Choice &choice) const {
-  Plan plan = given;
-  auto sizes = choice.frame.sizes();
+  Plan plan = constraints;
+  auto sizes = choice.sizes.asArray();
   for (size_t axis = 0; axis < sizes.size(); ++axis)
     plan.meshSizes[kPlanAxes[axis]] = sizes[axis];
   plan.globalBatch = batch;
   plan.microbatch = choice.microbatch;
   plan.sequenceParallel = {choice.sequenceParallel};
-  if (!given.layout)
+  if (!constraints.layout)
     plan.layout = choice.solved ? OpLayout::Solved : OpLayout::Megatron;
-  if (choice.frame.context > 1)
+  if (choice.sizes.context > 1)
     plan.contextStyle = choice.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring;
   plan.order.clear();
   for (int8_t axis : choice.order)
     plan.order.push_back(kPlanAxes[axis]);
   const ScheduleRecord &schedule = recordOf(choice.schedule);
   plan.schedule = {std::string(schedule.name), choice.chunks, std::string(schedule.variant)};
-  if (given.optimizerSharding.empty())
+  if (constraints.optimizerSharding.empty())
     plan.optimizerSharding = {choice.optimizerSharding};
   if (choice.shardingRanks)
     plan.optimizerShardingRanks = choice.shardingRanks;
   if (layerCount == 0 || choice.level < Choice::Level::Cut || !decidesCut(choice))
     return plan;
   plan.stages.clear();
-  int64_t next = 0, stages = choice.frame.stage;
+  int64_t next = 0, stages = choice.sizes.stage;
   std::vector<int64_t> layers = layersOfParts(choice);
   for (int64_t p = 0; p < static_cast<int64_t>(layers.size()); ++p) {
     plan.stages.push_back({std::pair(next, next + layers[p] - 1), p % stages, p / stages});

@@ -20,7 +20,8 @@ std::vector<AxisRef> kerf::onMesh(const std::vector<AxisRef> &refs, const Mesh &
 
 namespace {
 
-/// Parameters of a layer that are cut are gathered as one (FSDP) or each on its own.
+/// How a layer's sharded parameters are gathered: one collective for each parameter, or one flat parameter
+/// for the layer (FSDP).
 enum class Parameters { Each, Flat };
 
 Segment segmentOnMesh(Segment segment, const Mesh &mesh, Parameters parameters) {
@@ -51,8 +52,8 @@ Parameters parametersOf(const Plan &plan, const Trainer &trainer, int64_t stage)
   return sharding == 3 && trainer.prices.gathers.wholeLayers ? Parameters::Flat : Parameters::Each;
 }
 
-/// Shares of the layers that parts get where the plan does not say: all the same, or the FLOP/s of the stages' devices
-/// where they differ.
+/// Returns the weights by which parts share layers where the plan does not decide: all equal, or on a mixed cluster the
+/// FLOP/s of the stages' devices.
 Result<std::vector<double>> usualShares(const CompletedPlan &completed, const TrainingJob &job) {
   int64_t stages = completed.plan.meshSizes.at("stage"), parts = stages * completed.plan.schedule.chunks;
   auto groups = groupsOfStages(completed.cluster, stages);
@@ -64,8 +65,8 @@ Result<std::vector<double>> usualShares(const CompletedPlan &completed, const Tr
   return flops;
 }
 
-/// Gives the layers from `next` up to, not with, `end` to the parts that the plan leaves free (no entry in `told`),
-/// from part `first` up to, not with, part `last`.
+/// Shares `layers` layers among those parts in [first, last) that have no entry in `told`, by the weights `shares`.
+/// Returns the number of layers of each part in [first, last); 0 for parts with an entry.
 Result<std::vector<int64_t>> freeCounts(const std::vector<const StageLayers *> &told, int64_t first, int64_t last,
                                         int64_t layers, const std::vector<double> &shares) {
   std::vector<double> weights;
@@ -93,7 +94,7 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
   LayerCut runs;
   if (plan.stages.empty()) {
     if (layers < parts)
-      return wrong(fmt::format("{} layers are not enough for {} stages of {} chunks; give \"stages\" or fewer of them",
+      return wrong(fmt::format("{} layers are not enough for {} stages of {} chunks; take fewer stages or chunks",
                                layers, stages, plan.schedule.chunks));
     auto shares = usualShares(completed, job);
     if (!shares)
@@ -106,16 +107,16 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
     return runs;
   }
   if (static_cast<int64_t>(plan.stages.size()) > parts)
-    return wrong(fmt::format("\"stages\" has {} entries for {} stages of {} chunks", plan.stages.size(), stages,
-                             plan.schedule.chunks));
+    return wrong(fmt::format("\"stages\" has {} entries for {} stages of {} chunks; give one entry for each chunk",
+                             plan.stages.size(), stages, plan.schedule.chunks));
   std::vector<const StageLayers *> byPart(parts, nullptr);
   for (const StageLayers &run : plan.stages) {
     if (run.stage >= stages || run.chunk >= plan.schedule.chunks)
-      return wrong(fmt::format("stages: stage {}, chunk {} is not there; the plan has {} stages of {} chunks",
+      return wrong(fmt::format("stages: there is no chunk {1} of stage {0}; the plan has {2} stages of {3} chunks",
                                run.stage, run.chunk, stages, plan.schedule.chunks));
     const StageLayers *&its = byPart[run.chunk * stages + run.stage];
     if (its)
-      return wrong(fmt::format("stages: chunk {} of stage {} is told twice", run.chunk, run.stage));
+      return wrong(fmt::format("stages: chunk {} of stage {} is given twice; leave one entry", run.chunk, run.stage));
     its = &run;
   }
   auto shares = usualShares(completed, job);
@@ -123,7 +124,7 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
     return shares.error();
   int64_t next = 0;
   for (int64_t p = 0; p < parts;) {
-    int64_t told = p; // the next part whose layers the plan says
+    int64_t told = p; // the next part whose layers the plan gives
     while (told < parts && !(byPart[told] && byPart[told]->layers))
       ++told;
     const StageLayers *run = told < parts ? byPart[told] : nullptr;
@@ -132,8 +133,9 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
                                run->chunk, run->stage, run->layers->second, layers, job.model, layers - 1));
     if (run && run->layers->first < next)
       return wrong(
-          fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}",
-                      run->chunk, run->stage, run->layers->first, next));
+          fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}; "
+                      "begin the chunk with layer {}",
+                      run->chunk, run->stage, run->layers->first, next, next));
     auto counts = freeCounts(byPart, p, told, (run ? run->layers->first : layers) - next, *shares);
     if (!counts)
       return wrong(fmt::format("stages: {}", counts.error().message));
@@ -146,41 +148,43 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
       break;
     if (run->layers->first != next)
       return wrong(
-          fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}",
-                      run->chunk, run->stage, run->layers->first, next));
+          fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}; "
+                      "begin the chunk with layer {}",
+                      run->chunk, run->stage, run->layers->first, next, next));
     runs.emplace_back(next, run->layers->second + 1);
     next = run->layers->second + 1;
   }
   if (next != layers)
-    return wrong(fmt::format("stages: they hold {} layers, {} has {}", next, job.model, layers));
+    return wrong(fmt::format("stages: the parts hold {} layers, but {} has {}; end the last part with layer {}", next,
+                             job.model, layers, layers - 1));
   return runs;
 }
 
 std::string kerf::noLayersText(const std::string &where, int64_t stages, const std::string &model) {
   return fmt::format(
-      "{}: mesh.stage is {}, and no repeated layer was found in {} that could be cut; say where each "
-      "stage ends by the name of an op, \"stages\": [{{\"until\": \"OP\"}}, {{}}] (docs/plan.md), or set "
+      "{}: mesh.stage is {}, and no repeated layer was found in {} between which it could be cut; give the "
+      "op with which each stage ends, \"stages\": [{{\"until\": \"OP\"}}, {{}}] (docs/plan.md), or set "
       "mesh.stage to 1",
       where, stages, model);
 }
 
 namespace {
 
-/// A link of the model's chain that a part holds: its index, and how many of its layers.
+/// A part's share of one entry of the model's chain: the entry's index, and the number of its layers.
 struct HeldLink {
   size_t link = 0;
   int64_t repeat = 1;
 };
 
-/// Returns what part `p` of `cut` holds of the chain: its layers, and the links before, between and after layers that
-/// belong to the first part, to the part around them and to the last part.
+/// Returns the share of part `p` in the model's chain. The work before all layers belongs to the first part, the work
+/// after all layers to the last one, and the work between two runs of layers to the part around it.
 std::vector<HeldLink> linksOfPart(const ModelWork &model, const LayerCut &cut, size_t p) {
   auto [begin, end] = cut[p];
   bool last = p + 1 == cut.size();
   std::vector<HeldLink> held;
   int64_t at = 0;
   for (size_t l = 0; l < model.chain.size(); ++l) {
-    const ChainLink &link = model.chain[l];
+    const ChainSegment &link = model.chain[l];
     if (link.layers) {
       int64_t count = std::min(end, at + link.layers) - std::max(begin, at);
       if (count > 0)
@@ -196,8 +200,8 @@ std::vector<HeldLink> linksOfPart(const ModelWork &model, const LayerCut &cut, s
   return held;
 }
 
-/// Adds to the parts of `work` the copies of parameters that a later stage uses too; gradients of the copies are
-/// summed.
+/// Adds copies of tied parameters to parts outside of the first stage. The gradients of copies
+/// are summed between stages.
 void addTiedParameters(const ModelWork &model, const Mesh &mesh, const std::vector<size_t> &linksOfFirstStage,
                        StepWork &work) {
   for (const auto &[link, tied] : model.tied) {
@@ -207,7 +211,7 @@ void addTiedParameters(const ModelWork &model, const Mesh &mesh, const std::vect
     group.reduceAxes = onMesh(tied.reduceAxes, mesh);
     for (Part &part : work.parts)
       for (Segment &segment : part.segments)
-        if (segment.link == static_cast<int>(link))
+        if (segment.chainIndex == static_cast<int>(link))
           segment.parameters.push_back(group);
     work.tiedElements += group.elements;
   }
@@ -228,7 +232,7 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
 
   StepWork work;
   work.part.resize(stages);
-  std::map<std::string, int> known; // parts that are alike
+  std::map<std::string, int> known; // index in work.parts of identical parts, by their content
   std::vector<size_t> linksOfFirstStage;
   for (size_t p = 0; p < cut->size(); ++p) {
     size_t stage = p % stages;
@@ -236,13 +240,13 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     Parameters parameters = parametersOf(plan, *job.trainer, static_cast<int64_t>(stage));
     std::vector<Segment> &segments = segmentsWith[parameters];
     if (segments.empty())
-      for (const ChainLink &link : model.chain)
+      for (const ChainSegment &link : model.chain)
         segments.push_back(segmentOnMesh(link.segment, mesh, parameters));
     std::string key = parameters == Parameters::Flat ? "flat " : "";
     for (const HeldLink &held : linksOfPart(model, *cut, p)) {
       part.segments.push_back(segments[held.link]);
       part.segments.back().repeat = held.repeat;
-      part.segments.back().link = static_cast<int>(held.link);
+      part.segments.back().chainIndex = static_cast<int>(held.link);
       key += fmt::format("{}x{} ", held.link, held.repeat);
       if (stage == 0)
         linksOfFirstStage.push_back(held.link);
@@ -255,13 +259,13 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     work.part[stage].push_back(found->second);
   }
   addTiedParameters(model, mesh, linksOfFirstStage, work);
-  StageSends sends = model.receivedBytes.empty() ? job.trainer->prices.sends : StageSends::Whole;
+  StageSends sends = model.receivedBytes.empty() ? job.trainer->prices.sends : StageSends::Full;
   work.message = messageOf(model, mesh, sends);
   for (double bytes : model.receivedBytes)
-    work.messagesInto.push_back({work.message.axes, bytes, {}});
-  if (!work.messagesInto.empty()) { // a gradient goes back the way of its value
-    work.messagesBackInto.assign(work.messagesInto.begin() + 1, work.messagesInto.end());
-    work.messagesBackInto.emplace_back();
+    work.forwardMessages.push_back({work.message.axes, bytes, {}});
+  if (!work.forwardMessages.empty()) { // gradients take the opposite way of activations
+    work.backwardMessages.assign(work.forwardMessages.begin() + 1, work.forwardMessages.end());
+    work.backwardMessages.emplace_back();
   }
   double batches = static_cast<double>(plan.globalBatch) / static_cast<double>(model.samples);
   work.tokens = model.tokens * batches;
@@ -272,35 +276,36 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
 
 namespace {
 
-/// The part of an inner axis of `mesh` along which `ways` ranks take together what each of them got; where no axis has
-/// such a part, all ranks of a stage.
-std::vector<AxisRef> partOfWays(const Mesh &mesh, int64_t ways) {
+/// Returns the innermost axis part of `mesh` with `count` ranks, along which an all-gather joins `count` shares; all
+/// axes of a stage when no axis can be divided so.
+std::vector<AxisRef> axesOfShards(const Mesh &mesh, int64_t count) {
   std::vector<AxisRef> all;
   for (int axis = static_cast<int>(mesh.axes.size()) - 1; axis >= 0; --axis) {
     if (mesh.axes[axis].name == "stage")
       continue;
-    if (mesh.axes[axis].size % ways == 0)
-      return {{axis, 1, ways}};
+    if (mesh.axes[axis].size % count == 0)
+      return {{axis, 1, count}};
     all.insert(all.begin(), wholeAxis(mesh, axis));
   }
   return all;
 }
 
-/// Between stages that hold different shares of the stream: the lesser one goes over, and who holds more gathers it.
+/// Returns the message between stages that hold different shares of the activations. The smaller share is sent; a
+/// receiver that holds more gathers the rest.
 StageMessage messageBetween(const std::vector<AxisRef> &stageAxes, double fromBytes, double toBytes, const Mesh &to) {
   StageMessage message{stageAxes, std::min(fromBytes, toBytes), {}};
   if (toBytes > fromBytes && fromBytes > 0)
     message.afterReceive = {
-        {"gather of the stream", Collective::AllGather, partOfWays(to, std::llround(toBytes / fromBytes)), toBytes}};
+        {"gather of the stream", Collective::AllGather, axesOfShards(to, std::llround(toBytes / fromBytes)), toBytes}};
   return message;
 }
 
-/// Stage by stage: each mesh as it is used, in a plan of its own.
+/// Returns one plan for each stage, whose mesh is the mesh of that stage.
 std::vector<CompletedPlan> plansOfStages(const CompletedPlan &completed) {
   std::vector<CompletedPlan> plans;
   for (int64_t s = 0; s < completed.plan.meshSizes.at("stage"); ++s) {
     CompletedPlan its = completed;
-    its.plan = ofStage(completed.plan, s);
+    its.plan = planOfStage(completed.plan, s);
     its.mesh = its.plan.mesh();
     for (StageLayers &run : its.plan.stages)
       run.mesh.clear();
@@ -315,10 +320,10 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
                                 const std::vector<const ModelWork *> &modelOfStage) {
   std::vector<CompletedPlan> plans = plansOfStages(completed);
   auto stages = static_cast<int64_t>(plans.size());
-  std::vector<StepWork> works; // of each mesh, as if all stages had it
+  std::vector<StepWork> works; // for each different mesh, as if all stages had it
   std::vector<size_t> workOfStage;
   StepWork all;
-  std::vector<int> firstPart; // of each of `works` in `all`
+  std::vector<int> firstPart; // index in all.parts of the first part of each of `works`
   for (int64_t s = 0; s < stages; ++s) {
     auto alike = std::find_if(plans.begin(), plans.begin() + s, [&](auto &one) { return one.mesh == plans[s].mesh; });
     if (alike != plans.begin() + s) {
@@ -341,7 +346,7 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
   all.message = works.front().message;
   auto bytesInto = [&](int64_t stage, int64_t part) {
     const ModelWork &model = *modelOfStage[stage];
-    return model.receivedBytes.empty() ? model.streamLocalBytes : model.receivedBytes[part];
+    return model.receivedBytes.empty() ? model.layerOutputLocalBytes : model.receivedBytes[part];
   };
   int64_t parts = stages * completed.plan.schedule.chunks;
   auto between = [&](int64_t from, int64_t to) {
@@ -353,8 +358,8 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     return message;
   };
   for (int64_t p = 0; p < parts; ++p) {
-    all.messagesInto.push_back(p > 0 ? between(p - 1, p) : StageMessage());
-    all.messagesBackInto.push_back(p + 1 < parts ? between(p + 1, p) : StageMessage());
+    all.forwardMessages.push_back(p > 0 ? between(p - 1, p) : StageMessage());
+    all.backwardMessages.push_back(p + 1 < parts ? between(p + 1, p) : StageMessage());
   }
   all.tiedElements = std::max(works.front().tiedElements, works[workOfStage.back()].tiedElements);
   all.tokens = works.front().tokens;
@@ -368,24 +373,24 @@ Result<PipelineModel> kerf::pipelineOf(const Plan &completed, const Cluster &clu
     return PipelineModel::make(completed.mesh(), cluster);
   std::vector<Mesh> meshes;
   for (int64_t s = 0; s < completed.meshSizes.at("stage"); ++s)
-    meshes.push_back(ofStage(completed, s).mesh());
+    meshes.push_back(planOfStage(completed, s).mesh());
   return PipelineModel::make(meshes, cluster);
 }
 
 StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, StageSends sends) {
-  StageMessage message{onMesh({AxisRef{planAxis("stage"), 1, 0}}, mesh), model.streamLocalBytes, {}};
+  StageMessage message{onMesh({AxisRef{planAxis("stage"), 1, 0}}, mesh), model.layerOutputLocalBytes, {}};
   std::vector<AxisRef> modelAxis = onMesh({AxisRef{planAxis("model"), 1, 0}}, mesh);
-  bool whole = model.streamLocalBytes == model.streamBytes;
+  bool whole = model.layerOutputLocalBytes == model.layerOutputBytes;
   if (whole && !modelAxis.empty() && sends == StageSends::Scattered) {
-    message.bytes = model.streamBytes / static_cast<double>(ways(modelAxis));
-    message.afterReceive = {{"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes}};
+    message.bytes = model.layerOutputBytes / static_cast<double>(shardCount(modelAxis));
+    message.afterReceive = {{"gather of the stream", Collective::AllGather, modelAxis, model.layerOutputBytes}};
   }
   return message;
 }
 
 namespace {
 
-/// The last layer of a pattern that is numbers: 7 of "4-7" and of "7".
+/// Returns the last layer that a numeric pattern names: 7 for "4-7" and for "7"; nothing for other patterns.
 std::optional<int64_t> lastLayerOf(const std::string &pattern) {
   size_t dash = pattern.find('-');
   std::string_view digits = std::string_view(pattern).substr(dash == std::string::npos ? 0 : dash + 1);
@@ -394,7 +399,7 @@ std::optional<int64_t> lastLayerOf(const std::string &pattern) {
   return code == std::errc() && end == digits.data() + digits.size() ? std::optional(last) : std::nullopt;
 }
 
-/// By part.
+/// Returns the recomputation modes of each part's layers.
 Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed, const TrainingJob &job,
                                                  const ModelWork &model) {
   const Plan &plan = completed.plan;
@@ -407,11 +412,12 @@ Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed,
     for (int64_t layer = 0; layer < layers && !matches; ++layer)
       matches = matchesLayer(rule.pattern, layer, model.nameOfLayer(layer));
     if (!matches)
-      return Error{fmt::format("{}: recompute[\"{}\"] matches none of the {} layers of {}{}", completed.where,
+      return Error{fmt::format("{}: recompute[\"{}\"] matches none of the {} layers of {}; {}", completed.where,
                                rule.pattern, layers, job.model,
-                               layers && !model.nameOfLayer(0).empty()
-                                   ? fmt::format("; they are \"0\" or \"{}\" and so on", model.nameOfLayer(0))
-                                   : std::string())};
+                               !layers ? "leave it out"
+                               : model.nameOfLayer(0).empty()
+                                   ? fmt::format("they are 0 to {}", layers - 1)
+                                   : fmt::format("they are \"0\" or \"{}\" and so on", model.nameOfLayer(0)))};
   }
   auto cut = layers ? cutLayers(completed, job, layers) : Result<LayerCut>(LayerCut{{0, 0}});
   if (!cut)
@@ -420,7 +426,7 @@ Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed,
   for (size_t p = 0; p < cut->size(); ++p) {
     LayerModes &runs = parts.emplace_back();
     for (int64_t layer = (*cut)[p].first; layer < (*cut)[p].second; ++layer) {
-      Recompute mode = recomputeOf(plan, static_cast<int64_t>(p) % stages, layer, model.nameOfLayer(layer));
+      Recompute mode = recomputeModeOf(plan, static_cast<int64_t>(p) % stages, layer, model.nameOfLayer(layer));
       if (runs.empty() || runs.back().mode != mode)
         runs.push_back({mode, 0});
       ++runs.back().layers;
@@ -448,13 +454,13 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
     step.optimizerShardingOfStage.assign(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
   auto sharesOn = [&](const Mesh &mesh) {
     int64_t ranks = plan.optimizerShardingRanks;
-    return ranks && ranks != replicasOf(mesh) ? std::optional(shardingAxes(mesh, ranks)) : std::nullopt;
+    return ranks && ranks != replicaCount(mesh) ? std::optional(shardingAxes(mesh, ranks)) : std::nullopt;
   };
   step.shardingAxes = sharesOn(completed.mesh);
   for (int64_t s = 0; stagesDiffer(plan) && s < plan.meshSizes.at("stage"); ++s)
-    step.shardingAxesOfStage.push_back(sharesOn(ofStage(plan, s).mesh()));
-  step.overlap = overlapOf(*plan.overlap);
-  step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.moments);
+    step.shardingAxesOfStage.push_back(sharesOn(planOfStage(plan, s).mesh()));
+  step.overlap = parseOverlap(*plan.overlap);
+  step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.optimizerMoments);
   step.trainer = job.trainer->prices;
   return step;
 }
@@ -471,7 +477,7 @@ void kerf::setRecompute(Plan &plan, const std::vector<Recompute> &modes, const L
     }
   plan.recompute.clear();
   if (byStage) {
-    for (std::optional<Recompute> its : ofStage) // a stage without layers has none
+    for (std::optional<Recompute> its : ofStage) // a stage without layers recomputes nothing
       plan.recompute.push_back(its.value_or(Recompute::None));
     if (std::all_of(plan.recompute.begin(), plan.recompute.end(),
                     [&](Recompute its) { return its == plan.recompute.front(); }))

@@ -30,7 +30,7 @@ bool runsSchedule(const TrainerSpace &can, const SchedulePlan &pinned) {
          });
 }
 
-/// The first mode of the pins that the trainer does not have.
+/// Returns the first recomputation mode of the pins that the trainer lacks.
 std::optional<Recompute> foreignRecompute(const TrainerSpace &can, const Plan &pins) {
   std::vector<Recompute> asked = pins.recompute;
   for (const LayerRecompute &layers : pins.recomputeLayers)
@@ -45,8 +45,8 @@ Status checkMachines(const Trainer &trainer, const Cluster &cluster) {
   if (trainer.ownPrograms)
     return ok();
   if (cluster.mixed() && !trainer.space.mixedClusters)
-    return Error{fmt::format("{} gives all ranks the same arguments, and cluster '{}' has {} groups of devices; plan "
-                             "for one of them, or with <for> {}",
+    return Error{fmt::format("{} gives all ranks the same arguments, but cluster '{}' has {} groups of devices; plan "
+                             "for one of the groups, or with <for> {}",
                              trainer.title, cluster.name, cluster.groups.size(), ownTrainer().name)};
   if (!cluster.mixed() && cluster.device.kind == "cpu")
     return Error{fmt::format("{} does not train on CPUs, which '{}' has; give <cluster> with accelerators, or <for> {}",
@@ -63,13 +63,13 @@ Status checkTrainer(const Trainer &trainer, const Cluster &cluster, const std::s
     return Error{
         fmt::format("{} does not train in {}; give <dtype> {}", trainer.title, dtype, fmt::join(can.dtypes, ", "))};
   if (!can.optimizers.empty() && !has(can.optimizers, optimizer))
-    return Error{fmt::format("plans for {} are made for {}, not for {}; give <optimizer> {}", trainer.title,
+    return Error{fmt::format("plans for {} use the optimizer {}, not {}; give <optimizer> {}", trainer.title,
                              fmt::join(can.optimizers, ", "), optimizer, can.optimizers.front())};
   return ok();
 }
 
 Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &where) {
-  if (trainer.ownPrograms) // runs what it does not search, too
+  if (trainer.ownPrograms) // Kerf runs plans beyond its search space too
     return ok();
   const TrainerSpace &can = trainer.space;
   auto wrong = [&](const std::string &what, const std::string &way) {
@@ -91,14 +91,14 @@ Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &wh
                  fmt::format("it runs {}", fmt::join(runs, ", ")));
   }
   for (int64_t level : pins.optimizerSharding)
-    if (!has(can.sharding, static_cast<int>(level)))
+    if (!has(can.optimizerShardings, static_cast<int>(level)))
       return wrong(fmt::format("optimizer_sharding is {}", level),
-                   fmt::format("it has {}", fmt::join(can.sharding, ", ")));
+                   fmt::format("it has {}", fmt::join(can.optimizerShardings, ", ")));
   if (auto mode = foreignRecompute(can, pins))
     return wrong(fmt::format("recompute is {}", toString(*mode)), "leave it out");
   if (can.recomputeForm == RecomputeForm::AllAlike && (pins.recompute.size() > 1 || !pins.recomputeLayers.empty()))
     return wrong("recompute differs from layer to layer", "give one value");
-  if (!can.wholeSequences && !pins.sequenceParallel.empty() && !pins.sequenceParallel.front())
+  if (!can.tensorWithoutSequence && !pins.sequenceParallel.empty() && !pins.sequenceParallel.front())
     return wrong("sequence_parallel is false", "leave it out");
   return ok();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants that the search over whole plans is tuned with, and what was tried for each. None changes which plans
-// there are or what they take: they decide where the search looks first and when it ends. docs/search.md says what the
-// search does with them. Where nothing is said of other values, none was compared.
+// Tuning constants of the search over whole plans, and the values that were tried for them. They decide where the
+// search looks first and when it ends; none of them changes the search space or a plan's step time. docs/search.md
+// describes how the search uses them. Only where a comment says so was a constant compared with other values.
 #pragma once
 
 #include <cstddef>
@@ -9,49 +9,57 @@
 
 namespace kerf::plansearch {
 
-// The tree (Searching.cpp).
+// Search of the tree (TreeSearch.cpp).
 
-/// Work of a plan that is made and simulated, beside its tasks, where bounding a choice is 1.
+/// Work of making and simulating one plan, without its schedule's tasks, in units of bounding one choice.
 inline constexpr int64_t kWorkOfCandidate = 100;
-/// First plans are those of meshes with at least this share of the ranks, for at most one part in `kSowingShare` of the
-/// budget. Tried: without first plans the search of a model that hardly fits ended without any plan.
+/// Before the tree is explored, first plans are simulated for meshes that use at least this share of the ranks of the
+/// largest mesh. Tried: without first plans, the search for a model that hardly fits ended without any plan.
 inline constexpr double kMostRanks = 0.9;
-inline constexpr int64_t kSowingShare = 4;
-/// Executions of a layout that are tried until one fits.
+/// First plans take at most one part in this many of the work budget.
+inline constexpr int64_t kFirstPlansShare = 4;
+/// Most executions of one layout that are simulated until one of them fits into memory.
 inline constexpr size_t kMostDives = 40;
-/// Executions that are tried after that, of those that may be faster still. Tried: 0, with which a 6.7B OPT on 16 V100
-/// with selective recomputation pinned was left at 87.02 s when the budget ended; 8 give 85.86 s, and the proven best
-/// is 83.07 s.
+/// Most executions of one layout that are simulated after the first one that fits. Tried: 0, with which a 6.7B OPT on
+/// 16 V100 with selective recomputation pinned was left at 87.02 s when the budget ended; 8 give 85.86 s, and the
+/// proven best is 83.07 s.
 inline constexpr int kMoreDives = 8;
 
-// The search for remedies when no plan fits (PlanSearch.cpp).
+// Search for remedies when no plan fits (PlanSearch.cpp).
 
-/// Limits that are tried to find the least memory that would do, and how close the last two come.
+/// Most memory limits that are tried to find the least memory with which some plan fits.
 inline constexpr int kLeastMemoryTries = 16;
+/// The search for the least memory ends when a sufficient limit is at most this times an insufficient one.
 inline constexpr double kLeastMemoryPrecision = 1.01;
-/// Part of the budget for each question whether anything fits.
+/// Each question whether any plan fits gets one part in this many of the work budget.
 inline constexpr int64_t kQuickShare = 16;
 
-// Plans that are priced as programs (SearchLowered.cpp).
+// Plans that are judged by their programs (SearchLowered.cpp).
 
-/// Plans of each round: estimates of plans that are alike differ from their programs by a few per cent.
+/// Least number of plans that one round lowers: estimates of similar plans are off by different few per cent.
 inline constexpr int kLeastLowered = 4;
+/// Most rounds of searching by estimates and lowering the plans found.
 inline constexpr int kRounds = 6;
-/// Where programs need more than their estimates, a round asks for plans of kTighter times the memory that would be
-/// enough; where no estimate fits, of kLooser times as much, in at most kLooserRounds rounds.
-inline constexpr double kTighter = 0.97, kLooser = 1.5;
+/// If programs need more memory than their estimates, the next round searches below the limit by as much, and
+/// by this factor more.
+inline constexpr double kTighter = 0.97;
+/// If no estimate fits, the next round searches with this times the memory, in at most kLooserRounds rounds.
+inline constexpr double kLooser = 1.5;
 inline constexpr int kLooserRounds = 3;
 
-// Bounds on the questions that explanations and the memory curve ask (Explain.cpp, Pareto.cpp).
+// Explanations and Pareto plans (Explain.cpp, Pareto.cpp).
 
-/// Budgets of one search, for the alternatives of all decisions together.
+/// Work budget of the common search for alternatives to all decisions, in budgets of one search.
 inline constexpr int64_t kJointBudgets = 2;
-/// Factors of a quantity between which a decision may turn round, and how closely the turn is told.
-inline constexpr double kFactors[] = {0.25, 0.5, 2, 4};
-inline constexpr double kFlipPrecision = 1.01;
-/// Part of the budget for each plan for fewer ranks or less memory, the fewest ranks as a part of all, and the steps
-/// between no memory and all.
-inline constexpr int64_t kShareOfBudget = 4, kFewestShare = 16;
+/// Factors of a quantity that are tried to bracket the break-even point of an alternative.
+inline constexpr double kBreakEvenFactors[] = {0.25, 0.5, 2, 4};
+/// Bisection of a break-even point ends when both ends of the bracket differ by at most this factor.
+inline constexpr double kBreakEvenPrecision = 1.01;
+/// Each search for a Pareto plan gets one part in this many of the work budget.
+inline constexpr int64_t kShareOfBudget = 4;
+/// The fewest ranks of a Pareto plan are one part in this many of all ranks.
+inline constexpr int64_t kFewestShare = 16;
+/// Pareto plans are searched for at this many evenly spaced memory limits up to the best plan's memory.
 inline constexpr int kMemorySteps = 8;
 
 } // namespace kerf::plansearch

@@ -15,14 +15,14 @@ using namespace kerf::profile;
 namespace {
 
 constexpr int kRounds = 10;
-constexpr double kLeastCollectiveSeconds = 1e-6; // where noise hides the collective
+constexpr double kLeastCollectiveSeconds = 1e-6; // smallest result; shorter times are noise
 
 struct Shapes {
   Shape from, to;
   nlohmann::ordered_json attrs;
 };
 
-/// Local tensors of float32 that make `bytes` what the collective's price is of.
+/// Returns local f32 tensors for which the collective's size, as the cost model counts it, is `bytes`.
 Shapes shapesOf(Collective collective, int64_t ranks, int64_t bytes) {
   int64_t elements = bytes / 4;
   Shapes shapes;
@@ -49,10 +49,10 @@ Shapes shapesOf(Collective collective, int64_t ranks, int64_t bytes) {
   return shapes;
 }
 
-/// What a rank does between two collectives: about a tenth of a millisecond of a core.
+/// Returns the work of a rank between two collectives: about 0.1 ms of one core.
 KernelSpec workBetween() { return productSpec(192, 192, 160); }
 
-/// One rank: binds, then makes as many calls as are asked for.
+/// One rank: binds its kernels once and then makes the requested number of calls.
 class Rank {
 public:
   Status bind(Collective collective, const Shapes &shapes, const Mesh &mesh, runtime::Communicator &communicator) {
@@ -111,7 +111,7 @@ private:
   }
 
   package::Instruction instruction, workInstruction;
-  Memory memory;
+  TensorMemory memory;
   runtime::Kernel kernel, work;
 };
 
@@ -120,7 +120,7 @@ private:
 Result<CollectiveSample> kerf::profile::measureCollective(Collective collective, int64_t ranks, int64_t bytes,
                                                           double budgetSeconds) {
   Mesh mesh{{{"data", ranks}}};
-  int64_t cuts = 4 * ranks * ranks; // an all-to-all cuts both dimensions of its tensor, of float32
+  int64_t cuts = 4 * ranks * ranks; // an all-to-all cuts both dimensions of its f32 tensor
   bytes = std::max<int64_t>(1, bytes / cuts) * cuts;
   Shapes shapes = shapesOf(collective, ranks, bytes);
   std::vector<std::unique_ptr<runtime::Communicator>> communicators = runtime::createThreadCommunicators(ranks);
@@ -128,8 +128,8 @@ Result<CollectiveSample> kerf::profile::measureCollective(Collective collective,
   for (size_t r = 0; r < all.size(); ++r)
     if (Status status = all[r].bind(collective, shapes, mesh, *communicators[r]); !status)
       return Error{"profile: " + status.error().message, ExitStatus::InternalCheck};
-  // A round: all ranks make the same number of calls, so that nobody waits for one that has left. Gives the seconds of
-  // a call, until the last rank is done.
+  // Runs one round and returns the seconds of a call until the last rank is done. All ranks make the same number of
+  // calls, so that no rank waits for one that has left.
   std::optional<Error> failure;
   auto round = [&](int64_t count, Rank::Calls calls) {
     std::vector<Status> statuses(all.size(), ok());
@@ -159,6 +159,6 @@ Result<CollectiveSample> kerf::profile::measureCollective(Collective collective,
   }
   if (failure)
     return Error{"profile: " + failure->message, ExitStatus::InternalCheck};
-  double seconds = std::max(quickThird(with) - quickThird(without), kLeastCollectiveSeconds);
+  double seconds = std::max(percentile30(with) - percentile30(without), kLeastCollectiveSeconds);
   return CollectiveSample{collective, ranks, static_cast<double>(bytes), seconds};
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between ranks that are threads of this process, timed.
+// Measurement of collectives between ranks that are threads of this process.
 #pragma once
 
 #include "kerf/Profile/Profile.h"
 
 namespace kerf::profile {
 
-/// What one call adds to ranks that all compute for a while, call, compute, ...: waking up and waiting for each other
-/// included, as in a step. The third quickest of ten rounds with, less that of rounds without. About `bytes`,
-/// as CollectiveSample counts them: what all ranks have equal parts of.
+/// Measures the seconds that one call of a collective adds to `ranks` ranks that alternate between computing and
+/// calling it, as in a training step; waking up and waiting for each other is included. The result is the 30th
+/// percentile of ten rounds with the calls, minus that of rounds without them. Measuring takes about `budgetSeconds`.
+/// `bytes` is the approximate size, counted as in CollectiveSample and rounded so that all ranks have equal parts.
+/// Fails if the runtime refuses the collective.
 Result<CollectiveSample> measureCollective(Collective collective, int64_t ranks, int64_t bytes, double budgetSeconds);
 
 } // namespace kerf::profile

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits the cost model's own formulas to samples: constants are moved up and down by ever smaller factors as long as the
-// logarithms of predicted over measured shrink. Few constants, starting from a neighbour's: no better method is needed,
-// and equal samples give equal constants.
+// Fits constants of the cost model to samples: each constant is multiplied or divided by ever smaller factors as long
+// as the log error of predicted over measured seconds shrinks. This simple method suffices for a few constants with
+// good starting values, and equal samples give equal constants.
 #include "kerf/Profile/Profile.h"
 
 #include "kerf/CostModel/Compute.h"
@@ -12,16 +12,18 @@ using namespace kerf;
 
 namespace {
 
-/// One constant and where it may lie.
+/// A constant to fit and the range of its values.
 struct Constant {
   double *value;
   double least, most;
 };
 
 constexpr double kFirstFactor = 2, kLastFactor = 1.005;
-/// Errors of more than about this count by their size, not by its square: one bad sample does not bend the rest.
+/// Errors above about this size count linearly instead of quadratically, so that one bad sample does not
+/// distort the fit.
 constexpr double kUsualError = 0.1;
 
+/// Returns the loss: the sum over all samples of a robust function of the logarithm of predicted over measured seconds.
 template <typename Predict, typename Samples> double lossOf(const Samples &samples, const Predict &predict) {
   double sum = 0;
   for (const auto &sample : samples) {
@@ -31,7 +33,7 @@ template <typename Predict, typename Samples> double lossOf(const Samples &sampl
   return sum;
 }
 
-/// The constants' values are where it starts; gives the loss.
+/// Fits the constants, starting from their current values, and returns the remaining loss.
 template <typename Predict, typename Samples>
 double fit(const std::vector<Constant> &constants, const Samples &samples, const Predict &predict) {
   double best = lossOf(samples, predict);
@@ -53,7 +55,7 @@ double fit(const std::vector<Constant> &constants, const Samples &samples, const
   return best;
 }
 
-/// From each of `starts` (values of the constants), keeping the best.
+/// Fits the constants from each of the starting points `starts` and keeps the best result.
 template <typename Predict, typename Samples>
 void fitFrom(const std::vector<std::vector<double>> &starts, const std::vector<Constant> &constants,
              const Samples &samples, const Predict &predict) {
@@ -96,7 +98,7 @@ constexpr double kLeastElements = 0.01, kMostElements = 1000;
 
 } // namespace
 
-void kerf::fitKernels(Device &device, std::span<const KernelSample> samples) {
+void kerf::fitKernels(DeviceSpec &device, std::span<const KernelSample> samples) {
   DeviceCurves &c = device.curves;
   auto predict = [&](const KernelSample &sample) { return computeSeconds(device, sample.work); };
   auto fitClass = [&](KernelClass kernelClass, std::vector<Constant> constants) {
@@ -105,7 +107,7 @@ void kerf::fitKernels(Device &device, std::span<const KernelSample> samples) {
   c.productOverheadM = c.productOverheadN = c.productOverheadK = 4;
   c.productCallSeconds = 1e-6;
   c.attentionHalfLength = c.attentionHalfWidth = 16;
-  // Pointwise kernels are most and say what caches and launches are.
+  // Pointwise kernels are the most numerous; they determine the constants of caches and launches.
   std::vector<std::vector<double>> starts;
   for (double cacheBytes : {3e4, 3e5, 3e6})
     for (double speedup : {1.5, 4.0})
@@ -161,7 +163,7 @@ void kerf::fitCollectives(Cluster &cluster, std::span<const CollectiveSample> sa
   level.nodeBandwidth = level.bandwidth;
 }
 
-double kerf::medianError(const Device &device, std::span<const KernelSample> samples, KernelClass kernelClass) {
+double kerf::medianError(const DeviceSpec &device, std::span<const KernelSample> samples, KernelClass kernelClass) {
   std::vector<double> errors;
   for (const KernelSample &sample : ofClass(samples, kernelClass))
     errors.push_back(std::abs(computeSeconds(device, sample.work) / sample.seconds - 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that are measured: those of a transformer's training step, in sizes from a cache's to memory's. What each
-// does is counted as the dialect counts it.
+// The kernels to measure: those of a transformer's training step, in sizes that fit into a cache up to sizes that do
+// not. Operations are counted as in the dialect.
 #include "KernelTimer.h"
 
 #include "kerf/Support/Work.h"
@@ -12,7 +12,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Which dimension of each operand is contracted: forward, gradient of the left side, gradient of the right side.
+/// The layout of a product's operands: that of the forward, of the left operand's gradient, or of the
+/// right operand's gradient.
 enum class Layout { Forward, LeftGradient, RightGradient };
 
 KernelSpec product(int64_t m, int64_t n, int64_t k, DType dtype, Layout layout) {
@@ -34,7 +35,7 @@ KernelSpec product(int64_t m, int64_t n, int64_t k, DType dtype, Layout layout) 
   return spec;
 }
 
-/// Causal: of the s x s pairs, those on and below the diagonal.
+/// Returns causal attention: of the s x s pairs, only those on and below the diagonal are computed.
 KernelSpec attention(int64_t samples, int64_t sequence, int64_t heads, int64_t width, bool backward) {
   TensorSpec q{DType::F32, {samples, sequence, heads, width}}, lse{DType::F32, {samples, heads, sequence}};
   KernelSpec spec;
@@ -50,7 +51,7 @@ KernelSpec attention(int64_t samples, int64_t sequence, int64_t heads, int64_t w
   return spec;
 }
 
-/// Flops by element of a tensor of rows x width.
+/// Returns a kernel over a tensor of rows x width with `flopsEach` operations per element.
 KernelSpec rowsKernel(const char *op, KernelClass kernelClass, Json attrs, std::vector<TensorSpec> operands,
                       std::vector<TensorSpec> results, int64_t elements, double flopsEach) {
   KernelSpec spec;
@@ -124,7 +125,7 @@ KernelSpec kerf::profile::productSpec(int64_t m, int64_t n, int64_t k, DType dty
 }
 
 KernelSpec kerf::profile::streamSpec() {
-  constexpr int64_t kElements = int64_t(8) << 20; // 3 x 32 MiB: beyond any cache, with its copies
+  constexpr int64_t kElements = int64_t(8) << 20; // 3 x 32 MiB, larger than any cache together with the copies
   TensorSpec x{DType::F32, {kElements}};
   KernelSpec spec = rowsKernel("add", KernelClass::Pointwise, Json::object(), {x, x}, {x}, kElements, 1);
   return spec;
@@ -135,7 +136,7 @@ std::vector<KernelSpec> kerf::profile::kernelSpecs(ProfileOptions::Effort effort
   struct Sizes {
     int64_t m, n, k;
   };
-  // Tokens by widths of small and middling transformers, then what few rows, columns or terms cost.
+  // Products of small and medium transformers, then products with few rows, columns or terms.
   const Sizes sizes[] = {{64, 64, 64},    {256, 256, 256},  {512, 512, 512},   {1024, 256, 256}, {1024, 1024, 256},
                          {512, 64, 256},  {1024, 2048, 64}, {256, 1024, 1024}, {128, 128, 32},   {16, 1024, 256},
                          {1024, 16, 256}, {256, 256, 16},   {1, 1024, 1024},   {32, 32, 4096}};

@@ -13,19 +13,19 @@ using namespace kerf::profile;
 
 namespace {
 
-// A step comes back to a place in memory after having used the rest of what it needs: copies of the tensors that a
-// kernel goes round are as large together as the needs of a small step.
+// In a training step, a kernel finds its operands after the step has used the rest of its working set. The kernel is
+// therefore called on several copies of its tensors, which are together as large as the working set of a small step.
 constexpr int64_t kFootprintBytes = int64_t(12) << 20;
 constexpr int64_t kLeastCopies = 3, kMostCopies = 128;
 constexpr size_t kMostCalls = 20000;
 
-template <typename T> void fillNumbers(const runtime::TensorView &view, int64_t below) {
+template <typename T> void fillNumbers(const runtime::TensorView &view, int64_t valueCount) {
   T *data = static_cast<T *>(view.data);
   for (int64_t i = 0; i < view.elements(); ++i)
-    data[i] = below > 0 ? T(i * 7919 % below) : T(double(i % 17 + 1) / 32);
+    data[i] = valueCount > 0 ? T(i * 7919 % valueCount) : T(double(i % 17 + 1) / 32);
 }
 
-/// Copies of one kernel, bound.
+/// A kernel bound to several copies of its tensors.
 class Bound {
 public:
   static Result<std::unique_ptr<Bound>> make(const KernelSpec &spec) {
@@ -64,7 +64,7 @@ public:
 private:
   package::Instruction instruction;
   Mesh mesh;
-  Memory memory;
+  TensorMemory memory;
   std::vector<runtime::Kernel> kernels;
 };
 
@@ -81,14 +81,14 @@ Result<double> timed(const Bound &bound, double budgetSeconds) {
       return status.error();
     seconds.push_back(secondsSince(start));
   }
-  return quickThird(seconds);
+  return percentile30(seconds);
 }
 
 } // namespace
 
-void Memory::Free::operator()(void *memory) const { std::free(memory); }
+void TensorMemory::Free::operator()(void *memory) const { std::free(memory); }
 
-void *Memory::bytes(int64_t count) {
+void *TensorMemory::bytes(int64_t count) {
   constexpr size_t kAlignment = size_t(runtime::kHostAlignment);
   size_t whole = (size_t(std::max<int64_t>(count, 1)) + kAlignment - 1) / kAlignment * kAlignment;
   blocks.emplace_back(std::aligned_alloc(kAlignment, whole));
@@ -96,7 +96,7 @@ void *Memory::bytes(int64_t count) {
   return blocks.back().get();
 }
 
-runtime::TensorView Memory::tensor(const TensorSpec &spec) {
+runtime::TensorView TensorMemory::tensor(const TensorSpec &spec) {
   runtime::TensorView view{nullptr, spec.dtype, spec.shape};
   view.data = bytes(view.bytes());
   switch (spec.dtype) {
@@ -107,15 +107,15 @@ runtime::TensorView Memory::tensor(const TensorSpec &spec) {
     fillNumbers<double>(view, 0);
     break;
   case DType::I64:
-    fillNumbers<int64_t>(view, std::max<int64_t>(spec.below, 1));
+    fillNumbers<int64_t>(view, std::max<int64_t>(spec.valueCount, 1));
     break;
-  default: // 16-bit floats: zeros take as long as other numbers
+  default: // 16-bit floats stay 0, because the values do not change the time
     break;
   }
   return view;
 }
 
-double kerf::profile::quickThird(std::vector<double> &seconds) {
+double kerf::profile::percentile30(std::vector<double> &seconds) {
   auto at = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() * 3 / 10);
   std::nth_element(seconds.begin(), at, seconds.end());
   return *at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bound kernels with memory of their own, timed.
+// Measurement of single CPU kernels on tensors that are allocated for the purpose.
 #pragma once
 
 #include "kerf/Profile/Profile.h"
@@ -10,27 +10,33 @@
 namespace kerf::profile {
 
 using Clock = std::chrono::steady_clock;
+/// Returns the seconds that have passed since `start`.
 inline double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// The type, shape and contents of an operand or result of a measured kernel.
 struct TensorSpec {
-  DType dtype = DType::F32;
-  Shape shape;
-  int64_t below = 0; // integers: values are 0 .. below - 1
+  DType dtype = DType::F32; // element type
+  Shape shape;              // sizes of the dimensions
+  int64_t valueCount = 0;   // integer tensors: the values are 0 .. valueCount - 1; 0 for other types
 };
 
+/// A kernel to measure: the operator with its attributes, operands and results.
 struct KernelSpec {
-  std::string name, op;
-  nlohmann::ordered_json attrs;
-  std::vector<TensorSpec> operands, results;
-  Work work; // without bytes: all of operands and results, unless they are given
+  std::string name, op;                      // name in reports, and name of the operator
+  nlohmann::ordered_json attrs;              // attributes of the operator
+  std::vector<TensorSpec> operands, results; // tensors that the kernel reads and writes
+  Work work; // work of one call; if its bytes are 0, they are taken as those of all operands and results
 };
 
-/// Memory of several kernels' tensors, aligned as the runtime's; freed together.
-class Memory {
+/// Memory of the tensors of several kernels, aligned as in the runtime. All tensors are freed when the
+/// object is destroyed.
+class TensorMemory {
 public:
+  /// Allocates a tensor and fills it with values that its type allows.
   runtime::TensorView tensor(const TensorSpec &spec);
+  /// Allocates `count` bytes of zeros.
   void *bytes(int64_t count);
 
 private:
@@ -40,22 +46,25 @@ private:
   std::vector<std::unique_ptr<void, Free>> blocks;
 };
 
-/// Seconds of one call: the third quickest of ten when all calls within `budgetSeconds` are put in order. Calls go
-/// round a few copies of the tensors, so that a kernel finds its operands where a step leaves them: in a cache that
-/// holds them and their neighbours, or in memory.
+/// Returns the seconds of one call of a kernel: the 30th percentile of all calls within `budgetSeconds`. The calls
+/// alternate between several copies of the tensors, so that a kernel finds its operands where it would find them in a
+/// training step: in a cache if the working set fits into it, otherwise in memory. Fails if the kernel fails.
 Result<double> secondsOfCall(const KernelSpec &spec, double budgetSeconds);
-/// The same while `threads` threads do so at once, each with copies of its own: the mean over them.
+/// Returns the seconds of one call while `threads` threads run the kernel at once, each on its own tensors: the mean
+/// over the threads of the 30th percentile. Fails if the kernel fails.
 Result<double> secondsOfCall(const KernelSpec &spec, double budgetSeconds, int threads);
 
+/// Measures a kernel on one thread for about `budgetSeconds`. Fails if the kernel fails.
 Result<KernelSample> measure(const KernelSpec &spec, double budgetSeconds);
 
-/// Of a list of seconds, which is put in order.
-double quickThird(std::vector<double> &seconds);
+/// Returns the 30th percentile of `seconds`, which must not be empty; reorders the list.
+double percentile30(std::vector<double> &seconds);
 
-/// What is measured, by class; one list for every machine.
+/// Returns the kernels to measure, grouped by class. The list is the same on every machine.
 std::vector<KernelSpec> kernelSpecs(ProfileOptions::Effort effort);
-/// A long pointwise kernel and a large product, to be run on all cores at once.
+/// Returns a long pointwise kernel, which measures memory bandwidth.
 KernelSpec streamSpec();
+/// Returns a product of an m x k by a k x n matrix.
 KernelSpec productSpec(int64_t m, int64_t n, int64_t k, DType dtype = DType::F32);
 
 } // namespace kerf::profile

@@ -16,17 +16,17 @@ using namespace kerf::profile;
 namespace {
 
 constexpr int64_t kUsualRanks = 4;
-// More threads than this say nothing new about one machine's memory.
+// More threads than this give no new information about the memory of one machine.
 constexpr int64_t kMostCores = 256;
 
 struct Budget {
-  double kernel, together, collective; // seconds of measuring
+  double kernel, together, collective; // seconds of one measurement of each kind
 };
 Budget budgetOf(ProfileOptions::Effort effort) {
   return effort == ProfileOptions::Effort::Quick ? Budget{0.01, 0.1, 0.05} : Budget{0.05, 0.6, 0.4};
 }
 
-/// "AMD EPYC", or what else the system calls its processor.
+/// Returns the processor's name as the system reports it, for example "AMD EPYC".
 std::string processorName() {
   std::string name = "CPU";
   if (FILE *file = std::fopen("/proc/cpuinfo", "r")) {
@@ -86,7 +86,7 @@ private:
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     cluster.name = fmt::format("{}, {} cores, {} ranks", processor, cores, ranks);
-    Device &device = cluster.device;
+    DeviceSpec &device = cluster.device;
     device.kind = "cpu";
     device.name = fmt::format("one core of {}", processor);
     device.curves = *knownCurves("cpu", device.name);
@@ -106,7 +106,7 @@ private:
     if (!one)
       return one.error();
     profile.kernels.push_back(*one);
-    Device &device = profile.cluster.device;
+    DeviceSpec &device = profile.cluster.device;
     device.memoryBandwidth = one->work.bytes / one->seconds;
     if (cores == 1) {
       device.curves.hostMemoryBandwidth = device.memoryBandwidth;
@@ -133,7 +133,7 @@ private:
     return ok();
   }
 
-  /// A product that stays in each core's own cache, on one core and on all.
+  /// Measures a product that fits into a core's own cache, on one core and on all cores at once.
   Status together() {
     options.onProgress("all cores at once");
     double &host = profile.cluster.device.curves.hostCores;
@@ -171,10 +171,10 @@ private:
 
   void fitAll() {
     Cluster &cluster = profile.cluster;
-    Device &device = cluster.device;
+    DeviceSpec &device = cluster.device;
     for (const char *dtype : {"f32", "f64", "bf16"})
       device.peakFlops[dtype] = best(profile.kernels, KernelClass::Product, dtype);
-    // Caches are cores' own, and small copies among them may be all that moves: the peak is what memory gives.
+    // Caches belong to single cores, so that the peak bandwidth is that of memory.
     fitKernels(device, profile.kernels);
     auto source = [&](const char *key, const std::string &text) {
       cluster.source[key] = fmt::format("measured by kerf profile on {}: {}", today(), text);

@@ -9,7 +9,7 @@ namespace kerf::html {
 
 namespace {
 
-/// Bytes of the UTF-8 sequence that begins at `text[at]`; 0: it is none.
+/// Returns the length in bytes of the UTF-8 sequence that begins at `text[at]`; 0 if it is invalid.
 size_t sequenceAt(std::string_view text, size_t at) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char first = byte(at);
@@ -25,15 +25,15 @@ size_t sequenceAt(std::string_view text, size_t at) {
       return 0;
   if (length < 3)
     return length;
-  // Longer than needed, halves of surrogate pairs, beyond the last code point.
+  // Reject overlong sequences, halves of surrogate pairs, and values beyond the last code point.
   unsigned char second = byte(at + 1);
   bool bad = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
              (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
   return bad ? 0 : length;
 }
 
-std::string_view classOf(Cells cells) {
-  return cells == Cells::Number ? " class=\"n\"" : cells == Cells::Words ? " class=\"w\"" : "";
+std::string_view classOf(CellKind cells) {
+  return cells == CellKind::Number ? " class=\"n\"" : cells == CellKind::Words ? " class=\"w\"" : "";
 }
 
 } // namespace
@@ -80,7 +80,7 @@ void Table::group(std::string_view title) {
 }
 
 std::string Table::cell(size_t column, const std::string &markup) const {
-  return fmt::format("<td{}>{}</td>", classOf(columns[column].cells), markup);
+  return fmt::format("<td{}>{}</td>", classOf(columns[column].kind), markup);
 }
 
 void Table::row(const std::vector<std::string> &cells) {
@@ -101,25 +101,25 @@ std::string Table::text() const {
   std::string text =
       fmt::format("<div class=\"scroll\"><table{}>\n<thead><tr>", width == Width::Content ? " class=\"plain\"" : "");
   for (const Column &column : columns)
-    text += fmt::format("<th scope=\"col\"{}>{}</th>", classOf(column.cells), escaped(column.name));
+    text += fmt::format("<th scope=\"col\"{}>{}</th>", classOf(column.kind), escaped(column.name));
   return text + "</tr></thead>\n" + body + (open ? "</tbody>\n" : "") + "</table></div>\n";
 }
 
-std::string bar(const std::vector<Share> &shares, double whole, std::string_view label) {
+std::string bar(const std::vector<BarSegment> &segments, double total, std::string_view label) {
   constexpr double kWidth = 1000, kHeight = 26, kLetter = 7.2, kLeast = 0.3;
   std::string said(label), body;
   double at = 0;
-  for (const Share &share : shares) {
-    double width = whole > 0 ? kWidth * share.value / whole : 0;
-    said += fmt::format("; {} {}", share.name, share.said);
+  for (const BarSegment &segment : segments) {
+    double width = total > 0 ? kWidth * segment.value / total : 0;
+    said += fmt::format("; {} {}", segment.name, segment.valueText);
     if (width < kLeast)
       continue;
     body += fmt::format("<g><title>{0}: {1}</title><rect class=\"{2}\" x=\"{3}\" width=\"{4}\" height=\"{5}\"/>",
-                        escaped(share.name), escaped(share.said), share.pattern, number(at), number(width),
+                        escaped(segment.name), escaped(segment.valueText), segment.pattern, number(at), number(width),
                         number(kHeight));
-    if (width > kLetter * static_cast<double>(share.name.size()) + 6)
-      body += fmt::format("<text class=\"on-{}\" x=\"{}\" y=\"17\">{}</text>", share.pattern, number(at + 5),
-                          escaped(share.name));
+    if (width > kLetter * static_cast<double>(segment.name.size()) + 6)
+      body += fmt::format("<text class=\"on-{}\" x=\"{}\" y=\"17\">{}</text>", segment.pattern, number(at + 5),
+                          escaped(segment.name));
     body += "</g>\n";
     at += width;
   }
@@ -142,7 +142,7 @@ std::string figures(const std::vector<Figure> &all) {
   std::string text = "<dl class=\"figures\">\n";
   for (const Figure &figure : all)
     text += fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"more\">{}</dd></div>\n", escaped(figure.name),
-                        escaped(figure.value), escaped(figure.more));
+                        escaped(figure.value), escaped(figure.caption));
   return text + "</dl>\n";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces of a page: everything that comes from outside goes through escaped(), every number through number(), so that a
-// page is well formed and the same bytes every time. Private to the room.
+// Building blocks of HTML pages. Every text from outside goes through escaped() and every coordinate through number(),
+// so that a page is well formed and the same input always gives the same bytes. Internal to the Report library.
 #pragma once
 
 #include <string>
@@ -10,32 +10,36 @@
 
 namespace kerf::html {
 
-/// For text and for attributes in double quotes. Bytes that no page may hold (control characters, broken UTF-8) become
-/// U+FFFD.
+/// Escapes a text for HTML, also inside of attributes in double quotes. Replaces control characters and invalid UTF-8
+/// by U+FFFD.
 std::string escaped(std::string_view text);
-/// A coordinate, to a tenth of a pixel: "12", "12.5".
+/// Returns a coordinate as text, rounded to a tenth of a pixel: "12", "12.5".
 std::string number(double value);
 
-/// What a column of a table holds; cells are text, whatever names they have in them.
-enum class Cells {
-  Text,   // may break anywhere: names that users gave
-  Words,  // stay in one line
-  Number, // likewise, and right aligned
+/// Kind of the cells in a table column.
+enum class CellKind {
+  Text,   // text that may break anywhere, e.g. names of the user's model
+  Words,  // text that stays on one line
+  Number, // number: stays on one line, right aligned
 };
+/// Heading and kind of a table column.
 struct Column {
   std::string name;
-  Cells cells = Cells::Text;
+  CellKind kind = CellKind::Text;
 };
+/// Width of a table: the page's width, or as wide as its content.
 enum class Width { Page, Content };
-/// Rows go into groups, or all into one.
+/// Builds an HTML table. Cells are escaped.
 class Table {
 public:
   explicit Table(std::vector<Column> columns, Width width = Width::Page);
-  /// A line across the table, above the rows that follow.
+  /// Begins a group of rows with a heading across the table.
   void group(std::string_view title);
+  /// Adds a row, with one text for each column.
   void row(const std::vector<std::string> &cells);
-  /// The first cell is `markup`, which the caller has made.
+  /// Adds a row whose first cell is `markup`, HTML that is not escaped, followed by `cells`.
   void rowWithMarkup(const std::string &markup, const std::vector<std::string> &cells);
+  /// Returns the HTML of the table.
   std::string text() const;
 
 private:
@@ -43,30 +47,34 @@ private:
   std::vector<Column> columns;
   Width width;
   std::string body = {};
-  bool open = false; // a <tbody>
+  bool open = false; // true while a <tbody> is open
 };
 
-/// A bar of shares of a whole, and what its colours mean. `pattern`: a class of the style sheet.
-struct Share {
+/// One segment of a bar. `pattern` is the class of the style sheet that colours the segment.
+struct BarSegment {
   std::string name, pattern;
-  double value = 0;
-  std::string said; // "1.2 s"
+  double value = 0;      // length, in the unit of the bar's total
+  std::string valueText; // the value with its unit: "1.2 s"
 };
-/// `whole` is the width of the bar; shares may add up to less.
-std::string bar(const std::vector<Share> &shares, double whole, std::string_view label);
+/// Returns an SVG bar of width `total`; the segments may add up to less. `label` describes the bar for screen readers.
+std::string bar(const std::vector<BarSegment> &shares, double total, std::string_view label);
+/// Returns a legend from pairs of a style class and its meaning.
 std::string legend(const std::vector<std::pair<std::string, std::string>> &patternAndName);
 
+/// Returns a paragraph of small print.
 std::string note(std::string_view text);
-/// Figures in boxes: {"step time", "3.1 s"} with a line beneath each.
+/// A key figure in a box: {"Step", "3.1 s", "128 samples"}.
 struct Figure {
-  std::string name, value, more;
+  std::string name, value, caption;
 };
+/// Returns key figures as a row of boxes.
 std::string figures(const std::vector<Figure> &all);
 
-/// The whole page. Sections are listed at its head.
+/// A section of a page; `id` is its anchor and `body` its HTML.
 struct Section {
   std::string id, title, body;
 };
+/// Returns a complete HTML page with its style sheet and a list of its sections at the top.
 std::string page(std::string_view title, std::string_view subtitle, const std::vector<Section> &sections);
 
 } // namespace kerf::html

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of a page and its one style sheet. Colours are those of Okabe and Ito, told apart with any kind of sight;
-// what they say is said in words or numbers too.
+// The frame of a page and its style sheet. The colours are the palette of Okabe and Ito, which people with any kind of
+// colour vision can distinguish, and words or numbers repeat whatever a colour says.
 #include "Html.h"
 
 #include <fmt/format.h>

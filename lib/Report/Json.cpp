@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report for machines, and back: one table of fields serves both ways.
+// The report of a plan that was searched op by op, as JSON. One list of fields serves both writing and reading.
 #include "kerf/Report/Report.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Writes the field, or reads it where `reading`: both directions go through one list of fields.
+/// Writes fields to `json`, or reads fields from `json` if `reading` is true.
 struct Fields {
   Json &json;
   bool reading;
@@ -57,7 +57,7 @@ void stepsFields(Fields &f, Report::StageSteps &s) {
   f.plain("stage", s.stage);
   f.list("passes", s.passes, [](Fields &f, Report::StepPass &p) {
     f.plain("name", p.name);
-    f.plain("what", p.what);
+    f.plain("what", p.description);
     f.plain("changed", p.changed);
   });
   f.list("buckets", s.buckets, [](Fields &f, Report::Bucket &b) {
@@ -91,8 +91,8 @@ void reportFields(Fields &f, Report &r) {
     f.plain("strategy", op.strategy);
     f.plain("calls", op.calls);
     f.plain("seconds", op.seconds);
-    f.plain("other", op.other);
-    f.plain("other_seconds", op.otherSeconds);
+    f.plain("other", op.nextBestStrategy);
+    f.plain("other_seconds", op.nextBestExtraSeconds);
   });
   f.list("collectives", r.collectives, [](Fields &f, Report::Collective &c) {
     f.plain("kind", c.kind);
@@ -106,7 +106,7 @@ void reportFields(Fields &f, Report &r) {
   if (f.reading ? f.json.contains("steps") : !r.steps.empty())
     f.list("steps", r.steps, stepsFields);
   f.list("runners_up", r.alternatives, [](Fields &f, Report::Alternative &a) {
-    f.plain("what", a.what);
+    f.plain("what", a.description);
     f.plain("rejected", a.rejected);
     f.plain("step_seconds", a.stepSeconds);
     f.plain("peak_bytes", a.peakBytes);
@@ -117,7 +117,7 @@ void reportFields(Fields &f, Report &r) {
   });
   if (f.reading ? f.json.contains("types") : !r.types.empty())
     f.list("types", r.types, [](Fields &f, Report::Type &t) {
-      f.plain("what", t.what);
+      f.plain("what", t.description);
       f.plain("type", t.type);
     });
   f.plain("warnings", r.warnings);
@@ -159,7 +159,7 @@ Result<Report> parseReport(const Json &json, const std::string &where) {
     reportFields(fields, report);
     return report;
   } catch (const nlohmann::json::exception &error) {
-    return Error{fmt::format("{}: the report in it is damaged: {}", where, error.what())};
+    return Error{fmt::format("{}: the report in this file is damaged: {}; make the plan again", where, error.what())};
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of a plan that was searched op by op, and of its run, as a page.
+// The report of a plan that was searched op by op, and of its training run, as an HTML page.
 #include "Html.h"
 #include "Rows.h"
 #include "Topology.h"
@@ -23,7 +23,7 @@ std::string summary(const Report &report) {
   std::vector<Figure> boxes = {
       {"Step", secondsText(report.stepSeconds), "predicted"},
       {"Gap to the bound", fmt::format("{:.2f} %", 100 * gap),
-       gap == 0 ? "proven the best" : "bound " + secondsText(report.lowerBoundSeconds)},
+       gap == 0 ? "proven optimal" : "bound " + secondsText(report.lowerBoundSeconds)},
       {"Compute", secondsText(report.computeSeconds), "kernels"},
       {"Collectives", report.collectiveSeconds > 0 ? secondsText(report.collectiveSeconds) : "none",
        "hidden behind kernels or not"},
@@ -36,11 +36,11 @@ std::string summary(const Report &report) {
                                      secondsText(report.measuredHiddenSeconds) + " of it hidden behind kernels"});
   std::string body = figures(boxes);
   if (std::string worth = memoryWorthText(report); !worth.empty())
-    body += note("Memory binds: " + worth + ".");
+    body += note("Memory limits the plan: " + worth + ".");
   if (!report.types.empty()) {
-    Table table({{"Numbers", Cells::Words}, {"Type", Cells::Words}}, Width::Content);
+    Table table({{"Numbers", CellKind::Words}, {"Type", CellKind::Words}}, Width::Content);
     for (const Report::Type &type : report.types)
-      table.row({type.what, type.type});
+      table.row({type.description, type.type});
     body += table.text();
   }
   for (const std::string &warning : report.warnings)
@@ -52,21 +52,21 @@ std::string mesh(const Report &report, const Cluster *cluster) {
   std::string body = fmt::format("<p>{}</p>\n", escaped(meshText(report.mesh)));
   if (!cluster || cluster->ranks() < report.mesh.ranks())
     return body;
-  Table table({{"Axis", Cells::Words},
-               {"Ranks", Cells::Number},
-               {"Distance", Cells::Number},
-               {"Where a group of it lies", Cells::Words},
-               {"Links", Cells::Words}},
+  Table table({{"Axis", CellKind::Words},
+               {"Ranks", CellKind::Number},
+               {"Distance", CellKind::Number},
+               {"Location of a group", CellKind::Words},
+               {"Links", CellKind::Words}},
               Width::Content);
-  for (const AxisPlace &place : placesOf(report.mesh, *cluster))
-    table.row(
-        {place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placeText(place), place.links});
+  for (const AxisPlacement &place : axisPlacements(report.mesh, *cluster))
+    table.row({place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placementText(place),
+               place.links});
   return (report.mesh.axes.empty() ? body : table.text()) + topologyHtml(report.mesh, *cluster);
 }
 
 std::string memory(const Report &report) {
   auto shares = [](const Report::Memory &m) {
-    std::vector<Share> all;
+    std::vector<BarSegment> all;
     auto add = [&](const char *name, const char *pattern, int64_t bytes) {
       all.push_back({name, pattern, static_cast<double>(bytes), bytesText(bytes)});
     };
@@ -77,14 +77,14 @@ std::string memory(const Report &report) {
     add("inputs", "workspace", m.inputs);
     return all;
   };
-  Table table({{"One rank", Cells::Words},
-               {"Parameters", Cells::Number},
-               {"Gradients", Cells::Number},
-               {"States", Cells::Number},
-               {"Activations", Cells::Number},
-               {"Inputs", Cells::Number},
-               {"Total", Cells::Number},
-               {"Of the limit", Cells::Number}});
+  Table table({{"One rank", CellKind::Words},
+               {"Parameters", CellKind::Number},
+               {"Gradients", CellKind::Number},
+               {"States", CellKind::Number},
+               {"Activations", CellKind::Number},
+               {"Inputs", CellKind::Number},
+               {"Total", CellKind::Number},
+               {"Of the limit", CellKind::Number}});
   auto limit = static_cast<double>(report.memoryLimitBytes);
   auto row = [&](const char *what, const Report::Memory &m) {
     table.row({what, bytesText(m.parameters), bytesText(m.gradients), bytesText(m.states), bytesText(m.activations),
@@ -101,7 +101,8 @@ std::string memory(const Report &report) {
   return bars + table.text();
 }
 
-/// "transformer.h.*.attn" of "transformer.h.*.attn.c_attn/dot_general": the module that holds the op's own.
+/// Returns the group under which an op is listed: the layer ("transformer.h.*" for
+/// "transformer.h.*.attn.c_attn/dot_general"), or the outermost module.
 std::string layerOf(const std::string &key) {
   size_t star = key.find(".*");
   if (star != std::string::npos)
@@ -120,20 +121,21 @@ std::string operators(const Report &report) {
     same->second.push_back(&op);
   }
   Table table({{"Operator"},
-               {"Cut (axis: factor)"},
-               {"Calls", Cells::Number},
-               {"Seconds", Cells::Number},
-               {"Of the step", Cells::Number},
+               {"Sharding (axis: factor)"},
+               {"Calls", CellKind::Number},
+               {"Seconds", CellKind::Number},
+               {"Of the step", CellKind::Number},
                {"Next best strategy"}});
   for (const auto &[layer, ops] : groups) {
     table.group(layer.empty() ? "outside of any module" : layer);
     for (const Report::Op *op : ops)
-      table.row({op->key, op->strategy.empty() ? "every rank the same" : op->strategy, fmt::format("{}", op->calls),
-                 secondsText(op->seconds), percent(op->seconds / report.stepSeconds),
-                 op->other.empty() && op->otherSeconds == 0
-                     ? ""
-                     : fmt::format("{}: +{} or more", op->other.empty() ? "every rank the same" : op->other,
-                                   secondsText(op->otherSeconds))});
+      table.row(
+          {op->key, op->strategy.empty() ? "replicated" : op->strategy, fmt::format("{}", op->calls),
+           secondsText(op->seconds), percent(op->seconds / report.stepSeconds),
+           op->nextBestStrategy.empty() && op->nextBestExtraSeconds == 0
+               ? ""
+               : fmt::format("{}: at least +{}", op->nextBestStrategy.empty() ? "replicated" : op->nextBestStrategy,
+                             secondsText(op->nextBestExtraSeconds))});
   }
   return table.text();
 }
@@ -141,14 +143,14 @@ std::string operators(const Report &report) {
 std::string collectives(const Report &report) {
   if (report.collectives.empty())
     return note("None.");
-  Table table({{"Collective", Cells::Words},
-               {"Over", Cells::Words},
+  Table table({{"Collective", CellKind::Words},
+               {"Over", CellKind::Words},
                {"Cause"},
-               {"Stream", Cells::Words},
-               {"Calls", Cells::Number},
-               {"Bytes each", Cells::Number},
-               {"Seconds", Cells::Number},
-               {"Of the step", Cells::Number}});
+               {"Stream", CellKind::Words},
+               {"Calls", CellKind::Number},
+               {"Bytes each", CellKind::Number},
+               {"Seconds", CellKind::Number},
+               {"Of the step", CellKind::Number}});
   std::vector<Report::Collective> all = report.collectives;
   std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a.seconds > b.seconds; });
   for (const Report::Collective &c : all)
@@ -159,16 +161,16 @@ std::string collectives(const Report &report) {
 
 std::string alternatives(const Report &report) {
   if (report.alternatives.empty())
-    return note("None were kept.");
-  Table table({{"Plan"}, {"Step", Cells::Number}, {"Memory", Cells::Number}, {"Why not"}});
+    return note("No other plans were kept.");
+  Table table({{"Plan"}, {"Step", CellKind::Number}, {"Memory", CellKind::Number}, {"Reason"}});
   for (const Report::Alternative &other : report.alternatives)
-    table.row({other.what, std::isfinite(other.stepSeconds) ? secondsText(other.stepSeconds) : "-",
+    table.row({other.description, std::isfinite(other.stepSeconds) ? secondsText(other.stepSeconds) : "-",
                bytesText(other.peakBytes), other.rejected});
   return table.text();
 }
 
 std::string trained(const Report &report) {
-  Table table({{"Parameter"}, {"Shape"}, {"Elements", Cells::Number}}, Width::Content);
+  Table table({{"Parameter"}, {"Shape"}, {"Elements", CellKind::Number}}, Width::Content);
   for (const Report::Parameter &parameter : report.trained) {
     int64_t elements = 1;
     for (int64_t size : parameter.shape)

@@ -19,7 +19,8 @@ namespace {
 constexpr double kSecondsPerHour = 3600;
 constexpr double kLeft = 90, kWidth = 1000, kTop = 10, kHeight = 300;
 
-/// Values with a margin on both sides -> pixels; logarithmic where they span decades.
+/// Maps values to positions from 0 to 1 with a margin on both sides; logarithmic if the values span more than a factor
+/// of 20.
 struct Scale {
   double low = std::numeric_limits<double>::infinity(), high = 0;
   void add(double value) {
@@ -58,12 +59,13 @@ std::string paretoHtml(const std::vector<ParetoPlan> &plans, double pricePerHour
                         "y=\"{}\">{:.1f} GiB</text>\n",
                         number(x(time)), number(kTop + kHeight + 16), secondsText(time), number(kLeft - 6),
                         number(y(memory) + 4), memory / kGiB);
-    if (seconds.high <= seconds.low || bytes.high <= bytes.low) // the ticks would stand on each other
+    if (seconds.high <= seconds.low || bytes.high <= bytes.low) // the ticks would overlap
       break;
   }
-  std::vector<Column> columns = {{"Plan"}, {"Ranks", Cells::Number}, {"Step", Cells::Number}, {"GiB", Cells::Number}};
+  std::vector<Column> columns = {
+      {"Plan"}, {"Ranks", CellKind::Number}, {"Step", CellKind::Number}, {"GiB", CellKind::Number}};
   if (pricePerHour > 0)
-    columns.push_back({"Price of a step", Cells::Number});
+    columns.push_back({"Price of a step", CellKind::Number});
   Table table(columns);
   for (const ParetoPlan &plan : plans) {
     double time = plan.plan.simulation.stepSeconds;
@@ -81,9 +83,9 @@ std::string paretoHtml(const std::vector<ParetoPlan> &plans, double pricePerHour
   return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"step time against memory of {} "
                      "plans\">\n{}</svg>\n",
                      number(kLeft + kWidth + 40), number(kTop + kHeight + 26), plans.size(), body) +
-         note("Across: seconds of a step; up: what the fullest device must have; the number is the plan's ranks. "
-              "Nothing "
-              "beats a plan here in all three.") +
+         note("Horizontal: step time. Vertical: memory of the fullest device. The number at a dot is the plan's number "
+              "of "
+              "ranks. No plan beats a listed plan in all three.") +
          table.text();
 }
 

@@ -25,21 +25,21 @@ std::string stagesText(const std::vector<int64_t> &stages, int64_t count) {
 }
 
 std::string lossText(const Simulation &other, const Simulation &best) {
-  constexpr double kWorthSaying = 1e-3; // of a step
-  constexpr size_t kMost = 3;           // each way
-  std::vector<std::string> loses, wins;
+  constexpr double kWorthSaying = 1e-3; // smallest difference, as a share of the step, that is listed
+  constexpr size_t kMost = 3;           // most parts listed as slower, and as faster
+  std::vector<std::string> slower, faster;
   for (const auto &[part, seconds] : differences(other.breakdown, best.breakdown)) {
     if (std::abs(seconds) < kWorthSaying * best.stepSeconds)
       continue;
-    std::vector<std::string> &side = seconds > 0 ? loses : wins;
+    std::vector<std::string> &side = seconds > 0 ? slower : faster;
     if (side.size() < kMost)
       side.push_back(fmt::format("{} {}", part, secondsText(std::abs(seconds))));
   }
   std::string text;
-  if (!loses.empty())
-    text = fmt::format("loses: {}", fmt::join(loses, ", "));
-  if (!wins.empty())
-    text += fmt::format("{}wins: {}", text.empty() ? "" : "; ", fmt::join(wins, ", "));
+  if (!slower.empty())
+    text = fmt::format("slower in: {}", fmt::join(slower, ", "));
+  if (!faster.empty())
+    text += fmt::format("{}faster in: {}", text.empty() ? "" : "; ", fmt::join(faster, ", "));
   return text.empty() ? "no part differs by more than 0.1 %" : text;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short texts that the text and the page share. Private to the room.
+
+// Short texts that the text report and the HTML report share. Internal to the Report library.
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"
@@ -7,11 +8,13 @@
 
 namespace kerf {
 
-/// {0, 1, 2, 5} of 8 is "0-2, 5", all of them "all".
+/// Returns the numbers of pipeline stages as text: {0, 1, 2, 5} of `count` 8 is "0-2, 5", and all of them are "all".
 std::string stagesText(const std::vector<int64_t> &stages, int64_t count);
-/// "loses 0.12 s to bubble, 0.05 s to waiting for data; wins 0.03 s of recomputation": the parts that decide.
+/// Returns the largest differences of a plan's step to the best plan's: "slower in: bubble 0.12 s; faster in:
+/// recomputation 0.03 s".
 std::string lossText(const Simulation &other, const Simulation &best);
-/// "1 % more memory (819.20 MiB) would save at most about 0.1 ms of a step"; "" where it would save nothing.
+/// Returns what more memory would be worth: "1 % more memory (819.20 MiB) would shorten the step by at most about 0.1
+/// ms"; "" if that is less than 0.01 % of the step.
 std::string memoryWorthText(const Report &report);
 
 } // namespace kerf

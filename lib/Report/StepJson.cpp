@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of a simulated plan for machines. The keys are listed in docs/interface.md.
+// The report of a simulated plan as JSON. docs/interface.md lists the keys.
 #include "Timeline.h"
 #include "Topology.h"
 #include "kerf/Report/ExplainText.h"
@@ -63,8 +63,8 @@ Json timelineJson(const TimelineView &view) {
     }
     events.push_back(std::move(one));
   }
-  return {{"seconds", view.last},
-          {"left_out", {{"from", view.begin}, {"to", view.end}, {"microbatches", view.hidden}}},
+  return {{"seconds", view.endSeconds},
+          {"left_out", {{"from", view.gapBegin}, {"to", view.gapEnd}, {"microbatches", view.hiddenMicrobatches}}},
           {"stages", view.stages},
           {"events", std::move(events)}};
 }
@@ -115,13 +115,13 @@ Json toJson(const StepReport &report) {
   if (report.lowerBoundSeconds) {
     root["lower_bound_seconds"] = *report.lowerBoundSeconds;
     root["outside"] = report.outside;
-    root["gap"] = gapOf(report.simulation.stepSeconds, *report.lowerBoundSeconds);
+    root["gap"] = optimalityGap(report.simulation.stepSeconds, *report.lowerBoundSeconds);
     root["search"] = {{"choices", report.statistics.choices},
                       {"simulated", report.statistics.simulated},
                       {"layouts", report.statistics.layouts}};
   }
   root["mesh"] = Json::array();
-  for (const AxisPlace &place : placesOf(report.mesh, report.cluster))
+  for (const AxisPlacement &place : axisPlacements(report.mesh, report.cluster))
     root["mesh"].push_back({{"axis", place.name},
                             {"size", place.size},
                             {"distance", place.distance},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of a simulated plan as a page.
+// The report of a simulated plan as an HTML page.
 #include "Html.h"
 #include "Pareto.h"
 #include "Rows.h"
@@ -25,7 +25,7 @@ constexpr const char *kTimes = "\xC3\x97"; // U+00D7
 std::string gib(double bytes) { return fmt::format("{:.2f}", bytes / kGiB); }
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-/// "44,342", "12.3".
+/// Returns a number with its thousands grouped: "44,342", "12.3".
 std::string grouped(double value) {
   if (value < 1000)
     return fmt::format("{:.3g}", value);
@@ -44,16 +44,16 @@ size_t fullest(const Simulation &s) {
   return most;
 }
 
-/// The parts that a step's seconds are the sum of.
-std::vector<Share> partsOf(const Breakdown &b) {
-  std::vector<Share> parts = {{"forward", "forward", b.forward, secondsText(b.forward)},
-                              {"recomputed", "recompute", b.recompute, secondsText(b.recompute)},
-                              {"backward", "backward", b.backward, secondsText(b.backward)}};
+/// Returns the parts of the step time, which add up to the step time. Parts of 0 seconds are left out.
+std::vector<BarSegment> partsOf(const Breakdown &b) {
+  std::vector<BarSegment> parts = {{"forward", "forward", b.forward, secondsText(b.forward)},
+                                   {"recomputed", "recompute", b.recompute, secondsText(b.recompute)},
+                                   {"backward", "backward", b.backward, secondsText(b.backward)}};
   for (const auto &[axis, seconds] : b.exposed)
     parts.push_back({"waiting for " + axis, "waiting", seconds, secondsText(seconds)});
   parts.push_back({"optimizer", "optimizer", b.optimizer, secondsText(b.optimizer)});
   parts.push_back({"bubble", "bubble", b.bubble, secondsText(b.bubble)});
-  std::erase_if(parts, [](const Share &share) { return share.value <= 0; });
+  std::erase_if(parts, [](const BarSegment &share) { return share.value <= 0; });
   return parts;
 }
 
@@ -62,8 +62,8 @@ std::string summary(const StepReport &report) {
   const StageMemory &most = s.memory[fullest(s)];
   std::vector<Figure> boxes = {
       {"Step", secondsText(s.stepSeconds), fmt::format("{} samples", report.plan.globalBatch)},
-      {"Throughput", grouped(s.tokensPerSecond) + " /s", "tokens; samples, where there are none"},
-      {"Of peak", percent(s.modelFlopsUtilization), "model FLOPs, nothing recomputed"},
+      {"Throughput", grouped(s.tokensPerSecond) + " /s", "tokens, or samples for models without tokens"},
+      {"Model FLOPs utilization", percent(s.modelFlopsUtilization), "of peak FLOP/s, without recomputation"},
       {"Fullest device", gib(most.deviceBytes) + " GiB",
        fmt::format("of {} GiB: {}", gib(most.limitBytes), s.fits ? "fits" : "does not fit")},
       {"Ranks", fmt::format("{}", report.mesh.ranks()),
@@ -71,22 +71,23 @@ std::string summary(const StepReport &report) {
   bool proven = report.lowerBoundSeconds && *report.lowerBoundSeconds >= s.stepSeconds;
   if (report.lowerBoundSeconds)
     boxes.insert(boxes.begin() + 1,
-                 {"Gap to the bound", fmt::format("{:.2f} %", 100 * gapOf(s.stepSeconds, *report.lowerBoundSeconds)),
-                  proven ? "proven the best" : "bound " + secondsText(*report.lowerBoundSeconds)});
+                 {"Gap to the bound",
+                  fmt::format("{:.2f} %", 100 * optimalityGap(s.stepSeconds, *report.lowerBoundSeconds)),
+                  proven ? "proven optimal" : "bound " + secondsText(*report.lowerBoundSeconds)});
   std::string body = figures(boxes);
   if (!s.fits)
     body += fmt::format("<p class=\"fails\"><strong>Does not fit:</strong> stage {} needs {} GiB of {} GiB.</p>\n",
                         fullest(s), gib(most.deviceBytes), gib(most.limitBytes));
-  Table table({{"Decided"}, {""}}, Width::Content);
-  for (const auto &[what, value] : decisions(report.plan))
+  Table table({{"Decision"}, {""}}, Width::Content);
+  for (const auto &[what, value] : decisionTexts(report.plan))
     table.row({what, value});
   if (std::string unused = unusedText(report.mesh.ranks(), report.cluster, proven); !unused.empty())
     table.row({"unused", unused});
   if (report.lowerBoundSeconds) {
     table.row({"bound", boundText(s.stepSeconds, *report.lowerBoundSeconds, report.outside)});
     table.row(
-        {"search", fmt::format("{} choices, {} plans simulated, {} layouts of the model", report.statistics.choices,
-                               report.statistics.simulated, report.statistics.layouts)});
+        {"search", fmt::format("{} search nodes, {} plans simulated, {} layouts of the model",
+                               report.statistics.choices, report.statistics.simulated, report.statistics.layouts)});
   }
   body += table.text();
   for (const std::string &warning : report.warnings)
@@ -95,23 +96,24 @@ std::string summary(const StepReport &report) {
 }
 
 std::string mesh(const StepReport &report) {
-  Table table({{"Axis", Cells::Words},
-               {"Ranks", Cells::Number},
-               {"Distance", Cells::Number},
-               {"Where a group of it lies", Cells::Words},
-               {"Links", Cells::Words}},
+  Table table({{"Axis", CellKind::Words},
+               {"Ranks", CellKind::Number},
+               {"Distance", CellKind::Number},
+               {"Location of a group", CellKind::Words},
+               {"Links", CellKind::Words}},
               Width::Content);
-  for (const AxisPlace &place : placesOf(report.mesh, report.cluster))
-    table.row(
-        {place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placeText(place), place.links});
+  for (const AxisPlacement &place : axisPlacements(report.mesh, report.cluster))
+    table.row({place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placementText(place),
+               place.links});
   std::string body = report.mesh.axes.empty() ? note("One rank.") : table.text();
   body += topologyHtml(report.mesh, report.cluster);
   bool staged = report.mesh.find("stage") >= 0;
   std::string last = report.mesh.axes.empty() ? "" : report.mesh.axes.back().name;
   return body +
-         note(fmt::format("Boxes are nodes of {}, one of each kind; squares are ranks, their number is the {}.{}",
-                          report.cluster.name, staged ? "stage" : "rank",
-                          last.empty() ? "" : fmt::format(" Outlines: a group of {}, the innermost axis.", last)));
+         note(fmt::format(
+             "Each box is one kind of node of {}. Each square is a rank, with the number of its {}.{}",
+             report.cluster.name, staged ? "stage" : "rank",
+             last.empty() ? "" : fmt::format(" An outline is a group of ranks along {}, the innermost axis.", last)));
 }
 
 std::string timeline(const StepReport &report, const TimelineView &view) {
@@ -125,20 +127,22 @@ std::string timeline(const StepReport &report, const TimelineView &view) {
   if (splits)
     colours.emplace_back("weights", "weight gradient (W)");
   if (recomputes)
-    colours.emplace_back("recompute", "computed again, its share of the task");
-  colours.insert(colours.end(), {{"waiting", "no kernel runs: waiting for collectives, its share of the task"},
+    colours.emplace_back("recompute", "recomputation, as a share of the task");
+  colours.insert(colours.end(), {{"waiting", "waiting for collectives while no kernel runs, as a share of the task"},
                                  {"optimizer", "optimizer"},
                                  {"collectives", "communication: sends between stages, reductions of gradients"},
                                  {"bubble", "idle"}});
-  std::string said = fmt::format("{} microbatches; the number in a task is its microbatch.", report.microbatches);
+  std::string said =
+      fmt::format("{} microbatches; the number in a task is the number of its microbatch.", report.microbatches);
   if (report.plan.schedule.chunks > 1)
-    said += " After the dot: the chunk.";
-  if (view.end > view.begin)
-    said += fmt::format(" {} to {} is left out: {} microbatches more of the same.", secondsText(view.begin),
-                        secondsText(view.end), view.hidden);
+    said += " The number after the dot is the chunk.";
+  if (view.gapEnd > view.gapBegin)
+    said += fmt::format(" The time from {} to {} is left out: {} more microbatches of the same pattern.",
+                        secondsText(view.gapBegin), secondsText(view.gapEnd), view.hiddenMicrobatches);
   if (splits)
-    said +=
-        " A stage begins its next step when its own is done: a step is the longest stage's time, not the drawing's.";
+    said += " A stage begins its next step as soon as its own work is done, so the step time is the longest stage's "
+            "time, which "
+            "is less than the length of the drawing.";
   if (view.stages.size() < s.memory.size())
     said += fmt::format(" {} of {} stages are drawn.", view.stages.size(), s.memory.size());
   return legend(colours) + timelineHtml(view, s) +
@@ -149,17 +153,18 @@ std::string memory(const StepReport &report, const TimelineView &view) {
   const Simulation &s = report.simulation;
   std::string body = legend({{"fixed", "weights, gradients, optimizer states"},
                              {"activations", "activations, workspace, driver and fragmentation"}});
-  body += memoryOverTimeHtml(view, s) + note("Dashed: what the device has. Steps are tasks of the timeline above.");
-  Table table({{"Stage", Cells::Number},
-               {"Weights", Cells::Number},
-               {"Gradients", Cells::Number},
-               {"States", Cells::Number},
-               {"Activations", Cells::Number},
-               {"Workspace", Cells::Number},
-               {"Allocated", Cells::Number},
-               {"On device", Cells::Number},
-               {"Limit", Cells::Number},
-               {"Most is held in the", Cells::Words}});
+  body += memoryOverTimeHtml(view, s) +
+          note("The dashed line is the memory of the device. Each step of the curve is a task of the timeline above.");
+  Table table({{"Stage", CellKind::Number},
+               {"Weights", CellKind::Number},
+               {"Gradients", CellKind::Number},
+               {"States", CellKind::Number},
+               {"Activations", CellKind::Number},
+               {"Workspace", CellKind::Number},
+               {"Allocated", CellKind::Number},
+               {"On device", CellKind::Number},
+               {"Limit", CellKind::Number},
+               {"Peak in the", CellKind::Words}});
   for (size_t i = 0; i < s.memory.size(); ++i) {
     const StageMemory &m = s.memory[i];
     table.row({fmt::format("{}", i), gib(m.weights), gib(m.gradients), gib(m.states), gib(m.activations),
@@ -167,7 +172,7 @@ std::string memory(const StepReport &report, const TimelineView &view) {
   }
   body += "<h3>At the peak of each stage, GiB</h3>\n" + table.text();
   size_t most = fullest(s);
-  Table largest({{"Largest tensors"}, {"GiB", Cells::Number}, {"Of the device", Cells::Number}}, Width::Content);
+  Table largest({{"Largest tensors"}, {"GiB", CellKind::Number}, {"Of the device", CellKind::Number}}, Width::Content);
   for (const auto &[name, bytes] : s.memory[most].largest)
     largest.row({name, gib(bytes), percent(bytes / s.memory[most].limitBytes)});
   return body + fmt::format("<h3>Stage {}, the fullest, in the {}</h3>\n", most, escaped(s.memory[most].moment)) +
@@ -177,17 +182,18 @@ std::string memory(const StepReport &report, const TimelineView &view) {
 std::string breakdown(const StepReport &report) {
   const Simulation &s = report.simulation;
   const Breakdown &b = s.breakdown;
-  std::vector<Share> parts = partsOf(b);
+  std::vector<BarSegment> parts = partsOf(b);
   std::string body = bar(parts, s.stepSeconds, "step time of the busiest stage");
-  Table table({{"Part", Cells::Words}, {"Seconds", Cells::Number}, {"Of the step", Cells::Number}}, Width::Content);
-  for (const Share &part : parts)
-    table.row({part.name, part.said, percent(part.value / s.stepSeconds)});
+  Table table({{"Part", CellKind::Words}, {"Seconds", CellKind::Number}, {"Of the step", CellKind::Number}},
+              Width::Content);
+  for (const BarSegment &part : parts)
+    table.row({part.name, part.valueText, percent(part.value / s.stepSeconds)});
   if (b.collectives.empty())
     return body + table.text();
-  Table collectives({{"Collectives over", Cells::Words},
-                     {"In all", Cells::Number},
-                     {"Waited for", Cells::Number},
-                     {"Beside kernels", Cells::Number}},
+  Table collectives({{"Collectives over", CellKind::Words},
+                     {"Total", CellKind::Number},
+                     {"Exposed", CellKind::Number},
+                     {"Hidden behind kernels", CellKind::Number}},
                     Width::Content);
   for (const auto &[axis, seconds] : b.collectives) {
     auto exposed = b.exposed.find(axis);
@@ -201,12 +207,12 @@ std::string breakdown(const StepReport &report) {
 std::string operators(const StepReport &report) {
   auto stages = static_cast<int64_t>(report.simulation.memory.size());
   Table table({{"Operator"},
-               {"Pass", Cells::Words},
-               {"Cut (axis: factor)"},
-               {"Stages", Cells::Words},
-               {"Calls", Cells::Number},
-               {"Seconds", Cells::Number},
-               {"Of the step", Cells::Number}});
+               {"Pass", CellKind::Words},
+               {"Sharding (axis: factor)"},
+               {"Stages", CellKind::Words},
+               {"Calls", CellKind::Number},
+               {"Seconds", CellKind::Number},
+               {"Of the step", CellKind::Number}});
   for (const auto &[segment, count] : report.segments) {
     double seconds = 0;
     for (const KernelRow &row : report.kernels)
@@ -214,46 +220,50 @@ std::string operators(const StepReport &report) {
     table.group(fmt::format("{} {} {}: {} of a step", segment, kTimes, count, secondsText(seconds)));
     for (const KernelRow &row : report.kernels)
       if (row.segment == segment)
-        table.row({row.name, row.pass, row.cuts.empty() ? "not cut" : row.cuts, stagesText(row.stages, stages),
+        table.row({row.name, row.pass, row.cuts.empty() ? "not sharded" : row.cuts, stagesText(row.stages, stages),
                    fmt::format("{}", row.calls), secondsText(row.seconds),
                    percent(row.seconds / report.simulation.stepSeconds)});
   }
-  return table.text() +
-         note("Of one rank of the stage that has most of it. Beside these cuts every operator works on its "
-              "own microbatches: data cuts the batch, stage the layers. Factors are those of the operator's "
-              "sharding rule (docs/operators.md).");
+  return table.text() + note("Calls and seconds are those of one rank, on the stage where the operator takes longest. "
+                             "In addition to this "
+                             "sharding, data splits the batch and stage splits the layers. Factors are those of the "
+                             "operator's sharding "
+                             "rule (docs/operators.md).");
 }
 
 std::string collectives(const StepReport &report) {
   if (report.collectives.empty())
-    return note("None: one rank holds everything.");
+    return note("There are none: one rank holds everything.");
   auto stages = static_cast<int64_t>(report.simulation.memory.size());
-  Table table({{"Collective", Cells::Words},
-               {"Over", Cells::Words},
+  Table table({{"Collective", CellKind::Words},
+               {"Over", CellKind::Words},
                {"Cause"},
-               {"Pass", Cells::Words},
-               {"Stages", Cells::Words},
-               {"Calls", Cells::Number},
-               {"Bytes each", Cells::Number},
-               {"Seconds", Cells::Number}});
+               {"Pass", CellKind::Words},
+               {"Stages", CellKind::Words},
+               {"Calls", CellKind::Number},
+               {"Bytes each", CellKind::Number},
+               {"Seconds", CellKind::Number}});
   for (const CollectiveRow &row : report.collectives)
     table.row({row.kind, row.axes, row.cause, row.pass, stagesText(row.stages, stages), fmt::format("{}", row.calls),
                bytesText(static_cast<int64_t>(row.bytes)), secondsText(row.seconds)});
-  return table.text() + note("Of a step, on one rank of the stage that has most of it; hidden behind kernels or not.");
+  return table.text() +
+         note("Calls and seconds are those of one step on one rank, on the stage where the collective takes longest. "
+              "Seconds include those that are hidden behind kernels.");
 }
 
 std::string alternatives(const StepReport &report) {
   if (report.others.empty())
-    return note("None were asked for: kerf plan --top K lists the next best.");
+    return note("No other plans were requested: kerf plan --top K lists the K best plans.");
   double longest = report.simulation.stepSeconds;
   for (const FoundPlan &other : report.others)
     longest = std::max(longest, other.simulation.stepSeconds);
-  Table table({{"Plan"}, {"Step", Cells::Number}, {"Slower", Cells::Number}, {"GiB", Cells::Number}, {"Where"}});
+  Table table(
+      {{"Plan"}, {"Step", CellKind::Number}, {"Slower", CellKind::Number}, {"GiB", CellKind::Number}, {"Difference"}});
   auto row = [&](const Plan &plan, const Simulation &s, const std::string &where) {
     table.rowWithMarkup(escaped(planText(plan)) + bar(partsOf(s.breakdown), longest, "its step"),
                         {secondsText(s.stepSeconds),
                          fmt::format("{:+.2f} %", 100 * (s.stepSeconds / report.simulation.stepSeconds - 1)),
-                         gib(mostBytes(s)), where});
+                         gib(maxDeviceBytes(s)), where});
   };
   row(report.plan, report.simulation, "the plan of this report");
   for (const FoundPlan &other : report.others)

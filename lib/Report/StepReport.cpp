@@ -17,8 +17,8 @@ std::string keyOf(const CollectiveOfStep &one) {
   return fmt::format("{}\n{}\n{}\n{}\n{}", one.kind, one.axes, one.pass, one.cause, one.bytes);
 }
 
-/// What a stage does several times (on several chunks) added up; of what several stages do the one that it takes
-/// longest on: a pipeline of 64 stages is told once.
+/// Merges the kernels or collectives of all stages into rows, so that a pipeline of 64 stages needs one row for each.
+/// Repetitions on one stage (on several chunks) are added up; of several stages, the slowest stage's figures count.
 template <typename Row, typename Part> std::vector<Row> rowsOf(const std::vector<std::vector<Part>> &byStage) {
   std::vector<Row> rows;
   std::map<std::string, size_t> index;
@@ -51,7 +51,8 @@ template <typename Row, typename Part> std::vector<Row> rowsOf(const std::vector
   return rows;
 }
 
-/// Segments in the order of the model: chunk by chunk, stage by stage.
+/// Returns the segments in the order of the model (chunk by chunk, stage by stage), each with its number
+/// of repetitions.
 std::vector<std::pair<std::string, int64_t>> segmentsOf(const StepWork &work) {
   std::vector<std::pair<std::string, int64_t>> segments;
   for (size_t chunk = 0; chunk < work.part.front().size(); ++chunk)
@@ -67,8 +68,8 @@ std::vector<std::pair<std::string, int64_t>> segmentsOf(const StepWork &work) {
   return segments;
 }
 
-/// What the names of a repeated segment's kernels begin with, up to the number of the layer that was looked at:
-/// "transformer.h.0" of "transformer.h.0.attn/attention". Empty: they are not named so.
+/// Returns the prefix of the names of a repeated segment's kernels up to the layer number: "transformer.h.0" for
+/// "transformer.h.0.attn/attention". Returns "" if the names have no common prefix of this form.
 std::string layerPrefix(const std::vector<KernelRow> &rows, const std::string &segment) {
   std::string prefix;
   for (const KernelRow &row : rows) {
@@ -89,7 +90,7 @@ std::string layerPrefix(const std::vector<KernelRow> &rows, const std::string &s
   return prefix;
 }
 
-/// All layers of a segment are told as one: "transformer.h.*.attn".
+/// Replaces layer numbers by stars in names, because a row stands for all layers of a segment: "transformer.h.*.attn".
 void starLayers(StepReport &report) {
   for (const auto &[segment, count] : report.segments) {
     std::string prefix = layerPrefix(report.kernels, segment);
@@ -111,7 +112,8 @@ void starLayers(StepReport &report) {
   }
 }
 
-/// Collectives between operators are named "all_gather of X": what X has that makes them necessary.
+/// Returns why a collective is needed. The simulator names collectives between operators "all_gather of X"; the cause
+/// says what about X makes the collective necessary.
 std::string causeOf(const CollectiveOfStep &one) {
   std::string named = one.kind + " of ";
   if (!one.cause.starts_with(named))
@@ -119,7 +121,8 @@ std::string causeOf(const CollectiveOfStep &one) {
   std::string of = one.cause.substr(named.size());
   if (one.kind == toString(Collective::AllReduce) || one.kind == toString(Collective::ReduceScatter))
     return of + " leaves partial sums";
-  return of + (one.kind == toString(Collective::AllGather) ? " is cut, and needed whole" : " is needed on other ranks");
+  return of + (one.kind == toString(Collective::AllGather) ? " is sharded, but needed in full"
+                                                           : " is needed on other ranks");
 }
 
 } // namespace
@@ -152,14 +155,14 @@ StepReport stepReport(std::string model, const Cluster &cluster, Plan plan, cons
   return report;
 }
 
-std::vector<std::pair<std::string, double>> differences(const Breakdown &one, const Breakdown &than) {
-  std::vector<std::pair<std::string, double>> all = {{"forward", one.forward - than.forward},
-                                                     {"backward", one.backward - than.backward},
-                                                     {"recomputation", one.recompute - than.recompute},
-                                                     {"optimizer", one.optimizer - than.optimizer},
-                                                     {"bubble", one.bubble - than.bubble}};
+std::vector<std::pair<std::string, double>> differences(const Breakdown &one, const Breakdown &baseline) {
+  std::vector<std::pair<std::string, double>> all = {{"forward", one.forward - baseline.forward},
+                                                     {"backward", one.backward - baseline.backward},
+                                                     {"recomputation", one.recompute - baseline.recompute},
+                                                     {"optimizer", one.optimizer - baseline.optimizer},
+                                                     {"bubble", one.bubble - baseline.bubble}};
   std::map<std::string, double> exposed = one.exposed;
-  for (const auto &[axis, seconds] : than.exposed)
+  for (const auto &[axis, seconds] : baseline.exposed)
     exposed[axis] -= seconds;
   for (const auto &[axis, seconds] : exposed)
     all.emplace_back("waiting for " + axis, seconds);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Report/StepText.h"
 #include "kerf/PlanSearch/CompletePlan.h"
-#include "kerf/PlanSearch/Outside.h"
+#include "kerf/PlanSearch/OutsideSpace.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Support/Units.h"
 #include <algorithm>
@@ -13,16 +13,16 @@ namespace kerf {
 
 namespace {
 
-/// "12 12 11", or "12 x 8 stages" where all are alike.
+/// Returns the numbers of layers of the stages or chunks: "12 12 11 by stage", or "12 per stage" if all are equal.
 std::string layersText(const Plan &plan) {
   std::vector<int64_t> counts;
   for (const StageLayers &run : plan.stages)
     counts.push_back(run.layers ? run.layers->second - run.layers->first + 1 : 0);
   if (counts.empty())
-    return "evenly; by the FLOP/s of the stages' devices where they differ";
+    return "evenly, or in proportion to the FLOP/s of the stages' devices where these differ";
   bool alike = std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
   const char *what = plan.schedule.chunks > 1 ? "chunk" : "stage";
-  return alike ? fmt::format("{} a {}", counts.front(), what) : fmt::format("{} by {}", fmt::join(counts, " "), what);
+  return alike ? fmt::format("{} per {}", counts.front(), what) : fmt::format("{} by {}", fmt::join(counts, " "), what);
 }
 
 template <typename T> std::string valuesText(const std::vector<T> &values) {
@@ -30,22 +30,23 @@ template <typename T> std::string valuesText(const std::vector<T> &values) {
   return values.empty() ? "" : alike ? fmt::format("{}", values.front()) : fmt::format("{}", fmt::join(values, " "));
 }
 
-constexpr size_t kMostPatterns = 6; // of layers, in a line
+constexpr size_t kMostPatterns = 6; // most patterns of layers in a line
 
-/// " but keeps *.attention; makes *.gelu again"
+/// Returns the ops that differ from their layer's recomputation: " but keeps *.attention; recomputes *.gelu".
 std::string recomputedOpsText(const Plan &plan) {
   std::vector<std::string> kept, again;
   for (const OpRecompute &op : plan.recomputeOps)
-    (op.again ? again : kept).push_back(op.pattern);
+    (op.recompute ? again : kept).push_back(op.pattern);
   std::string text;
   if (!kept.empty())
     text = fmt::format(" but keeps {}", fmt::join(kept, " "));
   if (!again.empty())
-    text += fmt::format("{} makes {} again", kept.empty() ? " but" : ";", fmt::join(again, " "));
+    text += fmt::format("{} recomputes {}", kept.empty() ? " but" : ";", fmt::join(again, " "));
   return text;
 }
 
-/// "full", "none full full none" by stage, "full in layers 0-2 8-10; selective in 3-7", and single ops.
+/// Returns the plan's recomputation: "full", "none full full none" by stage, or "full in layers 0-2 8-10; selective in
+/// 3-7", followed by single ops.
 std::string recomputeText(const Plan &plan) {
   std::string ops = recomputedOpsText(plan);
   if (plan.recomputeLayers.empty()) {
@@ -75,13 +76,13 @@ std::string recomputeText(const Plan &plan) {
 std::string toText(const Simulation &s, int64_t ranks, const std::string &cluster) {
   const Breakdown &b = s.breakdown;
   std::string text = fmt::format("{} ranks of {}\n", ranks, cluster);
-  text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % of peak\n", s.stepSeconds, s.tokensPerSecond,
-                      100 * s.modelFlopsUtilization);
+  text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % model FLOPs utilization\n", s.stepSeconds,
+                      s.tokensPerSecond, 100 * s.modelFlopsUtilization);
   text += fmt::format("  compute      forward {:.4g} s, backward {:.4g} s, recomputed {:.4g} s, optimizer {:.4g} s\n",
                       b.forward, b.backward, b.recompute, b.optimizer);
   for (const auto &[axis, seconds] : b.collectives) {
     auto exposed = b.exposed.find(axis);
-    text += fmt::format("  collectives  {}: {:.4g} s, {:.4g} s of them waited for\n", axis, seconds,
+    text += fmt::format("  collectives  {}: {:.4g} s, {:.4g} s exposed\n", axis, seconds,
                         exposed == b.exposed.end() ? 0.0 : exposed->second);
   }
   text += fmt::format("  bubble       {:.4g} s\n", b.bubble);
@@ -94,25 +95,26 @@ std::string toText(const Simulation &s, int64_t ranks, const std::string &cluste
     }
   text += fmt::format("  memory       {} allocated, {} on the device, of {}: {}\n", bytesText(most->peakBytes),
                       bytesText(most->deviceBytes), bytesText(most->limitBytes), s.fits ? "fits" : "does not fit");
-  text += fmt::format("               the most is on stage {}, in the {}\n", stage, most->moment);
+  text += fmt::format("               peak on stage {}, in the {}\n", stage, most->moment);
   for (const auto &[name, bytes] : most->largest)
     text += fmt::format("               {:>14}  {}\n", bytesText(bytes), name);
   return text;
 }
 
-/// "3", "3 over 8 ranks".
+/// Returns the plan's optimizer sharding: "3", or "3 over 8 ranks".
 static std::string shardingText(const Plan &plan) {
   std::string text = valuesText(plan.optimizerSharding);
   return plan.optimizerShardingRanks ? fmt::format("{} over {} ranks", text, plan.optimizerShardingRanks) : text;
 }
 
-/// "stage 2 x data 4 x model 2", and what stages have instead.
+/// Returns the plan's mesh, followed by the meshes of stages that differ: "stage 2 x data 4 x model 2; stage 1:
+/// data 8".
 static std::string meshesText(const Plan &plan) {
   std::string text = meshText(plan.mesh());
   std::set<int64_t> told;
   for (const StageLayers &run : plan.stages) {
     Mesh mesh;
-    for (const MeshAxis &axis : ofStage(plan, run.stage).mesh().axes)
+    for (const MeshAxis &axis : planOfStage(plan, run.stage).mesh().axes)
       if (axis.name != "stage")
         mesh.axes.push_back(axis);
     if (!run.mesh.empty() && told.insert(run.stage).second)
@@ -136,12 +138,12 @@ std::string planText(const Plan &plan) {
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
+std::vector<std::pair<std::string, std::string>> decisionTexts(const Plan &plan) {
   std::vector<std::pair<std::string, std::string>> lines;
   auto line = [&](const char *what, std::string value) { lines.emplace_back(what, std::move(value)); };
   line("mesh", meshesText(plan) + " (outermost first)");
   line("batch",
-       fmt::format("{} samples, microbatches of {}, {} a data group", plan.globalBatch, plan.microbatch,
+       fmt::format("{} samples, microbatches of {}, {} per model replica", plan.globalBatch, plan.microbatch,
                    plan.globalBatch / plan.microbatch / plan.meshSizes.at("data") / plan.meshSizes.at("expert")));
   if (plan.meshSizes.at("stage") > 1) {
     line("schedule", scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks));
@@ -150,25 +152,26 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
   line("recompute", recomputeText(plan));
   line("optimizer", fmt::format("sharding {}", shardingText(plan)));
   if (plan.meshSizes.at("model") > 1 && plan.layout == OpLayout::Solved)
-    line("layout", "solved: of each op what \"model\" cuts");
+    line("layout", "solved: for each op, which dimension \"model\" shards");
   else if (plan.meshSizes.at("model") > 1)
-    line("sequence", plan.sequenceParallel.front() ? "parallel over model" : "whole on each rank");
+    line("sequence", plan.sequenceParallel.front() ? "sharded over model" : "replicated over model");
   return lines;
 }
 
-double gapOf(double stepSeconds, double lowerBoundSeconds) {
+double optimalityGap(double stepSeconds, double lowerBoundSeconds) {
   return std::max(0.0, 1 - lowerBoundSeconds / stepSeconds);
 }
 
 std::string boundText(double step, double bound, const std::vector<std::string> &outside) {
   if (bound <= 0)
-    return "none known: the programs of the best plans by the simulator's estimate were compared (docs/search.md)";
+    return "none: the plans that the simulator estimates as fastest were compiled and compared (docs/search.md)";
   std::string text =
-      bound >= step ? "proven the best of the space searched"
-                    : fmt::format("no plan of the space searched takes less than {:.4g} s: at most {:.2f} % better",
-                                  bound, 100 * gapOf(step, bound));
+      bound >= step
+          ? "proven optimal in the searched space"
+          : fmt::format("no plan in the searched space takes less than {:.4g} s, {:.2f} % less than this plan", bound,
+                        100 * optimalityGap(step, bound));
   if (!outside.empty())
-    text += fmt::format("; not searched: some of {}", outsideText(outside));
+    text += fmt::format("; not searched: some values of {}", keysOutsideSpace(outside));
   return text + " (docs/search.md)";
 }
 
@@ -184,14 +187,14 @@ std::string toText(const FoundPlans &found, const std::string &model, const Clus
   const Plan &plan = best.plan;
   int64_t ranks = plan.mesh().ranks();
   std::string text = fmt::format("plan for {}\n", model);
-  for (const auto &[what, value] : decisions(plan))
+  for (const auto &[what, value] : decisionTexts(plan))
     text += fmt::format("  {:<12} {}\n", what, value);
   text += toText(best.simulation, ranks, cluster.name);
   double step = best.simulation.stepSeconds, bound = found.lowerBoundSeconds;
   if (std::string unused = unusedText(ranks, cluster, bound >= step); !unused.empty())
     text += fmt::format("  {}\n", unused);
-  text += fmt::format("  bound        {}\n", boundText(step, bound, found.outside));
-  text += fmt::format("  search       {} choices, {} plans simulated, {} layouts of the model\n",
+  text += fmt::format("  bound        {}\n", boundText(step, bound, found.outsideSpace));
+  text += fmt::format("  search       {} search nodes, {} plans simulated, {} layouts of the model\n",
                       found.statistics.choices, found.statistics.simulated, found.statistics.layouts);
   if (found.plans.size() > 1)
     text += "other plans\n";

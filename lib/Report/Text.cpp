@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report for people.
+// The report of a plan that was searched op by op, as text for a terminal.
 #include "kerf/Report/Report.h"
 
 #include "Rows.h"
@@ -12,15 +12,15 @@
 
 namespace kerf {
 
-/// What a little more memory is worth; "" where that is nothing. The price of a byte holds near the limit only, and
-/// falls with every byte more: it is told for a hundredth of the limit.
+// The value of a byte of memory holds only near the limit and falls with every further byte, so the text is about 1
+// % more.
 std::string memoryWorthText(const Report &report) {
   constexpr double kShare = 0.01;
   double bytes = kShare * static_cast<double>(report.memoryLimitBytes), saved = report.secondsPerByte * bytes;
   constexpr double kWorthSaying = 1e-4; // of the step
   if (!(saved > kWorthSaying * report.stepSeconds) || saved >= report.stepSeconds)
     return "";
-  return fmt::format("1 % more memory ({}) would save at most about {} of a step", bytesText(bytes),
+  return fmt::format("1 % more memory ({}) would shorten the step by at most about {}", bytesText(bytes),
                      secondsText(saved));
 }
 
@@ -33,7 +33,7 @@ std::string meshText(const Mesh &mesh) {
 
 namespace {
 
-constexpr size_t kMostLines = 24; // of ops and of collectives in the text; JSON has all
+constexpr size_t kMostLines = 24; // most lines of ops and of collectives in the text; JSON has all
 
 std::string memoryLine(const char *what, const Report::Memory &m) {
   return fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", what, bytesText(m.parameters),
@@ -41,13 +41,13 @@ std::string memoryLine(const char *what, const Report::Memory &m) {
                      bytesText(m.total));
 }
 
-/// The passes that changed a stage's list, and the sizes of its buckets.
+/// Returns the passes that changed a stage's list of steps, and the sizes of the stage's buckets.
 std::string stepsText(const Report::StageSteps &steps) {
   std::string text;
   for (const Report::StepPass &pass : steps.passes)
     if (pass.changed > 0)
       text += fmt::format("  {:<9} {:>6}  {:<20} {}\n", text.empty() ? fmt::format("stage {}", steps.stage) : "",
-                          pass.changed, pass.name, pass.what);
+                          pass.changed, pass.name, pass.description);
   if (steps.buckets.empty())
     return text;
   int64_t collectives = 0, bytes = 0, most = 0;
@@ -71,9 +71,10 @@ std::string toText(const std::vector<Report::StageSteps> &steps) {
   std::string text;
   for (const Report::StageSteps &stage : steps)
     text += stepsText(stage);
-  return text.empty()
-             ? ""
-             : "\nThe list of steps: instructions that each pass moved, joined or marked, all microbatches\n" + text;
+  return text.empty() ? ""
+                      : "\nChanges to the list of steps: instructions that each pass moved, joined or marked, over all "
+                        "microbatches\n" +
+                            text;
 }
 
 std::string toText(const Report &report) {
@@ -87,13 +88,13 @@ std::string toText(const Report &report) {
     line("  execution  " + report.execution);
   if (searched)
     line(fmt::format(
-        "  step time  {} predicted ({} compute, {} collectives; no placement over data and model takes less than {})",
+        "  step time  {} predicted ({} compute, {} collectives; lower bound for all shardings over data and model: {})",
         secondsText(report.stepSeconds), secondsText(report.computeSeconds), secondsText(report.collectiveSeconds),
         secondsText(report.lowerBoundSeconds)));
   else if (report.stepSeconds > 0)
     line(fmt::format("  step time  {} predicted", secondsText(report.stepSeconds)));
   else
-    line("  step time  kerf simulate predicts it");
+    line("  step time  not predicted here; kerf simulate predicts the time of such a plan");
   if (report.measuredStepSeconds > 0)
     line(fmt::format("             {} measured", secondsText(report.measuredStepSeconds)));
   if (double seconds = report.measuredCommunicationSeconds, hidden = report.measuredHiddenSeconds; seconds > 0)
@@ -105,9 +106,9 @@ std::string toText(const Report &report) {
   line(fmt::format("  trained    {} parameters in {} tensors", elements, report.trained.size()));
 
   for (const Report::Type &type : report.types)
-    line(fmt::format("  {:<10} {}: {}", &type == &report.types.front() ? "types" : "", type.what, type.type));
+    line(fmt::format("  {:<10} {}: {}", &type == &report.types.front() ? "types" : "", type.description, type.type));
 
-  line(searched ? "\nMemory of one rank" : "\nMemory of one rank, of the stage that needs most");
+  line(searched ? "\nMemory of one rank" : "\nMemory of one rank, on the stage that needs most");
   line(fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}", "", "parameters", "gradients", "states",
                    "activations", "inputs", "total"));
   text += memoryLine("predicted", report.memory);
@@ -118,14 +119,14 @@ std::string toText(const Report &report) {
     line("  " + worth);
 
   if (searched)
-    line("\nStrategies (mesh axis: the factor that it cuts), by predicted time");
+    line("\nStrategies (mesh axis: the factor of the op that it shards), by predicted time");
   size_t shown = 0;
   for (const Report::Op &op : dearest(report.ops))
     if (shown++ < kMostLines)
       line(fmt::format("  {:>11}  x{:<4} {:<58} {}{}", secondsText(op.seconds), op.calls, op.key,
-                       op.strategy.empty() ? "every rank the same" : op.strategy,
-                       op.otherSeconds >= kWorthSaying * report.stepSeconds
-                           ? fmt::format("   (any other: +{} or more)", secondsText(op.otherSeconds))
+                       op.strategy.empty() ? "replicated" : op.strategy,
+                       op.nextBestExtraSeconds >= kWorthSaying * report.stepSeconds
+                           ? fmt::format("   (any other strategy: at least +{})", secondsText(op.nextBestExtraSeconds))
                            : ""));
   if (report.ops.size() > kMostLines)
     line(fmt::format("  ... and {} more ops (--report FILE.json has all)", report.ops.size() - kMostLines));
@@ -147,7 +148,7 @@ std::string toText(const Report &report) {
   if (!report.alternatives.empty()) {
     line("\nRunners-up");
     for (const Report::Alternative &other : report.alternatives)
-      line(fmt::format("  {:<60} {:>11} {:>11}  {}", other.what,
+      line(fmt::format("  {:<60} {:>11} {:>11}  {}", other.description,
                        std::isfinite(other.stepSeconds) ? secondsText(other.stepSeconds) : "-",
                        bytesText(other.peakBytes), other.rejected));
   }

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a simulated step that a page can show: its beginning and its end, where the middle repeats itself, and so
-// many stages as can be told apart.
+
+// Timeline of a simulated step for the HTML report. Long steps are shortened: the beginning and the end are shown, and
+// the repetitive middle and, of many stages, some are left out. Internal to the Report library.
 //
 //   0 |F0|F1|F2|B0|F3|B1|  ...  |F31|B29|B30|B31|  reduce  optimizer
-//   1 |  |F0|F1|F2|B0|F3|  ...                                      [0, begin] and [end, last] of the step's seconds
+//   1 |  |F0|F1|F2|B0|F3|  ...                       shown: [0, gapBegin] and [gapEnd, endSeconds] of the step
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"
 
 namespace kerf {
 
+/// The part of a simulated step that a timeline shows. Times are seconds since the beginning of the step.
 struct TimelineView {
-  double last = 0;           // seconds at which the last event ends
-  double begin = 0, end = 0; // what is between these is left out; begin == end == last: nothing is
-  int64_t hidden = 0;        // microbatches of which no forward is shown
-  std::vector<int64_t> stages;
-  std::vector<TraceEvent> events; // of these stages and times, in the trace's order
+  double endSeconds = 0;           // end of the last event
+  double gapBegin = 0, gapEnd = 0; // interval that is left out; both equal endSeconds if nothing is left out
+  int64_t hiddenMicrobatches = 0;  // number of microbatches of which no forward task is shown
+  std::vector<int64_t> stages;     // pipeline stages that are shown
+  std::vector<TraceEvent> events;  // events of these stages outside of the gap, in the order of the trace
 };
 
-/// `simulation` has a trace.
+/// Chooses what a timeline shows. `simulation` must have a trace.
 TimelineView timelineView(const Simulation &simulation);
 
-/// One row a stage: compute, beneath it communication.
+/// Returns an SVG drawing with one row for each stage: compute, and communication beneath.
 std::string timelineHtml(const TimelineView &view, const Simulation &simulation);
-/// One row a stage, on the same scale of time: what the device must have, and its limit.
+/// Returns an SVG drawing of each stage's device memory over the same time axis, with the device's limit.
 std::string memoryOverTimeHtml(const TimelineView &view, const Simulation &simulation);
 
 } // namespace kerf

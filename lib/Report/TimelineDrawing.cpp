@@ -13,31 +13,33 @@ using namespace html;
 
 namespace {
 
-constexpr double kLeft = 64, kWidth = 1120, kGap = 26; // pixels: names of stages, the plot, what is left out of it
+constexpr double kLeft = 64, kWidth = 1120, kGap = 26; // pixels: stage names, the plot, the gap in the plot
 constexpr double kLetter = 6.2;
-constexpr size_t kFewStages = 4; // that have room for higher charts of memory
+constexpr size_t kFewStages = 4; // up to so many stages have taller memory charts
 
-/// Seconds of the step -> pixels.
+/// Maps seconds of the step to horizontal pixels, leaving out the gap of the view.
 class Scale {
 public:
-  explicit Scale(const TimelineView &view) : view(view), isCut(view.end > view.begin) {
-    double shown = isCut ? view.begin + view.last - view.end : view.last;
+  explicit Scale(const TimelineView &view) : view(view), isCut(view.gapEnd > view.gapBegin) {
+    double shown = isCut ? view.gapBegin + view.endSeconds - view.gapEnd : view.endSeconds;
     perSecond = shown > 0 ? (kWidth - (isCut ? kGap : 0)) / shown : 0;
   }
-  /// Into which of the two windows; times between them are at their border.
-  double begins(double seconds) const { return std::min(seconds, view.begin) * perSecond + kLeft; }
-  double ends(double seconds) const { return kLeft + kWidth - (view.last - std::max(seconds, view.end)) * perSecond; }
+  /// Map a time into the window before the gap, or after the gap; times outside of the window map to its border.
+  double begins(double seconds) const { return std::min(seconds, view.gapBegin) * perSecond + kLeft; }
+  double ends(double seconds) const {
+    return kLeft + kWidth - (view.endSeconds - std::max(seconds, view.gapEnd)) * perSecond;
+  }
 
-  /// The parts of an event that are shown, as pixels [from, to).
+  /// Returns the parts of an event that are shown, as pixel intervals [from, to).
   std::vector<std::pair<double, double>> parts(double from, double to) const {
     std::vector<std::pair<double, double>> all;
-    if (from < view.begin)
+    if (from < view.gapBegin)
       all.emplace_back(begins(from), begins(to));
-    if (isCut && to > view.end)
+    if (isCut && to > view.gapEnd)
       all.emplace_back(ends(from), ends(to));
     return all;
   }
-  double at(double seconds) const { return isCut && seconds >= view.end ? ends(seconds) : begins(seconds); }
+  double at(double seconds) const { return isCut && seconds >= view.gapEnd ? ends(seconds) : begins(seconds); }
   bool cut() const { return isCut; }
 
 private:
@@ -51,7 +53,7 @@ std::string rectangle(std::string_view pattern, double from, double to, double y
                      number(y), number(std::max(0.1, to - from)), number(height));
 }
 
-/// A ruler beneath `height` pixels, and the mark of what is left out.
+/// Returns a time axis at `height` pixels, and the mark of the gap.
 std::string ruler(const TimelineView &view, const Scale &scale, double height) {
   std::string text =
       fmt::format("<path class=\"axis\" d=\"M{} {}H{}\"/>", number(kLeft), number(height), number(kLeft + kWidth));
@@ -61,7 +63,7 @@ std::string ruler(const TimelineView &view, const Scale &scale, double height) {
                     number(x), number(height), anchor, number(height + 16), seconds > 0 ? secondsText(seconds) : "0");
   };
   constexpr int kTicks = 4;
-  double first = scale.cut() ? view.begin : view.last;
+  double first = scale.cut() ? view.gapBegin : view.endSeconds;
   for (int i = 0; i <= kTicks; ++i) {
     double seconds = first * i / kTicks;
     if (i < kTicks || !scale.cut())
@@ -69,13 +71,13 @@ std::string ruler(const TimelineView &view, const Scale &scale, double height) {
   }
   if (!scale.cut())
     return text;
-  double from = scale.begins(view.begin), to = scale.ends(view.end);
+  double from = scale.begins(view.gapBegin), to = scale.ends(view.gapEnd);
   text += fmt::format("<rect fill=\"#fff\" x=\"{0}\" y=\"0\" width=\"{1}\" height=\"{2}\"/><path class=\"axis\" "
                       "stroke-dasharray=\"2 3\" d=\"M{0} 0V{2}M{3} 0V{2}\"/>\n",
                       number(from), number(to - from), number(height + 6), number(to));
-  double middle = (view.end + view.last) / 2;
+  double middle = (view.gapEnd + view.endSeconds) / 2;
   tick(middle, scale.ends(middle), "middle");
-  tick(view.last, scale.ends(view.last), "end");
+  tick(view.endSeconds, scale.ends(view.endSeconds), "end");
   return text;
 }
 
@@ -96,12 +98,12 @@ std::string_view patternOf(const TraceEvent &event) {
                                                         : "backward";
 }
 
-/// A task of the compute stream: its share of recomputation first, its share of waiting last; where within the task
-/// they are, the simulator does not say.
+/// Draws a task of the compute stream. Recomputation is drawn at the beginning and waiting at the end, because the
+/// simulator gives only their seconds, not their places within the task.
 std::string taskText(const TraceEvent &event, const Scale &scale, double y, double height) {
   std::string said = fmt::format("{}: {}", event.name, secondsText(event.seconds));
   if (event.recompute > 0)
-    said += fmt::format(", {} computed again", secondsText(event.recompute));
+    said += fmt::format(", {} of recomputation", secondsText(event.recompute));
   if (event.waiting > 0)
     said += fmt::format(", {} waiting for collectives", secondsText(event.waiting));
   std::string text = fmt::format("<g><title>{}</title>", escaped(said));
@@ -113,7 +115,8 @@ std::string taskText(const TraceEvent &event, const Scale &scale, double y, doub
       text += rectangle("recompute", from, from + width, y, height);
     if (double width = event.waiting * perSecond; width >= 0.5)
       text += rectangle("waiting", to - width, to, y, height);
-    std::string label = event.task ? event.name.substr(1) : ""; // the colour says which pass
+    std::string label =
+        event.task ? event.name.substr(1) : ""; // without the letter of the pass, which the colour shows
     if (!label.empty() && to - from > kLetter * static_cast<double>(label.size()) + 2)
       text += fmt::format("<text class=\"middle on-{}\" x=\"{}\" y=\"{}\">{}</text>", pattern, number((from + to) / 2),
                           number(y + 14), escaped(label));
@@ -146,7 +149,7 @@ std::string timelineHtml(const TimelineView &view, const Simulation &simulation)
             fmt::format("M{} {}h{}v{}h-{}z", number(from), number(y + kCompute + 1), number(std::max(0.3, to - from)),
                         number(kCommunication), number(std::max(0.3, to - from)));
       if (event.name.starts_with("send "))
-        sends += parts; // thousands of them: one path
+        sends += parts; // drawn as one path: there may be thousands
       else
         body += fmt::format("<path class=\"collectives\" d=\"{}\"><title>{}: {}</title></path>\n", parts,
                             escaped(event.name), secondsText(event.seconds));
@@ -159,7 +162,8 @@ std::string timelineHtml(const TimelineView &view, const Simulation &simulation)
   double height = kRow * static_cast<double>(view.stages.size());
   body += ruler(view, scale, height);
   return svg(height + 22,
-             fmt::format("timeline of {} stages over {}", simulation.memory.size(), secondsText(view.last)), body);
+             fmt::format("timeline of {} stages over {}", simulation.memory.size(), secondsText(view.endSeconds)),
+             body);
 }
 
 std::string memoryOverTimeHtml(const TimelineView &view, const Simulation &simulation) {
@@ -177,7 +181,7 @@ std::string memoryOverTimeHtml(const TimelineView &view, const Simulation &simul
     body += fmt::format("<text class=\"end soft\" x=\"{}\" y=\"{}\">{:.1f} GiB</text>\n", number(kLeft - 8),
                         number(bottom - kHigh / 2 + 13), memory.deviceBytes / kGiB);
     std::string line = fmt::format("M{} {}", number(kLeft), number(bottom));
-    double held = 0; // after the task before
+    double held = 0; // memory after the preceding task
     for (const TraceEvent &event : view.events) {
       if (event.stage != view.stages[i] || !event.task)
         continue;

@@ -9,11 +9,11 @@ namespace kerf {
 namespace {
 
 constexpr int64_t kMostStages = 16;
-constexpr int64_t kMostTasks = 64; // of a stage: a task is then wide enough to be seen
-constexpr int64_t kLeastTasks = 8; // of the stage with the fewest, at each end
+constexpr int64_t kMostTasks = 64; // most tasks of a stage for which all are wide enough to be seen
+constexpr int64_t kLeastTasks = 8; // fewest tasks of a stage that are shown at each end
 constexpr double kWorthCutting = 0.1;
 
-/// The first and the last are there, those between at equal distances.
+/// Returns at most kMostStages stages at equal distances, including the first and the last.
 std::vector<int64_t> someOf(int64_t stages) {
   std::vector<int64_t> some;
   int64_t count = std::min(stages, kMostStages);
@@ -27,31 +27,31 @@ std::vector<int64_t> someOf(int64_t stages) {
 TimelineView timelineView(const Simulation &simulation) {
   TimelineView view;
   auto stages = static_cast<int64_t>(simulation.memory.size());
-  std::vector<std::vector<const TraceEvent *>> tasks(stages); // in their order
+  std::vector<std::vector<const TraceEvent *>> tasks(stages); // for each stage, in order of time
   for (const TraceEvent &event : simulation.trace) {
-    view.last = std::max(view.last, event.start + event.seconds);
+    view.endSeconds = std::max(view.endSeconds, event.start + event.seconds);
     if (event.task)
       tasks[event.stage].push_back(&event);
   }
   view.stages = someOf(stages);
-  view.begin = view.end = view.last;
+  view.gapBegin = view.gapEnd = view.endSeconds;
   int64_t each = std::max(kLeastTasks, kMostTasks / 2 - 8 - stages);
   bool few = std::all_of(tasks.begin(), tasks.end(),
                          [&](const auto &all) { return static_cast<int64_t>(all.size()) <= kMostTasks; });
   if (!few) {
-    double begin = 0, end = view.last;
+    double begin = 0, end = view.endSeconds;
     for (const auto &all : tasks) {
       begin = std::max(begin, all[each - 1]->start + all[each - 1]->seconds);
       end = std::min(end, all[all.size() - each]->start);
     }
-    if (end - begin > kWorthCutting * view.last) {
-      view.begin = begin;
-      view.end = end;
+    if (end - begin > kWorthCutting * view.endSeconds) {
+      view.gapBegin = begin;
+      view.gapEnd = end;
     }
   }
   std::set<int64_t> shown(view.stages.begin(), view.stages.end()), seen, all;
   for (const TraceEvent &event : simulation.trace) {
-    bool isShown = event.start < view.begin || event.start + event.seconds > view.end;
+    bool isShown = event.start < view.gapBegin || event.start + event.seconds > view.gapEnd;
     if (event.task) {
       all.insert(event.task->microbatch);
       if (isShown && event.task->kind == TaskKind::Forward)
@@ -60,7 +60,7 @@ TimelineView timelineView(const Simulation &simulation) {
     if (isShown && shown.contains(event.stage) && event.seconds > 0)
       view.events.push_back(event);
   }
-  view.hidden = static_cast<int64_t>(all.size() - seen.size());
+  view.hiddenMicrobatches = static_cast<int64_t>(all.size() - seen.size());
   return view;
 }
 

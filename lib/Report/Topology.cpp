@@ -15,10 +15,10 @@ using namespace html;
 namespace {
 
 constexpr size_t kMostKinds = 32;
-constexpr int64_t kColumns = 8, kMostDrawn = 64; // ranks of a node
+constexpr int64_t kColumns = 8, kMostDrawn = 64; // most ranks of a node that are drawn
 constexpr int64_t kStageColours = 8;             // classes s0 to s7 of the style sheet
 
-/// Cluster by cluster: itself, or the groups of a mixed one, with the rank that each begins with.
+/// Returns the groups of a mixed cluster, or the cluster itself, each with its first rank.
 std::vector<std::pair<int64_t, const Cluster *>> groupsOf(const Cluster &cluster) {
   std::vector<std::pair<int64_t, const Cluster *>> groups;
   if (!cluster.mixed())
@@ -31,11 +31,12 @@ std::vector<std::pair<int64_t, const Cluster *>> groupsOf(const Cluster &cluster
   return groups;
 }
 
-/// The unit of level `level` that a rank is in, different for units of different groups.
+/// A unit of one level of a cluster: the group of a mixed cluster, and the index of the unit in the group.
 struct UnitOfLevel {
   int64_t group = 0, index = 0;
   auto operator<=>(const UnitOfLevel &) const = default;
 };
+/// Returns the unit of level `level` that contains `rank`.
 UnitOfLevel unitOf(const std::vector<std::pair<int64_t, const Cluster *>> &groups, int64_t rank, size_t level) {
   size_t g = groups.size() - 1;
   while (g > 0 && rank < groups[g].first)
@@ -47,11 +48,11 @@ UnitOfLevel unitOf(const std::vector<std::pair<int64_t, const Cluster *>> &group
 
 } // namespace
 
-std::vector<AxisPlace> placesOf(const Mesh &mesh, const Cluster &cluster) {
+std::vector<AxisPlacement> axisPlacements(const Mesh &mesh, const Cluster &cluster) {
   auto groups = groupsOf(cluster);
-  std::vector<AxisPlace> places;
+  std::vector<AxisPlacement> places;
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    AxisPlace place{mesh.axes[a].name, mesh.axes[a].size, 1, 1, {}};
+    AxisPlacement place{mesh.axes[a].name, mesh.axes[a].size, 1, 1, {}};
     for (size_t inner = a + 1; inner < mesh.axes.size(); ++inner)
       place.distance *= mesh.axes[inner].size;
     std::set<std::string> links;
@@ -62,7 +63,7 @@ std::vector<AxisPlace> placesOf(const Mesh &mesh, const Cluster &cluster) {
       for (int64_t i = 0; i < place.size; ++i)
         nodes.insert(unitOf(groups, rank + i * place.distance, 0));
       place.nodes = std::max(place.nodes, static_cast<int64_t>(nodes.size()));
-      // A level is crossed where two members are in one unit of it and in different units of the level below.
+      // Two members communicate over the innermost level of which both are in the same unit.
       for (int64_t i = 1; i < place.size; ++i) {
         int64_t one = rank + (i - 1) * place.distance, two = one + place.distance;
         UnitOfLevel of = unitOf(groups, one, 0);
@@ -84,7 +85,7 @@ std::vector<AxisPlace> placesOf(const Mesh &mesh, const Cluster &cluster) {
   return places;
 }
 
-std::string placeText(const AxisPlace &place) {
+std::string placementText(const AxisPlacement &place) {
   if (place.nodes == 1)
     return "inside a node";
   if (place.nodes == place.size)
@@ -95,7 +96,8 @@ std::string placeText(const AxisPlace &place) {
 std::vector<NodeKind> nodeKinds(const Mesh &mesh, const Cluster &cluster, size_t most) {
   int axis = mesh.find("stage");
   auto stageOf = [&](int64_t rank) { return rank >= mesh.ranks() ? -1 : axis < 0 ? 0 : mesh.coordinate(rank, axis); };
-  // By exact stages, or by their pattern: stages in the order in which a node's ranks first have them.
+  // Nodes are of one kind if they have the same stages (`exact`), or if their stages are the same after renumbering
+  // them in the order of the node's ranks.
   auto kindsBy = [&](bool exact) {
     std::vector<NodeKind> kinds;
     std::map<std::pair<std::vector<int64_t>, std::string>, size_t> known;
@@ -148,7 +150,7 @@ std::string nodeSvg(const NodeKind &kind, const Mesh &mesh, bool coloured) {
     body += fmt::format("<text class=\"middle\" x=\"{}\" y=\"{}\">{}</text></g>\n", number(x + kCell / 2),
                         number(y + 16), stage < 0 ? "-" : fmt::format("{}", coloured ? stage : rank));
   }
-  // Groups of the last axis that stand in one row.
+  // Outline the groups of the innermost axis, if each group is drawn in one row.
   int64_t group = mesh.axes.empty() ? 1 : mesh.axes.back().size;
   bool fit = group > 1 && columns % group == 0 && kind.firstRank % group == 0;
   for (int64_t i = 0; fit && i + group <= drawn && kind.stages[i] >= 0; i += group)
@@ -182,7 +184,7 @@ std::string topologyHtml(const Mesh &mesh, const Cluster &cluster) {
       said += fmt::format("stages {} to {}", kind.firstStage, kind.lastStage);
     auto ranks = static_cast<int64_t>(kind.stages.size());
     if (ranks > kMostDrawn)
-      said += fmt::format(", {} of {} ranks drawn", kMostDrawn, ranks);
+      said += fmt::format(", {} of {} ranks are drawn", kMostDrawn, ranks);
     text += fmt::format("<figure>{}<figcaption>{} \xC3\x97 {}: {}</figcaption></figure>\n", nodeSvg(kind, mesh, staged),
                         kind.count, kind.count == 1 ? "node" : "nodes", escaped(said));
   }

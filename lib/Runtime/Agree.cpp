@@ -12,7 +12,7 @@ namespace kerf::runtime {
 namespace {
 constexpr int64_t kSizeTag = 0, kTextTag = 1;
 
-/// Everyone's text to everyone.
+/// Sends this rank's text to all ranks, and receives all ranks' texts in the order of the ranks.
 Status exchangeTexts(Communicator &communicator, const std::string &mine, const uint64_t &mineSize,
                      std::vector<std::string> &texts) {
   for (int64_t peer = 0; peer < communicator.size(); ++peer) {

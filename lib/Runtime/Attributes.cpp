@@ -7,7 +7,7 @@ namespace kerf::runtime {
 
 namespace {
 Error bad(const package::Instruction &instruction, const char *key, const std::string &what) {
-  return {fmt::format("{}: attribute {} {}", instruction.op, key, what)};
+  return {fmt::format("{}: attribute {} {}; compile the package again", instruction.op, key, what)};
 }
 
 Result<std::vector<int64_t>> integersAttribute(const package::Instruction &instruction, const char *key) {
@@ -23,7 +23,7 @@ Result<std::vector<int64_t>> integersAttribute(const package::Instruction &instr
   return numbers;
 }
 
-/// `count` triples from `at` on.
+/// Returns the sub-axes that a list of triples (axis, before, size) names.
 Result<std::vector<AxisRef>> triples(const package::Instruction &instruction, const char *key, const Mesh &mesh,
                                      std::span<const int64_t> numbers) {
   if (numbers.size() % 3 != 0)
@@ -32,16 +32,17 @@ Result<std::vector<AxisRef>> triples(const package::Instruction &instruction, co
   for (size_t i = 0; i < numbers.size(); i += 3) {
     int64_t axis = numbers[i], before = numbers[i + 1], size = numbers[i + 2];
     if (axis < 0 || size_t(axis) >= mesh.axes.size())
-      return bad(instruction, key, fmt::format("names axis {} of a mesh of {}", axis, mesh.axes.size()));
+      return bad(instruction, key,
+                 fmt::format("names axis {} of a mesh of {} axes, numbered from 0", axis, mesh.axes.size()));
     int64_t whole = mesh.axes[size_t(axis)].size;
     if (before < 1 || size < 1 || before > whole || size > whole || whole % (before * size) != 0)
       return bad(instruction, key,
-                 fmt::format("takes the part ({}){} of axis '{}' of size {}", before, size,
+                 fmt::format("names the sub-axis ({}){} of axis '{}', which does not divide its size {}", before, size,
                              mesh.axes[size_t(axis)].name, whole));
     for (const AxisRef &other : refs)
       if (other.axis == axis && size > 1 && other.size > 1 && before < other.before * other.size &&
           other.before < before * size)
-        return bad(instruction, key, fmt::format("takes axis '{}' twice", mesh.axes[size_t(axis)].name));
+        return bad(instruction, key, fmt::format("names a part of axis '{}' twice", mesh.axes[size_t(axis)].name));
     refs.push_back({int(axis), before, size});
   }
   return refs;

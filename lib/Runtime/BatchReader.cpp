@@ -11,8 +11,8 @@ namespace kerf::runtime {
 
 namespace {
 constexpr int64_t kSlots = 4;          // batches in memory: the one in use and those read ahead
-constexpr size_t kUnpackedFiles = 2;   // a batch of samples may begin in one shard and end in the next
-constexpr size_t kMostListedNames = 8; // in a message
+constexpr size_t kUnpackedFiles = 2;   // unpacked files in memory: a batch may begin in one shard and end in the next
+constexpr size_t kMostListedNames = 8; // names in one message
 
 std::string listed(const std::vector<std::string> &names) {
   std::string out;
@@ -36,9 +36,10 @@ Status checkInput(const BatchInput &input, const DataArray &array, const std::ve
   whole.insert(whole.begin(), array.pieces.back().firstRow + array.pieces.back().rows);
   bool isSample = !shape.empty() && Shape(shape.begin() + 1, shape.end()) == array.row;
   if (!order.samples && array.row != shape)
-    return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each step: [steps{}{}]{}", input.name,
-                             shapeText(whole), shapeText(shape), shape.empty() ? "" : ", ", fmt::join(shape, ", "),
-                             isSample ? "; <samples> makes batches of an array of samples" : "")};
+    return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each step; give [steps{}{}]{}",
+                             input.name, shapeText(whole), shapeText(shape), shape.empty() ? "" : ", ",
+                             fmt::join(shape, ", "),
+                             isSample ? ", or <samples>, which makes batches of an array of samples" : "")};
   if (order.samples && (shape.empty() || inputs.front().shape.empty() || shape[0] != inputs.front().shape[0]))
     return Error{fmt::format("data: <samples> makes batches of samples, so every input must begin with the batch; "
                              "'{}' takes {}, '{}' takes {}: give arrays by step, without <samples>",
@@ -49,16 +50,17 @@ Status checkInput(const BatchInput &input, const DataArray &array, const std::ve
                              input.name, shapeText(whole), shapeText(shape), shape.size() > 1 ? ", " : "",
                              fmt::join(shape.begin() + 1, shape.end(), ", "))};
   if (whole[0] < 1)
-    return Error{fmt::format("data: '{}' has no steps: its shape is {}", input.name, shapeText(whole))};
+    return Error{
+        fmt::format("data: '{}' has no steps: its shape is {}; give at least one", input.name, shapeText(whole))};
   if (array.dtype != input.dtype && isFloating(array.dtype) != isFloating(input.dtype))
     return Error{fmt::format("data: '{}' is {}, the model takes {}: {} cannot be converted to {}: only floating types "
-                             "into floating types, integers into integers",
+                             "into floating types, integers into integers; write the array as {}",
                              input.name, toString(array.dtype), toString(input.dtype), toString(array.dtype),
-                             toString(input.dtype))};
+                             toString(input.dtype), toString(input.dtype))};
   return ok();
 }
 
-/// Shuffled rows of compressed files would unpack a file for each row.
+/// Fails for shuffled rows of several compressed files, which would require uncompressing a file for each row.
 Status checkReadable(const DataSet &data, const std::vector<BatchInput> &inputs, const DataOrder &order) {
   if (!order.shuffle)
     return ok();
@@ -99,7 +101,7 @@ Result<int64_t> batchesOf(const DataSet &data, const std::vector<BatchInput> &in
     return *rows;
   int64_t batch = inputs.front().shape[0];
   if (*rows < batch)
-    return Error{fmt::format("data: {} samples are less than one batch of {}", *rows, batch)};
+    return Error{fmt::format("data: {} samples are less than one batch of {}; give more samples", *rows, batch)};
   return *rows / std::max<int64_t>(1, batch);
 }
 
@@ -137,7 +139,8 @@ Result<const std::vector<const std::byte *> *> BatchReader::next(int64_t user) {
   changed.wait(lock, [&] { return readSoFar > request || failure || stopping; });
   if (readSoFar > request)
     return &slot.parts;
-  return failure.value_or(Error{"the data ended before the run did", ExitStatus::InternalCheck});
+  return failure.value_or(
+      Error{"the data ended before the run did; report this plan, it is a bug of Kerf", ExitStatus::InternalCheck});
 }
 
 void BatchReader::release(int64_t user) {
@@ -214,8 +217,8 @@ Status BatchReader::readRows(const BatchInput &input, int64_t firstRow, int64_t 
   return ok();
 }
 
-/// Reads `count` rows of the piece from `firstRow` on; `row` is the shape of one. Allocates only where a compressed
-/// file is unpacked, or a larger piece than before is converted.
+/// Reads `count` rows of the piece from row `firstRow` on and converts them to `dtype`. `row` is the shape of one row.
+/// Allocates memory only to uncompress a file, or to convert more rows at once than before.
 Status BatchReader::readPiece(const std::string &name, const DataPiece &piece, int64_t firstRow, int64_t count,
                               const Shape &row, DType dtype, std::byte *out) {
   const DType from = piece.file.empty() ? piece.tensor.dtype : piece.stored.dtype;
@@ -230,7 +233,8 @@ Status BatchReader::readPiece(const std::string &name, const DataPiece &piece, i
       return tensors.error();
     auto found = (*tensors)->find(name);
     if (found == (*tensors)->end() || found->second.dtype != from || found->second.shape != piece.stored.shape)
-      return Error{fmt::format("'{}': array '{}' was changed while it was read", piece.file, name)};
+      return Error{fmt::format("'{}': array '{}' was changed while it was read; run again, and leave the file as it is",
+                               piece.file, name)};
     rows = found->second.data + begin;
   } else {
     bool inOrder = !order.shuffle || data.arrays.at(name).pieces.size() == 1;
@@ -251,9 +255,9 @@ Status BatchReader::readPiece(const std::string &name, const DataPiece &piece, i
     return ok();
   }
   if (Status status = convertElements(from, rows, elements, dtype, out); !status)
-    return Error{fmt::format("data: '{}' is {}, the model takes {}: in row {}{}: {}", name, toString(from),
-                             toString(dtype), firstRow, piece.file.empty() ? "" : fmt::format(" of '{}'", piece.file),
-                             status.error().message)};
+    return Error{fmt::format("data: '{}' is {}, the model takes {}: in row {}{}: {}; correct the data", name,
+                             toString(from), toString(dtype), firstRow,
+                             piece.file.empty() ? "" : fmt::format(" of '{}'", piece.file), status.error().message)};
   return ok();
 }
 

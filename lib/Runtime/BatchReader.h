@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the batches of a run in a thread, a few ahead of the ranks that use them.
+// Reads the batches of a run in a background thread, a few batches ahead of the ranks that use them.
 #pragma once
 
 #include "kerf/Runtime/DataSet.h"
@@ -11,32 +11,36 @@
 
 namespace kerf::runtime {
 
-/// What the program takes of each batch for one of its inputs.
+/// The tensor that the program takes from each batch for one of its inputs.
 struct BatchInput {
   std::string name;
   DType dtype = DType::F32;
   Shape shape;
+  /// Returns the bytes of the tensor of one batch.
   int64_t bytes() const { return elementsOf(shape) * bytesOf(dtype); }
 };
 
-/// The number of batches in one pass through the data. Fails where the data does not fit the inputs.
+/// Returns the number of batches in one pass through the data. Fails if an input is missing in the data, or has another
+/// shape or an incompatible type there.
 Result<int64_t> batchesOf(const DataSet &data, const std::vector<BatchInput> &inputs, const DataOrder &order);
 
-/// A source of batches for ranks. Each of its users asks for every batch, in order.
+/// A source of batches for several users (ranks), each of which takes every batch, in order.
 class BatchSource {
 public:
   virtual ~BatchSource() = default;
-  /// Waits until the user's next batch is there. Element i of the result is input i's part, row-major, in the input's
-  /// type; it stays until `release`.
+  /// Waits until the user's next batch is available, and returns it. Element i of the result is the address of input
+  /// i's data, row-major, in the input's type. The data is valid until `release`.
   virtual Result<const std::vector<const std::byte *> *> next(int64_t user) = 0;
-  /// The user needs its batch no more.
+  /// Says that the user no longer needs its current batch.
   virtual void release(int64_t user) = 0;
 };
 
+/// A source that reads batches from a data set.
 class BatchReader : public BatchSource {
 public:
-  /// Request r, for r in [0, requests), is batch `batchOf(r)`, counted through all passes of `batches` batches each.
-  /// `data` must outlive the reader; `batches` is what batchesOf gave for it. Each of `users` asks for every request.
+  /// Starts to read. `requests` batches are read; the one with number r is batch `batchOf(r)`, counted through all
+  /// passes of the data. A pass has `batches` batches, the number that batchesOf returns. `data` must outlive the
+  /// reader. `users` is the number of users, each of which takes all `requests` batches.
   BatchReader(const DataSet &data, std::vector<BatchInput> inputs, const DataOrder &order, int64_t batches,
               int64_t requests, std::function<int64_t(int64_t)> batchOf, int64_t users);
   ~BatchReader() override;
@@ -49,8 +53,8 @@ public:
 private:
   struct Slot {
     std::vector<Tensor> tensors;
-    std::vector<std::byte *> memory;      // of `tensors`
-    std::vector<const std::byte *> parts; // the same, read-only
+    std::vector<std::byte *> memory;      // for each input: the address of its tensor's data
+    std::vector<const std::byte *> parts; // the same addresses as `memory`, read-only
   };
   void work();
   Status read(int64_t batch, Slot &slot);
@@ -65,14 +69,14 @@ private:
   const int64_t batches, requests;
   const std::function<int64_t(int64_t)> batchOf;
   std::vector<Slot> slots;
-  std::set<std::string> verified;                               // files whose checksums are right
-  std::vector<std::pair<std::string, TensorMap>> unpackedFiles; // the last ones that were compressed
-  std::vector<std::byte> unconverted;                           // rows of a file before their conversion
+  std::set<std::string> verified;                               // files whose checksums were found to be right
+  std::vector<std::pair<std::string, TensorMap>> unpackedFiles; // contents of the compressed files that were read last
+  std::vector<std::byte> unconverted;                           // rows of a file before their type conversion
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<int64_t> released; // requests, of each user
-  int64_t readSoFar = 0;         // requests
+  std::vector<int64_t> released; // for each user: number of batches that it has released
+  int64_t readSoFar = 0;         // number of batches that have been read
   std::optional<Error> failure;
   bool stopping = false;
   std::thread thread;

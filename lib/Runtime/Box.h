@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of boxes between dense row-major tensors: planned once, run without allocation.
+// Copies of boxes (rectangular parts) between dense, row-major tensors. A copy is planned once and then runs
+// without allocating memory.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -7,18 +8,24 @@
 
 namespace kerf::runtime {
 
-/// A box of `counts` elements, at `from` in a tensor of shape `fromShape`, to `to` in one of shape `toShape`.
+/// The copy of one box from a tensor to another tensor.
 class BoxCopy {
 public:
   BoxCopy() = default;
+  /// Plans the copy of a box of `counts` elements in each dimension. The box begins at index `from` of a tensor of
+  /// shape `fromShape`, and is copied to index `to` of a tensor of shape `toShape`.
   BoxCopy(const Shape &fromShape, const Shape &from, const Shape &toShape, const Shape &to, const Shape &counts,
           int64_t elementBytes);
 
+  /// Copies the box. `from` and `to` are the addresses of the two whole tensors.
   void run(const std::byte *from, std::byte *to) const;
-  /// One memcpy: the box is contiguous on both sides.
+  /// Returns whether the box is contiguous in both tensors, so that one memcpy copies it.
   bool contiguous() const { return loops.empty(); }
+  /// Returns the size of the box in bytes.
   int64_t bytes() const;
+  /// Returns the byte offset of the box's first element in the source tensor.
   int64_t fromOffset() const { return fromBytes; }
+  /// Returns the byte offset of the box's first element in the target tensor.
   int64_t toOffset() const { return toBytes; }
 
 private:
@@ -27,12 +34,14 @@ private:
   };
   void runLoop(size_t loop, const std::byte *from, std::byte *to) const;
 
-  int64_t fromBytes = 0, toBytes = 0, runBytes = 0;
-  std::vector<Loop> loops; // outermost first
+  int64_t fromBytes = 0, toBytes = 0; // offsets of the box's first element
+  int64_t runBytes = 0;               // bytes of each contiguous piece
+  std::vector<Loop> loops;            // loops over the contiguous pieces, outermost first
 };
 
-/// Between a tensor's box and dense memory of the box's shape.
+/// Returns the copy of a box at index `begin` of a tensor of shape `shape` to a dense tensor of the box's shape.
 BoxCopy packBox(const Shape &shape, const Shape &begin, const Shape &counts, int64_t elementBytes);
+/// Returns the copy of a dense tensor of the box's shape to a box at index `begin` of a tensor of shape `shape`.
 BoxCopy unpackBox(const Shape &shape, const Shape &begin, const Shape &counts, int64_t elementBytes);
 
 } // namespace kerf::runtime

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BufferPlan.h"
-#include "Place.h"
+#include "InstructionText.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ public:
       if (int result = program.args[flat.args[i].arg].updatedBy; result >= 0) {
         int &update = updates[size_t(root[size_t(flat.results[size_t(result)])])];
         if (update < 0)
-          update = int(i); // a value that updates two arguments is copied into the second
+          update = int(i); // a value that updates two arguments is copied to the second at the end of the step
       }
     for (int64_t position = 0; position < end; ++position)
       placeResults(position);
@@ -52,19 +52,23 @@ private:
       if (!package::isView(flat, instruction))
         continue;
       if (instruction.operands.size() != 1 || instruction.results.size() != 1)
-        return Error{fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}", op,
-                                 instruction.source->name, instruction.operands.size(), instruction.results.size())};
+        return Error{
+            fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}; compile the package "
+                        "again",
+                        op, instruction.source->name, instruction.operands.size(), instruction.results.size())};
       const package::Value &from = flat.values[size_t(instruction.operands[0])],
                            &to = flat.values[size_t(instruction.results[0])];
       if (from.dtype != to.dtype || elementsOf(from.shape) != elementsOf(to.shape))
-        return Error{fmt::format("{} of '{}' makes {} elements of {}, which has {}", op, instruction.source->name,
-                                 elementsOf(to.shape), toString(from.dtype), elementsOf(from.shape))};
+        return Error{fmt::format("{} of '{}' must keep number and type of the elements: the operand has {} of type {}, "
+                                 "the result {} of type {}; compile the package again",
+                                 op, instruction.source->name, elementsOf(from.shape), toString(from.dtype),
+                                 elementsOf(to.shape), toString(to.dtype))};
       root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
     }
     return ok();
   }
 
-  /// Refuses instructions other than a prefetch that read a copy in the host's memory, which devices cannot address.
+  /// Fails if any instruction but a prefetch reads a value in host memory, which devices cannot address.
   Status checkHostReads() const {
     for (const FlatInstruction &instruction : flat.body) {
       bool prefetch = instruction.kind == FlatInstruction::Kind::Op && instruction.source->op == package::kPrefetch;
@@ -72,9 +76,11 @@ private:
         continue;
       for (int operand : instruction.operands)
         if (plan.buffers[size_t(plan.bufferOf[size_t(operand)])].kind == BufferKind::Host)
-          return Error{fmt::format("{}: reads a copy in the host's memory, which only prefetch can read",
-                                   place(*instruction.source)),
-                       ExitStatus::InternalCheck};
+          return Error{
+              fmt::format("{}: reads a copy in the host's memory, which only the op prefetch can read; report this "
+                          "plan, it is a bug of Kerf",
+                          instructionText(*instruction.source)),
+              ExitStatus::InternalCheck};
     }
     return ok();
   }
@@ -85,8 +91,8 @@ private:
   }
 
   void findUses() {
-    plan.waitedAt.assign(flat.body.size(), -1);
-    std::map<int, size_t> started; // pending value -> its collective
+    plan.firstWait.assign(flat.body.size(), -1);
+    std::map<int, size_t> started; // from the result of a started instruction to that instruction's number
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const FlatInstruction &instruction = flat.body[i];
       for (int operand : instruction.operands)
@@ -94,18 +100,18 @@ private:
       if (package::isAsynchronous(instruction.source->op)) {
         for (int result : instruction.results)
           started[result] = i;
-        plan.waitedAt[i] = end;
+        plan.firstWait[i] = end;
       } else if (instruction.source->op == "wait") {
-        int64_t &at = plan.waitedAt[started.at(instruction.operands[0])];
+        int64_t &at = plan.firstWait[started.at(instruction.operands[0])];
         at = std::min(at, int64_t(i));
       }
     }
-    // Until its wait, a collective reads its operand and writes its result.
+    // A collective reads its operand and writes its result until the wait for it.
     for (size_t i = 0; i < flat.body.size(); ++i)
-      if (plan.waitedAt[i] >= 0)
+      if (plan.firstWait[i] >= 0)
         for (const std::vector<int> *values : {&flat.body[i].operands, &flat.body[i].results})
           for (int value : *values)
-            use(value, plan.waitedAt[i]);
+            use(value, plan.firstWait[i]);
     for (int result : flat.results)
       if (result >= 0)
         use(result, end);
@@ -117,7 +123,7 @@ private:
     return int(plan.buffers.size()) - 1;
   }
 
-  /// True when `result` may take over `buffer`, of which `operands` has the last uses.
+  /// Returns whether the instruction may write result number `result` over `buffer`, whose last uses are its operands.
   bool mayTake(const FlatInstruction &instruction, int result, int buffer) const {
     bool read = false;
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
@@ -156,7 +162,8 @@ private:
     }
   }
 
-  /// The buffer of the argument that this result replaces, when the argument's old value is needed no more.
+  /// Returns the buffer of the argument that this result updates, if the argument's old value is no longer needed and
+  /// the update can be computed in place; otherwise -1.
   int updatedArgument(const FlatInstruction &instruction, int result, int64_t position, bool collective,
                       const std::vector<int> &taken) {
     int arg = updates[size_t(instruction.results[size_t(result)])];
@@ -171,6 +178,7 @@ private:
     return buffer;
   }
 
+  /// Returns the buffer of an operand that is used for the last time and that the result may overwrite; otherwise -1.
   int dyingOperand(const FlatInstruction &instruction, int result, int64_t position, int64_t bytes,
                    const std::vector<int> &taken) const {
     for (int operand : instruction.operands) {
@@ -186,8 +194,9 @@ private:
 
   void addCopies() {
     std::vector<EndCopy> updates;
-    std::map<int, int>
-        saved; // argument that changes at the end -> where its old content is kept, -1 while nobody needs it
+    // Maps the buffer of an argument that is updated at the end to the buffer that saves its old content; -1: the old
+    // content is not needed (so far).
+    std::map<int, int> saved;
     for (const FlatArg &arg : flat.args) {
       int result = program.args[arg.arg].updatedBy;
       if (result < 0)
@@ -198,7 +207,7 @@ private:
         saved[to] = -1;
       }
     }
-    auto kept = [&](int buffer) {
+    auto oldContentOf = [&](int buffer) {
       auto found = saved.find(buffer);
       if (found == saved.end())
         return buffer;
@@ -210,9 +219,9 @@ private:
       return found->second;
     };
     for (EndCopy &update : updates)
-      update.from = kept(update.from);
+      update.from = oldContentOf(update.from);
     for (int result : flat.results)
-      plan.resultBuffers.push_back(result < 0 ? -1 : kept(plan.bufferOf[size_t(result)]));
+      plan.resultBuffers.push_back(result < 0 ? -1 : oldContentOf(plan.bufferOf[size_t(result)]));
     plan.copies.insert(plan.copies.end(), updates.begin(), updates.end());
   }
 
@@ -221,10 +230,10 @@ private:
   Sharing sharing;
   const Device &device;
   int64_t end;
-  std::vector<int> root;         // the value whose memory a view has
-  std::vector<int64_t> lastUse;  // of each root
-  std::vector<int> updates;      // of each root: the argument that it replaces, or -1
-  std::vector<bool> argOccupied; // the argument's buffer holds its update already
+  std::vector<int> root;         // for each value: the value whose buffer it shares as a view, or itself
+  std::vector<int64_t> lastUse;  // for each root: position of its last use, or -1
+  std::vector<int> updates;      // for each root: the argument that it updates, or -1
+  std::vector<bool> argOccupied; // for each argument: whether its update is computed in place
   BufferPlan plan;
 };
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which buffer each value of a flat program has, and how long each buffer is alive.
+// Assigns a buffer to each value of a flat program, and computes each buffer's lifetime.
 #pragma once
 
 #include "MemoryPlan.h"
@@ -12,36 +12,41 @@ using package::FlatArg;
 using package::FlatInstruction;
 using package::FlatProgram;
 
-/// `Argument` and `Constant` buffers keep their content between steps; `Working` ones share the arena, `Host` ones a
-/// pool of the host's.
+/// The memory in which a buffer lies. `Argument` and `Constant` buffers keep their content between steps.
+/// `Working` buffers share the arena in device memory. `Host` buffers hold offloaded activations and share an
+/// arena in host memory.
 enum class BufferKind { Argument, Constant, Working, Host };
 
+/// The memory of one or several values.
 struct Buffer {
   BufferKind kind = BufferKind::Working;
-  Lifetime lifetime; // positions are instructions; one after the last is the end of the step
+  Lifetime lifetime; // positions are instruction numbers; the number of instructions stands for the end of the step
 };
 
-/// From one buffer to another, at the end of the step.
+/// A copy of one buffer's content to another buffer at the end of the step. Both are indices into BufferPlan::buffers.
 struct EndCopy {
   int from = 0, to = 0;
 };
 
+/// The buffers of a flat program.
 struct BufferPlan {
-  std::vector<Buffer> buffers;
-  std::vector<int> bufferOf;      // of each flat value
-  std::vector<int> resultBuffers; // of each result of the entry, -1 where the stage does not have it
-  /// In this order: arguments' updates that were not computed in their place, after the old content that they or
-  /// results still need was saved.
+  std::vector<Buffer> buffers;    // all buffers; the other fields refer to them by index
+  std::vector<int> bufferOf;      // for each flat value: index of its buffer
+  std::vector<int> resultBuffers; // for each result of the entry function: index of its buffer; -1: on another stage
+  /// Copies at the end of the step, in this order. The first ones save old content of arguments that is still needed.
+  /// The others update the arguments whose new value was not computed in place.
   std::vector<EndCopy> copies;
-  std::vector<int64_t>
-      waitedAt; // for each collective, the position of its first wait (or the end); -1 for other instructions
+  /// For each collective: the position of its first wait, or the end of the step if there is none; -1 for
+  /// any other instruction.
+  std::vector<int64_t> firstWait;
 };
 
-/// How buffers may be shared: `Views` for reshape and wait alone, `InPlace` also by writing results over operands and
-/// arguments.
+/// How values may share a buffer. With `Views`, only the results of reshape and wait share their operand's buffer. With
+/// `InPlace`, a result may also be written over an operand or over the argument that it updates.
 enum class Sharing { Views, InPlace };
 
-/// `device`: whose kernels say what they may write over.
+/// Plans the buffers of a flat program. `device` decides which results may be written in place over which operands.
+/// Fails if the program is malformed.
 Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing,
                                const Device &device);
 

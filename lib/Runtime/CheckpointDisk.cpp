@@ -26,7 +26,7 @@ Error cannot(const char *verb, const std::string &path, int code) {
 
 std::string under(const std::string &folder, const std::string &name) { return (fs::path(folder) / name).string(); }
 
-/// The step of a name as `checkpointName` makes it.
+/// Returns the step number in a name that checkpointName returned, or nothing for any other name.
 std::optional<int64_t> stepOf(std::string_view name) {
   int64_t step = 0;
   if (!name.starts_with(kPrefix))
@@ -46,7 +46,7 @@ std::vector<std::string> namesIn(const std::string &folder) {
   return names;
 }
 
-/// Names in it are on disk.
+/// Waits until the names of the files in a folder are on disk.
 Status syncFolder(const std::string &folder) {
   int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0)
@@ -72,7 +72,8 @@ Status writeNewFile(const std::string &path, std::string_view text) {
   return file->finish();
 }
 
-/// What is half removed has no checkpoint's name.
+/// Removes a checkpoint. Its folder is renamed first, so that a half-removed checkpoint does not have
+/// a checkpoint's name.
 Status discard(const std::string &folder, int64_t step) {
   std::string name = checkpointName(step), aside = under(folder, fmt::format(".{}.old{}", name, kUnfinishedSuffix));
   std::error_code code;
@@ -138,8 +139,8 @@ Result<std::optional<int64_t>> latestStep(const std::string &folder) {
   if (auto step = stepOf(name))
     return step;
   constexpr size_t kShown = 40;
-  return Error{fmt::format("'{}' names no checkpoint: it is '{}', not as '{}'", path, name.substr(0, kShown),
-                           checkpointName(20))};
+  return Error{fmt::format("'{}' names no checkpoint: it is '{}', not as '{}'; write the name of a checkpoint into it",
+                           path, name.substr(0, kShown), checkpointName(20))};
 }
 
 std::string unfinishedPath(const std::string &folder, int64_t nextStep) {
@@ -169,7 +170,7 @@ Status publishCheckpoint(const std::string &folder, const CheckpointIndex &index
   if (Status status = syncFolder(unfinished); !status)
     return status;
   std::error_code code;
-  if (fs::exists(under(folder, name), code)) // from a run that ended before `latest` named it
+  if (fs::exists(under(folder, name), code)) // left by a run that ended before it could update `latest`
     if (Status status = discard(folder, index.nextStep); !status)
       return status;
   if (Status status = rename(unfinished, under(folder, name)); !status)
@@ -185,7 +186,7 @@ Status publishCheckpoint(const std::string &folder, const CheckpointIndex &index
   std::vector<int64_t> steps = savedSteps(folder);
   steps.erase(std::upper_bound(steps.begin(), steps.end(), index.nextStep), steps.end());
   for (size_t i = 0; i + size_t(keep) < steps.size(); ++i)
-    if (!discard(folder, steps[i])) // the new one is safe; what stays now is tried again after the next
+    if (!discard(folder, steps[i])) // the new checkpoint is complete; removing is tried again after the next one
       break;
   return ok();
 }
@@ -206,28 +207,28 @@ Result<FolderLock> prepareFolder(const CheckpointOptions &options, const package
   auto lock = FolderLock::take(folder);
   if (!lock)
     return lock;
-  discardUnfinished(folder); // of runs that have ended: no other run writes here now
+  discardUnfinished(folder); // the lock ensures that no other run is writing them
   auto latest = latestStep(folder);
   if (!latest)
     return latest.error();
   std::vector<int64_t> steps = savedSteps(folder);
   int64_t newest = *latest ? **latest : steps.empty() ? firstStep : steps.back();
   if (newest > firstStep)
-    return Error{fmt::format("'{}' has checkpoints up to step {}, and this run begins at step {}: go on from them with "
+    return Error{fmt::format("'{}' has checkpoints up to step {}, and this run begins at step {}; go on from them with "
                              "<resume>, or give <checkpoint> another folder",
                              folder, newest, firstStep)};
-  if (Status status = beginCheckpoint(folder, firstStep); !status) // can it be written, whoever we are?
+  if (Status status = beginCheckpoint(folder, firstStep); !status) // tests whether this user can write here
     return status.error();
   discardUnfinished(folder);
 
   int64_t due = endStep / options.every - firstStep / options.every + (endStep % options.every != 0);
   int64_t missing = options.keep - std::min<int64_t>(options.keep, int64_t(steps.size()));
-  int64_t more = std::min(due, missing + 1); // an old one goes after the new one is whole
+  int64_t more = std::min(due, missing + 1); // an old checkpoint is removed only after the new one is complete
   fs::space_info space = fs::space(folder, code);
   if (code || endStep <= firstStep || double(more) * double(planned->bytes()) <= double(space.available))
     return lock;
   constexpr double kMegabyte = 1e6;
-  return Error{fmt::format("checkpoints need {} x {:.1f} MB more in '{}', where {:.1f} MB are free: make room, keep "
+  return Error{fmt::format("checkpoints need {} x {:.1f} MB more in '{}', where {:.1f} MB are free; make room, keep "
                            "fewer (<keep>), or give <checkpoint> another folder",
                            more, double(planned->bytes()) / kMegabyte, folder, double(space.available) / kMegabyte)};
 }

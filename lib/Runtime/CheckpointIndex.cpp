@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// index.json: who wrote which box, as text and back. A damaged index is found by its own checksum, one that never was
-// right by the checks of its boxes.
+// Writes and reads index.json. A damaged index is detected by its checksum, and an index that was wrong when it was
+// written by the checks of its boxes.
 #include "CheckpointFiles.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Support/Nesting.h"
@@ -17,18 +17,18 @@ using Json = nlohmann::ordered_json;
 using package::ArgKind;
 
 constexpr int64_t kVersion = 1;
-constexpr int64_t kMostElements = INT64_MAX / 16; // so that bytes can be counted
+constexpr int64_t kMostElements = INT64_MAX / 16; // so that sizes in bytes do not overflow
 constexpr std::array kSavedKinds = {ArgKind::Parameter, ArgKind::Buffer, ArgKind::State};
 
 std::string dump(const Json &json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// Of an index without its own checksum, however it is laid out.
+/// Returns the checksum of an index without its member `checksum`. White space does not matter.
 uint32_t checksumOf(const Json &json) {
   std::string text = dump(json);
   return uint32_t(crc32_z(0, reinterpret_cast<const Bytef *>(text.data()), text.size()));
 }
 
-/// Members of an object; what is wrong with the first of them is kept.
+/// Reads the members of a JSON object, and keeps the first error.
 class Members {
 public:
   Members(const Json &json, std::string where) : json(json), where(std::move(where)) {
@@ -49,7 +49,7 @@ public:
     const Json &member = at(key);
     if (member.is_number_unsigned() && member.get<uint64_t>() <= uint64_t(INT64_MAX))
       return member.get<int64_t>();
-    fail(fmt::format("{} is not a number from 0", key));
+    fail(fmt::format("{} is not an integer from 0 on", key));
     return 0;
   }
 
@@ -57,7 +57,7 @@ public:
     const Json &member = at(key);
     if (member.is_number_unsigned())
       return member.get<uint64_t>();
-    fail(fmt::format("{} is not a number from 0", key));
+    fail(fmt::format("{} is not an integer from 0 on", key));
     return 0;
   }
 
@@ -69,7 +69,7 @@ public:
     else
       for (const Json &size : member) {
         if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t(INT64_MAX))
-          fail(fmt::format("{} holds what is no size", key));
+          fail(fmt::format("{} holds an entry that is not a size", key));
         else
           shape.push_back(size.get<int64_t>());
       }
@@ -96,7 +96,7 @@ private:
   std::optional<Error> error;
 };
 
-/// The product, or nothing where a size is negative or there are too many.
+/// Returns the number of elements of a shape, or nothing if a size is negative or the number is too large.
 std::optional<int64_t> elementsIn(const Shape &shape) {
   int64_t elements = 1;
   bool empty = false;
@@ -128,19 +128,21 @@ bool overlap(const SavedBox &a, const SavedBox &b) {
 Status checkBoxes(const SavedTensor &tensor, size_t files) {
   auto elements = elementsIn(tensor.shape), exported = elementsIn(tensor.exportedShape);
   if (!elements || elements != exported)
-    return Error{fmt::format("shape [{}] and exported shape [{}] differ in their elements",
+    return Error{fmt::format("shape [{}] and exported shape [{}] have different numbers of elements",
                              fmt::join(tensor.shape, ", "), fmt::join(tensor.exportedShape, ", "))};
   std::vector<bool> used(files, false);
   int64_t covered = 0;
   for (size_t i = 0; i < tensor.boxes.size(); ++i) {
     const SavedBox &box = tensor.boxes[i];
     if (box.file < 0 || size_t(box.file) >= files || used[size_t(box.file)])
-      return Error{fmt::format("box {} is in file {}: there are {}, with one box each", i, box.file, files)};
+      return Error{fmt::format("box {} is in file {}, which does not exist or already has a box of the tensor; there "
+                               "are {} files",
+                               i, box.file, files)};
     used[size_t(box.file)] = true;
     if (!isInside(box, tensor.shape))
       return Error{fmt::format("box {} of [{}] elements at [{}] leaves the shape [{}]", i, fmt::join(box.count, ", "),
                                fmt::join(box.begin, ", "), fmt::join(tensor.shape, ", "))};
-    covered += elementsOf(box.count); // no overflow: boxes so far are disjoint
+    covered += elementsOf(box.count); // does not overflow, because the boxes so far are disjoint
     for (size_t j = 0; j < i; ++j)
       if (overlap(box, tensor.boxes[j]))
         return Error{fmt::format("boxes {} and {} overlap", j, i)};
@@ -238,8 +240,8 @@ std::string writeIndex(const CheckpointIndex &index) {
     json["files"].push_back({{"name", fileName(file)}, {"rank", file.rank}, {"bytes", file.bytes}});
   Json::object_t &tensors = json["tensors"].get_ref<Json::object_t &>();
   for (const auto &[name, tensor] : index.tensors)
-    tensors.Container::emplace_back(name, toJson(tensor)); // names differ already
-  // For people: a file or a tensor a line.
+    tensors.Container::emplace_back(name, toJson(tensor)); // faster than insertion, which would compare all names
+  // One line for each file and each tensor, so that people can read the index.
   std::string text;
   for (const auto &[key, value] : json.items()) {
     text += fmt::format("{}{}: ", text.empty() ? "{" : ",\n ", dump(key));
@@ -259,8 +261,8 @@ std::string writeIndex(const CheckpointIndex &index) {
 }
 
 Result<CheckpointIndex> readIndex(std::string_view text) {
-  if (nestingOf(text) > kMostNesting)
-    return Error{"it nests too deep"};
+  if (jsonNesting(text) > kMaxJsonNesting)
+    return Error{"its lists and objects are nested too deeply: damaged"};
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
     return Error{"it is not JSON: truncated or damaged"};
@@ -272,7 +274,7 @@ Result<CheckpointIndex> readIndex(std::string_view text) {
     return Error{fmt::format("it is of version {}, this Kerf reads version {}", version, kVersion)};
   json.erase("checksum");
   if (int64_t actual = checksumOf(json); actual != checksum)
-    return Error{fmt::format("its checksum is {}, its content makes {}: damaged", checksum, actual)};
+    return Error{fmt::format("it states the checksum {}, but its content has {}: damaged", checksum, actual)};
 
   CheckpointIndex index;
   index.nextStep = members.size("next_step");
@@ -283,7 +285,7 @@ Result<CheckpointIndex> readIndex(std::string_view text) {
     index.skippedSteps = members.size("skipped_steps");
   const Json &files = members.at("files"), &tensors = members.at("tensors");
   if (index.dataSteps < 1)
-    members.fail("has no data steps");
+    members.fail(fmt::format("has data_steps {}, which is below 1", index.dataSteps));
   if (index.skippedSteps > index.nextStep)
     members.fail(fmt::format("has skipped {} of {} steps", index.skippedSteps, index.nextStep));
   if (!tensors.is_object())
@@ -297,7 +299,7 @@ Result<CheckpointIndex> readIndex(std::string_view text) {
     if (!tensor)
       return tensor.error();
     if (!index.tensors.emplace(name, std::move(*tensor)).second)
-      return Error{fmt::format("tensor '{}' is there twice", name)};
+      return Error{fmt::format("tensor '{}' is listed twice", name)};
   }
   return index;
 }

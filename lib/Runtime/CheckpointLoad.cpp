@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any plan's checkpoint into any other plan's shards: where both see a tensor in one shape, intersections of boxes;
-// where they don't, the runs of elements that both boxes hold of the row-major whole.
+// Reads a checkpoint that any plan wrote into the shards of any other plan. If both plans give a tensor the same shape,
+// intersections of boxes are copied. Otherwise, ranges of elements are copied that are contiguous in the row-major
+// global tensor and that both boxes contain.
 #include "CheckpointDisk.h"
 #include "CheckpointFiles.h"
 #include "kerf/Support/File.h"
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using package::Arg;
 
-/// A few of many names.
+/// Returns the first few of the names, quoted, and the number of the others.
 std::string namesText(const std::vector<std::string> &names) {
   constexpr size_t kMost = 4;
   std::vector<std::string> few(names.begin(), names.begin() + std::ptrdiff_t(std::min(names.size(), kMost)));
@@ -41,38 +42,40 @@ Result<TensorMap> openFile(const Checkpoint &checkpoint, int file) {
     return Error{fmt::format("checkpoint: {}", mapped.error().message)};
   int64_t written = checkpoint.index.files[size_t(file)].bytes, there = int64_t((*mapped)->bytes);
   if (there != written)
-    return Error{fmt::format("checkpoint: '{}' has {} bytes, {} were written: {}", path, there, written,
-                             there < written ? "truncated" : "it is of another checkpoint")};
+    return Error{fmt::format("checkpoint: '{}' has {} bytes, {} were written: {}; give another checkpoint", path, there,
+                             written, there < written ? "truncated" : "the file is of another checkpoint")};
   auto tensors = readTensors(path);
   if (!tensors)
     return Error{fmt::format("checkpoint: {}", tensors.error().message)};
   return tensors;
 }
 
-/// The box as its file has it.
+/// Returns a box's data from the tensors of its file. Fails if the file does not match the index.
 Result<Tensor> tensorOf(const Checkpoint &checkpoint, const TensorMap &tensors, const std::string &name,
                         const SavedTensor &saved, const SavedBox &box) {
   auto found = tensors.find(name);
   if (found == tensors.end())
-    return Error{
-        fmt::format("checkpoint: '{}' lacks '{}': it is of another checkpoint", pathOf(checkpoint, box.file), name)};
+    return Error{fmt::format("checkpoint: '{}' lacks '{}': the file is of another checkpoint; give another checkpoint",
+                             pathOf(checkpoint, box.file), name)};
   const Tensor &tensor = found->second;
   if (tensor.dtype != saved.dtype || tensor.shape != box.count)
-    return Error{fmt::format("checkpoint: '{}' of '{}' is {} {}, the index says {} {}: it is of another checkpoint",
-                             name, pathOf(checkpoint, box.file), toString(tensor.dtype), shapeText(tensor.shape),
-                             toString(saved.dtype), shapeText(box.count))};
+    return Error{
+        fmt::format("checkpoint: '{}' of '{}' is {} {}, the index says {} {}: the file is of another checkpoint; "
+                    "give another checkpoint",
+                    name, pathOf(checkpoint, box.file), toString(tensor.dtype), shapeText(tensor.shape),
+                    toString(saved.dtype), shapeText(box.count))};
   return tensor;
 }
 
-/// The contiguous pieces of a box of a whole row-major tensor, in ascending order. The box lies at the origin of dense
-/// memory of shape `memory`.
+/// Iterates over the runs of a box: its pieces that are contiguous both in a row-major global tensor and in memory, in
+/// ascending order. In memory, the box lies at the origin of a dense tensor of shape `memory`.
 class Runs {
 public:
   Runs(const Shape &whole, const Shape &begin, const Shape &count, const Shape &memory) : count(count) {
     strides.resize(whole.size()), memoryStrides.resize(whole.size());
     int64_t stride = 1, memoryStride = 1;
     outer = whole.size();
-    bool extends = true; // every dimension further in is whole on both sides
+    bool extends = true; // whether the box covers all inner dimensions, both of the global tensor and in memory
     for (size_t d = whole.size(); d-- > 0;) {
       if (extends)
         length *= count[d], outer = d;
@@ -86,9 +89,11 @@ public:
   }
 
   bool atEnd() const { return done; }
-  int64_t begin() const { return first + offset; } // in the whole
+  /// Returns the first element of the present run, and the one behind its last, in the global tensor.
+  int64_t begin() const { return first + offset; }
   int64_t end() const { return begin() + length; }
-  int64_t at() const { return memoryOffset; } // in memory
+  /// Returns the first element of the present run in memory.
+  int64_t at() const { return memoryOffset; }
   void next() {
     for (size_t d = outer; d-- > 0;) {
       offset += strides[d], memoryOffset += memoryStrides[d];
@@ -102,7 +107,7 @@ public:
 
 private:
   Shape count, strides, memoryStrides, index;
-  size_t outer = 0; // dimensions that runs don't reach over
+  size_t outer = 0; // number of outer dimensions that a run does not extend over
   int64_t first = 0, length = 1, offset = 0, memoryOffset = 0;
   bool done = false;
 };
@@ -121,7 +126,7 @@ void copyRuns(Runs from, const std::byte *source, Runs to, std::byte *target, in
   }
 }
 
-/// Nothing where the boxes share no element.
+/// Returns the copy of the elements that a saved box and a shard have in common, or nothing if there are none.
 std::optional<BoxCopy> copyOverlap(const SavedBox &box, const Shard &shard, int64_t elementBytes) {
   Shape from, to, counts;
   for (size_t d = 0; d < box.begin.size(); ++d) {
@@ -134,7 +139,8 @@ std::optional<BoxCopy> copyOverlap(const SavedBox &box, const Shard &shard, int6
   return BoxCopy(box.count, from, shard.local, to, counts, elementBytes);
 }
 
-/// Where its first and its last element lie in the row-major whole: what is apart there shares nothing.
+/// Returns the positions of a box's first and last element in the row-major global tensor. Boxes whose ranges of
+/// positions do not overlap have no element in common.
 std::pair<int64_t, int64_t> flatRange(const Shape &whole, const Shape &begin, const Shape &count) {
   int64_t first = 0, last = 0;
   for (size_t d = 0; d < whole.size(); ++d)
@@ -146,7 +152,7 @@ std::pair<int64_t, int64_t> flatRange(const Shape &whole, const Shape &begin, co
 Result<Checkpoint> openCheckpoint(const std::string &path) {
   std::error_code code;
   if (!fs::is_directory(path, code))
-    return Error{fmt::format("checkpoint: '{}' {}", path,
+    return Error{fmt::format("checkpoint: '{}' {}; give the folder of a checkpoint", path,
                              fs::exists(path, code) ? "is not a folder" : "does not exist: nothing to resume")};
   std::string folder = path;
   if (!fs::exists(fs::path(path) / kIndexFile, code)) {
@@ -155,8 +161,9 @@ Result<Checkpoint> openCheckpoint(const std::string &path) {
       return Error{fmt::format("checkpoint: {}", latest.error().message)};
     std::vector<int64_t> steps = savedSteps(path);
     if (!*latest && steps.empty())
-      return Error{fmt::format("checkpoint: '{}' holds none: neither {} nor folders like {}", path, kIndexFile,
-                               checkpointName(20))};
+      return Error{fmt::format("checkpoint: '{}' holds none: neither {} nor folders like {}; give the folder of a "
+                               "checkpoint",
+                               path, kIndexFile, checkpointName(20))};
     int64_t step = *latest ? **latest : steps.back();
     folder = (fs::path(path) / checkpointName(step)).string();
     if (!fs::exists(fs::path(folder) / kIndexFile, code)) {
@@ -175,13 +182,13 @@ Result<Checkpoint> openCheckpoint(const std::string &path) {
     return Error{fmt::format("checkpoint: {}", bytes.error().message)};
   auto index = readIndex(*bytes);
   if (!index)
-    return Error{fmt::format("checkpoint '{}': {}", indexPath, index.error().message)};
+    return Error{fmt::format("checkpoint '{}': {}; give another checkpoint", indexPath, index.error().message)};
   return Checkpoint{folder, std::move(*index)};
 }
 
 Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &program) {
   auto failed = [&](const std::string &what) {
-    return Error{fmt::format("checkpoint '{}': {}", checkpoint.folder, what)};
+    return Error{fmt::format("checkpoint '{}': {}; give a checkpoint of this model", checkpoint.folder, what)};
   };
   std::vector<std::string> missing, unknown;
   std::map<std::string_view, const Arg *> known;
@@ -193,7 +200,7 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
     known.emplace(arg.name, &arg);
     if (checkpoint.index.tensors.count(arg.name))
       anyFound = true;
-    else if (arg.kind != package::ArgKind::Buffer) // one that nothing used is what its file says
+    else if (arg.kind != package::ArgKind::Buffer) // checkpoints do not hold buffers that no instruction uses
       missing.push_back(arg.name);
   }
   for (const auto &[name, saved] : checkpoint.index.tensors)
@@ -203,10 +210,11 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
     return failed(
         fmt::format("it is of another model: it holds {}, this one has {}", namesText(unknown), namesText(missing)));
   if (!missing.empty() || !unknown.empty())
-    return failed(fmt::format("it is of another model or optimizer: {}{}{}",
-                              missing.empty() ? "" : fmt::format("it lacks {}", namesText(missing)),
-                              missing.empty() || unknown.empty() ? "" : "; ",
-                              unknown.empty() ? "" : fmt::format("it holds {}, which are not here", namesText(unknown))));
+    return failed(
+        fmt::format("it is of another model or optimizer: {}{}{}",
+                    missing.empty() ? "" : fmt::format("it lacks {}", namesText(missing)),
+                    missing.empty() || unknown.empty() ? "" : "; ",
+                    unknown.empty() ? "" : fmt::format("it holds {}, which this program lacks", namesText(unknown))));
   for (const auto &[name, saved] : checkpoint.index.tensors) {
     const Arg *arg = known.find(name)->second;
     if (saved.exportedShape != arg->exportedShape)
@@ -237,8 +245,9 @@ Status verifyFiles(const Checkpoint &checkpoint, int64_t part, int64_t parts) {
         return tensor.error();
       auto checksum = crc32_z(0, reinterpret_cast<const Bytef *>(tensor->data), size_t(tensor->bytes()));
       if (checksum != box.checksum)
-        return Error{fmt::format("checkpoint: '{}' of '{}' has the checksum {}, {} was written: damaged", name,
-                                 pathOf(checkpoint, box.file), checksum, box.checksum)};
+        return Error{fmt::format("checkpoint: '{}' of '{}' has the checksum {}, {} was written: damaged; give another "
+                                 "checkpoint",
+                                 name, pathOf(checkpoint, box.file), checksum, box.checksum)};
     }
   return ok();
 }
@@ -258,7 +267,7 @@ Status ShardReader::read(const Arg &arg, const Shard &shard, std::byte *local) {
   const SavedTensor &saved = checkpoint.index.tensors.find(arg.name)->second;
   if (shard.elements() == 0)
     return ok();
-  std::optional<Tensor> piece; // in the file's type, where it is not the program's
+  std::optional<Tensor> piece; // the local tensor in the file's element type, if that differs from the program's
   std::byte *target = local;
   if (saved.dtype != arg.dtype) {
     auto [tensor, bytes] = allocateTensor(saved.dtype, shard.local);

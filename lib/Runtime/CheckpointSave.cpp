@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rank finds by itself which boxes which rank writes, then writes its own, a shard at a time. Rank 0 learns the
-// checksums, writes the index and gives the folder its name.
+// Every rank computes by itself which rank writes which boxes, and then writes its own boxes, one shard at a time. Rank
+// 0 gathers the checksums, writes the index and gives the folder its final name.
 #include "CheckpointDisk.h"
 #include "CheckpointFiles.h"
 #include "kerf/Package/FlatProgram.h"
@@ -19,7 +19,7 @@ using package::Arg;
 
 constexpr int64_t kChecksumTag = 2;
 
-/// The stages that have the argument.
+/// Returns, for each pipeline stage, whether it has the argument.
 std::vector<bool> holdersOf(const package::Program &program, size_t arg) {
   std::vector<bool> holders(size_t(package::stagesOf(program)));
   for (size_t stage = 0; stage < holders.size(); ++stage)
@@ -31,14 +31,14 @@ Shard shardOn(const package::Program &program, const Arg &arg, int64_t rank) {
   return shardOf(program.mesh, arg.shape, arg.sharding, package::virtualRank(program, rank, 0));
 }
 
-/// A box in a file, which names it as its tensor is named.
+/// A box of a tensor, with the tensor's name and type.
 struct NamedBox {
   const std::string *name = nullptr;
   DType dtype = DType::F32;
   SavedBox *box = nullptr;
 };
 
-/// The boxes of each file, in the order in which they lie there.
+/// Returns the boxes of each file, in their order in the file.
 std::vector<std::vector<NamedBox>> boxesByFile(CheckpointIndex &index) {
   std::vector<std::vector<NamedBox>> boxes(index.files.size());
   for (auto &[name, tensor] : index.tensors)
@@ -64,7 +64,7 @@ bool isSaved(const package::Program &program, size_t arg) {
 
 Result<CheckpointIndex> planCheckpoint(const package::Program &program) {
   CheckpointIndex index;
-  std::map<std::string, std::map<Shape, int64_t>> owners; // of each tensor's boxes, by where they begin
+  std::map<std::string, std::map<Shape, int64_t>> owners; // by tensor and first index of a box: the rank that writes it
   std::set<int64_t> writers;
   int64_t ranks = package::ranksOf(program);
   for (size_t number = 0; number < program.args.size(); ++number) {
@@ -72,7 +72,8 @@ Result<CheckpointIndex> planCheckpoint(const package::Program &program) {
     if (!isSaved(program, number))
       continue;
     if (!index.tensors.emplace(arg.name, SavedTensor{arg.kind, arg.dtype, arg.shape, arg.exportedShape, {}}).second)
-      return Error{fmt::format("checkpoints: two of the program's tensors are named '{}'", arg.name)};
+      return Error{
+          fmt::format("checkpoints: two of the program's tensors are named '{}'; rename one in the model", arg.name)};
     auto &boxes = owners[arg.name];
     std::vector<bool> holders = holdersOf(program, number);
     for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -82,7 +83,7 @@ Result<CheckpointIndex> planCheckpoint(const package::Program &program) {
         index.tensors[arg.name].boxes.push_back({int(rank), shard.begin, shard.count, 0}), writers.insert(rank);
     }
   }
-  // From ranks to files: not every rank writes one.
+  // Until here SavedBox::file is a rank. Not every rank writes a file, so the files are numbered now.
   std::map<int64_t, int> fileOf;
   for (int64_t rank : writers) {
     fileOf.emplace(rank, int(index.files.size()));
@@ -110,7 +111,9 @@ Result<CheckpointWriter> CheckpointWriter::create(const package::Program &progra
     return planned.error();
   std::error_code code;
   if (!std::filesystem::is_directory(options.folder, code))
-    return Error{fmt::format("'{}' is not there: all ranks have to share the checkpoint folder", options.folder)};
+    return Error{fmt::format("the checkpoint folder '{}' does not exist on this rank's machine; give <checkpoint> a "
+                             "folder that all ranks share",
+                             options.folder)};
   return CheckpointWriter(program, options, communicator, endStep, std::move(*planned));
 }
 
@@ -142,7 +145,7 @@ Status CheckpointWriter::writeShards(const std::string &folder,
       return status;
     BoxCopy pack = packBox(shard.local, Shape(shard.local.size(), 0), shard.count, bytesOf(arg.dtype));
     std::span<const std::byte> bytes(local.data(), size_t(pack.bytes()));
-    if (!pack.contiguous()) { // padding lies between
+    if (!pack.contiguous()) { // padding lies between the shard's elements
       packed.resize(size_t(pack.bytes()));
       pack.run(local.data(), packed.data());
       bytes = packed;

@@ -13,7 +13,8 @@ namespace kerf::runtime {
 namespace {
 namespace fs = std::filesystem;
 
-/// "tokens-00003" is shard 3 of "tokens"; "tokens-00003-of-00010" too. Numbers have at least five digits.
+/// The parts of a shard's file name. "tokens-00003" and "tokens-00003-of-00010" are shard 3 of "tokens"; numbers have
+/// at least five digits.
 struct ShardName {
   std::string base;
   std::optional<int64_t> number, count;
@@ -43,29 +44,34 @@ ShardName shardName(const std::string &stem) {
   return found;
 }
 
-/// The files of one array or of all arrays, in the order of their numbers (or names). Fails where one is missing.
+/// Checks that no shard is missing. `shards` are the names and paths of the files of one array, or of all arrays, in
+/// the order of their numbers or names.
 Status checkNumbers(const std::string &folder, const std::vector<std::pair<ShardName, std::string>> &shards) {
   for (size_t i = 0; i < shards.size(); ++i) {
     const auto &[name, file] = shards[i];
     if (!name.number || name.base != shards[0].first.base)
-      return ok(); // names of another kind: all are taken, by name
+      return ok(); // not all names have numbers, so the files are taken in the order of their names
     int64_t first = *shards[0].first.number;
     if (first > 1 || *name.number != first + int64_t(i))
-      return Error{fmt::format("'{}': shard {} of '{}' is missing: the next file is '{}'", folder,
-                               first > 1 ? 0 : first + int64_t(i), name.base, file)};
+      return Error{fmt::format("'{}': shard {} of '{}' is missing: the next file is '{}'; add it, or number the files "
+                               "without gaps",
+                               folder, first > 1 ? 0 : first + int64_t(i), name.base, file)};
   }
   if (auto count = shards.front().first.count; count && *count != int64_t(shards.size()))
-    return Error{fmt::format("'{}': '{}' says that there are {} shards, here are {}", folder, shards.front().second,
-                             *count, shards.size())};
+    return Error{
+        fmt::format("'{}': the name '{}' says that there are {} shards, but the folder has {}; add the others, or "
+                    "rename the files",
+                    folder, shards.front().second, *count, shards.size())};
   return ok();
 }
 
-/// Appends the rows of a file's array. What is wrong with an array counts when the model has an input of its name.
+/// Appends a piece to an array. An error is only noted in DataArray::problem, because it matters only if the model has
+/// an input of the array's name.
 void append(DataSet &data, const std::string &name, DataPiece piece, DType dtype, const Shape &shape) {
   DataArray &array = data.arrays[name];
   if (shape.empty()) {
-    array.problem =
-        fmt::format("{}: array '{}' has no axes; the first one counts steps (or samples)", data.place, name);
+    array.problem = fmt::format("{}: array '{}' is a scalar; it must have a first axis that counts steps (or samples)",
+                                data.place, name);
     return;
   }
   Shape row(shape.begin() + 1, shape.end());
@@ -84,14 +90,16 @@ void append(DataSet &data, const std::string &name, DataPiece piece, DType dtype
   array.pieces.push_back(std::move(piece));
 }
 
-/// All arrays of a file must be in every file.
+/// Appends the arrays of a .npz file. Fails if the file does not have the same arrays as the shards before it.
 Status appendNpz(DataSet &data, const std::string &file, bool isFirst) {
   auto arrays = listArrays(file);
   if (!arrays)
     return arrays.error();
   for (const auto &[name, array] : *arrays) {
     if (!isFirst && !data.arrays.count(name))
-      return Error{fmt::format("'{}': array '{}' is in this shard and not in those before", file, name)};
+      return Error{fmt::format("'{}': array '{}' is in this shard and not in those before; write the same arrays into "
+                               "all shards",
+                               file, name)};
     DataPiece piece;
     piece.file = file;
     piece.stored = array;
@@ -99,15 +107,18 @@ Status appendNpz(DataSet &data, const std::string &file, bool isFirst) {
   }
   for (const auto &[name, array] : data.arrays)
     if (!arrays->count(name))
-      return Error{fmt::format("'{}': array '{}' is missing, which the shards before have", file, name)};
+      return Error{fmt::format("'{}': array '{}' is missing, which the shards before have; write the same arrays into "
+                               "all shards",
+                               file, name)};
   return ok();
 }
 
 Result<DataSet> openFolder(const std::string &folder) {
   DataSet data;
   data.place = fmt::format("'{}'", folder);
-  std::map<std::string, std::vector<std::pair<ShardName, std::string>>> files; // by array; "" where a file has all
-  std::vector<std::pair<std::string, std::string>> found;                      // stem, path
+  // Files by the array that they hold; under "" if each file holds all arrays.
+  std::map<std::string, std::vector<std::pair<ShardName, std::string>>> files;
+  std::vector<std::pair<std::string, std::string>> found; // file name without extension, path
   std::error_code code;
   size_t archives = 0;
   for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
@@ -120,9 +131,9 @@ Result<DataSet> openFolder(const std::string &folder) {
   if (code)
     return Error{fmt::format("cannot list '{}': {}", folder, code.message())};
   if (found.empty())
-    return Error{fmt::format("no .npy file in '{}', and no .npz file", folder)};
+    return Error{fmt::format("no .npy file in '{}', and no .npz file; give a folder with one of them", folder)};
   if (archives && archives != found.size())
-    return Error{fmt::format("'{}' has {} .npz files and {} .npy files: give a folder of one kind", folder, archives,
+    return Error{fmt::format("'{}' has {} .npz files and {} .npy files; give a folder of one kind", folder, archives,
                              found.size() - archives)};
   std::sort(found.begin(), found.end());
   for (const auto &[stem, path] : found) {
@@ -153,7 +164,7 @@ Result<DataSet> openFolder(const std::string &folder) {
   return data;
 }
 
-/// A bijection of [0, 2^(2 * half)): eight rounds of a Feistel network.
+/// Applies a bijection of [0, 2^(2 * half)) that depends on `key`: eight rounds of a Feistel network.
 uint64_t permuted(uint64_t key, int half, uint64_t value) {
   constexpr int kRounds = 8;
   const uint64_t mask = (uint64_t(1) << half) - 1;
@@ -209,24 +220,24 @@ Result<int64_t> rowsOf(const DataSet &data, const std::vector<std::string> &name
     for (size_t i = 0; i < std::min(array.pieces.size(), first->pieces.size()); ++i)
       if (array.pieces[i].rows != first->pieces[i].rows) {
         bool sharded = array.pieces.size() > 1 || first->pieces.size() > 1;
-        return Error{fmt::format("data: {}'{}' has {} steps, '{}' has {}",
+        return Error{fmt::format("data: {}'{}' has {} steps, '{}' has {}; give all arrays the same number",
                                  sharded ? fmt::format("shard {} ('{}'): ", i, array.pieces[i].file) : "",
                                  names.front(), first->pieces[i].rows, name, array.pieces[i].rows)};
       }
     if (array.pieces.size() != first->pieces.size())
-      return Error{fmt::format("data: '{}' has {} shards, '{}' has {}", names.front(), first->pieces.size(), name,
-                               array.pieces.size())};
+      return Error{fmt::format("data: '{}' has {} shards, '{}' has {}; give all arrays the same number", names.front(),
+                               first->pieces.size(), name, array.pieces.size())};
     rows = array.pieces.back().firstRow + array.pieces.back().rows;
   }
   return rows;
 }
 
 int64_t shuffledRow(uint64_t seed, int64_t pass, int64_t rows, int64_t place) {
-  constexpr int kLeastHalf = 4; // bits: networks of fewer have few permutations
+  constexpr int kLeastHalf = 4; // bits; smaller networks have too few permutations
   const int half = std::max(kLeastHalf, (int(std::bit_width(uint64_t(std::max<int64_t>(rows - 1, 1)))) + 1) / 2);
   const uint64_t key = seed * 0xd1342543de82ef95 + uint64_t(pass) * 0xaf251af3b0f025b5 + 1;
   uint64_t row = uint64_t(place);
-  do // places beyond the last row lead on to others, until one is inside
+  do // the bijection is repeated until it leads to a number below `rows`
     row = permuted(key, half, row);
   while (row >= uint64_t(rows));
   return int64_t(row);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of devices that this build has. Devices.inc is made of KERF_DEVICES (CMakeLists.txt).
+// The kinds of devices in this build. CMakeLists.txt generates Devices.inc from the list KERF_DEVICES.
 #include "kerf/Runtime/Device.h"
 
 #include <algorithm>
@@ -19,12 +19,13 @@ constexpr const DeviceKind *kKinds[] = {
 #undef KERF_DEVICE
 };
 
-/// A kind and its parameter, as a user writes them.
+/// A kind of device and its parameter.
 struct Choice {
   const DeviceKind *kind;
   std::string parameter;
 };
 
+/// Parses "KIND" or "KIND:PARAMETER", with the default kind and parameter filled in.
 Result<Choice> choiceOf(std::string_view chosen) {
   if (chosen == kDefaultDevice)
     chosen = kKinds[0]->kind;
@@ -40,7 +41,7 @@ Result<Choice> choiceOf(std::string_view chosen) {
   Choice choice{*found, colon == std::string_view::npos ? "" : std::string(chosen.substr(colon + 1))};
   if (colon != std::string_view::npos && !choice.kind->chooseParameter)
     return Error{
-        fmt::format("the device '{}' takes no parameter, but '{}' is given: write '{}'", name, choice.parameter, name)};
+        fmt::format("the device '{}' takes no parameter, but '{}' is given; write '{}'", name, choice.parameter, name)};
   if (choice.parameter.empty() && choice.kind->chooseParameter)
     choice.parameter = choice.kind->chooseParameter();
   return choice;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading: read the program's list of steps, plan memory, bind, list the actions of a step. A step enqueues these.
-// An instruction for which the list names a stream is started on that stream. Where the list waits, an event is waited
-// for. Sends begin and are waited for on the compute stream.
+// Loading a program reads the stage's list of steps, plans memory, binds every instruction and makes the list of
+// a step's actions. A step then enqueues these actions. An instruction for which the list of steps names a
+// stream is started on that stream, and a wait in the list waits for an event. Sends begin, and are waited for,
+// on the compute stream.
 #include "kerf/Runtime/Executor.h"
 #include "RankTimes.h"
 #include "StepParts.h"
@@ -19,22 +20,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Calls of a stream for an action: three on its own stream, five on another.
+// Most calls of a stream for one action: on the compute stream, and on the stream of a start.
 constexpr size_t kCallsOfAction = 3, kCallsToStart = 4;
 
+/// One thing that a step enqueues. `Compute` runs on the compute stream, `Start` runs on another stream, and `Wait`
+/// makes the compute stream wait for a start.
 struct Action {
   enum class Kind { Compute, Start, Wait } kind = Kind::Compute;
-  std::unique_ptr<BoundKernel> kernel;     // none of a wait
-  Stream *stream = nullptr;                // of a start
-  Event *ready = nullptr, *done = nullptr; // of a start: its operands are there; of a wait: what it waits for
-  Event *begin = nullptr, *end = nullptr;  // measured where given
-  bool stalls = false;                     // the compute stream stands still for it
-  bool ofProgram = true;                   // of a wait: the program has an instruction for it
-  int64_t instruction = -1, copy = -1;     // of the flat program, or of the copies at its end
-  int64_t waitedFor = -1;                  // of a wait: the instruction that was started
+  std::unique_ptr<BoundKernel> kernel;    // what runs; null for a wait
+  Stream *stream = nullptr;               // the stream of a start; null: the compute stream
+  Event *ready = nullptr;                 // for a start: recorded when its operands are ready
+  Event *done = nullptr;                  // for a wait: the event that it waits for
+  Event *begin = nullptr, *end = nullptr; // recorded around the action to measure its time; null: not measured
+  bool stalls = false;                    // whether the compute stream is idle while the action runs
+  bool ofProgram = true;                  // for a wait: whether the program has an instruction for it
+  int64_t instruction = -1; // number in the flat program (for a wait, of the instruction started); -1: a copy
+  int64_t copy = -1;        // index into BufferPlan::copies; -1: the action is not a copy at the end of the step
+  int64_t waitedFor = -1;   // for a wait: number of the waiting instruction; of the started one if there is none
 };
 
-/// A copy between fixed places.
+/// A copy between fixed addresses.
 class BoundCopy : public BoundKernel {
 public:
   BoundCopy(void *to, const void *from, int64_t bytes, CopyKind kind) : to(to), from(from), bytes(bytes), kind(kind) {}
@@ -47,8 +52,9 @@ private:
   CopyKind kind;
 };
 
-/// Content of a buffer that a part of a step must not change, and its place in the host's memory meanwhile.
-struct KeptContent {
+/// A buffer whose content a part of a step must not change, and the host memory that keeps the content while
+/// the part runs.
+struct PreservedContent {
   void *buffer = nullptr;
   int64_t bytes = 0;
   std::shared_ptr<std::byte> host;
@@ -56,8 +62,8 @@ struct KeptContent {
 
 /// A part of the step, ready to run.
 struct PreparedPart {
-  std::vector<bool> runs; // of each action
-  std::vector<KeptContent> putBack;
+  std::vector<bool> runs; // for each action: whether it belongs to the part
+  std::vector<PreservedContent> preserved;
 };
 
 class ProgramExecutor : public Executor {
@@ -67,8 +73,8 @@ public:
 
   Status load(const ExecutorOptions &options) {
     if (int64_t ranks = package::ranksOf(program); communicator.size() != ranks)
-      return Error{
-          fmt::format("the program is for {} ranks, here are {}: start {}", ranks, communicator.size(), ranks)};
+      return Error{fmt::format("the program is for {} ranks, but there are {}; start {} ranks", ranks,
+                               communicator.size(), ranks)};
     if (options.useNative) {
       auto loaded = device.loadCode(program, CodeUse::Run);
       if (!loaded)
@@ -90,11 +96,11 @@ public:
       return created.error();
     compute = std::move(*created);
     timers.resize(size_t(flat.origins));
-    ran.resize(flat.body.size());
+    lastTimes.resize(flat.body.size());
     if (Status status = bindAll(); !status)
       return status;
     reserve();
-    return compute->synchronize(); // constants are there
+    return compute->synchronize(); // until the constants are computed
   }
 
   std::vector<ArgumentPiece> arguments() override {
@@ -107,7 +113,7 @@ public:
     if (flat.results[index] < 0)
       return std::nullopt;
     TensorView tensor = view(flat.results[index]);
-    tensor.data = memories[size_t(buffers.resultBuffers[index])];
+    tensor.data = addresses[size_t(buffers.resultBuffers[index])];
     return tensor;
   }
   Status feed(const TensorView &argument, const void *host) override {
@@ -140,31 +146,31 @@ public:
     report.stepSeconds = stepSeconds;
     return report;
   }
-  std::vector<Span> lastStep() const override { return spansOf(plan, ran); }
-  Overlap lastOverlap() const override { return overlapOf(plan, ran); }
+  std::vector<Span> lastStep() const override { return spansOf(plan, lastTimes); }
+  OverlapTimes lastOverlap() const override { return overlapOf(plan, lastTimes); }
 
 private:
-  TensorView view(int value) const { return viewOf(plan, value, memories); }
+  TensorView view(int value) const { return viewOf(plan, value, addresses); }
   KernelRequest request(size_t index) const {
-    return kernelRequest(program, plan, index, communicator.rank(), memories, code.get());
+    return kernelRequest(program, plan, index, communicator.rank(), addresses, code.get());
   }
 
   Status allocate() {
-    auto kept = device.allocate(plan.memory.persistentBytes), shared = device.allocate(plan.memory.arenaBytes),
-         outside = device.allocateHost(plan.memory.hostBytes);
-    if (!kept)
-      return kept.error();
-    if (!shared)
-      return shared.error();
-    if (!outside)
-      return outside.error();
-    persistent = *kept, arena = *shared, inHost = *outside;
+    auto newPersistent = device.allocate(plan.memory.persistentBytes),
+         newArena = device.allocate(plan.memory.arenaBytes), newHost = device.allocateHost(plan.memory.hostBytes);
+    if (!newPersistent)
+      return newPersistent.error();
+    if (!newArena)
+      return newArena.error();
+    if (!newHost)
+      return newHost.error();
+    persistent = *newPersistent, arena = *newArena, inHost = *newHost;
     for (size_t b = 0; b < plan.offsets.size(); ++b) {
       BufferKind kind = buffers.buffers[b].kind;
-      std::byte *its = kind == BufferKind::Working ? arena.get()
-                       : kind == BufferKind::Host  ? inHost.get()
-                                                   : persistent.get();
-      memories.push_back(its + plan.offsets[b]);
+      std::byte *memory = kind == BufferKind::Working ? arena.get()
+                          : kind == BufferKind::Host  ? inHost.get()
+                                                      : persistent.get();
+      addresses.push_back(memory + plan.offsets[b]);
     }
     return ok();
   }
@@ -172,8 +178,9 @@ private:
   Status bindAll() {
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
-        return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
-    // A started collective that nobody waits for still reads its operand, which a later copy may overwrite.
+        return Error{fmt::format("{}: {}", instructionText(*flat.body[i].source), status.error().message),
+                     status.error().status};
+    // A started collective without a wait still reads its operand, which a copy at the end of the step may overwrite.
     for (auto &[value, started] : pending)
       if (!started.waited)
         if (Status status = addWait(started, std::nullopt); !status)
@@ -216,7 +223,7 @@ private:
     return add(std::move(action));
   }
 
-  /// Every action of an instruction is measured.
+  /// Adds an instruction's action with events that measure its time.
   Status add(Action action) {
     for (Event **event : {&action.begin, &action.end}) {
       auto created = newEvent();
@@ -228,7 +235,7 @@ private:
     return ok();
   }
 
-  /// One side of a transfer, or the wait for its send.
+  /// Binds one side of a message between stages, or the wait for a send.
   Status bindTransfer(size_t index) {
     const FlatInstruction &transfer = flat.body[index];
     MessageRequest request;
@@ -253,23 +260,24 @@ private:
            buffers.buffers[size_t(buffers.bufferOf[size_t(results[0])])].kind == BufferKind::Constant;
   }
 
-  /// Transfers have the tags before.
+  /// Binds a collective. Its tags follow those of the messages between stages.
   Status bindCollectiveAt(size_t index) {
     int64_t tag = kFirstCollectiveTag + flat.messages + 2 * collectivesBound++;
-    auto kernel = collectives->bind({request(index), tag, othersOf(flat.body[index])});
+    auto kernel = collectives->bind({request(index), tag, laterBucketMembers(flat.body[index])});
     if (!kernel)
       return kernel.error();
     return addAsynchronous(index, std::move(*kernel));
   }
 
-  /// On its own stream, or where it is waited for at once on that of kernels.
+  /// Adds an instruction that runs on the stream that the program names. If that is the compute stream, kernels wait
+  /// for the instruction.
   Status addAsynchronous(size_t index, std::unique_ptr<BoundKernel> kernel) {
     std::string name = streamOf(plan, index);
     if (name == kComputeStream)
       return addCompute(index, std::move(kernel), true);
     auto &stream = streams[name];
     if (!stream) {
-      auto created = device.createStream(StreamKind::Beside);
+      auto created = device.createStream(StreamKind::Auxiliary);
       if (!created)
         return created.error();
       stream = std::move(*created);
@@ -290,17 +298,18 @@ private:
     return ok();
   }
 
+  /// A value that a started instruction computes.
   struct Pending {
     Event *done;
-    int64_t instruction; // that started it
-    bool waited;
+    int64_t instruction; // number of the started instruction
+    bool waited;         // whether an action waits for it
   };
 
-  /// `index`: the program's instruction that waits, where there is one.
+  /// Adds the wait for a started instruction. `index` is the number of the program's instruction that waits, if any.
   Status addWait(Pending &started, std::optional<size_t> index) {
     Action wait;
     wait.kind = Action::Kind::Wait;
-    wait.instruction = started.instruction; // they run together
+    wait.instruction = started.instruction; // so that parts of a step contain both or neither
     wait.waitedFor = index ? int64_t(*index) : started.instruction;
     wait.ofProgram = index.has_value();
     wait.done = started.done;
@@ -311,7 +320,7 @@ private:
   Status bindWait(size_t index) {
     auto found = pending.find(flat.body[index].operands[0]);
     if (found == pending.end())
-      return ok(); // ran on the compute stream
+      return ok(); // the instruction was not started on a stream of its own
     return addWait(found->second, index);
   }
 
@@ -319,27 +328,29 @@ private:
     auto [from, to] = buffers.copies[number];
     Action copy;
     copy.copy = int64_t(number);
-    copy.kernel = std::make_unique<BoundCopy>(memories[size_t(to)], memories[size_t(from)],
+    copy.kernel = std::make_unique<BoundCopy>(addresses[size_t(to)], addresses[size_t(from)],
                                               buffers.buffers[size_t(to)].lifetime.bytes, CopyKind::OnDevice);
     actions.push_back(std::move(copy));
   }
 
-  /// What waits in line during a step: how much at once depends on which rank is ahead, so there is room for all of it.
+  /// Reserves room for everything that a step enqueues and sends. How much of that is in flight at once depends on
+  /// which rank is ahead, so there is room for all of it.
   void reserve() {
     for (auto &[name, stream] : streams) {
       auto starts = std::count_if(actions.begin(), actions.end(),
                                   [&](const Action &action) { return action.stream == stream.get(); });
       stream->reserve(kCallsToStart * size_t(starts));
     }
-    compute->reserve(kCallsOfAction * actions.size() + 3 * flat.args.size()); // arguments are fed, kept and put back
-    size_t peers = size_t(communicator.size() - 1), most = 1,                 // of collectives that are one
-        atOnce = streams.size() + 1; // one on each stream, that of kernels included
+    // Each argument may be fed, saved and restored.
+    compute->reserve(kCallsOfAction * actions.size() + 3 * flat.args.size());
+    size_t peers = size_t(communicator.size() - 1), largestBucket = 1;
+    size_t atOnce = streams.size() + 1; // collectives at a time: one on each stream
     for (const FlatInstruction &instruction : flat.body)
-      most = std::max(most, 1 + instruction.others.size());
+      largestBucket = std::max(largestBucket, 1 + instruction.others.size());
     auto transfers = std::count_if(flat.body.begin(), flat.body.end(), [](const FlatInstruction &instruction) {
       return instruction.kind == FlatInstruction::Kind::Send || instruction.kind == FlatInstruction::Kind::Receive;
     });
-    collectives->reserve(kMessagesToPeer * peers * most * atOnce + size_t(transfers));
+    collectives->reserve(kMessagesToPeer * peers * largestBucket * atOnce + size_t(transfers));
   }
 
   Result<Event *> newEvent() {
@@ -359,19 +370,19 @@ private:
     for (const Action &action : actions)
       ready.runs.push_back(action.copy >= 0 ? std::count(part.copies.begin(), part.copies.end(), action.copy) > 0
                                             : part.runs[size_t(action.instruction)]);
-    for (int buffer : part.putBack) {
+    for (int buffer : part.restoredBuffers) {
       int64_t bytes = buffers.buffers[size_t(buffer)].lifetime.bytes;
       auto host = device.allocateHost(bytes);
       if (!host)
         return host.error();
-      ready.putBack.push_back({memories[size_t(buffer)], bytes, std::move(*host)});
+      ready.preserved.push_back({addresses[size_t(buffer)], bytes, std::move(*host)});
     }
     return &parts.emplace(kind, std::move(ready)).first->second;
   }
 
   Status enqueue(const PreparedPart *part) {
     if (part)
-      for (const KeptContent &kept : part->putBack)
+      for (const PreservedContent &kept : part->preserved)
         if (Status status = compute->copy(kept.host.get(), kept.buffer, kept.bytes, CopyKind::ToHost); !status)
           return status;
     for (size_t i = 0; i < actions.size(); ++i)
@@ -379,7 +390,7 @@ private:
         if (Status status = enqueue(actions[i]); !status)
           return status;
     if (part)
-      for (const KeptContent &kept : part->putBack)
+      for (const PreservedContent &kept : part->preserved)
         if (Status status = compute->copy(kept.buffer, kept.host.get(), kept.bytes, CopyKind::ToDevice); !status)
           return status;
     return ok();
@@ -402,41 +413,40 @@ private:
     return status;
   }
 
-  /// Waits for all streams: after a failure too, as nothing may still work on memory that the caller is about to free.
-  /// The stream of kernels comes first: when it has failed the other ranks must know, before a stream here waits for
-  /// them.
+  /// Waits for all streams, after a failure as well, because the caller may free the memory that they use. The compute
+  /// stream comes first: if it has failed, the other ranks must be told before a stream here waits for them.
   Status finish(Status status) {
     Status computed = compute->synchronize();
     if (status && !computed)
       status = computed;
     bool isTold = !status;
     if (isTold)
-      status = told(status.error());
+      status = endRun(status.error());
     for (auto &[name, stream] : streams)
       if (Status other = stream->synchronize(); !other && !isTold) {
-        status = told(other.error());
+        status = endRun(other.error());
         isTold = true;
       }
-    if (!isTold) // kernels that go on after a fault leave only the word
+    if (!isTold) // a kernel that goes on after a fault leaves only the fault
       if (auto fault = device.takeFault())
-        status = told(*fault);
+        status = endRun(*fault);
     return status;
   }
 
-  /// Ends all ranks with an error, unless they have been ended already, and returns the error that they end with.
-  Error told(Error error) {
+  /// Ends the run on all ranks with an error, unless it has ended already. Returns the error that ended the run.
+  Error endRun(Error error) {
     if (auto fault = device.takeFault())
-      return told(*fault);
+      return endRun(*fault);
     if (auto ended = communicator.failure())
       return *ended;
     error.message = fmt::format("rank {}: {}", communicator.rank(), error.message);
     communicator.abort(error);
     return error;
   }
-  Error told(const Fault &fault) {
+  Error endRun(const Fault &fault) {
     if (auto ended = communicator.failure())
       return *ended;
-    Error error{placedMessage(communicator.rank(), *flat.body[size_t(fault.number)].source, fault.error.message),
+    Error error{rankMessage(communicator.rank(), *flat.body[size_t(fault.number)].source, fault.error.message),
                 fault.error.status};
     communicator.abort(error);
     return error;
@@ -458,19 +468,19 @@ private:
   void collect(const Action &action, double start, double seconds) {
     Timer &timer = timers[size_t(flat.body[size_t(action.instruction)].origin)];
     if (action.kind != Action::Kind::Wait) {
-      Ran &its = ran[size_t(action.instruction)];
-      its.start = start, its.seconds = seconds;
+      InstructionTimes &times = lastTimes[size_t(action.instruction)];
+      times.start = start, times.seconds = seconds;
       ++timer.calls;
       timer.seconds += seconds;
       timer.waitSeconds += action.stalls ? seconds : 0;
       return;
     }
     timer.waitSeconds += seconds;
-    Ran &its = ran[size_t(action.waitedFor)];
+    InstructionTimes &times = lastTimes[size_t(action.waitedFor)];
     if (action.ofProgram)
-      its.start = start, its.seconds = seconds;
+      times.start = start, times.seconds = seconds;
     else
-      its.waitStart = start, its.waitSeconds = seconds;
+      times.waitStart = start, times.waitSeconds = seconds;
   }
 
   const package::Program &program;
@@ -482,11 +492,11 @@ private:
   const FlatProgram &flat = plan.flat;
   const BufferPlan &buffers = plan.buffers;
   std::shared_ptr<std::byte> persistent, arena, inHost;
-  Memories memories;
+  BufferAddresses addresses;
   int64_t collectivesBound = 0;
-  std::map<int, Pending> pending; // [value]: started on a stream
-  std::vector<Timer> timers;      // of each origin
-  std::vector<Ran> ran;           // of each instruction
+  std::map<int, Pending> pending;          // flat values that started instructions compute
+  std::vector<Timer> timers;               // for each origin
+  std::vector<InstructionTimes> lastTimes; // for each instruction
   std::vector<std::unique_ptr<BoundKernel>> constants;
   std::vector<Action> actions;
   std::map<StepKind, PreparedPart> parts;
@@ -494,7 +504,7 @@ private:
   double stepSeconds = 0;
   std::vector<std::unique_ptr<Event>> events;
   std::unique_ptr<Stream> compute;
-  std::map<std::string, std::unique_ptr<Stream>> streams; // last: their threads end first
+  std::map<std::string, std::unique_ptr<Stream>> streams; // the last member, so that the streams' threads end first
 };
 } // namespace
 

@@ -17,7 +17,7 @@ public:
     flat.body.clear();
     for (FlatInstruction &instruction : body) {
       for (int &operand : instruction.operands)
-        operand = now(operand);
+        operand = replacementOf(operand);
       if (instruction.kernel && !(code && code->has(instruction.kernel->name)))
         expand(instruction);
       else
@@ -25,12 +25,12 @@ public:
     }
     for (int &result : flat.results)
       if (result >= 0)
-        result = now(result);
+        result = replacementOf(result);
   }
 
 private:
-  /// The value that has the place of a kernel's result.
-  int now(int value) const {
+  /// Returns the value that replaces a kernel's result, or `value` itself if it is not replaced.
+  int replacementOf(int value) const {
     auto found = replaced.find(value);
     return found == replaced.end() ? value : found->second;
   }
@@ -44,13 +44,14 @@ private:
     for (size_t a = 0; a < kernel.args.size(); ++a)
       numbers[size_t(kernel.args[a])] = call.operands[a];
     for (size_t i = 0; i < kernel.body.size(); ++i)
-      place(kernel, i, origin->second + int(i), call, numbers);
+      addInstruction(kernel, i, origin->second + int(i), call, numbers);
     for (size_t r = 0; r < kernel.results.size(); ++r)
       replaced[call.results[r]] = numbers[size_t(kernel.results[r])];
   }
 
-  void place(const package::Function &kernel, size_t index, int origin, const FlatInstruction &call,
-             std::vector<int> &numbers) {
+  /// Adds instruction number `index` of a kernel to the program. `numbers` maps the kernel's values to flat values.
+  void addInstruction(const package::Function &kernel, size_t index, int origin, const FlatInstruction &call,
+                      std::vector<int> &numbers) {
     const package::Instruction &source = kernel.body[index];
     if (auto kept = constants.find(origin); kept != constants.end()) {
       numbers[size_t(source.results[0])] = kept->second;
@@ -71,9 +72,9 @@ private:
 
   package::FlatProgram &flat;
   const DeviceCode *code;
-  std::map<int, int> replaced;    // flat value -> the one in its place
-  std::map<int, int> firstOrigin; // of each call's instructions, by the call's origin
-  std::map<int, int> constants;   // origin -> the value that all microbatches share
+  std::map<int, int> replaced;    // from the result of a call to the flat value that replaces it
+  std::map<int, int> firstOrigin; // from a call's origin to the origin of its first new instruction
+  std::map<int, int> constants;   // from a constant's origin to the flat value that all microbatches share
 };
 } // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that a device has no code for, op by op.
+// Replaces calls of kernels that a device has no compiled code for by the kernels' single ops.
 #pragma once
 
 #include "kerf/Package/FlatProgram.h"
@@ -7,8 +7,8 @@
 
 namespace kerf::runtime {
 
-/// Puts the instructions of every kernel that `code` does not have in the place of its call. They get origins of their
-/// own, the same in each microbatch.
+/// Replaces each call of a kernel that `code` (may be null) does not have by the instructions of the kernel's function.
+/// The new instructions get origins of their own, the same in each microbatch.
 void expandKernels(package::FlatProgram &flat, const DeviceCode *code);
 
 } // namespace kerf::runtime

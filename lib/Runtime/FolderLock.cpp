@@ -21,14 +21,14 @@ namespace kerf::runtime {
 namespace {
 using Json = nlohmann::ordered_json;
 
-/// How often a file is opened again that another process has removed meanwhile.
+/// Most attempts to open a lock file that other processes remove at the same time.
 constexpr int kAttempts = 100;
 
 Error cannot(const char *verb, const std::string &path) {
   return {fmt::format("cannot {} '{}': {}", verb, path, std::strerror(errno))};
 }
 
-/// Returns when the kernel started a process, in its ticks since the machine's start; 0 where /proc does not tell.
+/// Returns when a process was started, in clock ticks since the machine's start; 0 if /proc does not tell.
 int64_t startTickOf(int64_t pid) {
   int descriptor = open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
@@ -44,7 +44,8 @@ int64_t startTickOf(int64_t pid) {
   return at == std::string_view::npos ? 0 : std::atoll(fields.data() + at + 1);
 }
 
-/// Returns true where the process of this host still runs, or may: one of another user cannot be asked.
+/// Returns whether the lock's owner, a process on this host, still runs or may still run. A process of another user may
+/// not be visible.
 bool isAlive(const LockOwner &owner) {
   if (kill(pid_t(owner.pid), 0) != 0 && errno == ESRCH)
     return false;
@@ -80,14 +81,15 @@ Error isTaken(const std::string &path, const std::optional<LockOwner> &owner) {
                       owner->pid, owner->host, folder, owner->start)};
 }
 
-/// Removes the lock file of a dead process where the file system has no locks. Two runs may try it at once: what is
-/// removed has to be the file that was read.
+/// Removes the lock file of a dead process on a file system without flock. Returns whether the caller may try again.
+/// Two runs may do this at the same time, so the file is renamed first and then compared with the open one: only the
+/// file that was read may be removed.
 bool removeStale(int descriptor, const std::string &path) {
   std::string aside = fmt::format("{}.{}.old", path, getpid());
   if (std::rename(path.c_str(), aside.c_str()) != 0)
-    return true; // another run was faster: its lock is read in the next attempt
+    return true; // another run was faster; the next attempt reads its lock
   bool isSame = isSameFile(descriptor, aside);
-  if (!isSame && link(aside.c_str(), path.c_str()) != 0) // the new lock of the faster run goes back to its place
+  if (!isSame && link(aside.c_str(), path.c_str()) != 0) // restores the new lock of a faster run
     isSame = true;
   unlink(aside.c_str());
   return isSame;
@@ -132,7 +134,7 @@ Status FolderLock::writeThisProcess() {
   isOwn = true; // from here on the destructor removes the file
   if (ftruncate(descriptor, 0) != 0)
     return cannot("write", path);
-  for (size_t at = 0; at < text.size();) { // a disk that becomes full takes a part first
+  for (size_t at = 0; at < text.size();) { // a disk that is almost full may write only a part at first
     ssize_t count = pwrite(descriptor, text.data() + at, text.size() - at, off_t(at));
     if (count < 0 && errno != EINTR)
       return cannot("write", path);
@@ -150,7 +152,7 @@ Result<FolderLock> FolderLock::take(const std::string &folder, bool useFlock) {
     if (!isNew && errno == EEXIST)
       descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (descriptor < 0 && errno == ENOENT && std::filesystem::is_directory(folder))
-      continue; // its owner has just removed it
+      continue; // the file's owner has just removed it
     if (descriptor < 0)
       return cannot("write", path);
     FolderLock lock(path, descriptor);
@@ -159,16 +161,16 @@ Result<FolderLock> FolderLock::take(const std::string &folder, bool useFlock) {
     if (refusal == EWOULDBLOCK)
       return isTaken(path, owner);
     if (refusal && !hasNoFlock(refusal))
-      return Error{fmt::format("cannot lock '{}': {}", path, std::strerror(refusal))};
+      return Error{fmt::format("cannot lock '{}': {}; give <checkpoint> another folder", path, std::strerror(refusal))};
     if (!isSameFile(descriptor, path))
-      continue; // its owner has removed it since it was opened
-    // That the kernel gave its lock says only that nobody on this host has it.
+      continue; // the file's owner has removed it since it was opened
+    // A successful flock shows only that no process on this host has the lock.
     if (owner && owner->host != host)
       return isTaken(path, owner);
     if (refusal && !isNew) {
       if (!owner || isAlive(*owner) || !removeStale(descriptor, path))
         return isTaken(path, owner);
-      left = owner; // the next attempt makes a new file, which only one run can
+      left = owner; // the next attempt creates a new file, which only one run can do
       continue;
     }
     lock.left = owner ? owner : left;

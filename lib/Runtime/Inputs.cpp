@@ -18,7 +18,7 @@ bool isFloating(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
 }
 
-/// A few of many names.
+/// Returns the first few of the names, quoted, and the number of the others.
 std::string listed(const std::vector<std::string> &names) {
   constexpr size_t kMost = 8;
   std::string out;
@@ -36,11 +36,11 @@ template <typename Map> std::vector<std::string> namesOf(const Map &map) {
 
 Status checkWeight(const Arg &arg, const Tensor &tensor) {
   if (tensor.shape != arg.exportedShape)
-    return Error{fmt::format("weights: '{}' has shape {}, the model's has {}", arg.name, shapeText(tensor.shape),
-                             shapeText(arg.exportedShape))};
+    return Error{fmt::format("weights: '{}' has shape {}, the model's has {}; give the weights of this model", arg.name,
+                             shapeText(tensor.shape), shapeText(arg.exportedShape))};
   if (isFloating(tensor.dtype) != isFloating(arg.dtype))
-    return Error{
-        fmt::format("weights: '{}' is {}, the model's is {}", arg.name, toString(tensor.dtype), toString(arg.dtype))};
+    return Error{fmt::format("weights: '{}' is {}, the model's is {}; give the weights of this model", arg.name,
+                             toString(tensor.dtype), toString(arg.dtype))};
   return ok();
 }
 
@@ -74,8 +74,8 @@ Status findWeights(const package::Program &program, const TensorMap &weights, co
     }
   }
   if (anyParameter && !missing.empty())
-    return Error{fmt::format("weights: {} of the model's parameters are missing: {}; there are {}. Give all, or none "
-                             "to initialize from the seed",
+    return Error{fmt::format("weights: {} of the model's parameters are missing: {}; there are {}. Give all of "
+                             "them, or none to initialize all from the seed",
                              missing.size(), listed(missing), listed(namesOf(weights)))};
   inputs.initialized = std::move(missing);
   for (const auto &[name, tensor] : weights)
@@ -119,7 +119,7 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
       source.kind = ArgSource::Kind::Data;
       source.input = input++;
       break;
-    default: // weights
+    default: // findWeights has set the source
       break;
     }
   }
@@ -127,7 +127,7 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
     if (program.results[r].name == "loss")
       inputs.lossResult = int(r);
   if (inputs.lossResult < 0 || elementsOf(program.results[size_t(inputs.lossResult)].shape) != 1)
-    return Error{"the program has no scalar result 'loss': compile a model with a loss"};
+    return Error{"the program has no scalar result 'loss'; compile a model with a loss"};
   inputs.metricResults = {inputs.lossResult};
   const std::vector<bool> evaluated = evaluatedResults(program);
   for (size_t r = 0; r < program.results.size(); ++r)
@@ -161,7 +161,8 @@ Status findEvaluation(const EvaluationOptions &evaluation, Inputs &inputs) {
   inputs.evaluationData = *batches;
   inputs.evaluationBatches = evaluation.batches.value_or(*batches);
   if (inputs.evaluationBatches < 1 || inputs.evaluationBatches > *batches || evaluation.every < 1)
-    return Error{fmt::format("evaluation: {} batches every {} steps are asked for; the data has {} batches",
+    return Error{fmt::format("evaluation: {} batches every {} steps are requested; both numbers must be at least 1, "
+                             "and the data has {} batches",
                              inputs.evaluationBatches, evaluation.every, *batches)};
   return ok();
 }
@@ -172,7 +173,7 @@ Status checkAssigned(const package::Program &program, const TensorMap &tensors) 
       return one.name == name && (one.kind == ArgKind::Parameter || one.kind == ArgKind::Buffer);
     });
     if (arg == program.args.end())
-      return Error{fmt::format("weights: the model has no parameter '{}'", name)};
+      return Error{fmt::format("weights: the model has no parameter '{}'; leave it out", name)};
     if (Status status = checkWeight(*arg, tensor); !status)
       return status;
   }

@@ -7,7 +7,8 @@
 
 namespace kerf::runtime {
 
-/// As Hugging Face's get_*_schedule_with_warmup, but that a schedule stays at 0 after its end.
+// The schedules are those of Hugging Face's get_*_schedule_with_warmup, except that the rate stays 0 after
+// a schedule's end.
 double LearningRate::factor(int64_t step) const {
   if (step < warmup)
     return static_cast<double>(step) / static_cast<double>(warmup);

@@ -12,14 +12,15 @@ int64_t aligned(int64_t bytes, int64_t alignment) {
   return (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
 }
 
-/// Bytes from `begin` to before `end` of the arena.
+/// The bytes [begin, end) of the arena.
 struct Range {
   int64_t begin = 0, end = 0;
 };
 
-/// Ranges by offset, none touching the next.
+/// Ranges in ascending order; no two overlap or touch.
 using Ranges = std::vector<Range>;
 
+/// Adds a range to a list of ranges.
 void unite(Ranges &ranges, Range range) {
   auto first = std::lower_bound(ranges.begin(), ranges.end(), range.begin,
                                 [](const Range &other, int64_t offset) { return other.end < offset; });
@@ -34,16 +35,17 @@ void unite(Ranges &ranges, Range range) {
   ranges.erase(first + 1, last);
 }
 
-/// Which bytes are taken while, as a segment tree over the positions of the step: node n has the children 2n and 2n
-/// + 1. A plan that packs well leaves few gaps, so that what a node knows is short however many buffers it stands for.
+/// The bytes of the arena that are taken at each position of the step, as a segment tree over the positions. Node n has
+/// the children 2n and 2n + 1. A good plan leaves few gaps, so the list of ranges of a node stays short even if the
+/// node stands for many buffers.
 class Occupied {
 public:
   explicit Occupied(int64_t positions)
       : leaves(int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(positions, 1))))), nodes(size_t(2 * leaves)) {}
 
-  /// From position `begin` to `end`, both included.
+  /// Marks a range as taken from position `begin` to position `end`, both included.
   void add(int64_t begin, int64_t end, Range range) { add(1, 0, leaves, begin, end + 1, range); }
-  /// What is taken at any of the positions, by offset; may overlap.
+  /// Returns the ranges that are taken at any position from `begin` to `end`, in ascending order; they may overlap.
   const Ranges &during(int64_t begin, int64_t end) {
     found.clear();
     collect(1, 0, leaves, begin, end + 1);
@@ -53,8 +55,8 @@ public:
 
 private:
   struct Node {
-    Ranges always; // taken at every position of the node, and not told by a node above
-    Ranges ever;   // taken at one of its positions at least, likewise
+    Ranges always; // ranges taken at every position of the node, except those in `always` of a node above
+    Ranges ever;   // ranges taken at any position of the node, except those in `always` of a node above
   };
 
   void add(size_t node, int64_t low, int64_t high, int64_t begin, int64_t end, Range range) {
@@ -89,7 +91,7 @@ private:
 };
 } // namespace
 
-Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment) {
+BufferPlacement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t(0));
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
@@ -98,7 +100,7 @@ Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment) {
   for (const Lifetime &buffer : buffers)
     positions = std::max(positions, buffer.end + 1);
   Occupied occupied(positions);
-  Placement placement{std::vector<int64_t>(buffers.size()), 0};
+  BufferPlacement placement{std::vector<int64_t>(buffers.size()), 0};
   for (size_t index : order) {
     const Lifetime &buffer = buffers[index];
     int64_t bytes = aligned(buffer.bytes, alignment), top = 0, best = -1, bestGap = 0;

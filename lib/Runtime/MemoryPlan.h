@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The static memory plan: every value of a step at a fixed offset of one arena, values that are never alive together
-// sharing bytes.
+// The static memory plan: each buffer of a step gets a fixed offset in one arena, and buffers whose lifetimes do not
+// overlap may share bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,25 @@
 
 namespace kerf::runtime {
 
-/// A buffer that is alive from position `begin` to position `end` of the step, both included.
+/// The size of a buffer, and the positions of the step from `begin` to `end` (both included) during which it is alive.
 struct Lifetime {
   int64_t bytes = 0, begin = 0, end = 0;
 };
 
-struct Placement {
-  std::vector<int64_t> offsets;
-  int64_t bytes = 0; // of the arena
+/// The offsets of buffers in an arena.
+struct BufferPlacement {
+  std::vector<int64_t> offsets; // for each buffer: its byte offset in the arena
+  int64_t bytes = 0;            // size of the arena
 };
 
-/// Largest first, each in the tightest gap between the buffers already placed that are alive with it, else above them
-/// (greedy by size: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). Offsets are
-/// multiples of `alignment`.
-Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment);
+/// Computes offsets such that no two buffers with overlapping lifetimes share bytes. Buffers are placed from the
+/// largest to the smallest, each in the smallest sufficient gap between the placed buffers that are alive with it, or
+/// above all of them (greedy by size: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference,
+/// 2020). Offsets are multiples of `alignment` bytes.
+BufferPlacement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment);
 
-/// Bytes alive at each of the `positions` positions: their maximum is the least that any placement needs.
+/// Returns the bytes of the buffers that are alive at each of `positions` positions, sizes rounded up to `alignment`.
+/// The maximum is a lower bound of the arena's size.
 std::vector<int64_t> liveBytes(std::span<const Lifetime> buffers, int64_t positions, int64_t alignment);
 
 } // namespace kerf::runtime

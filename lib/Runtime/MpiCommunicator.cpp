@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as processes under mpirun or srun. MPI's own waits spin; these test and sleep, a little longer each time, so
-// that more ranks than cores get along. A mutex lets several streams of a rank share MPI (MPI_THREAD_SERIALIZED is
-// enough).
+// Ranks as processes under mpirun or srun. MPI's own waits spin; the waits here test and sleep, a little longer each
+// time, so that there can be more ranks than cores. A mutex lets several streams of a rank share MPI, so
+// MPI_THREAD_SERIALIZED is enough.
 #include "kerf/Runtime/Communicator.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
-#define OMPI_SKIP_MPICXX 1 // the C interface only: Open MPI and MPICH would pull in their C++ libraries
+#define OMPI_SKIP_MPICXX 1 // only the C interface: the C++ one would need the C++ libraries of Open MPI or MPICH
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 #include <mutex>
@@ -18,8 +18,8 @@
 namespace kerf::runtime {
 
 namespace {
-constexpr size_t kMostBytes = size_t(1) << 30; // of one MPI message: its count is an int
-constexpr int kEagerTests = 32; // tests before the first sleep; a neighbour on another core answers within them
+constexpr size_t kMostBytes = size_t(1) << 30; // most bytes of one MPI message, whose count is an int
+constexpr int kEagerTests = 32; // tests before the first sleep, enough for an answer from a rank on another core
 constexpr std::chrono::microseconds kLongestSleep{200};
 
 std::string mpiText(int code) {
@@ -29,6 +29,7 @@ std::string mpiText(int code) {
   return std::string(text, size_t(length));
 }
 
+/// Pauses between the tests of a wait: yields at first, then sleeps longer and longer.
 class Backoff {
 public:
   void pause() {
@@ -53,7 +54,7 @@ public:
     self = number;
     MPI_Comm_size(MPI_COMM_WORLD, &number);
     ranks = number;
-    // Errors come back as codes; the executor turns them into one message and ends the job.
+    // MPI returns error codes, from which the executor makes one message before it ends the job.
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     void *bound = nullptr;
     int found = 0;
@@ -150,9 +151,11 @@ private:
       int count = 0;
       MPI_Get_count(&status, MPI_BYTE, &count);
       if (size_t(count) != bytes.size())
-        return Error{fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}", self, bytes.size(),
-                                 from, tag, count),
-                     ExitStatus::InternalCheck};
+        return Error{
+            fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}; report this plan, it is a "
+                        "bug of Kerf",
+                        self, bytes.size(), from, tag, count),
+            ExitStatus::InternalCheck};
       return ok();
     }
   }
@@ -168,7 +171,7 @@ private:
 } // namespace
 
 bool launchedByMpi() {
-  // Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; PMIx launchers.
+  // The variables are set by Open MPI, by MPICH, Intel MPI and srun --mpi=pmi2 (two), and by PMIx launchers.
   for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"})
     if (std::getenv(name))
       return true;
@@ -179,14 +182,15 @@ Result<std::unique_ptr<Communicator>> createMpiCommunicator() {
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized)
-    return Error{"MPI is already initialized in this process", ExitStatus::InternalCheck};
+    return Error{"MPI is already initialized in this process; let Kerf initialize it", ExitStatus::InternalCheck};
   int provided = 0;
   int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (code != MPI_SUCCESS)
-    return Error{fmt::format("MPI cannot start: {}", mpiText(code))};
+    return Error{fmt::format("MPI cannot start: {}; `mpirun -n 2 hostname` tests the installation", mpiText(code))};
   if (provided < MPI_THREAD_SERIALIZED) {
     MPI_Finalize();
-    return Error{fmt::format("this MPI allows only thread level {}, Kerf's streams need MPI_THREAD_SERIALIZED ({})",
+    return Error{fmt::format("this MPI library allows only thread level {}, but Kerf needs MPI_THREAD_SERIALIZED ({}); "
+                             "use an MPI library that was built with thread support",
                              provided, MPI_THREAD_SERIALIZED)};
   }
   return std::unique_ptr<Communicator>(std::make_unique<MpiCommunicator>());

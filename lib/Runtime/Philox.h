@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox 4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011): four random words of a counter and
-// a key, of neighbouring counters at once.
+// The random number generator Philox 4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011). It
+// computes four random 32-bit words from a 128-bit counter and a 64-bit key, for several consecutive counters at once.
 #pragma once
 
 #include <array>
@@ -8,9 +8,10 @@
 
 namespace kerf::runtime {
 
-/// [w][i]: word w of the counter (low + i, high).
+/// Random words of `count` consecutive counters: element [w][i] is word w of the counter (low + i, high).
 template <int count> using PhiloxWords = std::array<std::array<uint32_t, count>, 4>;
 
+/// Returns the random words of the counters (low, high) to (low + count - 1, high) under `key`.
 template <int count>
 [[gnu::always_inline]] inline PhiloxWords<count> philoxRow(uint64_t low, uint64_t high, uint64_t key) {
   constexpr uint64_t kMultiply0 = 0xD2511F53, kMultiply1 = 0xCD9E8D57;
@@ -35,6 +36,7 @@ template <int count>
   return c;
 }
 
+/// Returns the four random words of the counter (low, high) under `key`.
 inline std::array<uint32_t, 4> philox(uint64_t low, uint64_t high, uint64_t key) {
   PhiloxWords<1> words = philoxRow<1>(low, high, key);
   return {words[0][0], words[1][0], words[2][0], words[3][0]};

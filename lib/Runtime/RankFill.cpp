@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills a rank's arguments: once before the first step, from weights, a checkpoint or the seed, and before each step
-// with its batch.
+// Fills a rank's arguments: before the first step from weights, a checkpoint or the seed, and before each step with
+// the step's batch.
 #include "RankRun.h"
 #include "Scalar.h"
 #include "Shards.h"
@@ -14,20 +14,21 @@ namespace kerf::runtime {
 
 using package::Arg;
 
-/// True of what every step gets anew.
+/// Returns whether an argument gets new content before every step.
 static bool isFed(const ArgSource &source) {
   return source.kind == ArgSource::Kind::Data || source.kind == ArgSource::Kind::LearningRate ||
          source.kind == ArgSource::Kind::RateFactor || source.kind == ArgSource::Kind::Step;
 }
 
-/// The part of an argument that the piece is.
+/// Returns the shard of an argument that a piece holds.
 Shard RankRun::shardOfPiece(const ArgumentPiece &piece) const {
   const Arg &arg = program.args[piece.arg];
   return shardOf(program.mesh, arg.shape, arg.sharding,
                  package::virtualRank(program, communicator.rank(), piece.microbatch));
 }
 
-/// Cut first, then converted: a rank never holds the whole tensor twice.
+/// Fills an argument with its part of a global tensor. The part is cut out before it is converted, so that no rank
+/// needs memory for a second global tensor.
 Status RankRun::fillCut(const ArgumentPiece &piece, const Tensor &whole) {
   const Arg &arg = program.args[piece.arg];
   Shard shard = shardOfPiece(piece);
@@ -46,7 +47,7 @@ Status RankRun::fillSaved(const ArgumentPiece &piece, ShardReader &from) {
   return device->copyIn(piece.tensor.data, host.data(), piece.tensor.bytes());
 }
 
-/// Gives an argument its first content.
+/// Sets an argument's initial content.
 Status RankRun::fill(const ArgumentPiece &piece) {
   const Arg &arg = program.args[piece.arg];
   const ArgSource &source = inputs.sources[piece.arg];
@@ -58,7 +59,7 @@ Status RankRun::fill(const ArgumentPiece &piece) {
     return fillCut(piece, source.tensor);
   if (source.kind == ArgSource::Kind::Resume)
     return fillSaved(piece, *reader);
-  std::vector<std::byte> host(static_cast<size_t>(target.bytes())); // zeros
+  std::vector<std::byte> host(static_cast<size_t>(target.bytes())); // zero-initialized
   if (source.kind == ArgSource::Kind::Initialize)
     initializeParameter(options.seed, arg.name, arg.shape, shard, {host.data(), arg.dtype, shard.local});
   if (source.kind == ArgSource::Kind::Seed)
@@ -70,12 +71,12 @@ Status RankRun::openFeed(const ArgSource &source, BoxCopy cut, const TensorView 
   auto host = device->allocateHost(target.bytes());
   if (!host)
     return host.error();
-  std::fill_n(host->get(), target.bytes(), std::byte(0)); // what no box covers is padding
+  std::fill_n(host->get(), target.bytes(), std::byte(0)); // padding stays zero
   feeds.push_back({&source, std::move(cut), std::move(*host), target});
   return ok();
 }
 
-/// Gives the program its next batch, the batch's number and the learning rate.
+/// Copies the next batch, the batch's number, the learning rate and its factor to the program's arguments.
 Status RankRun::feed(BatchSource &source, int64_t number, double learningRate, double rateFactor) {
   auto batch = source.next(batches.user);
   if (!batch)
@@ -102,7 +103,7 @@ Status RankRun::feed(BatchSource &source, int64_t number, double learningRate, d
   return ok();
 }
 
-/// Sets the sums of gradients to zero.
+/// Sets the accumulated gradients to zero.
 Status RankRun::clearAccumulators() {
   for (const ArgumentPiece &piece : executor->arguments()) {
     if (!package::isAccumulator(program.args[piece.arg]))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers what ranks hold: scalar results on every rank, and memory, results and weights on rank 0, which writes them.
+// Gathers data from ranks: scalar results on every rank; memory reports, results and weights on rank 0,
+// which writes files.
 #include "RankRun.h"
 #include "Scalar.h"
 #include "Shards.h"
@@ -14,7 +15,8 @@ namespace kerf::runtime {
 using package::Arg;
 using package::ArgKind;
 
-/// A scalar result. Every rank of the stage that has it tells its peers on the others.
+/// Sets `value` to a scalar result of the program. Each rank of the stage that has the result sends it to the ranks at
+/// the same place of the other stages.
 Status RankRun::readScalar(int result, double &value) {
   if (auto local = executor->result(size_t(result))) {
     alignas(8) std::byte bytes[8];
@@ -37,7 +39,7 @@ Status RankRun::readScalar(int result, double &value) {
   return communicator.finishSends(kStageTag);
 }
 
-/// The first rank of each stage tells rank 0.
+/// Sends the memory report of the first rank of each stage to rank 0.
 Status RankRun::gatherMemory(RunReport &report) {
   int64_t rank = communicator.rank();
   if (rank != 0 && rank != package::rankOnStage(program, 0, stage))
@@ -58,7 +60,7 @@ Status RankRun::gatherMemory(RunReport &report) {
   return ok();
 }
 
-/// On rank 0, what the ranks of `stage` hold.
+/// Returns, on rank 0 only, the global tensor whose shards the ranks of pipeline stage `stage` hold.
 Result<std::optional<Tensor>> RankRun::gather(const std::optional<TensorView> &local, DType dtype, const Shape &shape,
                                               const Sharding &sharding, int64_t stage) {
   std::vector<std::byte> host;
@@ -94,7 +96,7 @@ Result<std::optional<Tensor>> RankRun::gatherArgument(size_t index, const std::v
   int64_t stages = package::stagesOf(program), holder = 0;
   while (holder < stages && !package::hasArg(program, index, holder))
     ++holder;
-  if (holder == stages) { // nobody uses it: it is what it was
+  if (holder == stages) { // no instruction uses the argument, so it still has its initial content
     if (communicator.rank() != 0)
       return std::optional<Tensor>();
     auto converted = convertTensor(inputs.sources[index].tensor, arg.dtype);
@@ -136,7 +138,7 @@ Result<TensorMap> RankRun::gatherTensors(bool withStates) {
   return tensors;
 }
 
-/// Gives the weights as they are before step `nextStep` to the file and the function that ask for them.
+/// Passes the weights before step `nextStep` to the file and the function of the run's options, if given.
 Status RankRun::saveTrained(int64_t nextStep) {
   if (Status status = checkFinite(nextStep); !status)
     return status;

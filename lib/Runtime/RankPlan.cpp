@@ -35,33 +35,35 @@ public:
   }
 
 private:
-  /// One more buffer for each instruction that needs scratch: alive while it runs.
+  /// Adds a buffer for each instruction that needs scratch memory. The buffer is alive while the instruction runs.
   Status planScratch(bool reuse) {
     plan.scratchOf.assign(flat.body.size(), -1);
-    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch
-    std::map<std::pair<int, std::vector<const package::Instruction *>>, int64_t> knownBuckets; // of its first's origin
+    std::vector<int64_t> known(size_t(flat.origins), -1); // scratch bytes by origin; the same in each microbatch
+    // Scratch bytes of buckets, by the first collective's origin and the other collectives.
+    std::map<std::pair<int, std::vector<const package::Instruction *>>, int64_t> knownBuckets;
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const package::Instruction &instruction = *flat.body[i].source;
       if (flat.body[i].kind != FlatInstruction::Kind::Op || package::isView(flat, flat.body[i]) ||
           package::isHostCopy(instruction.op))
         continue;
       bool collective = package::isCollective(instruction.op);
-      const std::vector<const package::Instruction *> others = othersOf(flat.body[i]);
+      const std::vector<const package::Instruction *> others = laterBucketMembers(flat.body[i]);
       int origin = flat.body[i].origin;
       int64_t &bytes =
           others.empty() ? known[size_t(origin)] : knownBuckets.try_emplace({origin, others}, -1).first->second;
       if (bytes < 0) {
         KernelRequest request = kernelRequest(program, plan, i, rank, {}, code);
-        auto asked = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);
-        if (!asked)
-          return Error{fmt::format("{}: {}", place(instruction), asked.error().message), asked.error().status};
-        bytes = *asked;
+        auto needed = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);
+        if (!needed)
+          return Error{fmt::format("{}: {}", instructionText(instruction), needed.error().message),
+                       needed.error().status};
+        bytes = *needed;
       }
       if (bytes == 0)
         continue;
       plan.scratchOf[i] = int(buffers.buffers.size());
       int64_t end = int64_t(flat.body.size());
-      Lifetime lifetime{bytes, int64_t(i), collective ? buffers.waitedAt[i] : int64_t(i)};
+      Lifetime lifetime{bytes, int64_t(i), collective ? buffers.firstWait[i] : int64_t(i)};
       buffers.buffers.push_back({BufferKind::Working, reuse ? lifetime : Lifetime{bytes, 0, end}});
     }
     return ok();
@@ -87,11 +89,11 @@ private:
       plan.memory.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + device.alignment() - 1) /
                                      device.alignment() * device.alignment();
     }
-    Placement placement = placeBuffers(working, device.alignment());
+    BufferPlacement placement = placeBuffers(working, device.alignment());
     for (size_t w = 0; w < working.size(); ++w)
       plan.offsets[workingIndex[w]] = placement.offsets[w];
     plan.memory.arenaBytes = placement.bytes;
-    Placement inHost = placeBuffers(host, device.alignment());
+    BufferPlacement inHost = placeBuffers(host, device.alignment());
     for (size_t h = 0; h < host.size(); ++h)
       plan.offsets[hostIndex[h]] = inHost.offsets[h];
     plan.memory.hostBytes = inHost.bytes;
@@ -142,29 +144,29 @@ Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device 
   return RankPlanner(program, rank, device, code).run(options);
 }
 
-std::vector<const package::Instruction *> othersOf(const FlatInstruction &instruction) {
+std::vector<const package::Instruction *> laterBucketMembers(const FlatInstruction &instruction) {
   std::vector<const package::Instruction *> others;
   for (const FlatInstruction::Member &other : instruction.others)
     others.push_back(other.source);
   return others;
 }
 
-TensorView viewOf(const RankPlan &plan, int value, const Memories &memories) {
+TensorView viewOf(const RankPlan &plan, int value, const BufferAddresses &addresses) {
   const package::Value &type = plan.flat.values[size_t(value)];
   int buffer = plan.buffers.bufferOf[size_t(value)];
-  return {memories.empty() ? nullptr : memories[size_t(buffer)], type.dtype, type.shape};
+  return {addresses.empty() ? nullptr : addresses[size_t(buffer)], type.dtype, type.shape};
 }
 
 KernelRequest kernelRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
-                            const Memories &memories, const DeviceCode *code) {
+                            const BufferAddresses &addresses, const DeviceCode *code) {
   const FlatInstruction &flat = plan.flat.body[instruction];
   KernelRequest request{*flat.source, {}, {}, program.mesh, package::virtualRank(program, rank, flat.microbatch)};
   for (int operand : flat.operands)
-    request.operands.push_back(viewOf(plan, operand, memories));
+    request.operands.push_back(viewOf(plan, operand, addresses));
   for (int result : flat.results)
-    request.results.push_back(viewOf(plan, result, memories));
-  if (int scratch = plan.scratchOf[instruction]; !memories.empty() && scratch >= 0)
-    request.scratch = memories[size_t(scratch)];
+    request.results.push_back(viewOf(plan, result, addresses));
+  if (int scratch = plan.scratchOf[instruction]; !addresses.empty() && scratch >= 0)
+    request.scratch = addresses[size_t(scratch)];
   request.function = flat.kernel;
   request.code = code;
   request.number = int64_t(instruction);
@@ -178,8 +180,7 @@ std::string streamOf(const RankPlan &plan, size_t instruction) {
 
 Result<MemoryReport> planMemory(const package::Program &program, int64_t stage, std::string_view kind) {
   if (stage < 0 || stage >= package::stagesOf(program))
-    return Error{
-        fmt::format("the memory of stage {} is asked for, the program has {}", stage, package::stagesOf(program))};
+    return Error{fmt::format("the program has no stage {}; give 0 to {}", stage, package::stagesOf(program) - 1)};
   auto device = createDevice(kind);
   if (!device)
     return device.error();

@@ -1,38 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything about a rank's step that needs no memory: its instructions, and where each of their buffers will lie.
+// The plan of a rank's step that can be made without memory: the rank's instructions, and the offset of each
+// of their buffers.
 #pragma once
 
 #include "BufferPlan.h"
-#include "Place.h"
+#include "InstructionText.h"
 #include "kerf/Runtime/CollectiveBackend.h"
 #include "kerf/Runtime/Executor.h"
 
 namespace kerf::runtime {
 
+/// A rank's instructions and memory layout.
 struct RankPlan {
-  FlatProgram flat;
-  BufferPlan buffers;           // of values, then of scratch
-  std::vector<int> scratchOf;   // buffer of each instruction's scratch, or -1
-  std::vector<int64_t> offsets; // of each buffer, in the arena or in what persists
+  FlatProgram flat;             // the instructions
+  BufferPlan buffers;           // the buffers of values, followed by the buffers of scratch memory
+  std::vector<int> scratchOf;   // for each instruction: index of its scratch buffer, or -1 if it needs none
+  std::vector<int64_t> offsets; // for each buffer: byte offset within the memory of its BufferKind
   MemoryReport memory;
 };
 
+/// Plans the step of rank `rank`. `code` holds the compiled kernels that the device has loaded (null: none); the ops of
+/// other kernels run one by one. Fails where the device cannot run an instruction.
 Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device, const ExecutorOptions &options,
                           const DeviceCode *code);
 
-/// Where each buffer lies; none while there is no memory.
-using Memories = std::vector<std::byte *>;
+/// The address of each buffer of a RankPlan; empty while no memory is allocated.
+using BufferAddresses = std::vector<std::byte *>;
 
-/// Returns the members of a bucket after the first: collectives that run as one.
-std::vector<const package::Instruction *> othersOf(const FlatInstruction &instruction);
+/// Returns the instructions of a bucket's collectives after the first; empty for an instruction that is no bucket.
+std::vector<const package::Instruction *> laterBucketMembers(const FlatInstruction &instruction);
 
-TensorView viewOf(const RankPlan &plan, int value, const Memories &memories);
-/// `code`: of a device that has some.
+/// Returns the local tensor of flat value `value`. Its address is null if `addresses` is empty.
+TensorView viewOf(const RankPlan &plan, int value, const BufferAddresses &addresses);
+/// Returns the request to bind instruction number `instruction` of the flat program. `code` holds the device's compiled
+/// kernels, null where there are none.
 KernelRequest kernelRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
-                            const Memories &memories, const DeviceCode *code);
+                            const BufferAddresses &addresses, const DeviceCode *code);
 
+/// Name of the stream that runs kernels.
 inline constexpr const char *kComputeStream = "compute";
-/// The stream that the program's list gives an instruction.
+/// Returns the name of the stream that the program assigns to instruction number `instruction`.
 std::string streamOf(const RankPlan &plan, size_t instruction);
 
 } // namespace kerf::runtime

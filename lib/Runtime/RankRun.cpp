@@ -21,7 +21,8 @@ using package::ArgKind;
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Results of so many steps have their memory before the first: 32 MiB of addresses, in use as steps go by.
+/// Largest number of steps for whose results memory is reserved before the first step. The 40 MiB of addresses become
+/// actual memory only as steps are made.
 constexpr int64_t kReservedSteps = int64_t(1) << 20;
 } // namespace
 
@@ -37,7 +38,7 @@ Result<RunReport> RankRun::run() {
   if (Status status = start(report); !status)
     return status.error();
   report.steps.reserve(size_t(std::clamp<int64_t>(options.steps, 0, kReservedSteps)));
-  bool isFirstHere = communicator.rank() == 0 || options.communicator; // of its process
+  bool isFirstHere = communicator.rank() == 0 || options.communicator; // the first rank of this process
   if (isFirstHere && options.onStart)
     options.onStart();
   int64_t number = options.firstStep;
@@ -53,16 +54,16 @@ Result<RunReport> RankRun::run() {
       if (Status status = evaluateAfter(number, report); !status)
         return status.error();
     if (Status status = checkpoint(number + 1, report.stoppedBy != 0); !status)
-      return told(status.error());
+      return messageOnRankZero(status.error());
   }
   report.skippedSteps = skippedSteps;
   report.times = executor->times();
   if (!options.savePath.empty() || options.saveTo)
     if (Status status = saveTrained(number); !status)
-      return told(status.error());
+      return messageOnRankZero(status.error());
   if (!options.tracePath.empty())
     if (Status status = writeTrace(); !status)
-      return told(status.error());
+      return messageOnRankZero(status.error());
   return report;
 }
 
@@ -70,7 +71,7 @@ Status RankRun::start(RunReport &report) {
   Clock::time_point begin = Clock::now();
   Status loaded = load();
   if (Status status = agree(communicator, loaded); !status)
-    return told(status.error());
+    return messageOnRankZero(status.error());
   report.memory = executor->memory();
   report.loadSeconds = secondsSince(begin);
   report.initialized = inputs.initialized;
@@ -78,8 +79,8 @@ Status RankRun::start(RunReport &report) {
   return gatherMemory(report);
 }
 
-/// Rank 0 tells an error that all ranks have.
-Error RankRun::told(Error error) const {
+/// Clears the message of an error that all ranks have, except on rank 0, so that the message is printed once.
+Error RankRun::messageOnRankZero(Error error) const {
   if (communicator.rank() != 0)
     error.message.clear();
   return error;
@@ -103,15 +104,15 @@ Error RankRun::nonfiniteLoss(const StepResult &step) const {
 
 Result<StepEnd> RankRun::step(StepResult &result) {
   if (options.onNan == OnNan::Skip)
-    if (Status status = guard->keep(); !status)
+    if (Status status = guard->snapshot(); !status)
       return status.error();
   if (Status status = runStep(result); !status)
     return status.error();
-  return judge(result);
+  return decideStepEnd(result);
 }
 
-/// All ranks learn whether the step counts and whether a signal asks to end.
-Result<StepEnd> RankRun::judge(StepResult &step) {
+/// Decides, in agreement with all ranks, whether the step's result is kept and whether a signal asks the run to end.
+Result<StepEnd> RankRun::decideStepEnd(StepResult &step) {
   uint64_t flags = options.stopSignal ? flagOfSignal(options.stopSignal()) : 0;
   bool isNonfinite = !std::isfinite(step.loss);
   if (options.onNan == OnNan::Skip && !isNonfinite) {
@@ -126,18 +127,18 @@ Result<StepEnd> RankRun::judge(StepResult &step) {
   if (!combined)
     return Error{fmt::format("step {}: {}", step.step, combined.error().message), combined.error().status};
   if (*combined & kNonfiniteFlag && options.onNan == OnNan::Skip) {
-    if (Status status = guard->putBack(); !status)
+    if (Status status = guard->rollBack(); !status)
       return status.error();
     step.skipped = true;
     ++skippedSteps;
   }
   StepEnd end{signalOfFlags(*combined), std::nullopt};
   if (*combined & kNonfiniteFlag && options.onNan == OnNan::Stop)
-    end.nonfinite = told(nonfiniteLoss(step));
+    end.nonfinite = messageOnRankZero(nonfiniteLoss(step));
   return end;
 }
 
-/// Puts the step into the report, and rank 0 tells of it.
+/// Adds the step to the report, and calls RunOptions::onStep on rank 0.
 Status RankRun::record(const StepResult &step, const StepEnd &end, RunReport &report) {
   report.stoppedBy = end.signal;
   report.steps.push_back(step);
@@ -167,7 +168,7 @@ Status RankRun::load() {
     if (Status status = fill(piece); !status)
       return Error{fmt::format("'{}': {}", program.args[piece.arg].name, status.error().message),
                    status.error().status};
-  reader.reset(); // as long as its files are mapped, removing them frees no room
+  reader.reset(); // removing a checkpoint's files frees no disk space as long as they are mapped
   if (options.onNan != OnNan::Continue)
     guard.emplace(program, communicator.rank(), *device, executor->arguments());
   return ok();
@@ -189,7 +190,8 @@ Status RankRun::openCheckpoints() {
   return ok();
 }
 
-/// Numbers that are not finite would be trained on for ever: they are written nowhere.
+/// Fails if a parameter, buffer or optimizer state is not finite, so that such numbers are not written to a file from
+/// which training would continue.
 Status RankRun::checkFinite(int64_t nextStep) {
   if (options.onNan != OnNan::Stop)
     return ok();
@@ -203,7 +205,7 @@ Status RankRun::checkFinite(int64_t nextStep) {
                                  nextStep - 1, *found, lastCheckpointText())});
 }
 
-/// `isLast`: the run ends before it is at its last step.
+/// Writes a checkpoint if one is due before step `nextStep`, or if the run ends early (`isLast`).
 Status RankRun::checkpoint(int64_t nextStep, bool isLast) {
   if (!writer || !(isLast || writer->isDue(nextStep)))
     return ok();
@@ -230,15 +232,15 @@ Status RankRun::write(CheckpointWriter &to, int64_t nextStep) {
 Status RankRun::save(const CheckpointOptions &to, int64_t nextStep) {
   auto created = CheckpointWriter::create(program, to, communicator, nextStep);
   if (Status status = agree(communicator, created ? ok() : Status(created.error())); !status)
-    return told(status.error());
+    return messageOnRankZero(status.error());
   Status saved = write(*created, nextStep);
-  return saved ? saved : Status(told(saved.error()));
+  return saved ? saved : Status(messageOnRankZero(saved.error()));
 }
 
 Status RankRun::restore(const Checkpoint &from) {
   Status verified = verifyFiles(from, communicator.rank(), communicator.size());
   if (Status status = agree(communicator, verified); !status)
-    return told(status.error());
+    return messageOnRankZero(status.error());
   ShardReader files(from);
   Status read = ok();
   for (const ArgumentPiece &piece : executor->arguments()) {
@@ -248,9 +250,9 @@ Status RankRun::restore(const Checkpoint &from) {
   }
   skippedSteps = from.index.skippedSteps;
   Status all = agree(communicator, read);
-  if (!all) // some tensors are the checkpoint's, some are not
+  if (!all) // the tensors are now a mixture of old and new ones
     communicator.abort(all.error());
-  return all ? all : Status(told(all.error()));
+  return all ? all : Status(messageOnRankZero(all.error()));
 }
 
 Status RankRun::assign(const TensorMap &tensors) {
@@ -261,13 +263,13 @@ Status RankRun::assign(const TensorMap &tensors) {
   Status all = agree(communicator, assigned);
   if (!all)
     communicator.abort(all.error());
-  return all ? all : Status(told(all.error()));
+  return all ? all : Status(messageOnRankZero(all.error()));
 }
 
-/// All batches of a step; the loss is the mean of theirs.
+/// Runs all batches of a step, and sets the step's loss to the mean of their losses.
 Status RankRun::runBatches(StepResult &result) {
   const int64_t count = inputs.batchesOfStep;
-  // A skipped step leaves no trace: it is no step of AdamW and draws no random numbers.
+  // A skipped step does not count as a step of the optimizer or of dropout's random numbers.
   const int64_t firstNumber = (result.step - skippedSteps) * count;
   if (count > 1)
     if (Status status = clearAccumulators(); !status)
@@ -282,13 +284,13 @@ Status RankRun::runBatches(StepResult &result) {
     }
     StepKind kind = b + 1 == count ? StepKind::Step : StepKind::Batch;
     Status done = executor->step(kind);
-    double of = 0;
+    double loss = 0;
     if (done)
-      done = readScalar(inputs.lossResult, of);
+      done = readScalar(inputs.lossResult, loss);
     if (!done)
       return Error{fmt::format("step {}: {}", result.step, done.error().message), done.error().status};
-    sum += of;
-    if (auto failure = communicator.failure()) // that a rank alone does not meet
+    sum += loss;
+    if (auto failure = communicator.failure()) // another rank may have failed where this one did not
       return Error{fmt::format("step {}: {}", result.step, failure->message), failure->status};
   }
   result.loss = sum / double(count);
@@ -322,8 +324,8 @@ Status RankRun::evaluateAfter(int64_t step, RunReport &report) {
   return ok();
 }
 
-/// The means of the loss and of other scalar results over `count` batches. Nothing is updated, and nothing is dropped:
-/// the number of the batch is negative.
+/// Computes the means of the loss and of the other scalar results over `count` batches. The batch number that the
+/// program gets is negative, which turns dropout off.
 Result<Evaluation> RankRun::evaluate(BatchSource &source, int64_t count, int64_t step) {
   Clock::time_point start = Clock::now();
   std::vector<double> sums(inputs.metricResults.size(), 0.0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a run: its steps (RankRun.cpp), its arguments (RankFill.cpp), and what ranks tell each other
-// (RankGather.cpp).
+// One rank's part of a run: its steps (RankRun.cpp), filling its arguments (RankFill.cpp), and exchanging data with
+// other ranks (RankGather.cpp).
 #pragma once
 
 #include "Box.h"
@@ -11,32 +11,33 @@
 
 namespace kerf::runtime {
 
-/// The tag of messages between stages that belong to no instruction of the program; Shards.h has the tag before it.
+/// Tag of the messages between pipeline stages that belong to no instruction of the program. gatherShards uses the tag
+/// before this one.
 inline constexpr int64_t kStageTag = 3;
 
-/// An argument that every step gets anew: cut from the batch (or made) in host memory, then moved to the device.
+/// An argument that gets new content before every step. The content is prepared in host memory and then copied
+/// to the device.
 struct Feed {
-  const ArgSource *source = nullptr;
-  BoxCopy cut;
-  std::shared_ptr<std::byte> host; // that streams copy from
-  TensorView target;
+  const ArgSource *source = nullptr; // source of the content
+  BoxCopy cut;                       // copies the rank's part of the batch to `host`
+  std::shared_ptr<std::byte> host;   // host memory that the compute stream copies from
+  TensorView target;                 // the rank's local tensor of the argument
 };
 
-/// Where a rank gets its batches from, and as which of the reader's users.
+/// The sources of a rank's batches.
 struct RankBatches {
-  BatchSource &training;
-  BatchSource *evaluation = nullptr; // none: nothing is evaluated
-  int64_t user = 0;
+  BatchSource &training;             // source of the training batches
+  BatchSource *evaluation = nullptr; // null: the run is not evaluated
+  int64_t user = 0;                  // the rank's user number at both sources
 };
 
-/// The outcome of a step that all ranks know: the signal that asks to end, or 0, and the error of a step whose loss is
-/// not finite under OnNan::Stop.
+/// The outcome of a step, the same on all ranks.
 struct StepEnd {
-  int signal = 0;
-  std::optional<Error> nonfinite;
+  int signal = 0;                 // the signal that asks the run to end, or 0
+  std::optional<Error> nonfinite; // under OnNan::Stop: the error, if the loss is not finite
 };
 
-/// Every rank calls the same in the same order.
+/// One rank of a run. All ranks must call the same functions in the same order.
 class RankRun {
 public:
   RankRun(const package::Program &program, const Inputs &inputs, const RunOptions &options, Communicator &communicator,
@@ -44,22 +45,27 @@ public:
   RankRun(RankRun &&);
   ~RankRun();
 
-  /// Everything that the options say, from `start` to the last file. The calls below are its parts.
+  /// Does the whole run that the options describe, from loading the program to writing the last file. The functions
+  /// below are parts of it.
   Result<RunReport> run();
 
-  /// Loads the program and fills its arguments; the report gets what is known then.
+  /// Loads the program and fills its arguments. Sets the fields of `report` that are known then.
   Status start(RunReport &report);
-  /// Runs step `result.step`, which fills the rest of it.
+  /// Runs step number `result.step` and sets the other fields of `result`.
   Result<StepEnd> step(StepResult &result);
+  /// Evaluates the model on the next `count` batches of `source`. `step` is the last training step
+  /// before the evaluation.
   Result<Evaluation> evaluate(BatchSource &source, int64_t count, int64_t step);
   /// Writes a checkpoint before step `nextStep`.
   Status save(const CheckpointOptions &to, int64_t nextStep);
-  /// Takes what stays between steps from a checkpoint, and the seed from the options.
+  /// Takes parameters, buffers and optimizer states from a checkpoint, and the seed from the run's options.
   Status restore(const Checkpoint &from);
-  /// Gives arguments the content of the tensors of their names, which have their exported shapes.
+  /// Replaces the content of the arguments that `tensors` names. The tensors have the arguments' exported shapes.
   Status assign(const TensorMap &tensors);
-  /// On rank 0: parameters and buffers, and states of the optimizer, in their exported shapes.
+  /// Returns, on rank 0 only, the global parameters and buffers in their exported shapes, and the optimizer
+  /// states if `withStates`.
   Result<TensorMap> gatherTensors(bool withStates);
+  /// Returns the number of the rank.
   int64_t rank() const { return communicator.rank(); }
 
 private:
@@ -68,11 +74,11 @@ private:
   Status checkpoint(int64_t nextStep, bool isLast);
   Status write(CheckpointWriter &to, int64_t nextStep);
   Status checkFinite(int64_t nextStep);
-  Result<StepEnd> judge(StepResult &step);
+  Result<StepEnd> decideStepEnd(StepResult &step);
   Status record(const StepResult &step, const StepEnd &end, RunReport &report);
   Error nonfiniteLoss(const StepResult &step) const;
   std::string lastCheckpointText() const;
-  Error told(Error error) const;
+  Error messageOnRankZero(Error error) const;
   Shard shardOfPiece(const ArgumentPiece &piece) const;
   Status fill(const ArgumentPiece &piece);
   Status fillCut(const ArgumentPiece &piece, const Tensor &whole);
@@ -102,12 +108,12 @@ private:
   std::unique_ptr<Device> device;
   std::vector<Feed> feeds; // outlive the executor, whose streams copy from them
   std::unique_ptr<Executor> executor;
-  std::vector<std::byte> zeros;      // what sums of gradients begin with
-  std::optional<ShardReader> reader; // while arguments are filled
+  std::vector<std::byte> zeros;      // initial content of the accumulated gradients
+  std::optional<ShardReader> reader; // the checkpoint to resume, while arguments are filled from it
   std::optional<CheckpointWriter> writer;
   std::optional<StepGuard> guard;
-  int64_t skippedSteps = 0;              // of the whole training
-  std::optional<int64_t> lastCheckpoint; // the step before which the last one was written
+  int64_t skippedSteps = 0;              // steps that were skipped in the whole training (OnNan::Skip)
+  std::optional<int64_t> lastCheckpoint; // `nextStep` of the last checkpoint that this run has written
 };
 
 } // namespace kerf::runtime

@@ -53,7 +53,7 @@ void RankThreads::serve(size_t rank) {
   }
 }
 
-Status RankThreads::each(const std::function<Status(RankRun &)> &given) {
+Status RankThreads::runOnAll(const std::function<Status(RankRun &)> &given) {
   {
     std::lock_guard lock(mutex);
     work = &given;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of this process, each in a thread that stays between calls; the first one is whoever calls.
+// The ranks of this process, one thread for each. The threads stay alive between calls; the calling thread serves
+// the first rank.
 #pragma once
 
 #include "RankRun.h"
@@ -9,34 +10,37 @@
 
 namespace kerf::runtime {
 
+/// Runs functions on all ranks of this process at once.
 class RankThreads {
 public:
-  /// `communicators` must outlive it: one for each of `ranks`.
+  /// Starts a thread for each rank but the first. `communicators` has one element for each of `ranks`, and must
+  /// outlive this object.
   RankThreads(std::vector<RankRun> ranks, std::vector<Communicator *> communicators);
   ~RankThreads();
   RankThreads(const RankThreads &) = delete;
   RankThreads &operator=(const RankThreads &) = delete;
 
-  /// Does the work on every rank and waits for all of them. Whatever a rank throws ends all ranks with a message.
-  /// Returns what the ranks were ended with, else the error of the lowest rank that has one. Where one rank has an
-  /// error and another has none, they are ended: they no longer do the same.
-  Status each(const std::function<Status(RankRun &)> &work);
+  /// Calls work(rank) on every rank at the same time, and waits for all calls. If the run was ended on all ranks
+  /// (Communicator::abort), returns that error; otherwise the error of the lowest rank that has one. If only some of
+  /// the ranks have an error, the run is ended on all of them, because the ranks are no longer in the same state. An
+  /// exception on a rank also ends the run.
+  Status runOnAll(const std::function<Status(RankRun &)> &work);
 
 private:
   void serve(size_t rank);
   Status guarded(size_t rank, const std::function<Status(RankRun &)> &work);
 
-  std::vector<RankRun> ranks; // outlive the threads: one rank's messages are copied from another's memory
+  std::vector<RankRun> ranks; // outlive the threads: a rank's messages are copied out of another rank's memory
   std::vector<Communicator *> communicators;
-  std::vector<std::optional<Error>> errors; // of the last call
+  std::vector<std::optional<Error>> errors; // each rank's error in the last call, if any
 
   std::mutex mutex;
   std::condition_variable called, finished;
-  const std::function<Status(RankRun &)> *work = nullptr; // of the call under way
-  int64_t calls = 0;                                      // so far
-  size_t busy = 0;                                        // threads that have not finished it
+  const std::function<Status(RankRun &)> *work = nullptr; // the function of the present call
+  int64_t calls = 0;                                      // number of calls so far
+  size_t busy = 0;                                        // threads that have not finished the present call
   bool stopping = false;
-  std::vector<std::thread> threads; // of the ranks but for the first
+  std::vector<std::thread> threads; // threads of all ranks but the first
 };
 
 } // namespace kerf::runtime

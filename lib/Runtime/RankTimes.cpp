@@ -12,7 +12,7 @@ bool communicates(const FlatInstruction &instruction) {
   return instruction.kind != FlatInstruction::Kind::Op || package::isAsynchronous(instruction.source->op);
 }
 
-/// Of several collectives that are one, the first's, and how many more.
+/// Returns the name of an instruction's node; for a bucket, the first collective's name and "and N more".
 std::string nameOf(const FlatInstruction &instruction) {
   const std::string &name = instruction.source->name;
   return instruction.others.empty() ? name : fmt::format("{} and {} more", name, instruction.others.size());
@@ -42,16 +42,16 @@ CollectiveTime communicationTime(const RankPlan &plan, size_t index, const Timer
 TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
   TimeReport report;
   std::map<std::string, KernelTime> byOp;
-  std::vector<bool> told(timers.size(), false);
+  std::vector<bool> reported(timers.size(), false);
   for (size_t i = 0; i < plan.flat.body.size(); ++i) {
     const FlatInstruction &instruction = plan.flat.body[i];
-    if (told[size_t(instruction.origin)])
-      continue; // another microbatch's
-    told[size_t(instruction.origin)] = true;
+    if (reported[size_t(instruction.origin)])
+      continue; // a repetition in another microbatch
+    reported[size_t(instruction.origin)] = true;
     const Timer &timer = timers[size_t(instruction.origin)];
     if (!communicates(instruction)) {
-      KernelTime &kernel = byOp[package::opOf(instruction)];
-      kernel.op = package::opOf(instruction);
+      KernelTime &kernel = byOp[package::operatorName(instruction)];
+      kernel.op = package::operatorName(instruction);
       kernel.calls += timer.calls;
       kernel.seconds += timer.seconds;
       report.computeSeconds += timer.seconds;
@@ -68,9 +68,10 @@ TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
   return report;
 }
 
-std::map<std::string, Overlap> overlapOf(const TimeReport &times) {
-  std::map<std::string, Overlap> streams;
-  std::map<std::string, double> waits; // a wait for one is also for those before it on its stream: only sums tell
+std::map<std::string, OverlapTimes> overlapOf(const TimeReport &times) {
+  std::map<std::string, OverlapTimes> streams;
+  // A wait for one collective is also a wait for all earlier ones on its stream, so only sums over a stream are exact.
+  std::map<std::string, double> waits;
   for (const CollectiveTime &collective : times.collectives) {
     streams[collective.stream].seconds += collective.seconds;
     waits[collective.stream] += collective.waitSeconds;
@@ -80,21 +81,21 @@ std::map<std::string, Overlap> overlapOf(const TimeReport &times) {
   return streams;
 }
 
-Overlap overlapOf(const RankPlan &plan, const std::vector<Ran> &ran) {
+OverlapTimes overlapOf(const RankPlan &plan, const std::vector<InstructionTimes> &times) {
   double seconds = 0, exposed = 0;
-  for (size_t i = 0; i < ran.size(); ++i) {
+  for (size_t i = 0; i < times.size(); ++i) {
     const FlatInstruction &instruction = plan.flat.body[i];
     bool waits = instruction.source->op == "wait" || instruction.kind == FlatInstruction::Kind::Received;
-    if (ran[i].seconds < 0 || (!waits && !communicates(instruction)))
+    if (times[i].seconds < 0 || (!waits && !communicates(instruction)))
       continue;
-    seconds += waits ? 0 : ran[i].seconds;
-    exposed += streamOf(plan, i) == kComputeStream ? ran[i].seconds : std::max(0.0, ran[i].waitSeconds);
+    seconds += waits ? 0 : times[i].seconds;
+    exposed += streamOf(plan, i) == kComputeStream ? times[i].seconds : std::max(0.0, times[i].waitSeconds);
   }
   return {seconds, std::max(0.0, seconds - exposed)};
 }
 
-Overlap sumOf(const std::map<std::string, Overlap> &streams) {
-  Overlap sum;
+OverlapTimes sumOf(const std::map<std::string, OverlapTimes> &streams) {
+  OverlapTimes sum;
   for (const auto &[stream, overlap] : streams) {
     sum.seconds += overlap.seconds;
     sum.hiddenSeconds += overlap.hiddenSeconds;
@@ -102,14 +103,14 @@ Overlap sumOf(const std::map<std::string, Overlap> &streams) {
   return sum;
 }
 
-std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
+std::vector<Span> spansOf(const RankPlan &plan, const std::vector<InstructionTimes> &times) {
   std::vector<Span> spans;
-  for (size_t i = 0; i < ran.size(); ++i) {
-    if (ran[i].seconds < 0)
+  for (size_t i = 0; i < times.size(); ++i) {
+    if (times[i].seconds < 0)
       continue;
     const FlatInstruction &instruction = plan.flat.body[i];
     const package::Instruction &source = *instruction.source;
-    std::string op = package::opOf(instruction);
+    std::string op = package::operatorName(instruction);
     switch (instruction.kind) {
     case FlatInstruction::Kind::Op:
       break;
@@ -125,9 +126,9 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
       break;
     }
     std::string name = source.name.empty() ? op : nameOf(instruction);
-    spans.push_back({name, op, streamOf(plan, i), instruction.microbatch, ran[i].start, ran[i].seconds});
-    if (ran[i].waitSeconds >= 0)
-      spans.push_back({name, "wait", kComputeStream, instruction.microbatch, ran[i].waitStart, ran[i].waitSeconds});
+    spans.push_back({name, op, streamOf(plan, i), instruction.microbatch, times[i].start, times[i].seconds});
+    if (times[i].waitSeconds >= 0)
+      spans.push_back({name, "wait", kComputeStream, instruction.microbatch, times[i].waitStart, times[i].waitSeconds});
   }
   std::stable_sort(spans.begin(), spans.end(), [](const Span &a, const Span &b) { return a.start < b.start; });
   return spans;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run: inputs are found and checked once, then every rank (a thread, or this process) loads its program, fills its
-// arguments and steps.
+// Runs a program. Inputs are found and checked once. Then every rank, which is a thread or this process, loads its
+// program, fills its arguments and runs the steps.
 #include "kerf/Runtime/Run.h"
 #include "CheckpointFiles.h"
 #include "RankThreads.h"
@@ -13,7 +13,7 @@
 namespace kerf::runtime {
 
 namespace {
-/// The readers of a run's data, for `users` ranks in this process.
+/// The readers of a run's training and evaluation data.
 struct Readers {
   std::unique_ptr<BatchReader> training, evaluation;
   RankBatches of(int64_t user) const { return {*training, evaluation.get(), user}; }
@@ -29,7 +29,8 @@ Readers openReaders(const Inputs &inputs, const DataSet &data, const RunOptions 
   if (!evaluation.data)
     return readers;
   const int64_t end = options.firstStep + options.steps, every = evaluation.every;
-  const int64_t times = end / every - options.firstStep / every + (end % every != 0); // and after the last step
+  // Evaluations take place after every `every` steps, and after the last step.
+  const int64_t times = end / every - options.firstStep / every + (end % every != 0);
   readers.evaluation = std::make_unique<BatchReader>(
       *evaluation.data, inputs.batch, DataOrder{evaluation.samples, false, 0}, inputs.evaluationData,
       times * inputs.evaluationBatches, [count = inputs.evaluationBatches](int64_t request) { return request % count; },
@@ -37,7 +38,7 @@ Readers openReaders(const Inputs &inputs, const DataSet &data, const RunOptions 
   return readers;
 }
 
-/// Runs the ranks of this process: the one of `options.communicator`, or all as threads.
+/// Runs the ranks of this process: the rank of `options.communicator`, or all ranks as threads.
 Result<RunReport> runRanks(const package::Program &program, const Inputs &inputs, const DataSet &data,
                            const RunOptions &options) {
   std::vector<std::unique_ptr<Communicator>> made;
@@ -53,8 +54,8 @@ Result<RunReport> runRanks(const package::Program &program, const Inputs &inputs
   for (size_t user = 0; user < communicators.size(); ++user)
     ranks.emplace_back(program, inputs, options, *communicators[user], readers.of(int64_t(user)));
   RankThreads threads(std::move(ranks), communicators);
-  RunReport first; // of this process's first rank
-  Status done = threads.each([&](RankRun &rank) -> Status {
+  RunReport first; // the report of this process's first rank
+  Status done = threads.runOnAll([&](RankRun &rank) -> Status {
     auto report = rank.run();
     if (!report)
       return report.error();
@@ -67,7 +68,7 @@ Result<RunReport> runRanks(const package::Program &program, const Inputs &inputs
   return first;
 }
 
-/// Takes the checkpoint folder for this run.
+/// Locks the checkpoint folder for this run.
 Status lockFolder(const RunOptions &options, const package::Program &program, std::optional<FolderLock> &lock) {
   const CheckpointOptions &checkpoint = options.checkpoint;
   auto taken = prepareFolder(checkpoint, program, options.firstStep, options.firstStep + options.steps);
@@ -90,14 +91,14 @@ Status checkInputs(const package::Program &program, const TensorMap &weights, co
   return ok();
 }
 
-Result<std::string> unusedCode(const package::Program &program, std::string_view device) {
+Result<std::string> reasonCodeUnused(const package::Program &program, std::string_view device) {
   auto created = createDevice(device);
   if (!created)
     return created.error();
   auto code = (*created)->loadCode(program, CodeUse::Run);
   if (!code)
     return code.error();
-  return (*code)->unused();
+  return (*code)->reasonUnused();
 }
 
 Result<int64_t> batchesOf(const package::Program &program, const DataSet &data, const DataOrder &order) {
@@ -119,12 +120,13 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   if (ready)
     ready = checkWritable(options.tracePath);
   if (ready && options.communicator && options.communicator->size() != ranks)
-    ready = Error{fmt::format("the program is for {} ranks, but {} processes were started: mpirun -n {}", ranks,
-                              options.communicator->size(), ranks)};
+    ready = Error{fmt::format("the program is for {} ranks, but {} processes were started; start it with mpirun -n {}",
+                              ranks, options.communicator->size(), ranks)};
   if (ready && options.communicator && options.link)
-    ready = Error{"an emulated link is between ranks that are threads of one process, not between processes"};
+    ready = Error{"an emulated link is between ranks that are threads of one process, not between processes; leave "
+                  "<emulate-link> out"};
   bool isFirst = !options.communicator || options.communicator->rank() == 0;
-  std::optional<FolderLock> lock; // until the run has ended
+  std::optional<FolderLock> lock; // held until the run has ended
   if (ready && isFirst && !options.checkpoint.folder.empty())
     ready = lockFolder(options, program, lock);
   if (!options.communicator) {
@@ -137,7 +139,7 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   return runRanks(program, *inputs, data, options);
 }
 
-/// Code lies beside the program; what is not there is not used.
+/// Reads the compiled kernels, which lie beside program.json. A file that is missing is not used.
 static Status readCode(package::Program &program, const std::filesystem::path &folder) {
   if (!program.native)
     return ok();
@@ -145,7 +147,7 @@ static Status readCode(package::Program &program, const std::filesystem::path &f
   for (package::NativeImage &image : native->images) {
     if (!package::isHostImage(image))
       continue; // no device of this build runs it
-    std::string file = (folder / fileOf(image)).string();
+    std::string file = (folder / imageFileName(image)).string();
     std::error_code code;
     if (!std::filesystem::exists(file, code))
       continue;

@@ -9,14 +9,14 @@ namespace kerf::runtime {
 namespace {
 using Json = nlohmann::ordered_json;
 
-/// A member of an object, or null.
+/// Returns a member of a JSON object, or null if it is missing.
 Json member(const Json &json, const char *key) { return json.is_object() && json.contains(key) ? json[key] : Json(); }
 
 std::string textOf(const Json &json) { return json.is_string() ? json.get<std::string>() : ""; }
 
 template <typename T> T numberOf(const Json &json, T otherwise) { return json.is_number() ? json.get<T>() : otherwise; }
 
-/// "data 2 x model 4"
+/// Returns the axes of a mesh as text, for example "data 2 x model 4".
 std::string meshText(const Json &mesh) {
   std::string text;
   for (const Json &axis : mesh.is_array() ? mesh : Json::array())
@@ -33,17 +33,18 @@ Json meshJson(const Mesh &mesh) {
 }
 } // namespace
 
-DataOrder dataOrder(const AskedSettings &asked, const Checkpoint *resumed) {
+DataOrder dataOrder(const RequestedSettings &requested, const Checkpoint *resumed) {
   Json made = resumed ? member(resumed->index.info, "data") : Json();
   auto isSet = [&](const char *key) {
     Json value = member(made, key);
     return value.is_boolean() && value.get<bool>();
   };
-  return {asked.samples || isSet("samples"), asked.shuffle || isSet("shuffle"),
-          asked.seed.value_or(resumed ? resumed->index.seed : 0)};
+  return {requested.samples || isSet("samples"), requested.shuffle || isSet("shuffle"),
+          requested.seed.value_or(resumed ? resumed->index.seed : 0)};
 }
 
-/// The batch that a resumed run begins with. Its steps may take another number of batches than the checkpoint's.
+/// Returns the number of the batch with which a resumed run begins. The run's steps may take another number of batches
+/// than those of the run that wrote the checkpoint.
 static int64_t nextBatch(const CheckpointIndex &index) {
   Json made = member(index.info, "data");
   int64_t firstStep = numberOf<int64_t>(member(made, "first_step"), 0),
@@ -51,10 +52,11 @@ static int64_t nextBatch(const CheckpointIndex &index) {
   return numberOf<int64_t>(member(made, "first_batch"), firstStep * perStep) + (index.nextStep - firstStep) * perStep;
 }
 
-Result<RunSettings> runSettings(const AskedSettings &asked, const BatchCounts &batches, const Checkpoint *resumed) {
+Result<RunSettings> runSettings(const RequestedSettings &requested, const BatchCounts &batches,
+                                const Checkpoint *resumed) {
   RunSettings settings;
   settings.perStep = batches.perStep;
-  settings.endStep = asked.steps.value_or(std::max<int64_t>(1, batches.inData / batches.perStep));
+  settings.endStep = requested.steps.value_or(std::max<int64_t>(1, batches.inData / batches.perStep));
   settings.learningRate.total = settings.endStep;
   if (resumed) {
     settings.firstStep = resumed->index.nextStep;
@@ -66,16 +68,16 @@ Result<RunSettings> runSettings(const AskedSettings &asked, const BatchCounts &b
     settings.learningRate.warmup = numberOf(member(made, "warmup"), settings.learningRate.warmup);
     settings.learningRate.total = numberOf(member(made, "total"), settings.learningRate.total);
   }
-  settings.learningRate.schedule = asked.schedule.value_or(settings.learningRate.schedule);
-  settings.learningRate.peak = asked.lr.value_or(settings.learningRate.peak);
-  settings.learningRate.warmup = asked.warmup.value_or(settings.learningRate.warmup);
-  settings.learningRate.total = asked.total.value_or(settings.learningRate.total);
-  settings.seed = asked.seed.value_or(settings.seed);
-  settings.order = dataOrder(asked, resumed);
+  settings.learningRate.schedule = requested.schedule.value_or(settings.learningRate.schedule);
+  settings.learningRate.peak = requested.lr.value_or(settings.learningRate.peak);
+  settings.learningRate.warmup = requested.warmup.value_or(settings.learningRate.warmup);
+  settings.learningRate.total = requested.total.value_or(settings.learningRate.total);
+  settings.seed = requested.seed.value_or(settings.seed);
+  settings.order = dataOrder(requested, resumed);
   settings.firstBatch = resumed ? nextBatch(resumed->index) : 0;
   if (settings.endStep < settings.firstStep)
     return Error{fmt::format("<steps> counts from the beginning of training: it is {}, and '{}' is at step {}; give "
-                             "<steps> more than that",
+                             "a larger number of <steps>",
                              settings.endStep, resumed->folder, settings.firstStep)};
   return settings;
 }
@@ -108,14 +110,16 @@ std::string resumeText(const Checkpoint &resumed, const package::Program &progra
                   meshText(member(index.info, "mesh")), meshText(meshJson(program.mesh)));
   std::string then = textOf(member(index.info, "model_hash")), now = textOf(member(program.info, "model_hash"));
   if (!then.empty() && !now.empty() && then != now)
-    text += fmt::format("note: it was made with another graph of the same tensors ('{}'): another batch, or another "
-                        "model\n",
+    text += fmt::format("note: the checkpoint was made with another graph of the same tensors ('{}'): the batch or the "
+                        "model differs\n",
                         textOf(member(index.info, "model")));
   if (index.dataSteps != dataSteps)
-    text += fmt::format("note: the data had {} batches when it was made, here it has {}: the next one is {}\n",
+    text += fmt::format("note: the data had {} batches when the checkpoint was made and has {} now; training continues "
+                        "with batch {}\n",
                         index.dataSteps, dataSteps, settings.firstBatch % dataSteps);
   if (settings.learningRate.schedule != "constant" && settings.learningRate.total < settings.endStep)
-    text += fmt::format("note: the learning rate is 0 from step {} on, where its schedule ends; <total> moves that\n",
+    text += fmt::format("note: the learning rate is 0 from step {} on, where its schedule ends; <total> sets that "
+                        "step\n",
                         settings.learningRate.total);
   if (settings.firstStep == settings.endStep)
     text += "note: nothing is left to train; <steps> counts from the beginning of training\n";

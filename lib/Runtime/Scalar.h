@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalars of any element type in the host's memory.
+// Reads and writes scalars of any element type in host memory.
 #pragma once
 
 #include "kerf/Package/Half.h"
@@ -8,6 +8,7 @@
 
 namespace kerf::runtime {
 
+/// Returns the scalar of type `dtype` at address `bytes`, which need not be aligned, converted to double.
 inline double readScalar(DType dtype, const void *bytes) {
   auto get = [&](auto value) {
     std::memcpy(&value, bytes, sizeof(value));
@@ -31,6 +32,7 @@ inline double readScalar(DType dtype, const void *bytes) {
   }
 }
 
+/// Writes `value`, converted to type `dtype`, to address `bytes`, which need not be aligned.
 inline void writeScalar(DType dtype, double value, void *bytes) {
   auto put = [&](auto typed) { std::memcpy(bytes, &typed, sizeof(typed)); };
   switch (dtype) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Runtime/Session.h"
+#include "CallerBatches.h"
 #include "CheckpointFiles.h"
-#include "GivenBatches.h"
 #include "RankThreads.h"
 
 #include <fmt/format.h>
@@ -11,11 +11,11 @@ namespace kerf::runtime {
 struct Session::State {
   package::Program program;
   Inputs inputs;
-  RunOptions options; // what the ranks read
+  RunOptions options; // options that the ranks read
   std::vector<BatchTensor> batch;
-  GivenBatches given;
+  CallerBatches given;
   std::vector<std::unique_ptr<Communicator>> communicators;
-  RunReport report; // of rank 0: what is known when all are loaded
+  RunReport report; // rank 0's report after loading
   int64_t nextStep = 0;
   std::optional<RankThreads> ranks;
 
@@ -63,7 +63,7 @@ Result<Session> Session::create(package::Program program, const TensorMap &weigh
                        RankBatches{state->given, nullptr, communicator->rank()});
   }
   state->ranks.emplace(std::move(ranks), std::move(communicators));
-  Status started = state->ranks->each([&](RankRun &rank) -> Status {
+  Status started = state->ranks->runOnAll([&](RankRun &rank) -> Status {
     RunReport others;
     return rank.start(rank.rank() == 0 ? state->report : others);
   });
@@ -89,7 +89,7 @@ Result<StepResult> Session::step(const TensorMap &batch) {
     return status.error();
   StepResult result;
   std::optional<Error> nonfinite;
-  Status done = state->ranks->each([&](RankRun &rank) -> Status {
+  Status done = state->ranks->runOnAll([&](RankRun &rank) -> Status {
     StepResult own;
     own.step = state->nextStep;
     auto end = rank.step(own);
@@ -118,7 +118,7 @@ Result<Evaluation> Session::evaluate(const DataSet &data, bool samples, std::opt
       data, inputs.batch, DataOrder{samples, false, 0}, inputs.evaluationData, count,
       [](int64_t request) { return request; }, int64_t(state->communicators.size()));
   Evaluation first;
-  Status done = state->ranks->each([&](RankRun &rank) -> Status {
+  Status done = state->ranks->runOnAll([&](RankRun &rank) -> Status {
     auto evaluation = rank.evaluate(reader, count, state->nextStep - 1);
     if (!evaluation)
       return evaluation.error();
@@ -135,7 +135,7 @@ Result<TensorMap> Session::parameters() {
   if (auto end = ended())
     return *end;
   TensorMap all;
-  Status done = state->ranks->each([&](RankRun &rank) -> Status {
+  Status done = state->ranks->runOnAll([&](RankRun &rank) -> Status {
     auto tensors = rank.gatherTensors(/*withStates=*/false);
     if (!tensors)
       return tensors.error();
@@ -153,7 +153,7 @@ Status Session::assign(const TensorMap &tensors) {
     return *end;
   if (Status status = checkAssigned(state->program, tensors); !status)
     return status;
-  return state->ranks->each([&](RankRun &rank) { return rank.assign(tensors); });
+  return state->ranks->runOnAll([&](RankRun &rank) { return rank.assign(tensors); });
 }
 
 Status Session::save(const std::string &folder, const nlohmann::ordered_json &info) {
@@ -166,7 +166,7 @@ Status Session::save(const std::string &folder, const nlohmann::ordered_json &in
   auto lock = prepareFolder(options, state->program, state->nextStep, state->nextStep + 1);
   if (!lock)
     return lock.error();
-  return state->ranks->each([&](RankRun &rank) { return rank.save(options, state->nextStep); });
+  return state->ranks->runOnAll([&](RankRun &rank) { return rank.save(options, state->nextStep); });
 }
 
 Status Session::load(const Checkpoint &checkpoint) {
@@ -175,7 +175,7 @@ Status Session::load(const Checkpoint &checkpoint) {
   if (Status status = checkCheckpoint(checkpoint, state->program); !status)
     return status;
   const uint64_t before = std::exchange(state->options.seed, checkpoint.index.seed);
-  Status done = state->ranks->each([&](RankRun &rank) { return rank.restore(checkpoint); });
+  Status done = state->ranks->runOnAll([&](RankRun &rank) { return rank.restore(checkpoint); });
   if (done)
     state->nextStep = checkpoint.index.nextStep;
   else

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kGatherTag = 2;
 constexpr double kInitialDeviation = 0.02; // GPT-2's initializer_range
 
-/// FNV-1a: a fixed, documented hash of a name.
+/// Returns the FNV-1a hash of a name, which is the same on every machine.
 uint64_t hashOf(const std::string &name) {
   uint64_t hash = 14695981039346656037u;
   for (unsigned char c : name)
@@ -22,8 +22,8 @@ uint64_t hashOf(const std::string &name) {
   return hash;
 }
 
-/// Standard normal by Box and Muller from two words, each moved to the middle of its interval so that the logarithm is
-/// finite.
+/// Returns a normally distributed number from two random words (Box and Muller's method). Each word is moved to the
+/// middle of its interval, so that the logarithm is finite.
 double normal(uint32_t a, uint32_t b) {
   double u = (double(a) + 0.5) * 0x1p-32, v = (double(b) + 0.5) * 0x1p-32;
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
@@ -44,7 +44,7 @@ void store(const TensorView &tensor, int64_t index, double value) {
     static_cast<uint16_t *>(tensor.data)[index] = f16FromFloat(float(value));
     break;
   default:
-    break; // integers start as zeros
+    break; // integer parameters stay zero
   }
 }
 } // namespace
@@ -66,7 +66,7 @@ BoxCopy cutShard(const Shape &shape, const Shard &shard, int64_t elementBytes) {
 Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const package::Program &program, int64_t stage,
                                            const Shape &shape, const Sharding &sharding, DType dtype,
                                            const std::byte *local) {
-  // The lowest rank that holds a box sends it; every rank finds the same owners by itself.
+  // The lowest rank that holds a box sends it. Every rank computes the same owners by itself.
   int64_t elementBytes = bytesOf(dtype), self = communicator.rank();
   auto shardOfRank = [&](int64_t rank) {
     return shardOf(program.mesh, shape, sharding, package::virtualRank(program, rank, 0));
@@ -114,7 +114,7 @@ void initializeParameter(uint64_t seed, const std::string &name, const Shape &sh
   uint64_t hash = hashOf(name);
   bool flat = shape.size() < 2, ones = shape.size() == 1 && (name == "weight" || name.ends_with(".weight"));
   size_t rank = shape.size();
-  Shape index(rank, 0); // in the shard
+  Shape index(rank, 0); // index of the present element within the shard
   for (int64_t left = shard.elements(); left > 0; --left) {
     int64_t global = 0, here = 0;
     for (size_t d = 0; d < rank; ++d) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between whole tensors in files and the local tensors of ranks.
+// Copies between global tensors, as files hold them, and the local tensors of ranks.
 #pragma once
 
 #include "Box.h"
@@ -9,25 +9,33 @@
 
 namespace kerf::runtime {
 
-/// The box of a whole tensor of `shape` that `rank` holds, and the same box inside its local tensor (at 0).
+/// The box of a global tensor that one rank holds. The rank's local tensor holds the box from index 0 on in each
+/// dimension; behind the box lies padding where `local` is larger than `count`.
 struct Shard {
-  Shape begin, count, local;
+  Shape begin; // first index of the box in each dimension of the global tensor
+  Shape count; // elements of the box in each dimension; 0 where the rank holds only padding
+  Shape local; // shape of the local tensor, padding included
+  /// Returns the number of elements in the box, without padding.
   int64_t elements() const { return elementsOf(count); }
 };
+/// Returns the shard of a tensor of global shape `shape` on rank `rank` of the mesh (microbatch axes included).
 Shard shardOf(const Mesh &mesh, const Shape &shape, const Sharding &sharding, int64_t rank);
 
-/// From a whole tensor's row-major bytes into the local tensor; padding is left as it is.
+/// Returns the copy from a row-major global tensor of shape `shape` to the local tensor of a shard. The copy does not
+/// touch the local tensor's padding.
 BoxCopy cutShard(const Shape &shape, const Shard &shard, int64_t elementBytes);
 
-/// Puts the local tensors of a stage's ranks together on rank 0 (nothing elsewhere); `local` is not read on other
-/// stages. Every rank calls it, in the same order. Tag 2.
+/// Gathers the local tensors of the ranks of pipeline stage `stage` into a global tensor on rank 0, and returns the
+/// tensor there and nothing on other ranks. `local` is not read on ranks of other stages. All ranks must call the
+/// function, in the same order of tensors. Uses tag 2.
 Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const package::Program &program, int64_t stage,
                                            const Shape &shape, const Sharding &sharding, DType dtype,
                                            const std::byte *local);
 
-/// Initial values of a parameter that no file gives (docs/runtime.md): one-dimensional `*.weight` ones, other
-/// one-dimensional and scalar tensors zeros, the rest normal with deviation 0.02. A value depends on (seed, name, index
-/// in the whole tensor) alone.
+/// Initializes a rank's local tensor of a parameter that no file gives (docs/runtime.md). One-dimensional parameters
+/// named `weight` or `*.weight` become ones, other one-dimensional and scalar ones zeros, and all others are drawn from
+/// a normal distribution with mean 0 and standard deviation 0.02. An element depends only on the seed, the name and the
+/// element's index in the global tensor.
 void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard,
                          const TensorView &local);
 

@@ -15,7 +15,8 @@ Status sendFlags(Communicator &communicator, const uint64_t &flags, int64_t to, 
   return communicator.startSend(std::as_bytes(std::span(&flags, 1)), to, tag);
 }
 
-/// All tell rank 0, which tells all. `flags` stays in place until the sends have ended, which the caller waits for.
+/// Sends all ranks' flags to rank 0, and the result back to all ranks. The caller must keep `flags` in place and wait
+/// for the sends.
 Status exchange(Communicator &communicator, uint64_t &flags, int64_t tag) {
   if (communicator.rank() != 0) {
     if (Status sent = sendFlags(communicator, flags, 0, tag); !sent)

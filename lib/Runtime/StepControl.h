@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks tell each other at the end of a step, so that all of them stop, skip or go on after the same one.
+// The flags that ranks exchange at the end of a step, so that all of them stop, skip or go on after the same step.
 #pragma once
 
 #include "kerf/Runtime/Communicator.h"
@@ -8,15 +8,16 @@
 namespace kerf::runtime {
 
 inline constexpr uint64_t kInterruptedFlag = 1; // the rank's process has received SIGINT
-inline constexpr uint64_t kTerminatedFlag = 2;  // SIGTERM
-inline constexpr uint64_t kNonfiniteFlag = 4;   // the step's loss or what it updated is infinite or no number
+inline constexpr uint64_t kTerminatedFlag = 2;  // the rank's process has received SIGTERM
+inline constexpr uint64_t kNonfiniteFlag = 4;   // the step's loss, or a tensor that it updated, is infinite or NaN
 
-/// Returns the flags that any rank has raised. Every rank calls it at the same place; it allocates nothing. Messages
-/// have `tag`.
+/// Returns the bitwise or of all ranks' flags. All ranks must call it at the same point of the program. It allocates
+/// nothing, and its messages have the tag `tag`.
 Result<uint64_t> combineFlags(Communicator &communicator, uint64_t flags, int64_t tag);
 
+/// Returns the flag for the signal SIGINT or SIGTERM; 0 for any other signal.
 uint64_t flagOfSignal(int signal);
-/// Returns the signal that ends the run: SIGTERM, SIGINT, or 0 for none.
+/// Returns the signal that ends the run: SIGTERM or else SIGINT if its flag is set, otherwise 0.
 int signalOfFlags(uint64_t flags);
 
 } // namespace kerf::runtime

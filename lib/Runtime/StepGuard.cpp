@@ -6,10 +6,10 @@
 namespace kerf::runtime {
 
 namespace {
-/// An exponent of ones is that of infinities and of NaN.
-template <typename Bits> bool haveNoExponent(const void *data, int64_t elements, Bits exponent) {
+/// Returns whether no number has an exponent whose bits are all ones, which only infinities and NaN have.
+template <typename Bits> bool exponentsAreFinite(const void *data, int64_t elements, Bits exponent) {
   const Bits *bits = static_cast<const Bits *>(data);
-  int64_t nonfinite = 0; // no early end: the compiler makes a loop over vectors of it
+  int64_t nonfinite = 0; // no early return, so that the compiler vectorizes the loop
   for (int64_t i = 0; i < elements; ++i)
     nonfinite += (bits[i] & exponent) == exponent;
   return nonfinite == 0;
@@ -19,13 +19,13 @@ template <typename Bits> bool haveNoExponent(const void *data, int64_t elements,
 bool allFinite(const void *data, DType dtype, int64_t elements) {
   switch (dtype) {
   case DType::F64:
-    return haveNoExponent<uint64_t>(data, elements, 0x7ff0000000000000);
+    return exponentsAreFinite<uint64_t>(data, elements, 0x7ff0000000000000);
   case DType::F32:
-    return haveNoExponent<uint32_t>(data, elements, 0x7f800000);
+    return exponentsAreFinite<uint32_t>(data, elements, 0x7f800000);
   case DType::BF16:
-    return haveNoExponent<uint16_t>(data, elements, 0x7f80);
+    return exponentsAreFinite<uint16_t>(data, elements, 0x7f80);
   case DType::F16:
-    return haveNoExponent<uint16_t>(data, elements, 0x7c00);
+    return exponentsAreFinite<uint16_t>(data, elements, 0x7c00);
   default:
     return true;
   }
@@ -36,7 +36,7 @@ StepGuard::StepGuard(const package::Program &program, int64_t rank, Device &devi
     : device(device) {
   for (const ArgumentPiece &piece : pieces) {
     const package::Arg &arg = program.args[piece.arg];
-    if (arg.updatedBy < 0 || package::isAccumulator(arg)) // sums of gradients begin anew with each step
+    if (arg.updatedBy < 0 || package::isAccumulator(arg)) // accumulated gradients start at zero in every step
       continue;
     Shard shard = shardOf(program.mesh, arg.shape, arg.sharding, package::virtualRank(program, rank, piece.microbatch));
     watched.push_back(
@@ -44,7 +44,7 @@ StepGuard::StepGuard(const package::Program &program, int64_t rank, Device &devi
   }
 }
 
-Status StepGuard::keep() {
+Status StepGuard::snapshot() {
   for (Watched &each : watched) {
     each.kept.resize(size_t(each.tensor.bytes()));
     if (Status status = device.copyOut(each.kept.data(), each.tensor.data, each.tensor.bytes()); !status)
@@ -53,7 +53,7 @@ Status StepGuard::keep() {
   return ok();
 }
 
-Status StepGuard::putBack() {
+Status StepGuard::rollBack() {
   for (Watched &each : watched)
     if (Status status = device.copyIn(each.tensor.data, each.kept.data(), each.tensor.bytes()); !status)
       return status;
@@ -61,7 +61,7 @@ Status StepGuard::putBack() {
 }
 
 Result<std::string> StepGuard::firstNonfinite() {
-  std::vector<std::byte> local, packed; // a tensor in host memory: with its padding, without
+  std::vector<std::byte> local, packed; // one tensor in host memory, with and without its padding
   for (const Watched &each : watched) {
     local.resize(size_t(each.tensor.bytes())), packed.resize(size_t(each.withoutPadding.bytes()));
     if (Status status = device.copyOut(local.data(), each.tensor.data, each.tensor.bytes()); !status)

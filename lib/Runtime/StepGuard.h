@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches what steps update on one rank: finds numbers that are not finite, and takes a step back.
+// Watches the tensors that steps update on one rank: finds numbers that are not finite, and can undo a step.
 #pragma once
 
 #include "Box.h"
@@ -8,17 +8,21 @@
 
 namespace kerf::runtime {
 
+/// Finds non-finite numbers in a rank's parameters, buffers and optimizer states, and can restore their values
+/// before a step.
 class StepGuard {
 public:
-  /// `pieces`: the arguments of `rank`. Those that a step updates are watched: parameters, buffers, states.
+  /// Watches those of `pieces`, the arguments of rank `rank`, that a step updates. Accumulated gradients
+  /// are not watched.
   StepGuard(const package::Program &program, int64_t rank, Device &device, const std::vector<ArgumentPiece> &pieces);
 
-  /// Copies what the next step will update into host memory: as many bytes again as the rank's parameters, buffers and
-  /// states have.
-  Status keep();
-  /// Copies back what `keep` has copied.
-  Status putBack();
-  /// Returns the name of the first watched tensor of which this rank holds an infinite element or a NaN, or "".
+  /// Copies the watched tensors to host memory. The copy takes as many bytes as the rank's parameters, buffers
+  /// and optimizer states.
+  Status snapshot();
+  /// Restores the watched tensors from the last snapshot.
+  Status rollBack();
+  /// Returns the name of the first watched tensor in which this rank holds an infinite number or a NaN, or an empty
+  /// text if all numbers are finite. Padding is ignored.
   Result<std::string> firstNonfinite();
 
 private:
@@ -32,7 +36,7 @@ private:
   std::vector<Watched> watched;
 };
 
-/// Returns whether every one of `elements` numbers in host memory is finite; true for types that are not floating.
+/// Returns whether all of `elements` numbers in host memory are finite; true for types that are not floating.
 bool allFinite(const void *data, DType dtype, int64_t elements);
 
 } // namespace kerf::runtime

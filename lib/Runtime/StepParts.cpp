@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// First the entry function is asked, for all stages alike, which of its instructions are needed: so both ends of a
-// transfer agree on whether it is sent. Then the rank's own list is asked in detail, from the wanted results and the
-// transfers that are sent. Ranks of one stage have one list, so they agree on every collective.
+// Two passes find the needed instructions. The first goes over the entry function, in the same way on all stages, so
+// that both ends of a message agree on whether it is sent. The second goes over the rank's own list of instructions,
+// backward from the wanted results and the messages that are sent. All ranks of a stage have the same list, so they
+// agree on every collective.
 #include "StepParts.h"
 #include "kerf/Package/Accumulation.h"
 
@@ -14,7 +15,7 @@ namespace {
 using package::ArgKind;
 using package::Instruction;
 
-/// Instructions of the entry function that the wanted results need, calls as a whole.
+/// Returns the instructions of the entry function that the wanted results depend on. A call counts as one instruction.
 std::set<const Instruction *> neededInEntry(const package::Program &program, const std::vector<bool> &wanted) {
   const package::Function &entry = *std::find_if(program.functions.begin(), program.functions.end(),
                                                  [&](const auto &function) { return function.name == program.entry; });
@@ -63,7 +64,7 @@ StepPart partOf(const package::Program &program, const RankPlan &plan, const std
       isNeeded[size_t(operand)] = true;
   }
 
-  std::set<int> replaced, ofArguments; // buffers
+  std::set<int> replaced, ofArguments; // indices of arguments' buffers
   for (const FlatArg &arg : flat.args) {
     int buffer = plan.buffers.bufferOf[size_t(arg.value)], result = program.args[arg.arg].updatedBy;
     ofArguments.insert(buffer);
@@ -73,14 +74,14 @@ StepPart partOf(const package::Program &program, const RankPlan &plan, const std
   for (size_t c = 0; c < plan.buffers.copies.size(); ++c)
     if (int to = plan.buffers.copies[c].to; !ofArguments.contains(to) || replaced.contains(to))
       part.copies.push_back(c);
-  std::set<int> putBack;
+  std::set<int> restoredBuffers;
   for (size_t i = 0; i < flat.body.size(); ++i)
     if (part.runs[i] && !package::isView(flat, flat.body[i]))
       for (int result : flat.body[i].results)
         if (int buffer = plan.buffers.bufferOf[size_t(result)];
             ofArguments.contains(buffer) && !replaced.contains(buffer))
-          putBack.insert(buffer);
-  part.putBack.assign(putBack.begin(), putBack.end());
+          restoredBuffers.insert(buffer);
+  part.restoredBuffers.assign(restoredBuffers.begin(), restoredBuffers.end());
   return part;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads of one process. A send leaves a note in the receiver's mailbox; the receiver copies straight from
-// the sender's buffer, when an emulated link, if there is one, would have brought it all.
+// Ranks as threads of one process. A send leaves a note in the receiver's mailbox, and the receiver copies directly
+// from the sender's buffer. With an emulated link, the receiver waits until the link would have delivered the message.
 #include "kerf/Runtime/Communicator.h"
 
 #include <algorithm>
@@ -16,27 +16,30 @@ namespace kerf::runtime {
 namespace {
 using Clock = std::chrono::steady_clock;
 
+/// A message that waits to be received: its sender, its tag and the sender's buffer.
 struct Note {
   int64_t from = 0, tag = 0;
   std::span<const std::byte> bytes;
-  Clock::time_point arrives; // over the emulated link
+  Clock::time_point arrives; // when the emulated link delivers the message
 };
 
+/// One rank's incoming messages, and the state of its outgoing ones.
 struct Mailbox {
   std::mutex mutex;
-  std::condition_variable arrived; // a note for this rank
-  std::condition_variable left;    // a send of this rank was copied
-  std::vector<Note> notes;         // in the order of arrival
-  std::vector<int64_t> sending;    // tags of this rank's sends that nobody has copied yet
-  Clock::time_point linkFree;      // when all that this rank has sent has passed its emulated link
+  std::condition_variable arrived; // signals that a note for this rank has arrived
+  std::condition_variable left;    // signals that a receiver has copied a message of this rank
+  std::vector<Note> notes;         // incoming messages in the order of arrival
+  std::vector<int64_t> sending;    // tags of this rank's outgoing messages that no receiver has copied yet
+  Clock::time_point linkFree;      // when all messages of this rank will have passed its emulated link
 };
 
+/// The ranks of one run.
 struct Group {
   Group(int64_t ranks, const std::optional<EmulatedLink> &link) : link(link), mailboxes(static_cast<size_t>(ranks)) {}
   std::optional<EmulatedLink> link;
   std::vector<Mailbox> mailboxes;
   std::mutex mutex;
-  std::optional<Error> failure; // the first; guarded by mutex
+  std::optional<Error> failure; // the first error that ended the run; guarded by `mutex`
   std::atomic<bool> failed = false;
 
   Error firstFailure() {
@@ -88,7 +91,8 @@ public:
     }
     if (!group->failed)
       return ok();
-    // Nobody may begin to copy any more, and who has begun ends soon: then the caller may free its memory.
+    // Withdraw the messages that no receiver has begun to copy, and wait for the others. Then the caller
+    // may free memory.
     int64_t withdrawn = 0;
     for (Mailbox &mailbox : group->mailboxes) {
       std::lock_guard lock(mailbox.mutex);
@@ -127,9 +131,11 @@ public:
     }
     theirs.left.notify_all();
     if (!fits)
-      return Error{fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}", self, bytes.size(),
-                               from, tag, source.size()),
-                   ExitStatus::InternalCheck};
+      return Error{
+          fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}; report this plan, it is a bug "
+                      "of Kerf",
+                      self, bytes.size(), from, tag, source.size()),
+          ExitStatus::InternalCheck};
     return ok();
   }
 
@@ -143,7 +149,7 @@ public:
     for (Mailbox &mailbox : group->mailboxes) {
       {
         std::lock_guard lock(mailbox.mutex);
-      } // nobody is between its check of `failed` and its wait
+      } // after this, no thread is between its check of `failed` and its wait
       mailbox.arrived.notify_all();
       mailbox.left.notify_all();
     }
@@ -155,7 +161,7 @@ public:
   }
 
 private:
-  /// The message passes the link behind those before it; when it arrives.
+  /// Returns when a message of `bytes` bytes arrives that passes the link behind the rank's earlier messages.
   Clock::time_point pass(size_t bytes, Clock::time_point &linkFree) const {
     auto ticks = [](double seconds) {
       return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kTraceTag = 3;
 constexpr double kMicroseconds = 1e6;
 
-/// Rank 0 gets `mine` of every rank, in order.
+/// Gathers the bytes `mine` of all ranks on rank 0, in the order of the ranks. Returns an empty list on other ranks.
 Result<std::vector<std::vector<std::byte>>> gathered(Communicator &communicator, std::span<const std::byte> mine) {
   std::vector<std::vector<std::byte>> all;
   uint64_t size = mine.size();
@@ -37,7 +37,7 @@ Result<std::vector<std::vector<std::byte>>> gathered(Communicator &communicator,
   return all;
 }
 
-/// `value` becomes the least of all ranks'.
+/// Sets `value` on every rank to the smallest of the ranks' values.
 Status shareLeast(Communicator &communicator, double &value) {
   auto all = gathered(communicator, std::as_bytes(std::span(&value, 1)));
   if (!all)
@@ -55,8 +55,8 @@ Status shareLeast(Communicator &communicator, double &value) {
   return communicator.finishSends(kTraceTag);
 }
 
-/// One rank's events, as text without the brackets; `start` is what all ranks count from.
-std::string eventsOf(int64_t rank, int64_t stage, const std::vector<Span> &spans, const Overlap &overlap,
+/// Returns one rank's events as JSON text without the enclosing brackets. Times are relative to `start`.
+std::string eventsOf(int64_t rank, int64_t stage, const std::vector<Span> &spans, const OverlapTimes &overlap,
                      double start) {
   std::map<std::string, int> threads = {{"compute", 0}};
   for (const Span &span : spans)
@@ -90,7 +90,7 @@ std::string eventsOf(int64_t rank, int64_t stage, const std::vector<Span> &spans
 } // namespace
 
 Result<std::string> chromeTrace(Communicator &communicator, int64_t stage, const std::vector<Span> &spans,
-                                const Overlap &overlap) {
+                                const OverlapTimes &overlap) {
   double start = spans.empty() ? 0 : spans[0].start;
   for (const Span &span : spans)
     start = std::min(start, span.start);

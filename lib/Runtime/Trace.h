@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last step as a timeline of all ranks.
+// The last step of all ranks as a timeline file.
 #pragma once
 
 #include "kerf/Runtime/Communicator.h"
@@ -7,10 +7,12 @@
 
 namespace kerf::runtime {
 
-/// Every rank calls it with its own spans; rank 0 gets the whole file (the others an empty text). In the "Trace Event
-/// Format", as the simulated timeline: a process for each rank, a thread for each of its streams, microseconds from
-/// the earliest start; a rank's label says how much of its communication was hidden. Tag 3.
+/// Gathers the timelines of all ranks on rank 0, and returns them there as a file in the "Trace Event Format"
+/// (chrome://tracing, Perfetto); returns an empty text on other ranks. Each rank is a process of the trace and each of
+/// its streams a thread, as in the simulator's timeline. Times are in microseconds from the earliest start. Each
+/// rank's label says how much of its communication was hidden behind computation. All ranks must call the function.
+/// Uses tag 3.
 Result<std::string> chromeTrace(Communicator &communicator, int64_t stage, const std::vector<Span> &spans,
-                                const Overlap &overlap);
+                                const OverlapTimes &overlap);
 
 } // namespace kerf::runtime

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proof that an order runs to its end, and the times at which it does: both walk the tasks in an order in which every
-// input is there, each stage at its own pace.
+// The proof that a schedule does not deadlock, and its timeline. Both walk through the tasks in an order in which every
+// task's input has arrived.
 #include "kerf/Schedule/Schedule.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,13 +10,13 @@ using namespace kerf;
 namespace {
 
 bool isForward(const Task &task) { return task.kind == TaskKind::Forward; }
-/// Its output leaves the stage.
+/// Returns whether the task sends its output to another part.
 bool sends(const Task &task) { return task.kind != TaskKind::WeightGradient; }
-/// Backward or its first half.
+/// Returns whether the task is a backward or the first half of one.
 bool isFirstBackward(const Task &task) {
   return task.kind == TaskKind::Backward || task.kind == TaskKind::InputGradient;
 }
-/// After it the activations are gone.
+/// Returns whether the activations of the microbatch are freed after the task.
 bool isLastBackward(const Task &task) {
   return task.kind == TaskKind::Backward || task.kind == TaskKind::WeightGradient;
 }
@@ -27,13 +27,13 @@ std::optional<StageChunk> inputFrom(const Schedule &schedule, StageChunk part, c
   return isFirstBackward(task) ? partAfter(schedule, part) : std::nullopt;
 }
 
-/// When each forward and input gradient's output arrives where it is needed; < 0: not yet sent.
+/// The times at which the outputs of forwards and input gradients arrive where they are needed; negative: not yet sent.
 class Arrivals {
 public:
   explicit Arrivals(const Schedule &schedule)
       : schedule(schedule),
         times(2, std::vector<double>(schedule.stages * schedule.chunks * schedule.microbatches, -1)) {}
-  /// Of the task's own output.
+  /// Returns the arrival time of the output of a forward (or of an input gradient) on `part`.
   double &of(bool forward, StageChunk part, int64_t microbatch) {
     return times[forward][(part.chunk * schedule.stages + part.stage) * schedule.microbatches + microbatch];
   }
@@ -43,15 +43,16 @@ private:
   std::vector<std::vector<double>> times;
 };
 
-/// Calls `run(stage, index)` for every task in an order in which its input has arrived; `run` notes what it sends.
-/// Returns how many tasks of each stage ran: fewer than all, where the stages wait for each other.
+/// Calls `run(stage, index)` for every task, in an order in which the task's input has arrived; `run` must record what
+/// the task sends. Returns the number of tasks that ran on each stage; it is smaller than the number of all tasks if
+/// the stages deadlock.
 template <typename Run> std::vector<size_t> walk(const Schedule &schedule, Arrivals &arrivals, Run run) {
   auto ready = [&](int64_t stage, const Task &task) {
     std::optional<StageChunk> from = inputFrom(schedule, {stage, task.chunk}, task);
     return !from || arrivals.of(isForward(task), *from, task.microbatch) >= 0;
   };
   std::vector<size_t> next(schedule.stages, 0);
-  std::vector<int64_t> work; // stages that may go on
+  std::vector<int64_t> work; // stages that may be able to continue
   for (int64_t s = schedule.stages - 1; s >= 0; --s)
     work.push_back(s);
   while (!work.empty()) {
@@ -71,10 +72,11 @@ template <typename Run> std::vector<size_t> walk(const Schedule &schedule, Arriv
   return next;
 }
 
-/// Every task once, and of one microbatch in the order forward, (input gradient, weight gradient) or backward.
+/// Checks that every task occurs once, and that each microbatch runs its forward before its backward (or its input and
+/// weight gradients).
 Status checkTasks(const Schedule &schedule) {
   for (int64_t s = 0; s < schedule.stages; ++s) {
-    // How far each microbatch-chunk is: 0 nothing, 1 forward done, 2 input gradient done, 3 all done.
+    // State of each microbatch and chunk: 0 nothing done, 1 forward done, 2 input gradient done, 3 all done.
     std::vector<int> progress(schedule.microbatches * schedule.chunks, 0);
     for (const Task &task : schedule.order[s]) {
       if (task.microbatch < 0 || task.microbatch >= schedule.microbatches || task.chunk < 0 ||
@@ -83,12 +85,12 @@ Status checkTasks(const Schedule &schedule) {
                                  schedule.microbatches, schedule.chunks)};
       if ((task.kind == TaskKind::Backward) == schedule.splitBackward && !isForward(task))
         return Error{fmt::format("stage {}: {} in a schedule whose backward is {}", s, toString(task, schedule.chunks),
-                                 schedule.splitBackward ? "split" : "whole")};
+                                 schedule.splitBackward ? "split" : "not split")};
       int &state = progress[task.chunk * schedule.microbatches + task.microbatch];
       int needed = isForward(task) ? 0 : task.kind == TaskKind::WeightGradient ? 2 : 1;
       if (state != needed)
         return Error{fmt::format("stage {}: {} comes {}", s, toString(task, schedule.chunks),
-                                 state < needed ? "before what it needs" : "twice")};
+                                 state < needed ? "before its input" : "twice")};
       state = task.kind == TaskKind::Backward ? 3 : needed + 1;
     }
     for (size_t i = 0; i < progress.size(); ++i)
@@ -99,7 +101,7 @@ Status checkTasks(const Schedule &schedule) {
   return ok();
 }
 
-/// Microbatches in the order in which the part sends (receives) them.
+/// Returns the microbatches in the order in which `part` sends (or receives) them.
 std::vector<int64_t> messages(const Schedule &schedule, StageChunk part, bool forward) {
   std::vector<int64_t> order;
   for (const Task &task : schedule.order[part.stage])
@@ -181,7 +183,7 @@ ScheduleTimes kerf::runSchedule(const Schedule &schedule, const TaskSeconds &sec
   for (const std::vector<TaskTime> &stage : times.tasks)
     if (!stage.empty()) {
       times.makespan = std::max(times.makespan, stage.back().end - firstStart);
-      times.longestStage = std::max(times.longestStage, stage.back().end - stage.front().start);
+      times.longestStageSpan = std::max(times.longestStageSpan, stage.back().end - stage.front().start);
     }
   return times;
 }

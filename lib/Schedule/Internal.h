@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the generators of this room share.
+// The functions that compute the task orders of zero-bubble schedules (lib/Schedule/ZeroBubble.cpp).
 #pragma once
 
 #include "kerf/Schedule/Schedule.h"
 
 namespace kerf::schedule {
 
-/// Orders for zero-bubble schedules (lib/Schedule/ZeroBubble.cpp).
+/// Returns the handcrafted zero-bubble order of each stage (Qi et al. 2023, sections 2.1 and 2.2) in which a stage
+/// holds the activations of at most `limit` microbatches.
 std::vector<std::vector<Task>> zeroBubbleByHand(int64_t stages, int64_t microbatches, int64_t limit);
+/// Returns the fastest of several list schedules and the handcrafted order for `options.durations`. A stage holds the
+/// activations of at most `limit` microbatches, in units of the mean over all stages.
 std::vector<std::vector<Task>> zeroBubbleSearched(const ScheduleOptions &options, int64_t limit);
 
 } // namespace kerf::schedule

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// This file has the record of each schedule, the orders that are written by hand, and the bounds on their tasks.
+// The record of each schedule, the handcrafted orders, and the bounds on the number of tasks.
 //
-// Huang et al., "GPipe" (2019); Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
-// Megatron-LM" (SC21) for 1F1B and interleaved 1F1B; Qi et al., "Zero Bubble Pipeline Parallelism" (2023).
+// Sources: Huang et al., "GPipe" (2019); Narayanan et al., "Efficient Large-Scale Language Model Training
+// on GPU Clusters Using Megatron-LM" (SC21) for 1F1B and interleaved 1F1B; Qi et al., "Zero Bubble
+// Pipeline Parallelism" (2023).
 #include "Internal.h"
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,7 @@ std::vector<Task> gpipe(int64_t microbatches) {
   return order;
 }
 
-/// `warmup` forwards, then one forward and one backward in turn, then the backwards that are left.
+/// Returns `warmup` forwards, then alternately one forward and one backward, then the remaining backwards.
 std::vector<Task> oneForwardOneBackward(const std::vector<Task> &forwards, const std::vector<Task> &backwards,
                                         int64_t warmup) {
   std::vector<Task> order(forwards.begin(), forwards.begin() + warmup);
@@ -36,9 +37,9 @@ std::vector<Task> oneForwardOneBackward(const std::vector<Task> &forwards, const
   return order;
 }
 
-/// Microbatches go through the chunks in groups of about `stages`, so that a group comes back from the last stage when
-/// the first one has sent the whole group: sizes differ by at most one and are at least `stages` (where there are so
-/// many), the larger ones first.
+/// Returns the sizes of the groups in which microbatches pass through the chunks. A group has about `stages`
+/// microbatches, so that its first microbatch returns from the last stage when the group has been sent. Sizes differ by
+/// at most one, larger ones first, and are at least `stages` if there are enough microbatches.
 std::vector<int64_t> groupSizes(int64_t stages, int64_t microbatches) {
   int64_t groups = std::max<int64_t>(1, microbatches / stages);
   std::vector<int64_t> sizes(groups, microbatches / groups);
@@ -59,7 +60,7 @@ std::vector<Task> interleaved(int64_t stage, int64_t stages, int64_t microbatche
       }
     first += size;
   }
-  // Megatron-LM's count: twice the way to the last stage, and all chunks but the last of one group.
+  // Megatron-LM's number: twice the distance to the last stage, and one group on all chunks but the last.
   int64_t warmup = (stages - stage - 1) * 2 + (chunks - 1) * sizes.front();
   return oneForwardOneBackward(forwards, backwards, std::min<int64_t>(warmup, forwards.size()));
 }
@@ -75,7 +76,7 @@ std::vector<Task> oneFOneB(int64_t microbatches, int64_t warmup) {
 
 Orders gpipeOrder(const ScheduleOptions &options) { return Orders(options.stages, gpipe(options.microbatches)); }
 
-/// Makes the orders of 1F1B, interleaved where a stage has several chunks.
+/// Returns the orders of 1F1B, or of interleaved 1F1B if a stage has several chunks.
 Orders alternating(const ScheduleOptions &options) {
   Orders orders;
   for (int64_t s = 0; s < options.stages; ++s)
@@ -88,7 +89,7 @@ Orders handWritten(const ScheduleOptions &options) {
   return schedule::zeroBubbleByHand(options.stages, options.microbatches, options.stages);
 }
 
-/// Searches for orders that hold the activations of at most `Limit` * stages microbatches.
+/// Searches for orders in which a stage holds the activations of at most `Limit` * stages microbatches.
 template <int64_t Limit> Orders searched(const ScheduleOptions &options) {
   return schedule::zeroBubbleSearched(options, Limit * options.stages);
 }
@@ -99,7 +100,8 @@ double untilTheLastStage(const ScheduleOptions &options, int64_t stage) {
 
 double oneOfEachStage(const ScheduleOptions &options, int64_t) { return static_cast<double>(options.stages); }
 
-/// A searched order has as many forwards as the limit on activations allows, or as the order that is written by hand.
+/// A searched order has as many forwards before the first backward as the memory limit allows, or as the handcrafted
+/// order has.
 template <int64_t Limit> double asManyAsFit(const ScheduleOptions &options, int64_t stage) {
   const auto limit = static_cast<double>(Limit * options.stages);
   const double each = options.activations.empty() ? 1 : options.activations[stage];
@@ -113,7 +115,7 @@ int64_t fromHereToTheEnd(const ScheduleOptions &options, int64_t stage, int64_t)
 }
 
 /// Before its first backward a stage holds a group of microbatches on every chunk but the last. On the last chunk it
-/// holds those that are on the way to the last stage and back, and one more.
+/// holds the microbatches that travel to the last stage and back, and one more.
 int64_t groupOnEachChunk(const ScheduleOptions &options, int64_t stage, int64_t chunk) {
   if (options.chunks == 1)
     return fromHereToTheEnd(options, stage, chunk);
@@ -126,42 +128,42 @@ constexpr ScheduleRecord kRecords[] = {
      .name = "1f1b",
      .singleStage = SingleStage::Searched,
      .order = alternating,
-     .mostForwardsFirst = untilTheLastStage,
-     .leastInFlight = fromHereToTheEnd},
+     .maxWarmupForwards = untilTheLastStage,
+     .minInFlight = fromHereToTheEnd},
     {.kind = ScheduleKind::Interleaved,
      .name = "interleaved",
      .chunked = true,
      .order = alternating,
-     .leastInFlight = groupOnEachChunk},
-    // It takes the memory of 1F1B, and has a third of its bubble when the three passes take the same time.
+     .minInFlight = groupOnEachChunk},
+    // H1 needs the memory of 1F1B and has a third of its bubble if the three passes take equally long.
     {.kind = ScheduleKind::ZeroBubbleH1,
      .name = "zero-bubble",
      .variant = "h1",
      .splitsBackward = true,
      .order = handWritten,
-     .mostForwardsFirst = oneOfEachStage,
-     .leastInFlight = fromHereToTheEnd},
-    // It holds the activations of as many microbatches as there are stages.
+     .maxWarmupForwards = oneOfEachStage,
+     .minInFlight = fromHereToTheEnd},
+    // 1p holds the activations of as many microbatches as there are stages.
     {.kind = ScheduleKind::ZeroBubble1P,
      .name = "zero-bubble",
      .variant = "1p",
      .splitsBackward = true,
      .searched = true,
      .order = searched<1>,
-     .mostForwardsFirst = asManyAsFit<1>},
-    // It holds twice as many, and has (nearly) no bubble.
+     .maxWarmupForwards = asManyAsFit<1>},
+    // 2p holds twice as many as 1p and has (nearly) no bubble.
     {.kind = ScheduleKind::ZeroBubble2P,
      .name = "zero-bubble",
      .variant = "2p",
      .splitsBackward = true,
      .searched = true,
      .order = searched<2>,
-     .mostForwardsFirst = asManyAsFit<2>},
+     .maxWarmupForwards = asManyAsFit<2>},
     {.kind = ScheduleKind::GPipe,
      .name = "gpipe",
      .singleStage = SingleStage::WhenNamed,
      .order = gpipeOrder,
-     .leastInFlight = allAtOnce},
+     .minInFlight = allAtOnce},
 };
 
 static_assert(
@@ -194,12 +196,12 @@ const ScheduleRecord *kerf::findSchedule(std::string_view name, std::string_view
   return nullptr;
 }
 
-const ScheduleRecord &kerf::usualSchedule(bool chunked) {
+const ScheduleRecord &kerf::defaultSchedule(bool chunked) {
   return *std::find_if(std::begin(kRecords), std::end(kRecords),
                        [&](const ScheduleRecord &record) { return record.chunked == chunked; });
 }
 
-int64_t kerf::usualChunks(std::string_view name) {
+int64_t kerf::defaultChunkCount(std::string_view name) {
   const ScheduleRecord *record = findSchedule(name, "");
   return record && record->chunked ? 2 : 1;
 }
@@ -213,12 +215,12 @@ std::string kerf::scheduleText(std::string_view name, std::string_view variant, 
                      chunks > 1 ? fmt::format(" of {} chunks", chunks) : "");
 }
 
-double kerf::mostForwardsFirst(const ScheduleOptions &options, int64_t stage) {
+double kerf::maxWarmupForwards(const ScheduleOptions &options, int64_t stage) {
   const ScheduleRecord &record = recordOf(options.kind);
-  return record.mostForwardsFirst ? record.mostForwardsFirst(options, stage) : std::numeric_limits<double>::infinity();
+  return record.maxWarmupForwards ? record.maxWarmupForwards(options, stage) : std::numeric_limits<double>::infinity();
 }
 
-int64_t kerf::leastInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk) {
+int64_t kerf::minInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk) {
   const ScheduleRecord &record = recordOf(options.kind);
-  return record.leastInFlight ? record.leastInFlight(options, stage, chunk) : 1;
+  return record.minInFlight ? record.minInFlight(options, stage, chunk) : 1;
 }

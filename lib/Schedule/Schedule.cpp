@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This file makes a schedule of the words of a plan, and says which parts of the model stand next to each other.
+// Construction of a schedule from the words of a plan, and the neighbours of each part of the model.
 #include "kerf/Schedule/Schedule.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ using namespace kerf;
 
 namespace {
 
-constexpr int64_t kMaxTasks = int64_t(1) << 24; // 16 M tasks: 0.4 GB of orders; nobody means more
+constexpr int64_t kMaxTasks = int64_t(1) << 24; // 16 million tasks take 0.4 GB; real plans have far fewer
 
 } // namespace
 
@@ -44,20 +44,21 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
   const ScheduleRecord &record = recordOf(options.kind);
   if (chunks > 1 && !record.chunked)
     return Error{fmt::format("schedule {} with {} chunks; give 1 chunk, or the {} schedule", record.name, chunks,
-                             usualSchedule(/*chunked=*/true).name)};
+                             defaultSchedule(/*chunked=*/true).name)};
   if (stages > kMaxTasks / 3 / microbatches / chunks)
-    return Error{fmt::format("{} stages x {} microbatches x {} chunks are more than {} tasks; fewer microbatches",
+    return Error{fmt::format("{} stages x {} microbatches x {} chunks are more than {} tasks; give fewer microbatches",
                              stages, microbatches, chunks, kMaxTasks)};
   const PassDurations &d = options.durations;
   if (!(d.forward > 0 && d.inputGradient > 0 && d.weightGradient >= 0 && d.send >= 0))
-    return Error{fmt::format("durations forward {}, input gradient {}, weight gradient {}, send {}: the first two must "
+    return Error{fmt::format("durations forward {}, input gradient {}, weight gradient {}, send {}; the first two must "
                              "be positive, the others 0 or more",
                              d.forward, d.inputGradient, d.weightGradient, d.send)};
-  if (!(options.keptForWeights >= 0 && options.keptForWeights <= 1))
-    return Error{
-        fmt::format("share of activations kept for weight gradients is {}; must be 0 to 1", options.keptForWeights)};
+  if (!(options.weightGradientShare >= 0 && options.weightGradientShare <= 1))
+    return Error{fmt::format("share of activations kept for weight gradients is {}; must be 0 to 1",
+                             options.weightGradientShare)};
   if (!options.activations.empty() && static_cast<int64_t>(options.activations.size()) != stages)
-    return Error{fmt::format("activations are given for {} stages of {}", options.activations.size(), stages)};
+    return Error{fmt::format("activations are given for {} stages, but the schedule has {}; give one number for each",
+                             options.activations.size(), stages)};
   Schedule schedule;
   schedule.kind = options.kind;
   schedule.stages = stages;
@@ -66,7 +67,10 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
   schedule.splitBackward = record.splitsBackward;
   schedule.order = record.order(options);
   if (Result<ScheduleCheck> checked = check(schedule); !checked)
-    return Error{checked.error().message, ExitStatus::InternalCheck};
+    return Error{fmt::format("schedule {} of {} stages, {} microbatches and {} chunks: {}; report this plan, it is a "
+                             "bug of Kerf",
+                             record.name, stages, microbatches, chunks, checked.error().message),
+                 ExitStatus::InternalCheck};
   return schedule;
 }
 

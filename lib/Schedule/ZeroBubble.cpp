@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zero-bubble orders: Qi, Wan, Huang & Lin, "Zero Bubble Pipeline Parallelism" (ICLR 2024, arXiv:2401.10241).
 //
-// A stage may hold the activations of `limit` microbatches; `keptForWeights` of one stay from its input gradient to its
-// weight gradient. The orders written by hand (sections 2.1 and 2.2) count them as whole and fill the limit on every
-// stage alike: stage s runs its first input gradient after w forwards and lets weight gradients follow `limit - w`
-// microbatches behind. The searched ones (section 3) are list schedules for the durations at hand, the best of a few
-// rules, the orders by hand among them.
+// A stage may hold the activations of `limit` microbatches; the share `weightGradientShare` of a microbatch's
+// activations stays from its input gradient to its weight gradient. The handcrafted orders (sections 2.1 and 2.2) take
+// this share as 1 and fill the limit on every stage: stage s runs its first input gradient after w forwards and runs
+// weight gradients `limit - w` microbatches later. The searched orders (section 3) are list schedules for the given
+// durations: the best of several rules and of the handcrafted order.
 #include "Internal.h"
 #include <algorithm>
 #include <limits>
@@ -15,13 +15,14 @@ using namespace kerf;
 namespace {
 
 struct Rule {
-  /// The share of a weight gradient by which it may delay what comes next.
+  /// The share of a weight gradient's duration by which it may delay the next task.
   double patience;
-  /// Forwards go before input gradients when both are there, but in turn after the first gradient.
+  /// Whether forwards run before input gradients if both are ready; after the first gradient they alternate.
   bool eagerForward;
-  /// A stage at its limit runs a weight gradient as soon as it can, to make room for a forward that has arrived.
+  /// Whether a stage at its memory limit runs a weight gradient as soon as possible, to make room for a forward that
+  /// has arrived.
   bool makeRoom;
-  /// No forward begins that would delay the first gradient, on which all stages before wait.
+  /// Whether no forward starts that would delay the first input gradient, for which all previous stages wait.
   bool awaitFirst;
 };
 
@@ -35,11 +36,11 @@ std::vector<Rule> allRules() {
   return rules;
 }
 
-/// Simulates all stages at once; each idle stage takes what its rule says.
+/// Simulates all stages at once; each idle stage starts the task that the rule selects.
 class ListScheduler {
 public:
   ListScheduler(const ScheduleOptions &options, int64_t limit, Rule rule)
-      : d(options.durations), keptForWeights(options.keptForWeights), activations(options.activations),
+      : d(options.durations), weightGradientShare(options.weightGradientShare), activations(options.activations),
         p(options.stages), m(options.microbatches), limit(limit), rule(rule), stages(p),
         forwardAt(p, std::vector<double>(m, kNever)), gradientAt(p, std::vector<double>(m, kNever)) {
     for (int64_t i = 0; i < m; ++i)
@@ -50,14 +51,14 @@ public:
     std::vector<Choice> next(p);
     next[0] = choose(0);
     for (int64_t left = 3 * p * m; left > 0; --left) {
-      // The stage whose next decision comes first; ties by index. A decision is a task and the time it starts.
+      // The stage with the earliest next decision (a task and its start); ties are broken by stage index.
       int64_t best = 0;
       for (int64_t s = 1; s < p; ++s)
         if (next[s].start < next[best].start)
           best = s;
       start(best, next[best]);
       for (int64_t s = std::max<int64_t>(0, best - 1); s <= std::min(p - 1, best + 1); ++s)
-        next[s] = choose(s); // nobody else's input has changed
+        next[s] = choose(s); // the input of all other stages is unchanged
     }
     std::vector<std::vector<Task>> order;
     for (State &state : stages)
@@ -81,16 +82,16 @@ private:
   Choice choose(int64_t s) const {
     const State &state = stages[s];
     double held = static_cast<double>(state.forwards - state.gradients) +
-                  keptForWeights * static_cast<double>(state.gradients - state.weights);
+                  weightGradientShare * static_cast<double>(state.gradients - state.weights);
     double size = activations.empty() ? 1 : activations[s];
-    // A stage may always hold one.
+    // A stage may always hold one microbatch.
     bool room = held == 0 || (held + 1) * size <= static_cast<double>(limit);
     double forward = state.forwards < m && room ? std::max(state.free, forwardAt[s][state.forwards]) : kNever;
     double gradient = state.gradients < state.forwards ? std::max(state.free, gradientAt[s][state.gradients]) : kNever;
     bool weight = state.weights < state.gradients;
     if (rule.awaitFirst && state.gradients == 0 && gradient < forward + d.forward)
       forward = kNever;
-    // One forward, one backward in turn; before the first backward, forwards.
+    // Before the first backward, forwards run; afterwards forwards and backwards alternate.
     bool preferForward =
         rule.eagerForward ? forward <= gradient && !(state.lastWasForward && state.gradients > 0) : forward < gradient;
     Choice next = preferForward ? Choice{TaskKind::Forward, forward} : Choice{TaskKind::InputGradient, gradient};
@@ -127,7 +128,7 @@ private:
   }
 
   PassDurations d;
-  double keptForWeights;
+  double weightGradientShare;
   std::vector<double> activations;
   int64_t p, m, limit;
   Rule rule;
@@ -135,7 +136,7 @@ private:
   std::vector<std::vector<double>> forwardAt, gradientAt; // arrival of the input, by stage and microbatch
 };
 
-double longestStage(const ScheduleOptions &options, const std::vector<std::vector<Task>> &order) {
+double longestStageSpan(const ScheduleOptions &options, const std::vector<std::vector<Task>> &order) {
   Schedule schedule;
   schedule.kind = options.kind;
   schedule.stages = options.stages;
@@ -151,7 +152,7 @@ double longestStage(const ScheduleOptions &options, const std::vector<std::vecto
                                                              : d.weightGradient;
              },
              [&](StageChunk, const Task &) { return d.send; })
-      .longestStage;
+      .longestStageSpan;
 }
 
 } // namespace
@@ -159,7 +160,8 @@ double longestStage(const ScheduleOptions &options, const std::vector<std::vecto
 std::vector<std::vector<Task>> schedule::zeroBubbleByHand(int64_t stages, int64_t microbatches, int64_t limit) {
   std::vector<std::vector<Task>> orders;
   for (int64_t s = 0; s < stages; ++s) {
-    // As many forwards as fit before the first gradient comes back: one way of p - s stages (1F1B), or there and back.
+    // Number of forwards that fit before the first gradient returns: the distance of p - s stages (1F1B), or
+    // there and back.
     int64_t fill = limit < 2 * stages - 1 ? stages - s : 2 * (stages - s) - 1;
     int64_t warmup = std::min(fill, microbatches), behind = limit - fill;
     std::vector<Task> order;
@@ -182,9 +184,9 @@ std::vector<std::vector<Task>> schedule::zeroBubbleByHand(int64_t stages, int64_
 
 std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOptions &options, int64_t limit) {
   std::vector<std::vector<Task>> best = zeroBubbleByHand(options.stages, options.microbatches, limit);
-  double bestSeconds = longestStage(options, best);
+  double bestSeconds = longestStageSpan(options, best);
   auto consider = [&](std::vector<std::vector<Task>> order) {
-    if (double seconds = longestStage(options, order); seconds < bestSeconds) {
+    if (double seconds = longestStageSpan(options, order); seconds < bestSeconds) {
       bestSeconds = seconds;
       best = std::move(order);
     }

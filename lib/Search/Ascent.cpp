@@ -15,10 +15,11 @@ double slackOf(const Core &core, size_t row) { return std::max(1.0, static_cast<
 
 } // namespace
 
-Ascent kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
-                            const std::function<bool(const Ascent &, const std::vector<double> &)> &goOn) {
+AscentResult
+kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
+                     const std::function<bool(const AscentResult &, const std::vector<double> &)> &shouldContinue) {
   size_t rows = core.slack.size();
-  Ascent best;
+  AscentResult best;
   best.rate = options.rate;
   best.width = options.width;
   std::vector<double> direction(rows, 0.0);
@@ -41,7 +42,7 @@ Ascent kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> pr
     } else {
       streak = 0;
     }
-    if (best.bound > options.enough || !goOn(best, prices))
+    if (best.bound > options.enough || !shouldContinue(best, prices))
       break;
     double worthwhile =
         options.enough < kInfinity ? kWorthwhile * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
@@ -73,7 +74,7 @@ Ascent kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> pr
   return best;
 }
 
-int64_t kerf::search::fitScale(const Core &core, Dual &dual, std::vector<double> &prices, double enough) {
+int64_t kerf::search::scalePrices(const Core &core, Dual &dual, std::vector<double> &prices, double enough) {
   int64_t steps = 0;
   auto boundAt = [&](double scale) {
     std::vector<double> scaled = prices;
@@ -86,7 +87,7 @@ int64_t kerf::search::fitScale(const Core &core, Dual &dual, std::vector<double>
     return bound;
   };
   double best = boundAt(1), scale = 1;
-  // The bound is concave in the scale: up as long as that helps, else down.
+  // The bound is concave in the scale: larger scales are tried as long as they help, then smaller ones.
   for (double factor : {kScaleStep, 1 / kScaleStep}) {
     for (int n = 0; n < kScaleSteps && best < enough; ++n) {
       double bound = boundAt(scale * factor);
@@ -103,14 +104,14 @@ int64_t kerf::search::fitScale(const Core &core, Dual &dual, std::vector<double>
   return steps;
 }
 
-std::vector<double> kerf::search::evenPrices(const Core &core, double total) {
+std::vector<double> kerf::search::initialPrices(const Core &core, double total) {
   std::vector<double> prices(core.slack.size());
   for (size_t r = 0; r < prices.size(); ++r)
     prices[r] = total / static_cast<double>(prices.size()) / slackOf(core, r);
   return prices;
 }
 
-std::vector<double> kerf::search::pricesFor(const Core &core, const std::vector<int64_t> &moments,
+std::vector<double> kerf::search::mapPrices(const Core &core, const std::vector<int64_t> &moments,
                                             const std::vector<double> &prices) {
   std::vector<double> mapped(core.slack.size(), 0.0);
   size_t nearest = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prices of the memory rows that raise a dual's bound. Private to Search.
+// Ascent of the Lagrangian dual (Dual.h): finds prices of the memory rows that raise the lower bound. Private
+// to the Search room.
 #pragma once
 
 #include "Dual.h"
@@ -7,34 +8,41 @@
 
 namespace kerf::search {
 
+/// The settings of one ascent.
 struct AscentOptions {
-  int passes = 100'000;      // at most
-  double enough = kInfinity; // a greater bound is of no use
-  double rate = 0.2;         // by what share a price may change at one pass, first
-  double width = 0;          // see Dual::expectedBytes, first; 0: a part of the bound
+  int passes = 100'000;      // most passes of the dual
+  double enough = kInfinity; // the ascent ends once the bound exceeds this many cost units
+  double rate = 0.2;         // relative change of a price at one pass, at the start
+  double width = 0; // argument of Dual::expectedBytes at the start, in cost units; 0: a fixed part of the bound
 };
 
-struct Ascent {
-  std::vector<double> prices; // per row
-  double bound = -kInfinity;
-  double rate = 0, width = 0; // last
-  int64_t steps = 0;          // table cells looked at
+/// The best prices of an ascent, and the state from which another ascent can go on.
+struct AscentResult {
+  std::vector<double> prices; // cost units per byte, one for each row
+  double bound = -kInfinity;  // the lower bound at `prices`, in cost units
+  double rate = 0, width = 0; // AscentOptions::rate and ::width at the end
+  int64_t steps = 0;          // table entries that were read
 };
 
-/// Multiplies the price of a row by up to 1 + rate where the bytes that the dual expects exceed the slack, and divides
-/// it where they leave room; rate and width shrink when the bound stalls. Multiplication and not subgradient steps:
-/// rows differ by magnitudes, and most want no price at all. `goOn(best so far)` is asked after every pass.
-Ascent ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
-              const std::function<bool(const Ascent &, const std::vector<double> &)> &goOn);
+/// Raises the dual's bound by changing prices. The price of a row whose expected bytes exceed its slack is multiplied
+/// by up to 1 + rate; the price of a row with room is divided by as much. Rate and width shrink when the bound stalls.
+/// Prices are multiplied, instead of changed by subgradient steps, because prices of different rows differ by orders of
+/// magnitude and most are near zero. `shouldContinue(best so far, current prices)` is called after every pass; false
+/// ends the ascent.
+AscentResult ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
+                    const std::function<bool(const AscentResult &, const std::vector<double> &)> &shouldContinue);
 
-/// Prices to start from when nothing is known: `total` cost units in all, the same for the slack of every row.
-std::vector<double> evenPrices(const Core &core, double total);
+/// Returns prices to start from when nothing is known: price times slack is the same for every row and sums
+/// to `total` cost units.
+std::vector<double> initialPrices(const Core &core, double total);
 
-/// Multiplies all prices by what raises the bound most, unless it is `enough` as they are: a limit that changed moves
-/// all of them, and by far more than an ascent does in a pass. Returns the steps.
-int64_t fitScale(const Core &core, Dual &dual, std::vector<double> &prices, double enough);
+/// Multiplies all prices by the one factor that raises the bound most, unless the bound already reaches `enough` cost
+/// units. It serves warm starts under another memory limit, which changes all prices by far more than one pass of an
+/// ascent does. Returns the number of table entries that were read.
+int64_t scalePrices(const Core &core, Dual &dual, std::vector<double> &prices, double enough);
 
-/// The prices of rows at these moments for a core that has some of them: those of rows that went join the nearest left.
-std::vector<double> pricesFor(const Core &core, const std::vector<int64_t> &moments, const std::vector<double> &prices);
+/// Returns prices for the rows of `core`, given `prices` of rows at `moments`. The price of a moment that the core has
+/// no row for is added to the row at the nearest moment.
+std::vector<double> mapPrices(const Core &core, const std::vector<int64_t> &moments, const std::vector<double> &prices);
 
 } // namespace kerf::search

@@ -14,55 +14,56 @@ namespace {
 
 class Brancher {
 public:
-  Brancher(Hunt &hunt, int64_t &nodes) : hunt(hunt), nodes(nodes) {}
+  Brancher(SearchLimits &limits, int64_t &nodes) : limits(limits), nodes(nodes) {}
 
-  double explore(const Core &core, const std::vector<double> &prices, const Offer &offer, int depth) {
-    if (core.contradictory || (core.size() == 0 && hunt.hopeless(core.constant)))
+  double explore(const Core &core, const std::vector<double> &prices, const OnChoice &onChoice, int depth) {
+    if (core.infeasible || (core.size() == 0 && limits.prunes(core.constant)))
       return kInfinity;
     if (core.size() == 0) {
-      offer({});
+      onChoice({});
       return kInfinity;
     }
     --nodes;
-    hunt.steps -= kOverhead;
+    limits.stepsLeft -= kOverhead;
     Dual dual(core);
-    Ascent ascent = climb(core, dual, prices, depth == 0 ? 10 * kPasses : kPasses);
-    if (hunt.hopeless(ascent.bound))
+    AscentResult ascent = climb(core, dual, prices, depth == 0 ? 10 * kPasses : kPasses);
+    if (limits.prunes(ascent.bound))
       return kInfinity;
     double bound = dual.pass(ascent.prices);
-    offerRounded(core, dual, ascent.prices, hunt, offer);
-    if (hunt.hopeless(bound))
+    offerRoundedChoice(core, dual, ascent.prices, limits, onChoice);
+    if (limits.prunes(bound))
       return kInfinity;
-    if (nodes <= 0 || hunt.over() || depth > kDepth)
+    if (nodes <= 0 || limits.exhausted() || depth > kDepth)
       return bound;
-    Reduction left = reduce(dual.prune(hunt.gap(bound)));
-    hunt.steps -= 4 * core.cells();
-    Offer up = [&](const Labels &labels) { offer(left.expand(labels)); };
-    std::vector<double> kept = pricesFor(left.core, core.moment, ascent.prices);
-    double below = left.core.contradictory || left.core.size() == 0 ||
-                           left.core.allLabels() < kAgain * static_cast<double>(core.allLabels())
+    Reduction left = reduce(dual.prune(limits.prunableGap(bound)));
+    limits.stepsLeft -= 4 * core.cells();
+    OnChoice up = [&](const Labels &labels) { onChoice(left.expand(labels)); };
+    std::vector<double> kept = mapPrices(left.core, core.moment, ascent.prices);
+    double below = left.core.infeasible || left.core.size() == 0 ||
+                           left.core.allLabels() < kRepeatShare * static_cast<double>(core.allLabels())
                        ? explore(left.core, kept, up, depth + 1)
                        : split(left.core, kept, up, depth);
     return std::max(below, bound);
   }
 
 private:
-  Ascent climb(const Core &core, Dual &dual, const std::vector<double> &prices, int passes) {
+  AscentResult climb(const Core &core, Dual &dual, const std::vector<double> &prices, int passes) {
     AscentOptions options;
     options.passes = passes;
     options.rate = kRate;
-    options.width = hunt.width(core.constant);
-    options.enough = hunt.cutoff - hunt.step;
-    Ascent ascent =
-        ascend(core, dual, prices, options, [](const Ascent &, const std::vector<double> &) { return true; });
-    hunt.steps -= ascent.steps;
+    options.width = limits.undecidedWidth(core.constant);
+    options.enough = limits.cutoff - limits.leastCostStep;
+    AscentResult ascent =
+        ascend(core, dual, prices, options, [](const AscentResult &, const std::vector<double> &) { return true; });
+    limits.stepsLeft -= ascent.steps;
     return ascent;
   }
 
-  /// Labels by what the dual says they cost, in two halves: the likely ones first.
+  /// A variable's labels in two halves, by their reduced costs: the cheap ones, which more likely contain
+  /// the optimum, come first.
   struct Halves {
-    std::vector<std::pair<double, int>> order; // what a label raises the bound by, label
-    size_t first = 0;                          // labels of the first half
+    std::vector<std::pair<double, int>> order; // (reduced cost, label), ascending
+    size_t first = 0;                          // number of labels in the first half
 
     explicit Halves(const std::vector<double> &raises) {
       for (size_t s = 0; s < raises.size(); ++s)
@@ -79,9 +80,9 @@ private:
     }
   };
 
-  /// The variable whose halves both raise the bound most, as far as a few passes tell (strong branching: Applegate,
-  /// Bixby, Chvatal & Cook 1995), among those about which the dual is surest that only one label will do and that
-  /// decide much.
+  /// Returns the variable whose halves both raise the bound most after a few passes (strong branching:
+  /// Applegate, Bixby, Chvatal & Cook 1995). Candidates are variables with a large second-least reduced cost,
+  /// many tables and much memory.
   int splitVariable(const Core &core, const std::vector<std::vector<double>> &raises, const std::vector<double> &prices,
                     double bound, double gap) {
     std::vector<std::pair<double, int>> candidates;
@@ -97,7 +98,7 @@ private:
     std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(tried), candidates.end());
     int chosen = candidates[0].second;
     double best = -1;
-    for (size_t k = 0; k < tried && tried > 1 && !hunt.over(); ++k) {
+    for (size_t k = 0; k < tried && tried > 1 && !limits.exhausted(); ++k) {
       int variable = candidates[k].second;
       Halves halves(raises[variable]);
       double score = 1;
@@ -109,63 +110,63 @@ private:
     return chosen;
   }
 
-  /// A bound of a half.
+  /// Returns a lower bound of one half.
   double trial(Core half, const std::vector<double> &prices, const std::vector<int64_t> &moments) {
-    hunt.steps -= half.cells() + half.allLabels();
+    limits.stepsLeft -= half.cells() + half.allLabels();
     Reduction left = reduce(std::move(half));
-    if (left.core.contradictory)
+    if (left.core.infeasible)
       return kInfinity;
     Dual dual(left.core);
-    return climb(left.core, dual, pricesFor(left.core, moments, prices), kTrialPasses).bound;
+    return climb(left.core, dual, mapPrices(left.core, moments, prices), kTrialPasses).bound;
   }
 
-  double split(const Core &core, const std::vector<double> &prices, const Offer &offer, int depth) {
+  double split(const Core &core, const std::vector<double> &prices, const OnChoice &onChoice, int depth) {
     Dual dual(core);
-    Ascent ascent = climb(core, dual, prices, kPasses / 2);
+    AscentResult ascent = climb(core, dual, prices, kPasses / 2);
     double bound = dual.pass(ascent.prices);
     std::vector<std::vector<double>> raises = dual.reducedCosts();
-    double gap = std::max(hunt.gap(bound), 1e-300);
+    double gap = std::max(limits.prunableGap(bound), 1e-300);
     int variable = splitVariable(core, raises, ascent.prices, bound, gap);
     Halves halves(raises[variable]);
     double unexplored = kInfinity;
     for (int side = 0; side < 2; ++side) {
       double least = bound + halves.order[side == 0 ? 0 : halves.first].first;
-      if (hunt.hopeless(least))
+      if (limits.prunes(least))
         continue;
-      if (nodes <= 0 || hunt.over()) {
+      if (nodes <= 0 || limits.exhausted()) {
         unexplored = std::min(unexplored, least);
         continue;
       }
       Reduction left = reduce(halves.of(core, variable, side));
-      hunt.steps -= core.cells();
-      Offer up = [&](const Labels &labels) { offer(left.expand(labels)); };
+      limits.stepsLeft -= core.cells();
+      OnChoice up = [&](const Labels &labels) { onChoice(left.expand(labels)); };
       unexplored = std::min(
           unexplored,
-          std::max(least, explore(left.core, pricesFor(left.core, core.moment, ascent.prices), up, depth + 1)));
+          std::max(least, explore(left.core, mapPrices(left.core, core.moment, ascent.prices), up, depth + 1)));
     }
     return unexplored;
   }
 
-  Hunt &hunt;
+  SearchLimits &limits;
   int64_t &nodes;
 };
 
 } // namespace
 
-void kerf::search::offerRounded(const Core &core, const Dual &dual, const std::vector<double> &prices, Hunt &hunt,
-                                const Offer &offer) {
-  State state(core, dual.round());
+void kerf::search::offerRoundedChoice(const Core &core, const Dual &dual, const std::vector<double> &prices,
+                                      SearchLimits &limits, const OnChoice &onChoice) {
+  LocalSearchState state(core, dual.round());
   bool repaired = repair(state, prices);
   if (repaired)
     descend(state);
-  hunt.steps -= 4 * state.steps + core.cells();
+  limits.stepsLeft -= 4 * state.steps + core.cells();
   if (!repaired)
     return;
-  if (state.allowed() && state.fits() && state.cost < hunt.cutoff)
-    offer(state.labels);
+  if (state.allowed() && state.fits() && state.cost < limits.cutoff)
+    onChoice(state.labels);
 }
 
-double kerf::search::branch(const Core &core, const std::vector<double> &prices, Hunt &hunt, int64_t &nodes,
-                            const Offer &offer) {
-  return Brancher(hunt, nodes).explore(core, prices, offer, 0);
+double kerf::search::branch(const Core &core, const std::vector<double> &prices, SearchLimits &limits, int64_t &nodes,
+                            const OnChoice &onChoice) {
+  return Brancher(limits, nodes).explore(core, prices, onChoice, 0);
 }

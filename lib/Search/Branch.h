@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branch and bound: a dual's bound, what it rules out, what follows from that, and a variable split in two. Private to
-// Search.
+// Branch and bound over a core (Core.h). A subproblem is bounded by the dual, labels that the bound rules out are
+// forbidden, the rest is reduced (Reduce.h), and a variable's labels are split in two. Private to the Search room.
 #pragma once
 
 #include "Ascent.h"
@@ -8,33 +8,38 @@
 
 namespace kerf::search {
 
-/// A choice of labels of some core, cheaper than the cutoff and within the rows.
-using Offer = std::function<void(const Labels &)>;
+/// Called with a choice of a core's labels that satisfies the memory constraint R and costs less than the cutoff.
+using OnChoice = std::function<void(const Labels &)>;
 
-/// What is looked for and how long. Shared by all parts of one search, which lower `cutoff` as they find.
-struct Hunt {
-  double cutoff = kInfinity;  // only choices whose core costs less matter
-  bool found = false;         // the cutoff is what a choice costs, and not just more than any can cost
-  double step = 0;            // costs of two choices are equal or at least so far apart
-  bool exact = true;          // a core's cost is what a choice costs, not less
-  int64_t steps = 0;          // table cells that may still be looked at
-  std::function<bool()> late; // the time is over; empty: never
+/// The cutoff and the remaining budget of one search. All parts of the search share the object and lower the cutoff
+/// when they find a choice.
+struct SearchLimits {
+  double cutoff = kInfinity;      // cost units of the core; only choices that cost less are of interest
+  bool hasIncumbent = false;      // whether the cutoff is the cost of a known choice, not just an upper limit
+  double leastCostStep = 0;       // two choices of different cost differ by at least this many cost units; 0: unknown
+  bool exact = true;              // whether the core's cost is the problem's cost, not a lower bound of it
+  int64_t stepsLeft = 0;          // table entries that may still be read
+  std::function<bool()> timeIsUp; // returns true once the time budget is used up; empty: no time budget
 
-  /// Nothing below the cutoff has a bound of this.
-  bool hopeless(double bound) const { return step > 0 ? bound > cutoff - step : bound >= cutoff; }
-  /// A label that raises `bound` by more is hopeless.
-  double gap(double bound) const { return cutoff - step - bound; }
-  /// How far apart costs are that are still undecided; 0 when that is not known.
-  double width(double bound) const { return found ? std::max(0.02 * (cutoff - bound), 0.0) : 0.0; }
-  bool over() const { return steps <= 0 || (late && late()); }
+  /// Returns whether a subproblem with this lower bound contains no choice below the cutoff.
+  bool prunes(double bound) const { return leastCostStep > 0 ? bound > cutoff - leastCostStep : bound >= cutoff; }
+  /// Returns the largest reduced cost that a label may have, given a lower bound, to be part of a better choice.
+  double prunableGap(double bound) const { return cutoff - leastCostStep - bound; }
+  /// Returns a width for Dual::expectedBytes: a fixed part of the gap between bound and cutoff; 0 without an incumbent.
+  double undecidedWidth(double bound) const { return hasIncumbent ? std::max(0.02 * (cutoff - bound), 0.0) : 0.0; }
+  /// Returns whether the step budget or the time budget is used up.
+  bool exhausted() const { return stepsLeft <= 0 || (timeIsUp && timeIsUp()); }
 };
 
-/// Rounds what the dual says, repairs, descends, and offers what beats the cutoff.
-void offerRounded(const Core &core, const Dual &dual, const std::vector<double> &prices, Hunt &hunt,
-                  const Offer &offer);
+/// Rounds the dual to a choice, repairs it until it satisfies the memory constraint R, improves it by local search, and
+/// calls `onChoice` when its cost is below the cutoff.
+void offerRoundedChoice(const Core &core, const Dual &dual, const std::vector<double> &prices, SearchLimits &limits,
+                        const OnChoice &onChoice);
 
-/// Explores the choices of `core` below the cutoff, at most `nodes` subproblems (counted down). A lower bound of those
-/// left unexplored, +inf when none are.
-double branch(const Core &core, const std::vector<double> &prices, Hunt &hunt, int64_t &nodes, const Offer &offer);
+/// Searches the choices of `core` below the cutoff by branch and bound and calls `onChoice` for each better one. At
+/// most `nodes` subproblems are opened; `nodes` is counted down. Returns a lower bound, in cost units, of the choices
+/// that were left unexplored; +infinity when none was.
+double branch(const Core &core, const std::vector<double> &prices, SearchLimits &limits, int64_t &nodes,
+              const OnChoice &onChoice);
 
 } // namespace kerf::search

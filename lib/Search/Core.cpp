@@ -11,10 +11,9 @@ using namespace kerf::search;
 
 namespace {
 
-constexpr double kExactSum =
-    0x1p50;                     // sums of whole numbers up to here leave two bits of a double for what the solver adds
-constexpr int kQuantaBits = 48; // the largest sum in quanta
-constexpr int kFinestQuantum = -20; // exponent: a millionth of a cost unit is fine enough
+constexpr double kExactSum = 0x1p50; // largest sum of integers that leaves two bits of a double for the solver's sums
+constexpr int kQuantaBits = 48;      // bits of the largest sum, in quanta
+constexpr int kFinestQuantum = -20;  // exponent of the finest quantum: a millionth of a cost unit
 
 int root(std::vector<int> &parent, int node) {
   while (parent[node] != node)
@@ -22,7 +21,7 @@ int root(std::vector<int> &parent, int node) {
   return node;
 }
 
-/// variableOf[node]: tied nodes share one, numbered by their first node.
+/// Returns the variable of each node: tied nodes share one, and variables are numbered by their first node.
 std::vector<int> mergeTies(const Problem &problem, int &count) {
   std::vector<int> parent(problem.nodes.size());
   std::iota(parent.begin(), parent.end(), 0);
@@ -40,11 +39,11 @@ std::vector<int> mergeTies(const Problem &problem, int &count) {
   return variableOf;
 }
 
-/// The largest cost that is not huge: every greater one exceeds the sum, over nodes and edges, of the largest that is
-/// not.
+/// Returns the largest cost that is not huge. A cost is huge when it exceeds the sum, over all nodes and edges, of each
+/// one's largest cost that is not huge.
 Cost largestOfInterest(const Problem &problem) {
-  std::array<TotalCost, 64> sumUpTo{}; // [bits]: over nodes and edges, of the largest cost of at most so many bits
-  std::array<Cost, 64> least{};        // [bits]: the least cost of exactly so many bits
+  std::array<TotalCost, 64> sumUpTo{}; // [bits]: sum over nodes and edges of the largest cost of at most that many bits
+  std::array<Cost, 64> least{};        // [bits]: the least cost of exactly that many bits; 0: none
   auto look = [&](const std::vector<Cost> &costs, int64_t times) {
     std::array<Cost, 64> largest{};
     for (Cost cost : costs) {
@@ -81,7 +80,7 @@ Cost largestOfInterest(const Problem &problem) {
   return kMaxCost;
 }
 
-/// The events of all live intervals, and of them the moments whose live sets can be maximal.
+/// The moments that need a memory row: those whose set of live buffers is not contained in a neighbouring moment's.
 class Moments {
 public:
   explicit Moments(const std::vector<MemoryUsage> &usages) {
@@ -94,7 +93,7 @@ public:
       std::sort(events->begin(), events->end());
       events->erase(std::unique(events->begin(), events->end()), events->end());
     }
-    // Between a begin and the next one something ends, or the next moment has all that is live here and more.
+    // If no interval ends before the next one begins, all buffers that are live here are live there too.
     for (size_t i = 0; i < begins.size(); ++i) {
       auto end = std::upper_bound(ends.begin(), ends.end(), begins[i]);
       if (i + 1 == begins.size() || (end != ends.end() && *end <= begins[i + 1]))
@@ -114,7 +113,7 @@ void addUsages(const Problem &problem, const std::vector<int> &variableOf, Core 
   core.moment = moments.rows;
   core.slack.assign(core.moment.size(), *problem.memoryLimitBytes - problem.constantBytes);
   if (problem.constantBytes > *problem.memoryLimitBytes)
-    core.contradictory = true;
+    core.infeasible = true;
   for (const MemoryUsage &usage : problem.usages)
     for (const LiveInterval &live : usage.live) {
       CoreUsage rows{moments.rowAtOrAfter(live.begin), moments.rowAtOrAfter(live.end), usage.bytes};
@@ -123,11 +122,11 @@ void addUsages(const Problem &problem, const std::vector<int> &variableOf, Core 
     }
 }
 
-/// Tables and costs as doubles, brought to quanta in the end.
+/// Fills a core with costs and tables as doubles, and rounds them to quanta at the end.
 class CostBuilder {
 public:
   CostBuilder(const Problem &problem, const std::vector<int> &variableOf, Cost largest, TotalCost mostAboveLeast,
-              Built &built)
+              BuiltCore &built)
       : problem(problem), variableOf(variableOf), largest(largest), mostAboveLeast(mostAboveLeast), built(built) {}
 
   void run() {
@@ -154,7 +153,7 @@ private:
     return static_cast<double>(cost - least);
   }
 
-  /// What every entry costs goes into the offset, exactly.
+  /// Returns the least entry. Subtracting it from all entries and adding it to the offset keeps large costs exact.
   Cost leastOf(const std::vector<Cost> &costs) {
     Cost least = *std::min_element(costs.begin(), costs.end());
     return least > largest || least == kForbidden ? 0 : least;
@@ -215,7 +214,7 @@ private:
       core.quantum = std::min(core.quantum, 1.0);
     if (core.quantum <= 1)
       return;
-    // What a double could not hold was rounded, perhaps up: half an ulp each time.
+    // A cost that a double cannot hold may have been rounded up by half an ulp at each addition, so it is lowered.
     auto down = [&](std::vector<double> &costs) {
       for (double &cost : costs)
         if (cost < kInfinity)
@@ -231,7 +230,7 @@ private:
   const std::vector<int> &variableOf;
   const Cost largest;
   const TotalCost mostAboveLeast;
-  Built &built;
+  BuiltCore &built;
 };
 
 double largestFinite(const std::vector<double> &costs) {
@@ -276,8 +275,8 @@ double kerf::search::costOf(const Core &core, const Labels &labels) {
   return cost;
 }
 
-Built kerf::search::buildCore(const Problem &problem, bool leaveOutHuge, TotalCost mostAboveLeast) {
-  Built built;
+BuiltCore kerf::search::buildCore(const Problem &problem, bool leaveOutHuge, TotalCost mostAboveLeast) {
+  BuiltCore built;
   int variables = 0;
   built.variableOf = mergeTies(problem, variables);
   Core &core = built.core;

@@ -11,10 +11,10 @@ using namespace kerf::search::tuning::explain;
 
 namespace {
 
-/// Nothing is reduced: every strategy of every node is asked about. What costs more than all else together is left out,
-/// unless the solution has some of it.
-Built coreFor(const Problem &problem, const Solution &solution) {
-  Built built = buildCore(problem, true);
+/// Builds a core without any reduction, since every strategy of every node needs a bound. Huge costs are left out
+/// unless the solution contains one.
+BuiltCore coreFor(const Problem &problem, const Solution &solution) {
+  BuiltCore built = buildCore(problem, true);
   Labels labels(built.core.size());
   for (size_t i = 0; i < solution.choice.size(); ++i)
     labels[built.variableOf[i]] = solution.choice[i];
@@ -25,7 +25,7 @@ Built coreFor(const Problem &problem, const Solution &solution) {
 
 SolutionExplanation kerf::explain(const Problem &problem, const Solution &solution) {
   SolutionExplanation explanation;
-  Built built = coreFor(problem, solution);
+  BuiltCore built = coreFor(problem, solution);
   std::vector<int64_t> moments;
   std::vector<double> prices;
   for (const MomentPrice &price : solution.prices) {
@@ -37,19 +37,19 @@ SolutionExplanation kerf::explain(const Problem &problem, const Solution &soluti
   AscentOptions options;
   options.passes = kPasses;
   options.rate = kRate;
-  prices = pricesFor(built.core, moments, prices);
-  if (explanation.costPerByte == 0) { // a search that reductions alone have answered has found none
-    prices = evenPrices(built.core, std::max(1e-3 * static_cast<double>(solution.cost - built.offset), 1.0));
+  prices = mapPrices(built.core, moments, prices);
+  if (explanation.costPerByte == 0) { // reductions alone solved the problem, so there are no prices
+    prices = initialPrices(built.core, std::max(1e-3 * static_cast<double>(solution.cost - built.offset), 1.0));
     options.rate = kFirstRate;
   }
-  Ascent ascent =
-      ascend(built.core, dual, prices, options, [](const Ascent &, const std::vector<double> &) { return true; });
+  AscentResult ascent =
+      ascend(built.core, dual, prices, options, [](const AscentResult &, const std::vector<double> &) { return true; });
   double bound = dual.pass(ascent.prices);
   std::vector<std::vector<double>> raises = dual.reducedCosts();
   for (size_t i = 0; i < problem.nodes.size(); ++i) {
-    std::vector<TotalCost> &least = explanation.atLeast.emplace_back();
+    std::vector<TotalCost> &least = explanation.lowerBounds.emplace_back();
     for (double raise : raises[built.variableOf[i]]) {
-      TotalCost cost = built.hugeLeftOut ? built.leastHuge : kUnboundedTotal; // what was left out
+      TotalCost cost = built.hugeLeftOut ? built.leastHuge : kUnboundedTotal; // for a cost that was left out
       if (raise < kInfinity)
         cost = built.offset + static_cast<TotalCost>(
                                   std::max(0.0, built.exact ? std::ceil(bound + raise) : std::floor(bound + raise)));

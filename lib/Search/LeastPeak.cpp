@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LeastPeak.h"
-#include "Attempt.h"
+#include "CoreSolver.h"
 #include "Tuning.h"
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ using namespace kerf::search::tuning::leastPeak;
 
 namespace {
 
-/// Every finite cost 0: only what is forbidden, and the rows, matter.
+/// Sets every finite cost to 0, so that only forbidden entries and memory rows matter.
 void forgetCosts(Core &core) {
   for (std::vector<double> &costs : core.costs)
     for (double &cost : costs)
@@ -24,22 +24,22 @@ void forgetCosts(Core &core) {
 
 } // namespace
 
-LeastPeak kerf::search::findLeastPeak(const Problem &problem, Hunt budget) {
+LeastPeak kerf::search::findLeastPeak(const Problem &problem, SearchLimits limits) {
   LeastPeak least;
   Problem free = problem;
-  int64_t low = problem.constantBytes - 1;            // proven too small
-  int64_t high = std::numeric_limits<int64_t>::max(); // of `least.choice`
+  int64_t low = problem.constantBytes - 1;            // largest memory limit that is proven too small
+  int64_t high = std::numeric_limits<int64_t>::max(); // peak of `least.choice`
   bool sure = true;
-  // First with no limit at all, then between what is proven too small and the least peak so far.
-  for (int64_t limit = int64_t(1) << 61; !budget.over();) {
+  // The first limit is beyond any memory; the following ones bisect between `low` and `high`.
+  for (int64_t limit = int64_t(1) << 61; !limits.exhausted();) {
     free.memoryLimitBytes = limit;
-    Built built = buildCore(free, false);
+    BuiltCore built = buildCore(free, false);
     forgetCosts(built.core);
-    Hunt hunt = budget;
-    hunt.cutoff = 1;
-    hunt.steps = std::max<int64_t>(budget.steps / kShares, 1);
+    SearchLimits forLimit = limits;
+    forLimit.cutoff = 1;
+    forLimit.stepsLeft = std::max<int64_t>(limits.stepsLeft / kShares, 1);
     std::vector<int> choice;
-    AttemptOptions options;
+    CoreSolverOptions options;
     options.accept = [&](const Labels &labels) {
       choice.clear();
       for (int variable : built.variableOf)
@@ -47,8 +47,8 @@ LeastPeak kerf::search::findLeastPeak(const Problem &problem, Hunt budget) {
       return 0.0;
     };
     options.report = [](double) {};
-    AttemptResult result = attempt(built.core, hunt, options);
-    budget.steps -= std::max(result.steps, kLeastSteps);
+    CoreSolverResult result = solveCore(built.core, forLimit, options);
+    limits.stepsLeft -= std::max(result.steps, kLeastSteps);
     if (!choice.empty()) {
       high = peakBytesOf(problem, choice);
       least.choice = std::move(choice);

@@ -18,8 +18,8 @@ uint64_t Random::next() {
 
 namespace {
 
-/// The core of the free variables, the others as `state` has them.
-Core hold(const State &state, const std::vector<int> &free) {
+/// Returns the core of the free variables, with all other variables fixed to their labels in `state`.
+Core fixOthers(const LocalSearchState &state, const std::vector<int> &free) {
   const Core &core = state.core;
   Core part;
   part.quantum = core.quantum;
@@ -27,7 +27,7 @@ Core hold(const State &state, const std::vector<int> &free) {
   std::vector<int> index(core.size(), -1);
   for (size_t k = 0; k < free.size(); ++k)
     index[free[k]] = static_cast<int>(k);
-  // Loads of the held: all loads, less those of the free.
+  // The load of the fixed variables is the whole load minus that of the free ones.
   std::vector<int64_t> change(core.slack.size() + 1, 0);
   part.tablesOf.resize(free.size());
   double ofFree = 0;
@@ -44,7 +44,7 @@ Core hold(const State &state, const std::vector<int> &free) {
   int64_t load = 0;
   for (size_t r = 0; r < part.slack.size(); ++r) {
     load += change[r];
-    part.slack[r] = load - part.slack[r]; // slack - (all - free)
+    part.slack[r] = load - part.slack[r]; // slack - (load of all - load of the free)
   }
   for (size_t k = 0; k < free.size(); ++k)
     for (int t : core.tablesOf[free[k]]) {
@@ -68,11 +68,14 @@ Core hold(const State &state, const std::vector<int> &free) {
   return part;
 }
 
+/// Selects the free variables of one neighbourhood.
 class Picker {
 public:
-  Picker(const State &state, Random &random) : core(state.core), state(state), random(random), taken(core.size(), 0) {}
+  Picker(const LocalSearchState &state, Random &random)
+      : core(state.core), state(state), random(random), taken(core.size(), 0) {}
 
-  /// Around a variable, nearest first; hubs are passed through with a part of their neighbours.
+  /// Adds variables around a random one in breadth-first order until they have `labels` labels. If a variable has
+  /// many neighbours, only some of them are followed.
   void ball(double labels) {
     int start = random.below(core.size());
     for (int tries = 0; tries < 10 && taken[start]; ++tries)
@@ -94,7 +97,7 @@ public:
     }
   }
 
-  /// Variables that take bytes in one full row.
+  /// Adds variables with memory in one random row that is nearly full, until they have `labels` labels.
   void row(double labels) {
     std::vector<int64_t> over = state.loads.all();
     std::vector<int> tight;
@@ -131,19 +134,20 @@ private:
   }
 
   const Core &core;
-  const State &state;
+  const LocalSearchState &state;
   Random &random;
   std::vector<char> taken;
 };
 
 } // namespace
 
-bool kerf::search::searchNeighbourhoods(State &state, const std::vector<double> &prices, Hunt &hunt, int count,
-                                        int64_t nodes, Sizes &sizes, Random &random) {
+bool kerf::search::searchNeighbourhoods(LocalSearchState &state, const std::vector<double> &prices,
+                                        SearchLimits &limits, int count, int64_t nodes, NeighbourhoodSizes &sizes,
+                                        Random &random) {
   const Core &core = state.core;
   bool improved = false;
   double most = static_cast<double>(core.allLabels());
-  for (int n = 0; n < count && !hunt.over(); ++n) {
+  for (int n = 0; n < count && !limits.exhausted(); ++n) {
     Picker picker(state, random);
     double *size = nullptr;
     switch (random.below(3)) {
@@ -159,22 +163,21 @@ bool kerf::search::searchNeighbourhoods(State &state, const std::vector<double> 
       picker.row(*(size = &sizes.row));
     }
     std::sort(picker.picked.begin(), picker.picked.end());
-    Core part = hold(state, picker.picked);
-    hunt.steps -= kOverhead + part.cells() + 4 * static_cast<int64_t>(core.slack.size()) + core.size();
+    Core part = fixOthers(state, picker.picked);
+    limits.stepsLeft -= kOverhead + part.cells() + 4 * static_cast<int64_t>(core.slack.size()) + core.size();
     Reduction left = reduce(std::move(part));
-    Hunt inner = hunt;
+    SearchLimits inner = limits;
     inner.cutoff = state.cost;
     Labels found;
-    Offer offer = [&](const Labels &labels) {
+    OnChoice onChoice = [&](const Labels &labels) {
       found = left.expand(labels);
       inner.cutoff = costOf(left.core, labels);
     };
-    // An offer names labels of `left`; the cutoff of its part of the search follows.
     int64_t allowed = nodes;
-    double unexplored = left.core.contradictory
+    double unexplored = left.core.infeasible
                             ? kInfinity
-                            : branch(left.core, pricesFor(left.core, core.moment, prices), inner, allowed, offer);
-    hunt.steps = inner.steps;
+                            : branch(left.core, mapPrices(left.core, core.moment, prices), inner, allowed, onChoice);
+    limits.stepsLeft = inner.stepsLeft;
     *size = std::clamp(*size * (unexplored == kInfinity ? 1.1 : 0.8), 20.0, most);
     if (found.empty())
       continue;

@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large neighbourhood search: some variables are freed and answered by branch and bound, the others held. Private to
-// Search.
+// Large neighbourhood search: most variables keep their labels, and the few free ones are solved by branch and bound.
+// Private to the Search room.
 #pragma once
 
 #include "Branch.h"
-#include "State.h"
+#include "LocalSearchState.h"
 #include <cstdint>
 
 namespace kerf::search {
 
-/// Small, the same on every machine (SplitMix64: Steele, Lea & Flood 2014).
+/// A pseudo-random number generator that gives the same numbers on every machine (SplitMix64: Steele,
+/// Lea & Flood 2014).
 struct Random {
-  uint64_t state = 0;
+  uint64_t state = 0; // the seed
+  /// Returns the next 64 random bits.
   uint64_t next();
+  /// Returns a number from 0 to bound - 1.
   int below(int bound) { return static_cast<int>(next() % static_cast<uint64_t>(bound)); }
 };
 
-/// How many labels are freed at once, by kind of neighbourhood; follows what the budget of one can prove.
-struct Sizes {
-  double ball = 150, balls = 150, row = 100;
+/// The number of labels that are free in one neighbourhood, for each kind of neighbourhood. A size grows when its last
+/// neighbourhood was solved to the end and shrinks otherwise.
+struct NeighbourhoodSizes {
+  double ball = 150;  // variables around one random variable
+  double balls = 150; // variables around two or three random variables
+  double row = 100;   // variables with bytes in one full row
 };
 
-/// Improves `state`, whose choice must fit, by `count` neighbourhoods of at most `nodes` subproblems each. True when it
-/// did.
-bool searchNeighbourhoods(State &state, const std::vector<double> &prices, Hunt &hunt, int count, int64_t nodes,
-                          Sizes &sizes, Random &random);
+/// Improves `state`, whose choice must satisfy the memory constraint R, by solving `count` random neighbourhoods with
+/// at most `nodes` subproblems each. Adapts `sizes`. Returns whether the choice became cheaper.
+bool searchNeighbourhoods(LocalSearchState &state, const std::vector<double> &prices, SearchLimits &limits, int count,
+                          int64_t nodes, NeighbourhoodSizes &sizes, Random &random);
 
 } // namespace kerf::search

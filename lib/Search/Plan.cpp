@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan says of an axis, a stage or a layer.
+// Queries of plans: axes, stages, layers, and decisions that cannot be lowered.
 #include "kerf/Search/Plan.h"
 #include "kerf/Schedule/Schedule.h"
 #include "kerf/Support/Glob.h"
@@ -16,7 +16,7 @@ int planAxis(std::string_view name) {
   return found == std::end(kPlanAxes) ? -1 : static_cast<int>(found - std::begin(kPlanAxes));
 }
 
-/// "4-7": the numbers of its ends.
+/// Returns both ends of a range such as "4-7"; nothing when the text is no range.
 static std::optional<std::pair<int64_t, int64_t>> numbersOf(const std::string &pattern) {
   size_t dash = pattern.find('-');
   if (dash == std::string::npos)
@@ -36,23 +36,24 @@ Result<std::vector<std::string>> stageCuts(const Plan &plan, const std::string &
     return cuts;
   auto wrong = [&](const std::string &message) { return Error{fmt::format("{}: stages: {}", where, message)}; };
   int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : 1;
-  int64_t chunks = plan.schedule.chunks ? plan.schedule.chunks : usualChunks(plan.schedule.name);
+  int64_t chunks = plan.schedule.chunks ? plan.schedule.chunks : defaultChunkCount(plan.schedule.name);
   if (static_cast<int64_t>(plan.stages.size()) != stages * chunks)
-    return wrong(fmt::format("there are {} entries for {} stages of {} chunks", plan.stages.size(), stages, chunks));
+    return wrong(fmt::format("there are {} entries for {} stages of {} chunks; give one entry for each chunk",
+                             plan.stages.size(), stages, chunks));
   std::map<int64_t, const StageLayers *> byPart;
   for (const StageLayers &run : plan.stages) {
     if (run.stage >= stages || run.chunk >= chunks)
-      return wrong(fmt::format("stage {}, chunk {} is not there; the plan has {} stages of {} chunks", run.stage,
+      return wrong(fmt::format("there is no chunk {1} of stage {0}; the plan has {2} stages of {3} chunks", run.stage,
                                run.chunk, stages, chunks));
     if (!byPart.try_emplace(run.chunk * stages + run.stage, &run).second)
-      return wrong(fmt::format("chunk {} of stage {} is told twice", run.chunk, run.stage));
+      return wrong(fmt::format("chunk {} of stage {} is given twice; leave one entry", run.chunk, run.stage));
   }
   for (const auto &[part, run] : byPart) {
     bool last = part == stages * chunks - 1;
     if (run->until.empty() != last)
       return wrong(fmt::format("chunk {} of stage {} {}", run->chunk, run->stage,
-                               last ? "is the last part and holds the rest: leave its \"until\" out"
-                                    : "has no \"until\", which only the last part leaves out"));
+                               last ? "is the last part, which holds all remaining ops; leave its \"until\" out"
+                                    : "has no \"until\"; only the last part may leave it out"));
     if (!last)
       cuts.push_back(run->until);
   }
@@ -65,7 +66,7 @@ bool matchesLayer(const std::string &pattern, int64_t number, const std::string 
   return globMatch(pattern, std::to_string(number)) || (!name.empty() && globMatch(pattern, name));
 }
 
-Recompute recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name) {
+Recompute recomputeModeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name) {
   for (const LayerRecompute &layers : plan.recomputeLayers)
     if (matchesLayer(layers.pattern, number, name))
       return layers.mode;
@@ -90,12 +91,12 @@ Mesh Plan::mesh() const {
 }
 
 Status checkLowerable(const Plan &plan, const std::string &where) {
-  const char *way = "give it with <plan>, without ops that a search chose (docs/plan.md)";
+  const char *remedy = "give the plan with <plan>, without ops that a search chose (docs/plan.md)";
   for (const auto &[axis, size] : plan.meshSizes)
     if (size > 1 && (axis == "stage" || axis == "context" || axis == "expert"))
       return Error{
-          fmt::format("{}: mesh.{} is {}; the search of operators' strategies is over \"data\" and \"model\": {}",
-                      where, axis, size, way)};
+          fmt::format("{}: mesh.{} is {}; the search of operators' strategies only uses \"data\" and \"model\"; {}",
+                      where, axis, size, remedy)};
   auto all = [](const auto &values, const auto &off) {
     return std::all_of(values.begin(), values.end(), [&](const auto &value) { return value == off; });
   };
@@ -115,12 +116,12 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
   };
   for (const auto &row : table)
     if (row.asked)
-      return Error{
-          fmt::format("{}: {}: the search of operators' strategies does not choose it: {}", where, row.key, way)};
+      return Error{fmt::format("{}: {}: the search of operators' strategies cannot apply this decision; {}", where,
+                               row.key, remedy)};
   int64_t data = plan.meshSizes.contains("data") ? plan.meshSizes.at("data") : 1;
   if (plan.microbatch && plan.globalBatch && plan.microbatch < (plan.globalBatch + data - 1) / data)
-    return Error{fmt::format("{}: microbatch {} is less than the {} samples of a data group ({} / {}): {}", where,
-                             plan.microbatch, (plan.globalBatch + data - 1) / data, plan.globalBatch, data, way)};
+    return Error{fmt::format("{}: microbatch {} is less than the {} samples of a data group ({} / {}); {}", where,
+                             plan.microbatch, (plan.globalBatch + data - 1) / data, plan.globalBatch, data, remedy)};
   return ok();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan.json: reading and writing, key by key.
+// Reads and writes plan.json, key by key.
 #include "kerf/Schedule/Schedule.h"
 #include "kerf/Search/Plan.h"
 #include "kerf/Support/File.h"
@@ -22,7 +22,7 @@ constexpr int kPlanVersion = 1;
 constexpr int64_t kMostRanks = int64_t{1} << 24;
 constexpr int64_t kMostStages = 1 << 16;
 
-/// The keys of a plan.
+/// All keys of the file.
 const std::vector<std::string> kTopLevelKeys = {"kerf",
                                                 "mesh",
                                                 "order",
@@ -46,15 +46,15 @@ const std::vector<std::string> kTopLevelKeys = {"kerf",
                                                 "report",
                                                 "job",
                                                 "notes"};
-/// Keys that plans had once, which said how a trainer works.
+/// Keys of an earlier format. They described how a trainer works, which is no decision of a plan.
 constexpr std::string_view kTrainersKeys[] = {"gradient_accumulation", "parameter_gathers", "stage_sends"};
-/// Those that are kept as they are: what `kerf explain` shows, what the plan was made for, and notes of people.
+/// Keys whose values are kept unchanged: the report for `kerf explain`, the job of the plan, and notes of people.
 constexpr std::string_view kKeptKeys[] = {"report", "job", "notes"};
 
-/// Reads parts of one file; the first fault is kept.
+/// Reads values of one file, and keeps the first fault.
 struct Reader {
   const std::string &where;
-  std::string_view text; // of the file
+  std::string_view text; // the whole file
   std::optional<Error> fault = {};
 
   void fail(std::string message) {
@@ -81,7 +81,7 @@ struct Reader {
       }
     return list;
   }
-  /// One of the words in `known`.
+  /// Reads one of the words in `known`.
   template <typename Words = std::initializer_list<const char *>>
   std::string word(const Json &value, const std::string &what, const Words &known) {
     if (value.is_string())
@@ -91,14 +91,14 @@ struct Reader {
     fail(fmt::format("{} is {}; it has to be \"{}\"", what, value.dump(), fmt::join(known, "\" or \"")));
     return "";
   }
-  /// One of the ways of an enumeration (kerf/Support/PlanWords.h).
-  template <typename Way> Way way(const Json &value, const std::string &what) {
-    return parseWay<Way>(word(value, what, PlanWords<Way>::words)).value_or(Way());
+  /// Reads a value of an enumeration by its word (kerf/Support/PlanWords.h).
+  template <typename Value> Value enumerator(const Json &value, const std::string &what) {
+    return parsePlanWord<Value>(word(value, what, PlanWords<Value>::words)).value_or(Value());
   }
-  /// `what` names the object; "" is the whole plan.
+  /// Reports an unknown key with a suggestion. `what` names the object that has the key; "" is the whole plan.
   void unknownKey(const std::string &what, const std::string &key, const std::vector<std::string> &known) {
     fail(fmt::format("{}{} the unknown key \"{}\" ({}); {}", what, what.empty() ? "it has" : " has", key,
-                     placeOfKey(text, key), suggestion(key, known)));
+                     locateKey(text, key), suggestion(key, known)));
   }
   void onlyKeys(const Json &object, const std::string &what, const std::vector<std::string> &known) {
     for (const auto &[key, unused] : object.items())
@@ -116,28 +116,31 @@ struct Reader {
 
 void readMesh(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
-    return in.fail("\"mesh\" has to be an object of axis sizes, like {\"data\": 2, \"model\": 4}");
+    return in.fail(fmt::format(
+        "\"mesh\" is {}; it has to be an object of axis sizes, like {{\"data\": 2, \"model\": 4}}", value.dump()));
   int64_t ranks = 1;
   for (const auto &[axis, size] : value.items()) {
     if (axis == "microbatch")
-      return in.fail(
-          "mesh.microbatch: microbatches follow each other on the same ranks; set \"microbatch\" beside the mesh");
-    int64_t ways = in.count(size, fmt::format("mesh.{}", axis), 1, kMostRanks);
-    if (ways > kMostRanks / ranks)
-      return in.fail(fmt::format("the mesh has more than {} ranks", kMostRanks));
-    ranks *= ways;
-    plan.meshSizes[axis] = ways;
+      return in.fail("mesh.microbatch: a microbatch is no axis of ranks; set \"microbatch\" beside the mesh");
+    int64_t axisSize = in.count(size, fmt::format("mesh.{}", axis), 1, kMostRanks);
+    if (axisSize > kMostRanks / ranks)
+      return in.fail(fmt::format("the mesh has more than {} ranks; give smaller axes", kMostRanks));
+    ranks *= axisSize;
+    plan.meshSizes[axis] = axisSize;
   }
 }
 
 void readOps(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
-    return in.fail("\"ops\" has to be an object of pattern: {\"strategy\": {factor: [axes]}, \"recompute\": false}");
+    return in.fail(fmt::format("\"ops\" is {}; it has to be an object of pattern: {{\"strategy\": {{factor: [axes]}}, "
+                               "\"recompute\": false}}",
+                               value.dump()));
   for (const auto &[pattern, entry] : value.items()) {
     if (!entry.is_object() || entry.empty() || (entry.contains("strategy") && !entry["strategy"].is_object()))
-      return in.fail(fmt::format("ops[\"{}\"] has to be {{\"strategy\": {{factor: [axes]}}}}, {{\"recompute\": true "
-                                 "or false}} or both",
-                                 pattern));
+      return in.fail(
+          fmt::format("ops[\"{}\"] is {}; it has to be {{\"strategy\": {{factor: [axes]}}}}, {{\"recompute\": "
+                      "true or false}} or both",
+                      pattern, entry.dump()));
     in.onlyKeys(entry, fmt::format("ops[\"{}\"]", pattern), {"strategy", "recompute"});
     if (entry.contains("recompute")) {
       if (!entry["recompute"].is_boolean())
@@ -156,11 +159,13 @@ void readOps(Reader &in, const Json &value, Plan &plan) {
 
 void readArguments(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
-    return in.fail("\"arguments\" has to be an object of pattern: [[axes of dimension 0], ...]");
+    return in.fail(fmt::format("\"arguments\" is {}; it has to be an object of pattern: [[axes of dimension 0], ...]",
+                               value.dump()));
   for (const auto &[pattern, dims] : value.items()) {
     ArgumentPlan argument{pattern, {}};
     if (!dims.is_array())
-      return in.fail(fmt::format("arguments[\"{}\"] has to be a list of lists of axes, one per dimension", pattern));
+      return in.fail(fmt::format("arguments[\"{}\"] is {}; it has to be a list of lists of axes, one per dimension",
+                                 pattern, dims.dump()));
     for (const Json &axes : dims)
       argument.dims.push_back(in.names(axes, fmt::format("arguments[\"{}\"]", pattern)));
     plan.arguments.push_back(std::move(argument));
@@ -169,7 +174,7 @@ void readArguments(Reader &in, const Json &value, Plan &plan) {
 
 void readPrediction(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
-    return in.fail("\"predicted\" has to be an object");
+    return in.fail(fmt::format("\"predicted\" is {}; it has to be an object, or leave it out", value.dump()));
   in.onlyKeys(value, "predicted", {"step_seconds", "lower_bound_seconds", "peak_bytes", "fits"});
   Prediction predicted;
   for (const auto &[key, item] : value.items()) {
@@ -183,14 +188,15 @@ void readPrediction(Reader &in, const Json &value, Plan &plan) {
       for (const Json &bytes : item)
         predicted.peakBytes.push_back(in.count(bytes, "predicted.peak_bytes", 0, INT64_MAX));
     else
-      in.fail(fmt::format("predicted.{} is {}, of another type than the key has", key, item.dump()));
+      in.fail(fmt::format("predicted.{} is {}, which has the wrong type; leave \"predicted\" out", key, item.dump()));
   }
   plan.predicted = std::move(predicted);
 }
 
 void readSchedule(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
-    return in.fail("\"schedule\" has to be an object, like {\"name\": \"1f1b\"}");
+    return in.fail(
+        fmt::format("\"schedule\" is {}; it has to be an object, like {{\"name\": \"1f1b\"}}", value.dump()));
   in.onlyKeys(value, "schedule", {"name", "chunks", "variant"});
   if (value.contains("name"))
     plan.schedule.name = in.word(value["name"], "schedule.name", scheduleNames());
@@ -200,11 +206,12 @@ void readSchedule(Reader &in, const Json &value, Plan &plan) {
     plan.schedule.variant = in.word(value["variant"], "schedule.variant", scheduleVariants());
 }
 
-/// Of a list with "until" in it: which entry is the last one's is seen when the parts are in order (stageCuts).
+/// Reads an entry of a list that cuts at ops. Only stageCuts knows which part is the last one, without "until".
 void readUntil(Reader &in, const Json &entry, const std::string &what, StageLayers &run) {
   if (entry.contains("layers"))
-    return in.fail(
-        fmt::format("{} has \"layers\" and others have \"until\": cut between layers or at operators", what));
+    return in.fail(fmt::format("{} has \"layers\" and other entries have \"until\"; give all entries \"layers\", or "
+                               "all \"until\"",
+                               what));
   if (!entry.contains("until"))
     return;
   if (!entry["until"].is_string() || entry["until"].get<std::string>().empty())
@@ -213,7 +220,7 @@ void readUntil(Reader &in, const Json &entry, const std::string &what, StageLaye
   run.until = entry["until"].get<std::string>();
 }
 
-/// Sizes of axes of one stage; those that it does not name have size 1 there.
+/// Reads the axis sizes of one stage's own mesh; axes that the object does not name have size 1 in the stage.
 void readStageMesh(Reader &in, const Json &value, const std::string &what, StageLayers &run) {
   if (!value.is_object() || value.empty())
     return in.fail(fmt::format("{} is {}; it has to be an object of axis sizes, like {{\"data\": 2, \"model\": 4}}",
@@ -223,15 +230,15 @@ void readStageMesh(Reader &in, const Json &value, const std::string &what, Stage
     if (planAxis(axis) < 0 || axis == kPlanAxes[0])
       return in.fail(
           fmt::format("{} has the axis \"{}\"; the ranks of a stage have data, context, expert and model", what, axis));
-    int64_t ways = in.count(size, fmt::format("{}.{}", what, axis), 1, kMostRanks);
-    if (ways > kMostRanks / ranks)
-      return in.fail(fmt::format("{} has more than {} ranks", what, kMostRanks));
-    ranks *= ways;
-    run.mesh[axis] = ways;
+    int64_t axisSize = in.count(size, fmt::format("{}.{}", what, axis), 1, kMostRanks);
+    if (axisSize > kMostRanks / ranks)
+      return in.fail(fmt::format("{} has more than {} ranks; give smaller axes", what, kMostRanks));
+    ranks *= axisSize;
+    run.mesh[axis] = axisSize;
   }
 }
 
-/// Where all that `mesh` says is the number of stages, the ranks of one are those of the first stage's mesh.
+/// Where the plan's mesh only gives the number of stages, the first stage's own mesh gives its other axes.
 void meshOfFirstStage(Plan &plan) {
   if (std::any_of(plan.meshSizes.begin(), plan.meshSizes.end(), [](auto &axis) { return axis.first != kPlanAxes[0]; }))
     return;
@@ -240,10 +247,12 @@ void meshOfFirstStage(Plan &plan) {
       return plan.meshSizes.insert(run.mesh.begin(), run.mesh.end());
 }
 
-/// Entry i of the list is chunk i / stages of stage i % stages, unless it says which.
+/// Entry i of the list is chunk i / stages of stage i % stages, unless the entry names its stage and chunk.
 void readStages(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_array())
-    return in.fail("\"stages\" has to be a list like [{\"layers\": [0, 11]}, {\"layers\": [12, 23]}]");
+    return in.fail(
+        fmt::format("\"stages\" is {}; it has to be a list like [{{\"layers\": [0, 11]}}, {{\"layers\": [12, 23]}}]",
+                    value.dump()));
   int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : int64_t(value.size());
   bool atOps =
       std::any_of(value.begin(), value.end(), [](const Json &one) { return one.is_object() && one.contains("until"); });
@@ -254,8 +263,8 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
       return in.fail(fmt::format("{} is {}; it has to be an object like {{\"layers\": [0, 11]}}", what, entry.dump()));
     if (entry.contains("ranks"))
       return in.fail(
-          fmt::format("{} has the key \"ranks\": all stages have the same number of ranks; \"mesh\" says how "
-                      "those of one are used",
+          fmt::format("{} has the key \"ranks\", but all stages have the same number of ranks; give the stage's "
+                      "\"mesh\" instead",
                       what));
     in.onlyKeys(entry, what, {"layers", "until", "mesh", "stage", "chunk"});
     StageLayers run;
@@ -273,7 +282,7 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
       continue;
     }
     if (!entry.contains("layers") && !entry.contains("mesh"))
-      continue; // its layers are free
+      continue; // the search decides its layers
     const Json layers = entry.contains("layers") ? entry["layers"] : Json();
     if (!layers.is_array() || (layers.size() != 2 && !layers.empty()))
       return in.fail(fmt::format("{}.layers is {}; it has to be [first, last], or [] where a stage has no layer", what,
@@ -287,7 +296,7 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
   meshOfFirstStage(plan);
 }
 
-/// One value, or a list with one for each stage.
+/// Reads one value for all stages, or a list with one for each.
 template <typename Read> void readPerStage(Reader &in, const Json &value, const std::string &key, Read read) {
   if (!value.is_array())
     return read(value, key);
@@ -297,24 +306,26 @@ template <typename Read> void readPerStage(Reader &in, const Json &value, const 
     read(value[i], fmt::format("{}[{}]", key, i));
 }
 
-/// One value, one for each stage, or {pattern of layers: value}.
+/// Reads one value for all stages, a list with one for each, or an object {pattern of layers: value}.
 void readRecompute(Reader &in, const Json &value, Plan &plan) {
   if (value.is_object()) {
     if (value.empty())
       in.fail("recompute is {}; give patterns of layers, like {\"0-3\": \"full\"}, or one value");
     for (const auto &[pattern, mode] : value.items())
-      plan.recomputeLayers.push_back({pattern, in.way<Recompute>(mode, fmt::format("recompute[\"{}\"]", pattern))});
+      plan.recomputeLayers.push_back(
+          {pattern, in.enumerator<Recompute>(mode, fmt::format("recompute[\"{}\"]", pattern))});
     return;
   }
   readPerStage(in, value, "recompute", [&](const Json &item, const std::string &what) {
     if (item.is_object())
       return in.fail(
-          fmt::format("{} is {}; patterns of layers are for all stages: {{\"0-3\": \"full\"}}", what, item.dump()));
-    plan.recompute.push_back(in.way<Recompute>(item, what));
+          fmt::format("{} is {}; patterns of layers apply to all stages, so give one object: {{\"0-3\": \"full\"}}",
+                      what, item.dump()));
+    plan.recompute.push_back(in.enumerator<Recompute>(item, what));
   });
 }
 
-/// True when the key is one of those that say how a step is executed.
+/// Reads `key` if it is one of the keys of PlanExecution or of the layout. Returns whether it is.
 bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &plan) {
   if (key == "schedule")
     readSchedule(in, value, plan);
@@ -331,7 +342,7 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
       plan.sequenceParallel.push_back(item.get<bool>());
     });
   else if (key == "layout")
-    plan.layout = in.way<OpLayout>(value, key);
+    plan.layout = in.enumerator<OpLayout>(value, key);
   else if (key == "optimizer_sharding_ranks")
     plan.optimizerShardingRanks = in.count(value, key, 1, kMostRanks);
   else if (key == "overlap") {
@@ -345,15 +356,15 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
   } else if (key == "gradient_dtype")
     plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16", "f64"});
   else if (key == "attention")
-    plan.attention = in.way<AttentionKernels>(value, key);
+    plan.attention = in.enumerator<AttentionKernels>(value, key);
   else if (key == "context_style")
-    plan.contextStyle = in.way<ContextStyle>(value, key);
+    plan.contextStyle = in.enumerator<ContextStyle>(value, key);
   else
     return false;
   return true;
 }
 
-/// Axes may have any name that pins use. One that nothing uses and that is nearly a known one is a misspelled one.
+/// Refuses a mesh axis that no pin uses and whose name is close to a known axis: it is misspelled.
 void checkAxes(Reader &in, const Plan &plan) {
   auto uses = [](const auto &lists, const std::string &axis) {
     return std::any_of(lists.begin(), lists.end(), [&](const std::vector<std::string> &axes) {
@@ -371,11 +382,11 @@ void checkAxes(Reader &in, const Plan &plan) {
         used |= uses(std::vector<std::vector<std::string>>{axes}, axis);
     if (!used)
       in.fail(fmt::format("mesh has the axis \"{}\" ({}), which no pin uses; did you mean \"{}\"?", axis,
-                          placeOfKey(in.text, axis), near));
+                          locateKey(in.text, axis), near));
   }
 }
 
-/// One value as itself, several as a list.
+/// Returns a single value as itself, several as a list.
 template <typename Values> Json oneOrList(const Values &values) {
   Json list = Json::array();
   for (const auto &value : values)
@@ -383,9 +394,10 @@ template <typename Values> Json oneOrList(const Values &values) {
   return list.size() == 1 ? list[0] : list;
 }
 
-/// One object, in an order that is both lists': in each the first pattern that matches an op counts.
+/// Writes strategies and recomputation as one object. Its order keeps the order of both lists, since in each list the
+/// first pattern that matches an op counts.
 void writeOps(const Plan &plan, Json &root) {
-  size_t next = 0; // of plan.ops
+  size_t next = 0; // index in plan.ops
   auto writeUpTo = [&](size_t end) {
     for (; next < end; ++next) {
       Json strategy = Json::object();
@@ -399,7 +411,7 @@ void writeOps(const Plan &plan, Json &root) {
                             [&](const OpPlan &other) { return other.pattern == op.pattern; });
     if (its != plan.ops.end())
       writeUpTo(static_cast<size_t>(its - plan.ops.begin()) + 1);
-    root["ops"][op.pattern]["recompute"] = op.again;
+    root["ops"][op.pattern]["recompute"] = op.recompute;
   }
   writeUpTo(plan.ops.size());
 }
@@ -451,7 +463,7 @@ void writeExecution(const Plan &plan, Json &root) {
     if (!word.empty())
       root[key] = word;
   };
-  auto wordOf = [](auto way) { return way ? toString(*way) : std::string_view(); };
+  auto wordOf = [](auto value) { return value ? toString(*value) : std::string_view(); };
   write("layout", wordOf(plan.layout));
   write("gradient_dtype", plan.gradientDtype);
   write("attention", wordOf(plan.attention));
@@ -470,7 +482,7 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
   Reader in{where, json};
   Plan plan;
   bool versioned = false;
-  if (root.contains("mesh")) // stages are numbered by it
+  if (root.contains("mesh")) // before "stages", whose numbers depend on it
     readMesh(in, root["mesh"], plan);
   for (const auto &[key, value] : root.items()) {
     if (key == "kerf") {
@@ -483,7 +495,7 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
     } else if (key == "order") {
       plan.order = in.names(value, "\"order\"");
       if (std::set<std::string>(plan.order.begin(), plan.order.end()).size() != plan.order.size())
-        in.fail("\"order\" names an axis twice");
+        in.fail("\"order\" names an axis twice; name each axis once");
       for (const std::string &axis : plan.order)
         if (planAxis(axis) < 0 && !plan.meshSizes.contains(axis))
           in.fail(fmt::format("\"order\" names \"{}\", which is no axis of the mesh; axes are {} and those of \"mesh\"",
@@ -500,7 +512,7 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
       readPrediction(in, value, plan);
     } else if (key == "inputs") {
       if (!value.is_object())
-        in.fail("\"inputs\" has to be an object");
+        in.fail(fmt::format("\"inputs\" is {}; it has to be an object, or leave it out", value.dump()));
       else {
         in.onlyKeys(value, "inputs", {"model_sha256", "cluster_sha256"});
         for (const char *name : {"model_sha256", "cluster_sha256"})
@@ -512,18 +524,18 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
         }
       }
     } else if (std::find(std::begin(kKeptKeys), std::end(kKeptKeys), key) != std::end(kKeptKeys)) {
-      plan.others[key] = value;
+      plan.keptKeys[key] = value;
     } else if (std::find(std::begin(kTrainersKeys), std::end(kTrainersKeys), key) != std::end(kTrainersKeys)) {
-      in.fail(fmt::format("{} ({}) is no decision of a plan but a habit of the trainer that runs it: leave it out, and "
-                          "give the trainer with <for>",
-                          key, placeOfKey(json, key)));
+      in.fail(fmt::format("{} ({}) is a habit of the trainer that runs a plan, not a decision of the plan; leave it "
+                          "out, and give the trainer with <for>",
+                          key, locateKey(json, key)));
     } else {
       in.unknownKey("", key, kTopLevelKeys);
     }
   }
   checkAxes(in, plan);
   if (!versioned)
-    in.fail("\"kerf\": 1 is missing: it says which version of the format this is");
+    in.fail("\"kerf\": 1 is missing, the version of the format; add it");
   if (in.fault)
     return *in.fault;
   return plan;
@@ -552,7 +564,7 @@ std::string toJson(const Plan &plan) {
   if (plan.microbatch)
     root["microbatch"] = plan.microbatch;
   writeExecution(plan, root);
-  for (const auto &[key, value] : plan.others.items())
+  for (const auto &[key, value] : plan.keptKeys.items())
     root[key] = value;
   writeOps(plan, root);
   for (const ArgumentPlan &argument : plan.arguments)

@@ -10,7 +10,7 @@ using namespace kerf::search::tuning::primal;
 
 namespace {
 
-/// Variables to look at again.
+/// The variables that wait to be looked at, each at most once.
 class Queue {
 public:
   explicit Queue(int count) : queued(count, 0) {}
@@ -35,7 +35,7 @@ private:
   std::deque<int> waiting;
 };
 
-/// prices[r] * bytes, summed over the rows of every usage.
+/// Returns the price of the memory of each label, indexed by [variable][label]: bytes times price, summed over rows.
 std::vector<std::vector<double>> pricesOfLabels(const Core &core, const std::vector<double> &prices) {
   std::vector<double> sum(prices.size() + 1, 0.0);
   for (size_t r = 0; r < prices.size(); ++r)
@@ -52,8 +52,8 @@ std::vector<std::vector<double>> pricesOfLabels(const Core &core, const std::vec
   return priced;
 }
 
-/// The cheapest label of every variable under its priced costs, in turn, until nothing changes.
-void descendPriced(State &state, const std::vector<std::vector<double>> &priced) {
+/// Gives each variable in turn its cheapest label under costs and memory prices, until nothing changes.
+void descendPriced(LocalSearchState &state, const std::vector<std::vector<double>> &priced) {
   const Core &core = state.core;
   Queue queue(core.size());
   for (int i = 0; i < core.size(); ++i)
@@ -62,7 +62,7 @@ void descendPriced(State &state, const std::vector<std::vector<double>> &priced)
     int i = queue.pop(), now = state.labels[i], best = now;
     double least = state.local(i, now) + priced[i][now];
     state.steps += core.labels(i);
-    least -= 1e-9 * std::abs(least); // rounding must not go round in circles
+    least -= 1e-9 * std::abs(least); // a gain within rounding errors could repeat endlessly
     for (int s = 0; s < core.labels(i); ++s)
       if (double cost = state.local(i, s) + priced[i][s]; cost < least)
         least = cost, best = s;
@@ -73,8 +73,8 @@ void descendPriced(State &state, const std::vector<std::vector<double>> &priced)
   }
 }
 
-/// The cheapest change of one variable that the rows allow.
-bool moveOne(State &state, int variable) {
+/// Makes the most profitable change of one variable that the memory constraint R allows. Returns whether there was one.
+bool moveOne(LocalSearchState &state, int variable) {
   std::vector<std::pair<double, int>> better;
   for (int s = 0; s < state.core.labels(variable); ++s)
     if (double gain = state.gain(variable, s); gain > 0)
@@ -91,8 +91,9 @@ bool moveOne(State &state, int variable) {
   return false;
 }
 
-/// The cheapest change of both ends of a table that the rows allow.
-bool moveTwo(State &state, const CoreTable &table, double leastOfTable) {
+/// Makes the most profitable change of both variables of a table that the memory constraint R allows. Returns whether
+/// there was one.
+bool moveTwo(LocalSearchState &state, const CoreTable &table, double leastOfTable) {
   const Core &core = state.core;
   int u = table.u, v = table.v, rows = core.labels(u), columns = core.labels(v), a0 = state.labels[u],
       b0 = state.labels[v];
@@ -137,13 +138,13 @@ bool moveTwo(State &state, const CoreTable &table, double leastOfTable) {
 
 } // namespace
 
-void kerf::search::descend(State &state) {
+void kerf::search::descend(LocalSearchState &state) {
   const Core &core = state.core;
   std::vector<double> leastOfTable;
   for (const CoreTable &table : core.tables)
     leastOfTable.push_back(*std::min_element(table.costs.begin(), table.costs.end()));
   Queue ones(core.size()), twos(core.size());
-  // What gains most comes first to the memory that is left.
+  // Variables with the largest gain come first, since they compete for the remaining memory.
   std::vector<std::pair<double, int>> order;
   for (int i = 0; i < core.size(); ++i) {
     double most = 0;
@@ -173,7 +174,7 @@ void kerf::search::descend(State &state) {
   }
 }
 
-bool kerf::search::repair(State &state, std::vector<double> prices) {
+bool kerf::search::repair(LocalSearchState &state, std::vector<double> prices) {
   const Core &core = state.core;
   auto slack = [&](size_t r) { return std::max(1.0, static_cast<double>(core.slack[r])); };
   for (int round = 0; round < kRepairRounds && !(state.fits() && state.allowed()); ++round) {

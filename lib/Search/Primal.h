@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices that fit, from choices that nearly do. Private to Search.
+// Local search: makes a choice satisfy the memory constraint R (Core.h), and makes it cheaper. Private
+// to the Search room.
 #pragma once
 
-#include "State.h"
+#include "LocalSearchState.h"
 
 namespace kerf::search {
 
-/// Moves of one variable and of two with a common table, each cheaper and within the rows, until none is left.
-void descend(State &state);
+/// Changes the labels of one variable, or of two variables with a common table, as long as a change lowers the cost and
+/// the memory constraint R still holds. `state` must satisfy the memory constraint R at the start.
+void descend(LocalSearchState &state);
 
-/// Raises the prices of rows that overflow until a descent under them fits; false when that does not come about.
-bool repair(State &state, std::vector<double> prices);
+/// Changes labels until the memory constraint R holds and nothing forbidden is taken: the prices of rows that overflow
+/// are raised, and each variable takes its cheapest label under the prices. Returns whether that succeeded. `prices` is
+/// in cost units per byte, one for each row.
+bool repair(LocalSearchState &state, std::vector<double> prices);
 
 } // namespace kerf::search

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a problem must look like, and what a choice costs: straight from the definition, apart from any solver.
+// Checks of problems and solutions, and the cost of a choice. They follow the definition and share no
+// code with the solver.
 #include "kerf/Search/Problem.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -8,7 +9,7 @@ using namespace kerf;
 
 namespace {
 
-// All bytes that could ever be live together must be far from overflowing 64 bits.
+// Sums of bytes must stay far from overflowing 64 bits.
 constexpr TotalCost kMaxTotalBytes = TotalCost(1) << 61;
 
 Error problemError(std::string message) { return Error{"placement problem: " + std::move(message)}; }
@@ -56,7 +57,7 @@ Status checkEdges(const Problem &problem) {
   return ok();
 }
 
-/// What the usages take together at most, whatever the strategies and whether they meet or not; in linear time.
+/// Returns an upper bound of the live bytes at any moment in linear time: the largest size of every buffer, summed.
 TotalCost sumOfLargestBytes(const Problem &problem) {
   TotalCost total = problem.constantBytes;
   for (const MemoryUsage &usage : problem.usages)
@@ -65,12 +66,13 @@ TotalCost sumOfLargestBytes(const Problem &problem) {
   return total;
 }
 
+/// The most bytes that can be live at one moment, over all choices.
 struct LargestBytes {
   TotalCost bytes = 0;
   int64_t moment = 0;
 };
 
-/// The most that can be live at one moment: asked only where the simple sum is too large.
+/// Returns the most bytes that can be live at one moment. It sorts all intervals, so the linear sum is tried first.
 LargestBytes largestBytesTogether(const Problem &problem) {
   std::vector<std::pair<int64_t, int64_t>> changes;
   for (const MemoryUsage &usage : problem.usages)
@@ -115,7 +117,7 @@ Status checkUsages(const Problem &problem) {
   if (sumOfLargestBytes(problem) > kMaxTotalBytes)
     if (LargestBytes largest = largestBytesTogether(problem); largest.bytes > kMaxTotalBytes)
       return problemError(
-          fmt::format("what is live at moment {} can sum to {} bytes, more than 2^61; give bytes in a larger unit",
+          fmt::format("the buffers live at moment {} can sum to {} bytes, more than 2^61; give bytes in a larger unit",
                       largest.moment, toString(largest.bytes)));
   if (problem.memoryLimitBytes && *problem.memoryLimitBytes < 0)
     return problemError(fmt::format("the memory limit is {} bytes; must be 0 or more", *problem.memoryLimitBytes));
@@ -146,7 +148,7 @@ Status checkTiesAndPins(const Problem &problem) {
 
 Status mismatch(std::string message) { return Error{"solution: " + std::move(message), ExitStatus::InternalCheck}; }
 
-/// Whether b. and c. hold; d. shows in the cost.
+/// Checks constraints b. and c.; a violation of d. shows in the cost.
 Status checkTiesAndPinsOf(const Problem &problem, const std::vector<int> &choice) {
   for (const std::vector<int> &tie : problem.ties)
     for (int node : tie)
@@ -197,7 +199,7 @@ Peak kerf::peakOf(const Problem &problem, const std::vector<int> &choice) {
         changes.emplace_back(live.begin, usage.bytes[choice[usage.node]]);
         changes.emplace_back(live.end, -usage.bytes[choice[usage.node]]);
       }
-  std::sort(changes.begin(), changes.end()); // what ends at a moment sorts before what begins there
+  std::sort(changes.begin(), changes.end()); // at one moment, ends (negative) sort before begins
   int64_t bytes = problem.constantBytes;
   Peak peak{bytes, std::nullopt};
   for (const auto &[moment, change] : changes) {
@@ -214,7 +216,7 @@ int64_t kerf::peakBytesOf(const Problem &problem, const std::vector<int> &choice
 
 int TableSet::add(std::span<const Cost> table) {
   uint64_t hash = table.size();
-  for (Cost cost : table) // one round of a multiplicative hash (Knuth, TAOCP 6.4) for each entry
+  for (Cost cost : table) // a multiplicative hash (Knuth, TAOCP 6.4)
     hash = (hash ^ static_cast<uint64_t>(cost)) * 0x9E3779B97F4A7C15u, hash ^= hash >> 32;
   auto [begin, end] = byHash.equal_range(hash);
   for (auto it = begin; it != end; ++it)
@@ -229,11 +231,11 @@ int TableSet::add(std::span<const Cost> table) {
 Status kerf::verify(const Problem &problem, const Solution &solution) {
   if (solution.choice.empty() && !problem.nodes.empty()) {
     if (solution.feasible || solution.cost < kUnboundedTotal)
-      return mismatch("no choice, and yet called feasible or of finite cost");
+      return mismatch("it has no choice but is marked feasible or has a finite cost");
     return ok();
   }
   if (solution.choice.size() != problem.nodes.size())
-    return mismatch(fmt::format("{} choices for {} nodes", solution.choice.size(), problem.nodes.size()));
+    return mismatch(fmt::format("it has {} choices for {} nodes", solution.choice.size(), problem.nodes.size()));
   for (size_t i = 0; i < problem.nodes.size(); ++i)
     if (solution.choice[i] < 0 || solution.choice[i] >= static_cast<int>(problem.nodes[i].costs.size()))
       return mismatch(fmt::format("node '{}' takes strategy {} of {}", problem.nodes[i].name, solution.choice[i],
@@ -242,20 +244,21 @@ Status kerf::verify(const Problem &problem, const Solution &solution) {
     return status;
   TotalCost cost = costOf(problem, solution.choice);
   if (cost == kUnboundedTotal)
-    return mismatch("a forbidden strategy or pair is taken");
+    return mismatch("it takes a forbidden strategy or pair");
   if (cost != solution.cost)
-    return mismatch(fmt::format("says a cost of {}; the choice costs {}", toString(solution.cost), toString(cost)));
+    return mismatch(
+        fmt::format("it states a cost of {}; the choice costs {}", toString(solution.cost), toString(cost)));
   int64_t peak = peakBytesOf(problem, solution.choice);
   if (peak != solution.peakBytes)
-    return mismatch(fmt::format("says {} bytes at the peak; the choice takes {}", solution.peakBytes, peak));
+    return mismatch(fmt::format("it states a peak of {} bytes; the choice takes {}", solution.peakBytes, peak));
   bool fits = !problem.memoryLimitBytes || peak <= *problem.memoryLimitBytes;
   if (fits != solution.feasible)
-    return mismatch(fmt::format("says feasible = {}; the peak is {} bytes", solution.feasible, peak));
+    return mismatch(fmt::format("it states feasible = {}; the peak is {} bytes", solution.feasible, peak));
   if (fits && solution.lowerBound > cost)
     return mismatch(
-        fmt::format("lower bound {} lies above the cost {}", toString(solution.lowerBound), toString(cost)));
+        fmt::format("its lower bound {} lies above the cost {}", toString(solution.lowerBound), toString(cost)));
   if (fits && solution.proven && solution.lowerBound != cost)
-    return mismatch(fmt::format("called proven with a cost of {} above the bound {}", toString(cost),
+    return mismatch(fmt::format("it is marked proven, but its cost {} is above its lower bound {}", toString(cost),
                                 toString(solution.lowerBound)));
   return ok();
 }

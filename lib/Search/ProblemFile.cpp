@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contest text -> problem, by simdjson's On-Demand API: one pass over the text, no tree in between. Keys may come in
-// any order, so sizes are compared when everything has been read.
+// Reads the contest's format with simdjson's On-Demand API: one pass over the text, without a tree in memory. Keys may
+// come in any order, so sizes are compared after everything is read.
 #include "kerf/Search/ProblemFile.h"
 #include "ProblemText.h"
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace json = simdjson::ondemand;
 
 namespace {
 
-/// `nodes.costs[17][3]`, for messages.
+/// A place in the file, for messages: `nodes.costs[17][3]`.
 struct Place {
   const char *key = "";
   int64_t outer = -1, inner = -1;
@@ -35,14 +35,15 @@ struct Field {
 
 using Row = std::vector<int64_t>;
 
-/// Functions return false when `error` has been set.
+/// Reads one file. Functions that return false have set `error`.
 class Reader {
 public:
   Reader(const ProblemText &text, const std::string &file) : text(text), file(file), tables(problem.tables) {}
 
   Result<Problem> read() {
     if (!parse() || !assemble())
-      return Error{fmt::format("{}: {}", file, error)};
+      return Error{fmt::format("{}: {}{}", file, error,
+                               error.find("; ") == std::string::npos ? "; docs/interface.md has the format" : "")};
     if (Status status = check(problem); !status)
       return Error{fmt::format("{}: {}", file, status.error().message)};
     return std::move(problem);
@@ -120,7 +121,7 @@ private:
                        {"usage_limit", "usage_limit", Field::Optional, readLimit}});
   }
 
-  /// Calls the reader of every known key; others are left out.
+  /// Calls the reader of every known key and ignores other keys.
   bool readObject(json::value value, const char *path, const std::vector<Field> &fields) {
     json::object object;
     if (auto code = value.get_object().get(object))
@@ -249,7 +250,7 @@ private:
     return true;
   }
 
-  // ---- what is wrong
+  // ---- errors
 
   static constexpr const char *kNumber = "a whole number, written without point or exponent";
 
@@ -262,7 +263,7 @@ private:
     return fail(fmt::format("is {}; must be 0 to {}", number, kMaxCost), place);
   }
 
-  /// A value of another kind, or text that is none.
+  /// Reports a value of the wrong kind, or text that is no JSON value.
   bool failValue(simdjson::error_code code, const char *expected, const Place &place, json::value value) {
     std::string_view token = value.raw_json_token();
     bool startsLikeAValue =
@@ -316,11 +317,13 @@ private:
   }
 
   bool failEnd(const std::string &why, const Place &place) {
-    error = fmt::format("the text ends at byte {}, in {}, before its JSON does: {}", text.size(), toString(place), why);
+    error = fmt::format("the text ends at byte {}, in {}, before its JSON does: {}; copy or download the file "
+                        "again",
+                        text.size(), toString(place), why);
     return false;
   }
 
-  /// The longest good beginning: prefixes stay good until the first bad byte, up to a character that is cut.
+  /// Returns the length of the longest valid UTF-8 prefix by bisection. A prefix may end inside of a character.
   size_t firstBadUtf8() const {
     constexpr size_t kLongestCharacter = 4;
     auto good = [&](size_t length) {
@@ -344,11 +347,11 @@ private:
   const std::string &file;
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document;
-  bool started = false; // `document` may be asked
+  bool started = false; // whether `document` is initialized
   Problem problem;
   TableSet tables;
   std::vector<Row> costs, usages;
-  std::vector<LiveInterval> intervals, ends; // an edge's ends are a pair as well
+  std::vector<LiveInterval> intervals, ends; // `ends`: the two nodes of each edge
   std::vector<int> tableOfEdge;
   std::string error;
 };

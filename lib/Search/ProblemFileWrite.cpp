@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problem -> contest text. What the format has no word for becomes nodes and costs (ProblemFile.h).
+// Writes the contest's format. Features that the format lacks become nodes and costs (ProblemFile.h).
 #include "ProblemText.h"
 #include "kerf/Search/ProblemFile.h"
 #include "kerf/Support/File.h"
@@ -13,7 +13,7 @@ using namespace kerf;
 
 namespace {
 
-/// What forbids, in files of the contest.
+/// The cost that stands for "forbidden" in files of the contest.
 constexpr Cost kForbiddenInFiles = 1'000'000'000'000'000'000;
 
 struct Buffer {
@@ -21,7 +21,7 @@ struct Buffer {
   std::vector<int64_t> bytes;
 };
 
-/// A node of the file; the problem's own come first.
+/// A node of the file; the problem's own nodes come first.
 struct FileNode {
   std::vector<Cost> costs;
   Buffer buffer;
@@ -35,11 +35,11 @@ struct FileEdge {
 struct FileProblem {
   std::vector<FileNode> nodes;
   std::vector<FileEdge> edges;
-  std::map<size_t, std::vector<Cost>> sameStrategy; // by the number of strategies
-  bool forbids = false;                             // something costs kForbiddenInFiles that is not a cost
+  std::map<size_t, std::vector<Cost>> sameStrategy; // tables that force equal strategies, by the number of strategies
+  bool forbids = false;                             // whether kForbiddenInFiles stands for "forbidden" somewhere
 };
 
-/// Moments as the file may have them: 0 or more. Only their order matters, so that others are numbered.
+/// Maps moments to the file's range, 0 or more. Only their order matters, so moments out of range are renumbered.
 class Moments {
 public:
   explicit Moments(const Problem &problem) {
@@ -95,8 +95,8 @@ void addEdges(const Problem &problem, FileProblem &file) {
         file.edges.push_back({tie.front(), node, sameStrategyTable(file, problem.nodes[node].costs.size())});
 }
 
-/// A node's buffers of one interval are one; its first interval is the node's own, each further one is a node's that
-/// follows it.
+/// Merges a node's buffers with equal intervals. The first interval belongs to the node itself; each further one gets a
+/// node that must take the same strategy.
 void addMemory(const Problem &problem, FileProblem &file) {
   Moments moments(problem);
   std::map<std::pair<int, LiveInterval>, std::vector<int64_t>, decltype([](const auto &a, const auto &b) {
@@ -130,7 +130,7 @@ void addMemory(const Problem &problem, FileProblem &file) {
     file.nodes.push_back({{0}, {moments.first(), moments.last(), {problem.constantBytes}}});
 }
 
-/// Everything that is allowed must cost less than one thing that is not.
+/// Checks that every allowed choice costs less than kForbiddenInFiles.
 Status checkForbiddenIsApart(const Problem &problem, const FileProblem &file) {
   if (!file.forbids)
     return ok();
@@ -150,7 +150,7 @@ Status checkForbiddenIsApart(const Problem &problem, const FileProblem &file) {
     total += ofTable[edge.table];
   if (total >= kForbiddenInFiles)
     return Error{fmt::format(
-        "the allowed costs can sum to {}; in a file 10^18 stands for what is forbidden, and all must stay below it: "
+        "the allowed costs can sum to {}; in a file 10^18 stands for \"forbidden\", and sums must stay below it; "
         "give costs in a larger unit",
         toString(total))};
   return ok();
@@ -165,7 +165,7 @@ public:
     out.append(digits, end);
     return *this;
   }
-  /// [a,b,c]
+  /// Appends a list such as [a,b,c].
   template <typename List, typename Write> Text &list(const List &list, std::string_view between, Write write) {
     out += '[';
     bool first = true;

@@ -26,7 +26,7 @@ Error cannotRead(const std::string &path, const std::string &why) {
 }
 
 Error tooLong(const std::string &path) {
-  return cannotRead(path, fmt::format("its text has more than {} bytes, the most that is read", kMostBytes));
+  return cannotRead(path, fmt::format("its text has more than {} bytes, which is the limit", kMostBytes));
 }
 
 class Descriptor {
@@ -45,7 +45,7 @@ private:
   int number;
 };
 
-/// Memory of malloc, which grows large blocks without copying them.
+/// A growing buffer from malloc, whose realloc grows large blocks without copying them.
 struct Growing {
   char *bytes = nullptr;
   size_t room = 0;
@@ -53,7 +53,7 @@ struct Growing {
   Growing(const Growing &) = delete;
   Growing &operator=(const Growing &) = delete;
   ~Growing() { std::free(bytes); }
-  /// Room for `size` bytes and the padding; false when there is no memory.
+  /// Makes room for `size` bytes and the padding. Returns false when no memory is left.
   bool grow(size_t size) {
     auto *grown = static_cast<char *>(std::realloc(bytes, size + simdjson::SIMDJSON_PADDING));
     if (grown)
@@ -62,10 +62,10 @@ struct Growing {
   }
 };
 
-/// zlib's reader: passes plain text through, and reads several members one after the other as one text.
+/// zlib's reader. Plain text passes through unchanged, and several gzip members are read as one text.
 class GzipFile {
 public:
-  /// Takes over the descriptor.
+  /// Takes ownership of the descriptor.
   explicit GzipFile(int descriptor) : file(gzdopen(descriptor, "rb")) {
     if (file)
       gzbuffer(file, 1 << 18);
@@ -109,14 +109,14 @@ Result<ProblemText> ProblemText::load(const std::string &path) {
   if (file.get() < 0 || fstat(file.get(), &info) != 0)
     return cannotRead(path, std::strerror(errno));
   if (S_ISDIR(info.st_mode))
-    return cannotRead(path, "it is a folder");
+    return cannotRead(path, "it is a folder; give a file");
   unsigned char magic[2] = {};
   bool plain = S_ISREG(info.st_mode) &&
                !(pread(file.get(), magic, sizeof magic, 0) == sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b);
   return plain ? map(file.get(), static_cast<size_t>(info.st_size), path) : unpack(file.release(), path);
 }
 
-/// The file's pages, and behind them at least the padding, of zeros.
+/// Maps the file's pages, followed by the padding as zeros.
 Result<ProblemText> ProblemText::map(int descriptor, size_t size, const std::string &path) {
   if (size > kMostBytes)
     return tooLong(path);
@@ -133,7 +133,7 @@ Result<ProblemText> ProblemText::map(int descriptor, size_t size, const std::str
   return text;
 }
 
-/// Through zlib, which passes plain text on as it is: for gzip's files, and for pipes.
+/// Reads through zlib: gzip files, and pipes, which cannot be mapped.
 Result<ProblemText> ProblemText::unpack(int descriptor, const std::string &path) {
   GzipFile file(descriptor);
   if (!file.get())
@@ -168,7 +168,7 @@ Result<std::string> kerf::search::gzip(const std::string &bytes) {
   std::string packed(deflateBound(&stream, bytes.size()), '\0');
   size_t read = 0, written = 0;
   int status = Z_OK;
-  while (status == Z_OK) { // zlib counts what is there in 32 bits
+  while (status == Z_OK) { // zlib counts available bytes in 32 bits
     stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(bytes.data() + read));
     stream.avail_in = static_cast<unsigned>(std::min(bytes.size() - read, kChunk));
     stream.next_out = reinterpret_cast<Bytef *>(packed.data() + written);

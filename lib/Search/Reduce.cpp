@@ -31,8 +31,8 @@ public:
   }
 
   Reduction run() {
-    for (int round = 0; round < 8 && !core.contradictory; ++round) {
-      while (!core.contradictory && (!queue.empty() || !later.empty())) {
+    for (int round = 0; round < 8 && !core.infeasible; ++round) {
+      while (!core.infeasible && (!queue.empty() || !later.empty())) {
         bool cheap = !queue.empty();
         std::deque<int> &from = cheap ? queue : later;
         int variable = from.front();
@@ -41,7 +41,7 @@ public:
         if (!gone[variable])
           cheap ? visit(variable) : visitLater(variable);
       }
-      if (core.contradictory || !dropRows())
+      if (core.infeasible || !dropRows())
         break;
     }
     return finish();
@@ -55,13 +55,13 @@ private:
 
   int other(const CoreTable &table, int variable) const { return table.u == variable ? table.v : table.u; }
 
-  /// Cell for label `own` of `variable` and `theirs` of the other end.
+  /// Returns the table's entry index for label `own` of `variable` and label `theirs` of the other variable.
   size_t cell(const CoreTable &table, int variable, int own, int theirs) const {
     return table.u == variable ? static_cast<size_t>(own) * core.labels(table.v) + theirs
                                : static_cast<size_t>(theirs) * core.labels(table.v) + own;
   }
 
-  /// Usages of equal rows become one; what every label takes is taken from the rows.
+  /// Merges usages of equal rows, and moves bytes that all labels take from the usages into the slack.
   void normalize(int variable) {
     appended[variable] = 0;
     std::vector<CoreUsage> &usages = core.usages[variable];
@@ -111,7 +111,7 @@ private:
         if (mask[table.u == variable ? c / columns : c % columns])
           table.costs[out++] = table.costs[c];
       table.costs.resize(out);
-      compress(table.u == variable ? table.toU : table.toV, mask);
+      compress(table.u == variable ? table.messagesToU : table.messagesToV, mask);
       push(other(table, variable));
     }
     for (size_t s = 0; s < count; ++s)
@@ -127,7 +127,7 @@ private:
     for (CoreUsage &usage : core.usages[variable])
       usage.bytes.resize(left);
     if (left == 0)
-      core.contradictory = true;
+      core.infeasible = true;
     else
       normalize(variable);
     push(variable);
@@ -136,7 +136,7 @@ private:
   void visit(int variable) {
     if (appended[variable])
       normalize(variable);
-    if (removeHopeless(variable) || core.contradictory)
+    if (removeInfeasibleLabels(variable) || core.infeasible)
       return;
     if (core.labels(variable) == 1 || (core.tablesOf[variable].empty() && core.usages[variable].empty()))
       return fix(variable);
@@ -147,7 +147,7 @@ private:
       queuedLater[variable] = 1, later.push_back(variable);
   }
 
-  /// What costs more, once nothing cheap is left to do.
+  /// Tries the expensive reductions, once no cheap one applies any more.
   void visitLater(int variable) {
     if (removeDominated(variable))
       return;
@@ -157,8 +157,8 @@ private:
       foldSeries(variable);
   }
 
-  /// Labels that cost infinity, or have no partner in some table.
-  bool removeHopeless(int variable) {
+  /// Removes labels of infinite cost, and labels that have no allowed partner in some table.
+  bool removeInfeasibleLabels(int variable) {
     int count = core.labels(variable);
     std::vector<char> mask(count, 1);
     bool any = false;
@@ -178,7 +178,7 @@ private:
     return any;
   }
 
-  /// The variable has one label, or nothing to heed but its cost.
+  /// Eliminates a variable that has a single label, or neither tables nor memory.
   void fix(int variable) {
     const std::vector<double> &costs = core.costs[variable];
     int best = static_cast<int>(std::min_element(costs.begin(), costs.end()) - costs.begin());
@@ -194,20 +194,20 @@ private:
     take(variable, {variable, -1, -1, {labelOf[variable][best]}});
   }
 
-  void take(int variable, Step step) {
+  void take(int variable, EliminatedVariable record) {
     gone[variable] = 1;
     core.usages[variable].clear();
-    reduction.steps.push_back(std::move(step));
+    reduction.eliminated.push_back(std::move(record));
   }
 
   void removeTable(int t) {
     for (int end : {core.tables[t].u, core.tables[t].v})
       core.tablesOf[end].erase(std::find(core.tablesOf[end].begin(), core.tablesOf[end].end(), t));
     tableGone[t] = 1;
-    core.tables[t].costs = core.tables[t].toU = core.tables[t].toV = {};
+    core.tables[t].costs = core.tables[t].messagesToU = core.tables[t].messagesToV = {};
   }
 
-  /// Adds a table, to the one between the same variables if there is one.
+  /// Adds a table; if there is one between the same variables, its entries are added to it.
   void addTable(CoreTable added) {
     int u = added.u, v = added.v, columns = core.labels(v);
     for (int t : core.tablesOf[u].size() < core.tablesOf[v].size() ? core.tablesOf[u] : core.tablesOf[v]) {
@@ -216,8 +216,8 @@ private:
         continue;
       for (size_t c = 0; c < added.costs.size(); ++c)
         table.costs[cell(table, u, static_cast<int>(c / columns), static_cast<int>(c % columns))] += added.costs[c];
-      add(table.u == u ? table.toU : table.toV, added.toU);
-      add(table.u == u ? table.toV : table.toU, added.toV);
+      add(table.u == u ? table.messagesToU : table.messagesToV, added.messagesToU);
+      add(table.u == u ? table.messagesToV : table.messagesToU, added.messagesToV);
       return;
     }
     int t = static_cast<int>(core.tables.size());
@@ -227,8 +227,8 @@ private:
     core.tablesOf[v].push_back(t);
   }
 
-  /// Where each label of one end leaves the other a single label, the other follows: it is taken out, with its costs
-  /// and bytes.
+  /// Eliminates one variable of a table if each label of the other leaves it a single label. Its costs and memory move
+  /// to the other variable.
   bool followAlong(int t) {
     const CoreTable &table = core.tables[t];
     for (int leader : {table.u, table.v}) {
@@ -251,10 +251,10 @@ private:
 
   void follow(int t, int leader, int follower, const std::vector<int> &label) {
     const CoreTable &table = core.tables[t];
-    Step step{follower, leader, -1, std::vector<int>(reduction.labelsBefore[leader], -1)};
+    EliminatedVariable record{follower, leader, -1, std::vector<int>(reduction.labelsBefore[leader], -1)};
     for (int a = 0; a < core.labels(leader); ++a) {
       core.costs[leader][a] += core.costs[follower][label[a]] + table.costs[cell(table, leader, a, label[a])];
-      step.labelOf[labelOf[leader][a]] = labelOf[follower][label[a]];
+      record.labelOf[labelOf[leader][a]] = labelOf[follower][label[a]];
     }
     for (CoreUsage &usage : core.usages[follower]) {
       CoreUsage mine{usage.firstRow, usage.endRow, {}};
@@ -271,20 +271,20 @@ private:
       for (int b : label)
         for (int p = 0; p < columns; ++p)
           mine.costs.push_back(old.costs[cell(old, follower, b, p)]);
-      if (const std::vector<double> &moved = old.u == follower ? old.toU : old.toV; !moved.empty())
+      if (const std::vector<double> &moved = old.u == follower ? old.messagesToU : old.messagesToV; !moved.empty())
         for (int b : label)
-          mine.toU.push_back(moved[b]);
-      mine.toV = old.u == follower ? old.toV : old.toU;
+          mine.messagesToU.push_back(moved[b]);
+      mine.messagesToV = old.u == follower ? old.messagesToV : old.messagesToU;
       removeTable(s);
       addTable(std::move(mine));
       push(partner);
     }
-    appended[leader] = 1; // brought into order when its turn comes: a hub gets many
-    take(follower, std::move(step));
+    appended[leader] = 1; // merged later in one go: a variable with many neighbours gets many usages
+    take(follower, std::move(record));
     push(leader);
   }
 
-  /// Bytes of `a` in every usage at most those of `b`.
+  /// Returns whether label `a` takes at most the bytes of label `b` in every usage.
   bool takesNoMore(int variable, int a, int b) const {
     for (const CoreUsage &usage : core.usages[variable])
       if (usage.bytes[a] > usage.bytes[b])
@@ -292,8 +292,8 @@ private:
     return true;
   }
 
-  /// A leaf whose cheapest answer to each label of its neighbour also takes the least bytes, the same ones for every
-  /// such label.
+  /// Eliminates a variable with one neighbour if, for each label of the neighbour, its cheapest label also
+  /// takes the least memory.
   bool foldLeaf(int leaf) {
     int t = core.tablesOf[leaf][0], parent = other(core.tables[t], leaf);
     const CoreTable &table = core.tables[t];
@@ -315,10 +315,10 @@ private:
       best[p] = chosen;
       added[p] = least;
     }
-    Step step{leaf, parent, -1, std::vector<int>(reduction.labelsBefore[parent], -1)};
+    EliminatedVariable record{leaf, parent, -1, std::vector<int>(reduction.labelsBefore[parent], -1)};
     for (int p = 0; p < core.labels(parent); ++p) {
       core.costs[parent][p] += added[p];
-      step.labelOf[labelOf[parent][p]] = labelOf[leaf][best[p]];
+      record.labelOf[labelOf[parent][p]] = labelOf[leaf][best[p]];
     }
     for (const CoreUsage &usage : core.usages[leaf]) {
       CoreUsage mine{usage.firstRow, usage.endRow, {}};
@@ -328,12 +328,12 @@ private:
     }
     removeTable(t);
     appended[parent] = 1;
-    take(leaf, std::move(step));
+    take(leaf, std::move(record));
     push(parent);
     return true;
   }
 
-  /// Between two neighbours and without memory: one table for both.
+  /// Eliminates a variable with two neighbours and no memory: one table between the neighbours replaces it.
   void foldSeries(int middle) {
     int ends[2];
     const CoreTable *sides[2];
@@ -345,10 +345,10 @@ private:
     if (rows * columns > options.seriesCells && !adjacent(ends[0], ends[1]))
       return;
     CoreTable added{ends[0], ends[1], std::vector<double>(rows * columns)};
-    added.toU = sides[0]->u == middle ? sides[0]->toV : sides[0]->toU;
-    added.toV = sides[1]->u == middle ? sides[1]->toV : sides[1]->toU;
-    Step step{middle, ends[0], ends[1],
-              std::vector<int>(reduction.labelsBefore[ends[0]] * reduction.labelsBefore[ends[1]], -1)};
+    added.messagesToU = sides[0]->u == middle ? sides[0]->messagesToV : sides[0]->messagesToU;
+    added.messagesToV = sides[1]->u == middle ? sides[1]->messagesToV : sides[1]->messagesToU;
+    EliminatedVariable record{middle, ends[0], ends[1],
+                              std::vector<int>(reduction.labelsBefore[ends[0]] * reduction.labelsBefore[ends[1]], -1)};
     for (int a = 0; a < rows; ++a)
       for (int b = 0; b < columns; ++b) {
         double least = kInfinity;
@@ -360,13 +360,13 @@ private:
             least = cost, best = s;
         }
         added.costs[a * columns + b] = least;
-        step.labelOf[labelOf[ends[0]][a] * reduction.labelsBefore[ends[1]] + labelOf[ends[1]][b]] =
+        record.labelOf[labelOf[ends[0]][a] * reduction.labelsBefore[ends[1]] + labelOf[ends[1]][b]] =
             labelOf[middle][best];
       }
     for (int t : std::vector<int>(core.tablesOf[middle]))
       removeTable(t);
     addTable(std::move(added));
-    take(middle, std::move(step));
+    take(middle, std::move(record));
     push(ends[0]);
     push(ends[1]);
   }
@@ -378,10 +378,11 @@ private:
     return false;
   }
 
-  /// b goes when a costs no more whatever the neighbours take (Goldstein 1994), and takes no more bytes.
+  /// Removes label b if some label a costs no more whatever the neighbours' labels are (Goldstein 1994) and
+  /// takes no more memory.
   bool removeDominated(int variable) {
     int count = core.labels(variable);
-    // One label of every neighbour as a quick test: what is dearer there doesn't dominate.
+    // Quick test at one label of every neighbour: a label that is dearer there does not dominate.
     std::vector<double> sample = core.costs[variable];
     references.clear();
     for (int t : core.tablesOf[variable]) {
@@ -403,8 +404,9 @@ private:
     return any;
   }
 
-  /// `more`: what a costs more than b where every neighbour takes its reference, or -inf. Table by table the worst that
-  /// the neighbour can do takes the reference's place: it only grows.
+  /// Returns whether label a costs at most as much as label b for all labels of the neighbours. `more` is the cost of a
+  /// minus that of b when every neighbour takes its reference label, or -infinity. Table by table, the neighbour's
+  /// worst label replaces the reference label, so `more` only grows and the test can end early.
   bool dominates(int variable, int a, int b, double more) {
     bool early = more > -kInfinity;
     if (!early)
@@ -438,13 +440,13 @@ private:
     int64_t taken = 0;
     for (size_t r = 0; r < core.slack.size(); ++r) {
       core.slack[r] -= taken += takenFrom[r];
-      core.contradictory |= core.slack[r] < 0;
+      core.infeasible |= core.slack[r] < 0;
     }
     takenFrom.assign(core.slack.size() + 1, 0);
   }
 
-  /// Rows that can't exceed their slack, or whose usages are all in a row of no more slack beside them. True when any
-  /// went.
+  /// Removes rows that cannot exceed their slack, and rows whose usages all lie in a neighbouring row of at most as
+  /// much slack. Returns whether any row was removed.
   bool dropRows() {
     int count = static_cast<int>(core.slack.size());
     takeFromSlack();
@@ -457,9 +459,9 @@ private:
         most[usage.endRow] -= largest;
         begins[usage.firstRow] = ends[usage.endRow] = 1;
       }
-    std::vector<int> kept; // rows that stay
+    std::vector<int> kept; // the remaining rows
     int64_t load = 0;
-    bool begun = false, ended = false; // since the last row that stays
+    bool begun = false, ended = false; // whether a usage begins or ends since the last remaining row
     for (int r = 0; r < count; ++r) {
       load += most[r];
       begun |= begins[r] != 0;
@@ -469,7 +471,7 @@ private:
       if (!kept.empty() && !ended && core.slack[r] <= core.slack[kept.back()]) {
         kept.back() = r;
       } else if (!kept.empty() && !begun && core.slack[r] >= core.slack[kept.back()]) {
-        continue; // `ended` stays: later rows are compared with the one before
+        continue; // `ended` is kept: later rows are compared with the last remaining one
       } else {
         kept.push_back(r);
       }
@@ -507,7 +509,7 @@ private:
     Core &left = reduction.core;
     left.constant = core.constant;
     left.quantum = core.quantum;
-    left.contradictory = core.contradictory;
+    left.infeasible = core.infeasible;
     left.slack = std::move(core.slack);
     left.moment = std::move(core.moment);
     for (int i = 0; i < core.size(); ++i) {
@@ -538,10 +540,10 @@ private:
   int64_t dominanceLeft;
   std::vector<std::vector<int>> labelOf; // [variable][label] -> label before
   std::vector<char> gone, queued, queuedLater, tableGone;
-  std::vector<char> appended;     // [variable]: its usages are to be normalized
-  std::vector<int64_t> takenFrom; // changes along the rows: bytes that every label takes, not yet taken from the slack
+  std::vector<char> appended;     // [variable]: whether its usages have to be normalized
+  std::vector<int64_t> takenFrom; // [row]: change along the rows of bytes to subtract from the slack
   std::deque<int> queue, later;
-  std::vector<int> references; // of removeDominated: a label of each neighbour
+  std::vector<int> references; // scratch of removeDominated: one label of each neighbour
   Reduction reduction;
 };
 
@@ -551,12 +553,12 @@ Labels Reduction::expand(const Labels &labels) const {
   Labels before(labelsBefore.size(), -1);
   for (size_t i = 0; i < labels.size(); ++i)
     before[variableOf[i]] = labelOf[i][labels[i]];
-  for (size_t k = steps.size(); k-- > 0;) {
-    const Step &step = steps[k];
-    int place = step.first < 0 ? 0 : before[step.first];
-    if (step.second >= 0)
-      place = place * labelsBefore[step.second] + before[step.second];
-    before[step.variable] = step.labelOf[place];
+  for (size_t k = eliminated.size(); k-- > 0;) {
+    const EliminatedVariable &record = eliminated[k];
+    int place = record.first < 0 ? 0 : before[record.first];
+    if (record.second >= 0)
+      place = place * labelsBefore[record.second] + before[record.second];
+    before[record.variable] = record.labelOf[place];
   }
   return before;
 }

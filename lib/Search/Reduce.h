@@ -1,35 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes out of a core what can be decided without search; at least one optimum stays. Private to Search.
+// Preprocessing of a core: eliminates variables, labels and rows that can be decided without search. At least one
+// optimal choice remains. Private to the Search room.
 #pragma once
 
 #include "Core.h"
 
 namespace kerf::search {
 
-/// A variable that is gone: its label follows from those of at most two others, all numbered as before the reduction.
-struct Step {
+/// A variable that a reduction eliminated. Its label follows from the labels of at most two other variables. Variables
+/// and labels are numbered as before the reduction.
+struct EliminatedVariable {
   int variable = 0;
-  int first = -1, second = -1;
-  std::vector<int> labelOf; // [label of first * labels(second) + label of second]; one entry when there is none
+  int first = -1, second = -1; // the variables that decide the label; -1: none
+  std::vector<int> labelOf;    // indexed by [label of first * labels(second) + label of second]; one entry without any
 };
 
+/// A reduced core, and how its choices correspond to choices of the core before the reduction.
 struct Reduction {
   Core core;
-  std::vector<int> variableOf;           // [core variable] -> variable before
-  std::vector<std::vector<int>> labelOf; // [core variable][label] -> label before
-  std::vector<Step> steps;               // to be undone from the last to the first
-  std::vector<int> labelsBefore;         // [variable before]
+  std::vector<int> variableOf;                // the variable before the reduction, indexed by [variable]
+  std::vector<std::vector<int>> labelOf;      // the label before the reduction, indexed by [variable][label]
+  std::vector<EliminatedVariable> eliminated; // in the order of elimination; `expand` goes from the last to the first
+  std::vector<int> labelsBefore;              // number of labels before the reduction, indexed by variable before it
 
+  /// Returns the choice of the core before the reduction that belongs to a choice of the reduced core.
   Labels expand(const Labels &labels) const;
-  /// The other way; 0 where the label went.
+  /// Returns the reduced core's labels of a choice before the reduction; 0 for a variable whose label was eliminated.
   Labels project(const Labels &before) const;
 };
 
+/// Limits of the effort of one reduction.
 struct ReduceOptions {
-  int64_t dominanceCells = 200'000'000; // table cells looked at for dominance, at most
-  int64_t seriesCells = 1 << 12;        // a table that replaces a variable between two others may have so many
+  int64_t dominanceCells = 200'000'000; // most table entries that the search for dominated labels reads
+  int64_t seriesCells = 1 << 12;        // most entries of a table that replaces a variable with two neighbours
 };
 
+/// Applies all reductions until none applies any more or the limits of `options` are reached. Sets Core::infeasible
+/// when no choice is left.
 Reduction reduce(Core core, const ReduceOptions &options = {});
 
 } // namespace kerf::search

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a problem to a core and back: exact costs, budgets, and what is said when nothing fits.
+// Solves a problem by way of its core: exact costs, budgets, and the least peak memory when nothing fits.
 #include "kerf/Search/Solver.h"
-#include "Attempt.h"
-#include "Exhaust.h"
+#include "CoreSolver.h"
+#include "ExhaustiveSearch.h"
 #include "LeastPeak.h"
 #include "Tuning.h"
 #include <algorithm>
@@ -15,37 +15,38 @@ using namespace kerf;
 using namespace kerf::search;
 using namespace kerf::search::tuning::solver;
 
-struct kerf::SearchMemory {
-  explicit SearchMemory(Trail trail) : trail(std::move(trail)) {}
-  Trail trail;
+struct kerf::WarmStart {
+  explicit WarmStart(PruneHistory history) : history(std::move(history)) {}
+  PruneHistory history;
 };
 
 namespace {
 
-class Solving {
+class ProblemSolver {
 public:
-  Solving(const Problem &problem, const SolveOptions &options, const std::function<void(const Progress &)> &progress)
+  ProblemSolver(const Problem &problem, const SolveOptions &options,
+                const std::function<void(const Progress &)> &progress)
       : problem(problem), options(options), progress(progress), began(Clock::now()) {
     solution.lowerBound = 0;
-    if (options.after && options.start.empty() && hasStrategies(options.after->choice))
-      this->options.start = options.after->choice;
+    if (options.previous && options.start.empty() && hasStrategies(options.previous->choice))
+      this->options.start = options.previous->choice;
   }
 
   Solution run() {
     built = buildCore(problem, true);
     work = options.seconds ? std::numeric_limits<int64_t>::max() / 4 : options.workBudget;
-    bool restricted = built.hugeLeftOut;
-    AttemptResult result = attemptOnce();
-    if (restricted && !solution.feasible && !newHunt(1.0).over()) {
-      // Perhaps nothing but what costs more than all else together fits.
+    bool leftOutHuge = built.hugeLeftOut;
+    CoreSolverResult result = solveBuiltCore();
+    if (leftOutHuge && !solution.feasible && !newLimits(1.0).exhausted()) {
+      // Perhaps only choices with huge costs fit.
       built = buildCore(problem, false);
-      result = attemptOnce();
+      result = solveBuiltCore();
     }
     if (!built.exact && solution.feasible) {
-      // With a choice known, smaller costs are left; perhaps they are small enough to be exact.
+      // A known choice rules out large costs; the remaining ones may be small enough to be exact.
       options.start.assign(solution.choice.begin(), solution.choice.end());
       built = buildCore(problem, false, solution.cost - built.offset);
-      result = attemptOnce();
+      result = solveBuiltCore();
     }
     conclude(result);
     tell();
@@ -55,7 +56,7 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// The choice is of this problem, as far as its numbers say.
+  /// Returns whether the choice has one valid strategy for each node of this problem.
   bool hasStrategies(const std::vector<int> &choice) const {
     bool fits = choice.size() == problem.nodes.size();
     for (size_t i = 0; fits && i < choice.size(); ++i)
@@ -65,8 +66,8 @@ private:
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
-  /// A core's bound as a bound of the problem: between whole costs the next one. What was left out matters until a
-  /// choice without it is known.
+  /// Returns the problem's bound for a bound of the core, rounded up to an integer where costs are exact. Huge costs
+  /// that were left out limit the bound until a choice is known.
   TotalCost totalBound(double bound) const {
     TotalCost total = kUnboundedTotal;
     if (bound < kInfinity)
@@ -90,7 +91,7 @@ private:
       return kInfinity;
     TotalCost above = solution.cost - built.offset;
     auto cutoff = static_cast<double>(above);
-    // Rounded down it would rule out what is cheaper by less than that.
+    // A cutoff that is rounded down could rule out a slightly cheaper choice.
     return static_cast<TotalCost>(cutoff) < above ? std::nextafter(cutoff, kInfinity) : cutoff;
   }
 
@@ -106,42 +107,42 @@ private:
       progress({seconds(), solution.feasible ? std::optional(solution.cost) : std::nullopt, solution.lowerBound});
   }
 
-  /// While nothing fits, a part of the time is kept for the least peak.
-  Hunt newHunt(double share) {
-    Hunt hunt;
-    hunt.steps = static_cast<int64_t>(static_cast<double>(work) * share);
+  /// Returns limits with `share` of the budget. Once a choice is known, the search may use all of the time.
+  SearchLimits newLimits(double share) {
+    SearchLimits limits;
+    limits.stepsLeft = static_cast<int64_t>(static_cast<double>(work) * share);
     if (options.seconds)
-      hunt.late = [this, share] {
+      limits.timeIsUp = [this, share] {
         return seconds() > *options.seconds * kTimeShare * (solution.feasible ? 1.0 : share);
       };
-    return hunt;
+    return limits;
   }
 
-  AttemptResult attemptOnce() {
-    Hunt hunt = newHunt(problem.memoryLimitBytes ? 1 - kLeastPeakShare : 1.0);
-    hunt.exact = built.exact;
-    hunt.step = built.exact ? 1 : 0;
-    hunt.cutoff = largestSum(built.core) + 2; // more than any choice costs: a bound of this says that nothing fits
-    AttemptOptions attemptOptions;
-    attemptOptions.threads = options.threads;
-    attemptOptions.accept = [this](const Labels &labels) { return accept(labels); };
-    attemptOptions.report = [this](double bound) { report(bound); };
+  CoreSolverResult solveBuiltCore() {
+    SearchLimits limits = newLimits(problem.memoryLimitBytes ? 1 - kLeastPeakShare : 1.0);
+    limits.exact = built.exact;
+    limits.leastCostStep = built.exact ? 1 : 0;
+    limits.cutoff = largestSum(built.core) + 2; // more than any choice costs: reaching it proves that nothing fits
+    CoreSolverOptions coreOptions;
+    coreOptions.threads = options.threads;
+    coreOptions.accept = [this](const Labels &labels) { return accept(labels); };
+    coreOptions.report = [this](double bound) { report(bound); };
     for (size_t i = 0; i < options.start.size() && i < built.variableOf.size(); ++i) {
-      attemptOptions.start.resize(built.core.size(), 0);
-      attemptOptions.start[built.variableOf[i]] = options.start[i];
+      coreOptions.start.resize(built.core.size(), 0);
+      coreOptions.start[built.variableOf[i]] = options.start[i];
     }
-    if (options.after && options.after->memory)
-      attemptOptions.trail = &options.after->memory->trail;
-    // Without any price there is nothing to start from: prices that are multiplied don't leave zero.
-    if (options.after && !options.after->prices.empty()) {
+    if (options.previous && options.previous->warmStart)
+      coreOptions.history = &options.previous->warmStart->history;
+    // Without any price there is nothing to start from: prices of 0 cannot grow by multiplication.
+    if (options.previous && !options.previous->prices.empty()) {
       std::vector<int64_t> moments;
       std::vector<double> prices;
-      for (const MomentPrice &price : options.after->prices)
+      for (const MomentPrice &price : options.previous->prices)
         moments.push_back(price.moment), prices.push_back(price.costPerByte);
-      attemptOptions.prices = pricesFor(built.core, moments, prices);
+      coreOptions.prices = mapPrices(built.core, moments, prices);
     }
-    AttemptResult result = attempt(built.core, hunt, attemptOptions);
-    solution.memory = std::make_shared<const SearchMemory>(std::move(result.trail));
+    CoreSolverResult result = solveCore(built.core, limits, coreOptions);
+    solution.warmStart = std::make_shared<const WarmStart>(std::move(result.history));
     solution.prices.clear();
     for (size_t r = 0; r < result.prices.size(); ++r)
       if (result.prices[r] > 0)
@@ -149,16 +150,16 @@ private:
     return result;
   }
 
-  void conclude(const AttemptResult &result) {
-    // That nothing fits without the huge costs says nothing of choices with them.
+  void conclude(const CoreSolverResult &result) {
+    // That nothing fits without huge costs proves nothing about choices with them.
     bool closed = result.bound == kInfinity && (solution.feasible || !built.hugeLeftOut);
     if (!built.exact && !closed && problem.nodes.size() <= kExhaustNodes) {
-      // Costs too large for doubles: what is small is explored once more in whole numbers.
-      Exhausted exhausted =
-          exhaust(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
-      closed = exhausted.complete;
-      if (!exhausted.choice.empty()) {
-        solution.choice = exhausted.choice;
+      // Costs were rounded to doubles; a small problem is searched once more in integers.
+      ExhaustiveResult exhaustive =
+          searchExhaustively(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
+      closed = exhaustive.complete;
+      if (!exhaustive.choice.empty()) {
+        solution.choice = exhaustive.choice;
         solution.cost = kerf::costOf(problem, solution.choice);
         solution.peakBytes = peakBytesOf(problem, solution.choice);
         solution.feasible = true;
@@ -177,16 +178,16 @@ private:
       explainMisfit();
   }
 
-  /// The choice with the least peak that can be found.
+  /// Replaces the solution of a problem that nothing fits by the choice with the least peak.
   void explainMisfit() {
-    LeastPeak least = findLeastPeak(problem, newHunt(1.0));
+    LeastPeak least = findLeastPeak(problem, newLimits(1.0));
     if (least.choice.empty())
       return;
     solution.choice = least.choice;
     solution.cost = kerf::costOf(problem, solution.choice);
     solution.peakBytes = solution.leastPeakBytes = peakBytesOf(problem, solution.choice);
     solution.leastPeakProven = least.proven;
-    if (solution.peakBytes <= *problem.memoryLimitBytes) { // found after all
+    if (solution.peakBytes <= *problem.memoryLimitBytes) { // the bisection found a choice that fits
       solution.feasible = true;
       solution.proven = false;
       solution.lowerBound = std::min(std::max<TotalCost>(solution.lowerBound, 0), solution.cost);
@@ -202,25 +203,25 @@ private:
   SolveOptions options;
   const std::function<void(const Progress &)> &progress;
   const Clock::time_point began;
-  Built built;
+  BuiltCore built;
   int64_t work = 0;
   Solution solution;
 };
 
 Status checkOptions(const Problem &problem, const SolveOptions &options) {
   if (options.threads < 1)
-    return Error{fmt::format("the solver is given {} threads; must be 1 or more", options.threads)};
+    return Error{fmt::format("the solver got {} threads; it needs 1 or more", options.threads)};
   if (options.seconds && !(*options.seconds >= 0))
-    return Error{fmt::format("the solver is given {} seconds; must be 0 or more", *options.seconds)};
+    return Error{fmt::format("the solver got a time budget of {} seconds; it must be 0 or more", *options.seconds)};
   if (options.start.empty())
     return ok();
   if (options.start.size() != problem.nodes.size())
-    return Error{fmt::format("the starting answer has {} entries; the problem has {} nodes", options.start.size(),
-                             problem.nodes.size())};
+    return Error{fmt::format("the start has {} strategies; the problem has {} nodes; give one strategy for each node",
+                             options.start.size(), problem.nodes.size())};
   for (size_t i = 0; i < options.start.size(); ++i)
     if (options.start[i] < 0 || options.start[i] >= problem.strategies(static_cast<int>(i)))
-      return Error{fmt::format("the starting answer gives node {} ('{}') strategy {}; it has {}", i,
-                               problem.nodes[i].name, options.start[i], problem.strategies(static_cast<int>(i)))};
+      return Error{fmt::format("the start gives node {} ('{}') strategy {}; its strategies are 0 to {}", i,
+                               problem.nodes[i].name, options.start[i], problem.strategies(static_cast<int>(i)) - 1)};
   return ok();
 }
 
@@ -232,7 +233,7 @@ Result<Solution> kerf::solve(const Problem &problem, const SolveOptions &options
     return status.error();
   if (Status status = checkOptions(problem, options); !status)
     return status.error();
-  return Solving(problem, options, progress).run();
+  return ProblemSolver(problem, options, progress).run();
 }
 
 Result<std::vector<Solution>> kerf::sweep(const Problem &problem, const std::vector<int64_t> &memoryLimitsBytes,
@@ -243,14 +244,14 @@ Result<std::vector<Solution>> kerf::sweep(const Problem &problem, const std::vec
                    [&](size_t a, size_t b) { return memoryLimitsBytes[a] > memoryLimitsBytes[b]; });
   std::vector<Solution> solutions(order.size());
   Problem limited = problem;
-  const Solution *last = options.after;
+  const Solution *last = options.previous;
   for (size_t k : order) {
     limited.memoryLimitBytes = memoryLimitsBytes[k];
-    if (last && last != options.after && last->feasible && last->peakBytes <= memoryLimitsBytes[k]) {
-      solutions[k] = *last; // the bound holds under less memory too
+    if (last && last != options.previous && last->feasible && last->peakBytes <= memoryLimitsBytes[k]) {
+      solutions[k] = *last; // its bound is also valid for less memory
     } else {
       SolveOptions warm = options;
-      warm.after = last;
+      warm.previous = last;
       Result<Solution> solved = solve(limited, warm);
       if (!solved)
         return solved.error();
@@ -264,11 +265,12 @@ Result<std::vector<Solution>> kerf::sweep(const Problem &problem, const std::vec
 Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node,
                                       const SolveOptions &options) {
   if (node < 0 || node >= static_cast<int>(problem.nodes.size()) || solution.choice.size() != problem.nodes.size())
-    return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(),
-                             solution.choice.size())};
+    return Error{fmt::format("runner-up of node {}: the problem has {} nodes, and the solution {} strategies; give a "
+                             "node of the problem, and a solution with one strategy for each node",
+                             node, problem.nodes.size(), solution.choice.size())};
   Problem without = problem;
   without.nodes[node].costs[solution.choice[node]] = kForbidden;
   SolveOptions warm = options;
-  warm.after = &solution;
+  warm.previous = &solution;
   return solve(without, warm);
 }

@@ -15,11 +15,11 @@ int64_t smallestFactor(int64_t n) {
   return n;
 }
 
-/// One mesh, taken apart from its innermost axis on.
+/// The axes of one mesh that are not yet split into sub-axes; splitting proceeds from the innermost axis outwards.
 struct Rest {
-  std::vector<int64_t> sizes; // what is left of each axis
+  std::vector<int64_t> sizes; // remaining size of each axis
 
-  /// The innermost axis of which `factor` can be taken, or -1.
+  /// Returns the innermost axis whose remaining size is a multiple of `factor`, or -1 if there is none.
   int innermost(int64_t factor) const {
     for (int axis = static_cast<int>(sizes.size()) - 1; axis >= 0; --axis)
       if (sizes[axis] > 1 && sizes[axis] % factor == 0)
@@ -39,27 +39,28 @@ Refinement refine(std::span<const Mesh> meshes) {
     for (const MeshAxis &axis : mesh.axes)
       rest.sizes.push_back(axis.size);
   }
-  std::vector<std::vector<int>> owners; // of each atom, innermost first: its axis in each mesh
+  std::vector<std::vector<int>> owners; // for each sub-axis, innermost first: its axis in each mesh
   while (!rests.empty() && rests.front().innermost(1) >= 0) {
-    // What all innermost axes have in common; else a factor of the first one's, that the others have somewhere.
-    int64_t atom = 0;
+    // The next sub-axis is the common divisor of all innermost axes. If they have none, it is a prime factor of the
+    // first mesh's innermost axis, which the other meshes have in some other axis.
+    int64_t subAxis = 0;
     for (const Rest &rest : rests)
-      atom = std::gcd(atom, rest.sizes[rest.innermost(1)]);
-    if (atom == 1)
-      atom = smallestFactor(rests.front().sizes[rests.front().innermost(1)]);
+      subAxis = std::gcd(subAxis, rest.sizes[rest.innermost(1)]);
+    if (subAxis == 1)
+      subAxis = smallestFactor(rests.front().sizes[rests.front().innermost(1)]);
     std::vector<int> &its = owners.emplace_back();
     for (Rest &rest : rests) {
-      int axis = rest.innermost(atom);
-      rest.sizes[axis] /= atom;
+      int axis = rest.innermost(subAxis);
+      rest.sizes[axis] /= subAxis;
       its.push_back(axis);
     }
-    made.atoms.push_back(atom);
+    made.subAxes.push_back(subAxis);
   }
-  std::reverse(made.atoms.begin(), made.atoms.end());
+  std::reverse(made.subAxes.begin(), made.subAxes.end());
   std::reverse(owners.begin(), owners.end());
-  for (size_t atom = 0; atom < owners.size(); ++atom)
+  for (size_t subAxis = 0; subAxis < owners.size(); ++subAxis)
     for (size_t mesh = 0; mesh < meshes.size(); ++mesh)
-      made.axes[mesh][owners[atom][mesh]].push_back(static_cast<int>(atom));
+      made.axes[mesh][owners[subAxis][mesh]].push_back(static_cast<int>(subAxis));
   return made;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shortest path from one sharding to another. A node is a layout: which atoms (Atoms.h) cut each dimension in which
-// order, with what chunk, and which are still partial; an edge is a step. Layouts are small values, so that thousands
-// of searches are quick.
+// A shortest-path search from one sharding to another. A node is a layout: the sub-axes (SubAxes.h) that cut each
+// dimension, in order, the chunks, and the sub-axes over which the value is partial. An edge is a step. Layouts are
+// small values so that thousands of searches are fast.
 #include "kerf/Sharding/Reshard.h"
-#include "Atoms.h"
 #include "ReshardSteps.h"
+#include "SubAxes.h"
 
 #include <algorithm>
 #include <array>
@@ -19,22 +19,23 @@ namespace kerf {
 
 namespace {
 
-// Beyond these, gatherThenSlice answers. Meshes of three axes with two parts each have 6 atoms.
-constexpr size_t kMaxAtoms = 12;
+// Reshards beyond these limits use gatherThenSlice. A mesh of three axes with two parts each has 6 sub-axes.
+constexpr size_t kMaxSubAxes = 12;
 constexpr size_t kMaxCutDims = 8;
 constexpr int kMaxSettledLayouts = 500;
-// Up to so many atoms that move, a dimension may gain any of them; with more (parts of three axes), only those that
-// `to` cuts it by.
-constexpr int kMaxFreeAtoms = 3;
+// If at most this many sub-axes move, a dimension may gain any of them. If more move (parts of three axes), a dimension
+// gains only those that cut it in `to`.
+constexpr int kMaxFreeSubAxes = 3;
 
-/// Atoms of one dimension, major first: four bits each, their number in the last four.
+/// The sub-axes of one dimension, most significant first, packed into 64 bits: four bits for the index of each, and
+/// their number in the highest bits.
 class Digits {
 public:
   bool operator==(const Digits &) const = default;
 
   size_t count() const { return word >> kCountAt; }
   uint8_t operator[](size_t i) const { return word >> (4 * i) & 15; }
-  void append(uint8_t atom) { word = (word | static_cast<uint64_t>(atom) << (4 * count())) + (1ull << kCountAt); }
+  void append(uint8_t subAxis) { word = (word | static_cast<uint64_t>(subAxis) << (4 * count())) + (1ull << kCountAt); }
   uint32_t mask(size_t first = 0) const {
     uint32_t bits = 0;
     for (size_t i = first; i < count(); ++i)
@@ -56,7 +57,7 @@ public:
   uint64_t bits() const { return word; }
 
 private:
-  static constexpr int kCountAt = 4 * kMaxAtoms;
+  static constexpr int kCountAt = 4 * kMaxSubAxes;
   uint64_t word = 0;
 };
 
@@ -80,11 +81,11 @@ struct LayoutHash {
   }
 };
 
-/// A step as the search knows it: `axes` are atoms; a permute's follow from the layouts.
+/// A step of the search. `axes` are sub-axes; for a permute they are empty and follow from the two layouts.
 struct Move {
   ReshardStepKind kind = ReshardStepKind::LocalSlice;
   Digits axes;
-  int8_t d = -1, other = -1; // of the layouts' dimensions
+  int8_t d = -1, other = -1; // indices into Planner::cutDims; -1: none
 };
 
 struct Node {
@@ -105,7 +106,7 @@ public:
 
 private:
   bool buildLayouts();
-  bool toDigits(const std::vector<AxisRef> &atomRefs, Digits &digits);
+  bool toDigits(const std::vector<AxisRef> &refs, Digits &digits);
   void limitMoves();
   bool planDirectly(std::vector<ReshardStep> &steps);
   std::vector<ReshardStep> search(std::vector<ReshardStep> fallback);
@@ -117,20 +118,21 @@ private:
   void expandPermutes(int node, size_t d, Layout &next, uint32_t taken);
   void relax(int node, const Layout &next, const Move &move);
 
-  int64_t waysOf(const Digits &digits, size_t first = 0) const;
+  int64_t shardCountOf(const Digits &digits, size_t first = 0) const;
   uint32_t used(const Layout &layout) const;
   bool clashes(uint32_t added, uint32_t present) const;
   int64_t chunkAfterGain(const Layout &layout, size_t d, int64_t n) const;
   Layout gain(const Layout &layout, size_t d, const Digits &added, int64_t chunk) const;
   Layout lose(const Layout &layout, size_t d, size_t keep) const;
-  /// Every ordered choice of the atoms in `candidates` that may cut one dimension together.
+  /// Calls `visit` with every ordered choice of sub-axes from `candidates`, appended to `prefix`, that can
+  /// cut one dimension.
   template <typename Visit> void forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const;
 
   int64_t bytesOf(const Layout &layout) const;
   Sharding shardingOf(const Layout &layout) const;
   std::vector<AxisRef> refsOf(const Digits &digits) const;
   Digits permuted(const Layout &before, const Layout &after) const;
-  /// Without `after`, which takes longer than the rest and which no price reads.
+  /// Fills in all fields of a step except `after`, which is expensive to compute and which no price reads.
   void writeStep(ReshardStep &step, const Layout &before, const Layout &after, const Move &move) const;
   ReshardStep makeStep(const Layout &before, const Layout &after, const Move &move) const;
   double totalPrice(const std::vector<ReshardStep> &steps) const;
@@ -141,37 +143,37 @@ private:
   const Sharding &from, &to;
   const StepPrice &price;
 
-  std::vector<AxisRef> atoms;
-  std::vector<uint8_t> inOrder;   // the atoms, sorted
-  std::vector<uint32_t> overlaps; // [atom]: others that share digits with it
+  std::vector<AxisRef> subAxes;
+  std::vector<uint8_t> inOrder;   // indices of the sub-axes in sorted order
+  std::vector<uint32_t> overlaps; // by sub-axis: bits of the sub-axes that share digits with it
   bool anyOverlap = false;
-  std::vector<size_t> cutDims; // the tensor dimensions that `from` or `to` cuts; layouts know only these
+  std::vector<size_t> cutDims; // tensor dimensions that `from` or `to` cuts; layouts have entries for these only
   int64_t uncutElements = 1;
   Layout start, goal;
-  std::array<size_t, kMaxCutDims> frozen{};    // so many major atoms of the dimension stay
-  std::array<uint32_t, kMaxCutDims> mayGain{}; // the atoms that may come to cut the dimension
+  std::array<size_t, kMaxCutDims> frozen{};    // by dimension: number of most significant sub-axes that never move
+  std::array<uint32_t, kMaxCutDims> mayGain{}; // by dimension: bits of the sub-axes that may come to cut it
 
   std::vector<Node> nodes;
   std::unordered_map<Layout, int, LayoutHash> nodeOf;
-  using Open = std::tuple<double, int, int>; // total, steps, node
+  using Open = std::tuple<double, int, int>; // total price, number of steps, node
   std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
   double bound = 0;
-  ReshardStep priced; // the step whose price is asked; kept for its memory
+  ReshardStep priced; // reused argument of `price`, to avoid allocations
 };
 
-int64_t Planner::waysOf(const Digits &digits, size_t first) const {
+int64_t Planner::shardCountOf(const Digits &digits, size_t first) const {
   int64_t product = 1;
   for (size_t i = first; i < digits.count(); ++i)
-    product *= atoms[digits[i]].size;
+    product *= subAxes[digits[i]].size;
   return product;
 }
 
 bool Planner::toDigits(const std::vector<AxisRef> &refs, Digits &digits) {
   for (const AxisRef &ref : refs) {
-    const size_t id = std::find(atoms.begin(), atoms.end(), ref) - atoms.begin();
-    if (id == atoms.size())
-      atoms.push_back(ref);
-    if (id >= kMaxAtoms)
+    const size_t id = std::find(subAxes.begin(), subAxes.end(), ref) - subAxes.begin();
+    if (id == subAxes.size())
+      subAxes.push_back(ref);
+    if (id >= kMaxSubAxes)
       return false;
     digits.append(static_cast<uint8_t>(id));
   }
@@ -186,47 +188,48 @@ bool Planner::buildLayouts() {
       continue;
     }
     const size_t slot = cutDims.size();
-    if (slot == kMaxCutDims || !toDigits(split(from.dims[d].axes, boundaries.ofFrom), start.dims[slot]) ||
-        !toDigits(split(to.dims[d].axes, boundaries.ofTo), goal.dims[slot]))
+    if (slot == kMaxCutDims || !toDigits(split(from.dims[d].axes, boundaries.source), start.dims[slot]) ||
+        !toDigits(split(to.dims[d].axes, boundaries.target), goal.dims[slot]))
       return false;
     start.chunk[slot] = from.dims[d].chunk;
     goal.chunk[slot] = to.dims[d].chunk;
     cutDims.push_back(d);
   }
   Digits fromPartial, toPartial;
-  if (!toDigits(split(from.partial, boundaries.ofFrom), fromPartial) ||
-      !toDigits(split(to.partial, boundaries.ofTo), toPartial))
+  if (!toDigits(split(from.partial, boundaries.source), fromPartial) ||
+      !toDigits(split(to.partial, boundaries.target), toPartial))
     return false;
   start.partial = fromPartial.mask();
   goal.partial = toPartial.mask();
-  inOrder.resize(atoms.size());
+  inOrder.resize(subAxes.size());
   std::iota(inOrder.begin(), inOrder.end(), 0);
-  std::sort(inOrder.begin(), inOrder.end(), [&](uint8_t a, uint8_t b) { return atoms[a] < atoms[b]; });
-  overlaps.assign(atoms.size(), 0);
-  for (size_t i = 0; i < atoms.size(); ++i)
-    for (size_t j = 0; j < atoms.size(); ++j)
-      if (i != j && overlap(atoms[i], atoms[j]))
+  std::sort(inOrder.begin(), inOrder.end(), [&](uint8_t a, uint8_t b) { return subAxes[a] < subAxes[b]; });
+  overlaps.assign(subAxes.size(), 0);
+  for (size_t i = 0; i < subAxes.size(); ++i)
+    for (size_t j = 0; j < subAxes.size(); ++j)
+      if (i != j && overlap(subAxes[i], subAxes[j]))
         overlaps[i] |= 1u << j, anyOverlap = true;
   return true;
 }
 
-/// Major atoms on which both agree, elements included, never move. Where the chunk that they leave is larger than the
-/// dimension, gathering them too would be cheaper than gathering up to them, so they are not frozen.
+/// Freezes the most significant sub-axes of each dimension that `from` and `to` have in common with the same
+/// chunk. They are not frozen if the remaining chunk is larger than the dimension, because gathering them too
+/// would then be cheaper.
 void Planner::limitMoves() {
   for (size_t d = 0; d < cutDims.size(); ++d) {
     const Digits &have = start.dims[d], &want = goal.dims[d];
     for (size_t i = 1; i <= std::min(have.count(), want.count()) && have[i - 1] == want[i - 1]; ++i) {
-      const int64_t chunk = start.chunk[d] * waysOf(have, i);
-      if (chunk == goal.chunk[d] * waysOf(want, i) && chunk <= shape[cutDims[d]])
+      const int64_t chunk = start.chunk[d] * shardCountOf(have, i);
+      if (chunk == goal.chunk[d] * shardCountOf(want, i) && chunk <= shape[cutDims[d]])
         frozen[d] = i;
     }
   }
-  uint32_t moving = (1u << atoms.size()) - 1;
+  uint32_t moving = (1u << subAxes.size()) - 1;
   for (size_t d = 0; d < cutDims.size(); ++d)
     moving &= ~start.dims[d].part(0, frozen[d]).mask();
   moving &= ~(start.partial & goal.partial);
   for (size_t d = 0; d < cutDims.size(); ++d)
-    mayGain[d] = std::popcount(moving) <= kMaxFreeAtoms ? moving : goal.dims[d].mask() & moving;
+    mayGain[d] = std::popcount(moving) <= kMaxFreeSubAxes ? moving : goal.dims[d].mask() & moving;
 }
 
 uint32_t Planner::used(const Layout &layout) const {
@@ -248,9 +251,9 @@ bool Planner::clashes(uint32_t added, uint32_t present) const {
 int64_t Planner::chunkAfterGain(const Layout &layout, size_t d, int64_t n) const {
   if (layout.dims[d].count() > 0)
     return layout.chunk[d] % n == 0 ? layout.chunk[d] / n : 0;
-  const int64_t span = goal.chunk[d] * waysOf(goal.dims[d]), size = shape[cutDims[d]];
+  const int64_t span = goal.chunk[d] * shardCountOf(goal.dims[d]), size = shape[cutDims[d]];
   if (span % n == 0 && span > 0)
-    return span / n; // what the goal's chunk can be cut from
+    return span / n; // a chunk that can be cut into chunks of the goal
   return std::max<int64_t>(1, size / n + (size % n != 0));
 }
 
@@ -263,7 +266,7 @@ Layout Planner::gain(const Layout &layout, size_t d, const Digits &added, int64_
 
 Layout Planner::lose(const Layout &layout, size_t d, size_t keep) const {
   Layout next = layout;
-  next.chunk[d] = keep == 0 ? 0 : layout.chunk[d] * waysOf(layout.dims[d], keep);
+  next.chunk[d] = keep == 0 ? 0 : layout.chunk[d] * shardCountOf(layout.dims[d], keep);
   next.dims[d] = layout.dims[d].part(0, keep);
   return next;
 }
@@ -290,7 +293,7 @@ int64_t Planner::bytesOf(const Layout &layout) const {
 std::vector<AxisRef> Planner::refsOf(const Digits &digits) const {
   std::vector<AxisRef> refs;
   for (size_t i = 0; i < digits.count(); ++i)
-    refs.push_back(atoms[digits[i]]);
+    refs.push_back(subAxes[digits[i]]);
   return mergeParts(refs);
 }
 
@@ -302,23 +305,25 @@ Sharding Planner::shardingOf(const Layout &layout) const {
     sharding.dims[cutDims[d]] = {refsOf(layout.dims[d]), layout.chunk[d]};
   if (layout.partial == 0)
     return sharding;
-  for (size_t a = 0; a < atoms.size(); ++a)
+  for (size_t a = 0; a < subAxes.size(); ++a)
     if (layout.partial >> a & 1)
-      sharding.partial.push_back(atoms[a]);
+      sharding.partial.push_back(subAxes[a]);
   std::sort(sharding.partial.begin(), sharding.partial.end());
   sharding.partial = mergeParts(sharding.partial);
   sharding.partialKind = from.partialKind;
   return sharding;
 }
 
-/// The atoms that stand elsewhere in `after`, or nowhere: permuteAxes of the two, as long as no atom overlaps another.
+/// Returns the sub-axes that cut another dimension or position in `after` than in `before`. Equals permuteAxes() as
+/// long as no sub-axes overlap.
 Digits Planner::permuted(const Layout &before, const Layout &after) const {
-  using Place = std::pair<size_t, int64_t>; // the dimension + 1, and what a step of the atom is worth there
-  std::array<Place, kMaxAtoms> held{}, needed{};
-  auto note = [&](const Layout &layout, std::array<Place, kMaxAtoms> &places) {
+  // The dimension + 1, and the distance in positions of that dimension between neighbours along the sub-axis.
+  using Place = std::pair<size_t, int64_t>;
+  std::array<Place, kMaxSubAxes> held{}, needed{};
+  auto note = [&](const Layout &layout, std::array<Place, kMaxSubAxes> &places) {
     for (size_t d = 0; d < cutDims.size(); ++d) {
       int64_t worth = 1;
-      for (size_t i = layout.dims[d].count(); i-- > 0; worth *= atoms[layout.dims[d][i]].size)
+      for (size_t i = layout.dims[d].count(); i-- > 0; worth *= subAxes[layout.dims[d][i]].size)
         places[layout.dims[d][i]] = {d + 1, worth};
     }
   };
@@ -342,7 +347,7 @@ void Planner::writeStep(ReshardStep &step, const Layout &before, const Layout &a
   const Digits axes = move.kind == ReshardStepKind::CollectivePermute ? permuted(before, after) : move.axes;
   step.axes.clear();
   for (size_t i = 0; i < axes.count(); ++i)
-    appendMerged(step.axes, atoms[axes[i]]);
+    appendMerged(step.axes, subAxes[axes[i]]);
 }
 
 ReshardStep Planner::makeStep(const Layout &before, const Layout &after, const Move &move) const {
@@ -354,14 +359,15 @@ ReshardStep Planner::makeStep(const Layout &before, const Layout &after, const M
 
 void Planner::relax(int node, const Layout &next, const Move &move) {
   auto known = nodeOf.find(next);
-  // No price is negative: what is reached already at no more than this node's total can't be reached cheaper from here.
+  // Prices are not negative: a node that was reached at no more than this node's total cannot be reached
+  // cheaper from here.
   if (known != nodeOf.end() && std::pair(nodes[known->second].total, nodes[known->second].steps) <=
                                    std::pair(nodes[node].total, nodes[node].steps + 1))
     return;
   writeStep(priced, nodes[node].layout, next, move);
   const double total = nodes[node].total + price(priced, bytesOf(nodes[node].layout), bytesOf(next));
   const int steps = nodes[node].steps + 1;
-  if (!(total <= bound)) // a price that isn't a number ends here too
+  if (!(total <= bound)) // also rejects a price that is not a number
     return;
   const int index = known != nodeOf.end() ? known->second : static_cast<int>(nodes.size());
   if (known == nodeOf.end()) {
@@ -374,8 +380,8 @@ void Planner::relax(int node, const Layout &next, const Move &move) {
   open.push({total, steps, index});
 }
 
-/// All-reduce over any of the axes that `to` doesn't leave partial, and reduce-scatter of them into a dimension that
-/// may gain them.
+/// Adds all-reduces over any axes that `to` does not leave partial, and reduce-scatters of these axes into a dimension
+/// that may gain them.
 void Planner::expandReductions(int node) {
   const Layout layout = nodes[node].layout;
   const uint32_t extra = layout.partial & ~goal.partial;
@@ -390,7 +396,7 @@ void Planner::expandReductions(int node) {
   }
   for (size_t d = 0; d < cutDims.size(); ++d)
     forEachSequence(extra & mayGain[d], {}, [&](const Digits &added) {
-      const int64_t chunk = chunkAfterGain(layout, d, waysOf(added));
+      const int64_t chunk = chunkAfterGain(layout, d, shardCountOf(added));
       if (chunk == 0)
         return;
       Layout next = gain(layout, d, added, chunk);
@@ -399,7 +405,8 @@ void Planner::expandReductions(int node) {
     });
 }
 
-/// All-gather of the minor axes of a dimension, and all-to-all of them into a dimension that may gain them.
+/// Adds all-gathers of the minor axes of a dimension, and all-to-alls of these axes into a dimension that
+/// may gain them.
 void Planner::expandGathers(int node) {
   const Layout layout = nodes[node].layout;
   for (size_t d = 0; d < cutDims.size(); ++d)
@@ -409,7 +416,7 @@ void Planner::expandGathers(int node) {
       relax(node, without, {ReshardStepKind::AllGather, moved, static_cast<int8_t>(d)});
       for (size_t other = 0; other < cutDims.size(); ++other) {
         const int64_t chunk =
-            other == d || (moved.mask() & ~mayGain[other]) ? 0 : chunkAfterGain(layout, other, waysOf(moved));
+            other == d || (moved.mask() & ~mayGain[other]) ? 0 : chunkAfterGain(layout, other, shardCountOf(moved));
         if (chunk != 0)
           relax(node, gain(without, other, moved, chunk),
                 {ReshardStepKind::AllToAll, moved, static_cast<int8_t>(d), static_cast<int8_t>(other)});
@@ -422,15 +429,16 @@ void Planner::expandSlices(int node) {
   const uint32_t present = used(layout);
   for (size_t d = 0; d < cutDims.size(); ++d) {
     forEachSequence(mayGain[d] & ~present, {}, [&](const Digits &added) {
-      const int64_t chunk = clashes(added.mask(), present) ? 0 : chunkAfterGain(layout, d, waysOf(added));
+      const int64_t chunk = clashes(added.mask(), present) ? 0 : chunkAfterGain(layout, d, shardCountOf(added));
       if (chunk != 0)
         relax(node, gain(layout, d, added, chunk), {ReshardStepKind::LocalSlice, added, static_cast<int8_t>(d)});
     });
   }
 }
 
-/// Chooses for dimension d and those after it other atoms of the same ways. `taken`: atoms that can't be chosen any
-/// more. Atoms that overlap others are left to gathers: an exchange between them would not be digit by digit.
+/// Tries, for dimension d and all later ones, other sub-axes with the same shard count. `taken` are the sub-axes that
+/// are no longer available. Sub-axes that overlap others are never exchanged, because an exchange would not map digits
+/// to digits; they are gathered instead.
 void Planner::expandPermutes(int node, size_t d, Layout &next, uint32_t taken) {
   const Layout &layout = nodes[node].layout;
   if (d == cutDims.size()) {
@@ -438,27 +446,27 @@ void Planner::expandPermutes(int node, size_t d, Layout &next, uint32_t taken) {
       relax(node, next, {ReshardStepKind::CollectivePermute, {}});
     return;
   }
-  const Digits now = layout.dims[d]; // a copy: relax may move the nodes
+  const Digits now = layout.dims[d]; // a copy, because relax() may move the nodes
   if (now.count() <= frozen[d]) {
     expandPermutes(node, d + 1, next, taken);
     return;
   }
   uint32_t candidates = (mayGain[d] | now.mask(frozen[d])) & ~taken;
-  for (size_t a = 0; a < atoms.size(); ++a)
+  for (size_t a = 0; a < subAxes.size(); ++a)
     if (overlaps[a])
       candidates &= ~(1u << a);
   const Digits kept = now.part(0, frozen[d]), old = now.part(frozen[d], now.count());
-  const int64_t n = waysOf(old);
+  const int64_t n = shardCountOf(old);
   auto choose = [&](const Digits &sequence) {
     next.dims[d] = kept.plus(sequence);
     expandPermutes(node, d + 1, next, taken | sequence.mask());
     next.dims[d] = now;
   };
   forEachSequence(candidates, {}, [&](const Digits &sequence) {
-    if (waysOf(sequence) == n)
+    if (shardCountOf(sequence) == n)
       choose(sequence);
   });
-  // Atoms that overlap others may still stay where they are.
+  // Sub-axes that overlap others may still stay in place.
   if ((old.mask() & ~candidates) && !(old.mask() & taken))
     choose(old);
 }
@@ -474,14 +482,15 @@ void Planner::expand(int node) {
   expandPermutes(node, 0, next, taken);
 }
 
-/// Changes that no detour makes cheaper: nothing but slices; one all-gather or one all-reduce over a single axis.
+/// Finds reshards for which no alternative is cheaper: local slices only, or one all-gather or all-reduce over one
+/// axis. Returns false if the reshard is not of this kind.
 bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
   Layout now = start;
   auto isExtension = [&](const Layout &shorter, const Layout &longer, size_t d) {
     const Digits &few = shorter.dims[d], &many = longer.dims[d];
     if (few.count() > many.count() || many.part(0, few.count()) != few)
       return false;
-    return few.count() == 0 || shorter.chunk[d] == longer.chunk[d] * waysOf(many, few.count());
+    return few.count() == 0 || shorter.chunk[d] == longer.chunk[d] * shardCountOf(many, few.count());
   };
   auto add = [&](const Layout &next, ReshardStepKind kind, const Digits &axes, int d) {
     steps.push_back(makeStep(now, next, {kind, axes, static_cast<int8_t>(d)}));
@@ -510,7 +519,7 @@ bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
   }
   const size_t d = differing.front();
   if (differing.size() != 1 || start.dims[d].count() != goal.dims[d].count() + 1 || !isExtension(goal, start, d) ||
-      goal.chunk[d] > shape[cutDims[d]]) // then gathering all and slicing moves less
+      goal.chunk[d] > shape[cutDims[d]]) // otherwise gathering the complete dimension and slicing moves less
     return false;
   add(goal, ReshardStepKind::AllGather, start.dims[d].part(goal.dims[d].count(), start.dims[d].count()),
       static_cast<int>(d));
@@ -578,9 +587,9 @@ Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shap
   if (Status status = checkSharding(mesh, shape, to); !status)
     return Error{"reshard to: " + status.error().message, status.error().status};
   if (!canReshard(from, to))
-    return Error{fmt::format(
-        "cannot reshard {} to {}: a value that is not partial does not become partial; leave the result whole",
-        toString(mesh, shape, from), toString(mesh, shape, to))};
+    return Error{fmt::format("cannot reshard {} to {}: a value that is not partial does not become partial; choose a "
+                             "target that is not partial",
+                             toString(mesh, shape, from), toString(mesh, shape, to))};
   const Sharding canonicalFrom = canonical(from), canonicalTo = canonical(to);
   if (canonicalFrom == canonicalTo)
     return std::vector<ReshardStep>{};

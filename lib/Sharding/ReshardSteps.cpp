@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What single steps mean and cost in bytes, and the sequence of steps that always exists.
+// The meaning and the bytes of single steps, and the gather-then-slice reshard.
 #include "ReshardSteps.h"
-#include "Atoms.h"
+#include "SubAxes.h"
 
 #include <algorithm>
 #include <map>
@@ -32,7 +32,7 @@ std::string_view toString(ReshardStepKind kind) {
 }
 
 double bytesReceived(const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
-  const double n = static_cast<double>(ways(step.axes));
+  const double n = static_cast<double>(shardCount(step.axes));
   const double others = (n - 1) / n;
   switch (step.kind) {
   case ReshardStepKind::AllReduce:
@@ -50,7 +50,7 @@ double bytesReceived(const ReshardStep &step, int64_t bytesIn, int64_t bytesOut)
   return 0;
 }
 
-/// Whether one of `outer`, with its neighbouring parts merged, contains `ref`.
+/// Returns whether one of the sub-axes `outer`, after merging adjacent ones, contains `ref`.
 static bool covers(const std::vector<AxisRef> &outer, const AxisRef &ref) {
   return std::any_of(outer.begin(), outer.end(), [&](const AxisRef &o) {
     return o.axis == ref.axis && ref.before % o.before == 0 && (o.before * o.size) % (ref.before * ref.size) == 0;
@@ -66,16 +66,17 @@ bool canReshard(const Sharding &from, const Sharding &to) {
          std::all_of(want.begin(), want.end(), [&](const AxisRef &ref) { return covers(have, ref); });
 }
 
-/// Where an atom stands: the dimension, and what one step of its digit is worth in positions of that dimension.
-using AtomPlaces = std::map<AxisRef, std::pair<size_t, int64_t>>;
+/// For each sub-axis: the dimension that it cuts, and the distance between neighbours along it in positions
+/// of the dimension.
+using SubAxisPlaces = std::map<AxisRef, std::pair<size_t, int64_t>>;
 
-static AtomPlaces placesOf(const Sharding &sharding, const Boundaries &boundaries) {
-  AtomPlaces places;
+static SubAxisPlaces placesOf(const Sharding &sharding, const Boundaries &boundaries) {
+  SubAxisPlaces places;
   for (size_t d = 0; d < sharding.dims.size(); ++d) {
-    const std::vector<AxisRef> atoms = split(sharding.dims[d].axes, boundaries);
+    const std::vector<AxisRef> subAxes = split(sharding.dims[d].axes, boundaries);
     int64_t worth = 1;
-    for (size_t i = atoms.size(); i-- > 0; worth *= atoms[i].size)
-      places[atoms[i]] = {d, worth};
+    for (size_t i = subAxes.size(); i-- > 0; worth *= subAxes[i].size)
+      places[subAxes[i]] = {d, worth};
   }
   return places;
 }
@@ -85,12 +86,12 @@ std::vector<AxisRef> permuteAxes(const Mesh &mesh, const Sharding &before, const
   from.partial.clear();
   to.partial.clear();
   const CommonBoundaries boundaries = commonBoundaries(mesh, from, to);
-  const AtomPlaces held = placesOf(from, boundaries.ofFrom), needed = placesOf(to, boundaries.ofTo);
+  const SubAxisPlaces held = placesOf(from, boundaries.source), needed = placesOf(to, boundaries.target);
   std::vector<AxisRef> moved;
-  auto addMoved = [&](const AtomPlaces &some, const AtomPlaces &others) {
-    for (const auto &[atom, place] : some)
-      if (auto other = others.find(atom); other == others.end() || other->second != place)
-        moved.push_back(boundaries.isCommon[atom.axis] ? atom : wholeAxis(mesh, atom.axis));
+  auto addMoved = [&](const SubAxisPlaces &some, const SubAxisPlaces &others) {
+    for (const auto &[subAxis, place] : some)
+      if (auto other = others.find(subAxis); other == others.end() || other->second != place)
+        moved.push_back(boundaries.isCommon[subAxis.axis] ? subAxis : wholeAxis(mesh, subAxis.axis));
   };
   addMoved(held, needed);
   addMoved(needed, held);
@@ -109,12 +110,13 @@ int64_t permuteSource(const Mesh &mesh, const Sharding &before, const Sharding &
   const std::vector<int64_t> wanted = chunkOf(after, rank);
   if (chunkOf(before, rank) == wanted)
     return rank;
-  // As many ranks of the group need the chunk as hold it: both shardings cut the tensor into equally many.
+  // The group has as many ranks that need the chunk as ranks that have it, because both shardings cut the tensor into
+  // equally many chunks.
   std::vector<int64_t> holders;
   size_t turn = 0;
   const std::vector<AxisRef> axes = permuteAxes(mesh, before, after);
   const int64_t mine = position(mesh, axes, rank);
-  for (int64_t p = 0; p < ways(axes); ++p) {
+  for (int64_t p = 0; p < shardCount(axes); ++p) {
     const int64_t other = rankAt(mesh, axes, rank, p);
     const bool holds = chunkOf(before, other) == wanted, needs = chunkOf(after, other) == wanted;
     if (holds && !needs)
@@ -133,8 +135,8 @@ std::vector<ReshardStep> gatherThenSlice(const Mesh &mesh, const Sharding &from,
   };
 
   const CommonBoundaries boundaries = commonBoundaries(mesh, from, to);
-  const std::vector<AxisRef> kept = split(to.partial, boundaries.ofTo);
-  std::vector<AxisRef> reduced = split(from.partial, boundaries.ofFrom);
+  const std::vector<AxisRef> kept = split(to.partial, boundaries.target);
+  std::vector<AxisRef> reduced = split(from.partial, boundaries.source);
   std::erase_if(reduced, [&](const AxisRef &ref) { return std::find(kept.begin(), kept.end(), ref) != kept.end(); });
   now.partial = to.partial;
   now.partialKind = to.partialKind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a rule and a strategy to shardings, all strategies of a rule, and the rules that many ops share.
+// Shardings that follow from a rule and a strategy, the enumeration of strategies, and rules that many ops share.
 #include "kerf/Sharding/Rule.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace kerf {
 
 namespace {
 
-/// What a strategy makes of the factors: the axes that cut each, and the indices that one position keeps.
+/// The effect of a strategy on each factor: the axes that cut it, and the number of its values that one rank keeps.
 struct CutFactors {
   std::vector<std::vector<AxisRef>> axes;
   std::vector<int64_t> localSize;
@@ -53,15 +53,16 @@ static std::optional<CutFactors> cutFactors(const Rule &rule, const Mesh &mesh, 
   return cut;
 }
 
-/// Positions p of the dimension must hold [p*chunk, (p+1)*chunk). With a major factor of more than one element, that
-/// asks of each cut minor factor that the majors are cut down to one element and that the minor divides evenly.
+/// Returns the sharding of one dimension, or nothing if the strategy is impossible. Position p must hold [p*chunk,
+/// (p+1)*chunk). Below a more significant factor with several elements, a cut minor factor therefore requires that the
+/// more significant factors are cut down to one element and that the minor factor divides evenly.
 static std::optional<DimSharding> cutDim(const Rule &rule, const CutFactors &cut, const std::vector<int> &dim) {
   DimSharding result;
   int64_t chunk = 1, majorSize = 1, majorLocal = 1;
   for (int f : dim) {
     const std::vector<AxisRef> &axes = cut.axes[f];
     const int64_t size = rule.factors[f].size, local = cut.localSize[f];
-    const bool divides = ways(axes) * local == size;
+    const bool divides = shardCount(axes) * local == size;
     if (!axes.empty() && (majorLocal > 1 || (majorSize > 1 && !divides)))
       return std::nullopt;
     result.axes.insert(result.axes.end(), axes.begin(), axes.end());
@@ -84,7 +85,7 @@ static std::optional<Sharding> cutTensor(const Rule &rule, const CutFactors &cut
   return sharding;
 }
 
-/// Makes `sharding` partial over `axes` too; false when it is already partial in another kind.
+/// Makes `sharding` partial over `axes` as well. Returns false if it is already partial with another reduction.
 static bool addPartial(Sharding &sharding, const std::vector<AxisRef> &axes, ReduceKind kind) {
   if (!sharding.partial.empty() && sharding.partialKind != kind)
     return false;
@@ -139,7 +140,8 @@ std::optional<OpSharding> project(const Rule &rule, const Mesh &mesh, const Stra
   return op;
 }
 
-/// Assigns axes from `axis` on in every way, and keeps what `project` accepts.
+/// Assigns the mesh axes from `axis` on to factors in all combinations, and appends those that `project`
+/// accepts to `found`.
 static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::vector<int64_t> &roomOfFactor,
                           Strategy &strategy, std::vector<Strategy> &found) {
   if (axis == mesh.axes.size()) {
@@ -155,7 +157,8 @@ static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     const Factor &factor = rule.factors[f];
     const bool isSum = factor.kind == FactorKind::PartialSum;
-    // room = how many more ways the factor can be cut with an element for each: floor(floor(s/a)/b) = floor(s/(a*b)).
+    // room = number of shards into which the factor can still be cut with one element in each:
+    // floor(floor(s/a)/b) = floor(s/(a*b)).
     if (factor.kind == FactorKind::Replicated || (!isSum && roomOfFactor[f] < size))
       continue;
     const int64_t room = roomOfFactor[f];
@@ -181,7 +184,7 @@ static std::string toString(const Rule &rule, const std::vector<int> &dim) {
   std::string text;
   for (int f : dim) {
     const std::string &name = rule.factors[f].name;
-    // One-letter names stand side by side, as in "ij"; longer ones need a sign between them.
+    // One-letter names are joined without a sign, as in "ij"; longer names are joined by "*".
     text += (text.empty() || name.size() == 1 ? "" : "*") + name;
   }
   return text.empty() ? "1" : text;
@@ -206,7 +209,8 @@ static bool hasCompoundDim(const Rule &rule) {
          std::any_of(rule.results.begin(), rule.results.end(), isCompound);
 }
 
-/// What is to say of factor `f` beside its place in the dimensions, or nothing.
+/// Returns the note about factor `f` in a printed rule, such as "reduction(sum)", or "" if the
+/// dimensions say everything.
 static std::string describe(const Rule &rule, int f) {
   const Factor &factor = rule.factors[f];
   switch (factor.kind) {
@@ -253,8 +257,8 @@ static Status checkMap(const Rule &rule, const FactorMap &map, const Shape &shap
     int64_t product = 1;
     for (int f : map[d]) {
       if (f < 0 || f >= static_cast<int>(rule.factors.size()))
-        return Error{fmt::format("sharding rule: {} {} dimension {} names factor {} of {}", what, index, d, f,
-                                 rule.factors.size())};
+        return Error{fmt::format("sharding rule: {} {} dimension {} names factor {} of {}; number them from 0", what,
+                                 index, d, f, rule.factors.size())};
       if (rule.factors[f].kind == FactorKind::PartialSum)
         return Error{fmt::format("sharding rule: {} {} dimension {} holds {}, a partial sum, which has no index", what,
                                  index, d, rule.factors[f].name)};
@@ -273,7 +277,8 @@ static Status checkMap(const Rule &rule, const FactorMap &map, const Shape &shap
 static Status checkIndices(const Factor &factor, const std::vector<int> &indices, size_t count, std::string_view what) {
   for (int i : indices)
     if (i < 0 || i >= static_cast<int>(count))
-      return Error{fmt::format("sharding rule: partial sum {} names {} {} of {}", factor.name, what, i, count)};
+      return Error{fmt::format("sharding rule: partial sum {} names {} {} of {}; number them from 0", factor.name, what,
+                               i, count)};
   return ok();
 }
 
@@ -286,7 +291,7 @@ Status checkRule(const Rule &rule, std::span<const Shape> operandShapes, std::sp
         fmt::format("sharding rule: {} results in the rule, {} in the op", rule.results.size(), resultShapes.size())};
   for (const Factor &factor : rule.factors) {
     if (factor.size < 0)
-      return Error{fmt::format("sharding rule: factor {} has size {}", factor.name, factor.size)};
+      return Error{fmt::format("sharding rule: factor {} has size {}; must be 0 or more", factor.name, factor.size)};
     if (Status status = checkIndices(factor, factor.partialOperands, operandShapes.size(), "operand"); !status)
       return status;
     if (Status status = checkIndices(factor, factor.partialResults, resultShapes.size(), "result"); !status)
@@ -301,7 +306,7 @@ Status checkRule(const Rule &rule, std::span<const Shape> operandShapes, std::sp
   return ok();
 }
 
-/// i, j, k, ..., z, then f18, f19, ...
+/// Returns the name of the f-th factor: i, j, k, ..., z, then f18, f19, ...
 static std::string indexName(size_t i) {
   return i < 'z' - 'i' + 1 ? std::string(1, static_cast<char>('i' + i)) : fmt::format("f{}", i);
 }
@@ -344,7 +349,8 @@ Rule elementwiseRule(const Shape &shape, int numOperands, int numResults,
 
 namespace {
 
-/// One of the two shapes, walked from the major end: the dimension that is open and what of it has no factor yet.
+/// A walk over one of the two shapes from its most significant dimension: the current dimension, and the part of its
+/// size that has no factor yet.
 struct ShapeWalk {
   const Shape &shape;
   FactorMap map;
@@ -366,7 +372,7 @@ struct ShapeWalk {
       open();
     }
   }
-  /// Gives what is left of the open dimension a factor of its own that may not be cut.
+  /// Makes the rest of the current dimension a Replicated factor of its own, and returns its size.
   int64_t closeReplicated(Rule &rule) {
     const int64_t size = rest;
     take(addFactor(rule, size, FactorKind::Replicated), size);
@@ -387,7 +393,7 @@ Rule reshapeRule(const Shape &from, const Shape &to) {
       b.take(f, common);
       continue;
     }
-    // No common boundary until both have walked the same number of elements.
+    // There is no common boundary until both walks have covered the same number of elements.
     int64_t walkedA = a.closeReplicated(rule), walkedB = b.closeReplicated(rule);
     while (walkedA != walkedB && !(a.done() && b.done())) {
       if (b.done() || (walkedA < walkedB && !a.done()))
@@ -396,7 +402,8 @@ Rule reshapeRule(const Shape &from, const Shape &to) {
         walkedB *= b.closeReplicated(rule);
     }
   }
-  // What is left: the dimensions of an empty tensor, or of shapes that differ in elements (which checkRule reports).
+  // Dimensions remain if a tensor is empty or if the shapes have different numbers of elements
+  // (which checkRule reports).
   for (ShapeWalk *walk : {&a, &b}) {
     for (; walk->dim < walk->shape.size(); ++walk->dim)
       if (walk->shape[walk->dim] != 1)

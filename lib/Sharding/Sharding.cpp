@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of meshes and shardings: coordinates, groups of ranks, local shapes, and the check that a sharding is
-// one.
+// The arithmetic of meshes and shardings: coordinates, process groups, local shapes, and the validity of a sharding.
 #include "kerf/Sharding/Sharding.h"
-#include "Atoms.h"
+#include "SubAxes.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -24,7 +23,7 @@ int Mesh::find(std::string_view name) const {
   return -1;
 }
 
-/// How far apart the ranks are that neighbour each other along `axis`.
+/// Returns the difference of the rank numbers of two neighbours along the axis `axis`.
 static int64_t axisStride(const Mesh &mesh, int axis) {
   int64_t stride = 1;
   for (size_t a = axis + 1; a < mesh.axes.size(); ++a)
@@ -36,7 +35,7 @@ int64_t Mesh::coordinate(int64_t rank, int axis) const { return rank / axisStrid
 
 AxisRef wholeAxis(const Mesh &mesh, int axis) { return {axis, 1, mesh.axes[axis].size}; }
 
-/// How far apart the ranks are that neighbour each other along `ref`.
+/// Returns the difference of the rank numbers of two neighbours along the sub-axis `ref`.
 static int64_t refStride(const Mesh &mesh, const AxisRef &ref) {
   return axisStride(mesh, ref.axis) * (mesh.axes[ref.axis].size / (ref.before * ref.size));
 }
@@ -52,7 +51,7 @@ int64_t position(const Mesh &mesh, std::span<const AxisRef> refs, int64_t rank) 
   return p;
 }
 
-int64_t ways(std::span<const AxisRef> refs) {
+int64_t shardCount(std::span<const AxisRef> refs) {
   int64_t product = 1;
   for (const AxisRef &ref : refs)
     product *= ref.size;
@@ -69,7 +68,7 @@ int64_t rankAt(const Mesh &mesh, std::span<const AxisRef> refs, int64_t rank, in
 }
 
 std::vector<int64_t> groupOf(const Mesh &mesh, std::span<const AxisRef> refs, int64_t rank) {
-  std::vector<int64_t> group(ways(refs));
+  std::vector<int64_t> group(shardCount(refs));
   for (size_t p = 0; p < group.size(); ++p)
     group[p] = rankAt(mesh, refs, rank, static_cast<int64_t>(p));
   return group;
@@ -99,8 +98,8 @@ bool Sharding::isReplicated() const {
 }
 
 int64_t defaultChunk(int64_t size, std::span<const AxisRef> axes) {
-  const int64_t n = ways(axes);
-  // A dimension of no elements is cut into chunks of one, all padding: chunk 0 would say that it is whole.
+  const int64_t n = shardCount(axes);
+  // A dimension of size 0 has chunks of one element, all padding, because chunk 0 means that the dimension is not cut.
   return axes.empty() ? 0 : std::max<int64_t>(1, size / n + (size % n != 0));
 }
 
@@ -120,7 +119,9 @@ Extent validExtent(int64_t size, const DimSharding &dim, const Mesh &mesh, int64
   return {begin, std::clamp<int64_t>(size - begin, 0, dim.chunk)};
 }
 
-bool isPadded(int64_t size, const DimSharding &dim) { return !dim.axes.empty() && ways(dim.axes) * dim.chunk > size; }
+bool isPadded(int64_t size, const DimSharding &dim) {
+  return !dim.axes.empty() && shardCount(dim.axes) * dim.chunk > size;
+}
 
 Sharding canonical(Sharding sharding) {
   for (DimSharding &dim : sharding.dims)
@@ -130,7 +131,7 @@ Sharding canonical(Sharding sharding) {
   return sharding;
 }
 
-/// `"x"`, or `"x":(2)3` for a part.
+/// Returns an axis as text: `"x"`, or `"x":(2)3` for a sub-axis.
 static std::string toString(const Mesh &mesh, const AxisRef &ref) {
   if (ref.axis < 0 || ref.axis >= static_cast<int>(mesh.axes.size()))
     return fmt::format("axis {}", ref.axis);
@@ -165,32 +166,35 @@ std::string toString(const Mesh &mesh, const Shape &shape, const Sharding &shard
 
 static Status checkRef(const Mesh &mesh, const AxisRef &ref) {
   if (ref.axis < 0 || ref.axis >= static_cast<int>(mesh.axes.size()))
-    return Error{fmt::format("sharding names axis {}, the mesh has {} axes", ref.axis, mesh.axes.size())};
+    return Error{
+        fmt::format("sharding names axis {}, the mesh has {} axes; number them from 0", ref.axis, mesh.axes.size())};
   if (ref.size < 2)
-    return Error{fmt::format("sharding uses {} of size {}: parts of size 1 cut nothing, leave them out",
+    return Error{fmt::format("sharding uses {} of size {}: axes of size 1 cut nothing; leave them out",
                              toString(mesh, ref), ref.size)};
   const int64_t size = mesh.axes[ref.axis].size;
   if (ref.before < 1 || ref.before > size || ref.size > size || size % (ref.before * ref.size) != 0)
-    return Error{fmt::format("sharding uses {}: {} * {} does not divide the axis's size {}", toString(mesh, ref),
-                             ref.before, ref.size, size)};
+    return Error{
+        fmt::format("sharding uses {}: {} * {} does not divide the axis's size {}; choose a sub-axis that does",
+                    toString(mesh, ref), ref.before, ref.size, size)};
   return ok();
 }
 
-/// Whether two parts share no digit of their axis.
+/// Returns whether two sub-axes of one axis have no digit in common.
 static bool areApart(const AxisRef &a, const AxisRef &b) {
   return a.axis != b.axis || b.before % (a.before * a.size) == 0 || a.before % (b.before * b.size) == 0;
 }
 
 static Status checkDim(int64_t size, const DimSharding &dim, size_t d) {
   if (dim.axes.empty() != (dim.chunk == 0))
-    return Error{
-        fmt::format("dimension {} is cut by {} axes and has chunk {}: the chunk is 0 exactly where nothing cuts", d,
-                    dim.axes.size(), dim.chunk)};
+    return Error{fmt::format("dimension {} is cut by {} axes but has chunk {}; the chunk must be 0 if no axis cuts the "
+                             "dimension, else above 0",
+                             d, dim.axes.size(), dim.chunk)};
   if (dim.axes.empty())
     return ok();
-  const int64_t n = ways(dim.axes);
+  const int64_t n = shardCount(dim.axes);
   if (dim.chunk < 0 || dim.chunk > std::numeric_limits<int64_t>::max() / n)
-    return Error{fmt::format("dimension {} has chunk {}, outside what {} ranks can hold", d, dim.chunk, n)};
+    return Error{fmt::format("dimension {} has chunk {}, which {} ranks cannot hold; the chunk should be {}", d,
+                             dim.chunk, n, defaultChunk(size, dim.axes))};
   if (n * dim.chunk < size)
     return Error{
         fmt::format("dimension {} of size {} is not covered by {} chunks of {} = {}; the chunk must be at least {}", d,
@@ -200,7 +204,8 @@ static Status checkDim(int64_t size, const DimSharding &dim, size_t d) {
 
 Status checkSharding(const Mesh &mesh, const Shape &shape, const Sharding &sharding) {
   if (sharding.dims.size() != shape.size())
-    return Error{fmt::format("the sharding has {} dimensions, the tensor {}", sharding.dims.size(), shape.size())};
+    return Error{fmt::format("the sharding has {} dimensions, the tensor {}; give one entry for each dimension",
+                             sharding.dims.size(), shape.size())};
   std::vector<AxisRef> used = sharding.partial;
   for (const DimSharding &dim : sharding.dims)
     used.insert(used.end(), dim.axes.begin(), dim.axes.end());
@@ -210,15 +215,16 @@ Status checkSharding(const Mesh &mesh, const Shape &shape, const Sharding &shard
   for (size_t i = 0; i < used.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (!areApart(used[i], used[j]))
-        return Error{fmt::format("{} and {} are the same ranks in part: an axis occurs once in a sharding",
+        return Error{fmt::format("{} and {} overlap; an axis may occur only once in a sharding",
                                  toString(mesh, used[j]), toString(mesh, used[i]))};
   for (size_t d = 0; d < shape.size(); ++d)
     if (Status status = checkDim(shape[d], sharding.dims[d], d); !status)
       return status;
   if (!std::is_sorted(sharding.partial.begin(), sharding.partial.end()))
-    return Error{fmt::format("partial [{}] is not sorted by axis", toString(mesh, sharding.partial))};
+    return Error{fmt::format("partial [{}] is not sorted by axis; sort it", toString(mesh, sharding.partial))};
   if (sharding.partial.empty() && sharding.partialKind != ReduceKind::Sum)
-    return Error{fmt::format("the sharding is partial over no axis, yet its kind is {} instead of sum",
+    return Error{fmt::format("the sharding is partial over no axis, but its reduction is {} instead of sum; leave "
+                             "the reduction out",
                              toString(sharding.partialKind))};
   return ok();
 }

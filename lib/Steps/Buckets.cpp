@@ -12,22 +12,25 @@ using package::FlatInstruction;
 using package::FlatProgram;
 constexpr size_t kNone = SIZE_MAX;
 
-/// The bucket that fills on a stream, and what waits for its predecessor or for itself.
-struct Filling {
-  size_t open = kNone; // in the body
-  int64_t bytes = 0, leastBytes = 0;
-  std::vector<FlatInstruction> later; // put off: waits, views of what they give, sums of microbatches
+/// The bucket that is being filled on a stream.
+struct OpenBucket {
+  size_t open = kNone;    // index in FlatProgram::body of the bucket that still takes members; kNone: there is none
+  int64_t bytes = 0;      // of its members
+  int64_t leastBytes = 0; // bytes at which it starts
+  std::vector<FlatInstruction> delayed; // waits for its members, views of their results, and sums over microbatches
 };
 
-class Filler {
+/// Rebuilds the body of a flat program with its collectives in buckets.
+class BucketFiller {
 public:
-  Filler(FlatProgram &flat, int64_t bucketBytes)
-      : flat(flat), bucketBytes(bucketBytes), from(flat.values.size(), nullptr), leaves(flat.values.size(), true) {}
+  BucketFiller(FlatProgram &flat, int64_t bucketBytes)
+      : flat(flat), bucketBytes(bucketBytes), pendingIn(flat.values.size(), nullptr), leaves(flat.values.size(), true) {
+  }
 
   int64_t run() {
     std::vector<FlatInstruction> before = std::move(flat.body);
     flat.body.clear();
-    findWhatLeaves(before);
+    findLeavingValues(before);
     for (FlatInstruction &instruction : before)
       place(std::move(instruction));
     for (auto &[key, bucket] : buckets)
@@ -36,8 +39,8 @@ public:
   }
 
 private:
-  /// What only views use, and the caller when the step is done.
-  void findWhatLeaves(const std::vector<FlatInstruction> &body) {
+  /// Finds the values that leave the step: those that only views, if anything, use within it.
+  void findLeavingValues(const std::vector<FlatInstruction> &body) {
     for (size_t i = body.size(); i-- > 0;)
       for (int operand : body[i].operands)
         if (!package::isView(flat, body[i]) || !leaves[size_t(body[i].results[0])])
@@ -45,10 +48,11 @@ private:
   }
 
   void place(FlatInstruction instruction) {
+    // Waits, views and sums over microbatches cost little: they are delayed with the bucket whose results they use.
     bool light = instruction.source->op == package::kAccumulate || package::isView(flat, instruction);
-    Filling *needed = nullptr;
+    OpenBucket *needed = nullptr;
     for (int operand : instruction.operands) {
-      Filling *bucket = from[size_t(operand)];
+      OpenBucket *bucket = pendingIn[size_t(operand)];
       if (!bucket || bucket == needed)
         continue;
       if (needed || !light)
@@ -58,8 +62,8 @@ private:
     }
     if (light && needed) {
       for (int result : instruction.results)
-        from[size_t(result)] = needed;
-      needed->later.push_back(std::move(instruction));
+        pendingIn[size_t(result)] = needed;
+      needed->delayed.push_back(std::move(instruction));
       return;
     }
     if (instruction.kind == FlatInstruction::Kind::Op && package::isCollective(instruction.source->op)) {
@@ -73,12 +77,12 @@ private:
     flat.body.push_back(std::move(instruction));
   }
 
-  /// To the open bucket of its stream, which moves here, or to a new one.
+  /// Adds a collective to the open bucket of its stream, moving the bucket to this place, or opens a new bucket.
   void add(FlatInstruction instruction) {
     const package::Value &operand = flat.values[size_t(instruction.operands[0])];
     int result = instruction.results[0];
     bool late = reducesGradients(*instruction.source) || leaves[size_t(result)];
-    Filling &bucket = buckets[{streamNamed(*instruction.source), late}];
+    OpenBucket &bucket = buckets[{requestedStream(*instruction.source), late}];
     if (bucket.open == kNone) {
       flush(bucket);
       bucket.bytes = 0;
@@ -92,30 +96,30 @@ private:
     }
     bucket.bytes += elementsOf(operand.shape) * bytesOf(operand.dtype);
     bucket.open = flat.body.size();
-    from[size_t(result)] = &bucket;
+    pendingIn[size_t(result)] = &bucket;
     flat.body.push_back(std::move(instruction));
   }
 
-  /// What was put off comes here, behind its bucket, which is closed.
-  void flush(Filling &bucket) {
+  /// Closes the bucket and appends the delayed instructions.
+  void flush(OpenBucket &bucket) {
     bucket.open = kNone;
-    for (FlatInstruction &instruction : bucket.later) {
+    for (FlatInstruction &instruction : bucket.delayed) {
       for (const std::vector<int> *values : {&instruction.operands, &instruction.results})
         for (int value : *values)
-          from[size_t(value)] = nullptr;
+          pendingIn[size_t(value)] = nullptr;
       flat.body.push_back(std::move(instruction));
     }
-    bucket.later.clear();
+    bucket.delayed.clear();
   }
 
   FlatProgram &flat;
   int64_t bucketBytes;
-  std::map<std::pair<std::string, bool>, Filling> buckets; // by stream, and whether they wait for more
-  std::vector<Filling *> from; // of each value: the bucket that makes it, or that it was put off with; null: it is there
-  std::vector<bool> leaves;   // of each value
+  std::map<std::pair<std::string, bool>, OpenBucket> buckets; // by stream, and whether the bucket collects bytes
+  std::vector<OpenBucket *> pendingIn; // for each value: the bucket that computes or delays it; null: none
+  std::vector<bool> leaves;            // for each value: whether it leaves the step
 };
 } // namespace
 
-int64_t fillBuckets(package::FlatProgram &flat, int64_t bucketBytes) { return Filler(flat, bucketBytes).run(); }
+int64_t fillBuckets(package::FlatProgram &flat, int64_t bucketBytes) { return BucketFiller(flat, bucketBytes).run(); }
 
 } // namespace kerf::steps

@@ -9,8 +9,9 @@ namespace {
 using package::FlatInstruction;
 using package::FlatProgram;
 
-/// Updates, and the scalars that nothing but updates reads: corrections by the number of the step.
-std::vector<bool> ofUpdates(const FlatProgram &flat) {
+/// Returns which instructions may move: updates, and computations of scalars that only updates read, such as Adam's
+/// bias corrections.
+std::vector<bool> movableInstructions(const FlatProgram &flat) {
   std::vector<bool> readByOthers(flat.values.size(), false), moves(flat.body.size(), false);
   for (int result : flat.results)
     if (result >= 0)
@@ -34,13 +35,14 @@ std::vector<bool> ofUpdates(const FlatProgram &flat) {
 
 int64_t moveUpdatesAhead(package::FlatProgram &flat) {
   int64_t end = int64_t(flat.body.size());
-  const std::vector<bool> mayMove = ofUpdates(flat);
-  // The value whose memory each value has; where it is made (-1: before the step), and last used but by updates.
-  std::vector<int> root(flat.values.size());
+  const std::vector<bool> mayMove = movableInstructions(flat);
+  std::vector<int> root(flat.values.size()); // for each value: the value whose memory it shares
+  // For each value: the instruction that computes it (-1: an argument), and the last use by an instruction that stays.
   std::vector<int64_t> made(flat.values.size(), -1), lastUse(flat.values.size(), -1);
   for (size_t value = 0; value < root.size(); ++value)
     root[value] = int(value);
-  std::vector<int> pendingOperand(flat.values.size(), -1); // of a collective's result: what it reads until its wait
+  std::vector<int> pendingOperand(flat.values.size(),
+                                  -1); // for a collective's result: the operand, read until the wait
   auto use = [&](int value, int64_t at) {
     int64_t &last = lastUse[size_t(root[size_t(value)])];
     last = std::max(last, at);

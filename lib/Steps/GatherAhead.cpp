@@ -12,16 +12,16 @@ using package::FlatArg;
 using package::FlatInstruction;
 using package::FlatProgram;
 
-/// Gathers of one layer, or one that is in none.
+/// The parameter gathers of one layer (one outermost call), or a single gather outside of layers.
 struct Layer {
-  int call = -1;
-  std::vector<size_t> gathers; // in the body
-  size_t firstWait = SIZE_MAX; // for one of them
+  int call = -1;               // FlatInstruction::call; -1: outside of layers
+  std::vector<size_t> gathers; // indices in FlatProgram::body
+  size_t firstWait = SIZE_MAX; // index in FlatProgram::body of the first instruction that uses one of them
 };
 
-class Mover {
+class GatherMover {
 public:
-  explicit Mover(FlatProgram &flat) : flat(flat) {
+  explicit GatherMover(FlatProgram &flat) : flat(flat) {
     for (const FlatArg &arg : flat.args)
       args.insert(arg.value);
   }
@@ -29,7 +29,7 @@ public:
   int64_t run() {
     findLayers();
     int64_t ahead = 0;
-    std::map<size_t, FlatInstruction> starts; // before the instruction at that place
+    std::map<size_t, FlatInstruction> starts; // inserted before the instruction at that index
     std::vector<bool> moved(flat.body.size(), false);
     for (size_t l = 0; l < layers.size(); ++l) {
       size_t place = layers[l].gathers.front();
@@ -65,7 +65,7 @@ private:
   }
 
   void findLayers() {
-    std::map<int, size_t> layerOf; // of what a gather makes
+    std::map<int, size_t> layerOf; // for each gathered value: its index in `layers`
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const FlatInstruction &instruction = flat.body[i];
       if (gathersArguments(instruction)) {
@@ -98,6 +98,6 @@ private:
 };
 } // namespace
 
-int64_t gatherAhead(FlatProgram &flat) { return Mover(flat).run(); }
+int64_t gatherAhead(FlatProgram &flat) { return GatherMover(flat).run(); }
 
 } // namespace kerf::steps

@@ -14,30 +14,31 @@ bool is(const FlatInstruction &instruction, std::string_view op) {
   return instruction.kind == FlatInstruction::Kind::Op && instruction.source->op == op;
 }
 
-/// Puts the waits for copies to the host off until the next layer has run, or something needs the copy.
-int64_t waitLater(FlatProgram &flat) {
-  int64_t put = 0;
-  struct Later {
+/// Delays the waits for offloads until the next layer has run or an instruction needs the copy. Returns how many
+/// offloads now overlap with kernels.
+int64_t delayOffloadWaits(FlatProgram &flat) {
+  int64_t overlapped = 0;
+  struct DelayedWait {
     FlatInstruction wait;
-    int ran = -1; // the layer that has begun since
+    int ran = -1; // call number of the layer that started after the offload; -1: none yet
   };
-  std::vector<Later> later; // in order
+  std::vector<DelayedWait> delayed; // in the order of the offloads
   std::vector<bool> offloaded(flat.values.size(), false);
   std::vector<FlatInstruction> body;
   for (FlatInstruction &instruction : flat.body) {
     if (is(instruction, package::kOffload))
       offloaded[size_t(instruction.results[0])] = true;
     if (is(instruction, "wait") && offloaded[size_t(instruction.operands[0])]) {
-      later.push_back({std::move(instruction)});
+      delayed.push_back({std::move(instruction)});
       continue;
     }
     int call = instruction.call;
-    std::vector<Later> still;
-    for (Later &one : later) {
+    std::vector<DelayedWait> still;
+    for (DelayedWait &one : delayed) {
       bool ended = one.ran >= 0 && one.ran != call;
       bool needed = std::count(instruction.operands.begin(), instruction.operands.end(), one.wait.results[0]) > 0;
       if (ended || needed) {
-        put += one.ran >= 0;
+        overlapped += one.ran >= 0;
         body.push_back(std::move(one.wait));
         continue;
       }
@@ -45,33 +46,34 @@ int64_t waitLater(FlatProgram &flat) {
         one.ran = call;
       still.push_back(std::move(one));
     }
-    later = std::move(still);
+    delayed = std::move(still);
     body.push_back(std::move(instruction));
   }
-  for (Later &one : later) {
-    put += one.ran >= 0;
+  for (DelayedWait &one : delayed) {
+    overlapped += one.ran >= 0;
     body.push_back(std::move(one.wait));
   }
   flat.body = std::move(body);
-  return put;
+  return overlapped;
 }
 
-/// Prefetches that stand together: those of one backward pass of a layer.
-struct Fetches {
-  std::vector<size_t> at; // in the body
-  size_t firstWait = SIZE_MAX, copied = 0;
+/// Consecutive prefetches, which belong to the backward pass of one layer.
+struct PrefetchGroup {
+  std::vector<size_t> at;      // indices in FlatProgram::body
+  size_t firstWait = SIZE_MAX; // index of the first instruction that waits for one of them
+  size_t copied = 0;           // index of the last instruction that computes one of their operands
   int64_t microbatch = 0;
 };
 
-/// Begins each layer's where the layer before it in this list waits for its own.
-int64_t fetchAhead(FlatProgram &flat) {
-  std::vector<Fetches> all;
-  std::map<int, size_t> fetchOf;                   // of what a prefetch makes
-  std::vector<size_t> made(flat.values.size(), 0); // where each value is
+/// Starts the prefetches of each layer where the preceding layer in the list waits for its own. Returns how many moved.
+int64_t startPrefetchesEarly(FlatProgram &flat) {
+  std::vector<PrefetchGroup> all;
+  std::map<int, size_t> groupOf;                   // for each prefetched value: its group
+  std::vector<size_t> made(flat.values.size(), 0); // for each value: the index of its instruction
   for (size_t i = 0; i < flat.body.size(); ++i) {
     const FlatInstruction &instruction = flat.body[i];
     for (int operand : instruction.operands)
-      if (auto found = fetchOf.find(operand); found != fetchOf.end())
+      if (auto found = groupOf.find(operand); found != groupOf.end())
         all[found->second].firstWait = std::min(all[found->second].firstWait, i);
     for (int result : instruction.results)
       made[size_t(result)] = i;
@@ -81,12 +83,12 @@ int64_t fetchAhead(FlatProgram &flat) {
       all.push_back({{}, SIZE_MAX, 0, instruction.microbatch});
     all.back().at.push_back(i);
     all.back().copied = std::max(all.back().copied, made[size_t(instruction.operands[0])]);
-    fetchOf[instruction.results[0]] = all.size() - 1;
+    groupOf[instruction.results[0]] = all.size() - 1;
   }
-  std::map<size_t, std::vector<size_t>> starts; // before the instruction at that place
+  std::map<size_t, std::vector<size_t>> starts; // inserted before the instruction at that index
   std::vector<bool> moves(flat.body.size(), false);
   for (size_t f = 1; f < all.size(); ++f) {
-    const Fetches &before = all[f - 1];
+    const PrefetchGroup &before = all[f - 1];
     if (before.microbatch != all[f].microbatch || before.firstWait <= all[f].copied)
       continue;
     starts[before.firstWait] = all[f].at;
@@ -107,9 +109,9 @@ int64_t fetchAhead(FlatProgram &flat) {
 }
 } // namespace
 
-int64_t copyBeside(FlatProgram &flat) {
-  int64_t later = waitLater(flat);
-  return later + fetchAhead(flat);
+int64_t overlapHostCopies(FlatProgram &flat) {
+  int64_t delayed = delayOffloadWaits(flat);
+  return delayed + startPrefetchesEarly(flat);
 }
 
 } // namespace kerf::steps

@@ -22,28 +22,27 @@ std::string bucketText(const StepOptions &options) {
 }
 
 constexpr std::array<StepPass, 6> kPasses = {{
-    {"fill-buckets", "collectives of one stream that nobody waits for yet are started together",
+    {"fill-buckets", "joins collectives of a stream that no instruction waits for yet",
      [](FlatProgram &flat, const StepOptions &options) {
        return options.bucketBytes ? fillBuckets(flat, *options.bucketBytes) : 0;
      },
      bucketText},
-    {"gather-ahead", "a layer's parameters are gathered at once, while the layer before it runs",
+    {"gather-ahead", "gathers a layer's parameters together, while the layer before runs",
      [](FlatProgram &flat, const StepOptions &options) { return options.bucketBytes ? gatherAhead(flat) : 0; },
      [](const StepOptions &options) { return options.bucketBytes ? std::string() : std::string("off"); }},
-    {"copy-beside", "copies to and from the host run while the next layer does",
-     [](FlatProgram &flat, const StepOptions &) { return copyBeside(flat); }},
-    {"move-updates-ahead",
-     "a parameter is updated as soon as its gradient is there and its old value is needed no more",
+    {"copy-beside", "overlaps copies to and from the host with the next layer",
+     [](FlatProgram &flat, const StepOptions &) { return overlapHostCopies(flat); }},
+    {"move-updates-ahead", "updates a parameter once its gradient is ready and its old value has been read",
      [](FlatProgram &flat, const StepOptions &) { return moveUpdatesAhead(flat); }},
-    {"choose-streams", "what is not waited for at once runs on a stream beside kernels",
+    {"choose-streams", "puts collectives that are not waited for at once on a stream beside kernels",
      [](FlatProgram &flat, const StepOptions &) { return chooseStreams(flat); }},
-    {"await-messages", "what another stage sends is waited for where it is first read",
+    {"await-messages", "waits for another stage's message where the message is first read",
      [](FlatProgram &flat, const StepOptions &) { return awaitMessages(flat); }},
 }};
 
-Result<StepFigures> makeStage(package::Program &program, const package::Expansion &expansion,
-                              const std::optional<StepOrder> &order, int64_t stage, const StepOptions &options) {
-  // For the passes, a received value is there at once. The last pass decides where it is waited for.
+Result<StepPassCounts> makeStage(package::Program &program, const package::Expansion &expansion,
+                                 const std::optional<StepOrder> &order, int64_t stage, const StepOptions &options) {
+  // The passes treat a received value as available at once. The last pass inserts the waits.
   package::StepList list;
   for (package::StepEntry &entry : unroll(program, expansion, order, stage)) {
     bool receives = entry.kind == package::StepEntry::Kind::Receive;
@@ -59,11 +58,11 @@ Result<StepFigures> makeStage(package::Program &program, const package::Expansio
   std::erase_if(flat->body, [](const package::FlatInstruction &instruction) {
     return instruction.kind == package::FlatInstruction::Kind::Received;
   });
-  StepFigures figures;
+  StepPassCounts figures;
   for (const StepPass &pass : kPasses)
     figures.changed.emplace_back(pass.name, pass.run(*flat, options));
   figures.buckets = bucketsOf(*flat);
-  program.steps.push_back(listOf(*flat));
+  program.steps.push_back(stepListOf(*flat));
   return figures;
 }
 } // namespace
@@ -94,7 +93,7 @@ std::vector<Bucket> bucketsOf(const FlatProgram &flat) {
   return buckets;
 }
 
-Result<std::vector<StepFigures>> makeSteps(package::Program &program, const StepOptions &options) {
+Result<std::vector<StepPassCounts>> makeSteps(package::Program &program, const StepOptions &options) {
   std::optional<StepOrder> order;
   if (program.schedule) {
     auto schedule = package::scheduleOf(program);
@@ -105,7 +104,7 @@ Result<std::vector<StepFigures>> makeSteps(package::Program &program, const Step
   const package::Expansion expansion = expand(program);
   program.steps.clear();
   program.stepPasses = stepPassesText(options);
-  std::vector<StepFigures> figures;
+  std::vector<StepPassCounts> figures;
   for (int64_t stage = 0; stage < package::stagesOf(program); ++stage) {
     auto made = makeStage(program, expansion, order, stage, options);
     if (!made)

@@ -22,9 +22,9 @@ int64_t chooseStreams(package::FlatProgram &flat) {
     const FlatInstruction *next = i + 1 < flat.body.size() ? &flat.body[i + 1] : nullptr;
     bool atOnce = next && next->kind == FlatInstruction::Kind::Op && next->source->op == "wait" &&
                   std::count(instruction.results.begin(), instruction.results.end(), next->operands[0]) > 0;
-    if (atOnce || streamNamed(*instruction.source) == "compute")
+    if (atOnce || requestedStream(*instruction.source) == "compute")
       continue;
-    instruction.stream = streamNamed(*instruction.source);
+    instruction.stream = requestedStream(*instruction.source);
     ++beside;
   }
   return beside;
@@ -32,7 +32,7 @@ int64_t chooseStreams(package::FlatProgram &flat) {
 
 int64_t awaitMessages(package::FlatProgram &flat) {
   using package::FlatInstruction;
-  std::map<int, FlatInstruction> received; // what is under way: the wait for it
+  std::map<int, FlatInstruction> received; // for each value being received: the wait for it
   int64_t waits = 0;
   std::vector<FlatInstruction> body;
   for (FlatInstruction &instruction : flat.body) {
@@ -51,7 +51,7 @@ int64_t awaitMessages(package::FlatProgram &flat) {
     }
     body.push_back(std::move(instruction));
   }
-  for (auto &[value, wait] : received) { // what only another stage's part of the step needs
+  for (auto &[value, wait] : received) { // values that no instruction of this stage reads
     body.push_back(std::move(wait));
     ++waits;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes that choose the stream of each collective, copy and message, and the places where kernels wait for
-// received values.
+
+// The passes "choose-streams", which puts collectives, host copies and messages on streams of their own, and
+// "await-messages", which delays the wait for a received value to its first use.
 //
 //   before: receive x   a = gather p   wait a   g = reduce h   use a, x               wait g
 //   after:  receive x (stream receive)   a = gather p   wait a   g = reduce h (stream gradients)   received x   use a,
@@ -12,10 +13,11 @@
 
 namespace kerf::steps {
 
-/// Gives a stream to each instruction: the one that it names, unless it is waited for at once; "receive" to receives of
-/// a stage; that of kernels to all others. Returns the number of instructions that have a stream of their own.
+/// Assigns a stream to each instruction: the requested stream to collectives and copies that are not waited for at
+/// once, "receive" to receives from other stages, and the stream of kernels to all others. Returns the number of
+/// instructions that do not run on the stream of kernels.
 int64_t chooseStreams(package::FlatProgram &flat);
-/// Puts the wait for what is received before the first instruction that reads it. Returns how many there are.
+/// Inserts the wait for each received value before the first instruction that reads it. Returns the number of waits.
 int64_t awaitMessages(package::FlatProgram &flat);
 
 } // namespace kerf::steps

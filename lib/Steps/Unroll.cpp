@@ -21,21 +21,22 @@ TaskKind kindOf(Phase phase) {
                                          : TaskKind::WeightGradient;
 }
 
-/// A transfer, and who on its receiving stage uses it.
+/// A transfer between two stages, and the tasks that use its result.
 struct Transfer {
-  size_t index = 0; // in the entry function's body
+  size_t index = 0; // of its instruction in the entry function's body
   int64_t from = 0, to = 0;
-  bool once = false; // in prepare or update
-  std::vector<package::Task> users;
+  bool once = false; // true for a transfer in the phase prepare or update
+  std::vector<package::ProgramTask> users;
 };
 
-/// The place where a stage receives a transfer: in the phase prepare or update if the transfer stands there, else at
-/// the start of the task, or of update.
+/// The point where a stage receives a transfer: in the phase prepare or update if the transfer belongs to that phase,
+/// otherwise at the start of a task or of update.
 struct Receipt {
-  enum class Where { InPrepare, AtTask, AtUpdate, InUpdate } where = Where::AtTask;
-  size_t task = 0;
+  enum class Point { InPrepare, AtTask, AtUpdate, InUpdate } point = Point::AtTask;
+  size_t task = 0; // index of the task, for AtTask
 };
 
+/// Makes the list of steps of one stage of a program with a schedule.
 class Unroller {
 public:
   Unroller(const package::Program &program, const Expansion &expansion, const StepOrder &order, int64_t stage)
@@ -80,18 +81,20 @@ private:
       if (instruction.op != package::kTransfer)
         continue;
       Transfer transfer{
-          i, instruction.attrs["from"], instruction.attrs["to"], package::isOnce(instruction.task->phase), {}};
+          i, instruction.attrs["from"], instruction.attrs["to"], package::isOncePerStep(instruction.task->phase), {}};
       for (const Instruction &user : entry.body)
         if (std::count(user.operands.begin(), user.operands.end(), instruction.results[0]))
           transfer.users.push_back(*user.task);
       transfers.push_back(std::move(transfer));
     }
     for (size_t i = 0; i < entry.body.size(); ++i)
-      if (const package::Task &task = *entry.body[i].task; task.stage == stage && !package::isOnce(task.phase))
+      if (const package::ProgramTask &task = *entry.body[i].task;
+          task.stage == stage && !package::isOncePerStep(task.phase))
         byTask[{kindOf(task.phase), task.chunk}].push_back(i);
   }
 
-  /// Reductions of gradients begin as soon as the sum over microbatches is there, beside what is still to do.
+  /// Finds the reductions of gradients, which start as soon as the sum over microbatches is complete instead of
+  /// in update.
   void findReductions() {
     std::map<int, size_t> sums; // the accumulate that makes a value
     for (size_t i = 0; i < entry.body.size(); ++i)
@@ -109,7 +112,7 @@ private:
     }
   }
 
-  /// No later task does the same for another microbatch.
+  /// Returns true if no later task of the same kind and chunk remains, that is, if this is the last microbatch's.
   bool isLast(size_t task) const {
     return std::none_of(tasks.begin() + int64_t(task) + 1, tasks.end(), [&](const Task &later) {
       return later.kind == tasks[task].kind && later.chunk == tasks[task].chunk;
@@ -119,30 +122,30 @@ private:
   Receipt receiptOf(const Transfer &transfer, int64_t microbatch) const {
     Phase phase = entry.body[transfer.index].task->phase;
     if (phase == Phase::Update)
-      return {Receipt::Where::InUpdate};
+      return {Receipt::Point::InUpdate};
     bool inPrepare = std::any_of(transfer.users.begin(), transfer.users.end(),
-                                 [](const package::Task &user) { return user.phase == Phase::Prepare; });
+                                 [](const package::ProgramTask &user) { return user.phase == Phase::Prepare; });
     if (inPrepare)
-      return {Receipt::Where::InPrepare};
+      return {Receipt::Point::InPrepare};
     const std::vector<Task> &theirs = order.schedule.order[size_t(transfer.to)];
     for (size_t t = 0; t < theirs.size(); ++t)
-      for (const package::Task &user : transfer.users)
-        if (!package::isOnce(user.phase) && kindOf(user.phase) == theirs[t].kind && user.chunk == theirs[t].chunk &&
-            (transfer.once || theirs[t].microbatch == microbatch))
-          return {Receipt::Where::AtTask, t};
-    return {Receipt::Where::AtUpdate};
+      for (const package::ProgramTask &user : transfer.users)
+        if (!package::isOncePerStep(user.phase) && kindOf(user.phase) == theirs[t].kind &&
+            user.chunk == theirs[t].chunk && (transfer.once || theirs[t].microbatch == microbatch))
+          return {Receipt::Point::AtTask, t};
+    return {Receipt::Point::AtUpdate};
   }
 
-  /// When this stage receives what others send, and waits for what it sends.
+  /// Decides where this stage receives the messages of other stages and waits for its own sends.
   void planMessages() {
     for (const Transfer &transfer : transfers) {
       if (transfer.from != stage && transfer.to != stage)
         continue;
       for (int64_t m = 0, count = transfer.once ? 1 : microbatches; m < count; ++m) {
         Receipt receipt = receiptOf(transfer, m);
-        bool atTask = receipt.where == Receipt::Where::AtTask;
+        bool atTask = receipt.point == Receipt::Point::AtTask;
         if (transfer.to == stage) {
-          if (atTask || receipt.where == Receipt::Where::AtUpdate)
+          if (atTask || receipt.point == Receipt::Point::AtUpdate)
             receipts[atTask ? receipt.task : tasks.size()].push_back({&transfer, m});
           else
             inPlace[transfer.index] = &transfer;
@@ -150,7 +153,7 @@ private:
         }
         if (atTask)
           waits[waitTask(order, stage, transfer.to, receipt.task)].push_back({&transfer, m});
-        else if (receipt.where == Receipt::Where::InPrepare)
+        else if (receipt.point == Receipt::Point::InPrepare)
           waits[0].push_back({&transfer, m});
         else
           lastWaits.push_back({&transfer, m});
@@ -169,7 +172,7 @@ private:
     }
   }
 
-  /// All instructions that one of the entry function stands for. Constants that are kept come once.
+  /// Appends the expanded instructions of one instruction of the entry function. Kept constants are appended once.
   void append(size_t index, int64_t microbatch) {
     for (int op : opsOf[index]) {
       const package::ExpandedOp &its = expansion.ops[size_t(op)];
@@ -199,16 +202,16 @@ private:
   const StepOrder &order;
   int64_t stage, microbatches;
   StepList list;
-  std::vector<std::vector<int>> opsOf; // of each instruction of the entry function
+  std::vector<std::vector<int>> opsOf; // for each instruction of the entry function: its expanded instructions
   std::vector<Transfer> transfers;
   std::map<std::pair<TaskKind, int64_t>, std::vector<size_t>> byTask; // kind and chunk -> instructions on this stage
   std::vector<Task> tasks;                                            // of this stage
   std::vector<std::vector<Message>> waits, receipts;                  // at the start of each task, and of update
   std::vector<Message> lastWaits;                                     // at the end of the step
-  std::map<size_t, std::vector<size_t>> reductions;                   // of the sum that an accumulate makes
-  std::set<size_t> begun;                                             // all of them: they are not begun again in update
-  std::map<size_t, const Transfer *> inPlace;                         // by instruction: received where it stands
-  std::set<int> constants;                                            // that are there
+  std::map<size_t, std::vector<size_t>> reductions;                   // for an accumulate: reductions of its sum
+  std::set<size_t> begun;                                             // all such reductions, which update leaves out
+  std::map<size_t, const Transfer *> inPlace;                         // by instruction: transfers received in place
+  std::set<int> constants;                                            // kept constants that have been appended
 };
 } // namespace
 
@@ -223,10 +226,10 @@ package::StepList unroll(const package::Program &program, const Expansion &expan
 }
 
 bool reducesGradients(const Instruction &instruction) {
-  return package::isCollective(instruction.op) && streamNamed(instruction) == "gradients";
+  return package::isCollective(instruction.op) && requestedStream(instruction) == "gradients";
 }
 
-std::string streamNamed(const Instruction &collective) {
+std::string requestedStream(const Instruction &collective) {
   auto found = collective.attrs.find("stream");
   return found != collective.attrs.end() && found->is_string() ? found->get<std::string>() : "collective";
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage's list as the schedule has it: `prepare`, the stage's tasks in the schedule's order, `update`; transfers are
-// received at the start of the task that first uses them, and waited for where nobody can wait in a circle
-// (StepOrder.h). A program without a schedule runs from its first instruction to its last.
+
+// The list of steps of a stage before the passes: `prepare`, the stage's tasks in the order of the schedule, `update`.
+// A message is received at the start of the task that first uses it, and a send is waited for where no deadlock is
+// possible (StepOrder.h). A program without a schedule runs from its first instruction to its last.
 #pragma once
 
 #include "StepOrder.h"
@@ -9,13 +10,14 @@
 
 namespace kerf::steps {
 
-/// `order`: of a program with a schedule.
+/// Returns the list of steps of `stage`. `order` must be given exactly for a program with a schedule.
 package::StepList unroll(const package::Program &program, const package::Expansion &expansion,
                          const std::optional<StepOrder> &order, int64_t stage);
 
-/// A reduction that nothing waits for but the update (kerf-partition names its stream).
+/// Returns true if the instruction is a collective on the stream "gradients", which kerf-partition requests for
+/// reductions that only the optimizer's update waits for.
 bool reducesGradients(const package::Instruction &instruction);
-/// The stream that a collective names.
-std::string streamNamed(const package::Instruction &collective);
+/// Returns the stream that a collective or copy requests by its attribute `stream`; "collective" if it has none.
+std::string requestedStream(const package::Instruction &collective);
 
 } // namespace kerf::steps

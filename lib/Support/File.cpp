@@ -14,7 +14,7 @@
 namespace kerf {
 
 namespace {
-constexpr int kAttempts = 1000; // to find a name that no process on another host has taken, or left behind
+constexpr int kAttempts = 1000; // number of temporary names to try, in case other processes have taken or left some
 
 Error systemError(const char *verb, const std::string &path) {
   return {fmt::format("cannot {} '{}': {}", verb, path, std::strerror(errno))};
@@ -86,7 +86,7 @@ static bool writeAll(int fd, std::string_view bytes) {
 }
 
 Status writeFile(const std::string &path, std::string_view bytes) {
-  // Where the path is a link, what it leads to is replaced; a device or a pipe is written to and stays what it is.
+  // A symbolic link stays, and its target is replaced. A device or a pipe is written to directly.
   std::error_code code;
   const std::filesystem::path target = std::filesystem::canonical(path, code);
   const std::string file = code ? path : target.string();
@@ -95,7 +95,7 @@ Status writeFile(const std::string &path, std::string_view bytes) {
   std::string written = file;
   int fd = -1;
   for (int attempt = 0; attempt < kAttempts && fd < 0; ++attempt) {
-    if (replaces) // no other process writes a file of this name: O_EXCL
+    if (replaces) // O_EXCL: no other process writes to the temporary file
       written = fmt::format("{}.{}.{}.tmp", file, getpid(), attempt);
     fd = open(written.c_str(), O_WRONLY | O_CREAT | (replaces ? O_EXCL : O_TRUNC) | O_CLOEXEC, 0644);
     if (fd < 0 && (errno != EEXIST || !replaces))

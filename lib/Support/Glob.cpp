@@ -5,7 +5,7 @@
 namespace kerf {
 
 bool globMatch(std::string_view pattern, std::string_view text) {
-  // The last `*` seen may be stretched by one character at a time; no earlier one needs to be.
+  // When a match fails, it suffices to let the last `*` match one more character; earlier ones never need to change.
   size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Lines and columns are counted from 1; a column is a byte.
+/// Returns the place of the byte at offset `at` as "line 3, column 7", counted from 1; a column is a byte.
 std::string placeOf(std::string_view text, size_t at) {
   size_t line = 1, begin = 0;
   for (size_t i = 0; i < std::min(at, text.size()); ++i)
@@ -24,7 +24,8 @@ std::string placeOf(std::string_view text, size_t at) {
   return fmt::format("line {}, column {}", line, at - begin + 1);
 }
 
-/// The parser's message without its own name and place: "unexpected end of input; expected '}'".
+/// Returns the JSON parser's message without the parser's own prefix and place: "unexpected end of
+/// input; expected '}'".
 std::string reasonOf(std::string message) {
   for (const char *mark : {"syntax error while parsing ", " - "})
     if (size_t at = message.find(mark); at != std::string::npos)
@@ -32,12 +33,12 @@ std::string reasonOf(std::string message) {
   return message;
 }
 
-/// Keeps the keys of the objects that are open, and the first fault.
+/// Receives the events of the JSON parser and records the first error and the first duplicate key.
 class Checker : public nlohmann::json_sax<Json> {
 public:
   size_t faultAt = 0;
   std::string fault;
-  std::string twice; // a key that stands twice in one object
+  std::string twice; // a key that occurs twice in one object; "": none
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -68,10 +69,10 @@ public:
   }
 
 private:
-  std::vector<std::set<std::string>> open;
+  std::vector<std::set<std::string>> open; // keys of each object that is not yet closed
 };
 
-/// Where member `key` begins, from `from` on.
+/// Returns the offset of the first member named `key` at or after the offset `from`, or npos if there is none.
 size_t findKey(std::string_view text, std::string_view key, size_t from) {
   std::string quoted = Json(std::string(key)).dump(-1, ' ', false, Json::error_handler_t::replace);
   for (size_t at = text.find(quoted, from); at != std::string_view::npos; at = text.find(quoted, at + 1)) {
@@ -85,19 +86,20 @@ size_t findKey(std::string_view text, std::string_view key, size_t from) {
 } // namespace
 
 Status checkJson(std::string_view text, const std::string &where) {
-  if (int levels = nestingOf(text); levels > kMostNesting)
-    return Error{fmt::format("{}: nests {} levels deep; {} are allowed", where, levels, kMostNesting)};
+  if (int levels = jsonNesting(text); levels > kMaxJsonNesting)
+    return Error{fmt::format("{}: nests {} levels deep; {} are allowed", where, levels, kMaxJsonNesting)};
   Checker checker;
   if (Json::sax_parse(text.begin(), text.end(), &checker))
     return ok();
   if (checker.twice.empty())
     return Error{fmt::format("{}, {}: not JSON: {}", where, placeOf(text, checker.faultAt), checker.fault)};
-  return Error{fmt::format("{}: the key \"{}\" stands twice in one object (first in {}); one of them would be ignored: "
-                           "drop it",
-                           where, checker.twice, placeOfKey(text, checker.twice))};
+  return Error{
+      fmt::format("{}: the key \"{}\" occurs twice in one object (first in {}), and one of the values would be "
+                  "ignored; drop one of them",
+                  where, checker.twice, locateKey(text, checker.twice))};
 }
 
-std::string placeOfKey(std::string_view text, std::string_view key) {
+std::string locateKey(std::string_view text, std::string_view key) {
   size_t at = findKey(text, key, 0);
   return at == std::string_view::npos ? "" : placeOf(text, at);
 }

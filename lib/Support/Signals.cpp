@@ -15,14 +15,14 @@ void onSignal(int signal) {
   if (received.compare_exchange_strong(none, signal))
     return;
   std::signal(signal, SIG_DFL);
-  std::raise(signal); // blocked until the handler has returned
+  std::raise(signal); // delivered when the handler has returned
 }
 } // namespace
 
 void listenForSignals(std::initializer_list<int> signals) {
   struct sigaction action = {};
   action.sa_handler = onSignal;
-  action.sa_flags = SA_RESTART; // reads and writes under way go on
+  action.sa_flags = SA_RESTART; // interrupted reads and writes continue
   sigemptyset(&action.sa_mask);
   for (int signal : signals)
     sigaction(signal, &action, nullptr);

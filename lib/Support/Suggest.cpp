@@ -10,6 +10,7 @@ namespace kerf {
 
 namespace {
 
+/// Returns `word` in lower case without the signs '-' and '_'.
 std::string plain(std::string_view word) {
   std::string text;
   for (char c : word)
@@ -18,7 +19,7 @@ std::string plain(std::string_view word) {
   return text;
 }
 
-/// The optimal string alignment distance (Damerau and Levenshtein, without edits of what was swapped).
+/// Returns the optimal string alignment distance: Damerau and Levenshtein's without further edits of swapped letters.
 size_t distance(const std::string &a, const std::string &b) {
   std::vector<std::vector<size_t>> edits(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i)
@@ -34,7 +35,7 @@ size_t distance(const std::string &a, const std::string &b) {
   return edits[a.size()][b.size()];
 }
 
-constexpr size_t kLongestWord = 64; // longer ones are no misspelled keys
+constexpr size_t kLongestWord = 64; // longer words are not misspelled keys
 
 } // namespace
 

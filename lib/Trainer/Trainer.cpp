@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model -> its training step -> a plan -> a program -> a session of ranks.
+// Trainer::create turns a model into a training step, a plan, a device program and a session of ranks. All other calls
+// are passed on to the session.
 #include "kerf/Trainer/Trainer.h"
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Package/Accumulation.h"
@@ -15,7 +16,7 @@ struct Trainer::State {
   Plan plan;
   Report report;
   std::vector<std::string> notes;
-  runtime::RunSettings settings; // what a checkpoint says of the run
+  runtime::RunSettings settings; // settings that checkpoints record
   runtime::Session session;
 };
 
@@ -26,7 +27,7 @@ Trainer::~Trainer() = default;
 
 namespace {
 
-/// The options with the types that `dtype` means.
+/// Returns the options of the step, with the types that `dtype` selects.
 StepOptions stepOptions(const TrainerOptions &options) {
   StepOptions step = options.step;
   step.import.floatType = options.dtype == "f64" ? DType::F64 : DType::F32;
@@ -35,14 +36,15 @@ StepOptions stepOptions(const TrainerOptions &options) {
   return step;
 }
 
-/// A lost file is not to be trained over with random weights; a model that is a structure only is, when the user says
-/// so.
+/// Fails if the model's weight files are missing, unless the user gave weights or asked for random values by a seed: a
+/// lost file must not silently be replaced by random weights.
 Status checkWeights(const TrainingStep &step, const TrainerOptions &options) {
   if (step.missingFiles.empty() || options.step.import.weights || !options.weights.empty() || options.seed)
     return ok();
-  return Error{fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give <weights>, or "
-                           "give <seed> to start from initial values made up from it",
-                           options.model.name, fmt::join(step.missingFiles, "', '"))};
+  return Error{
+      fmt::format("{}: the weights should be in '{}', which does not exist; put the file there, give <weights>, or "
+                  "give <seed> to start from random values",
+                  options.model.name, fmt::join(step.missingFiles, "', '"))};
 }
 
 Status replaceWeights(const package::Program &program, const TensorMap &given, TensorMap &weights) {
@@ -69,7 +71,7 @@ Result<PlanRequest> requestOf(const TrainerOptions &options) {
 
 constexpr const char *kPlanName = "the plan given";
 
-Result<Planned> planFor(const TrainingStep &step, const TrainerOptions &options, PlanRequest request) {
+Result<PlanResult> planFor(const TrainingStep &step, const TrainerOptions &options, PlanRequest request) {
   const std::optional<Plan> &plan = options.plan;
   if (plan && (plan->complete() || isExecutionPlan(*plan, batchOf(*step.module))))
     return compilePlan(step, *plan, kPlanName, request);
@@ -98,9 +100,9 @@ Result<Trainer> Trainer::create(const TrainerOptions &options) {
     return request.error();
   StepOptions prepared = request->step;
   if (options.plan)
-    if (Status status = prepareFor(prepared, *options.plan, kPlanName); !status)
+    if (Status status = setPlanDependentOptions(prepared, *options.plan, kPlanName); !status)
       return status.error();
-  auto context = createContext(); // the step lives in it
+  auto context = createContext(); // owns the IR of the step
   auto step = importTrainingStep(*context, options.model, prepared);
   if (!step)
     return step.error();
@@ -109,7 +111,7 @@ Result<Trainer> Trainer::create(const TrainerOptions &options) {
   auto planned = planFor(*step, options, std::move(*request));
   if (!planned)
     return planned.error();
-  Compiled &compiled = planned->compiled;
+  CompileResult &compiled = planned->compiled;
   if (Status status = addCodeForThisMachine(compiled, options.nativeCode); !status)
     return status.error();
   describeProgram(compiled.program, options.model.name, *step, planned->plan);

@@ -19,7 +19,8 @@ static std::string nodeOf(Operation *op) {
   return node.empty() ? "(no name)" : node;
 }
 
-/// Callees before callers. A function is appended when it is left; `open` are those entered and not left.
+/// Appends callees before callers. A function is appended after its callees; `open` lists the functions on the current
+/// call path.
 LogicalResult Activity::order(func::FuncOp function, SymbolTable &symbols, SmallVectorImpl<func::FuncOp> &open) {
   if (llvm::is_contained(functions, function))
     return success();
@@ -58,7 +59,7 @@ LogicalResult Activity::checkLoss(func::FuncOp main) const {
                                   << " trainable parameters; choose others with --trainable GLOB";
 }
 
-/// True when it found more active values.
+/// Returns whether it found more active values.
 bool Activity::spreadForward(func::FuncOp function, SymbolTable &symbols) {
   bool changed = false;
   auto mark = [&](Value value) { changed |= isFloat(value) && active.insert(value).second; };
@@ -79,7 +80,7 @@ bool Activity::spreadForward(func::FuncOp function, SymbolTable &symbols) {
   return changed;
 }
 
-/// True when it found more useful values.
+/// Returns whether it found more useful values.
 bool Activity::spreadBackward(func::FuncOp function, SymbolTable &symbols) {
   bool changed = false;
   auto mark = [&](Value value) { changed |= active.contains(value) && useful.insert(value).second; };
@@ -100,7 +101,7 @@ bool Activity::spreadBackward(func::FuncOp function, SymbolTable &symbols) {
   return changed;
 }
 
-/// The trainable parameters of `main` that reach `op` (of `main`, or of a function it calls: then none is told).
+/// Returns the names of the trainable parameters of `main` on which `op` depends; empty for an op of a called function.
 static std::string parametersBefore(Operation *op, func::FuncOp main) {
   llvm::SetVector<Value> seen(op->operand_begin(), op->operand_end());
   std::string names;

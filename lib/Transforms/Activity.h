@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values have a gradient worth computing: floating ones that depend on a trainable parameter (active) and lead to
-// the loss through active values. Over calls both are the union of all calls, so that one backward function serves them
-// all.
+// Activity analysis: which values need a gradient. A value is active if it is floating-point and depends on a trainable
+// parameter. It is useful if, in addition, the loss depends on it through active values. For a function with several
+// calls, both properties are the union over its calls, so that one backward function serves all of them.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -10,15 +10,19 @@
 
 namespace kerf {
 
+/// The useful values of a module: those for which kerf-differentiate computes a gradient.
 class Activity {
 public:
-  /// Reports what can't be differentiated: no entry, no floating scalar as loss, a loss without trainable parameters,
-  /// ops without a gradient on the way (all of them in one error).
+  /// Analyses the module. Reports an error where it cannot be differentiated: there is no entry function, the loss is
+  /// no floating-point scalar or depends on no trainable parameter, or ops between parameters and the loss have no
+  /// gradient (one error lists all of these ops).
   static mlir::FailureOr<Activity> compute(mlir::ModuleOp module);
 
+  /// Returns whether the value needs a gradient.
   bool isUseful(mlir::Value value) const { return useful.contains(value); }
+  /// Marks a value that was created after the analysis as one that needs a gradient.
   void markUseful(mlir::Value value) { useful.insert(value); }
-  /// The entry and what it calls, callees before callers.
+  /// Returns the entry function and all functions that it calls, each callee before its callers.
   llvm::ArrayRef<mlir::func::FuncOp> calleesFirst() const { return functions; }
 
 private:

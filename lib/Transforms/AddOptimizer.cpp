@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-add-optimizer: gradients become new parameters and states; @main becomes one training step.
+// kerf-add-optimizer: turns @main, which returns gradients, into one training step, which returns new
+// parameters and states.
 #include "Calls.h"
 #include "Update.h"
 #include "kerf/Dialect/Kerf/Emit.h"
@@ -23,11 +24,11 @@ namespace kerf {
 } // namespace kerf
 
 namespace {
-/// Added to the norm that clipping divides by: torch.nn.utils.clip_grad_norm_.
+/// The constant that torch.nn.utils.clip_grad_norm_ adds to the norm before it divides by the norm.
 constexpr double kClipEpsilon = 1e-6;
-/// torch.amp.GradScaler's growth and backoff.
+/// The growth and backoff factors of torch.amp.GradScaler.
 constexpr double kScaleGrowth = 2.0, kScaleBackoff = 0.5;
-/// The largest power of two in f32: a scale must not grow to infinity.
+/// The largest power of two in f32; the loss scale must not grow to infinity.
 constexpr double kLargestScale = 0x1p127;
 
 struct Trained {
@@ -36,10 +37,10 @@ struct Trained {
   Value parameter, gradient;
   SmallVector<unsigned> states;                       // argument numbers, in the record's order
   SmallVector<Value> updated;                         // the new parameter, then the new states
-  std::optional<unsigned> accumulator = std::nullopt; // argument number, where gradients are added up over batches
-  const OptimizerGroup *group = nullptr;              // of the parameter; none: the step's own settings hold
+  std::optional<unsigned> accumulator = std::nullopt; // the argument in which gradients are accumulated over batches
+  const OptimizerGroup *group = nullptr;              // the parameter's group; null: it has the step's settings
   ParameterOptimizer optimizer = {};
-  Shape shape = {}; // that the optimizer's rule sees
+  Shape shape = {}; // the parameter's shape as the optimizer's rule sees it
 };
 
 class StepBuilder {
@@ -86,21 +87,24 @@ private:
   const OptimizerOptions &options;
   OpBuilder builder;
   std::vector<Trained> trained;
-  SmallVector<std::pair<unsigned, Value>> buffers; // arguments that the model itself updates, by these values
-  /// Of every argument of the step, set at the end: one by one, each would copy those of all.
+  SmallVector<std::pair<unsigned, Value>> buffers; // arguments that the model itself updates, with the new values
+  /// The attributes of all arguments of the step. They are set once, at the end, because each change would copy
+  /// all of them.
   SmallVector<DictionaryAttr> argumentAttributes;
   unsigned learningRate = 0, step = 0;
-  std::optional<unsigned> rateFactor; // what the schedule multiplies every learning rate by, for groups with their own
-  /// With a loss scale: its argument, and those that count steps.
+  std::optional<unsigned> rateFactor; // the schedule's factor, for groups with a learning rate of their own
+  /// Present with a loss scale only: the scale, the number of steps in a row without overflow, and the
+  /// number of updates.
   std::optional<unsigned> lossScale, goodSteps, updates;
-  Value number; // of the update, from 0
-  Value skip;   // i1: this step changes nothing
-  /// Arguments that are no parameter's, with what replaces them.
+  Value number; // the number of the update, from 0
+  Value skip;   // i1: true where this step is skipped
+  /// Arguments that belong to no parameter, with their new values.
   SmallVector<std::pair<unsigned, Value>> scalars;
   SmallVector<Value> squaredNorms;
 };
 
-/// Results named gradient/NAME and trainable arguments named NAME, which differentiation made to correspond.
+/// Finds the results named gradient/NAME and the trainable arguments named NAME, which
+/// kerf-differentiate makes correspond.
 LogicalResult StepBuilder::findGradients() {
   llvm::StringMap<Value> gradients;
   Operation *terminator = main.getBody().front().getTerminator();
@@ -146,11 +150,11 @@ LogicalResult StepBuilder::findGradients() {
   for (const OptimizerGroup &group : options.groups)
     if (llvm::none_of(trained, [&](const Trained &one) { return one.group == &group; }))
       return main.emitError() << "parameter group '" << group.glob
-                              << "' decides for no parameter: groups before it match "
-                              << "all that it matches";
+                              << "' applies to no parameter: earlier groups match every parameter "
+                              << "that it matches";
   for (const std::string &glob : options.noDecayGlobs)
     if (llvm::none_of(trained, [&](const Trained &one) { return globMatch(glob, one.name); }))
-      return main.emitError() << "'" << glob << "', parameters without weight decay, matches none of the "
+      return main.emitError() << "the pattern '" << glob << "' of parameters without weight decay matches none of the "
                               << trained.size() << " trained parameters, the first of which is '"
                               << trained.front().name << "'";
   return success();
@@ -162,7 +166,7 @@ void StepBuilder::chooseOptimizer(Trained &one) {
   if (auto attribute = main.getArgAttrOfType<DenseI64ArrayAttr>(one.argument, KerfDialect::kExportedShapeAttr))
     exported = Shape(attribute.asArrayRef());
   one.optimizer = parameterOptimizer(options, one.name, exported);
-  one.shape = one.optimizer.record->readsShape ? exported : shapeOf(one.parameter);
+  one.shape = one.optimizer.record->readsParameterShape ? exported : shapeOf(one.parameter);
 }
 
 unsigned StepBuilder::addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more) {
@@ -196,13 +200,13 @@ void StepBuilder::addArguments() {
   auto scaleKind = lossScale ? main.getArgAttrOfType<StringAttr>(*lossScale, KerfDialect::kKindAttr) : StringAttr();
   if (scaleKind && scaleKind.getValue() == "state")
     goodSteps = addArgument(counter, "state", "grad_scaler/growth_tracker", {});
-  if (lossScale && llvm::any_of(trained, [](const Trained &one) { return one.optimizer.record->readsNumber; }))
+  if (lossScale && llvm::any_of(trained, [](const Trained &one) { return one.optimizer.record->readsUpdateNumber; }))
     updates = addArgument(counter, "state", "grad_scaler/updates", {});
   Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
   learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
   if (llvm::any_of(trained, [](const Trained &one) { return one.group && one.group->learningRate; }))
     rateFactor = addArgument(RankedTensorType::get({}, rate), "learning_rate", package::kRateFactorName, {});
-  for (unsigned i = 0; i < main.getNumArguments(); ++i) // a model with dropout has it already
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) // a model with dropout already has a step number
     if (auto kind = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kKindAttr); kind && kind.getValue() == "step") {
       step = i;
       return;
@@ -210,7 +214,8 @@ void StepBuilder::addArguments() {
   step = addArgument(counter, "step", "step", {});
 }
 
-/// As soon as the gradient is complete, so that communication may run beside the rest of the backward ops.
+/// The synchronization comes as soon as the gradient is complete, so that communication overlaps with the rest of the
+/// backward pass.
 void StepBuilder::sync(Trained &one) {
   builder.setInsertionPointAfterValue(one.gradient);
   while (isa<SyncGradientOp>(*builder.getInsertionPoint()))
@@ -225,7 +230,7 @@ void StepBuilder::sync(Trained &one) {
   one.gradient = convert(location(one), gradient, own);
 }
 
-/// The gradient times a scalar.
+/// Returns the gradient multiplied by a scalar.
 Value StepBuilder::scaled(Location loc, const Trained &one, Value scalar) {
   auto type = tensorType(one.gradient);
   Value factor = convert(loc, scalar, type.getElementType());
@@ -234,7 +239,7 @@ Value StepBuilder::scaled(Location loc, const Trained &one, Value scalar) {
   return MultiplyOp::create(builder, location(one), type, one.gradient, factor);
 }
 
-/// Adds up the gradients of the batches of a step. The update takes their mean.
+/// Accumulates the gradients over the batches of a step. The update uses their mean.
 void StepBuilder::accumulate() {
   for (Trained &one : trained) {
     Location loc = location(one);
@@ -247,7 +252,7 @@ void StepBuilder::accumulate() {
   }
 }
 
-/// The runtime counts batches.
+/// The argument "step" counts batches, of which an accumulated step has several.
 Value StepBuilder::updateNumber() {
   Value batch = main.getArgument(step);
   if (options.accumulate == 1)
@@ -256,7 +261,7 @@ Value StepBuilder::updateNumber() {
   return emit.divide(batch, emit.splat(options.accumulate, batch));
 }
 
-/// Divides the gradients by the loss scale, and finds out whether all of their elements are finite.
+/// Divides the gradients by the loss scale, and computes whether all their elements are finite.
 void StepBuilder::unscale() {
   Location loc = scaleLocation();
   Emitter emit{builder, loc};
@@ -273,7 +278,7 @@ void StepBuilder::unscale() {
     one.gradient = scaled(loc, one, inverse);
 }
 
-/// Halves the scale after an overflow, doubles it after as many good steps as are asked for.
+/// Halves the loss scale after an overflow, and doubles it after `lossScaleWindow` steps in a row without one.
 void StepBuilder::adaptScale() {
   Emitter emit{builder, scaleLocation()};
   Value scale = main.getArgument(*lossScale), tracker = main.getArgument(*goodSteps);
@@ -297,7 +302,7 @@ void StepBuilder::sumSquares() {
   for (Trained &one : trained) {
     Location loc = location(one);
     auto type = tensorType(one.gradient);
-    // 16-bit squares would overflow or vanish.
+    // The squares of 16-bit numbers would overflow or underflow in 16 bits.
     Type wide = type.getElementTypeBitWidth() < 32 ? Type(builder.getF32Type()) : type.getElementType();
     Value gradient = convert(loc, one.gradient, wide);
     Value square = MultiplyOp::create(builder, loc, gradient.getType(), gradient, gradient);
@@ -309,7 +314,7 @@ void StepBuilder::sumSquares() {
   }
 }
 
-/// g * min(1, clipNorm / (norm + epsilon)).
+/// Multiplies all gradients by min(1, clipNorm / (norm + epsilon)).
 void StepBuilder::clip() {
   Location loc = clipLocation();
   Type widest = builder.getF32Type();
@@ -338,14 +343,14 @@ void StepBuilder::update(Trained &one) {
   UpdateRequest request{location(one), one.name, one.parameter, one.gradient,          {},
                         rate,          {},       skip,          *one.optimizer.record, one.optimizer.settings,
                         one.shape};
-  if (one.optimizer.record->readsNumber)
+  if (one.optimizer.record->readsUpdateNumber)
     request.number = updates ? Value(main.getArgument(*updates)) : number;
   for (unsigned state : one.states)
     request.states.push_back(main.getArgument(state));
   one.updated = emitUpdate(builder, request);
 }
 
-/// The loss, new parameters, new states, updated buffers, metrics, squared norms.
+/// Sets the results: the loss, new parameters, new states, updated buffers, metrics and squared norms, in this order.
 void StepBuilder::setResults() {
   Operation *terminator = main.getBody().front().getTerminator();
   SmallVector<Value> results = {terminator->getOperand(0)};
@@ -412,7 +417,7 @@ LogicalResult StepBuilder::run() {
   return success();
 }
 
-/// Refuses options that are out of range.
+/// Reports options that are out of range.
 LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
   if (Status status = checkSettings(options); !status)
     return module.emitError() << status.error().message;
@@ -427,7 +432,7 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
   for (const OptimizerGroup &group : options.groups)
     for (std::optional<double> number : {group.learningRate, group.weightDecay})
       if (number && !(*number >= 0 && std::isfinite(*number)))
-        return module.emitError() << "parameter group '" << group.glob << "' has the number " << *number
+        return module.emitError() << "parameter group '" << group.glob << "' has the value " << *number
                                   << "; learning rates and decays must be 0 or more and finite";
   if (options.lossScaleWindow < 1)
     return module.emitError() << "optimizer option --loss-scale-window is " << options.lossScaleWindow
@@ -438,7 +443,7 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
 struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
   using AddOptimizerBase::AddOptimizerBase;
   AddOptimizerPass() = default;
-  /// All settings, those included that have no option of kerf-opt.
+  /// Takes all settings, including those for which kerf-opt has no option.
   explicit AddOptimizerPass(const OptimizerOptions &all) : all(all) {
     optimizer = all.optimizer;
     SmallVector<std::string> texts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A solution of the placement problem as a plan, and a plan as attributes of the IR.
+// Conversion of a solution of the placement problem to a plan, and of a plan to attributes of the IR.
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/OpKeys.h"
 #include "kerf/Transforms/Placement.h"
@@ -26,7 +26,7 @@ std::vector<std::vector<std::string>> axisNames(const Mesh &mesh, const Sharding
   return dims;
 }
 
-/// "transformer.h.11.ln_1.weight" -> "transformer.h.*.ln_1.weight".
+/// Returns the name with `*` in place of numbers: "transformer.h.*.ln_1.weight" for "transformer.h.11.ln_1.weight".
 std::string withoutNumbers(StringRef name) {
   std::string pattern;
   for (StringRef rest = name; !rest.empty();) {
@@ -40,10 +40,11 @@ std::string withoutNumbers(StringRef name) {
   return pattern;
 }
 
-/// One entry a pattern where all arguments that it matches lie alike, else one an argument.
+/// Merges entries into patterns: one entry for a pattern if all arguments that match it have one sharding, else
+/// one for each.
 std::vector<ArgumentPlan> fold(const std::vector<ArgumentPlan> &exact) {
   std::vector<ArgumentPlan> folded;
-  std::map<std::string, bool> alike; // of a pattern, asked once
+  std::map<std::string, bool> alike; // by pattern: whether all its arguments have one sharding
   for (const ArgumentPlan &argument : exact) {
     std::string pattern = withoutNumbers(argument.pattern);
     auto [entry, isNew] = alike.try_emplace(pattern, true);
@@ -93,7 +94,7 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
 
   auto keys = opKeys(module);
   std::vector<bool> used(plan.ops.size(), false);
-  // Most patterns of a saved plan are whole keys: look these up, and try the others one by one.
+  // Most patterns of a saved plan are complete keys, which are looked up here. Only the others are compared one by one.
   std::map<std::string, size_t> exact;
   for (size_t i = 0; i < plan.ops.size(); ++i)
     exact.try_emplace(plan.ops[i].pattern, i);
@@ -126,7 +127,7 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
                       plan.ops[i].pattern)};
 
   for (auto function : module.getOps<func::FuncOp>()) {
-    SmallVector<DictionaryAttr> attributes; // set together: one by one, each would copy those of all
+    SmallVector<DictionaryAttr> attributes; // set at once, because each change would copy all of them
     for (BlockArgument argument : function.getArguments()) {
       std::string name = argumentKey(argument);
       Shape shape = shapeOf(argument);

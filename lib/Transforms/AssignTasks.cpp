@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-assign-tasks: when and where each op of the step runs. What depends on the microbatch runs for each one, in the
-// forward or backward pass of a part of the pipeline; what depends on sums over all of them runs in the update; what
-// depends on neither is made once, wherever it is needed. A value that another stage needs is transferred.
+// kerf-assign-tasks: assigns a phase, stage and chunk to each op of the step. An op that depends on the microbatch runs
+// for each microbatch, in the forward or backward pass of a part of the pipeline. An op that depends on sums over
+// microbatches runs in the update. An op that depends on neither runs once, on each stage that needs it. A value that
+// another stage needs is transferred.
 #include "TimeAxis.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -22,31 +23,32 @@ namespace {
 
 constexpr int64_t kUnknown = -1;
 
-/// Of an op of the step.
+/// The data on which an op of the step depends, which determines how often it runs.
 enum class Dependence {
-  Nothing,    // arguments and constants that every stage has: made wherever it is needed
-  Microbatch, // done for each one
-  Sums,       // of all microbatches: done in the update
+  Nothing,    // arguments and constants only: it runs once, on each stage that needs it
+  Microbatch, // the microbatch: it runs for each microbatch
+  Sums,       // sums over all microbatches: it runs once, in the update
 };
 
-struct Task {
+/// The task in which an op of the step runs: a phase of a chunk on a pipeline stage.
+struct OpTask {
   StringRef phase;
   int64_t stage = 0, chunk = 0;
 };
 
-/// A broadcast value, or a piece of one: its source is smaller.
-bool isSpread(Operation *op) {
+/// Returns whether the op's result is a broadcast, or a slice of one, so that its operand is smaller than the result.
+bool isBroadcast(Operation *op) {
   if (isa<BroadcastInDimOp>(op))
     return true;
   Operation *definer = isa<LocalSliceOp, ReshapeOp>(op) ? op->getOperand(0).getDefiningOp() : nullptr;
-  return definer && isSpread(definer);
+  return definer && isBroadcast(definer);
 }
 
 class Assigner {
 public:
   Assigner(func::FuncOp main, const Mesh &mesh, int64_t chunks, bool splitBackward)
       : splitBackward(splitBackward), main(main), module(main->getParentOfType<ModuleOp>()), mesh(mesh),
-        time(timeAxis(mesh)), stages(stageAxis(mesh) >= 0 ? mesh.axes[stageAxis(mesh)].size : 1),
+        time(microbatchAxis(mesh)), stages(stageAxis(mesh) >= 0 ? mesh.axes[stageAxis(mesh)].size : 1),
         partCount(stages * chunks) {}
 
   LogicalResult run();
@@ -62,12 +64,12 @@ private:
   LogicalResult findHomes();
   int64_t stageOfUpdate(Operation *op);
   LogicalResult rewrite();
-  FailureOr<Value> at(Value value, const Task &task, Operation *user);
-  Value transferred(Value value, int64_t from, int64_t to, const Task &task);
-  FailureOr<Value> cloned(Operation *op, OpResult result, Task task);
+  FailureOr<Value> at(Value value, const OpTask &task, Operation *user);
+  Value transferred(Value value, int64_t from, int64_t to, const OpTask &task);
+  FailureOr<Value> cloned(Operation *op, OpResult result, OpTask task);
   void sumOfResults();
   void shareSums();
-  void write(Operation *op, const Task &task);
+  void write(Operation *op, const OpTask &task);
   LogicalResult checkParts();
 
   Dependence of(Value value) const {
@@ -75,23 +77,24 @@ private:
     return op ? dependence.lookup(op) : Dependence::Nothing;
   }
   bool isBackward(Operation *op) const { return backward.contains(op); }
-  /// Made where it is needed: nothing large has to move for it.
-  bool isMadeAnywhere(Operation *op) const {
+  /// Returns whether the op runs on each stage that needs its result, which is cheaper than to transfer the result.
+  bool runsAnywhere(Operation *op) const {
     Dependence its = dependence.lookup(op);
-    return its == Dependence::Nothing || isInputOnly(op) || (its == Dependence::Sums && isSpread(op));
+    return its == Dependence::Nothing || isInputOnly(op) || (its == Dependence::Sums && isBroadcast(op));
   }
-  /// For each microbatch: it depends on inputs alone.
+  /// Returns whether the op depends on inputs alone, so that it runs for each microbatch on each stage that needs it.
   bool isInputOnly(Operation *op) const { return inputOnly.contains(op); }
   bool isAwaited(Operation *op) const { return awaited.contains(op); }
   bool isUpdated(BlockArgument argument) {
     return static_cast<bool>(main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr));
   }
-  /// What the step replaces, and frozen parameters: others every stage has.
+  /// Returns whether the argument resides on one stage: those that the step replaces, and frozen parameters. All other
+  /// arguments are on every stage.
   bool hasHome(BlockArgument argument) {
     auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
     return isUpdated(argument) || (kind && kind.getValue() == "parameter");
   }
-  Task taskOf(Operation *op) const {
+  OpTask taskOf(Operation *op) const {
     int64_t part = parts.lookup(op);
     if (dependence.lookup(op) == Dependence::Sums)
       return {"update", part, 0};
@@ -108,12 +111,13 @@ private:
   SmallVector<Operation *> ops;
   DenseMap<Operation *, Dependence> dependence;
   DenseSet<Operation *> backward, inputOnly;
-  DenseSet<Operation *> awaited; // with splitBackward: another part waits for what it leads to
-  /// Of ops of microbatches: their part; of the update: their stage.
+  DenseSet<Operation *> awaited; // with splitBackward: ops on whose results another part waits
+  /// For ops that run for each microbatch, their pipeline part; for ops of the update, their stage.
   DenseMap<Operation *, int64_t> parts;
-  DenseMap<Value, int64_t> homes; // of arguments that live on one stage: which
+  DenseMap<Value, int64_t> homes; // the stage of an argument that resides on one stage
   llvm::StringMap<bool> readsInFunction;
-  DenseMap<std::pair<Value, int64_t>, Value> arrived;                                   // by the stage that it came to
+  /// A value on another stage than its own, by the value and the stage to which it has been transferred.
+  DenseMap<std::pair<Value, int64_t>, Value> transferredValues;
   std::map<std::tuple<Operation *, std::string, int64_t, int64_t>, Operation *> copies; // by phase, stage, chunk
 };
 
@@ -149,7 +153,7 @@ LogicalResult Assigner::findDependences() {
     auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
     return kind && kind.getValue() == "input";
   };
-  DenseSet<Operation *> untrained; // depends on no argument that the step replaces
+  DenseSet<Operation *> untrained; // ops that depend on no argument that the step replaces
   for (Operation *op : ops) {
     bool microbatch = readsMicrobatch(op) || op->hasAttr(KerfDialect::kPartAttr), sums = false, alone = true;
     if (op->hasAttr(KerfDialect::kBackwardAttr))
@@ -178,7 +182,7 @@ LogicalResult Assigner::findDependences() {
     if (microbatch && alone && !isa<CallOp, AccumulateOp>(op) && !op->hasAttr(KerfDialect::kPartAttr))
       inputOnly.insert(op);
     if (isa<AccumulateOp>(op))
-      inputOnly.erase(op->getOperand(0).getDefiningOp()); // it is summed at one place
+      inputOnly.erase(op->getOperand(0).getDefiningOp()); // its result is summed, so it runs in one place
   }
   return success();
 }
@@ -186,11 +190,11 @@ LogicalResult Assigner::findDependences() {
 void Assigner::findParts() {
   parts.clear();
   auto given = [](Operation *op) { return op->getAttrOfType<IntegerAttr>(KerfDialect::kPartAttr); };
-  DenseSet<Operation *> leads; // to an op that says its part
+  DenseSet<Operation *> leads; // ops on which an op with a given part depends
   for (Operation *op : llvm::reverse(ops))
     if (llvm::any_of(op->getUsers(), [&](Operation *user) { return given(user) || leads.contains(user); }))
       leads.insert(op);
-  DenseMap<Operation *, int64_t> asks; // of gradients: the latest part that says so itself and that they lead to
+  DenseMap<Operation *, int64_t> asks; // for ops of gradients: the latest given part that depends on them
   for (Operation *op : llvm::reverse(ops))
     for (Operation *user : op->getUsers())
       if (isBackward(op) && dependence.lookup(user) == Dependence::Microbatch)
@@ -200,7 +204,7 @@ void Assigner::findParts() {
     if (dependence.lookup(op) != Dependence::Microbatch || isInputOnly(op))
       continue;
     SmallVector<int64_t> ofOperands;
-    int64_t latest = partCount - 1; // gradients go from the last part to the first
+    int64_t latest = partCount - 1; // the backward pass begins with the last part
     for (Value operand : op->getOperands())
       if (Operation *definer = operand.getDefiningOp(); definer && parts.contains(definer)) {
         ofOperands.push_back(parts.lookup(definer));
@@ -211,7 +215,7 @@ void Assigner::findParts() {
     if (given(op)) {
       part = given(op).getInt();
     } else if (isa<LocalSliceOp>(op) && !ofOperands.empty()) {
-      part = ofOperands.front(); // the piece is sent
+      part = ofOperands.front(); // the slice is transferred, not the whole value
     } else if (!isBackward(op)) {
       int64_t before = ofOperands.empty() ? 0 : *llvm::max_element(ofOperands);
       part = leads.contains(op) ? before : partCount - 1;
@@ -231,7 +235,7 @@ void Assigner::findParts() {
   }
 }
 
-/// What one other part alone gathers is sent in pieces, and gathered there.
+/// A value that is gathered for one other part only is transferred as shards, and gathered on the stage that reads it.
 void Assigner::gatherWhereNeeded() {
   for (Operation *op : llvm::reverse(ops)) {
     Operation *gather = isa<WaitOp>(op) ? op->getOperand(0).getDefiningOp() : op;
@@ -246,7 +250,7 @@ void Assigner::gatherWhereNeeded() {
   }
 }
 
-/// What leads to another call or another part is waited for; what only leads to sums is not.
+/// Finds the ops on which another call or another part depends, and not only sums over microbatches.
 void Assigner::findAwaited() {
   awaited.clear();
   auto elsewhere = [&](Operation *op, Operation *user) {
@@ -260,7 +264,8 @@ void Assigner::findAwaited() {
       awaited.insert(op);
 }
 
-/// A gradient to which two stages add their share is summed over microbatches on each, so that shares meet once a step.
+/// Splits the sum of a gradient to which two stages contribute. Each stage sums its own contribution over microbatches,
+/// so that contributions are transferred once for each step.
 void Assigner::splitSums() {
   for (Operation *op : ops) {
     auto sum = dyn_cast<AccumulateOp>(op);
@@ -284,9 +289,9 @@ void Assigner::splitSums() {
   collect();
 }
 
-/// A parameter lives where it is used first; the states beside it, where they are updated.
+/// A parameter resides on the stage that uses it first; its states reside on the stage that updates them.
 LogicalResult Assigner::findHomes() {
-  DenseMap<Value, int64_t> firstUse; // the lowest part that needs the value, through ops that are made anywhere
+  DenseMap<Value, int64_t> firstUse; // the lowest part that needs the value, also through ops that run anywhere
   auto need = [&](Value value, int64_t part) {
     auto [known, isNew] = firstUse.try_emplace(value, part);
     known->second = std::min(known->second, part);
@@ -309,7 +314,7 @@ LogicalResult Assigner::findHomes() {
   for (BlockArgument argument : main.getArguments())
     if (auto known = firstUse.find(argument); known != firstUse.end() && hasHome(argument))
       homes[argument] = known->second % stages;
-  DenseMap<StringAttr, int64_t> updates; // of parameters: their updates and states live beside them
+  DenseMap<StringAttr, int64_t> updates; // by parameter: its update and states reside on this stage
   for (BlockArgument argument : main.getArguments())
     if (auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
         name && homes.contains(argument))
@@ -324,7 +329,8 @@ LogicalResult Assigner::findHomes() {
       if (auto argument = dyn_cast<BlockArgument>(operand); argument && hasHome(argument))
         homes.try_emplace(argument, stage);
   }
-  // What replaces an argument is made where the argument lives (scalars, such as a loss scale, have no other hold).
+  // The new value of an argument is computed where the argument resides. For scalars such as a loss scale, nothing else
+  // determines the stage.
   for (BlockArgument argument : main.getArguments()) {
     auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
     if (!by && hasHome(argument))
@@ -340,7 +346,8 @@ LogicalResult Assigner::findHomes() {
   return success();
 }
 
-/// Where its largest operand is, so that what moves is small; of equal ones, on the first stage.
+/// Returns the stage of an op's largest operand, so that only smaller ones are transferred; of equally large ones, the
+/// first stage.
 int64_t Assigner::stageOfUpdate(Operation *op) {
   if (isa<AccumulateOp>(op)) {
     Operation *definer = op->getOperand(0).getDefiningOp();
@@ -349,10 +356,10 @@ int64_t Assigner::stageOfUpdate(Operation *op) {
     return of(op->getOperand(0)) == Dependence::Sums ? parts.lookup(definer) : parts.lookup(definer) % stages;
   }
   int64_t stage = 0;
-  std::pair<int64_t, bool> largest(-1, false); // elements; of equal ones, not a value that is spread
+  std::pair<int64_t, bool> largest(-1, false); // number of elements; of equal ones, not a broadcast
   for (Value operand : op->getOperands()) {
     bool spread = false;
-    for (Operation *definer = operand.getDefiningOp(); definer && isSpread(definer);
+    for (Operation *definer = operand.getDefiningOp(); definer && isBroadcast(definer);
          definer = operand.getDefiningOp()) {
       operand = definer->getOperand(0);
       spread = true;
@@ -373,7 +380,7 @@ int64_t Assigner::stageOfUpdate(Operation *op) {
   return stage;
 }
 
-void Assigner::write(Operation *op, const Task &task) {
+void Assigner::write(Operation *op, const OpTask &task) {
   Builder builder(op->getContext());
   op->setAttr(KerfDialect::kTaskAttr,
               builder.getDictionaryAttr({builder.getNamedAttr("phase", builder.getStringAttr(task.phase)),
@@ -382,10 +389,10 @@ void Assigner::write(Operation *op, const Task &task) {
   op->removeAttr(KerfDialect::kPartAttr);
 }
 
-Value Assigner::transferred(Value value, int64_t from, int64_t to, const Task &task) {
+Value Assigner::transferred(Value value, int64_t from, int64_t to, const OpTask &task) {
   if (from == to)
     return value;
-  Value &there = arrived[{value, to}];
+  Value &there = transferredValues[{value, to}];
   if (!there) {
     OpBuilder builder(main.getContext());
     if (Operation *definer = value.getDefiningOp())
@@ -400,8 +407,8 @@ Value Assigner::transferred(Value value, int64_t from, int64_t to, const Task &t
   return there;
 }
 
-/// The result of an op that is made wherever it is needed, made there.
-FailureOr<Value> Assigner::cloned(Operation *op, OpResult result, Task task) {
+/// Returns a copy of `result`, the result of an op that runs on each stage that needs it, for `task`.
+FailureOr<Value> Assigner::cloned(Operation *op, OpResult result, OpTask task) {
   Dependence its = dependence.lookup(op);
   if (its == Dependence::Sums) {
     task.phase = "update";
@@ -433,8 +440,8 @@ FailureOr<Value> Assigner::cloned(Operation *op, OpResult result, Task task) {
   return Value(copy->getResult(result.getResultNumber()));
 }
 
-/// The value as `task` finds it on its stage.
-FailureOr<Value> Assigner::at(Value value, const Task &task, Operation *user) {
+/// Returns `value` as it is available to `task` on the task's stage: transferred or computed there if necessary.
+FailureOr<Value> Assigner::at(Value value, const OpTask &task, Operation *user) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto home = homes.find(value);
     if (home == homes.end())
@@ -443,16 +450,18 @@ FailureOr<Value> Assigner::at(Value value, const Task &task, Operation *user) {
   }
   Operation *definer = value.getDefiningOp();
   if (definer->hasAttr(KerfDialect::kTaskAttr) && !dependence.contains(definer))
-    return value; // made here
-  if (isMadeAnywhere(definer))
+    return value; // computed on this stage
+  if (runsAnywhere(definer))
     return cloned(definer, cast<OpResult>(value), task);
-  Task from = taskOf(definer);
+  OpTask from = taskOf(definer);
   if (dependence.lookup(definer) == Dependence::Microbatch && task.phase == "update" && !isa<AccumulateOp>(user))
-    return user->emitError() << "needs what each microbatch makes, after the last one; only its sum is there";
+    return user->emitError() << "needs a value of every microbatch after the last one, when only the sum over all "
+                                "microbatches is available";
   return transferred(value, from.stage, task.stage, from);
 }
 
-/// What the step returns is a sum over microbatches: where there is only one, of that one.
+/// Every result of the step that depends on microbatches is a sum over microbatches, even where there is
+/// only one microbatch.
 void Assigner::sumOfResults() {
   for (OpOperand &operand : main.front().getTerminator()->getOpOperands())
     if (of(operand.get()) == Dependence::Microbatch) {
@@ -462,7 +471,9 @@ void Assigner::sumOfResults() {
     }
 }
 
-/// A gradient that no microbatch changes (of what only parameters are made into) is a share of each all the same.
+/// A gradient that depends on no microbatch (that of a value computed from parameters only) is still a
+/// contribution of each microbatch to the sum. Its op is copied into the backward pass of the last part, which
+/// runs for each microbatch.
 void Assigner::shareSums() {
   for (Operation *op : ops) {
     auto sum = dyn_cast<AccumulateOp>(op);
@@ -482,10 +493,10 @@ void Assigner::shareSums() {
 
 LogicalResult Assigner::rewrite() {
   for (Operation *op : ops) {
-    if (isMadeAnywhere(op))
+    if (runsAnywhere(op))
       continue;
-    Task task = taskOf(op);
-    if (isa<AccumulateOp>(op)) // it runs where its operand is made
+    OpTask task = taskOf(op);
+    if (isa<AccumulateOp>(op)) // it runs where its operand is computed
       if (Operation *definer = op->getOperand(0).getDefiningOp();
           definer && of(op->getOperand(0)) == Dependence::Microbatch)
         task = taskOf(definer);
@@ -502,8 +513,8 @@ LogicalResult Assigner::rewrite() {
   for (OpOperand &operand : terminator->getOpOperands()) {
     int64_t stage = 0;
     if (Operation *definer = operand.get().getDefiningOp()) {
-      if (isMadeAnywhere(definer)) {
-        // As the argument that it replaces.
+      if (runsAnywhere(definer)) {
+        // A result that replaces an argument is on the argument's stage.
         for (BlockArgument argument : main.getArguments())
           if (auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
               by && by.getInt() == operand.getOperandNumber())

@@ -57,7 +57,7 @@ BatchDims::BatchDims(ModuleOp module) {
     if (kind && kind.getValue() == "input" && tensorType(argument).getRank() > 0)
       tag(argument, 0);
   }
-  // A value and what it is called inside of a callee are the same dimensions.
+  // An operand of a call and the callee's argument have the same dimensions, and so have a result and a returned value.
   auto join = [&](Value a, Value b) {
     bool changed = false;
     for (int64_t d = 0; d < tensorType(a).getRank(); ++d) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which dimensions of which values are the batch: what the mesh axis "data" may cut.
+// Analysis of the batch: which dimensions of which values count samples, and may therefore be sharded by "data".
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -8,21 +8,24 @@
 
 namespace kerf {
 
-/// Returns the factor that cutting a dimension of these factors cuts first: its major one of more than one element; -1
-/// where there is none.
+/// Returns the factor that is sharded first when a dimension that consists of `factors` (major first) is sharded: the
+/// first one of more than one element. Returns -1 where there is none.
 int leadingFactor(const Rule &rule, const std::vector<int> &factors);
 
-/// Returns whether the value is a constant, or a constant's broadcast. Ops that have nothing to do with each other may
-/// share such a value, so that what is known of its dimensions in one op does not hold in another.
+/// Returns whether the value is a constant or a broadcast of one. Unrelated ops may share such a value, so a property
+/// of its dimensions that holds in one op need not hold in another.
 bool isConstant(mlir::Value value);
 
-/// Starts at dimension 0 of every input (rank >= 1) and follows factors through ops and calls, both ways, until nothing
-/// changes; never through constants.
+/// The dimensions of a module's values that index the batch. They are found by starting at dimension 0 of every input
+/// and following the factors of rules through ops and calls, in both directions and until nothing changes, but not
+/// through constants.
 class BatchDims {
 public:
+  /// Analyses the module.
   explicit BatchDims(mlir::ModuleOp module);
+  /// Returns whether dimension `dim` of `value` indexes the batch.
   bool isBatch(mlir::Value value, unsigned dim) const { return tagged.contains({value, dim}); }
-  /// Factors of the rule of an op that index the batch.
+  /// Returns, for each factor of the rule of an op with these operands and results, whether it indexes the batch.
   std::vector<bool> batchFactors(const Rule &rule, mlir::ValueRange operands, mlir::ValueRange results) const;
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IR -> placement problem (kerf/Transforms/Placement.h says what a node and an edge is).
+// Conversion of IR to a placement problem. kerf/Transforms/Placement.h describes its nodes and edges.
 #include "kerf/Transforms/Placement.h"
 
 #include "BatchFactors.h"
@@ -21,12 +21,12 @@ namespace kerf {
 
 namespace {
 
-/// Tensors of the operand's size that a decomposed composite has at once, counted in the decompositions of
-/// lib/Dialect/Kerf.
+/// The number of tensors of the operand's size that a decomposed composite needs at once, counted in the decompositions
+/// of lib/Dialect/Kerf.
 constexpr int64_t kDecomposedBuffers = 3;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Where a value comes from: result `result` of a node.
+/// The node and result index that a value comes from.
 struct Source {
   int node = -1;
   int result = 0;
@@ -38,8 +38,8 @@ bool leavesPartial(const Rule &rule, const Strategy &strategy) {
 }
 
 constexpr double kMostSeconds = 1e9;
-constexpr int kCostBits = 49;        // of the sum of the largest costs: the solver's sums stay exact
-constexpr int kFinestExponent = -40; // of the unit: about a picosecond, a thousandth of what the quickest op takes
+constexpr int kCostBits = 49;        // bits of the sum of the largest costs, for which sums in the solver are exact
+constexpr int kFinestExponent = -40; // of the cost unit: about a picosecond, a thousandth of the fastest op
 
 double largestOf(const std::vector<double> &seconds) {
   double largest = 0;
@@ -57,7 +57,7 @@ std::vector<Cost> costsOf(const std::vector<double> &seconds, double secondsPerC
   return costs;
 }
 
-/// Kept in seconds until all of an edge's uses have been added up: rounded once.
+/// The costs of an edge in seconds. They are rounded only after all uses that share the edge have been added up.
 struct EdgeSeconds {
   int u, v;
   std::vector<double> table;
@@ -65,10 +65,10 @@ struct EdgeSeconds {
 
 class Builder {
 public:
-  Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints, const StrategyRank &rank,
-          const RuleOfOp &ruleOf, const DecidedStrategy &decided)
-      : module(module), symbols(module), collectives(collectives), constraints(constraints), rank(rank), ruleOf(ruleOf),
-        decided(decided), batch(module), keys(opKeys(module)) {}
+  Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
+          const StrategyPreference &preference, const RuleOfOp &ruleOf, const DecidedStrategy &decided)
+      : module(module), symbols(module), collectives(collectives), constraints(constraints), preference(preference),
+        ruleOf(ruleOf), decided(decided), batch(module), keys(opKeys(module)) {}
 
   Result<Placement> build(std::optional<int64_t> memoryLimitBytes);
 
@@ -95,14 +95,14 @@ private:
   SymbolTable symbols;
   const CollectiveModel &collectives;
   const Plan &constraints;
-  const StrategyRank &rank;
+  const StrategyPreference &preference;
   const RuleOfOp &ruleOf;
   const DecidedStrategy &decided;
   BatchDims batch;
   llvm::MapVector<Operation *, OpKey> keys;
   Placement placement;
   DenseMap<Value, Source> sources;
-  llvm::DenseMap<Operation *, int> calls;       // how often a function runs in a step
+  llvm::DenseMap<Operation *, int> calls;       // number of calls of a function in a step; 1 for @main
   std::vector<std::vector<double>> nodeSeconds; // [node][strategy]
   std::vector<EdgeSeconds> edges;
   std::map<std::pair<int, int>, size_t> edgeBetween;
@@ -117,7 +117,8 @@ std::vector<Strategy> Builder::strategiesOf(const PlacementNode &node, ValueRang
   return its ? std::vector{*its} : std::vector<Strategy>();
 }
 
-/// "data" cuts the batch, "model" anything else; a partial sum may pass along any axis.
+/// Returns whether each axis may shard the factor that `strategy` assigns to it: "data" the batch only, "model"
+/// anything else, and any axis a partial sum.
 bool Builder::allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const {
   for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis) {
     int factor = strategy.factorOfAxis[axis];
@@ -130,12 +131,13 @@ bool Builder::allowed(const Rule &rule, const std::vector<bool> &batchFactor, co
   return true;
 }
 
-/// In the layout of a whole plan (where there is a rank) "data" cuts the batch, also where a pin does not name it.
+/// Returns whether a strategy agrees with a pin. In whole-plan search, where a layout is requested, "data" shards the
+/// batch even where the pin does not mention it.
 bool Builder::pinned(const Strategy &pin, const Strategy &strategy, const Rule &rule,
                      const std::vector<bool> &batchFactor) const {
   for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis) {
     const int asked = pin.factorOfAxis[axis], factor = strategy.factorOfAxis[axis];
-    if (rank && asked < 0 && placement.mesh.axes[axis].name == "data") {
+    if (preference && asked < 0 && placement.mesh.axes[axis].name == "data") {
       if (factor >= 0 && !batchFactor[factor] && rule.factors[factor].kind != FactorKind::PartialSum)
         return false;
     } else if (asked != -2 && asked != factor) {
@@ -145,7 +147,7 @@ bool Builder::pinned(const Strategy &pin, const Strategy &strategy, const Rule &
   return true;
 }
 
-/// The pin of an op or argument, with -2 for axes that it leaves free; nothing when there is none.
+/// Returns the pin of an op or argument, with -2 for axes that the pin does not mention; nothing where there is no pin.
 Result<std::optional<Strategy>> Builder::pinOf(const PlacementNode &node, const std::string &name) {
   if (node.op) {
     auto key = keys.find(node.op);
@@ -182,13 +184,14 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
   std::optional<int> leastRank;
   for (Strategy &strategy : strategiesOf(node, results)) {
     bool fits = *pin ? pinned(**pin, strategy, node.rule, batchFactor) : allowed(node.rule, batchFactor, strategy);
-    fits &= node.op || !leavesPartial(node.rule, strategy); // data from outside, and what layers hand on, is whole
+    // Inputs, and values passed between layers, have no partial sums.
+    fits &= node.op || !leavesPartial(node.rule, strategy);
     auto sharding = fits ? project(node.rule, placement.mesh, strategy) : std::nullopt;
     if (!sharding)
       continue;
-    if (rank) {
-      std::optional<int> its = rank(node, operands, results, batchFactor, strategy);
-      if (!its && *pin) // the layout would not, the pin does
+    if (preference) {
+      std::optional<int> its = preference(node, operands, results, batchFactor, strategy);
+      if (!its && *pin) // the layout excludes the strategy, but a pin asks for it
         its = std::numeric_limits<int>::max();
       if (!its || (leastRank && *its > *leastRank))
         continue;
@@ -254,12 +257,13 @@ Source Builder::sourceOf(Value value) {
   return source;
 }
 
-/// Seconds of the reshards from each strategy of `from` to what each strategy of `to` asks of its operand.
+/// Returns the seconds of the reshard from the sharding that each strategy of `from` leaves to the one that each
+/// strategy of `to` needs, as a table.
 std::vector<double> Builder::reshardTable(Source from, int to, int operand, Value value, double multiplicity) {
   const PlacementNode &producer = placement.nodes[from.node], &user = placement.nodes[to];
   Shape shape = shapeOf(value);
   int64_t elementBytes = bytesPerElement(value.getType());
-  // Few of the strategies differ in this value's sharding: price each pair of shardings once.
+  // Many strategies have the same sharding of this value, so each pair of shardings is priced only once.
   std::map<Sharding, std::vector<size_t>> have, want;
   for (size_t s = 0; s < producer.shardings.size(); ++s)
     have[producer.shardings[s].results[from.result]].push_back(s);
@@ -279,7 +283,7 @@ std::vector<double> Builder::reshardTable(Source from, int to, int operand, Valu
 }
 
 void Builder::addEdge(int u, int v, std::vector<double> table) {
-  if (u == v) { // a layer that hands its argument on
+  if (u == v) { // a layer that returns its argument unchanged
     size_t n = placement.nodes[u].strategies.size();
     for (size_t s = 0; s < n; ++s)
       nodeSeconds[u][s] += table[s * n + s];
@@ -322,8 +326,8 @@ void Builder::writeCosts() {
 
 void Builder::addUses(func::FuncOp function) {
   double multiplicity = calls[function];
-  // A value that may be partial and has several users is brought into shape once for all: a node of its own between
-  // them.
+  // A value that may be a partial sum and has several users is resharded once for all of them, which is a node of its
+  // own between producer and users.
   DenseMap<Value, int> shared;
   auto sharedForm = [&](Value value) {
     if (!value.hasOneUse() && !value.use_empty()) {
@@ -337,7 +341,7 @@ void Builder::addUses(func::FuncOp function) {
         for (Strategy &strategy : strategiesOf(node, value))
           if (auto sharding = project(node.rule, placement.mesh, strategy);
               sharding && allowed(node.rule, batchFactor, strategy) &&
-              (!rank || rank(node, value, value, batchFactor, strategy))) {
+              (!preference || preference(node, value, value, batchFactor, strategy))) {
             node.strategies.push_back(std::move(strategy));
             node.shardings.push_back(std::move(*sharding));
           }
@@ -371,7 +375,8 @@ void Builder::addUses(func::FuncOp function) {
   }
 }
 
-/// What replaces an argument lies as the argument does; every other result of the step is whole on every rank.
+/// A result that replaces an argument has the argument's sharding. Every other result of the step is replicated
+/// on all ranks.
 void Builder::tieReplaced(func::FuncOp main) {
   DenseMap<int64_t, BlockArgument> replaced;
   for (BlockArgument argument : main.getArguments())
@@ -416,7 +421,7 @@ void Builder::addMemory() {
   }
 }
 
-/// A composite whose strategy has it decomposed needs room for its parts while it runs.
+/// Adds the memory that a decomposed composite needs for its intermediate values while it runs.
 void Builder::addDecomposed(Value result, const std::vector<LiveInterval> &live) {
   Source source = sourceOf(result);
   const PlacementNode &node = placement.nodes[source.node];
@@ -482,9 +487,9 @@ double Placement::seconds(TotalCost cost) const {
 }
 
 Result<Placement> buildProblem(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
-                               std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank,
+                               std::optional<int64_t> memoryLimitBytes, const StrategyPreference &preference,
                                const RuleOfOp &ruleOf, const DecidedStrategy &decided) {
-  return Builder(module, collectives, constraints, rank, ruleOf, decided).build(memoryLimitBytes);
+  return Builder(module, collectives, constraints, preference, ruleOf, decided).build(memoryLimitBytes);
 }
 
 } // namespace kerf

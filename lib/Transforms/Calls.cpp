@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls are rebuilt rather than changed: an op has a fixed number of results.
+// Utilities for functions that kerf.call calls. A call whose operands or results change is replaced, because the number
+// of results of an op is fixed.
 #include "Calls.h"
 
 using namespace mlir;
@@ -37,7 +38,7 @@ bool kerf::eraseDeadOps(Block &block) {
   return changed;
 }
 
-/// True when the function lost a result or an argument.
+/// Returns whether the function lost a result or an argument.
 static bool pruneFunction(func::FuncOp function, ArrayRef<CallOp> calls) {
   Block &block = function.getBody().front();
   Operation *terminator = block.getTerminator();
@@ -116,8 +117,8 @@ LogicalResult kerf::splitRepeat(CallOp call, func::FuncOp main) {
   int64_t first = 0;
   if (call.getNumResults() != 1 || StringRef(own).drop_front(module.size()).getAsInteger(10, first))
     return call.emitError() << "stands for " << repeat.getInt()
-                            << " layers, whose names and results do not tell how one "
-                            << "follows the other: they can't be told apart";
+                            << " layers that can't be separated: the call needs one result, "
+                            << "and a location that ends in the number of its first layer";
   call->removeAttr(KerfDialect::kRepeatAttr);
   OpBuilder builder(call->getContext());
   CallOp last = call;
@@ -129,7 +130,7 @@ LogicalResult kerf::splitRepeat(CallOp call, func::FuncOp main) {
       NamedAttrList attributes(argument ? main.getArgAttrDict(argument.getArgNumber()) : DictionaryAttr());
       auto its = argument ? cast_or_null<StringAttr>(attributes.get(KerfDialect::kNameAttr)) : StringAttr();
       StringRef rest = its ? its.getValue() : "";
-      if (!rest.consume_front(own + ".")) { // all layers share it
+      if (!rest.consume_front(own + ".")) { // all layers share this operand
         operands.push_back(operand);
         continue;
       }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Upkeep of functions that are reached by kerf.call: dead ops, and arguments and results that nobody uses.
+// Utilities for functions that kerf.call calls: changing signatures, and removing dead ops, arguments,
+// results and functions.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -8,27 +9,29 @@
 
 namespace kerf {
 
-/// The calls of `function` in `module`, in program order.
+/// Returns the calls of `function` in `module`, in program order.
 mlir::SmallVector<ir::CallOp> callsOf(mlir::ModuleOp module, mlir::func::FuncOp function);
 
-/// Calls of the same callee with other operands or results; the old call is gone.
-/// `results[i]`, where not null, takes over the uses of the old result i.
+/// Replaces `call` by a call of the same callee with other operands and result types, erases `call`, and returns the
+/// new call. Uses of the old result i become uses of the new result `newResult(i)`; a negative number: the old result
+/// has no uses.
 ir::CallOp rebuildCall(ir::CallOp call, mlir::ValueRange operands, mlir::TypeRange types,
                        llvm::function_ref<int64_t(int64_t oldResult)> newResult);
 
-/// Erases pure ops and calls whose results have no use, last first. True when there were some.
+/// Erases pure ops and calls whose results have no uses, from the last to the first. Returns whether there were any.
 bool eraseDeadOps(mlir::Block &block);
 
-/// Until nothing changes: drops results of private functions that no call uses, the ops that made them, and arguments
-/// that the function doesn't use; then functions that nobody calls.
+/// Removes results of private functions that no call uses, the ops that compute them, arguments that a function does
+/// not use, and functions that no call names, until nothing changes.
 void pruneCalls(mlir::ModuleOp module);
 
-/// The places of the metrics among the results of @main: named floating scalars that are neither the loss (result 0),
-/// nor a gradient, nor what replaces an argument.
+/// Returns the indices of those results of @main that are metrics: named floating-point scalars that are neither the
+/// loss (result 0), nor a gradient, nor the new value of an argument.
 mlir::SmallVector<unsigned> metricResults(mlir::func::FuncOp main);
 
-/// Where `call`, in `main`, stands for a run of alike layers (`kerf.repeat`), makes it a call for each layer, with
-/// parameters of its own. Emits an error where names and results do not tell how one layer follows the other.
+/// Replaces `call`, in `main`, by one call for each layer that it stands for (`kerf.repeat`), with separate parameters.
+/// Reports an error where the call has more than one result, so that it is unknown which of them the next layer reads,
+/// and where its location does not end in the number of a layer.
 mlir::LogicalResult splitRepeat(ir::CallOp call, mlir::func::FuncOp main);
 
 } // namespace kerf

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sees from IR alone that a mask hides exactly the later keys: values are followed as functions of at most two of their
-// dimensions.
-//
-//   iota dim 2             index(2)
-//   iota dim 3             index(3)
-//   compare GE             sees(query 2, key 3)      true where index(2) >= index(3)
-//   select(.., 0, -3e38)   masked(query 2, key 3)    0 where seen, -3e38 elsewhere
+// Recognition of causal masks: it finds from the IR alone that a mask hides exactly the later keys. Each value is
+// described as a function of the index along at most two of its dimensions.
+//    iota dim 2             index(2)
+//    iota dim 3             index(3)
+//    compare GE             triangle(query 2, key 3)   true where index(2) >= index(3)
+//    select(.., 0, -3e38)   masked(query 2, key 3)     0 where true, -3e38 elsewhere
 #include "Recognize.h"
 
 #include <cmath>
@@ -15,10 +14,10 @@ using namespace kerf;
 using namespace kerf::ir;
 
 namespace {
-enum class FormKind { Unknown, Scalar, Index, Sees };
+enum class FormKind { Unknown, Scalar, Index, Triangle };
 
-/// What is known of a value. Index: offset + the index along `first`. Sees: `onTrue` where the index along `first` is
-/// at least that along `second`, else `onFalse`.
+/// A description of a value's elements. Index: `offset` + the index along dimension `first`. Triangle: `onTrue` where
+/// the index along `first` is at least the index along `second`, and `onFalse` elsewhere.
 struct Form {
   FormKind kind = FormKind::Unknown;
   double offset = 0;
@@ -27,7 +26,7 @@ struct Form {
 };
 } // namespace
 
-static constexpr double kHidden = -1e9; // scores this low leave no probability, whatever the others are
+static constexpr double kHidden = -1e9; // a score this low has probability 0, whatever the other scores are
 static constexpr int kDepth = 24;
 
 static Form formOf(Value value, int depth);
@@ -39,13 +38,14 @@ static Form scalarForm(double number) {
   return form;
 }
 
-/// `form` with dimension d renamed to map(d); -1 where the dimension has size 1 and is gone: its index is 0.
+/// Returns `form` with dimension d renamed to map(d). -1 means that the dimension had size 1 and is dropped; its index
+/// is 0.
 template <typename Map> static Form renamed(Form form, Map map) {
   if (form.kind == FormKind::Index) {
     form.first = map(form.first);
     return form.first < 0 ? scalarForm(form.offset) : form;
   }
-  if (form.kind == FormKind::Sees) {
+  if (form.kind == FormKind::Triangle) {
     form.first = map(form.first);
     form.second = map(form.second);
     return form.first < 0 || form.second < 0 ? Form{} : form;
@@ -74,11 +74,11 @@ static Form reshapeForm(ReshapeOp op, const Form &form) {
   });
 }
 
-/// Elementwise function of one form and one number.
+/// Returns the form of an elementwise function of a value and a constant.
 template <typename Function> static Form mapped(Form form, Function function) {
   if (form.kind == FormKind::Scalar)
     return scalarForm(function(form.offset));
-  if (form.kind != FormKind::Sees)
+  if (form.kind != FormKind::Triangle)
     return {};
   form.onTrue = function(form.onTrue);
   form.onFalse = function(form.onFalse);
@@ -93,7 +93,7 @@ template <typename Function> static Form combined(Form a, Form b, Function funct
   return {};
 }
 
-/// An index plus or minus a number.
+/// Returns the form of an index plus or minus a constant.
 static Form shifted(Form a, Form b, double sign) {
   if (a.kind == FormKind::Index && b.kind == FormKind::Scalar)
     a.offset += sign * b.offset;
@@ -105,7 +105,7 @@ static Form shifted(Form a, Form b, double sign) {
 static Form compareForm(CompareOp op, Form left, Form right) {
   Comparison direction = op.getDirection();
   if (left.kind == FormKind::Index && right.kind == FormKind::Index) {
-    // As left >= right: a <= b is b >= a; a < b is b >= a + 1; a > b is a >= b + 1.
+    // Every comparison is written as left >= right: a <= b is b >= a, a < b is b >= a + 1, and a > b is a >= b + 1.
     if (direction == Comparison::LE || direction == Comparison::LT) {
       std::swap(left, right);
       direction = direction == Comparison::LE ? Comparison::GE : Comparison::GT;
@@ -114,14 +114,14 @@ static Form compareForm(CompareOp op, Form left, Form right) {
       return {};
     double shift = left.offset - right.offset - (direction == Comparison::GT ? 1 : 0);
     Form form;
-    form.kind = FormKind::Sees;
+    form.kind = FormKind::Triangle;
     form.first = left.first;
     form.second = right.first;
     if (shift == 0)
       return form;
     if (shift != -1)
       return {};
-    // i - 1 >= j is not (j >= i).
+    // The comparison i - 1 >= j is equivalent to not (j >= i).
     std::swap(form.first, form.second);
     std::swap(form.onTrue, form.onFalse);
     return form;
@@ -145,7 +145,7 @@ static Form compareForm(CompareOp op, Form left, Form right) {
   });
 }
 
-/// A constant's lower triangle, in the last two dimensions of a tensor whose others have size 1.
+/// Returns the form of a constant that is a lower triangle in its last two dimensions, the others having size 1.
 static Form constantForm(ConstantOp op) {
   auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
   auto shape = tensorType(op.getResult()).getShape();
@@ -163,7 +163,7 @@ static Form constantForm(ConstantOp op) {
   if (size < 2)
     return {};
   Form form;
-  form.kind = FormKind::Sees;
+  form.kind = FormKind::Triangle;
   form.first = static_cast<int64_t>(shape.size()) - 2;
   form.second = form.first + 1;
   form.onTrue = numbers[0];
@@ -213,7 +213,7 @@ static Form formOf(Value value, int depth) {
     Form predicate = operand(0), onTrue = operand(1), onFalse = operand(2);
     if (predicate.kind == FormKind::Scalar)
       return predicate.offset != 0 ? onTrue : onFalse;
-    if (predicate.kind != FormKind::Sees || onTrue.kind != FormKind::Scalar || onFalse.kind != FormKind::Scalar)
+    if (predicate.kind != FormKind::Triangle || onTrue.kind != FormKind::Scalar || onFalse.kind != FormKind::Scalar)
       return {};
     return mapped(predicate, [&](double truth) { return truth != 0 ? onTrue.offset : onFalse.offset; });
   }
@@ -247,7 +247,7 @@ bool kerf::isCausalMask(Value mask) {
   if (type.getRank() != 4 || type.getDimSize(2) != type.getDimSize(3))
     return false;
   Form form = formOf(mask, kDepth);
-  if (form.kind != FormKind::Sees || form.first != 2 || form.second != 3)
+  if (form.kind != FormKind::Triangle || form.first != 2 || form.second != 3)
     return false;
   if (type.getElementType().isInteger(1))
     return form.onTrue != 0 && form.onFalse == 0;

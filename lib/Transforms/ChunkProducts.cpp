@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-chunk-products: products and the collectives right before or after them take turns, piece by piece.
+// kerf-chunk-products: splits products and the collectives right before or after them into chunks that overlap.
 #include "kerf/CostModel/StepWork.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -16,7 +16,8 @@ namespace kerf {
 
 namespace {
 
-/// A dimension of a product's result that is also one of an operand; the other operand may have it too (a batch).
+/// A dimension of a product's result that is also a dimension of an operand. A batching dimension is one
+/// of both operands.
 struct RowDim {
   int64_t result = 0;
   std::optional<int64_t> lhs, rhs;
@@ -29,8 +30,8 @@ std::optional<int64_t> dimOf(const FactorMap &dims, int factor) {
   return std::nullopt;
 }
 
-/// The outermost one of at least two elements that `fits`: pieces of it lie in one run of memory, where those before it
-/// have one element.
+/// Returns the outermost dimension of at least two elements for which `fits` is true and before which all dimensions
+/// have one element. Its chunks are contiguous in memory.
 template <typename Fits> std::optional<RowDim> rowDim(DotGeneralOp product, Fits fits) {
   Rule rule = cast<ShardingRuleOpInterface>(*product).getShardingRule();
   for (auto [d, size] : llvm::enumerate(shapeOf(product.getResult()))) {
@@ -58,7 +59,7 @@ SmallVector<Piece> piecesOf(int64_t size) {
   return pieces;
 }
 
-/// Which pass of the step it belongs to and, where stages end at ops, which part.
+/// Copies the attributes that tell the pass of the step (kerf.backward) and the pipeline part.
 void placeLike(Operation *op, Operation *other) {
   for (StringRef name : {KerfDialect::kBackwardAttr, KerfDialect::kPartAttr})
     if (Attribute attr = other->getAttr(name))
@@ -83,7 +84,8 @@ Value slice(OpBuilder &builder, Value value, int64_t dim, Piece piece, Operation
   return op;
 }
 
-/// Rows of the product; `given`: those of its operand `operand`, which are not cut out of it.
+/// Emits the product for one chunk of rows. `given` is the chunk of operand `operand` where it exists already; other
+/// operands are sliced.
 Value rows(OpBuilder &builder, DotGeneralOp product, const RowDim &dim, Piece piece, Value given = {},
            unsigned operand = 0) {
   IRMapping map;
@@ -95,13 +97,13 @@ Value rows(OpBuilder &builder, DotGeneralOp product, const RowDim &dim, Piece pi
       map.map(whole, slice(builder, whole, *its, piece, product));
   }
   Operation *made = builder.clone(*product, map);
-  made->setDiscardableAttrs(ArrayRef<NamedAttribute>()); // of the whole: what `joined` makes
+  made->setDiscardableAttrs(ArrayRef<NamedAttribute>()); // the attributes are those of the joined result
   placeLike(made, product);
   made->getResult(0).setType(withSize(product.getType(), dim.result, piece.size));
   return made->getResult(0);
 }
 
-/// The collective of one piece, with its size along `dim`.
+/// Emits the collective of one chunk, with the chunk's size along `dim`.
 Operation *startOf(OpBuilder &builder, Operation *start, Value piece, int64_t dim, int64_t size) {
   auto type = cast<PendingType>(start->getResult(0).getType());
   OperationState state(start->getLoc(), start->getName(), ValueRange{piece},
@@ -128,7 +130,8 @@ int64_t dimOfCollective(Operation *start) {
   return dim ? dim.getInt() : -1;
 }
 
-/// product, sum over ranks -> rows, their sum beside the next rows, ...
+/// Rewrites a product followed by an all-reduce to chunks: the all-reduce of one chunk overlaps with the product of the
+/// next one.
 bool chunkAfter(Operation *start, WaitOp wait) {
   auto product = start->getOperand(0).getDefiningOp<DotGeneralOp>();
   if (!isa<AllReduceOp, ReduceScatterOp>(start) || !product || !product->hasOneUse() ||
@@ -152,8 +155,8 @@ bool chunkAfter(Operation *start, WaitOp wait) {
   return true;
 }
 
-/// gather over ranks, product -> the gather of some rows beside the product of those before, ... Who uses what is
-/// gathered later gets it joined.
+/// Rewrites an all-gather followed by a product to chunks: the all-gather of one chunk overlaps with the product of the
+/// chunk before. Other users of the gathered tensor read the concatenation of all chunks.
 bool chunkBefore(Operation *start, WaitOp wait) {
   if (!isa<AllGatherOp>(start) || wait->use_empty())
     return false;

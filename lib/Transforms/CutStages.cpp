@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-cut-stages: the forward pass cut at ops that a plan names. A layer that a cut goes through becomes a function
-// for each part of the pipeline, and so does what no layer holds wherever its place does not say the part. After that
-// each part is a run of calls.
+// kerf-cut-stages: divides the forward pass at ops that a plan names. A layer that is divided becomes one function for
+// each of its pipeline parts, and so do ops outside of layers whose position does not determine their part. Each part
+// is then a sequence of calls.
 #include "Calls.h"
 #include "kerf/Transforms/OpKeys.h"
 #include "kerf/Transforms/Passes.h"
@@ -22,11 +22,12 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-/// What a value is made of.
+/// The kinds of arguments on which a value depends.
 enum Flow : unsigned { kOfInputs = 1, kOfTrained = 2, kOfBoth = 3 };
 using Flows = DenseMap<Value, unsigned>;
 
-/// Cut by the pipeline: it depends on inputs and on what the step trains. Other ops are made wherever they are needed.
+/// Returns whether the op belongs to one pipeline part, because it depends on inputs and on trained arguments. All
+/// other ops are computed wherever they are needed.
 bool isCut(Operation *op, const Flows &flows) {
   return isa<CallOp>(op) ||
          llvm::any_of(op->getResults(), [&](Value result) { return flows.lookup(result) == kOfBoth; });
@@ -50,7 +51,8 @@ public:
   LogicalResult run(ArrayRef<std::string> until);
 
 private:
-  /// Ops of no layer that make one function: of a part, with as many calls before them; or of a layer, in a part.
+  /// Ops that become one function: either ops outside of layers, of one part and with the same number of calls before
+  /// them, or the ops of one layer in one part.
   struct Group {
     int64_t layer, part, depth;
     auto operator<=>(const Group &) const = default;
@@ -84,15 +86,15 @@ private:
   func::FuncOp main;
   Block &block;
   SymbolTable symbols;
-  Flows flows; // of @main
+  Flows flows; // for values of @main
   std::vector<NamedOp> names;
-  std::vector<std::vector<NamedOp>> matches;                   // by cut
-  DenseMap<Operation *, int64_t> layers;                       // of inlined ops
-  std::vector<std::pair<std::string, std::string>> layerNames; // of inlined layers: function, module
+  std::vector<std::vector<NamedOp>> matches;                   // for each cut, the ops that its pattern matches
+  DenseMap<Operation *, int64_t> layers;                       // the layer that an inlined op comes from
+  std::vector<std::pair<std::string, std::string>> layerNames; // of inlined layers: name of the function, module scope
   DenseMap<Operation *, int64_t> parts;
-  DenseMap<Operation *, int64_t> depths; // how many calls come before an op of no layer
+  DenseMap<Operation *, int64_t> depths; // number of calls before an op outside of layers
   std::map<std::pair<int64_t, int64_t>, int64_t> depthOfPiece;
-  std::set<std::pair<int64_t, int64_t>> outlined; // part and depth of ops of no layer that make a function
+  std::set<std::pair<int64_t, int64_t>> outlined; // part and depth of ops outside of layers that become a function
 };
 
 void Cutter::findFlows() {
@@ -117,7 +119,7 @@ Flows Cutter::flowsInside(CallOp call) {
   return inside;
 }
 
-/// Layers whose module path was not recorded are "layer.0", "layer.1", ...
+/// A layer whose module scope was not recorded gets the scope "layer.0", "layer.1", ...
 void Cutter::nameLayers() {
   for (auto [number, call] : llvm::enumerate(block.getOps<CallOp>()))
     if (nodeName(call.getLoc()).empty())
@@ -131,7 +133,7 @@ LogicalResult Cutter::match(ArrayRef<std::string> until) {
       if (matchesKey(pattern, named.name))
         found.push_back(named);
     if (found.empty()) {
-      auto error = main.emitError() << "stages: until \"" << pattern << "\" is no operator of the forward pass";
+      auto error = main.emitError() << "stages: until \"" << pattern << "\" matches no operator of the forward pass";
       if (!names.empty())
         error << "; these are \"" << names.front().name.key << "\" to \"" << names.back().name.key
               << "\", with a layer's number in place of *";
@@ -141,7 +143,7 @@ LogicalResult Cutter::match(ArrayRef<std::string> until) {
   return success();
 }
 
-/// What the matched ops of a layer need leaves something of the layer out.
+/// Returns whether the matched ops of a layer depend on only some of the layer's ops, so that the layer is divided.
 bool Cutter::goesThrough(CallOp call, ArrayRef<Operation *> matched) {
   DenseSet<Operation *> needed(matched.begin(), matched.end());
   Flows inside = flowsInside(call);
@@ -177,8 +179,8 @@ void Cutter::inlineCall(CallOp call) {
   call.erase();
 }
 
-/// A part holds the ops that its cut names, and of what these need all that no part before it holds; the last one what
-/// else leads to the loss.
+/// Assigns parts: a part holds the ops that its pattern matches and all ops that they depend on and no earlier part
+/// holds. The last part holds the remaining ops on which the loss depends.
 LogicalResult Cutter::findParts(ArrayRef<std::string> until) {
   for (size_t part = 0; part < until.size(); ++part) {
     SmallVector<Operation *> open;
@@ -199,10 +201,11 @@ LogicalResult Cutter::findParts(ArrayRef<std::string> until) {
           open.push_back(definer);
     }
     if (!any)
-      return main.emitError() << "stages: until \"" << until[part] << "\" leaves nothing for part " << part
-                              << " of the pipeline: what it names is in a part before, or depends on inputs alone";
+      return main.emitError() << "stages: until \"" << until[part] << "\" leaves no operator for part " << part
+                              << " of the pipeline: the operators that it matches are in an earlier part, or "
+                                 "depend on inputs alone";
   }
-  DenseSet<Operation *> leads; // to the loss; what does not (running statistics) is made where its operands are
+  DenseSet<Operation *> leads; // ops on which the loss depends; others (running statistics) follow their operands
   leads.insert(block.getTerminator()->getOperand(0).getDefiningOp());
   for (Operation &op : llvm::reverse(block.without_terminator()))
     if (llvm::any_of(op.getUsers(), [&](Operation *user) { return leads.contains(user); }))
@@ -219,7 +222,7 @@ LogicalResult Cutter::findParts(ArrayRef<std::string> until) {
     rest |= leads.contains(&op);
   }
   if (!rest)
-    return main.emitError() << "stages: until \"" << until.back() << "\" leaves nothing for the last part";
+    return main.emitError() << "stages: until \"" << until.back() << "\" leaves no operator for the last part";
   return success();
 }
 
@@ -247,8 +250,8 @@ bool Cutter::spreadDepths() {
   return changed;
 }
 
-/// What no layer holds can stay in @main where kerf-assign-tasks finds its part: before all calls, behind them, or in
-/// the part that its operands come from. The rest makes functions.
+/// Finds the ops outside of layers that become functions. An op may stay in @main where kerf-assign-tasks finds its
+/// part: before all calls, after all calls, or in the part that its operands come from.
 void Cutter::findGroups() {
   while (spreadDepths())
     ;
@@ -261,7 +264,7 @@ void Cutter::findGroups() {
       return isCall(op) || layerOf(op) != kNone ||
              (parts.contains(op) && outlined.contains({parts.lookup(op), depths.lookup(op)}));
     };
-    DenseSet<Operation *> leads; // to what says its part
+    DenseSet<Operation *> leads; // ops on which a call or a named op depends
     for (Operation &op : llvm::reverse(block.without_terminator()))
       if (llvm::any_of(op.getUsers(), [&](Operation *user) { return given(user) || leads.contains(user); }))
         leads.insert(&op);
@@ -279,8 +282,8 @@ void Cutter::findGroups() {
   }
 }
 
-/// Constants and views of parameters are made inside. What else is made of parameters alone is handed in: its gradients
-/// are those of a sum over all microbatches.
+/// Constants and views of parameters are created inside of the function. Other values that are computed from parameters
+/// alone become arguments, because the gradient of such a value is summed over microbatches before it is used.
 Value Cutter::materialize(Value value, func::FuncOp function, OpBuilder &builder, IRMapping &mapping,
                           SmallVector<Value> &arguments) {
   if (mapping.contains(value))
@@ -339,7 +342,7 @@ void Cutter::outline(const Group &group, ArrayRef<Operation *> ops) {
   }
 }
 
-/// Part after part; each op behind what it needs.
+/// Sorts the ops of @main by part, each after the ops that it depends on.
 void Cutter::sort() {
   SmallVector<Operation *> order;
   for (Operation &op : block.without_terminator())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layout that was decided for a module of one batch, carried over to the same module of another.
+// The strategies of a solved problem, applied to the same module with another batch size.
 #include "kerf/Transforms/Layout.h"
 
 #include "llvm/ADT/Hashing.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 
 namespace kerf {
 
-/// Arguments and results in the order of the module.
+/// Returns the number of each argument and result, in module order.
 static llvm::DenseMap<Value, int> numbered(ModuleOp module) {
   llvm::DenseMap<Value, int> numbers;
   auto number = [&](ValueRange values) {
@@ -41,19 +41,19 @@ DecidedLayout decidedLayout(ModuleOp module, const Placement &placement, const s
   llvm::DenseMap<Value, int> numbers = numbered(module);
   DecidedLayout decided{structureOf(module, numbers), {}};
   for (auto [node, chosen] : llvm::zip_equal(placement.nodes, choice)) {
-    Value value = node.op ? Value(node.op->getResult(0)) : node.argument ? Value(node.argument) : node.seenByUsers;
-    decided.strategies[{numbers.lookup(value), node.seenByUsers != nullptr}] = node.strategies[chosen];
+    Value value = node.op ? Value(node.op->getResult(0)) : node.argument ? Value(node.argument) : node.reshardedValue;
+    decided.strategies[{numbers.lookup(value), node.reshardedValue != nullptr}] = node.strategies[chosen];
   }
   return decided;
 }
 
-DecidedStrategy followLayout(ModuleOp module, const DecidedLayout &decided) {
+DecidedStrategy strategiesOfLayout(ModuleOp module, const DecidedLayout &decided) {
   llvm::DenseMap<Value, int> numbers = numbered(module);
   if (structureOf(module, numbers) != decided.structure)
     return {};
   return [numbers = std::move(numbers), strategies = decided.strategies](const PlacementNode &node,
                                                                          ValueRange results) -> const Strategy * {
-    auto its = strategies.find({numbers.lookup(results.front()), node.seenByUsers != nullptr});
+    auto its = strategies.find({numbers.lookup(results.front()), node.reshardedValue != nullptr});
     return its == strategies.end() ? nullptr : &its->second;
   };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-decompose-composites: simpler ops in place of composites (include/kerf/Transforms/Decompose.h).
+// kerf-decompose-composites: replaces composites by simpler ops (kerf/Transforms/Decompose.h).
 #include "kerf/Transforms/Decompose.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -32,8 +32,8 @@ struct DecomposeComposites : kerf::impl::DecomposeCompositesBase<DecomposeCompos
   }
 };
 
-/// Its parts compute on f32 values, as its kernel does: 16-bit operands are converted. Gives the types that its results
-/// had.
+/// Converts 16-bit operands to f32, in which the simpler ops compute like the composite's kernel. Returns the types of
+/// the composite's results before that.
 SmallVector<Type> widenOperands(OpBuilder &builder, Operation *op) {
   auto wide = [&](Value value) { return RankedTensorType::get(tensorType(value).getShape(), builder.getF32Type()); };
   auto isNarrow = [](Value value) { return isHalf(tensorType(value).getElementType()); };
@@ -51,7 +51,7 @@ SmallVector<Type> widenOperands(OpBuilder &builder, Operation *op) {
 FailureOr<SmallVector<Operation *>> kerf::decomposeOp(Operation *op) {
   auto composite = dyn_cast<DecomposableOpInterface>(op);
   if (!composite)
-    return op->emitOpError() << "is no composite: it has no simpler form";
+    return op->emitOpError() << "is no composite, so it can't be decomposed";
   for (Value operand : op->getOperands())
     if (operand.getDefiningOp<ShardOffsetOp>())
       return op->emitOpError() << "has an offset already: decompose before partitioning";

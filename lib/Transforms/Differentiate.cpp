@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-differentiate: reverse-mode gradients of the loss. Activity.h says for which values; each op tells how
-// (GradientOpInterface); here the gradients of all users meet, and a called function becomes a forward and a backward
-// one.
+// kerf-differentiate: reverse-mode gradients of the loss. Activity.h determines which values need a gradient, and each
+// op defines its own (GradientOpInterface). This file adds up the gradients of a value's users, and splits a called
+// function into a forward and a backward function.
 #include "Activity.h"
 #include "Calls.h"
 #include "kerf/Transforms/Passes.h"
@@ -21,15 +21,15 @@ namespace kerf {
 
 namespace {
 
-/// What a call of a differentiated function needs for its backward call.
+/// The backward function of a called function, and what its call takes from the forward call and gives back.
 struct BackwardFunction {
   func::FuncOp function;
-  SmallVector<unsigned> results;   // of the forward function, whose gradients it takes
-  SmallVector<unsigned> saved;     // results of the forward function that it takes
-  SmallVector<unsigned> arguments; // of the forward function, whose gradients it gives
+  SmallVector<unsigned> results;   // results of the forward function whose gradients the backward function reads
+  SmallVector<unsigned> saved;     // results of the forward function that the backward function reads
+  SmallVector<unsigned> arguments; // arguments of the forward function whose gradients it returns
 };
 
-/// Marks what a builder makes as backward, at the location of a forward op.
+/// A listener that marks new ops as backward and gives them the location of a forward op.
 class BackwardMarker : public OpBuilder::Listener {
 public:
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { inserted.push_back(op); }
@@ -81,7 +81,7 @@ private:
   Activity &activity;
   BackwardMarker marker;
   OpBuilder builder;
-  /// Of the function at hand: the sum so far.
+  /// The sum of the gradients found so far, for each value of the current function.
   DenseMap<Value, Value> gradients;
   llvm::MapVector<StringAttr, BackwardFunction> backwardOf;
 };
@@ -132,7 +132,7 @@ LogicalResult Differentiator::sweepCall(CallOp call, ArrayRef<Value> resultGradi
   return success();
 }
 
-/// Adds the gradients of all useful values of `forward`, from those that `gradients` holds, at the end of `block`.
+/// Emits the gradients of all useful values of `forward` at the end of `block`, starting from those in `gradients`.
 LogicalResult Differentiator::sweep(Block &block, ArrayRef<Operation *> forward) {
   builder.setInsertionPoint(block.getTerminator());
   for (Operation *op : llvm::reverse(forward)) {
@@ -156,8 +156,8 @@ SmallVector<Operation *> opsOf(Block &block) {
   return ops;
 }
 
-/// The gradients are first built behind the forward ops, so that each op sees its own operands and results; then they
-/// move into a function of their own, and what they use of the forward ops becomes results of the forward function.
+/// The gradients are first emitted after the forward ops, where they can use all values of the function. Then they move
+/// into a function of their own, and the forward values that they use become results of the forward function.
 LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
   Block &block = function.getBody().front();
   BackwardFunction info;
@@ -198,8 +198,8 @@ LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
   return success();
 }
 
-/// @layer_backward(saved values, forward arguments, gradients of results) -> gradients of arguments. Arguments that it
-/// doesn't use go when calls are pruned.
+/// Creates @layer_backward(saved values, forward arguments, gradients of results) -> gradients of arguments. Arguments
+/// without uses are removed later, when calls are pruned.
 func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Operation *> backwardOps,
                                              ArrayRef<BlockArgument> seeds, ArrayRef<Value> results,
                                              BackwardFunction &info) {
@@ -217,7 +217,7 @@ func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Ope
     Operation *op = value.getDefiningOp();
     if (!op || own.contains(op))
       return;
-    if (!isMadeAgain(op)) {
+    if (!isCheaperToRecompute(op)) {
       saved.insert(value);
       return;
     }
@@ -267,7 +267,7 @@ func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Ope
   return backward;
 }
 
-/// Appends the saved values to the results of the function and of its calls, but those that it returns anyway.
+/// Appends the saved values to the results of the function and of its calls, except for those that it already returns.
 void Differentiator::returnSaved(func::FuncOp function, ArrayRef<Value> saved, BackwardFunction &info) {
   Operation *terminator = function.getBody().front().getTerminator();
   unsigned before = terminator->getNumOperands();
@@ -292,7 +292,7 @@ void Differentiator::returnSaved(func::FuncOp function, ArrayRef<Value> saved, B
   }
 }
 
-/// The loss's own gradient: 1, or the loss scale where there is one.
+/// Returns the gradient of the loss itself: 1, or the loss scale where there is one.
 FailureOr<Value> Differentiator::seedOf(Value loss) {
   for (BlockArgument argument : main.getArguments()) {
     auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
@@ -324,7 +324,7 @@ LogicalResult Differentiator::differentiateMain() {
   SmallVector<Value> returned = {loss};
   SmallVector<DictionaryAttr> attributes = {main.getResultAttrDict(0)};
   const SmallVector<unsigned> metrics = metricResults(main);
-  for (unsigned i = 0; i < main.getNumArguments(); ++i) // what buffers are updated by
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) // the new values of buffers
     if (auto by = main.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr)) {
       auto result = static_cast<unsigned>(by.getInt());
       main.setArgAttr(i, KerfDialect::kUpdatedByAttr, builder.getI64IntegerAttr(static_cast<int64_t>(returned.size())));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device level -> package: a plain copy of ops, local types and attributes.
+// Conversion of the device level to a package: a plain copy of ops, local types and attributes.
 #include "kerf/Transforms/EmitPackage.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -52,7 +52,7 @@ Json intJson(const APInt &value, bool isUnsigned) {
   return value.getSExtValue();
 }
 
-/// Row-major elements; one for a splat.
+/// Returns the elements in row-major order, or a single one where all are equal.
 Json elementsJson(DenseElementsAttr elements) {
   Json list = Json::array();
   if (isa<FloatType>(elements.getElementType())) {
@@ -89,13 +89,13 @@ Result<Json> attributeJson(Attribute attr, StringRef name) {
       });
 }
 
-std::optional<package::Task> taskOf(DictionaryAttr attr) {
+std::optional<package::ProgramTask> taskOf(DictionaryAttr attr) {
   auto phase = attr.getAs<StringAttr>("phase");
   auto stage = attr.getAs<IntegerAttr>("stage"), chunk = attr.getAs<IntegerAttr>("chunk");
   auto parsed = phase ? package::parsePhase(phase.getValue()) : std::nullopt;
   if (!parsed || !stage || !chunk)
     return std::nullopt;
-  return package::Task{*parsed, stage.getInt(), chunk.getInt()};
+  return package::ProgramTask{*parsed, stage.getInt(), chunk.getInt()};
 }
 
 class Emitter {
@@ -151,7 +151,7 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
     if (Status status = list(op.getResults(), instruction.results); !status)
       return status.error();
     for (NamedAttribute attr : op.getAttrs()) {
-      if (attr.getName().getValue().contains('.')) // discardable: for passes and people
+      if (attr.getName().getValue().contains('.')) // discardable attributes are for passes and people only
         continue;
       auto json = attributeJson(attr.getValue(), attr.getName().getValue());
       if (!json)
@@ -176,7 +176,7 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
 
 Result<Sharding> Emitter::shardingOf(Attribute attr, const Shape &shape, const std::string &what) {
   if (auto given = dyn_cast_or_null<ShardingAttr>(attr)) {
-    // What partitioning wrote has been checked; without a diagnostic to give, a failure is ours.
+    // kerf-partition has already checked the shardings, so a failure here is an internal error without a diagnostic.
     MLIRContext *context = given.getContext();
     auto sharding = given.toSharding(mesh, shape, [&] { return mlir::emitError(UnknownLoc::get(context)); });
     if (failed(sharding))

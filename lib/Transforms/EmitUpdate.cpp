@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optimizer's rule as ops: emitted one by one as the rule says, then grouped.
+// Emission of an optimizer's update: first op by op as the rule computes, then grouped into maps.
 #include "GroupElementwise.h"
 #include "Update.h"
 
@@ -12,13 +12,13 @@ namespace kerf {
 
 namespace {
 
-/// Keeps the ops that are made, in their order.
+/// A listener that records new ops in order.
 struct Recorder : OpBuilder::Listener {
   SmallVector<Operation *> ops;
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { ops.push_back(op); }
 };
 
-/// The update of one parameter while its rule is emitted.
+/// The emission of the update of one parameter.
 class Emission {
 public:
   Emission(OpBuilder &builder, const UpdateRequest &request)
@@ -40,10 +40,10 @@ public:
   }
 
 private:
-  /// Returns a tensor of the parameter's shape in the program, in the shape and type that the rule sees.
+  /// Returns a tensor of the parameter's shape in the program, converted to the shape and type that the rule sees.
   Term seen(Value value) { return {emit, emit.reshape(emit.convert(value, wide), request.shape)}; }
   Term scalar(Value value) { return {emit, emit.convert(value, emit.builder.getF64Type())}; }
-  /// As it was stored before; the old value where the update is skipped.
+  /// Returns a new value in the shape and type in which it is stored, or the old value where the update is skipped.
   Value stored(const Term &made, Value before) {
     Value value = emit.reshape(made.as(typeOf(made), emit), tensorType(before).getShape());
     value = emit.convert(value, own);
@@ -61,8 +61,8 @@ private:
   Type own, wide;
 };
 
-/// The ops that read what belongs to the parameter, and the constants and broadcasts of scalars that these may hold.
-/// Others are of the step's scalars alone: they stay as they are, so that the parameters share them.
+/// Returns the ops that depend on the parameter, and the constants and broadcasts of scalars that maps may contain. All
+/// other ops depend on scalars of the step alone; they are not grouped, so that parameters can share them.
 SmallVector<Operation *> opsOfParameter(ArrayRef<Operation *> ops, const UpdateRequest &request) {
   llvm::DenseSet<Value> its(request.states.begin(), request.states.end());
   its.insert_range(ArrayRef<Value>{request.parameter, request.gradient});
@@ -71,7 +71,7 @@ SmallVector<Operation *> opsOfParameter(ArrayRef<Operation *> ops, const UpdateR
     bool depends = llvm::any_of(op->getOperands(), [&](Value operand) { return its.contains(operand); });
     if (depends)
       its.insert_range(op->getResults());
-    if (depends || isMadeAgain(op))
+    if (depends || isCheaperToRecompute(op))
       found.push_back(op);
   }
   return found;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device level: the ops of a map's body in place of the map, so that they are fused with what stands around them.
+// kerf-expand-maps (device level): replaces each map by the ops of its body, so that they are fused
+// with their neighbours.
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -25,7 +26,7 @@ void expand(MapOp map) {
     for (NamedAttribute attribute : discardable)
       op->setDiscardableAttr(attribute.getName(), attribute.getValue());
   };
-  // Scalars stay scalars as far as they are among themselves; beside a tensor they are broadcast.
+  // Ops on scalars alone stay scalar; a scalar is broadcast where an op combines it with a tensor.
   auto spread = [&](Value value) {
     if (tensorType(value).getShape() == shape)
       return value;

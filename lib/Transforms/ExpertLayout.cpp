@@ -14,11 +14,11 @@ namespace kerf {
 
 namespace {
 
-/// A dimension that counts experts' slots, or the experts among which a router chooses; `kExpert`: one that tells the
-/// experts apart, so that it can be cut.
+/// Properties of a dimension. kSlots: it counts the slots of experts, or the experts that a router chooses from.
+/// kExpert: it counts experts in a way that allows sharding it.
 enum ExpertTag : unsigned { kSlots = 1, kExpert = 2 };
 
-/// Follows the dimensions of slots through all ops, layers and parameters.
+/// An analysis that follows the dimensions of experts and slots through all ops, layers and parameters.
 class ExpertDims {
 public:
   explicit ExpertDims(ModuleOp module) : symbols(module) {
@@ -59,7 +59,8 @@ public:
     return tags;
   }
 
-  /// Slots that a layer leaves and whose backward reads them to bring them to their tokens only.
+  /// Returns whether a layer's backward function reads the argument, which holds slots, only to move them
+  /// to their tokens.
   bool isForRouting(Value argument) const {
     return llvm::all_of(argument.getUsers(), [&](Operation *user) { return isa<RoutingOpInterface>(user); });
   }
@@ -102,7 +103,7 @@ private:
   DenseMap<std::pair<Value, unsigned>, unsigned> tagged;
 };
 
-constexpr int kWorst = 1 << 16; // above every rank of the layout within
+constexpr int kWorst = 1 << 16; // above every value of the layout's own preference
 
 } // namespace
 
@@ -115,26 +116,26 @@ int64_t expertsOf(ModuleOp module) {
   return fewest;
 }
 
-RuleOfOp withExpertGroups(const Mesh &mesh, RuleOfOp rules) {
+RuleOfOp rulesWithExpertGroups(const Mesh &mesh, RuleOfOp rules) {
   int context = mesh.find("context");
-  int64_t ways = context < 0 ? 1 : mesh.axes[context].size;
+  int64_t shards = context < 0 ? 1 : mesh.axes[context].size;
   return [=](Operation *op) {
     Rule rule = rules ? rules(op) : cast<ShardingRuleOpInterface>(op).getShardingRule();
-    if (ways <= 1 || !isa<RoutingOpInterface>(op))
+    if (shards <= 1 || !isa<RoutingOpInterface>(op))
       return rule;
-    // ([b, s, d], ...) -> ([e, b, c, d]) becomes ([b, gs, d], ...) -> ([e, b, gc, d]) with g = ways
+    // ([b, s, d], ...) -> ([e, b, c, d]) becomes ([b, gs, d], ...) -> ([e, b, gc, d]), where g is the size of "context"
     auto named = [&](const char *name) {
       return std::find_if(rule.factors.begin(), rule.factors.end(), [&](const Factor &f) { return f.name == name; });
     };
     auto tokens = named("s"), slots = named("c");
-    if (tokens->size % ways != 0 || slots->size % ways != 0)
+    if (tokens->size % shards != 0 || slots->size % shards != 0)
       return rule;
-    tokens->size /= ways;
-    slots->size /= ways;
+    tokens->size /= shards;
+    slots->size /= shards;
     int s = static_cast<int>(tokens - rule.factors.begin()), c = static_cast<int>(slots - rule.factors.begin()),
         g = static_cast<int>(rule.factors.size());
     rule.factors.emplace_back().name = "g";
-    rule.factors.back().size = ways;
+    rule.factors.back().size = shards;
     for (std::vector<FactorMap> *maps : {&rule.operands, &rule.results})
       for (FactorMap &map : *maps)
         for (std::vector<int> &dim : map)
@@ -144,12 +145,12 @@ RuleOfOp withExpertGroups(const Mesh &mesh, RuleOfOp rules) {
   };
 }
 
-StrategyRank withExperts(ModuleOp module, const Mesh &mesh, StrategyRank layout) {
+StrategyPreference preferenceWithExperts(ModuleOp module, const Mesh &mesh, StrategyPreference layout) {
   if (mesh.find("expert") < 0 && expertsOf(module) == 0)
     return layout;
   auto dims = std::make_shared<ExpertDims>(module);
   int expert = mesh.find("expert");
-  int64_t ways = expert < 0 ? 1 : mesh.axes[expert].size;
+  int64_t shards = expert < 0 ? 1 : mesh.axes[expert].size;
   return [=](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
              const Strategy &strategy) -> std::optional<int> {
     const Rule &rule = node.rule;
@@ -158,20 +159,20 @@ StrategyRank withExperts(ModuleOp module, const Mesh &mesh, StrategyRank layout)
     Strategy within = strategy;
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
       int cut = strategy.factorOfAxis[axis];
-      if (cut < 0 || !mesh.axes[axis].name.starts_with("model")) // or a part of it
+      if (cut < 0 || !mesh.axes[axis].name.starts_with("model")) // this includes the sub-axes of "model"
         continue;
       if (tags[cut])
         return std::nullopt;
-      if (routes && rule.factors[cut].name == "d") // the layout knows it as the stream's width
+      if (routes && rule.factors[cut].name == "d") // the layout takes this factor for the width of the residual stream
         within.factorOfAxis[axis] = -1;
     }
     std::optional<int> rank = layout(node, operands, results, batchFactor, within);
     bool anyway = node.op && node.op->getNumResults() == 1 && isConstant(node.op->getResult(0));
-    if (!rank || ways <= 1 || anyway)
+    if (!rank || shards <= 1 || anyway)
       return rank;
     auto firstOf = [&](auto holds) {
       for (size_t f = 0; f < rule.factors.size(); ++f)
-        if (holds(f) && rule.factors[f].size >= ways && rule.factors[f].kind != FactorKind::Replicated)
+        if (holds(f) && rule.factors[f].size >= shards && rule.factors[f].kind != FactorKind::Replicated)
           return static_cast<int>(f);
       return -1;
     };

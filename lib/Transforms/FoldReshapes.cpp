@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-fold-reshapes: rounds of rewrites until none applies. Splits only rise and merges only sink, so that rounds end.
+// kerf-fold-reshapes: applies rewrites in rounds until none applies. The rounds end because splits only move up and
+// merges only move down.
 #include "FoldReshapes.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -14,11 +15,12 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-/// A rewrite moves a reshape over one op; a chain longer than this within a layer would be a fault of ours, and is left
-/// as it is.
+/// A rewrite moves a reshape over one op. No model has a chain of ops longer than this within a layer, so reaching the
+/// limit means a rewrite does not terminate; the IR is then valid and left as it is.
 constexpr int kMaximumRounds = 200;
 
-/// A chain of reshapes as splits, then dimensions of size 1, then merges: no step twice.
+/// Rewrites a chain of reshapes as one split, one insertion or removal of dimensions of size 1, and one merge, each at
+/// most once.
 static bool normalize(ReshapeOp op) {
   Value root = op.getOperand();
   std::vector<Shape> chain = {shapeOf(op.getResult())};
@@ -37,7 +39,7 @@ static bool normalize(ReshapeOp op) {
   return true;
 }
 
-/// All users are reshapes to one shape: they can be served together.
+/// Returns whether all users are reshapes to one shape, so that they can be replaced together.
 static bool usersAgree(Value value) {
   Type type = value.use_empty()                           ? Type()
               : value.getUsers().begin()->getNumResults() ? value.getUsers().begin()->getResult(0).getType()
@@ -47,7 +49,7 @@ static bool usersAgree(Value value) {
          });
 }
 
-/// A split of a slice that leaves the sliced dimension alone is a slice of a split.
+/// Rewrites the split of a slice to a slice of a split, if the split leaves the sliced dimension alone.
 static bool liftOverSlice(ReshapeOp op) {
   auto slice = op.getOperand().getDefiningOp<SliceOp>();
   if (!slice || !usersAgree(slice.getResult()))
@@ -77,7 +79,7 @@ static bool liftOverSlice(ReshapeOp op) {
   return true;
 }
 
-/// A split rises to the parameters that its value is computed from.
+/// Moves a split up to the parameters from which its operand is computed.
 static bool lift(ReshapeOp op) {
   Value value = op.getOperand();
   auto parts = splitParts(shapeOf(value), shapeOf(op.getResult()));
@@ -91,7 +93,7 @@ static bool lift(ReshapeOp op) {
 }
 
 namespace {
-/// The dimension along which all users of a value take equal, aligned slices, and how many there are.
+/// A dimension along which all users of a value take aligned slices of equal size, and their number.
 struct EqualSlices {
   int64_t dim, count;
 };
@@ -120,7 +122,7 @@ static std::optional<EqualSlices> equalSlices(Value value) {
   return found;
 }
 
-/// Slices of a fused projection become slices of a dimension of its own.
+/// Rewrites the slices of a fused projection to slices of a separate dimension.
 static bool separateSlices(Operation *op) {
   if (!isElementwise(op) && !isa<DotGeneralOp>(op))
     return false;
@@ -154,7 +156,8 @@ static bool separateSlices(Operation *op) {
   return true;
 }
 
-/// Dimensions of size 1 that are put in only to be copied along need no reshape: the broadcast makes them.
+/// Removes a reshape that inserts dimensions of size 1 before a broadcast, because the broadcast can
+/// insert them itself.
 static bool skipUnitDimensions(BroadcastInDimOp op) {
   auto reshape = op.getOperand().getDefiningOp<ReshapeOp>();
   if (!reshape || llvm::is_contained(tensorType(reshape.getOperand()).getShape(), 1))
@@ -172,7 +175,7 @@ static bool skipUnitDimensions(BroadcastInDimOp op) {
   return true;
 }
 
-/// An argument whose users all reshape it to one shape has that shape, and what replaces it after the step, too.
+/// Gives an argument, and the result that replaces it after the step, the shape to which all its users reshape it.
 static bool viewArgument(func::FuncOp function, BlockArgument argument) {
   if (!isViewable(argument) || argument.use_empty() || !usersAgree(argument))
     return false;
@@ -215,7 +218,7 @@ static bool rewrite(Operation *op) {
   return sinkMerges(op) || separateSlices(op);
 }
 
-/// Chains that stayed are one reshape each.
+/// Replaces each remaining chain of reshapes by one reshape.
 static void joinChains(func::FuncOp function) {
   SmallVector<ReshapeOp> reshapes(function.getOps<ReshapeOp>());
   for (ReshapeOp reshape : reshapes) {
@@ -239,8 +242,8 @@ struct FoldReshapes : kerf::impl::FoldReshapesBase<FoldReshapes> {
       for (int round = 0; changed && round < kMaximumRounds; ++round) {
         changed = false;
         eraseDead(function);
-        // A rewrite leaves what it replaced dead, and dead users would make values look shared: one change per
-        // neighbourhood and round.
+        // A rewrite leaves the ops that it replaced without uses. Dead users would make values look shared, so each
+        // neighbourhood is changed only once in a round.
         SmallVector<Operation *> ops;
         for (Operation &op : function.getOps())
           ops.push_back(&op);

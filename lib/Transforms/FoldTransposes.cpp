@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transposes of kerf-fold-reshapes: cancelled with each other, folded into products, lifted through elementwise ops
-// where they cancel.
+// The rewrites of transposes in kerf-fold-reshapes: they cancel with each other, are folded into products, and move up
+// through elementwise ops where they then cancel.
 #include "FoldReshapes.h"
 
 using namespace mlir;
@@ -18,7 +18,7 @@ static bool onlyUser(Value value) {
   return true;
 }
 
-/// True when the transposed value can be made without a transpose that wasn't there.
+/// Returns whether the value can be computed transposed without a transpose that does not exist yet.
 static bool canLift(Value value) {
   if (scalarOf(value) || value.getDefiningOp<TransposeOp>())
     return true;
@@ -32,7 +32,7 @@ static bool canLift(Value value) {
   return llvm::all_of(op->getOperands(), [](Value operand) { return canLift(operand); });
 }
 
-/// Something below is a transpose: lifting pays.
+/// Returns whether moving a transpose up above the value's ops would meet another transpose, with which it cancels.
 static bool meetsTranspose(Value value) {
   if (value.getDefiningOp<TransposeOp>())
     return true;
@@ -57,7 +57,7 @@ struct Lifter {
   SmallVector<int64_t> permuted(ArrayRef<int64_t> perDim) { return composed(perDim, permutation); }
 
   Value liftBroadcast(BroadcastInDimOp op, Emitter &emit) {
-    // Dimensions of size 1 that are copied need no place in the operand.
+    // A dimension of size 1 that is broadcast needs no dimension in the operand.
     auto shape = tensorType(op.getOperand()).getShape();
     auto target = tensorType(op.getResult()).getShape();
     auto where = inverse(permutation);
@@ -90,7 +90,7 @@ struct Lifter {
     for (Value operand : op->getOperands())
       operands.push_back(lift(operand));
     auto shape = permuted(tensorType(value).getShape());
-    Operation *lifted = remade(builder, op, operands, {Shape(shape.begin(), shape.end())});
+    Operation *lifted = cloneWithShapes(builder, op, operands, {Shape(shape.begin(), shape.end())});
     if (auto concatenate = dyn_cast<ConcatenateOp>(lifted))
       concatenate.setDimension(inverse(permutation)[concatenate.getDimension()]);
     if (auto slice = dyn_cast<SliceOp>(lifted)) {
@@ -127,7 +127,8 @@ bool foldTranspose(TransposeOp op) {
   return true;
 }
 
-/// The operand behind a transpose whose free dimensions keep their order, with the product's dimensions renumbered.
+/// Replaces an operand that is a transpose which keeps the order of free dimensions by the transpose's operand, and
+/// renumbers the product's dimensions.
 static bool foldOperand(Value &operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting,
                         SmallVector<int64_t> &newBatching, SmallVector<int64_t> &newContracting) {
   newBatching.assign(batching.begin(), batching.end());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device level: chains of pointwise ops, and reductions that end them, become calls of functions that are kernels.
+// kerf-fuse-pointwise (device level): turns chains of pointwise ops, and reductions at their ends, into calls
+// of kernel functions.
 #include "kerf/Package/Native.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Passes.h"
@@ -16,10 +17,10 @@ namespace kerf {
 #include "kerf/Transforms/Passes.h.inc"
 
 namespace {
-constexpr size_t kMostOps = 64; // of a kernel: bounds its registers
+constexpr size_t kMostOps = 64; // limit for a kernel, which bounds the number of its registers
 constexpr size_t kOpsInName = 3;
-/// Reductions into fewer elements may be one thread's work: what is costly, or stored, is left to kernels that all
-/// share.
+/// A reduction to fewer elements than this may run in one thread. Costly ops and stored results are then left to
+/// kernels that all threads share.
 constexpr int64_t kFewResults = 64;
 
 bool isElement(Type type) { return type.isF64() || type.isF32() || type.isBF16() || type.isF16() || type.isInteger(1); }
@@ -33,9 +34,9 @@ bool isPointwise(Operation *op) {
          llvm::all_of(op->getOperands(), hasElements) &&
          llvm::all_of(op->getOperands(), [&](Value v) { return shapeOf(v) == shapeOf(op->getResult(0)); });
 }
-/// The reduction as kernelSpace takes it.
-package::BroadcastOf keptBy(ReduceOp reduce) {
-  package::BroadcastOf kept;
+/// Returns the reduction in the form that package::kernelSpace reads.
+package::BroadcastView keptBy(ReduceOp reduce) {
+  package::BroadcastView kept;
   Shape shape = shapeOf(reduce.getOperand());
   for (int64_t d = 0; d < int64_t(shape.size()); ++d)
     if (!llvm::is_contained(reduce.getDimensions(), d)) {
@@ -44,7 +45,7 @@ package::BroadcastOf keptBy(ReduceOp reduce) {
     }
   return kept;
 }
-/// What a kernel can reduce.
+/// Returns whether a kernel can contain this reduction.
 bool isReduction(Operation *op) {
   auto reduce = dyn_cast<ReduceOp>(op);
   return reduce && hasElements(reduce.getOperand()) &&
@@ -53,7 +54,7 @@ bool isReduction(Operation *op) {
 }
 Shape spaceOf(Operation *op) { return shapeOf(isa<ReduceOp>(op) ? op->getOperand(0) : op->getResult(0)); }
 
-/// The runtime's kernels of one op take 16-bit floats through whole copies in float32.
+/// The runtime's kernels for single ops convert 16-bit floats to complete copies in f32, which a fused kernel avoids.
 bool hasHalf(Operation *op) {
   auto half = [](Value value) { return isHalf(cast<RankedTensorType>(value.getType()).getElementType()); };
   return half(op->getResult(0)) || llvm::any_of(op->getOperands(), half);
@@ -70,13 +71,13 @@ int64_t bytesOf(Value value) {
   return type.getNumElements() * std::max(1u, type.getElementTypeBitWidth() / 8);
 }
 
-/// Pointwise ops, and reductions of what they make, that become one call, which stands where the last of them stood.
+/// Pointwise ops, and reductions of their results, that become one call at the position of the last of them.
 struct Group {
   llvm::SetVector<Operation *> ops;
 };
 using Ops = llvm::ArrayRef<Operation *>;
 
-/// The first of them that reduces.
+/// Returns the first op that is a reduction, or null.
 ReduceOp reductionIn(Ops ops) {
   auto found = llvm::find_if(ops, llvm::IsaPred<ReduceOp>);
   return found == ops.end() ? ReduceOp() : cast<ReduceOp>(*found);
@@ -110,8 +111,8 @@ public:
   }
 
 private:
-  /// The op joins the groups of what it reads, where they may wait for it. Nothing joins for what is reduced: that is
-  /// there when all has been read.
+  /// Adds an op to the groups of its operands where their ops may be delayed to its position. No op joins a group
+  /// because of a reduced operand, since a reduction is complete only after all its elements have been read.
   void add(Operation *op) {
     auto own = std::make_unique<Group>();
     own->ops.insert(op);
@@ -155,13 +156,13 @@ private:
             read.insert(operand).second && lastUse(operand) < positions.at(last))
           keptLonger += bytesOf(operand);
     }
-    // Beside heavy work, what waits must not hold more memory than it saves.
+    // Where heavy ops stand in between, delaying a group must not keep more memory alive than its fusion saves.
     bool waits = heavyBefore[size_t(positions.at(group.ops.back()))] != heavyBefore[size_t(positions.at(last))];
     return (!waits || keptLonger <= notStored) && mayReduce(group, own);
   }
 
-  /// The reductions in both, if there are any, can be done in one pass, and are worth it: beside calls of routines,
-  /// blocks and running results leave the first cache where results are stored, too.
+  /// Returns whether the reductions of both groups can run in one pass over memory, and whether that pays: beside calls
+  /// of math routines, blocks and running results no longer fit into the first-level cache if results are stored too.
   bool mayReduce(const Group &group, const Group &own) const {
     SmallVector<Operation *> ops(group.ops.begin(), group.ops.end());
     ops.append(own.ops.begin(), own.ops.end());
@@ -196,15 +197,15 @@ private:
 
   struct Outline {
     llvm::SetVector<Value> arguments;
-    llvm::SetVector<Operation *> broadcasts; // that the kernel reads for itself
+    llvm::SetVector<Operation *> broadcasts; // broadcasts that the kernel computes itself
     SmallVector<Value> results;
   };
 
   static Outline plan(Ops ops, ReduceOp reduction) {
     Outline outline;
     Shape shape = spaceOf(ops.front());
-    std::optional<package::BroadcastOf> kept = reduction ? std::optional(keptBy(reduction)) : std::nullopt;
-    std::vector<package::BroadcastOf> taken;
+    std::optional<package::BroadcastView> kept = reduction ? std::optional(keptBy(reduction)) : std::nullopt;
+    std::vector<package::BroadcastView> taken;
     llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
     for (Operation *op : ops) {
       for (Value operand : op->getOperands()) {
@@ -250,7 +251,7 @@ private:
         broadcast->erase();
   }
 
-  /// A function for the ops; the same one for ops that are the same.
+  /// Returns the kernel function for the ops of a group. Groups with equal ops share a function.
   func::FuncOp kernelFor(const Group &group, const Outline &outline) {
     OpBuilder builder(block.getParentOp()->getContext());
     SmallVector<Type> types, results;
@@ -274,7 +275,7 @@ private:
       for (Value operand : op->getOperands()) {
         if (mapping.contains(operand))
           continue;
-        Operation *maker = operand.getDefiningOp(); // a splat or a broadcast
+        Operation *maker = operand.getDefiningOp(); // a constant with equal elements, or a broadcast
         for (Value inner : maker->getOperands())
           if (!mapping.contains(inner))
             copy(inner.getDefiningOp());
@@ -290,7 +291,7 @@ private:
     llvm::raw_string_ostream stream(text);
     kernel.getBody().front().print(stream);
     auto [found, isNew] = byText.try_emplace(text, kernel);
-    if (isNew) // before those that call it
+    if (isNew) // the function is placed before those that call it
       symbols.insert(kernel, Block::iterator(firstFunction));
     else
       kernel.erase();
@@ -311,7 +312,7 @@ private:
   Operation *firstFunction;
   llvm::StringMap<func::FuncOp> &byText;
   DenseMap<Operation *, int64_t> positions;
-  std::vector<int64_t> heavyBefore; // heavy ops before each position
+  std::vector<int64_t> heavyBefore; // the number of heavy ops before each position
   std::vector<std::unique_ptr<Group>> groups;
   DenseMap<Operation *, Group *> groupOf;
 };

@@ -12,13 +12,13 @@ namespace kerf {
 
 namespace {
 
-/// The scalar that a broadcast repeats for every element, or null.
+/// Returns the scalar that a broadcast copies to every element, or null.
 Value repeatedScalar(Value value) {
   auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
   return broadcast && tensorType(broadcast.getOperand()).getRank() == 0 ? broadcast.getOperand() : Value();
 }
 
-/// The scalar constant that a value is made of, or null.
+/// Returns the scalar constant that a value is a broadcast of, or null.
 ConstantOp scalarConstant(Value value) {
   if (Value scalar = repeatedScalar(value))
     value = scalar;
@@ -27,8 +27,8 @@ ConstantOp scalarConstant(Value value) {
 }
 
 struct Group {
-  SmallVector<Operation *> ops;    // elementwise, of one shape
-  SmallVector<Operation *> others; // that stay as they are
+  SmallVector<Operation *> ops;    // elementwise ops of one shape
+  SmallVector<Operation *> others; // ops that are not grouped
 };
 
 class Grouping {
@@ -67,7 +67,7 @@ public:
 
 private:
   static bool isElementwise(Operation *op) { return op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1; }
-  /// Maps hold it for themselves.
+  /// Returns whether the op moves into the maps that use it, instead of becoming part of a group.
   bool isTaken(Operation *op) const {
     if (isa<ConstantOp>(op))
       return true;
@@ -77,8 +77,8 @@ private:
   bool isGone(Operation *op) const { return isElementwise(op) || (taken.contains(op) && op->use_empty()); }
   static Shape keyOf(Operation *op) { return shapeOf(op->getResult(0)); }
 
-  /// How many times values have gone from one group to another before they come here: an op comes after all that it
-  /// reads, and what may be computed together has one phase.
+  /// Returns the op's phase: the number of times that the values on which it depends pass from one group to another. An
+  /// op comes after all ops that it depends on, and ops that can be in one map have the same phase.
   int64_t phaseOf(Operation *op) const {
     int64_t phase = 0;
     for (Value operand : op->getOperands()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planned level: makes every change of sharding an op of its own.
+// kerf-insert-reshards (planned level): makes every change of sharding an op of its own.
 #include "TimeAxis.h"
 #include "kerf/Transforms/Decompose.h"
 #include "kerf/Transforms/Passes.h"
@@ -20,11 +20,12 @@ namespace kerf {
 
 namespace {
 
-/// Microbatches follow each other: what is cut over them can't be brought together before the last one, and is a sum
-/// over them only then: nor can they share such a sum out.
+/// Returns whether a reshard would gather or scatter over microbatches. Microbatches run one after the other, so
+/// a value that is sharded over them cannot be gathered before the last one, and a sum over them cannot be
+/// scattered to them.
 bool gathersOverTime(const Sharding &from, const Sharding &to, int time) {
   for (auto [a, b] : llvm::zip(from.dims, to.dims))
-    if (cutBy(b.axes, time) ? cutBy(from.partial, time) : cutBy(a.axes, time))
+    if (containsAxis(b.axes, time) ? containsAxis(from.partial, time) : containsAxis(a.axes, time))
       return true;
   return false;
 }
@@ -32,15 +33,15 @@ bool gathersOverTime(const Sharding &from, const Sharding &to, int time) {
 double bytesToReshard(const Mesh &mesh, Value value, const Sharding &from, const Sharding &to) {
   if (from == to)
     return 0;
-  if (!canReshard(from, to) || gathersOverTime(from, to, timeAxis(mesh)))
+  if (!canReshard(from, to) || gathersOverTime(from, to, microbatchAxis(mesh)))
     return std::numeric_limits<double>::infinity();
   Shape shape = shapeOf(value);
   int64_t elementBytes = bytesPerElement(value.getType());
-  StepPrice price = [time = timeAxis(mesh)](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
-    bool overTime = step.kind != ReshardStepKind::LocalSlice && cutBy(step.axes, time);
+  StepPrice price = [time = microbatchAxis(mesh)](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
+    bool overTime = step.kind != ReshardStepKind::LocalSlice && containsAxis(step.axes, time);
     return overTime ? std::numeric_limits<double>::infinity() : bytesReceived(step, bytesIn, bytesOut);
   };
-  Sharding summed = cutBy(to.partial, timeAxis(mesh)) ? from : withoutTime(from, mesh);
+  Sharding summed = containsAxis(to.partial, microbatchAxis(mesh)) ? from : summedOverMicrobatches(from, mesh);
   auto steps = planReshard(mesh, shape, elementBytes, summed, to, price);
   if (!steps)
     return std::numeric_limits<double>::infinity();
@@ -54,9 +55,9 @@ double bytesToReshard(const Mesh &mesh, Value value, const Sharding &from, const
   return bytes;
 }
 
-/// One function's ops in order. An op without a strategy follows its operands: it takes the strategy that moves the
-/// fewest bytes, and of these the one that cuts most. Such an op that depends on nothing cut (iota, a broadcast) waits
-/// for its users to say what they need.
+/// The walk over the ops of one function in order. An op without a strategy follows its operands: it takes the strategy
+/// that moves the fewest bytes, and of equal ones the strategy that shards the most. Such an op that depends on nothing
+/// sharded (iota, a broadcast) is deferred until a user needs its result in some sharding.
 class Walker {
 public:
   Walker(func::FuncOp function, const Mesh &mesh, const std::map<std::string, SmallVector<Sharding>> &calleeResults,
@@ -64,7 +65,7 @@ public:
       : function(function), mesh(mesh), calleeResults(calleeResults), symbols(symbols) {}
 
   LogicalResult run();
-  SmallVector<Sharding> results; // of the function, when run has succeeded
+  SmallVector<Sharding> results; // the shardings of the function's results, set by run
 
 private:
   FailureOr<Operation *> decompose(Operation *op);
@@ -85,10 +86,10 @@ private:
   const Mesh &mesh;
   const std::map<std::string, SmallVector<Sharding>> &calleeResults;
   SymbolTable &symbols;
-  /// Every form in which a value is there already; the first is how its producer leaves it.
+  /// The shardings in which a value is available, with the value in each. The first one is that of the producer.
   DenseMap<Value, SmallVector<std::pair<Sharding, Value>>> versions;
   DenseSet<Operation *> deferred;
-  DenseMap<Value, Sharding> promised; // of what became simpler ops: how its users were told that it lies
+  DenseMap<Value, Sharding> promised; // for results of decomposed ops: the sharding in which their users expect them
 };
 
 FailureOr<Sharding> Walker::argumentSharding(func::FuncOp of, unsigned index) {
@@ -105,14 +106,15 @@ bool Walker::defers(Operation *op) {
   return isa<BroadcastInDimOp>(op) || llvm::all_of(op->getOperands(), [&](Value v) { return isDeferred(v); });
 }
 
-/// The strategy for an op that has none: `wanted`, if any, is the sharding that its first result has to get.
+/// Chooses a strategy for an op that has none. `wanted`, if given, is the sharding that the op's first
+/// result must have.
 FailureOr<std::pair<Strategy, OpSharding>> Walker::follow(Operation *op, const Rule &rule, const Sharding *wanted) {
   double least = std::numeric_limits<double>::infinity();
   int64_t mostCut = 0;
   std::optional<std::pair<Strategy, OpSharding>> best;
-  int time = timeAxis(mesh), stage = stageAxis(mesh);
-  bool timed = wanted ? involves(*wanted, time) : llvm::any_of(op->getOperands(), [&](Value value) {
-    return !isDeferred(value) && involves(versions[value].front().first, time);
+  int time = microbatchAxis(mesh), stage = stageAxis(mesh);
+  bool timed = wanted ? usesAxis(*wanted, time) : llvm::any_of(op->getOperands(), [&](Value value) {
+    return !isDeferred(value) && usesAxis(versions[value].front().first, time);
   });
   for (Strategy &strategy : enumerateStrategies(rule, mesh)) {
     auto assigns = [&](int axis) { return axis >= 0 && strategy.factorOfAxis[axis] >= 0; };
@@ -123,7 +125,7 @@ FailureOr<std::pair<Strategy, OpSharding>> Walker::follow(Operation *op, const R
       continue;
     double bytes = wanted ? bytesToReshard(mesh, op->getResult(0), sharding->results[0], *wanted) : 0;
     for (auto [value, lies] : llvm::zip(op->getOperands(), sharding->operands)) {
-      if (isDeferred(value)) { // can be made in any form but as a partial sum
+      if (isDeferred(value)) { // can be computed in any sharding, except as a partial sum
         if (!lies.partial.empty())
           bytes = std::numeric_limits<double>::infinity();
         continue;
@@ -144,11 +146,11 @@ FailureOr<std::pair<Strategy, OpSharding>> Walker::follow(Operation *op, const R
     }
   }
   if (!best)
-    return op->emitError() << "has no strategy that its operands can be brought to";
+    return op->emitError() << "has no strategy to whose shardings its operands can be brought";
   return *best;
 }
 
-/// The value under `target`, made from the nearest form that is there.
+/// Returns the value in the sharding `target`, resharded from the closest available sharding.
 Value Walker::demand(Value value, const Sharding &target, Operation *user) {
   OpBuilder builder(user);
   if (isDeferred(value)) {
@@ -175,17 +177,18 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
     }
   }
   if (!nearest.second) {
-    if (const Sharding &have = versions[value].front().first; gathersOverTime(have, target, timeAxis(mesh)))
+    if (const Sharding &have = versions[value].front().first; gathersOverTime(have, target, microbatchAxis(mesh)))
       user->emitError() << "needs all samples of the batch at once, so it can't be cut into microbatches; set "
                            "microbatch to the samples of a data group";
     else
-      user->emitError() << "needs an operand under " << toString(mesh, shapeOf(value), target)
-                        << ", which can't be made from " << toString(mesh, shapeOf(value), have);
+      user->emitError() << "needs an operand with sharding " << toString(mesh, shapeOf(value), target)
+                        << ", which no sequence of collectives gives from " << toString(mesh, shapeOf(value), have);
     return {};
   }
   if (nearest.first == target)
     return nearest.second;
-  if (int time = timeAxis(mesh); cutBy(nearest.first.partial, time) && !cutBy(target.partial, time)) {
+  if (int time = microbatchAxis(mesh);
+      containsAxis(nearest.first.partial, time) && !containsAxis(target.partial, time)) {
     nearest = sumOverTime(nearest.first, nearest.second, user);
     if (!nearest.second)
       return {};
@@ -203,8 +206,8 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
   return reshard.getResult();
 }
 
-/// The sum over all microbatches, which `user` asks for. Only the step itself can take it: a layer is done for each
-/// one.
+/// Returns the sum of a value over all microbatches, which `user` needs. Only @main can contain it, because a layer
+/// runs for each microbatch.
 std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value, Operation *user) {
   if (function.getName() != KerfDialect::kEntryName) {
     user->emitError()
@@ -217,23 +220,23 @@ std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value
                          "microbatch to the samples of a data group, or convert what is added to float";
     return {};
   }
-  OpBuilder builder(user); // as soon as the value is there: its reduction may then begin
+  OpBuilder builder(user); // placed as early as possible, so that the sum over ranks may begin early
   if (Operation *definer = value.getDefiningOp())
     builder.setInsertionPointAfter(definer);
-  return {withoutTime(have, mesh), AccumulateOp::create(builder, user->getLoc(), value.getType(), value)};
+  return {summedOverMicrobatches(have, mesh), AccumulateOp::create(builder, user->getLoc(), value.getType(), value)};
 }
 
-/// To a layout it is all the same whether a layer sums a gradient over the batch before a linear op or its caller does
-/// behind it. Here it is not: only the caller can, when all microbatches are done. So the sum passes through the op,
-/// over every axis over which all operands that it takes are partial.
+/// A layout does not distinguish whether a layer sums a gradient over the batch before a linear op, or its caller does
+/// after the op. Here only the caller can, after the last microbatch. The partial sum therefore passes through the op,
+/// along every axis along which all its operands are partial.
 void Walker::passSums(Operation *op, const Rule &rule, std::pair<Strategy, OpSharding> &choice) {
-  int time = timeAxis(mesh);
+  int time = microbatchAxis(mesh);
   auto isPartial = [&](int operand, int axis) {
     Value value = op->getOperand(operand);
-    return !isDeferred(value) && cutBy(versions[value].front().first.partial, axis);
+    return !isDeferred(value) && containsAxis(versions[value].front().first.partial, axis);
   };
   auto asksForSum = [&](int operand) {
-    return isPartial(operand, time) && !cutBy(choice.second.operands[operand].partial, time);
+    return isPartial(operand, time) && !containsAxis(choice.second.operands[operand].partial, time);
   };
   if (function.getName() == KerfDialect::kEntryName ||
       llvm::none_of(llvm::seq<int>(0, op->getNumOperands()), asksForSum))
@@ -252,7 +255,7 @@ void Walker::passSums(Operation *op, const Rule &rule, std::pair<Strategy, OpSha
   }
 }
 
-/// Brings the operands where the strategy needs them and writes the strategy down.
+/// Reshards the operands to the shardings that the strategy needs, and sets the op's strategy.
 LogicalResult Walker::settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding) {
   for (OpOperand &operand : op->getOpOperands()) {
     const Sharding &needed = sharding.operands[operand.getOperandNumber()];
@@ -281,26 +284,27 @@ LogicalResult Walker::placeCall(CallOp call) {
   return success();
 }
 
-/// Shares of a gradient that were each summed over microbatches before they met.
+/// Returns whether the value is the sum of contributions to a gradient that were each summed over microbatches.
 static bool isSummed(Value value) {
   Operation *op = value.getDefiningOp();
   return op && (isa<AccumulateOp>(op) || (isa<AddOp, ReshardOp>(op) && llvm::all_of(op->getOperands(), isSummed)));
 }
 
-/// Stays abstract: it takes the gradient as it is and says itself what it leaves. Where that of each microbatch is cut,
-/// the pieces are added up before they are summed over the ranks that hold the same ones.
+/// Places a sync_gradient, which is not expanded here: it takes the gradient as it is, and its attributes state the
+/// sharding of its result. Where the gradient of each microbatch is scattered, the shards are summed over microbatches
+/// before they are summed over the ranks that have the same shards.
 void Walker::placeSync(SyncGradientOp sync, const Sharding &to) {
   MLIRContext *context = sync.getContext();
   Shape shape = shapeOf(sync.getOperand());
   auto [have, version] = versions[sync.getOperand()].front();
   bool each = sync->hasAttr(KerfDialect::kEachMicrobatchAttr);
-  int time = timeAxis(mesh);
-  bool ofAll = isScheduled(mesh) && (time < 0 ? !isSummed(version) : cutBy(have.partial, time));
+  int time = microbatchAxis(mesh);
+  bool ofAll = isScheduled(mesh) && (time < 0 ? !isSummed(version) : containsAxis(have.partial, time));
   if (ofAll && !each)
     std::tie(have, version) = sumOverTime(have, version, sync);
   Sharding left = to;
   for (const AxisRef &axis : have.partial)
-    if (ofAll && each && !involves(to, axis.axis))
+    if (ofAll && each && !usesAxis(to, axis.axis))
       left.partial.push_back(axis);
   auto write = [&](SyncGradientOp op, const Sharding &before, const Sharding &after) {
     op->setAttr("from", ShardingAttr::fromSharding(context, mesh, shape, before));
@@ -315,7 +319,7 @@ void Walker::placeSync(SyncGradientOp sync, const Sharding &to) {
   builder.setInsertionPointAfter(sync);
   Value result = sync.getResult(), sum = AccumulateOp::create(builder, sync.getLoc(), result.getType(), result);
   Operation *of = sum.getDefiningOp();
-  if (Sharding summed = withoutTime(left, mesh); summed != to) {
+  if (Sharding summed = summedOverMicrobatches(left, mesh); summed != to) {
     auto rest = cast<SyncGradientOp>(builder.clone(*sync));
     rest->removeAttr(KerfDialect::kEachMicrobatchAttr);
     rest.getOperandMutable().assign(sum);
@@ -326,7 +330,7 @@ void Walker::placeSync(SyncGradientOp sync, const Sharding &to) {
   know(sum, to);
 }
 
-/// The strategy that is written on an op.
+/// Returns the strategy that is written on an op, and its shardings.
 FailureOr<std::pair<Strategy, OpSharding>> decided(Operation *op, const Rule &rule, const Mesh &mesh) {
   auto strategy = parseStrategyAttr(op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr), mesh, rule);
   if (!strategy)
@@ -337,8 +341,8 @@ FailureOr<std::pair<Strategy, OpSharding>> decided(Operation *op, const Rule &ru
   return std::pair{*strategy, *sharding};
 }
 
-/// A composite whose reduced dimension is cut becomes simpler ops, which follow their operands; what they leave can be
-/// brought to where the composite's strategy says that its results lie. Gives the first of them.
+/// Replaces a composite whose reduced dimension is sharded by simpler ops, which follow their operands. Their results
+/// can be resharded to those that the composite's strategy promises. Returns the first of the new ops.
 FailureOr<Operation *> Walker::decompose(Operation *op) {
   Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
   auto choice = decided(op, rule, mesh);
@@ -357,15 +361,16 @@ FailureOr<Operation *> Walker::decompose(Operation *op) {
 }
 
 LogicalResult Walker::place(Operation *op) {
-  if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand, or of a share (StageLayouts.cpp)
+  if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand, or for a contribution of one stage (StageLayouts.cpp)
     auto [have, version] = versions[sum.getOperand()].front();
-    if (int time = timeAxis(mesh); time >= 0 && !cutBy(have.partial, time)) { // summed before what made it
+    // The sum over microbatches was taken before the op that computes the operand, so the AccumulateOp is replaced.
+    if (int time = microbatchAxis(mesh); time >= 0 && !containsAxis(have.partial, time)) {
       sum.getResult().replaceAllUsesWith(version);
       sum.erase();
       return success();
     }
     sum.getOperandMutable().assign(version);
-    know(sum.getResult(), withoutTime(have, mesh));
+    know(sum.getResult(), summedOverMicrobatches(have, mesh));
     return success();
   }
   if (auto call = dyn_cast<CallOp>(op))
@@ -435,14 +440,14 @@ LogicalResult Walker::run() {
     if (failed(place(op)))
       return failure();
   }
-  // What a layer hands back lies as it was made; the step's own results lie as the arguments that they replace, or
-  // whole everywhere.
+  // The results of a layer keep the sharding in which they are computed. A result of @main has the sharding of the
+  // argument that it replaces, or is replicated on all ranks.
   bool isMain = function.getName() == KerfDialect::kEntryName;
   std::map<int64_t, Sharding> replaced;
   for (unsigned i = 0; isMain && i < function.getNumArguments(); ++i)
     if (auto by = function.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr))
       replaced[by.getInt()] = versions[function.getArgument(i)].front().first;
-  SmallVector<DictionaryAttr> attributes; // set together: one by one, each would copy those of all
+  SmallVector<DictionaryAttr> attributes; // set at once, because each change would copy all of them
   for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
     Value value = operand.get();
     Shape shape = shapeOf(value);
@@ -473,7 +478,7 @@ struct InsertReshards : impl::InsertReshardsBase<InsertReshards> {
     Mesh mesh = meshOf(module);
     SymbolTable symbols(module);
     std::map<std::string, SmallVector<Sharding>> calleeResults;
-    // Callees come first: a call's results lie as the callee's.
+    // Callees come first, because the results of a call have the shardings of the callee's results.
     SmallVector<func::FuncOp> functions;
     for (auto function : module.getOps<func::FuncOp>())
       if (function.getOps<CallOp>().empty())

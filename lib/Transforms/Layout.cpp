@@ -21,7 +21,8 @@ enum Tag : unsigned { kBatch = 1, kSequence = 2, kWidth = 4, kStream = 7, kKeyHe
 bool isProduct(Operation *op) { return kernelClassOf(op) == KernelClass::Product; }
 bool isAttention(Operation *op) { return kernelClassOf(op) == KernelClass::Attention; }
 
-/// Which dimensions of which values are the stream's, and which values are parameters.
+/// An analysis that finds the dimensions of values that belong to the residual stream, and the values
+/// that are parameters.
 class StreamDims {
 public:
   explicit StreamDims(ModuleOp module) : module(module), symbols(module) {
@@ -36,7 +37,8 @@ public:
     for (auto &[op, rule] : ops)
       seedKeyHeads(op);
     spread();
-    // Tables that are looked up by tokens give the stream its width, those of other indices (distances) do not.
+    // A table that is looked up by tokens gives the stream its width; a table looked up by other indices (distances)
+    // does not.
     for (auto &[op, rule] : ops)
       if (auto embedding = dyn_cast<EmbeddingOp>(op))
         if (tags(embedding.getResult(), 0) & kBatch)
@@ -96,7 +98,7 @@ private:
     }
   }
 
-  /// A layer's stream: handed over by @main, of the type of the layer's first result.
+  /// Finds a layer's stream: an argument computed in @main that has the type of the layer's first result.
   void seedLayers() {
     for (CallOp call : calls) {
       auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
@@ -108,7 +110,7 @@ private:
         if (!stream)
           continue;
         add(inner, 0, kBatch);
-        if (!callee.getOps<ConvolutionOp>().empty()) // an image, whose channels each product cuts anew
+        if (!callee.getOps<ConvolutionOp>().empty()) // an image, whose channels each product shards anew
           continue;
         add(inner, 1, kSequence);
         for (int64_t d = 2; d < tensorType(inner).getRank(); ++d)
@@ -117,7 +119,7 @@ private:
     }
   }
 
-  /// The heads of keys and values that several query heads share, followed back into the parameters that make them.
+  /// Marks the key/value heads that several query heads share. Spreading follows them back to the parameters.
   void seedKeyHeads(Operation *op) {
     if (!isAttention(op) || shapeOf(op->getOperand(0))[2] == shapeOf(op->getOperand(1))[2])
       return;
@@ -128,18 +130,18 @@ private:
     }
   }
 
-  /// What a norm takes of each token between two products (a latent, from which heads are made) stays whole, as the
-  /// stream does: cut, it would be gathered for the norm.
+  /// Treats a latent (a tensor between two products that a norm reads, and from which heads are computed) like the
+  /// stream: it is not sharded by width, because it would have to be gathered for the norm.
   void seedLatent(Operation *op) {
     if (!op->hasTrait<NormalizesRows>())
       return;
     Value latent = op->getOperand(0);
-    bool ofHeads = latent.getDefiningOp<ReshapeOp>() != nullptr; // of all heads together
+    bool ofHeads = latent.getDefiningOp<ReshapeOp>() != nullptr; // it belongs to all heads together
     if (!ofHeads && tensorType(latent).getRank() == 3 && (tags(latent, 0) & kBatch) && (tags(latent, 1) & kSequence))
       add(latent, 2, kWidth);
   }
 
-  /// A part of the stream's width, or of a latent, is one too.
+  /// A slice of the width of the stream, or of a latent, is marked as a width too.
   bool spreadParts(Operation *op) {
     bool changed = false;
     auto pass = [&](Value from, Value to) {
@@ -168,7 +170,7 @@ private:
     write(op->getResults(), rule.results);
     if (isa<SliceOp, PadOp>(op))
       changed |= spreadParts(op);
-    // Experts' slots are filled by the sequence's tokens, and cut as it is (ExpertLayout.h).
+    // The slots of experts hold the tokens of the sequence, and are sharded like the sequence (ExpertLayout.h).
     if (auto routing = dyn_cast<RoutingOpInterface>(op))
       if (tags(routing.getTokenStream(), 1) & kSequence)
         changed |= add(routing.getSlots(), 2, kSequence);
@@ -208,7 +210,8 @@ private:
   DenseSet<Value> parameters;
 };
 
-/// A product with a parameter, or one that makes a parameter's gradient: it sums over the batch.
+/// Returns whether the op is a product with a parameter, or one that computes a parameter's gradient, which sums over
+/// the batch.
 bool hasParameter(const StreamDims &dims, Operation *op, const Rule &rule, const std::vector<unsigned> &factorTags) {
   if (op->hasTrait<UsesTable>())
     return true;
@@ -225,63 +228,66 @@ bool hasParameter(const StreamDims &dims, Operation *op, const Rule &rule, const
   return false;
 }
 
-constexpr int kPreferred = 0, kWhole = 1; // kWhole: for each of a few axes, fewer than kBatchWhole
+// kWhole is added for each axis that should shard a node but does not; the sum stays below kUnshardedBatch.
+constexpr int kPreferred = 0, kWhole = 1;
 
-/// Ulysses: the heads of keys and values that one rank of "model" has, and which rank of it that is.
+/// Factors of Ulysses: the key/value heads that one rank of "model" has, and the number of this rank along "model".
 constexpr const char *kHeadsOfRank = "g1", *kRankOfHeads = "g0";
 
-/// Ranks one strategy of one node, axis by axis.
+/// The preference of one layout for the strategies of a node, computed axis by axis.
 class Layout {
 public:
-  Layout(ModuleOp module, const Mesh &mesh, OverModel overModel)
+  Layout(ModuleOp module, const Mesh &mesh, ModelAxisLayout modelLayout)
       : dims(module), mesh(mesh), data(mesh.find("data")), context(mesh.find("context")),
-        alongSequence(overModel == OverModel::MegatronSequence), solved(overModel == OverModel::Solved) {
+        alongSequence(modelLayout == ModelAxisLayout::MegatronSequence),
+        solved(modelLayout == ModelAxisLayout::Solved) {
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
       const std::string &name = mesh.axes[axis].name;
       if (name == "model" || name.starts_with("model/")) {
         model.push_back(static_cast<int>(axis));
-        modelWays *= mesh.axes[axis].size;
+        modelShards *= mesh.axes[axis].size;
       }
     }
     if (context >= 0)
-      contextWays = mesh.axes[context].size;
+      contextShards = mesh.axes[context].size;
     if (model.size() > 1)
       module.walk([&](AttentionOp op) {
         int64_t keyHeads = shapeOf(op.getKey())[2], group = shapeOf(op.getQuery())[2] / keyHeads;
-        bool inOneProjection = dims.tags(op.getQuery(), 2) & kKeyHeads; // with the queries: copied as a whole
+        bool inOneProjection = dims.tags(op.getQuery(), 2) & kKeyHeads; // with the queries, and then copied as a whole
         sharesKeys |= mesh.axes[model[0]].size == keyHeads && group % mesh.axes[model[1]].size == 0 && !inOneProjection;
       });
     if (sharesKeys)
       findSummed(module);
   }
 
-  std::optional<int> rank(const PlacementNode &node, ValueRange operands, ValueRange results,
-                          const std::vector<bool> &batchFactor, const Strategy &strategy) const {
+  std::optional<int> preference(const PlacementNode &node, ValueRange operands, ValueRange results,
+                                const std::vector<bool> &batchFactor, const Strategy &strategy) const {
     int sum = kPreferred;
     const int onData = data < 0 ? -1 : strategy.factorOfAxis[data];
-    if (data >= 0 && (onData < 0 || node.rule.factors[onData].kind == FactorKind::PartialSum)) // a sum is whole, too
+    // An axis that is assigned to a partial sum does not shard the batch either.
+    if (data >= 0 && (onData < 0 || node.rule.factors[onData].kind == FactorKind::PartialSum))
       for (size_t f = 0; f < batchFactor.size(); ++f)
         if (batchFactor[f] && node.rule.factors[f].size >= mesh.axes[data].size)
-          sum = kBatchWhole;
+          sum = kUnshardedBatch;
     if (model.empty() && context < 0)
       return sum;
     const std::vector<unsigned> tags = dims.factorTags(node.rule, operands, results);
     const bool isParameter = node.argument && dims.isParameter(node.argument);
-    auto addRank = [&](std::optional<int> ofAxis) {
+    auto addPreference = [&](std::optional<int> ofAxis) {
       sum += ofAxis.value_or(0);
       return ofAxis.has_value();
     };
-    if (context >= 0 && !addRank(ofContext(node, tags, isParameter, strategy.factorOfAxis[context])))
+    if (context >= 0 && !addPreference(ofContext(node, tags, isParameter, strategy.factorOfAxis[context])))
       return std::nullopt;
     for (size_t part = 0; part < model.size() && !solved; ++part)
-      if (!addRank(ofModel(node, tags, isParameter, strategy.factorOfAxis[model[part]], part)))
+      if (!addPreference(ofModel(node, tags, isParameter, strategy.factorOfAxis[model[part]], part)))
         return std::nullopt;
     return sum;
   }
 
 private:
-  /// Products whose operand is made of attention's gradients in the same function. What another function hands over is
-  /// whole.
+  /// Finds the products that read values computed from attention's gradients in the same function. Values from another
+  /// function have no partial sums.
   void findSummed(ModuleOp module) {
     DenseSet<Value> ofAttention;
     module.walk([&](Operation *op) {
@@ -295,23 +301,23 @@ private:
     });
   }
 
-  static bool canCut(const Factor &factor, int64_t ways) {
-    return factor.size >= ways && (factor.kind == FactorKind::Cuttable || factor.kind == FactorKind::Decomposed);
+  static bool canCut(const Factor &factor, int64_t shards) {
+    return factor.size >= shards && (factor.kind == FactorKind::Cuttable || factor.kind == FactorKind::Decomposed);
   }
 
-  /// "context" cuts the sequence and nothing else; parameters are whole.
+  /// Returns the preference for "context": it shards the sequence and nothing else, and parameters are not sharded.
   std::optional<int> ofContext(const PlacementNode &node, const std::vector<unsigned> &tags, bool isParameter,
                                int cut) const {
     const Rule &rule = node.rule;
     bool onBatch = false, onSequence = false;
     for (size_t f = 0; f < tags.size(); ++f) {
       onBatch |= (tags[f] & kBatch) != 0;
-      onSequence |= (tags[f] & kSequence) && canCut(rule.factors[f], contextWays);
+      onSequence |= (tags[f] & kSequence) && canCut(rule.factors[f], contextShards);
     }
     if (isParameter)
       return cut < 0 ? std::optional<int>(kPreferred) : std::nullopt;
     if (cut < 0 && node.argument && isa<IntegerType>(tensorType(node.argument).getElementType()))
-      return kPreferred;                                    // tokens and labels: every rank reads what it needs
+      return kPreferred;                                    // every rank reads the tokens and labels that it needs
     if (cut >= 0 && rule.factors[cut].name == kHeadsOfRank) // Ulysses
       return kPreferred;
     if (cut < 0 || rule.factors[cut].kind == FactorKind::PartialSum)
@@ -319,15 +325,16 @@ private:
     return (tags[cut] & kSequence) ? std::optional<int>(kPreferred) : std::nullopt;
   }
 
-  /// The ranks of parts but the first have copies of what makes keys and values.
+  /// Returns the preference for one sub-axis of "model". Ranks along sub-axes after the first have copies of the ops
+  /// that compute keys and values.
   std::optional<int> ofModel(const PlacementNode &node, const std::vector<unsigned> &tags, bool isParameter, int cut,
                              size_t part) const {
     const Rule &rule = node.rule;
     bool isSum = cut >= 0 && rule.factors[cut].kind == FactorKind::PartialSum;
     bool hasKeys = llvm::any_of(tags, [](unsigned tag) { return (tag & kKeyHeads) != 0; });
     if (part > 0 && hasKeys && !isAttention(node.op)) {
-      // Where they share out the query heads, gradients of keys and values are sums over them, and stay so until the
-      // stream's or the weights' are summed.
+      // Where such ranks share out the query heads, the gradients of keys and values are partial sums over these ranks.
+      // They stay partial until the gradients of the stream and of weights are summed.
       bool passesSums = part == 1 && node.op && summed.contains(node.op);
       if (cut >= 0 && !isSum)
         return std::nullopt;
@@ -335,16 +342,18 @@ private:
     }
     if (cut >= 0 && rule.factors[cut].name == kHeadsOfRank)
       return std::nullopt;
-    bool onStream = false, onSequence = false, ownFactor = false, onBatch = false; // without a batch: parameters
+    // A node that is not `onBatch` is a parameter.
+    bool onStream = false, onSequence = false, ownFactor = false, onBatch = false;
     for (size_t f = 0; f < tags.size(); ++f) {
-      int64_t ways = modelWays * (tags[f] & kSequence ? contextWays : 1);
+      int64_t shards = modelShards * (tags[f] & kSequence ? contextShards : 1);
       onStream |= (tags[f] & kWidth) != 0;
       onBatch |= (tags[f] & kBatch) != 0;
-      onSequence |= (tags[f] & kSequence) && canCut(rule.factors[f], ways);
-      ownFactor |= !(tags[f] & kStream) && canCut(rule.factors[f], ways);
+      onSequence |= (tags[f] & kSequence) && canCut(rule.factors[f], shards);
+      ownFactor |= !(tags[f] & kStream) && canCut(rule.factors[f], shards);
     }
     bool shouldCut = alongSequence && !isParameter && onBatch && onStream && onSequence && !ownFactor;
-    // A product from the stream's width to a latent's has no factor of its own: it is cut as the stream is.
+    // A product from the width of the stream to that of a latent has no factor of its own, and is sharded
+    // like the stream.
     auto isWidth = [](unsigned tag) { return (tag & kWidth) != 0; };
     bool makesLatent = shouldCut && isa_and_nonnull<DotGeneralOp>(node.op) && llvm::count_if(tags, isWidth) > 1;
     if (node.op && hasParameter(dims, node.op, rule, tags) && !makesLatent) {
@@ -354,11 +363,13 @@ private:
     }
     if (cut < 0)
       return shouldCut ? kWhole : kPreferred;
-    // Input gradients of several products (queries, keys and values; gate and up) are added before they are summed.
+    // The gradients that several products compute for their common input (query, key, value; gate, up) are added before
+    // they are summed over ranks.
     bool addsGradients = isa_and_nonnull<AddOp>(node.op) && node.op->hasAttr(KerfDialect::kBackwardAttr);
     if (isSum || !(tags[cut] & kStream))
       return shouldCut && isSum && !addsGradients ? kWhole : kPreferred;
-    // What a layer leaves for its backward lies as the layer made it: a number for each token too.
+    // A value that a layer saves for its backward pass keeps the sharding in which the layer computes it, even one
+    // number for each token.
     bool handed = alongSequence && node.argument && !isParameter && onBatch && onSequence;
     if ((shouldCut || handed) && (tags[cut] & kSequence))
       return kPreferred;
@@ -369,37 +380,39 @@ private:
   Mesh mesh;
   int data, context;
   std::vector<int> model;
-  int64_t modelWays = 1, contextWays = 1;
+  int64_t modelShards = 1, contextShards = 1;
   bool alongSequence, solved, sharesKeys = false;
-  DenseSet<Operation *> summed; // where `sharesKeys`
+  DenseSet<Operation *> summed; // set where `sharesKeys` is true
 };
 
 } // namespace
 
-StrategyRank layoutRank(ModuleOp module, const Mesh &mesh, OverModel overModel) {
-  auto layout = std::make_shared<Layout>(module, mesh, overModel);
+StrategyPreference layoutPreference(ModuleOp module, const Mesh &mesh, ModelAxisLayout modelLayout) {
+  auto layout = std::make_shared<Layout>(module, mesh, modelLayout);
   return
       [layout](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
-               const Strategy &strategy) { return layout->rank(node, operands, results, batchFactor, strategy); };
+               const Strategy &strategy) { return layout->preference(node, operands, results, batchFactor, strategy); };
 }
 
-/// Heads that the busiest rank computes when `first` ranks cut those of keys, and the parts that make it so.
+/// Returns the number of heads on the rank with the most heads when the first sub-axis has `first` ranks, and the sizes
+/// of the sub-axes.
 static std::pair<int64_t, std::vector<int64_t>> partsFor(int64_t keyHeads, int64_t group, int64_t model,
                                                          int64_t first) {
   int64_t rest = model / first, local = (keyHeads + first - 1) / first * group;
   if (first < keyHeads || rest == 1)
     return {local, {first, rest}};
-  int64_t second = std::gcd(rest, group); // positions of query heads must divide where key heads are major to them
+  // The second sub-axis must divide the group, because query heads are numbered within their key/value head.
+  int64_t second = std::gcd(rest, group);
   return {group / second, {first, second, rest / second}};
 }
 
-std::vector<int64_t> modelParts(ModuleOp module, int64_t model) {
-  std::vector<std::pair<int64_t, int64_t>> attentions; // heads of keys, query heads of each
+std::vector<int64_t> modelSubAxisSizes(ModuleOp module, int64_t model) {
+  std::vector<std::pair<int64_t, int64_t>> attentions; // number of key/value heads, query heads for each
   module.walk([&](AttentionOp op) {
     int64_t keyHeads = shapeOf(op.getKey())[2];
     attentions.emplace_back(keyHeads, shapeOf(op.getQuery())[2] / keyHeads);
   });
-  // The first part may leave some of its ranks without a key head only where that leaves them without queries too.
+  // The first sub-axis may leave some of its ranks without a key/value head only where they have no query head either.
   auto cuts = [](const std::pair<int64_t, int64_t> &its, int64_t first) {
     auto [keyHeads, group] = its;
     return group == 1 ? keyHeads >= first : keyHeads % first == 0;
@@ -427,9 +440,9 @@ std::vector<int64_t> modelParts(ModuleOp module, int64_t model) {
   return best;
 }
 
-std::string modelPartName(int64_t before) { return before == 1 ? "model" : fmt::format("model/{}", before); }
+std::string modelSubAxisName(int64_t before) { return before == 1 ? "model" : fmt::format("model/{}", before); }
 
-/// Writes `dims` instead of factor `from` in every tensor of the rule.
+/// Replaces factor `from` by the factors `to` in every tensor of the rule.
 static void replaceFactor(Rule &rule, int from, const std::vector<int> &to) {
   for (std::vector<FactorMap> *maps : {&rule.operands, &rule.results})
     for (FactorMap &map : *maps)
@@ -441,7 +454,7 @@ static void replaceFactor(Rule &rule, int from, const std::vector<int> &to) {
 }
 
 static Rule ulyssesRule(Rule rule, int64_t model) {
-  rule.factors[rule.operands[0][1].front()].kind = FactorKind::Replicated; // heads are cut instead of queries
+  rule.factors[rule.operands[0][1].front()].kind = FactorKind::Replicated; // heads are sharded instead of queries
   int heads = rule.operands[1][2].front();
   Factor ofRank = rule.factors[heads];
   ofRank.name = kHeadsOfRank;
@@ -453,7 +466,7 @@ static Rule ulyssesRule(Rule rule, int64_t model) {
   return rule;
 }
 
-bool canRing(Operation *attention) {
+bool canUseRingAttention(Operation *attention) {
   return shapeOf(attention->getOperand(0))[1] == shapeOf(attention->getOperand(1))[1];
 }
 
@@ -466,7 +479,7 @@ RuleOfOp contextRules(const Mesh &mesh, ContextStyle style) {
       return rule;
     if (style == ContextStyle::Ulysses)
       return ulyssesRule(std::move(rule), model);
-    return canRing(op) ? ringRule(std::move(rule)) : rule;
+    return canUseRingAttention(op) ? ringRule(std::move(rule)) : rule;
   };
 }
 
@@ -478,19 +491,21 @@ Status checkContext(ModuleOp module, int64_t context, int64_t model, ContextStyl
   module.walk([&](AttentionOp op) {
     found = true;
     int64_t positions = shapeOf(op.getQuery())[1], keyHeads = shapeOf(op.getKey())[2];
-    // Causal work is balanced by giving each rank a chunk from the start and its mirror image from the end.
+    // Causal work is balanced by giving each rank one chunk from the start and its mirror image from the end.
     int64_t chunks = style == ContextStyle::Ring && op.getCausal() ? 2 * context : context;
     if (positions % chunks != 0)
-      status = Error{fmt::format("mesh.context is {}, which asks for {} chunks of the sequence; {} positions are not a "
-                                 "multiple of that",
+      status = Error{fmt::format("mesh.context is {}, which divides the sequence into {} chunks of equal size; its {} "
+                                 "positions are not divisible by that number",
                                  context, chunks, positions)};
     else if (style == ContextStyle::Ulysses && keyHeads % (model * context) != 0)
-      status = Error{fmt::format("context_style \"ulysses\" cuts the {} key/value heads {} ways (mesh.model {} x "
-                                 "mesh.context {}), which does not divide them; \"ring\" cuts none by context",
+      status = Error{fmt::format("context_style \"ulysses\" shards the {} key/value heads over {} ranks (mesh.model {} "
+                                 "x mesh.context {}), which does not divide their number; \"ring\" does not shard "
+                                 "heads by context",
                                  keyHeads, model * context, model, context)};
   });
   if (!found)
-    return Error{fmt::format("mesh.context is {}; the model has no attention whose sequence it could cut", context)};
+    return Error{
+        fmt::format("mesh.context is {}, but the model has no attention whose sequence it could shard", context)};
   if (style == ContextStyle::Ring && !fusedAttention)
     return Error{fmt::format("attention is \"unfused\" with mesh.context {}: ring attention is a fused kernel; give "
                              "\"fused\", or context_style \"ulysses\"",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pins of ops and arguments, which name a plan's axes, on the mesh of one layout, which has parts of some and lacks
-// others.
+// Translation of pins from the axes of a plan to the mesh of one layout, which has sub-axes of some of them
+// and lacks others.
 #include "BatchFactors.h"
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/Layout.h"
@@ -17,13 +17,14 @@ namespace kerf {
 
 namespace {
 
-/// "model" as its parts in `local`; an axis of one rank is nothing. "data" too, where it only counts microbatches.
+/// Returns the axes with "model" replaced by its sub-axes in `local`. Axes of one rank are left out, and so is "data"
+/// where it only counts microbatches.
 Result<std::vector<std::string>> localAxes(const std::vector<std::string> &axes, const Mesh &local) {
   std::vector<std::string> names;
   for (const std::string &axis : axes) {
     if (planAxis(axis) < 0 || axis == "stage")
       return Error{
-          fmt::format("there is no mesh axis \"{}\" that cuts ops; give data, context, expert or model", axis)};
+          fmt::format("there is no mesh axis \"{}\" that shards ops; give data, context, expert or model", axis)};
     for (const MeshAxis &one : local.axes)
       if (one.size > 1 && (one.name == axis || one.name.starts_with(axis + "/")))
         names.push_back(one.name);
@@ -35,7 +36,7 @@ bool names(const std::vector<std::string> &axes, const char *axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-/// "data" cuts the batch of every op anyway, and nothing else.
+/// Checks that pins use "data" for the batch only, which it shards in every op anyway.
 Status checkData(ModuleOp module, const Plan &pins) {
   BatchDims batch(module);
   for (const auto &[op, key] : opKeys(module)) {
@@ -48,8 +49,9 @@ Status checkData(ModuleOp module, const Plan &pins) {
     for (const auto &[factor, axes] : pin.strategy)
       for (size_t f = 0; f < rule.factors.size(); ++f)
         if (names(axes, "data") && rule.factors[f].name == factor && !batchFactor[f])
-          return Error{fmt::format("ops[\"{}\"] for {}: \"data\" cuts the batch, {} is not a factor of it", pin.pattern,
-                                   key.key, factor)};
+          return Error{fmt::format("ops[\"{}\"] for {}: \"data\" shards the batch only, and {} is no factor of the "
+                                   "batch",
+                                   pin.pattern, key.key, factor)};
   }
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
@@ -58,8 +60,8 @@ Status checkData(ModuleOp module, const Plan &pins) {
           continue;
         for (size_t d = 0; d < pin.dims.size(); ++d)
           if (names(pin.dims[d], "data") && !batch.isBatch(argument, static_cast<unsigned>(d)))
-            return Error{fmt::format("arguments[\"{}\"] for {}: \"data\" cuts the batch, dimension {} is not it; "
-                                     "optimizer_sharding cuts parameters by data",
+            return Error{fmt::format("arguments[\"{}\"] for {}: \"data\" shards the batch only, and dimension {} is "
+                                     "not the batch; optimizer_sharding shards optimizer states by data",
                                      pin.pattern, argumentKey(argument), d)};
         break;
       }

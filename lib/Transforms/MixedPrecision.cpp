@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-mixed-precision: 16-bit computation on f32 parameters. Passes.td says which op computes in what.
+// kerf-mixed-precision: 16-bit computation on f32 parameters. Passes.td describes which op computes in which type.
 #include "kerf/Transforms/MixedPrecision.h"
 #include "Calls.h"
 #include "kerf/Transforms/Passes.h"
@@ -15,8 +15,9 @@ namespace kerf {
 
 namespace {
 
-/// Of a floating value. Half: its elements have 16 bits. Single: f32 that ops beside it keep to. Adapting: f32 that
-/// takes the type of what it meets: parameters, constants, and what is computed from these alone.
+/// The precision of a floating-point value. Half: its elements are 16-bit. Single: it is f32, and so are elementwise
+/// ops that read it. Adapting: it is f32 but takes the type of the other operands of an op (parameters, constants, and
+/// values computed from these alone).
 enum class Width { Half, Single, Adapting };
 
 RankedTensorType withElements(Value value, Type elementType) {
@@ -25,7 +26,7 @@ RankedTensorType withElements(Value value, Type elementType) {
 
 bool isMove(Operation *op) { return op && op->getNumOperands() == 1 && op->hasTrait<PicksElements>(); }
 
-/// The elements of a constant, that no training changes.
+/// Returns whether the value is a constant tensor that training does not change.
 bool isTable(Value value) {
   while (isMove(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
@@ -74,11 +75,12 @@ private:
   FloatType half;
   Type single;
   DenseMap<Value, Width> widths;
-  DenseMap<Value, Value> halves, singles; // forms that were asked for, each made once
-  DenseSet<Operation *> visited;          // functions
+  DenseMap<Value, Value> halves, singles; // values converted to 16 bits or to f32, each at most once
+  DenseSet<Operation *> visited;          // functions that have been converted
 };
 
-/// Rounded; what is finite stays so, as masks of the lowest f32 must not become infinite (0 * -inf is no number).
+/// Returns the constant rounded to 16 bits. Finite elements stay finite, because a mask with the lowest f32 must not
+/// become infinite (0 * -inf is NaN).
 ConstantOp Narrowing::halfConstant(ConstantOp constant, OpBuilder &builder) {
   auto elements = cast<DenseElementsAttr>(constant.getValue());
   auto narrow = [&](const APFloat &value) {
@@ -97,8 +99,8 @@ ConstantOp Narrowing::halfConstant(ConstantOp constant, OpBuilder &builder) {
   return ConstantOp::create(builder, constant.getLoc(), type, DenseElementsAttr::get(type, numbers));
 }
 
-/// The value in 16 bits, made just before `user` where it isn't there yet. A parameter is converted before it is
-/// broadcast or reshaped.
+/// Returns the value in 16 bits, converted right before `user` if it has not been before. A parameter is converted
+/// before it is broadcast or reshaped.
 Value Narrowing::asHalf(Value value, Operation *user) {
   if (widths.at(value) == Width::Half)
     return value;
@@ -130,7 +132,7 @@ Value Narrowing::asSingle(Value value, Operation *user) {
   return singles[value] = made;
 }
 
-/// Products and what is like them: the first `operands` operands and the first result have 16 bits.
+/// Converts products and similar ops: their first `operands` operands and first result become 16-bit.
 void Narrowing::computeInHalf(Operation *op, unsigned operands) {
   if (allAdapt(op))
     return setWidths(op, Width::Adapting);
@@ -150,7 +152,7 @@ void Narrowing::computeInSingle(Operation *op) {
   setWidths(op, Width::Single);
 }
 
-/// Operands meet in one type: f32 where one of them keeps to it.
+/// Converts all operands of an op to one type: f32 where one of them has precision Single, otherwise 16 bits.
 void Narrowing::promote(Operation *op) {
   bool anySingle =
       llvm::any_of(op->getOperands(), [&](Value v) { return isFloat(v) && widths.at(v) == Width::Single; });
@@ -164,7 +166,8 @@ void Narrowing::promote(Operation *op) {
       setHalf(result);
 }
 
-/// Rows of an f32 table are picked, then converted: not all rows are, and the table's gradient is an f32 sum.
+/// Converts rows of an f32 table after they have been looked up, so that only these rows are converted and the table's
+/// gradient is an f32 sum.
 void Narrowing::lookUp(Operation *op) {
   if (widths.at(op->getOperand(0)) != Width::Adapting)
     return promote(op);
@@ -174,7 +177,7 @@ void Narrowing::lookUp(Operation *op) {
   rows.replaceAllUsesExcept(narrow, narrow.getDefiningOp());
 }
 
-/// The result has the operand's type; scale and bias are read as they are, statistics are f32.
+/// Converts a norm: its result gets the operand's type, scale and bias keep theirs, and statistics are f32.
 void Narrowing::normalize(Operation *op) {
   Width width = widths.at(op->getOperand(0));
   setWidths(op, Width::Single);
@@ -183,7 +186,8 @@ void Narrowing::normalize(Operation *op) {
     setHalf(op->getResult(0));
 }
 
-/// The first call decides the types of the callee's arguments. What all layers share is converted for all of them.
+/// The first call determines the types of the callee's arguments. A value that all layers share is converted once for
+/// all of them.
 void Narrowing::visitCall(CallOp call) {
   auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
   if (visited.insert(callee).second) {
@@ -222,13 +226,13 @@ void Narrowing::visit(Operation *op) {
   switch (*rule) {
   case HalfRule::Widest:
     return promote(op);
-  case HalfRule::Half: // attention's mask stays as it is
+  case HalfRule::Half: // attention's mask keeps its type
     return computeInHalf(op, isa<AttentionOp>(op) ? 3 : op->getNumOperands());
-  case HalfRule::LikeFirst:
+  case HalfRule::TypeOfFirst:
     return normalize(op);
   case HalfRule::Rows:
     return isFloat(op->getOperand(0)) ? lookUp(op) : void();
-  case HalfRule::AsItIs:
+  case HalfRule::OperandsAsIs:
     return setWidths(op, Width::Single);
   }
 }
@@ -254,12 +258,12 @@ void Narrowing::run(func::FuncOp main) {
       operand.set(asSingle(operand.get(), terminator));
   main.setFunctionType(
       FunctionType::get(main.getContext(), main.front().getArgumentTypes(), terminator->getOperandTypes()));
-  eraseDeadOps(main.front()); // f32 forms that only 16-bit ops used
+  eraseDeadOps(main.front()); // removes conversions to f32 that only 16-bit ops use
   for (Operation *function : visited)
     eraseDeadOps(cast<func::FuncOp>(function).front());
 }
 
-/// Every floating value is f32, and nothing is differentiated yet.
+/// Checks that every floating-point value is f32, and that nothing has been differentiated yet.
 LogicalResult checkForward(ModuleOp module) {
   auto refuse = [](Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -274,7 +278,7 @@ LogicalResult checkForward(ModuleOp module) {
     for (Value value : values)
       if (refuse(value))
         return op->emitOpError() << "has a value of type " << value.getType()
-                                 << "; mixed precision begins with a model in f32: import it so";
+                                 << "; mixed precision needs a model in f32: import the model in f32";
     return WalkResult::advance();
   });
   return failure(walked.wasInterrupted());
@@ -293,7 +297,7 @@ struct MixedPrecisionPass : kerf::impl::MixedPrecisionBase<MixedPrecisionPass> {
       return module.emitError() << "no function @" << KerfDialect::kEntryName
                                 << " with one block: import a model first";
     if (main.getNumResults() == 0 || !isFloat(main.front().getTerminator()->getOperand(0)))
-      return main.emitOpError() << "returns no floating value first; its first result must be the loss";
+      return main.emitOpError() << "has no floating-point value as its first result, which must be the loss";
     return checkForward(module);
   }
 
@@ -308,7 +312,8 @@ struct MixedPrecisionPass : kerf::impl::MixedPrecisionBase<MixedPrecisionPass> {
       addLossScale(main);
   }
 
-  /// The last argument: kerf-differentiate begins with it, kerf-add-optimizer divides by it and adapts it.
+  /// Adds the loss scale as the last argument. kerf-differentiate starts from it; kerf-add-optimizer divides by it and
+  /// adapts it.
   void addLossScale(func::FuncOp main) {
     Builder builder(main.getContext());
     SmallVector<NamedAttribute> described = {

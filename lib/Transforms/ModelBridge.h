@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk through a training step that ModelWork.h promises, in two files: ModelWork.cpp finds the runs of layers and
-// writes kernels and collectives, ModelMemory.cpp what is kept, and the totals. Private to them.
+// The class that converts a training step to ModelWork (kerf/Transforms/ModelWork.h). Its implementation has two files:
+// ModelWork.cpp finds the runs of layers and writes kernels and collectives; ModelMemory.cpp writes saved activations,
+// parameters and totals. Only these two include this file.
 #pragma once
 
 #include "StepKernels.h"
@@ -16,22 +17,25 @@ namespace kerf::bridge {
 using namespace mlir;
 using namespace kerf::ir;
 
-inline constexpr double kMaskBytes = 1;
-inline constexpr double kRingBuffers = 4;        // of a rank's keys and values
-inline constexpr double kForwardAndBackward = 3; // products of the backward: twice those of the forward
+inline constexpr double kMaskBytes = 1;          // bytes of one element of a dropout mask
+inline constexpr double kRingBuffers = 4;        // copies of a rank's keys and values that ring attention needs
+inline constexpr double kForwardAndBackward = 3; // ratio of a step's FLOP to those of its forward pass
 
+/// Returns whether the op belongs to the optimizer, or is the synchronization of a gradient before it.
 inline bool isUpdate(Operation *op) { return isa<SyncGradientOp>(op) || op->hasAttr(KerfDialect::kUpdateAttr); }
+/// Returns whether differentiation created the op.
 inline bool isBackward(Operation *op) { return op->hasAttr(KerfDialect::kBackwardAttr); }
 
-/// Only the optimizer reads it: the gradient of a parameter.
+/// Returns whether the value is the gradient of a parameter: only the optimizer reads it, possibly after sums of
+/// several gradients.
 inline bool isParameterGradient(Value value) {
   return !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) {
     return isUpdate(user) || (isa<AddOp>(user) && isParameterGradient(user->getResult(0)));
   });
 }
 
-/// The value in memory that a view shows.
-inline Value behindViews(Value value) {
+/// Returns the value whose memory `value` shares: the operand of the reshapes that it is a result of.
+inline Value storageOf(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<ReshapeOp>(op))
       break;
@@ -40,14 +44,16 @@ inline Value behindViews(Value value) {
   return value;
 }
 
-/// A run of calls of one layer, forward and backward.
+/// A run of consecutive layers of one kind: calls of one function in the forward pass, and of its backward function.
 struct Run {
-  CallOp first, backward; // backward: of `first`, or null
-  func::FuncOp layer, layerBackward;
-  SmallVector<CallOp> calls; // forward
-  int64_t count = 0;         // of layers
+  CallOp first, backward;            // the first call, and the call of its backward function or null
+  func::FuncOp layer, layerBackward; // the functions that the two calls name
+  SmallVector<CallOp> calls;         // the calls of the forward pass
+  int64_t count = 0;                 // number of layers, of which a call may stand for several
 };
 
+/// A converter of one training step with a placement (strategy `choice[i]` for node i) to ModelWork. `main` is a chain
+/// of runs of layers; "level" l of an op of `main` means that it comes after l runs.
 class Bridge {
 public:
   Bridge(ModuleOp module, const Placement &placement, const std::vector<int> &choice,
@@ -62,69 +68,111 @@ public:
       const PlacementNode &node = placement.nodes[i];
       const OpSharding &sharding = node.shardings[choice[i]];
       if (node.op) {
-        ofOp[node.op] = &sharding;
+        shardingOfOp[node.op] = &sharding;
         cutsOf[node.op] = {&node.rule, &node.strategies[choice[i]]};
       }
       if (node.argument)
-        ofArgument[node.argument] = &sharding;
+        shardingOfArgument[node.argument] = &sharding;
     }
   }
 
+  /// Returns the work of one rank. Fails where a function is called but not differentiated.
   Result<ModelWork> run();
 
 private:
+  /// Finds the runs of layers in @main. Fails where a run has no backward pass.
   Status findRuns();
+  /// Sets `dependsOnTrained`.
   void findTrained();
+  /// Sets `level`.
   void placeMainOps();
+  /// Adds the kernels and collectives of the ops that @main's forward pass has before, between and after the runs.
   void forwardOfMain();
+  /// Adds the kernels, collectives and saved activations of the ops that @main's backward pass has between the runs.
   void backwardOfMain();
-  void layer(Run &run, ChainLink &link);
+  /// Adds the work of one layer of `run` to its segment of the chain.
+  void addLayer(Run &run, ChainSegment &chainSegment);
+  /// Returns the pipeline part of each op in `dependsOnTrained`, as kerf-assign-tasks assigns parts.
   DenseMap<Operation *, int64_t> partsOfOps();
-  void received();
-  struct Handed {
-    Value made, inner; // in the layer, and as its backward knows it
+  /// Sets ModelWork::receivedBytes: a value is sent once to each part that needs it.
+  void findReceivedBytes();
+  /// A value that the forward pass of a layer saves for the backward pass.
+  struct SavedValue {
+    Value computed;   // the value in the layer's function
+    Value inBackward; // the argument of the backward function that receives it
   };
-  std::vector<Handed> handed(Run &run);
-  std::vector<Sharding> keptForms(Run &run, Value outer, Value inner) const;
-  void keepForms(Run &run);
-  llvm::DenseSet<Value> madeAgain(const std::vector<Handed> &all) const;
-  void pinRecomputation(Run &run, const std::vector<Handed> &all, Segment &segment);
-  void savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again, Segment &segment,
-                    const std::vector<Operation *> &weightOps);
-  void savedOfMain(size_t level, Segment &segment, const std::vector<Operation *> &weightOps);
-  std::vector<AxisRef> copiesOf(BlockArgument parameter, Value gradient) const;
-  void parameters();
-  void totals();
+  /// Returns the values that a layer of the run saves: its input, and values that it computes.
+  std::vector<SavedValue> savedValues(Run &run);
+  /// Returns the shardings in which a layer may save `outer`, which its backward function receives as `inner`: all in
+  /// which the forward pass has the value and that take the same memory. Empty where the backward has to reshard it.
+  std::vector<Sharding> savedShardings(Run &run, Value outer, Value inner) const;
+  /// Makes the savedShardings of all values that a layer saves available to its backward function.
+  void setSavedShardings(Run &run);
+  /// Returns those of the saved values that are cheaper to recompute in the kernels that read them, as computed in the
+  /// layer and as received by its backward function.
+  llvm::DenseSet<Value> recomputedValues(const std::vector<SavedValue> &all) const;
+  /// Sets `recomputedByOf` from a plan's decisions about single ops, and adds values that are saved because of them.
+  void pinRecomputation(Run &run, const std::vector<SavedValue> &all, Segment &segment);
+  /// Adds the activations that a layer saves, except `recomputed`, to its segment.
+  void addLayerActivations(Run &run, const std::vector<SavedValue> &all, const llvm::DenseSet<Value> &recomputed,
+                           Segment &segment, const std::vector<Operation *> &weightOps);
+  /// Adds the activations that the ops of @main at one level save for the backward pass.
+  void addMainActivations(size_t level, Segment &segment, const std::vector<Operation *> &weightOps);
+  /// Returns the plan's axes along which ranks have copies of the parameter and partial sums of its gradient.
+  std::vector<AxisRef> axesOfCopies(BlockArgument parameter, Value gradient) const;
+  /// Adds all trained parameters to the segments that use them.
+  void addParameters();
+  /// Sets the model FLOP and the tokens of a step.
+  void addTotals();
 
-  const Sharding &lies(Value value) const;
-  Shape localOf(Value value) const { return localShape(shapeOf(value), lies(value)); }
+  /// Returns the sharding in which the producer of the value leaves it.
+  const Sharding &shardingOf(Value value) const;
+  /// Returns the shape of one rank's shard of the value.
+  Shape localOf(Value value) const { return localShape(shapeOf(value), shardingOf(value)); }
+  /// Returns the bytes of one rank's shard of the value.
   double localBytes(Value value) const {
     return static_cast<double>(elementsOf(localOf(value))) * elementBytes(value, types);
   }
-  /// Returns the shardings that `value` has been brought into so far; the first is the one in which it is produced.
-  std::vector<Sharding> &formsOf(Value value);
-  void need(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct = false);
-  void needOperands(Operation *op, PassWork &pass, bool inBackward);
-  /// What these axes of the placement are in a plan; nothing where one of them stands for microbatches.
+  /// Returns the shardings in which `value` is available so far. The first one is that of its producer.
+  std::vector<Sharding> &shardingsOf(Value value);
+  /// Adds to `pass` the collectives that bring `value` into the sharding `wanted`, from the available sharding from
+  /// which they are cheapest, and makes `wanted` available. `pass` null: nothing is added. `independent`: the pass has
+  /// kernels that do not need the result. `byProduct`: a product reads the result.
+  void addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct = false);
+  /// Adds the collectives that bring the operands of `op` into the shardings that its strategy needs.
+  void addOperandReshards(Operation *op, PassWork &pass, bool inBackward);
+  /// Returns the plan's axes that these axes of the placement's mesh stand for; nothing where one of
+  /// them counts microbatches.
   std::optional<std::vector<AxisRef>> planAxes(ArrayRef<AxisRef> axes) const;
-  /// The axes by which attention's keys and values lie cut: they pass round a ring.
+  /// Returns the plan's axes by which the keys and values of attention are sharded along the sequence, which makes it
+  /// ring attention; empty where they are not.
   std::vector<AxisRef> ringOf(Operation *attention) const;
+  /// Returns the bytes of one rank's block of keys and values.
   double keyValueBytes(Operation *attention) const;
+  /// Adds the messages of ring attention to `pass`.
   void addRing(Operation *attention, PassWork &pass) const;
+  /// Returns the function by which a KernelBuilder gets local shapes.
   LocalShape localShapes() const {
     return [this](Operation *op, bool isResult, unsigned i) {
-      const OpSharding &sharding = *ofOp.lookup(op);
+      const OpSharding &sharding = *shardingOfOp.lookup(op);
       return isResult ? localShape(shapeOf(op->getResult(i)), sharding.results[i])
                       : localShape(shapeOf(op->getOperand(i)), sharding.operands[i]);
     };
   }
+  /// Returns the function by which a KernelBuilder gets the text of an op's strategy.
   CutsOf cuts() const;
+  /// Adds the kernels and collectives of `ops` to `pass`. `weights` is the pass for gradients of weights that an op of
+  /// this pass computes as well; null in the forward pass and in the weights' own pass.
   void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
               bool inBackward);
-  void dropouts(Operation *op, Segment &segment) const;
-  double workspace(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const;
-  double pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
-                 ArrayRef<Value> given) const;
+  /// Adds the saved mask and the backward kernel of dropout on the op's operand, where training has it.
+  void addDropout(Operation *op, Segment &segment) const;
+  /// Returns the largest number of bytes that results of `ops` occupy at once, without gradients of parameters.
+  double workspaceBytes(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const;
+  /// Returns the bytes of gradients that products of the weight gradient read and that the input gradient computes
+  /// (`inputOps`) or receives (`given`).
+  double pendingBytes(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
+                      ArrayRef<Value> given) const;
 
   SymbolTable symbols;
   const Placement &placement;
@@ -132,16 +180,18 @@ private:
   const WorkOptions &options;
   func::FuncOp main;
   KernelTypes types;
-  DenseMap<Operation *, const OpSharding *> ofOp;
+  DenseMap<Operation *, const OpSharding *> shardingOfOp;
   DenseMap<Operation *, std::pair<const Rule *, const Strategy *>> cutsOf;
-  DenseMap<BlockArgument, const OpSharding *> ofArgument;
-  DenseMap<Value, std::vector<Sharding>> versions; // besides the one that its producer leaves
-  llvm::SmallPtrSet<Operation *, 32> forWeights;   // ops of weight gradients
-  DenseMap<Operation *, RunAgain> runAgain;        // ops of layers of which a plan says something; empty: it does not
+  DenseMap<BlockArgument, const OpSharding *> shardingOfArgument;
+  DenseMap<Value, std::vector<Sharding>> availableShardings; // see shardingsOf
+  llvm::SmallPtrSet<Operation *, 32> forWeights;             // ops that compute gradients of weights
+  /// The recomputation modes under which each op of a layer runs again; empty where the plan decides about
+  /// no single op.
+  DenseMap<Operation *, RecomputedBy> recomputedByOf;
   std::vector<Run> runs;
-  DenseMap<Operation *, size_t> runOf;   // of calls, forward and backward
-  llvm::DenseSet<Operation *> ofTrained; // forward ops of @main, and calls, that depend on what is trained
-  DenseMap<Operation *, size_t> level;   // of @main's ops: how many runs come before
+  DenseMap<Operation *, size_t> runOf;          // index of the run that a call, forward or backward, belongs to
+  llvm::DenseSet<Operation *> dependsOnTrained; // forward ops of @main, and calls, that depend on a trained argument
+  DenseMap<Operation *, size_t> level;          // for ops of @main: the number of runs before the op
   ModelWork work;
 };
 

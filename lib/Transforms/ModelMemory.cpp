@@ -8,8 +8,7 @@
 
 namespace kerf::bridge {
 
-/// Bytes of what lives at once among the results of these ops (those of parameters' gradients aside).
-double Bridge::workspace(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const {
+double Bridge::workspaceBytes(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const {
   DenseMap<Operation *, size_t> index;
   for (size_t i = 0; i < ops.size(); ++i)
     index[ops[i]] = i;
@@ -28,7 +27,7 @@ double Bridge::workspace(const std::vector<Operation *> &ops, const KernelBuilde
         }
       };
       follow(result);
-      if (last == i) // leaves the segment: a parameter's gradient, or the segment's own
+      if (last == i) // the value leaves the segment: it is the gradient of a parameter or the segment's result
         continue;
       change[i] += localBytes(result);
       change[last + 1] -= localBytes(result);
@@ -39,15 +38,14 @@ double Bridge::workspace(const std::vector<Operation *> &ops, const KernelBuilde
   return most;
 }
 
-/// Gradients that products of the weight gradient read, and that the input gradient made or was given.
-double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
-                       ArrayRef<Value> given) const {
+double Bridge::pendingBytes(const std::vector<Operation *> &weightOps,
+                            const llvm::SmallPtrSetImpl<Operation *> &inputOps, ArrayRef<Value> given) const {
   llvm::SmallPtrSet<void *, 8> seen;
   double bytes = 0;
   for (Operation *op : weightOps)
     if (isa<DotGeneralOp>(op) || op->hasTrait<UsesTable>())
       for (Value operand : op->getOperands()) {
-        Value root = behindViews(operand);
+        Value root = storageOf(operand);
         bool made = root.getDefiningOp() ? inputOps.contains(root.getDefiningOp()) : llvm::is_contained(given, root);
         if (made && seen.insert(root.getAsOpaquePointer()).second)
           bytes += localBytes(root);
@@ -55,8 +53,7 @@ double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::Sm
   return bytes;
 }
 
-/// What backward ops of this link read and forward ops made: between the layers, and before the loss.
-void Bridge::savedOfMain(size_t l, Segment &segment, const std::vector<Operation *> &weightOps) {
+void Bridge::addMainActivations(size_t l, Segment &segment, const std::vector<Operation *> &weightOps) {
   llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
   std::vector<Value> order;
   DenseMap<Value, SavedTensor> saved;
@@ -64,33 +61,32 @@ void Bridge::savedOfMain(size_t l, Segment &segment, const std::vector<Operation
     if (!isBackward(&op) || isa<CallOp>(op) || level[&op] != l)
       continue;
     for (Value operand : op.getOperands()) {
-      Value root = behindViews(operand);
+      Value root = storageOf(operand);
       Operation *from = root.getDefiningOp();
-      if (!from || isBackward(from) || isMadeAgain(from))
+      if (!from || isBackward(from) || isCheaperToRecompute(from))
         continue;
       auto [found, isNew] = saved.try_emplace(root);
       if (isNew) {
         order.push_back(root);
-        found->second = {nodeName(root.getLoc()), localBytes(root), RunAgain::Full, false};
+        found->second = {nodeName(root.getLoc()), localBytes(root), RecomputedBy::Full, false};
         if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0)) // the loss is computed in f32 at least
           found->second.bytes *= std::max(1.0, 4 / types.bytes);
       }
-      found->second.forWeights |= weights.contains(&op) && isa<DotGeneralOp>(op);
+      found->second.neededForWeightGradient |= weights.contains(&op) && isa<DotGeneralOp>(op);
     }
   }
   for (Value value : order)
     segment.saved.push_back(saved[value]);
 }
 
-/// What the layer leaves for its backward: its own stream, and what it computed. What all layers share is kept once,
-/// with what makes it.
-std::vector<Bridge::Handed> Bridge::handed(Run &run) {
-  std::vector<Handed> all;
+/// Values that all layers share are not listed here: they are saved once, by the op of @main that computes them.
+std::vector<Bridge::SavedValue> Bridge::savedValues(Run &run) {
+  std::vector<SavedValue> all;
   Operation *returned = run.layer.front().getTerminator();
   for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
     Operation *from = outer.getDefiningOp();
     if (from == run.first.getOperation()) {
-      all.push_back({behindViews(returned->getOperand(cast<OpResult>(outer).getResultNumber())), inner});
+      all.push_back({storageOf(returned->getOperand(cast<OpResult>(outer).getResultNumber())), inner});
     } else if (from && !isBackward(from)) {
       auto at = llvm::find(run.first.getInputs(), outer);
       if (at != run.first.getInputs().end() && outer.getType() == run.first.getResult(0).getType())
@@ -100,57 +96,59 @@ std::vector<Bridge::Handed> Bridge::handed(Run &run) {
   return all;
 }
 
-/// What a pointwise op makes of values that are kept as well, and only pointwise kernels of the backward read, is
-/// computed there again: fused activations keep their inputs alone (SwiGLU: gate and up, not the activated gate).
-llvm::DenseSet<Value> Bridge::madeAgain(const std::vector<Handed> &all) const {
+/// The result of a pointwise op is recomputed where the op's operands are saved as well and only pointwise kernels of
+/// the backward pass read the result. A fused activation then saves only its inputs (SwiGLU: gate and up, but not the
+/// activated gate).
+llvm::DenseSet<Value> Bridge::recomputedValues(const std::vector<SavedValue> &all) const {
   auto isPointwise = [](Operation *op) {
     auto its = dyn_cast<WorkOpInterface>(op);
     return its && its.getKernelClass() == KernelClass::Pointwise && !KernelBuilder::isVirtual(op);
   };
-  llvm::DenseSet<Value> kept, again;
-  for (const Handed &one : all)
-    kept.insert(one.made);
-  for (const Handed &one : all) {
-    Operation *maker = one.made.getDefiningOp();
+  llvm::DenseSet<Value> kept, recomputed;
+  for (const SavedValue &one : all)
+    kept.insert(one.computed);
+  for (const SavedValue &one : all) {
+    Operation *maker = one.computed.getDefiningOp();
     bool cheap = maker && isPointwise(maker) && llvm::all_of(maker->getOperands(), [&](Value operand) {
-                   Operation *from = behindViews(operand).getDefiningOp();
-                   return kept.contains(behindViews(operand)) || (from && isMadeAgain(from));
+                   Operation *from = storageOf(operand).getDefiningOp();
+                   return kept.contains(storageOf(operand)) || (from && isCheaperToRecompute(from));
                  });
-    if (!cheap || !llvm::all_of(one.inner.getUsers(), isPointwise))
+    if (!cheap || !llvm::all_of(one.inBackward.getUsers(), isPointwise))
       continue;
-    again.insert(one.made);
-    again.insert(one.inner);
+    recomputed.insert(one.computed);
+    recomputed.insert(one.inBackward);
   }
-  return again;
+  return recomputed;
 }
 
-/// Where a plan says of ops whether they run again. To make a dropped value again all runs that it takes, from kept
-/// values on. What must not run again is kept for those that need it.
-void Bridge::pinRecomputation(Run &run, const std::vector<Handed> &all, Segment &segment) {
-  runAgain.clear();
-  llvm::DenseSet<Value> kept; // unless their own op runs again
-  for (const Handed &one : all)
-    kept.insert(one.made);
+/// To recompute a dropped value, all ops are recomputed that lead from saved values to it. The result of an op that
+/// must not be recomputed is saved for the recomputed ops that read it.
+void Bridge::pinRecomputation(Run &run, const std::vector<SavedValue> &all, Segment &segment) {
+  recomputedByOf.clear();
+  llvm::DenseSet<Value> kept; // saved values; one that its own op recomputes is saved under some modes only
+  for (const SavedValue &one : all)
+    kept.insert(one.computed);
   bool pins = false;
   for (Operation &op : run.layer.front().without_terminator()) {
-    auto pin = recomputePin(&op);
+    auto pin = recomputationPin(&op);
     pins |= pin.has_value();
-    runAgain[&op] = pin                    ? (*pin ? RunAgain::Always : RunAgain::Never)
-                    : isAttentionCore(&op) ? RunAgain::Selective
-                                           : RunAgain::Full;
+    recomputedByOf[&op] = pin                    ? (*pin ? RecomputedBy::Always : RecomputedBy::Never)
+                          : isAttentionCore(&op) ? RecomputedBy::Selective
+                                                 : RecomputedBy::Full;
   }
   if (!pins)
-    return runAgain.clear();
-  DenseMap<Operation *, Recompute> needed; // of those that never run again: the least recomputation that reads them
+    return recomputedByOf.clear();
+  // For ops that are never recomputed, the weakest recomputation mode under which their result is read.
+  DenseMap<Operation *, Recompute> needed;
   for (Operation &op : llvm::reverse(run.layer.front().without_terminator())) {
-    RunAgain its = runAgain[&op];
-    if (its == RunAgain::Never)
+    RecomputedBy its = recomputedByOf[&op];
+    if (its == RecomputedBy::Never)
       continue;
     for (Value operand : op.getOperands()) {
-      Operation *from = behindViews(operand).getDefiningOp();
-      if (!from || kept.contains(behindViews(operand)))
+      Operation *from = storageOf(operand).getDefiningOp();
+      if (!from || kept.contains(storageOf(operand)))
         continue;
-      if (RunAgain &made = runAgain[from]; made != RunAgain::Never)
+      if (RecomputedBy &made = recomputedByOf[from]; made != RecomputedBy::Never)
         made = std::min(made, its);
       else if (auto [at, isNew] = needed.try_emplace(from, static_cast<Recompute>(its)); !isNew)
         at->second = std::min(at->second, static_cast<Recompute>(its));
@@ -159,11 +157,11 @@ void Bridge::pinRecomputation(Run &run, const std::vector<Handed> &all, Segment 
   for (Operation &op : run.layer.front().without_terminator())
     if (auto from = needed.find(&op); from != needed.end())
       segment.saved.push_back({fmt::format("{} {}", nodeName(op.getLoc()), op.getName().stripDialect().str()),
-                               localBytes(op.getResult(0)), RunAgain::Never, false, from->second});
+                               localBytes(op.getResult(0)), RecomputedBy::Never, false, from->second});
 }
 
-void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again,
-                          Segment &segment, const std::vector<Operation *> &weightOps) {
+void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, const llvm::DenseSet<Value> &recomputed,
+                                 Segment &segment, const std::vector<Operation *> &weightOps) {
   llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
   llvm::DenseSet<Value> seen;
   for (auto attention : run.layer.getOps<AttentionOp>()) {
@@ -172,18 +170,18 @@ void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::
     Shape lse = localOf(attention.getLse());
     double scores = static_cast<double>(elementsOf(lse)) * static_cast<double>(shapeOf(attention.getKey())[1]);
     std::string name = nodeName(attention->getLoc());
-    RunAgain core = runAgain.empty() ? RunAgain::Selective : runAgain.lookup(attention);
+    RecomputedBy core = recomputedByOf.empty() ? RecomputedBy::Selective : recomputedByOf.lookup(attention);
     segment.saved.push_back({name + " probabilities", types.bytes * scores, core, false});
     if (attention->hasAttr(KerfDialect::kDropoutAttr)) {
       segment.saved.push_back({name + " mask", kMaskBytes * scores, core, false});
       segment.saved.push_back({name + " dropped", types.bytes * scores, core, false});
     }
   }
-  for (const Handed &one : all) {
-    auto result = dyn_cast<OpResult>(one.made);
+  for (const SavedValue &one : all) {
+    auto result = dyn_cast<OpResult>(one.computed);
     auto attention = result ? dyn_cast<AttentionOp>(result.getOwner()) : AttentionOp();
     bool lse = attention && result.getResultNumber() == 1;
-    if ((lse && !options.fusedAttention) || again.contains(one.made) || !seen.insert(one.made).second)
+    if ((lse && !options.fusedAttention) || recomputed.contains(one.computed) || !seen.insert(one.computed).second)
       continue;
     bool forWeights = false;
     std::function<void(Value)> follow = [&](Value value) {
@@ -193,35 +191,35 @@ void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::
           follow(user->getResult(0));
       }
     };
-    follow(one.inner);
-    std::string name =
-        result ? fmt::format("{} {}", nodeName(one.made.getLoc()), result.getOwner()->getName().stripDialect().str())
-               : "stream";
-    auto pinned = runAgain.find(one.made.getDefiningOp());
-    segment.saved.push_back({name, localBytes(one.made),
-                             pinned != runAgain.end() ? pinned->second
-                             : lse                    ? RunAgain::Selective
-                                                      : RunAgain::Full,
+    follow(one.inBackward);
+    std::string name = result ? fmt::format("{} {}", nodeName(one.computed.getLoc()),
+                                            result.getOwner()->getName().stripDialect().str())
+                              : "stream";
+    auto pinned = recomputedByOf.find(one.computed.getDefiningOp());
+    segment.saved.push_back({name, localBytes(one.computed),
+                             pinned != recomputedByOf.end() ? pinned->second
+                             : lse                          ? RecomputedBy::Selective
+                                                            : RecomputedBy::Full,
                              forWeights});
   }
 }
 
-/// Where the ranks of a part of an axis have copies of what its other parts cut, and gradients that are yet to be added
-/// up over them.
-std::vector<AxisRef> Bridge::copiesOf(BlockArgument parameter, Value gradient) const {
+/// Example: key/value heads, if "model" has more ranks than there are heads. One sub-axis of "model" shards them, the
+/// ranks along its other sub-axes have copies, and each copy's gradient is only a partial sum.
+std::vector<AxisRef> Bridge::axesOfCopies(BlockArgument parameter, Value gradient) const {
   std::vector<AxisRef> cut, copies;
-  for (const DimSharding &dim : lies(parameter).dims)
+  for (const DimSharding &dim : shardingOf(parameter).dims)
     if (auto axes = planAxes(dim.axes))
       cut.insert(cut.end(), axes->begin(), axes->end());
-  for (const AxisRef &ref : lies(gradient).partial)
+  for (const AxisRef &ref : shardingOf(gradient).partial)
     if (auto axes = planAxes(ref))
       if (llvm::any_of(cut, [&](const AxisRef &its) { return its.axis == axes->front().axis; }))
         copies.push_back(axes->front());
   return copies;
 }
 
-/// Returns the floating-point operations of the products in the rule that makes `updated`, a new parameter. Scalars are
-/// not followed: a factor of clipping is made of all gradients.
+/// Returns the floating-point operations of the products in the optimizer's rule that computes the new parameter
+/// `updated`. Scalar operands are not followed, because the factor of clipping depends on all gradients.
 static double productFlops(Value updated) {
   double flops = 0;
   SmallVector<Value> open = {updated};
@@ -239,20 +237,20 @@ static double productFlops(Value updated) {
   return flops;
 }
 
-void Bridge::parameters() {
-  // Each sees samples or tokens of its own, and all of the parameter.
+void Bridge::addParameters() {
+  // Ranks along these axes have different samples or tokens and the same parameters.
   std::vector<AxisRef> gradientAxes;
   for (const char *axis : {"data", "context", "expert"})
     gradientAxes.push_back({planAxis(axis), 1, 0});
-  DenseMap<Value, std::set<size_t>> links;
+  DenseMap<Value, std::set<size_t>> segmentsOf;
   auto trainable = [&](Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
     return argument && main.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr);
   };
   auto group = [&](BlockArgument argument) {
     auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
-    std::vector<AxisRef> axes = gradientAxes; // less those whose ranks have other experts
-    for (const DimSharding &dim : lies(argument).dims)
+    std::vector<AxisRef> axes = gradientAxes; // without those along which ranks have different experts
+    for (const DimSharding &dim : shardingOf(argument).dims)
       if (auto cut = planAxes(dim.axes))
         for (const AxisRef &ref : *cut)
           std::erase_if(axes, [&](const AxisRef &its) { return its.axis == ref.axis; });
@@ -269,7 +267,8 @@ void Bridge::parameters() {
     segment.parameters.push_back(group(argument));
     const ParameterGroup &its = segment.parameters.back();
     Value gradient = gradients.lookup(its.name);
-    if (std::vector<AxisRef> copies = gradient ? copiesOf(argument, gradient) : std::vector<AxisRef>(); !copies.empty())
+    if (std::vector<AxisRef> copies = gradient ? axesOfCopies(argument, gradient) : std::vector<AxisRef>();
+        !copies.empty())
       segment.copied.push_back({its.name, its.elements, std::move(copies)});
   };
   for (Operation &op : main.front().without_terminator()) {
@@ -277,20 +276,20 @@ void Bridge::parameters() {
       continue;
     for (Value operand : op.getOperands())
       if (trainable(operand))
-        links[operand].insert(2 * level[&op]);
+        segmentsOf[operand].insert(2 * level[&op]);
   }
   for (size_t r = 0; r < runs.size(); ++r)
     if (runs[r].count == 1)
       for (Value operand : runs[r].first.getInputs())
         if (trainable(operand))
-          links[operand].insert(2 * r + 1);
+          segmentsOf[operand].insert(2 * r + 1);
   for (BlockArgument argument : main.getArguments()) {
-    auto found = links.find(argument);
-    if (found == links.end())
+    auto found = segmentsOf.find(argument);
+    if (found == segmentsOf.end())
       continue;
     add(work.chain[*found->second.begin()].segment, argument);
-    for (auto link = std::next(found->second.begin()); link != found->second.end(); ++link)
-      work.tied.emplace_back(*link, group(argument));
+    for (auto segment = std::next(found->second.begin()); segment != found->second.end(); ++segment)
+      work.tied.emplace_back(*segment, group(argument));
   }
   for (size_t r = 0; r < runs.size(); ++r)
     for (Value operand : runs[r].first.getInputs())
@@ -298,12 +297,12 @@ void Bridge::parameters() {
         add(work.chain[2 * r + 1].segment, cast<BlockArgument>(operand));
 }
 
-/// Products and attention of the forward three times, attention as if nothing were masked (Chowdhery et al. 2022,
-/// appendix B).
-void Bridge::totals() {
+/// The model FLOP are three times those of products and attention in the forward pass, where attention counts as if
+/// nothing were masked (Chowdhery et al. 2022, appendix B).
+void Bridge::addTotals() {
   auto flopsOf = [](func::FuncOp function) {
     double flops = 0;
-    DenseMap<Operation *, double> filled; // of what stands in experts' slots: the share of slots that choices fill
+    DenseMap<Operation *, double> filled; // for values in experts' slots: the share of the slots that hold a token
     for (Operation &op : function.getOps()) {
       if (isBackward(&op))
         continue;

@@ -9,55 +9,54 @@ namespace kerf {
 
 namespace bridge {
 
-/// How the value lies where it is made.
-const Sharding &Bridge::lies(Value value) const {
+const Sharding &Bridge::shardingOf(Value value) const {
   if (auto argument = dyn_cast<BlockArgument>(value))
-    return ofArgument.lookup(argument)->results[0];
+    return shardingOfArgument.lookup(argument)->results[0];
   auto result = cast<OpResult>(value);
   if (auto call = dyn_cast<CallOp>(result.getOwner())) {
     auto callee = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
-    return lies(callee.front().getTerminator()->getOperand(result.getResultNumber()));
+    return shardingOf(callee.front().getTerminator()->getOperand(result.getResultNumber()));
   }
-  return ofOp.lookup(result.getOwner())->results[result.getResultNumber()];
+  return shardingOfOp.lookup(result.getOwner())->results[result.getResultNumber()];
 }
 
-/// A product, or the gradients of several products' common input added up.
+/// Returns whether the op is a product, or the sum of gradients that several products compute for their common input.
 static bool isProducts(Operation *op) {
   if (isa_and_nonnull<AddOp>(op) && isBackward(op))
     return llvm::all_of(op->getOperands(), [](Value value) { return isProducts(value.getDefiningOp()); });
   return kernelClassOf(op) == KernelClass::Product;
 }
 
-std::vector<Sharding> &Bridge::formsOf(Value value) {
-  std::vector<Sharding> &made = versions[value];
+std::vector<Sharding> &Bridge::shardingsOf(Value value) {
+  std::vector<Sharding> &made = availableShardings[value];
   if (!made.empty())
     return made;
-  made.push_back(lies(value));
-  // What a layer returns is kept in a form that the layer itself brought it into, where that takes no more memory.
+  made.push_back(shardingOf(value));
+  // The result of a layer is also available in shardings that the layer itself brought it into and that take
+  // no more memory.
   auto call = value.getDefiningOp<CallOp>();
   if (!call || !made.front().partial.empty())
     return made;
   auto callee = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
-  auto inner = versions.find(callee.front().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()));
+  auto inner =
+      availableShardings.find(callee.front().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()));
   auto size = [&](const Sharding &form) { return elementsOf(localShape(shapeOf(value), form)); };
-  if (inner != versions.end())
+  if (inner != availableShardings.end())
     for (const Sharding &form : inner->second)
       if (size(form) <= size(made.front()))
         made.push_back(form);
   return made;
 }
 
-/// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there
-/// for all.
-void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct) {
-  std::vector<Sharding> &made = formsOf(value);
+void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct) {
+  std::vector<Sharding> &made = shardingsOf(value);
   Sharding target = canonical(wanted);
   for (const Sharding &form : made)
     if (canonical(form) == target)
       return;
   Shape shape = shapeOf(value);
   double bytes = elementBytes(value, types);
-  StepPrice price = priceOn(collectives);
+  StepPrice price = stepPriceFor(collectives);
   std::optional<std::vector<ReshardStep>> best;
   double least = 0;
   Sharding start;
@@ -86,22 +85,22 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
            out = static_cast<double>(elementsOf(localShape(shape, step.after))) * bytes;
     before = step.after;
     const CollectiveOp *record = collectiveOf(step.kind);
-    if (!record) // a slice, which moves nothing between ranks
+    if (!record) // a slice, which moves no data between ranks
       continue;
-    bool reduces = record->price == Collective::AllReduce || record->price == Collective::ReduceScatter;
+    bool reduces = record->pricedAs == Collective::AllReduce || record->pricedAs == Collective::ReduceScatter;
     std::optional<std::vector<AxisRef>> axes = planAxes(step.axes);
-    if (!axes) // over microbatches, not ranks
+    if (!axes) // a sum over microbatches, not over ranks
       continue;
     PassCollective collective;
-    collective.kind = record->price;
+    collective.kind = record->pricedAs;
     collective.axes = std::move(*axes);
     collective.bytes = record->pricedByResult ? out : in;
     collective.name = fmt::format("{} of {}", toString(collective.kind), nodeName(value.getLoc()));
-    if (auto made = runAgain.find(value.getDefiningOp()); made != runAgain.end())
-      collective.again = made->second;
+    if (auto made = recomputedByOf.find(value.getDefiningOp()); made != recomputedByOf.end())
+      collective.recomputedBy = made->second;
     collective.independent = independent && (reduces ? isSum : isa<BlockArgument>(value));
-    collective.besideProduct = (reduces && isa_and_nonnull<DotGeneralOp>(value.getDefiningOp())) ||
-                               (byProduct && step.kind == ReshardStepKind::AllGather);
+    collective.overlapsProduct = (reduces && isa_and_nonnull<DotGeneralOp>(value.getDefiningOp())) ||
+                                 (byProduct && step.kind == ReshardStepKind::AllGather);
     pass->collectives.push_back(std::move(collective));
   }
 }
@@ -132,23 +131,22 @@ CutsOf Bridge::cuts() const {
 }
 
 std::vector<AxisRef> Bridge::ringOf(Operation *attention) const {
-  std::optional<std::vector<AxisRef>> axes = planAxes(ofOp.lookup(attention)->operands[1].dims[1].axes);
+  std::optional<std::vector<AxisRef>> axes = planAxes(shardingOfOp.lookup(attention)->operands[1].dims[1].axes);
   return axes.value_or(std::vector<AxisRef>());
 }
 
-/// Of one rank's block.
 double Bridge::keyValueBytes(Operation *attention) const {
   double bytes = 0;
   for (unsigned i : {1, 2}) {
     Value value = attention->getOperand(i);
-    bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), ofOp.lookup(attention)->operands[i]))) *
+    bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), shardingOfOp.lookup(attention)->operands[i]))) *
              elementBytes(value, types);
   }
   return bytes;
 }
 
-/// Liu et al. 2023: each of n ranks passes n - 1 times the block that it works on to its neighbour. In the backward the
-/// block's gradients travel with it.
+/// Each of n ranks sends the block that it works on to its neighbour n - 1 times (Liu et al. 2023). In the backward
+/// pass, the gradients of the block are sent along with it.
 void Bridge::addRing(Operation *attention, PassWork &pass) const {
   PassCollective collective;
   collective.axes = ringOf(attention);
@@ -159,22 +157,23 @@ void Bridge::addRing(Operation *attention, PassWork &pass) const {
                                 nodeName(attention->getLoc()));
   collective.kind = Collective::Permute;
   collective.bytes = keyValueBytes(attention) * (backward ? 2 : 1);
-  auto pinned = runAgain.find(attention);
-  collective.again = pinned == runAgain.end() ? RunAgain::Selective : pinned->second; // as the kernel that it feeds
-  collective.hops = ways(collective.axes) - 1;
-  collective.besideAttention = true;
+  auto pinned = recomputedByOf.find(attention);
+  // The same mode as that of the attention kernel.
+  collective.recomputedBy = pinned == recomputedByOf.end() ? RecomputedBy::Selective : pinned->second;
+  collective.hops = shardCount(collective.axes) - 1;
+  collective.overlapsAttention = true;
   pass.collectives.push_back(std::move(collective));
 }
 
-void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
-  const OpSharding &sharding = *ofOp.lookup(op);
+void Bridge::addOperandReshards(Operation *op, PassWork &pass, bool inBackward) {
+  const OpSharding &sharding = *shardingOfOp.lookup(op);
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
-    // What is left of a parameter's gradient to be summed is summed once a step, not here.
-    need(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward,
-         isa<DotGeneralOp>(op));
+    // Partial sums of a parameter's gradient are summed once for each step, not once for each microbatch.
+    addReshard(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward,
+               isa<DotGeneralOp>(op));
   if (kernelClassOf(op) == KernelClass::Attention)
     addRing(op, pass);
-  // A loss over a cut vocabulary: its maximum, its sum and the picked logit are summed over the ranks.
+  // Where the vocabulary is sharded, the loss combines its maximum, its sum and the label's logit over the ranks.
   if (!isa<CrossEntropyOp>(op))
     return;
   PassCollective collective;
@@ -195,8 +194,8 @@ void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops,
     forWeights.insert(ops.begin(), ops.end());
   kernels.beginPass();
   for (Operation *op : ops) {
-    needOperands(op, pass, inBackward);
-    if (weights && op->hasTrait<MakesWeightGradients>())
+    addOperandReshards(op, pass, inBackward);
+    if (weights && op->hasTrait<ComputesWeightGradients>())
       kernels.addNormBackward(op, *weights);
     else
       kernels.add(op);
@@ -204,14 +203,13 @@ void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops,
   kernels.endPass(pass);
 }
 
-/// What dropping elements adds to a segment: the mask, and its product with the gradient.
-void Bridge::dropouts(Operation *op, Segment &segment) const {
+void Bridge::addDropout(Operation *op, Segment &segment) const {
   if (!op->hasAttr(KerfDialect::kDropoutAttr) || isa<AttentionOp>(op))
     return;
   double elements = static_cast<double>(elementsOf(localOf(op->getResult(0))));
   segment.saved.push_back({"mask of " + nodeName(op->getLoc()), kMaskBytes * elements,
-                           runAgain.empty() ? RunAgain::Full : runAgain.lookup(op), false});
-  Kernel kernel;
+                           recomputedByOf.empty() ? RecomputedBy::Full : recomputedByOf.lookup(op), false});
+  KernelWork kernel;
   kernel.name = nodeName(op->getLoc()) + " dropout@backward";
   kernel.cuts = cuts()(op);
   kernel.work.kernelClass = KernelClass::Pointwise;
@@ -235,7 +233,7 @@ Status Bridge::findRuns() {
     runs.back().count += count;
     forward.push_back(call);
   }
-  // Gradients come in the reverse order of layers.
+  // Backward calls come in the reverse order of the layers.
   size_t next = forward.size();
   for (CallOp call : main.getOps<CallOp>()) {
     if (!isBackward(call))
@@ -247,17 +245,18 @@ Status Bridge::findRuns() {
                    ExitStatus::InternalCheck};
     size_t run = runOf[forward[--next]];
     runOf[call] = run;
-    runs[run].backward = call; // at last of its first call
+    runs[run].backward = call; // the last assignment is the call for the run's first layer
     runs[run].layerBackward = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
   }
   for (Run &run : runs)
     if (!run.backward)
-      return Error{
-          fmt::format("@{} is called and not differentiated: nothing in it is trained", run.layer.getName().str())};
+      return Error{fmt::format("@{} has a forward call but no backward call: no parameter in it is trained",
+                               run.layer.getName().str())};
   return ok();
 }
 
-/// Forward ops after as many runs as they need; backward ops between the runs whose gradients they need and give.
+/// A forward op comes after all runs that it depends on; a backward op stands between the runs whose gradients it reads
+/// and those that read its results.
 void Bridge::placeMainOps() {
   for (Operation &op : main.front().without_terminator()) {
     bool back = isBackward(&op);
@@ -272,7 +271,7 @@ void Bridge::placeMainOps() {
       }
     level[&op] = its;
   }
-  // What only later ops read is computed with them.
+  // An op whose results only later ops read is moved to these ops.
   for (Operation &op : llvm::reverse(main.front().without_terminator())) {
     if (isBackward(&op) || isa<CallOp>(op) || op.use_empty())
       continue;
@@ -295,19 +294,20 @@ void Bridge::forwardOfMain() {
     std::vector<Operation *> ops;
     Segment &segment = work.chain[2 * l].segment;
     for (Operation &op : main.front().without_terminator())
-      if (!isBackward(&op) && !isa<CallOp>(op) && !isUpdate(&op) && level[&op] == l && ofOp.contains(&op))
+      if (!isBackward(&op) && !isa<CallOp>(op) && !isUpdate(&op) && level[&op] == l && shardingOfOp.contains(&op))
         ops.push_back(&op);
     addOps(kernels, ops, segment.forward, nullptr, false);
     for (Operation *op : ops)
-      dropouts(op, segment);
+      addDropout(op, segment);
     if (l == runs.size())
       break;
     for (auto [outer, inner] : llvm::zip(runs[l].first.getInputs(), runs[l].layer.getArguments()))
-      need(outer, lies(inner), &segment.forward, false);
+      addReshard(outer, shardingOf(inner), &segment.forward, false);
   }
 }
 
-/// Splits backward ops: those that the result `wanted` needs, and the rest (of parameters' gradients).
+/// Splits backward ops into those on which a `wanted` use depends (`input`), and the others, which compute gradients of
+/// parameters (`weight`).
 static void split(ArrayRef<Operation *> ops, llvm::function_ref<bool(OpOperand &)> wanted,
                   std::vector<Operation *> &input, std::vector<Operation *> &weight) {
   llvm::SmallPtrSet<Operation *, 32> needed;
@@ -328,56 +328,57 @@ void Bridge::backwardOfMain() {
     Segment &segment = work.chain[2 * l].segment;
     std::vector<Operation *> ops, input, weight;
     for (Operation &op : main.front().without_terminator())
-      if (isBackward(&op) && !isa<CallOp>(op) && !isUpdate(&op) && level[&op] == l && ofOp.contains(&op))
+      if (isBackward(&op) && !isa<CallOp>(op) && !isUpdate(&op) && level[&op] == l && shardingOfOp.contains(&op))
         ops.push_back(&op);
     split(ops, [](OpOperand &use) { return isa<CallOp>(use.getOwner()); }, input, weight);
     addOps(kernels, input, segment.inputGradient, &segment.weightGradient, true);
     addOps(kernels, weight, segment.weightGradient, nullptr, true);
     llvm::SmallPtrSet<Operation *, 32> inputs(input.begin(), input.end());
-    segment.pendingBytes = pending(weight, inputs, {});
-    segment.workspaceBytes = workspace(ops, kernels);
-    savedOfMain(l, segment, weight);
+    segment.pendingBytes = pendingBytes(weight, inputs, {});
+    segment.workspaceBytes = workspaceBytes(ops, kernels);
+    addMainActivations(l, segment, weight);
     if (l == 0)
       continue;
-    // Gradients on their way into the layers before; what layers saved is brought into place by themselves.
+    // Reshards of the gradients that enter the run before this level. A value that a layer saved is resharded by the
+    // layer itself.
     Run &run = runs[l - 1];
-    ChainLink &link = work.chain[2 * l - 1];
+    ChainSegment &chainSegment = work.chain[2 * l - 1];
     for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
       Operation *from = outer.getDefiningOp();
       bool gradient = from && isBackward(from);
-      if (gradient && isa<CallOp>(from)) // of a layer after this one: alike for all layers
+      if (gradient && isa<CallOp>(from)) // the gradient of a layer's input, which is the same for all layers
         continue;
-      if (!keptForms(run, outer, inner).empty())
+      if (!savedShardings(run, outer, inner).empty())
         continue;
-      need(outer, lies(inner), gradient ? &segment.inputGradient : &link.segment.weightGradient, true);
+      addReshard(outer, shardingOf(inner), gradient ? &segment.inputGradient : &chainSegment.segment.weightGradient,
+                 true);
     }
   }
 }
 
-/// What a layer leaves for its backward is kept as the forward made it or in any form of that size that it brought it
-/// into (heads after the all-to-alls of Ulysses, sums of what products left in parts); the placement may see it lie
-/// otherwise between the two. Nothing where it has to be brought there.
-std::vector<Sharding> Bridge::keptForms(Run &run, Value outer, Value inner) const {
+/// Examples: heads after the all-to-alls of Ulysses, and products whose partial sums have been added up. The placement
+/// itself may have another sharding at the border of the layer.
+std::vector<Sharding> Bridge::savedShardings(Run &run, Value outer, Value inner) const {
   if (outer.getDefiningOp() != run.first.getOperation())
     return {};
   Value made = run.layer.front().getTerminator()->getOperand(cast<OpResult>(outer).getResultNumber());
-  std::vector<Sharding> forms = versions.lookup(made);
+  std::vector<Sharding> forms = availableShardings.lookup(made);
   if (forms.empty())
-    forms.push_back(lies(made));
+    forms.push_back(shardingOf(made));
   llvm::erase_if(forms, [&](const Sharding &form) {
     return !form.partial.empty() || elementsOf(localShape(shapeOf(made), form)) != elementsOf(localOf(inner));
   });
   return forms;
 }
 
-void Bridge::keepForms(Run &run) {
+void Bridge::setSavedShardings(Run &run) {
   for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments()))
-    if (std::vector<Sharding> forms = keptForms(run, outer, inner); !forms.empty())
-      versions[inner] = std::move(forms);
+    if (std::vector<Sharding> forms = savedShardings(run, outer, inner); !forms.empty())
+      availableShardings[inner] = std::move(forms);
 }
 
-/// Modules that the run's layers are; a call that stands for several has the first one's name, which ends with its
-/// number.
+/// Returns the module scopes of the run's layers, or nothing where a call that stands for several layers has no number.
+/// The name of such a call is that of its first layer, and ends in the layer's number.
 static std::vector<std::string> namesOf(Run &run) {
   std::vector<std::string> names;
   for (CallOp call : run.calls) {
@@ -397,8 +398,8 @@ static std::vector<std::string> namesOf(Run &run) {
   return names;
 }
 
-void Bridge::layer(Run &run, ChainLink &link) {
-  Segment &segment = link.segment;
+void Bridge::addLayer(Run &run, ChainSegment &chainSegment) {
+  Segment &segment = chainSegment.segment;
   segment.name = run.layer.getName().str();
   segment.recomputable = true;
   std::vector<Operation *> forward, backward, input, weight;
@@ -407,16 +408,16 @@ void Bridge::layer(Run &run, ChainLink &link) {
   for (Operation &op : run.layerBackward.front().without_terminator())
     backward.push_back(&op);
   KernelBuilder forwardKernels(types, localShapes(), cuts()), kernels(types, localShapes(), cuts());
-  std::vector<Handed> all = handed(run);
-  llvm::DenseSet<Value> again = madeAgain(all);
+  std::vector<SavedValue> all = savedValues(run);
+  llvm::DenseSet<Value> recomputed = recomputedValues(all);
   pinRecomputation(run, all, segment);
-  forwardKernels.setRunAgain(runAgain);
-  forwardKernels.setMadeAgain(again);
-  kernels.setMadeAgain(again);
+  forwardKernels.setRecomputedBy(recomputedByOf);
+  forwardKernels.setRecomputedValues(recomputed);
+  kernels.setRecomputedValues(recomputed);
   addOps(forwardKernels, forward, segment.forward, nullptr, false);
   for (Operation *op : forward)
-    dropouts(op, segment);
-  keepForms(run);
+    addDropout(op, segment);
+  setSavedShardings(run);
   split(
       backward,
       [&](OpOperand &use) {
@@ -426,24 +427,24 @@ void Bridge::layer(Run &run, ChainLink &link) {
       input, weight);
   addOps(kernels, input, segment.inputGradient, &segment.weightGradient, true);
   addOps(kernels, weight, segment.weightGradient, nullptr, true);
-  // What leaves the layer lies as the next one takes it.
+  // The layer's result is brought into the sharding in which the next layer reads it.
   Operation *last = run.layer.front().getTerminator();
   for (auto [i, outer] : llvm::enumerate(run.first.getInputs()))
     if (outer.getType() == run.first.getResult(0).getType() && !isa<BlockArgument>(outer)) {
       Value stream = run.layer.getArgument(i);
-      need(last->getOperand(0), lies(stream), &segment.forward, false);
+      addReshard(last->getOperand(0), shardingOf(stream), &segment.forward, false);
       segment.inputBytes = localBytes(stream);
-      work.streamLocalBytes = segment.inputBytes;
-      work.streamBytes = static_cast<double>(elementsOf(shapeOf(stream))) * types.bytes;
+      work.layerOutputLocalBytes = segment.inputBytes;
+      work.layerOutputBytes = static_cast<double>(elementsOf(shapeOf(stream))) * types.bytes;
       for (size_t axis = 0; axis < options.axes.size(); ++axis)
         if (!options.axes[axis] || options.axes[axis]->axis != planAxis("model")) // microbatches; the sequence
-          work.streamBytes /= static_cast<double>(placement.mesh.axes[axis].size);
+          work.layerOutputBytes /= static_cast<double>(placement.mesh.axes[axis].size);
       break;
     }
-  if (options.parts > 1) { // pieces of layers get more than the stream
+  if (options.parts > 1) { // a piece of a layer receives more than the residual stream
     segment.inputBytes = 0;
     for (auto [outer, inner] : llvm::zip(run.first.getInputs(), run.layer.getArguments()))
-      if (ofTrained.contains(outer.getDefiningOp()))
+      if (dependsOnTrained.contains(outer.getDefiningOp()))
         segment.inputBytes += localBytes(inner);
   }
   SmallVector<Value> gradients;
@@ -451,21 +452,20 @@ void Bridge::layer(Run &run, ChainLink &link) {
     if (outer.getDefiningOp() && isBackward(outer.getDefiningOp()))
       gradients.push_back(inner);
   llvm::SmallPtrSet<Operation *, 32> inputs(input.begin(), input.end());
-  segment.pendingBytes = pending(weight, inputs, gradients);
-  segment.workspaceBytes = workspace(backward, kernels);
+  segment.pendingBytes = pendingBytes(weight, inputs, gradients);
+  segment.workspaceBytes = workspaceBytes(backward, kernels);
   for (Value gradient : gradients)
     segment.workspaceBytes += localBytes(gradient);
-  for (auto attention : run.layer.getOps<AttentionOp>()) // blocks in use and blocks that arrive, and their gradients
+  for (auto attention : run.layer.getOps<AttentionOp>()) // the block in use, the arriving one, their gradients
     if (!ringOf(attention).empty())
       segment.workspaceBytes += kRingBuffers * keyValueBytes(attention);
   if (!options.fusedAttention)
     for (auto attention : run.layer.getOps<AttentionOp>()) // the scores' gradient, before and after softmax
       segment.workspaceBytes += 2 * types.bytes * static_cast<double>(elementsOf(localOf(attention.getLse()))) *
                                 static_cast<double>(shapeOf(attention.getKey())[1]);
-  savedOfLayer(run, all, again, segment, weight);
+  addLayerActivations(run, all, recomputed, segment, weight);
 }
 
-/// As kerf-assign-tasks finds them, of calls and forward ops that depend on what is trained.
 DenseMap<Operation *, int64_t> Bridge::partsOfOps() {
   DenseMap<Operation *, int64_t> parts;
   llvm::DenseSet<Operation *> leads;
@@ -473,7 +473,7 @@ DenseMap<Operation *, int64_t> Bridge::partsOfOps() {
     if (llvm::any_of(op.getUsers(), [&](Operation *user) { return isa<CallOp>(user) || leads.contains(user); }))
       leads.insert(&op);
   for (Operation &op : main.front().without_terminator()) {
-    if (!ofTrained.contains(&op))
+    if (!dependsOnTrained.contains(&op))
       continue;
     int64_t before = 0;
     for (Value operand : op.getOperands())
@@ -485,8 +485,7 @@ DenseMap<Operation *, int64_t> Bridge::partsOfOps() {
   return parts;
 }
 
-/// A value is sent once to each part that needs it.
-void Bridge::received() {
+void Bridge::findReceivedBytes() {
   DenseMap<Operation *, int64_t> parts = partsOfOps();
   work.receivedBytes.assign(static_cast<size_t>(options.parts), 0);
   llvm::DenseSet<std::pair<Value, int64_t>> sent;
@@ -499,17 +498,17 @@ void Bridge::received() {
       }
 }
 
-/// Like what kerf-assign-tasks lets a stage have: it is forward, and not made of inputs alone.
+/// kerf-assign-tasks assigns the same ops to one stage only: forward ops that do not depend on inputs alone.
 void Bridge::findTrained() {
   for (Operation &op : main.front().without_terminator()) {
     bool trained = isa<CallOp>(op);
     for (Value operand : op.getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);
       trained |= argument ? static_cast<bool>(main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr))
-                          : ofTrained.contains(operand.getDefiningOp());
+                          : dependsOnTrained.contains(operand.getDefiningOp());
     }
     if (trained && !isBackward(&op) && !isUpdate(&op))
-      ofTrained.insert(&op);
+      dependsOnTrained.insert(&op);
   }
 }
 
@@ -524,23 +523,23 @@ Result<ModelWork> Bridge::run() {
                                      : l == 0         ? "embedding"
                                                       : "between";
   for (size_t r = 0; r < runs.size(); ++r) {
-    ChainLink &link = work.chain[2 * r + 1];
-    link.layers = runs[r].count;
+    ChainSegment &chainSegment = work.chain[2 * r + 1];
+    chainSegment.layers = runs[r].count;
     if (std::vector<std::string> names = namesOf(runs[r]); static_cast<int64_t>(names.size()) == runs[r].count)
-      link.names = std::move(names);
+      chainSegment.names = std::move(names);
     auto same = std::find_if(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(r),
                              [&](const Run &other) { return other.layer == runs[r].layer; });
-    if (same != runs.begin() + static_cast<ptrdiff_t>(r)) // its layers are cut off by pieces of one between them
-      link.segment = work.chain[2 * (same - runs.begin()) + 1].segment;
+    if (same != runs.begin() + static_cast<ptrdiff_t>(r)) // pieces of a layer that is cut stand between the two runs
+      chainSegment.segment = work.chain[2 * (same - runs.begin()) + 1].segment;
     else
-      layer(runs[r], link);
+      addLayer(runs[r], chainSegment);
   }
   forwardOfMain();
   backwardOfMain();
-  parameters();
-  totals();
+  addParameters();
+  addTotals();
   if (options.parts > 1)
-    received();
+    findReceivedBytes();
   return std::move(work);
 }
 

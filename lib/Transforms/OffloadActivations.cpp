@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-offload-activations: what layers keep for their backward pass waits for it in the host's memory.
+// kerf-offload-activations: keeps saved activations in host memory until the backward pass needs them.
 #include "kerf/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,8 +18,8 @@ namespace {
 bool isBackward(Operation *op) { return op->hasAttr(KerfDialect::kBackwardAttr); }
 bool offloads(Operation *op) { return op->hasAttr(KerfDialect::kOffloadAttr); }
 
-/// A value of the forward pass that in the backward one only calls which offload read: nothing else keeps it on the
-/// device. Tables that several layers read stay there.
+/// Returns whether the backward pass reads the value only in calls with kerf.offload, so that nothing else keeps it in
+/// device memory. Tables that several layers read stay in device memory.
 bool isKeptForThese(Value value) {
   Operation *maker = value.getDefiningOp();
   if (!maker || isBackward(maker))
@@ -30,8 +30,8 @@ bool isKeptForThese(Value value) {
          llvm::count_if(value.getUsers(), [](Operation *user) { return isa<CallOp>(user) && !isBackward(user); }) == 1;
 }
 
-/// Ops that it adds have the location of the backward call: kerf-assign-tasks finds the part of a gradient by that of
-/// what it is of.
+/// The ops that the pass adds have the location of the backward call, by which kerf-assign-tasks finds the pipeline
+/// part of a gradient.
 struct OffloadActivations : impl::OffloadActivationsBase<OffloadActivations> {
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
@@ -66,8 +66,8 @@ private:
 
   static Type pending(Value value) { return PendingType::get(value.getContext(), tensorType(value)); }
 
-  /// Returns the copy of `value` in the host's memory, which is made as soon as the value is. Each part of the pipeline
-  /// has a copy of its own: stages send each other values of the device alone.
+  /// Returns the copy of `value` in host memory, which is started as soon as the value is computed. Each part of the
+  /// pipeline has its own copy, because stages can only exchange values in device memory.
   Value inHost(Value value, CallOp call) {
     Value &copy = copies[{value, call->getAttr(KerfDialect::kPartAttr)}];
     if (copy)
@@ -77,7 +77,7 @@ private:
     auto started = OffloadOp::create(after, call.getLoc(), pending(value), value, after.getStringAttr("offload"));
     copy = WaitOp::create(after, call.getLoc(), value.getType(), started);
     for (Operation *op : {started.getOperation(), copy.getDefiningOp()})
-      if (Attribute part = call->getAttr(KerfDialect::kPartAttr)) // where it is wanted again, whoever made it
+      if (Attribute part = call->getAttr(KerfDialect::kPartAttr)) // the part that reads the copy
         op->setAttr(KerfDialect::kPartAttr, part);
     return copy;
   }

@@ -18,7 +18,7 @@ StringRef scopeOf(StringRef node) {
   return slash == StringRef::npos ? StringRef() : node.take_front(slash);
 }
 
-/// For each shared function: the scopes of its calls ("h.0", "h.1") and what stands for them in keys ("h.*").
+/// The scopes of the calls of a shared function ("h.0", "h.1"), and the pattern that stands for them in keys ("h.*").
 struct SharedScope {
   std::vector<std::string> concrete;
   std::string pattern;
@@ -87,12 +87,12 @@ bool matchesKey(StringRef pattern, const OpKey &key) {
   if (globMatch(pattern, full))
     return true;
   if (full.contains("@backward"))
-    return false; // differentiation's ops are meant only by their keys: they share the node of their forward op
+    return false; // ops of the backward pass share the node of their forward op, so only their keys name them
   return globMatch(pattern, full.split('#').first) || globMatch(pattern, node) ||
          globMatch(pattern, node.substr(node.rfind('/') + 1));
 }
 
-/// "h.3" for layer 3 of a call at "h.0" that stands for several layers.
+/// Returns the module scope of one layer of a call that stands for several: "h.3" for layer 3 of a call at "h.0".
 static std::string layerName(CallOp call, int64_t layer) {
   std::string own = nodeName(call.getLoc());
   StringRef module = StringRef(own).rtrim("0123456789");
@@ -104,7 +104,7 @@ static std::string layerName(CallOp call, int64_t layer) {
 
 std::string nodeInCall(Operation *op, CallOp call, ArrayRef<CallOp> calls, int64_t layer) {
   std::string node = nodeName(op->getLoc()), own = layerName(call, layer);
-  // kerf-outline-layers keeps the names of the op in all calls, in their order.
+  // kerf-outline-layers stores the op's names in all calls as one fused location, in the order of the calls.
   auto all = dyn_cast<FusedLoc>(op->getLoc());
   if (all && layer == 0 && all.getLocations().size() == calls.size())
     node = nodeName(all.getLocations()[llvm::find(calls, call) - calls.begin()]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what is asked for to the optimizer of one parameter, by the records alone.
+// Conversion of optimizer options to the optimizer of one parameter, by the optimizers' records alone.
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/Optimizer.h"
 
@@ -21,7 +21,7 @@ ParameterOptimizer parameterOptimizer(const OptimizerOptions &options, std::stri
   ParameterOptimizer its{&optimizerOf(*findOptimizer(asked), shape), {}};
   for (const OptimizerSetting &setting : its.record->settings) {
     auto given = options.settings.find(setting.name);
-    its.settings[setting.name] = given == options.settings.end() ? setting.usual : given->second;
+    its.settings[setting.name] = given == options.settings.end() ? setting.defaultValue : given->second;
   }
   auto decay = its.settings.find("weight-decay");
   if (decay == its.settings.end())
@@ -37,7 +37,7 @@ std::vector<const OptimizerRecord *> optimizersOf(const OptimizerOptions &option
   std::vector<const OptimizerRecord *> all;
   auto add = [&](const std::string &name) {
     for (const OptimizerRecord *record = findOptimizer(name); record;
-         record = record->otherwise ? findOptimizer(record->otherwise) : nullptr)
+         record = record->fallback ? findOptimizer(record->fallback) : nullptr)
       if (std::find(all.begin(), all.end(), record) == all.end())
         all.push_back(record);
   };
@@ -53,13 +53,15 @@ static bool hasSetting(const OptimizerRecord &record, std::string_view name) {
                      [&](const OptimizerSetting &setting) { return setting.name == name; });
 }
 
-/// "0 or more and less than 1", "more than 0 and finite".
+/// Returns the range of a setting as text: "0 or more and less than 1", "more than 0 and finite".
 static std::string intervalText(const OptimizerSetting &setting) {
-  bool open = setting.least > 0 && setting.least <= std::numeric_limits<double>::min();
-  std::string from = open ? "more than 0" : fmt::format("{} or more", setting.least);
+  bool open = setting.minimum > 0 && setting.minimum <= std::numeric_limits<double>::min();
+  std::string from = open ? "more than 0" : fmt::format("{} or more", setting.minimum);
   if (setting.kind != SettingKind::Real)
     from = "a whole number, " + from;
-  return std::isinf(setting.below) ? from + " and finite" : fmt::format("{} and less than {}", from, setting.below);
+  if (std::isinf(setting.upperLimit))
+    return from + " and finite";
+  return fmt::format("{} and less than {}", from, setting.upperLimit);
 }
 
 Status checkSettings(const OptimizerOptions &options) {
@@ -73,8 +75,8 @@ Status checkSettings(const OptimizerOptions &options) {
   for (const OptimizerGroup &group : options.groups) {
     const OptimizerRecord &its = *findOptimizer(group.optimizer.empty() ? options.optimizer : group.optimizer);
     if (group.weightDecay && !hasSetting(its, "weight-decay"))
-      return Error{fmt::format("parameter group '{}' has a decay, and its optimizer {} has no weight decay", group.glob,
-                               its.name)};
+      return Error{fmt::format("parameter group '{}' sets a weight decay, which its optimizer {} does not have",
+                               group.glob, its.name)};
   }
   std::vector<const OptimizerRecord *> used = optimizersOf(options);
   for (const auto &[name, value] : options.settings) {
@@ -87,7 +89,7 @@ Status checkSettings(const OptimizerOptions &options) {
           continue;
         isKnown = true;
         bool isWhole = setting.kind == SettingKind::Real || value == std::floor(value);
-        if (!(value >= setting.least && value < setting.below) || !isWhole)
+        if (!(value >= setting.minimum && value < setting.upperLimit) || !isWhole)
           return Error{fmt::format("optimizer option --{} is {}; it must be {}", name, value, intervalText(setting))};
       }
     if (!isKnown)
@@ -104,7 +106,7 @@ Result<std::pair<std::string, double>> settingFrom(const std::string &text) {
   if (equals != std::string::npos)
     if (auto [next, code] = std::from_chars(text.data() + equals + 1, end, value); code == std::errc() && next == end)
       return std::pair(text.substr(0, equals), value);
-  return Error{fmt::format("'{}' is no setting of an optimizer: NAME=NUMBER, such as momentum=0.9", text)};
+  return Error{fmt::format("'{}' is no setting of an optimizer; give NAME=NUMBER, such as momentum=0.9", text)};
 }
 
 } // namespace kerf

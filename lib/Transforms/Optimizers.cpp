@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizers: one record each, with its rule before it. docs/adding-an-optimizer.md adds one by example.
+// The optimizers: each is a record with its rule before it. docs/adding-an-optimizer.md shows how to add one.
 #include "Update.h"
 
 #include <algorithm>
@@ -13,35 +13,39 @@ namespace {
 
 constexpr double kPositive = std::numeric_limits<double>::min();
 
-OptimizerSetting momentum(double usual) { return {"momentum", "share of the last velocity that is kept", usual, 0, 1}; }
-OptimizerSetting nesterov(bool usual) {
-  return {"nesterov", "look ahead along the velocity (Nesterov)", usual ? 1.0 : 0.0, 0, 2, SettingKind::Switch};
+OptimizerSetting momentum(double defaultValue) {
+  return {"momentum", "momentum factor: the fraction of the previous velocity in the new one", defaultValue, 0, 1};
 }
-OptimizerSetting beta1(double usual) { return {"beta1", "decay of the mean of the gradients", usual, 0, 1}; }
-OptimizerSetting beta2(double usual) {
-  return {"beta2", "decay of the mean of their squares; lion: of the kept mean", usual, 0, 1};
+OptimizerSetting nesterov(bool defaultValue) {
+  return {"nesterov", "use Nesterov momentum", defaultValue ? 1.0 : 0.0, 0, 2, SettingKind::Switch};
 }
-OptimizerSetting eps(double usual) {
-  return {"eps", "added to what the rule divides by, or its least value", usual, kPositive};
+OptimizerSetting beta1(double defaultValue) {
+  return {"beta1", "decay rate of the running mean of the gradients", defaultValue, 0, 1};
 }
-OptimizerSetting weightDecay(double usual) {
-  return {"weight-decay", "share of the parameter that is taken off, per unit of learning rate", usual};
+OptimizerSetting beta2(double defaultValue) {
+  return {"beta2", "decay rate of the running mean of the squared gradients; lion: of the stored mean of the gradients",
+          defaultValue, 0, 1};
+}
+OptimizerSetting eps(double defaultValue) {
+  return {"eps", "small number that keeps the divisor of an update above 0", defaultValue, kPositive};
+}
+OptimizerSetting weightDecay(double defaultValue) {
+  return {"weight-decay", "fraction of the parameter that a step subtracts, per unit of learning rate", defaultValue};
 }
 
-/// The gradient of a loss that has weight_decay / 2 * |p|^2 added.
+/// Returns the gradient of the loss with weight_decay / 2 * |p|^2 added to the loss.
 Term withDecay(const Update &u) {
   return u["weight-decay"] == 0 ? u.gradient : u.gradient + u["weight-decay"] * u.parameter;
 }
-/// The parameter after a decay that no gradient sees (Loshchilov and Hutter 2019).
+/// Returns the parameter after decoupled weight decay (Loshchilov and Hutter 2019).
 Term decayed(const Update &u) {
   return u["weight-decay"] == 0 ? u.parameter : (1 - u.rate * u["weight-decay"]) * u.parameter;
 }
 
-//===-- SGD: Sutskever et al., On the importance of initialization and momentum, 2013, as torch.optim.SGD has it
-//-----===//
+//===-- SGD: Sutskever et al., On the importance of initialization and momentum, 2013, as torch.optim.SGD has it --===//
 
 std::vector<OptimizerState> sgdStates(const SettingValues &settings, const Shape &shape) {
-  // Without momentum the velocity is the gradient itself: there is nothing to keep.
+  // Without momentum, the velocity equals the gradient, so there is no state.
   return settings.find("momentum")->second == 0 ? std::vector<OptimizerState>{}
                                                 : std::vector<OptimizerState>{{"momentum", shape}};
 }
@@ -56,16 +60,16 @@ void sgd(Update &u) {
   u.parameter = u.parameter - u.rate * step;
 }
 
-//===-- Adam: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015; AdamW: Loshchilov and Hutter, Decoupled
-//     Weight Decay Regularization, 2019, with the learning rate multiplied into the decay as PyTorch does
-//     -------------===//
+//===-- Adam and AdamW --------------------------------------------------------------------------------------------===//
+// Adam: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015. AdamW: Loshchilov and Hutter, Decoupled Weight
+// Decay Regularization, 2019, where the learning rate multiplies the decay, as in PyTorch.
 
 std::vector<OptimizerState> adamStates(const SettingValues &, const Shape &shape) {
   return {{"exp_avg", shape}, {"exp_avg_sq", shape}};
 }
 
-/// Brings both means up to date with the gradient. Returns their quotient, corrected for their start at 0, times
-/// `factor`.
+/// Updates both means with the gradient. Returns their quotient, corrected for their start at 0,
+/// multiplied by `factor`.
 Term adamStep(Update &u, const Term &gradient, const Term &factor) {
   Term &mean = u.state("exp_avg"), &square = u.state("exp_avg_sq");
   mean = u["beta1"] * mean + (1 - u["beta1"]) * gradient;
@@ -78,8 +82,7 @@ void adam(Update &u) { u.parameter = u.parameter - adamStep(u, withDecay(u), u.r
 
 void adamw(Update &u) { u.parameter = decayed(u) - adamStep(u, u.gradient, u.rate); }
 
-//===-- Adagrad: Duchi et al., Adaptive Subgradient Methods, 2011
-//------------------------------------------------------===//
+//===-- Adagrad: Duchi et al., Adaptive Subgradient Methods, 2011 -------------------------------------------------===//
 
 std::vector<OptimizerState> adagradStates(const SettingValues &, const Shape &shape) { return {{"sum", shape}}; }
 
@@ -90,8 +93,7 @@ void adagrad(Update &u) {
   u.parameter = u.parameter - u.rate * gradient / (sqrt(squares) + u["eps"]);
 }
 
-//===-- Lion: Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, algorithm 2
-//----------------------------===//
+//===-- Lion: Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, algorithm 2 -----------------------===//
 
 std::vector<OptimizerState> lionStates(const SettingValues &, const Shape &shape) { return {{"exp_avg", shape}}; }
 
@@ -102,8 +104,7 @@ void lion(Update &u) {
   mean = u["beta2"] * mean + (1 - u["beta2"]) * u.gradient;
 }
 
-//===-- LAMB: You et al., Large Batch Optimization for Deep Learning, 2020, algorithm 2
-//--------------------------------===//
+//===-- LAMB: You et al., Large Batch Optimization for Deep Learning, 2020, algorithm 2 ---------------------------===//
 
 void lamb(Update &u) {
   Term step = adamStep(u, u.gradient, 1) + u["weight-decay"] * u.parameter;
@@ -112,9 +113,9 @@ void lamb(Update &u) {
   u.parameter = u.parameter - u.rate * trust * step;
 }
 
-//===-- Adafactor: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018, as
-//     torch.optim.Adafactor has it: without momentum, steps relative to the parameter
-//     ---------------------------------===//
+//===-- Adafactor -------------------------------------------------------------------------------------------------===//
+// Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018, in the form of
+// torch.optim.Adafactor: without momentum, and with steps relative to the parameter.
 
 bool isFactored(const Shape &shape) { return shape.size() > 1; }
 
@@ -126,7 +127,7 @@ std::vector<OptimizerState> adafactorStates(const SettingValues &, const Shape &
   return {{"row_var", rows}, {"col_var", columns}};
 }
 
-/// The means of the gradient's squares. Those of a matrix are kept as means of its rows and columns.
+/// Returns the running mean of the gradient's squares. For a matrix, only means over its rows and columns are kept.
 Term adafactorVariance(Update &u, const Term &share) {
   Term square = u.gradient * u.gradient;
   auto follow = [&](Term &kept, const Term &now) { return kept = kept + share * (now - kept); };
@@ -135,7 +136,7 @@ Term adafactorVariance(Update &u, const Term &share) {
   int64_t last = static_cast<int64_t>(u.shape().size()) - 1;
   Term rows = follow(u.state("row_var"), mean(square, {last}));
   Term columns = follow(u.state("col_var"), mean(square, {last - 1}));
-  Term size = max(mean(rows, {last - 1}), u["eps"]); // of each matrix
+  Term size = max(mean(rows, {last - 1}), u["eps"]); // for each matrix
   Term shares = last == 1 ? rows / size : rows / along(size, rows, last - 1);
   return along(shares, square, last) * along(columns, square, last - 1);
 }
@@ -151,14 +152,14 @@ void adafactor(Update &u) {
   u.parameter = decayed(u) - rate / tooLarge * step;
 }
 
-//===-- Muon: Jordan et al., Muon: An optimizer for hidden layers in neural networks, 2024, as torch.optim.Muon has it,
-//     but for the products' type: they are computed in the type of the update
-//     ----------------------------------------===//
+//===-- Muon ------------------------------------------------------------------------------------------------------===//
+// Jordan et al., Muon: An optimizer for hidden layers in neural networks, 2024, in the form of torch.optim.Muon, except
+// that products are computed in the type of the update.
 
-/// Coefficients of a Newton-Schulz step x -> a x + (b (x x') + c (x x')^2) x. Jordan et al. chose them for the steepest
-/// slope at 0.
+/// The coefficients of a Newton-Schulz step x -> a x + (b (x x') + c (x x')^2) x. Jordan et al. chose them for the
+/// steepest slope at 0.
 constexpr double kMuonA = 3.4445, kMuonB = -4.7750, kMuonC = 2.0315;
-/// The root mean square of an update that is as large as AdamW's: Liu et al., Muon is Scalable for LLM Training, 2025.
+/// The root mean square of an update as large as AdamW's (Liu et al., Muon is Scalable for LLM Training, 2025).
 constexpr double kMuonRms = 0.2;
 
 bool isMatrix(const Shape &shape) { return shape.size() == 2; }
@@ -167,9 +168,9 @@ std::vector<OptimizerState> muonStates(const SettingValues &, const Shape &shape
   return {{"momentum_buffer", shape}};
 }
 
-/// The nearest matrix with orthogonal rows or columns, about.
+/// Returns an approximation of the nearest matrix with orthogonal rows or columns.
 Term orthogonal(Term x, double steps, double eps) {
-  bool tall = x.shape()[0] > x.shape()[1]; // the products are of the short side
+  bool tall = x.shape()[0] > x.shape()[1]; // the products have the size of the shorter side
   x = x / max(norm(x), eps);
   for (int step = 0; step < steps; ++step) {
     int64_t summed = tall ? 0 : 1;
@@ -194,63 +195,65 @@ void muon(Update &u) {
 std::vector<OptimizerRecord> records() {
   return {
       {.name = "sgd",
-       .text = "stochastic gradient descent, with momentum if asked for",
+       .helpText = "stochastic gradient descent, with optional momentum",
        .settings = {momentum(0), nesterov(false), weightDecay(0)},
        .states = sgdStates,
        .rule = sgd},
       {.name = "adam",
-       .text = "Adam, whose weight decay is part of the gradient",
+       .helpText = "Adam, with weight decay as a part of the gradient",
        .settings = {beta1(0.9), beta2(0.999), eps(1e-8), weightDecay(0)},
        .states = adamStates,
        .rule = adam,
-       .readsNumber = true},
+       .readsUpdateNumber = true},
       {.name = "adamw",
-       .text = "Adam with decoupled weight decay",
+       .helpText = "Adam with decoupled weight decay",
        .settings = {beta1(0.9), beta2(0.999), eps(1e-8), weightDecay(0.01)},
        .states = adamStates,
        .rule = adamw,
-       .readsNumber = true},
+       .readsUpdateNumber = true},
       {.name = "adagrad",
-       .text = "steps divided by the root of the sum of all squares so far",
+       .helpText = "steps divided by the root of the sum of all squared gradients so far",
        .settings = {eps(1e-10), weightDecay(0)},
        .states = adagradStates,
        .rule = adagrad},
       {.name = "lion",
-       .text = "steps by the sign of the gradients' mean",
+       .helpText = "steps by the sign of the running mean of the gradients",
        .settings = {beta1(0.9), beta2(0.99), weightDecay(0)},
        .states = lionStates,
        .rule = lion},
       {.name = "lamb",
-       .text = "Adam's steps, as large as each parameter is",
+       .helpText = "Adam's steps, scaled to the norm of each parameter",
        .settings = {beta1(0.9), beta2(0.999), eps(1e-6), weightDecay(0)},
        .states = adamStates,
        .rule = lamb,
-       .readsNumber = true},
+       .readsUpdateNumber = true},
       {.name = "adafactor",
-       .text = "squares kept by rows and columns alone, steps relative to the parameter",
-       .settings = {{"beta2-decay", "exponent by which the share of new squares falls", -0.8, -10, 0},
+       .helpText = "Adam's steps with squares averaged over rows and columns, scaled to the size of the parameter",
+       .settings = {{"beta2-decay", "exponent e of the weight t^e that the squared gradients have in update t", -0.8,
+                     -10, 0},
                     eps(std::numeric_limits<float>::epsilon()),
-                    {"eps2", "least root mean square that a parameter counts with", 1e-3, kPositive},
-                    {"update-threshold", "root mean square beyond which an update is scaled down", 1, 1},
+                    {"eps2", "lower bound of a parameter's root mean square, to which steps are scaled", 1e-3,
+                     kPositive},
+                    {"update-threshold", "root mean square above which an update is scaled down", 1, 1},
                     weightDecay(0)},
        .states = adafactorStates,
        .rule = adafactor,
-       .readsNumber = true,
-       .readsShape = true},
+       .readsUpdateNumber = true,
+       .readsParameterShape = true},
       {.name = "muon",
-       .text = "orthogonalized momentum of matrices; other parameters get AdamW",
+       .helpText = "orthogonalized momentum of matrices; other parameters get AdamW",
        .settings = {momentum(0.95),
                     nesterov(true),
-                    {"ns-steps", "Newton-Schulz steps", 5, 1, 100, SettingKind::Whole},
-                    {"match-rms", "steps as large as AdamW's, whose learning rates then suit", 0, 0, 2,
-                     SettingKind::Switch},
+                    {"ns-steps", "number of Newton-Schulz steps", 5, 1, 100, SettingKind::Integer},
+                    {"match-rms", "scale steps to the size of AdamW's, so that the learning rates of AdamW can be used",
+                     0, 0, 2, SettingKind::Switch},
                     eps(1e-7),
                     weightDecay(0.1)},
        .states = muonStates,
        .rule = muon,
-       .readsShape = true,
-       .takes = isMatrix,
-       .otherwise = "adamw"},
+       .readsParameterShape = true,
+       .acceptsShape = isMatrix,
+       .fallback = "adamw"},
   };
 }
 
@@ -285,7 +288,7 @@ std::string optimizerNames() {
 }
 
 const OptimizerRecord &optimizerOf(const OptimizerRecord &record, const Shape &shape) {
-  return record.takes && !record.takes(shape) ? *findOptimizer(record.otherwise) : record;
+  return record.acceptsShape && !record.acceptsShape(shape) ? *findOptimizer(record.fallback) : record;
 }
 
 } // namespace kerf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-outline-layers: one function for each repeated layer. Repeats.h finds them; here they become a function and its
-// calls.
+// kerf-outline-layers: makes one function of each repeated layer. Repeats.h finds the layers; this file creates the
+// function and its calls.
 #include "Calls.h"
 #include "Repeats.h"
 #include "kerf/Transforms/Passes.h"
@@ -20,7 +20,7 @@ namespace kerf {
 
 namespace {
 
-/// The longest module scope that the ops of a segment share, "" where there is none.
+/// Returns the longest module scope that the ops of a segment share, or "" where there is none.
 std::string commonScope(ArrayRef<Operation *> ops) {
   SmallVector<std::string> common;
   bool first = true;
@@ -41,7 +41,7 @@ std::string commonScope(ArrayRef<Operation *> ops) {
   return llvm::join(common, ".");
 }
 
-/// One value in each segment, at the same place.
+/// The values at the same position of all segments.
 using Slot = std::vector<Value>;
 
 class Outliner {
@@ -71,7 +71,7 @@ private:
     return slot;
   }
 
-  /// The value inside the layer that stands for `slot`, whose values are defined outside of the segments.
+  /// Returns the value inside of the function that stands for `slot`, a value that each segment takes from outside.
   Value materialize(const Slot &slot) {
     std::vector<void *> key;
     for (Value value : slot)
@@ -86,8 +86,8 @@ private:
     return known;
   }
 
-  /// Constants, and invariants that each layer computes in the same way from other arguments (a mask of its own),
-  /// belong into it.
+  /// Constants, and invariants that each layer computes in the same way from other arguments (a mask of its own), are
+  /// cloned into the function.
   Value cloneInvariant(const Slot &slot) {
     Operation *first = slot[0].getDefiningOp();
     if (!first || !sequence.isInvariant(first))
@@ -126,7 +126,7 @@ private:
       }
       Operation *clone = builder.clone(*instances[0]);
       clone->setOperands(operands);
-      SmallVector<Location> names; // in each layer, for pins of one layer (nodeInCall)
+      SmallVector<Location> names; // the op's names in all layers, for pins of a single layer (nodeInCall)
       for (Operation *op : instances)
         names.push_back(op->getLoc());
       clone->setLoc(FusedLoc::get(clone->getContext(), names));
@@ -186,9 +186,9 @@ private:
   SymbolTable &symbols;
   OpBuilder builder;
   func::FuncOp layer;
-  /// Argument i of the layer is arguments[i][k] in the k-th call.
+  /// The operand of call k for argument i of the function is arguments[i][k].
   std::vector<Slot> arguments;
-  /// (op of the segment, its result): what the layer returns.
+  /// The results of the function: index of the op in the segment, and index of the op's result.
   SmallVector<std::pair<int64_t, unsigned>> results;
   std::map<std::vector<void *>, Value> outside;
 };
@@ -214,7 +214,7 @@ struct OutlineLayersPass : kerf::impl::OutlineLayersBase<OutlineLayersPass> {
     }
   }
 
-  /// To the front, in their order: a layer may then be called where its first op stood.
+  /// Moves invariants to the front, in their order, so that a layer may be called where its first op stood.
   static void hoistInvariants(Block &block, const OpSequence &sequence) {
     Operation *front = sequence.ops.front();
     SmallVector<Operation *> late;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planned level -> device level: local shapes and explicit collectives. One program for all ranks.
+// kerf-partition (planned level to device level): local shapes and explicit collectives, in one program for all ranks.
 #include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/Passes.h"
@@ -33,7 +33,7 @@ SmallVector<int64_t> flatSharding(const Sharding &sharding) {
   return flat;
 }
 
-/// Emits the device program of one function, op by op, in front of the old body.
+/// A lowering that emits the device program of one function, op by op, before the old body.
 class Lowering {
 public:
   Lowering(func::FuncOp function, const Mesh &mesh, const StepPrice &price, SymbolTable &symbols)
@@ -107,7 +107,7 @@ FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, Shardin
   Sharding before = *from;
   for (const ReshardStep &next : *steps) {
     if (next.kind != ReshardStepKind::LocalSlice &&
-        (cutBy(next.axes, timeAxis(mesh)) || cutBy(next.axes, stageAxis(mesh))))
+        (containsAxis(next.axes, microbatchAxis(mesh)) || containsAxis(next.axes, stageAxis(mesh))))
       return mlir::emitError(loc) << "would need a collective over microbatches or stages, to go from " << fromAttr
                                   << " to " << toAttr;
     value = step(value, global, before, next, stream, cause, loc);
@@ -127,8 +127,8 @@ Value Lowering::masked(Value value, Shape globalShape, unsigned dim, const DimSh
   return known;
 }
 
-/// Padding must not reach a sum: where a dimension is padded and some result lacks one of its factors, the operand's
-/// padding becomes the neutral element. Indices in padding may be anything and become 0 wherever they select something.
+/// Padding must not contribute to a sum. Where a dimension is padded and a result lacks one of its factors, the
+/// operand's padding is set to the neutral element. Indices in padding could be invalid, so they are set to 0.
 SmallVector<Value> Lowering::maskOperands(Operation &op, const Rule &rule, const OpSharding &sharding) {
   SmallVector<Value> operands;
   bool looksUp = kernelClassOf(&op) == KernelClass::Gather || op.hasTrait<TakesIndices>();
@@ -220,7 +220,7 @@ LogicalResult Lowering::run() {
   auto *body = new Block;
   function.getBody().push_front(body);
   SmallVector<Type> argumentTypes, resultTypes;
-  // Attributes are set together: one by one, each would copy those of all.
+  // Attributes are set at once, because each change would copy all of them.
   SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
   auto withGlobalType = [](DictionaryAttr described, Type type) {
     NamedAttrList attributes(described);
@@ -267,7 +267,7 @@ struct Partition : impl::PartitionBase<Partition> {
     ModuleOp module = getOperation();
     Mesh mesh = meshOf(module);
     SymbolTable symbols(module);
-    for (bool calls : {false, true}) // callees first: calls take their types
+    for (bool calls : {false, true}) // callees first, because calls take their result types
       for (auto function : module.getOps<func::FuncOp>())
         if (function.getOps<CallOp>().empty() != calls)
           if (failed(Lowering(function, mesh, price, symbols).run()))

@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of kerf-recognize-composites, one a family. Each looks at one op, the last of the pattern, and replaces its
-// uses on a match.
+// The pattern matchers of the pass kerf-recognize-composites. Each recognizer looks at one op, which is the last op of
+// its pattern. On a match it replaces the op's result by that of a composite and returns true; otherwise it changes
+// nothing and returns false.
 #pragma once
 
 #include "Matching.h"
 
 namespace kerf {
 
-/// One computation on all rows from a concatenation of rows that are computed one by one.
+/// Recognizes a concatenation of rows that are computed one by one in the same way, and computes all rows at once.
 bool recognizeRows(mlir::Operation *op);
-/// gelu from its tanh or erf.
+/// Recognizes gelu. Unlike the other recognizers, this one starts from the tanh or erf inside of the formula.
 bool recognizeGelu(mlir::Operation *op);
-/// layer_norm and rms_norm from the multiply by the scale (rms_norm) or the addition of the bias (layer_norm).
+/// Recognizes rms_norm, ending in the multiplication by the scale, and layer_norm, ending in the addition of the bias.
 bool recognizeNorm(mlir::Operation *op);
-/// softmax from the division by its sum.
+/// Recognizes softmax, ending in the division by the sum.
 bool recognizeSoftmax(mlir::Operation *op);
-/// cross_entropy from a lookup in log-softmax, by gather or as a sum over a one-hot mask, and from log-sum-exp less a
-/// lookup in the same logits.
+/// Recognizes cross_entropy. The pattern ends in a lookup in log-softmax (a gather, or a sum over a one-hot mask), or
+/// in the difference of log-sum-exp and a lookup in the same logits.
 bool recognizeCrossEntropy(mlir::Operation *op);
-/// attention from the product of probabilities and values.
+/// Recognizes attention, ending in the product of probabilities and values.
 bool recognizeAttention(mlir::Operation *op);
 
-/// Returns the value of which `value` (of shape `full`, or with dimension `dim` gone or of size 1) is a copy along
-/// `dim`: broadcasts along it and reshapes that insert or drop it are skipped. Null where `value` is no such copy.
+/// Returns the value that `value` copies along dimension `dim`, looking through broadcasts along it and through
+/// reshapes that insert or drop it; null where `value` is no such copy. `full` is the shape with dimension `dim`;
+/// `value` has this shape, or lacks the dimension, or has size 1 there.
 mlir::Value rowsAlong(mlir::Value value, mlir::ArrayRef<int64_t> full, int64_t dim);
-/// Returns the operand of a reduction of `kind` over `dim` alone, else null. `rows` may be null.
+/// Returns the operand of the op that computes `rows`, where this op is a reduction of `kind` over `dim` alone, else
+/// null. `rows` may be null.
 mlir::Value reducedOperand(mlir::Value rows, ir::ReduceKindIR kind, int64_t dim);
 
-/// True when `mask`, of shape [B, H, S, S], is seen to be 0 (true for i1) where key j <= query i and lowest (false)
-/// elsewhere.
+/// Returns whether the IR shows that `mask`, of shape [B, H, S, S], is a causal mask: 0 (i1: true) where key j <= query
+/// i, and a very low number (i1: false) elsewhere.
 bool isCausalMask(mlir::Value mask);
 
 } // namespace kerf

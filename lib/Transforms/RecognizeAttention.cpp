@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of attention: from the product of probabilities and values back through guard, softmax, masks and scale
-// to the product of queries and keys.
+// Recognition of attention: from the product of probabilities and values, back through the NaN guard, softmax, masks
+// and scale, to the product of queries and keys.
 #include "Recognize.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,16 +11,16 @@ using namespace kerf;
 using namespace kerf::ir;
 
 namespace {
-/// What stands between the query-key product and the softmax.
+/// The ops between the query-key product and the softmax.
 struct Scores {
   DotGeneralOp product;
   double scale = 1.0;
   bool causal = false;
-  Value mask; // of the scores' shape
+  Value mask; // has the scores' shape
 };
 } // namespace
 
-/// p of select(is_nan(p), 0, p).
+/// Returns p where the value is select(is_nan(p), 0, p), otherwise the value itself.
 static Value skipGuard(Value value) {
   auto select = value.getDefiningOp<SelectOp>();
   if (!select)
@@ -30,7 +30,7 @@ static Value skipGuard(Value value) {
   return guard && guard.getOperand() == select.getOnFalse() && zero && *zero == 0 ? select.getOnFalse() : value;
 }
 
-/// Peels masks, then scales, from the softmax's operand.
+/// Removes masks, then scales, from the operand of softmax.
 static std::optional<Scores> scoresOf(Value value) {
   Scores scores;
   auto takeMask = [&](Value mask) {
@@ -52,7 +52,7 @@ static std::optional<Scores> scoresOf(Value value) {
       value = scaled->value;
       continue;
     }
-    // A scale outside of a mask scales the mask too.
+    // A scale applied after a mask would scale the mask too.
     if (scores.scale != 1.0)
       return std::nullopt;
     if (auto add = value.getDefiningOp<AddOp>()) {
@@ -76,8 +76,8 @@ static std::optional<Scores> scoresOf(Value value) {
   }
 }
 
-/// Reads a value as `permutation` of a base: transposes, and reshapes around transposes that only merge and split
-/// leading dimensions.
+/// Returns a value of which `value` is the transpose by `permutation`, looking through transposes, and through reshapes
+/// around them that only merge and split leading dimensions.
 static Value baseOf(Emitter &emit, Value value, SmallVector<int64_t> &permutation) {
   while (true) {
     if (auto transpose = value.getDefiningOp<TransposeOp>()) {
@@ -101,8 +101,8 @@ static Value baseOf(Emitter &emit, Value value, SmallVector<int64_t> &permutatio
   }
 }
 
-/// [B, T, G, X] of a key or value given as [B, T, H, X] where its H = G * R heads are R copies each; else the value
-/// itself.
+/// Returns [B, T, G, X] for a key or value given as [B, T, H, X], where the H = G * R heads are R copies of each of G
+/// heads; otherwise the value itself.
 static Value ungrouped(Emitter &emit, Value value, ArrayRef<int64_t> permutation) {
   Value whole = emit.transpose(value, permutation);
   int64_t headDim = permutation[2];
@@ -114,15 +114,15 @@ static Value ungrouped(Emitter &emit, Value value, ArrayRef<int64_t> permutation
   auto wide = tensorType(copies.getResult()).getShape();
   if (wide.size() != shape.size() + 1 || wide[headDim] * wide[headDim + 1] != shape[headDim])
     return whole;
-  Shape unsplit = without(wide, headDim + 1);
+  Shape unsplit = withoutDim(wide, headDim + 1);
   unsplit[headDim] *= wide[headDim + 1];
   if (ArrayRef<int64_t>(unsplit) != shape)
     return whole;
-  // The copied dimension is the one after the heads: missing in the operand, or of size 1 there.
+  // The copied dimension follows the heads. The operand lacks it, or has size 1 there.
   Value operand = copies.getOperand();
   Shape expected(wide.begin(), wide.end());
   expected[headDim + 1] = 1;
-  Shape dropped = without(wide, headDim + 1);
+  Shape dropped = withoutDim(wide, headDim + 1);
   auto dims = copies.getBroadcastDimensions();
   bool unit = tensorType(operand).getShape() == ArrayRef<int64_t>(expected);
   bool missing = tensorType(operand).getShape() == ArrayRef<int64_t>(dropped) && !llvm::is_contained(dims, headDim + 1);
@@ -135,7 +135,7 @@ static Value ungrouped(Emitter &emit, Value value, ArrayRef<int64_t> permutation
   return transposed(emit, emit.reshape(operand, dropped), permutation);
 }
 
-/// The mask as [1 or B, 1 or H, S, T], with the dimensions of size 1 that its broadcast had.
+/// Returns the mask as [1 or B, 1 or H, S, T], where dimensions that are only broadcast have size 1.
 static Value compactMask(Emitter &emit, Value mask) {
   auto broadcast = mask.getDefiningOp<BroadcastInDimOp>();
   if (!broadcast)
@@ -150,8 +150,8 @@ static Value compactMask(Emitter &emit, Value mask) {
   return emit.broadcast(result, {compact[0], compact[1], full[2], full[3]}, {0, 1, 2, 3});
 }
 
-/// A mask that is trained (a relative position bias) needs a gradient, which attention doesn't give it. What a layer is
-/// handed by @main may be.
+/// Returns whether the mask may depend on a trained parameter (a relative position bias). Such a mask needs a gradient,
+/// which the attention op does not compute. A value that a layer gets from @main may be one.
 static bool isTrained(Value value) {
   llvm::SetVector<Value> sources;
   sources.insert(value);
@@ -169,7 +169,7 @@ static bool isTrained(Value value) {
   return false;
 }
 
-/// The one dimension that is neither batching nor contracting, or -1.
+/// Returns the only dimension that is neither batching nor contracting, or -1 where there is not exactly one.
 static int64_t freeDim(Value operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
   int64_t found = -1;
   for (int64_t dim = 0; dim < tensorType(operand).getRank(); ++dim) {
@@ -187,8 +187,8 @@ static bool isHeadProduct(DotGeneralOp op) {
          tensorType(op.getLhs()).getRank() == 4 && tensorType(op.getRhs()).getRank() == 4;
 }
 
-/// An attention that an exporter wrote as one op: its repeated keys and values, and a mask that is causal, are found
-/// all the same.
+/// Simplifies an attention that the exporter wrote as one op: removes repeated keys and values, and recognizes
+/// a causal mask.
 static bool simplifyAttention(AttentionOp op) {
   OpBuilder builder(op);
   Emitter emit{builder, op.getLoc()};
@@ -215,7 +215,7 @@ bool kerf::recognizeAttention(Operation *op) {
   auto output = dyn_cast<DotGeneralOp>(op);
   if (!output || !isHeadProduct(output))
     return false;
-  // Probabilities times values, or (as JAX orders an einsum's operands) values times probabilities.
+  // The product is probabilities times values or, as JAX orders the operands of an einsum, values times probabilities.
   bool valuesFirst = !skipGuard(output.getLhs()).getDefiningOp<SoftmaxOp>();
   Value probabilities = valuesFirst ? output.getRhs() : output.getLhs();
   auto softmax = skipGuard(probabilities).getDefiningOp<SoftmaxOp>();
@@ -239,7 +239,7 @@ bool kerf::recognizeAttention(Operation *op) {
     }
     return value;
   };
-  // [B, S, H, X] of an operand whose batching dimensions are B and H.
+  // Returns the order of dimensions that gives [B, S, H, X] for an operand whose batching dimensions are B and H.
   auto orderOf = [](ArrayRef<int64_t> batching, int64_t row, int64_t column) {
     return SmallVector<int64_t>{batching[0], row, batching[1], column};
   };

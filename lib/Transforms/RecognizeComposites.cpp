@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-recognize-composites: gelu and the norms; softmax, cross entropy and attention have files of their own.
+// kerf-recognize-composites: the recognition of gelu and norms. Softmax, cross entropy, attention and rows have files
+// of their own.
 #include "Recognize.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -16,15 +17,14 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-//===-- gelu
-//------------------------------------------------------------------------------------------------------------===//
+//===-- gelu ------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Coefficients of x^i t^j, as {(i, j): c}.
+/// A polynomial in x and t as its coefficients: {(i, j): c} stands for c x^i t^j.
 using Polynomial = std::map<std::pair<int, int>, double>;
 } // namespace
 
-constexpr int kDepthLimit = 12; // ops from a gelu's result to its operand, in any order that exporters write
+constexpr int kDepthLimit = 12; // largest number of ops between a gelu's result and its operand
 constexpr double kHighestPower = 3;
 
 static Polynomial product(const Polynomial &a, const Polynomial &b) {
@@ -37,7 +37,7 @@ static Polynomial product(const Polynomial &a, const Polynomial &b) {
 
 static bool isPolynomial(Operation *op) { return isa<AddOp, SubtractOp, MultiplyOp, DivideOp, PowerOp, NegateOp>(op); }
 
-/// `value` as a polynomial in x and t (t may be null), or nothing.
+/// Returns `value` as a polynomial in x and t (t may be null), or nothing where it is not one.
 static std::optional<Polynomial> polynomialOf(Value value, Value x, Value t, int depth = kDepthLimit) {
   if (value == x)
     return Polynomial{{{1, 0}, 1.0}};
@@ -83,7 +83,8 @@ static bool isClosePolynomial(const std::optional<Polynomial> &found, const Poly
          });
 }
 
-/// The x for which the operand of tanh (or erf) is gelu's: looked for among the values that it is computed from.
+/// Returns the x for which `inner`, the operand of tanh or erf, equals the polynomial `wanted` of gelu. x is searched
+/// among the values that `inner` is computed from.
 static Value geluOperand(Value inner, const Polynomial &wanted) {
   llvm::SetVector<Value> candidates;
   candidates.insert(inner);
@@ -129,12 +130,11 @@ bool kerf::recognizeGelu(Operation *op) {
   return false;
 }
 
-//===-- norms
-//-----------------------------------------------------------------------------------------------------------===//
+//===-- norms -----------------------------------------------------------------------------------------------------===//
 
 static int64_t lastDim(Value value) { return tensorType(value).getRank() - 1; }
 
-/// The rows' value behind reshapes that only add or drop a last dimension of size 1.
+/// Returns the value behind reshapes that only add or drop a last dimension of size 1.
 static Value skipUnit(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>()) {
     auto from = tensorType(reshape.getOperand()).getShape();
@@ -148,7 +148,7 @@ static Value skipUnit(Value value) {
   return value;
 }
 
-/// The rows' value that is copied along the last dimension.
+/// Returns the tensor of rows that `value` copies along the last dimension.
 static Value rowsOf(Value value) {
   auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
   if (!broadcast)
@@ -167,7 +167,7 @@ static Value rowsOf(Value value) {
   return skipUnit(broadcast.getOperand());
 }
 
-/// The vector that is copied along all dimensions but the last.
+/// Returns the vector that `value` copies along all dimensions but the last.
 static Value vectorOf(Value value) {
   int64_t size = tensorType(value).getRank() ? tensorType(value).getShape().back() : 0;
   if (auto broadcast = value.getDefiningOp<BroadcastInDimOp>()) {
@@ -179,7 +179,7 @@ static Value vectorOf(Value value) {
   return Value();
 }
 
-/// The x of sum(x) / n over the last dimension, row by row; `value` as rows.
+/// Returns the x where `value` is sum(x) / n over the last dimension, for each row; null otherwise.
 static Value meanOperand(Value value) {
   auto scaled = asScaled(skipUnit(value));
   if (!scaled)
@@ -195,7 +195,7 @@ static Value meanOperand(Value value) {
   return operand;
 }
 
-/// The x of x * x or x ^ 2.
+/// Returns the x where `value` is x * x or x ^ 2; null otherwise.
 static Value squareOperand(Value value) {
   if (auto multiply = value.getDefiningOp<MultiplyOp>(); multiply && multiply.getLhs() == multiply.getRhs())
     return multiply.getLhs();
@@ -213,7 +213,7 @@ struct Normalized {
 };
 } // namespace
 
-/// The variance under 1 / sqrt(..), rows.
+/// Returns the variance v where `value` is 1 / sqrt(v), for each row; null otherwise.
 static Value rsqrtOperand(Value value) {
   value = skipUnit(value);
   if (auto rsqrt = value.getDefiningOp<RsqrtOp>())
@@ -280,7 +280,7 @@ static std::optional<ScaledNorm> asScaledNorm(Value value) {
   return std::nullopt;
 }
 
-/// The x of x - mean(x) over the last dimension.
+/// Returns the x where `value` is x - mean(x) over the last dimension; null otherwise.
 static Value centeredOperand(Value value) {
   auto subtract = value.getDefiningOp<SubtractOp>();
   Value rows = subtract ? rowsOf(subtract.getRhs()) : Value();
@@ -310,7 +310,7 @@ bool kerf::recognizeNorm(Operation *op) {
   if (!isa<MultiplyOp>(op))
     return false;
   auto norm = asScaledNorm(op->getResult(0));
-  // The deviation from a mean belongs to a layer_norm, which the addition of its bias closes.
+  // A deviation from the mean belongs to a layer_norm, which is recognized at the addition of its bias.
   if (!norm || centeredOperand(norm->norm.x))
     return false;
   Value x = norm->norm.x;
@@ -320,8 +320,7 @@ bool kerf::recognizeNorm(Operation *op) {
   return true;
 }
 
-//===-- the pass
-//--------------------------------------------------------------------------------------------------------===//
+//===-- the pass --------------------------------------------------------------------------------------------------===//
 
 namespace {
 struct RecognizeComposites : kerf::impl::RecognizeCompositesBase<RecognizeComposites> {

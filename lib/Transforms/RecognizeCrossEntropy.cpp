@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of a cross entropy that is written out. Three forms, where z = log_softmax(x) over the classes:
-//
-//   -z.gather(y), -z[arange(n), y]                 a gather in z
-//   -(one_hot(y) * z).sum(), where(y == c, z, 0)   a sum over a mask that is 1 at the label
-//   logsumexp(x) - x.gather(y)                     a gather in the logits, beside their log-sum-exp
-//
-// Each is the result of kerf.cross_entropy or its negative, which saves one number a row instead of z and its mask.
-// Masks and means around it stay as they are: they are computed on rows.
+// Recognition of a cross entropy that is written out. There are three forms, where z = log_softmax(x) over the classes:
+//    -z.gather(y), -z[arange(n), y]                 a gather in z
+//    -(one_hot(y) * z).sum(), where(y == c, z, 0)   a sum over a mask that is 1 at the label
+//    logsumexp(x) - x.gather(y)                     a gather in the logits, and their log-sum-exp
+// Each is the result of kerf.cross_entropy or its negative. The op saves one number for each row for the backward pass,
+// instead of z and its mask. Masks and means around the loss stay as they are; they are computed on rows.
 #include "Recognize.h"
 #include "kerf/Dialect/Kerf/TakeAlong.h"
 
@@ -14,13 +12,13 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-/// The label that counts for nothing in what is made here; any number that is no class would do.
+/// The label of rows that do not count, for cross_entropy ops created here. Any number that is no class would do.
 static constexpr int64_t kNoLabel = -100;
 
 static int64_t rankOf(Value value) { return tensorType(value).getRank(); }
 
-/// The x of log(sum(exp(x))) over `dim`, or of log(sum(exp(x - m))) + m for any m that is the same along `dim`. `rows`
-/// lacks `dim`; `full` is the shape of x.
+/// Returns the x where `rows` is log(sum(exp(x))) over `dim`, or log(sum(exp(x - m))) + m for an m that is constant
+/// along `dim`. `rows` lacks `dim`; `full` is the shape of x.
 static Value logSumExpOperand(Value rows, ArrayRef<int64_t> full, int64_t dim) {
   rows = rows ? rowsAlong(rows, full, dim) : Value();
   if (!rows)
@@ -50,7 +48,8 @@ static Value logSumExpOperand(Value rows, ArrayRef<int64_t> full, int64_t dim) {
   return {};
 }
 
-/// The x of log_softmax(x) over `dim`: z - log(sum(exp(z))) for z = x - m, x - logsumexp(x), or log(softmax(x)).
+/// Returns the x where `value` is log_softmax(x) over `dim`: z - log(sum(exp(z))) for z = x - m, x -
+/// logsumexp(x), or log(softmax(x)).
 static Value logSoftmaxOperand(Value value, int64_t dim) {
   if (auto log = value.getDefiningOp<LogOp>())
     if (auto softmax = log.getOperand().getDefiningOp<SoftmaxOp>())
@@ -59,15 +58,15 @@ static Value logSoftmaxOperand(Value value, int64_t dim) {
   auto full = tensorType(value).getShape();
   if (!subtract || logSumExpOperand(subtract.getRhs(), full, dim) != subtract.getLhs())
     return {};
-  // A shift that is the same for all classes is none.
+  // Subtracting the same number from all classes changes nothing.
   Value x = subtract.getLhs();
   auto shifted = x.getDefiningOp<SubtractOp>();
   return shifted && rowsAlong(shifted.getRhs(), full, dim) ? shifted.getLhs() : x;
 }
 
 namespace {
-/// log_softmax(logits) over one dimension, times `factor`, and the ops that move its elements to where they are read,
-/// the last first. They do the same to the logits.
+/// The value log_softmax(logits) over one dimension, multiplied by `factor`, and the ops that move its elements to
+/// their reader, the last first. The same ops are applied to the logits.
 struct MovedLogSoftmax {
   Value logits;
   double factor = 1;
@@ -82,7 +81,8 @@ struct MovedLogSoftmax {
 };
 } // namespace
 
-/// The dimension of the reshape's operand that becomes dimension `dim` of its result, whole; -1 where there is none.
+/// Returns the dimension of the reshape's operand that becomes exactly dimension `dim` of its result, or -1 where there
+/// is none.
 static int64_t dimBeforeReshape(ReshapeOp reshape, int64_t dim) {
   auto from = tensorType(reshape.getOperand()).getShape(), to = tensorType(reshape.getResult()).getShape();
   auto elements = [](ArrayRef<int64_t> sizes) {
@@ -97,8 +97,8 @@ static int64_t dimBeforeReshape(ReshapeOp reshape, int64_t dim) {
   return -1;
 }
 
-/// `value` as log_softmax over its dimension `dim`, behind transposes, reshapes and slices of other dimensions, and
-/// factors.
+/// Returns `value` as log_softmax over its dimension `dim`, looking through transposes, reshapes and slices of other
+/// dimensions, and through factors; nothing where it is not.
 static std::optional<MovedLogSoftmax> asLogSoftmax(Value value, int64_t dim) {
   MovedLogSoftmax found;
   while (true) {
@@ -130,7 +130,7 @@ static std::optional<MovedLogSoftmax> asLogSoftmax(Value value, int64_t dim) {
   }
 }
 
-/// -log_softmax(logits)[.., label] for each row, times `factor`; 0 for kNoLabel.
+/// Returns -log_softmax(logits)[.., label] for each row, multiplied by `factor`, and 0 for the label kNoLabel.
 static Value crossEntropyOf(Emitter &emit, Value logits, Value labels, double factor) {
   auto rows = RankedTensorType::get(tensorType(logits).getShape().drop_back(), tensorType(logits).getElementType());
   Value nll = CrossEntropyOp::create(emit.builder, emit.loc, rows, rows, logits, labels,
@@ -143,7 +143,7 @@ static Value crossEntropyOf(Emitter &emit, Value logits, Value labels, double fa
   return emit.multiply(nll, emit.splat(factor, nll));
 }
 
-/// One index for each row of the operand, along its last dimension.
+/// Returns whether the gather reads one element of each row of the operand, along the last dimension.
 static bool isOneOfEachRow(TakeAlongOp gather) {
   Value operand = gather.getOperand();
   int64_t last = rankOf(operand) - 1;
@@ -153,7 +153,7 @@ static bool isOneOfEachRow(TakeAlongOp gather) {
              tensorType(operand).getNumElements();
 }
 
-/// The indices of such a gather as labels of `logits`: a negative one counts from the end.
+/// Returns the indices of such a gather as labels of `logits`. A negative index counts from the end.
 static Value labelsOf(Emitter &emit, TakeAlongOp gather, Value logits) {
   auto shape = tensorType(logits).getShape();
   Value labels = emit.reshape(gather.getIndices(), shape.drop_back());
@@ -175,7 +175,7 @@ static bool recognizeGather(TakeAlongOp gather) {
   return true;
 }
 
-/// logsumexp(x) - x.gather(y), or the negative of it.
+/// Recognizes logsumexp(x) - x.gather(y), and its negative.
 static bool recognizeDifference(SubtractOp subtract) {
   for (bool gatherIsRight : {true, false}) {
     Value picked = gatherIsRight ? subtract.getRhs() : subtract.getLhs(),
@@ -201,7 +201,7 @@ static bool recognizeDifference(SubtractOp subtract) {
   return false;
 }
 
-/// Whether the integers of `value` count 0, 1, 2, ... along `dim`, the same for all others.
+/// Returns whether the integers of `value` are 0, 1, 2, ... along `dim`, the same for all other indices.
 static bool countsAlong(Value value, int64_t dim) {
   if (auto broadcast = value.getDefiningOp<BroadcastInDimOp>()) {
     auto dims = broadcast.getBroadcastDimensions();
@@ -221,7 +221,8 @@ static bool countsAlong(Value value, int64_t dim) {
   return iota && !iota.getOffset() && static_cast<int64_t>(iota.getDimension()) == dim;
 }
 
-/// The labels y (rows) of y == class, classes counting along `dim`.
+/// Returns the labels y (one for each row) where `mask` is y == class, with classes counted along
+/// `dim`; null otherwise.
 static Value labelsOfMask(Value mask, int64_t dim) {
   auto compare = mask ? mask.getDefiningOp<CompareOp>() : CompareOp();
   if (!compare || compare.getDirection() != Comparison::EQ)
@@ -237,7 +238,7 @@ static Value labelsOfMask(Value mask, int64_t dim) {
   return {};
 }
 
-/// The labels of a tensor that is 1 at each row's label and 0 elsewhere.
+/// Returns the labels where `value` is 1 at each row's label and 0 elsewhere; null otherwise.
 static Value labelsOfOneHot(Value value, int64_t dim) {
   while (auto convert = value.getDefiningOp<ConvertOp>()) {
     if (tensorType(convert.getOperand()).getElementType().isInteger(1))
@@ -252,7 +253,7 @@ static Value labelsOfOneHot(Value value, int64_t dim) {
 }
 
 namespace {
-/// What a sum over a one-hot mask reads.
+/// The operands of a sum over a one-hot mask.
 struct MaskedLogSoftmax {
   MovedLogSoftmax values;
   Value labels;
@@ -277,7 +278,7 @@ static std::optional<MaskedLogSoftmax> asMaskedLogSoftmax(Value value, int64_t d
   return std::nullopt;
 }
 
-/// sum(one_hot(y) * log_softmax(x)) over the classes, and over other dimensions besides.
+/// Recognizes sum(one_hot(y) * log_softmax(x)) over the classes, possibly summed over other dimensions too.
 static bool recognizeMaskedSum(ReduceOp reduce) {
   if (reduce.getKind() != ReduceKindIR::sum || !isa<FloatType>(tensorType(reduce.getResult()).getElementType()) ||
       reduce.getType().getElementType() != tensorType(reduce.getOperand()).getElementType())
@@ -304,7 +305,7 @@ static bool recognizeMaskedSum(ReduceOp reduce) {
       classesLast.push_back(d);
   classesLast.push_back(dim);
   logits = emit.transpose(logits, classesLast);
-  // A label that is no class has no 1 in its row.
+  // A label that is no class has no 1 in its row, so its row does not count.
   auto shape = tensorType(logits).getShape();
   Value labels = emit.reshape(found->labels, shape.drop_back());
   Value none = emit.splat(kNoLabel, labels);
@@ -312,7 +313,7 @@ static bool recognizeMaskedSum(ReduceOp reduce) {
   labels = emit.select(isBelow, labels, none);
   labels = emit.select(emit.compare(labels, emit.splat(int64_t(0), labels), Comparison::GE), labels, none);
   Value nll = crossEntropyOf(emit, logits, labels, -factor * found->values.factor);
-  SmallVector<int64_t> others; // of the rows
+  SmallVector<int64_t> others; // the remaining dimensions that are summed
   for (int64_t d : reduce.getDimensions())
     if (d != dim)
       others.push_back(d > dim ? d - 1 : d);

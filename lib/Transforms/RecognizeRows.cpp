@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of a loop over rows that an exporter or a `for` of Python unrolled: a concatenation of pieces of size 1
-// (torch.stack, the bags of EmbeddingBag) that are all computed alike, each from its own slice of the same tensors.
-//
-//   concatenate(f(x[0:3]), f(x[3:6]), f(x[6:9]))   is f on the rows of reshape(x, [3, 3, ...])
-//
-// One op on all rows takes the place of one op for each: the batch can be cut again. Shapes are compared and written
-// without dimensions of size 1, which exporters add and drop freely.
+// Recognition of a loop over rows that an exporter or a `for` of Python has unrolled: a concatenation of pieces of
+// size 1 (torch.stack, the bags of EmbeddingBag) that are all computed in the same way, each from its own slice of
+// the same tensors.
+//    concatenate(f(x[0:3]), f(x[3:6]), f(x[6:9]))   is f on the rows of reshape(x, [3, 3, ...])
+// One op on all rows replaces one op for each row, so that the batch can be sharded again. Shapes are compared and
+// written without dimensions of size 1, because exporters add and drop such dimensions freely.
 #include "Recognize.h"
 #include "SplitReshapes.h"
 
@@ -17,7 +16,7 @@ using namespace kerf::ir;
 
 namespace {
 
-constexpr int kMostOpsDeep = 32; // from the concatenation to the slices
+constexpr int kMostOpsDeep = 32; // largest number of ops from the concatenation to the slices
 
 Type elementTypeOf(Value value) { return tensorType(value).getElementType(); }
 
@@ -27,12 +26,12 @@ Shape squeezed(ArrayRef<int64_t> shape) {
   return left;
 }
 
-/// The place of dimension `dim`, which is not of size 1, in the squeezed shape.
+/// Returns the position of dimension `dim`, whose size is not 1, in the squeezed shape.
 int64_t squeezedDim(ArrayRef<int64_t> shape, int64_t dim) {
   return llvm::count_if(shape.take_front(dim), [](int64_t size) { return size != 1; });
 }
 
-/// The value behind reshapes that only add or drop dimensions of size 1.
+/// Returns the value behind reshapes that only add or drop dimensions of size 1.
 Value withoutUnits(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>()) {
     if (squeezed(shapeOf(reshape.getOperand())) != squeezed(shapeOf(value)))
@@ -42,8 +41,8 @@ Value withoutUnits(Value value) {
   return value;
 }
 
-/// Makes one value of many rows. Each method returns null where the rows are not computed alike; else a value of shape
-/// [rows] + squeezed(shape of a row).
+/// A rewriter that computes one value from many rows. Each method returns null where the rows are not computed in the
+/// same way; otherwise a value of shape [rows] + squeezed(shape of a row).
 class Roller {
 public:
   Roller(OpBuilder &builder, Location loc, int64_t count) : emit{builder, loc}, count(count) {}
@@ -112,7 +111,7 @@ private:
     return all;
   }
 
-  /// Slices of one tensor that follow each other along one dimension.
+  /// Merges slices of one tensor that follow each other along one dimension.
   Value slices(ArrayRef<Value> rows) {
     auto first = rows.front().getDefiningOp<SliceOp>(), second = rows[1].getDefiningOp<SliceOp>();
     Value whole = first.getOperand();
@@ -153,7 +152,7 @@ private:
   }
 
   Value reduces(ArrayRef<Value> rows, int depth) {
-    auto dimsOf = [](ReduceOp reduce) { // of the rolled operand
+    auto dimsOf = [](ReduceOp reduce) { // dimensions of the merged operand
       Shape from = shapeOf(reduce.getOperand()), dims;
       for (int64_t dim : reduce.getDimensions())
         if (from[dim] != 1)
@@ -185,7 +184,7 @@ private:
     return operand ? emit.broadcast(operand, rolledShape(rows.front()), dimsOf(first)) : Value();
   }
 
-  /// Lookups in one table become one lookup of all indices.
+  /// Merges lookups in one table into one lookup of all indices.
   Value lookups(ArrayRef<Value> rows, int depth) {
     auto first = rows.front().getDefiningOp<EmbeddingOp>();
     for (Value row : rows)
@@ -243,7 +242,7 @@ bool kerf::recognizeRows(Operation *op) {
   Shape row = shapeOf(op->getOperand(0));
   row.erase(row.begin() + dim);
   row.insert(row.begin(), count);
-  SmallVector<int64_t> permutation; // the rows from the front to `dim`
+  SmallVector<int64_t> permutation; // moves the rows from the front to `dim`
   for (int64_t d = 1; d <= static_cast<int64_t>(row.size()) - 1; ++d)
     permutation.push_back(d);
   permutation.insert(permutation.begin() + dim, 0);

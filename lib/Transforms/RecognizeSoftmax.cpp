@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of a softmax that is written out: exp(x - max(x)) / sum(exp(x - max(x))), as JAX writes it.
+// Recognition of a softmax that is written out as exp(x - max(x)) / sum(exp(x - max(x))), which JAX does.
 #include "Recognize.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@ using namespace kerf;
 using namespace kerf::ir;
 
 Value kerf::rowsAlong(Value value, ArrayRef<int64_t> full, int64_t dim) {
-  Shape gone = without(full, dim), unit(full.begin(), full.end());
+  Shape gone = withoutDim(full, dim), unit(full.begin(), full.end());
   unit[dim] = 1;
   auto isRow = [&](Value candidate) {
     auto shape = tensorType(candidate).getShape();
@@ -40,7 +40,7 @@ Value kerf::reducedOperand(Value rows, ReduceKindIR kind, int64_t dim) {
   return matches ? reduce.getOperand() : Value();
 }
 
-/// The other operand of max(-inf, x).
+/// Returns x where the value is max(-inf, x), otherwise the value itself.
 static Value skipLowest(Value value) {
   auto maximum = value ? value.getDefiningOp<MaximumOp>() : MaximumOp();
   if (!maximum)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-recompute: a layer's backward function makes values again that the forward one would have kept.
+// kerf-recompute: lets a layer's backward function recompute values that the forward function would otherwise save.
 #include "Calls.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/RecomputePins.h"
@@ -18,32 +18,32 @@ namespace kerf {
 
 namespace {
 
-/// Whether a layer of this kind makes the op's results again.
-bool isMadeAgain(Operation *op, StringRef kind) {
-  if (std::optional<bool> pin = recomputePin(op))
+/// Returns whether a layer with mode `kind` ("none", "selective", "full") recomputes the results of the op.
+bool isRecomputedUnder(Operation *op, StringRef kind) {
+  if (std::optional<bool> pin = recomputationPin(op))
     return *pin;
   return kind == "full" || (kind == "selective" && isAttentionCore(op));
 }
 
-/// The ops that make `values` again, and what they take on the way that must not be made again.
-struct Making {
+/// The ops that recompute some values, and the values that they need but that may not be recomputed.
+struct Recomputation {
   llvm::SetVector<Operation *> ops;
-  llvm::SetVector<Value> unmade;
+  llvm::SetVector<Value> saved;
 };
-Making makingOf(ArrayRef<Value> values, const llvm::DenseSet<Value> &kept) {
-  Making making;
+Recomputation recomputationOf(ArrayRef<Value> values, const llvm::DenseSet<Value> &kept) {
+  Recomputation recomputation;
   SmallVector<Value> open(values);
   while (!open.empty()) {
     Value value = open.pop_back_val();
     Operation *op = value.getDefiningOp();
     if (kept.contains(value) || !op)
       continue;
-    if (recomputePin(op) == false)
-      making.unmade.insert(value);
-    else if (making.ops.insert(op))
+    if (recomputationPin(op) == false)
+      recomputation.saved.insert(value);
+    else if (recomputation.ops.insert(op))
       llvm::append_range(open, op->getOperands());
   }
-  return making;
+  return recomputation;
 }
 
 struct Recompute : impl::RecomputeBase<Recompute> {
@@ -56,7 +56,7 @@ struct Recompute : impl::RecomputeBase<Recompute> {
         calls.push_back(call);
     });
     for (CallOp call : calls)
-      if (failed(handOver(call, symbols)))
+      if (failed(saveRequiredValues(call, symbols)))
         return signalPassFailure();
     for (CallOp call : calls)
       rewrite(call, symbols);
@@ -65,15 +65,17 @@ struct Recompute : impl::RecomputeBase<Recompute> {
   }
 
 private:
-  /// For each operand of a backward call: the result of the forward call that it is and that is made again, or -1.
-  using Made = std::vector<int64_t>;
+  /// For each operand of a backward call: the index of the forward call's result that it is and that is
+  /// recomputed, or -1.
+  using RecomputedResults = std::vector<int64_t>;
 
-  LogicalResult handOver(CallOp call, SymbolTable &symbols);
+  LogicalResult saveRequiredValues(CallOp call, SymbolTable &symbols);
   void rewrite(CallOp call, SymbolTable &symbols);
-  func::FuncOp variant(func::FuncOp backward, func::FuncOp forward, const Made &made, StringRef kind,
+  func::FuncOp variant(func::FuncOp backward, func::FuncOp forward, const RecomputedResults &results, StringRef kind,
                        SymbolTable &symbols);
 
-  std::map<std::tuple<std::string, std::string, Made>, func::FuncOp> variants; // by the backward function and the kind
+  /// The variants created so far, by the name of the backward function, the mode and the recomputed results.
+  std::map<std::tuple<std::string, std::string, RecomputedResults>, func::FuncOp> variants;
 };
 
 CallOp forwardCallOf(CallOp backward) {
@@ -86,31 +88,34 @@ CallOp forwardCallOf(CallOp backward) {
 
 StringRef kindOf(CallOp call) { return cast<StringAttr>(call->getAttr(KerfDialect::kRecomputeAttr)).getValue(); }
 
-/// Arguments, and results that layers of this kind hand over.
-llvm::DenseSet<Value> keptBy(func::FuncOp forward, StringRef kind) {
+/// Returns the values of the forward function that a layer of this mode has in its backward pass: arguments,
+/// and saved results.
+llvm::DenseSet<Value> savedValues(func::FuncOp forward, StringRef kind) {
   Block &body = forward.front();
   llvm::DenseSet<Value> kept(body.getArguments().begin(), body.getArguments().end());
   for (Value result : body.getTerminator()->getOperands())
-    if (Operation *op = result.getDefiningOp(); !op || !isMadeAgain(op, kind))
+    if (Operation *op = result.getDefiningOp(); !op || !isRecomputedUnder(op, kind))
       kept.insert(result);
   return kept;
 }
 
-/// Of each operand of a backward call, the result of its layer that is made again, or -1.
-std::vector<int64_t> madeAgainOf(CallOp call, CallOp forwardCall, func::FuncOp forward) {
+/// Returns, for each operand of a backward call, the index of the layer's result that is recomputed in its
+/// place, or -1.
+std::vector<int64_t> recomputedResults(CallOp call, CallOp forwardCall, func::FuncOp forward) {
   Operation *returned = forward.front().getTerminator();
-  std::vector<int64_t> made;
+  std::vector<int64_t> results;
   for (Value operand : call.getInputs()) {
     auto result = dyn_cast<OpResult>(operand);
     bool its = result && result.getOwner() == forwardCall;
     Operation *definer = its ? returned->getOperand(result.getResultNumber()).getDefiningOp() : nullptr;
-    made.push_back(definer && isMadeAgain(definer, kindOf(call)) ? static_cast<int64_t>(result.getResultNumber()) : -1);
+    bool isRecomputed = definer && isRecomputedUnder(definer, kindOf(call));
+    results.push_back(isRecomputed ? static_cast<int64_t>(result.getResultNumber()) : -1);
   }
-  return made;
+  return results;
 }
 
-/// Adds what is not to be made again, and is needed to make something else again, to the results of the layer.
-LogicalResult Recompute::handOver(CallOp call, SymbolTable &symbols) {
+/// Adds values that may not be recomputed, but that recomputation reads, to the results of the layer.
+LogicalResult Recompute::saveRequiredValues(CallOp call, SymbolTable &symbols) {
   auto kind = call->getAttrOfType<StringAttr>(KerfDialect::kRecomputeAttr);
   if (!kind || (kind != "none" && kind != "selective" && kind != "full"))
     return call.emitError() << "kerf.recompute is " << call->getAttr(KerfDialect::kRecomputeAttr)
@@ -120,14 +125,14 @@ LogicalResult Recompute::handOver(CallOp call, SymbolTable &symbols) {
     return success();
   auto forward = symbols.lookup<func::FuncOp>(forwardCall.getCallee());
   Operation *returned = forward.front().getTerminator();
-  SmallVector<Value> again;
-  for (int64_t result : madeAgainOf(call, forwardCall, forward))
+  SmallVector<Value> recomputed;
+  for (int64_t result : recomputedResults(call, forwardCall, forward))
     if (result >= 0)
-      again.push_back(returned->getOperand(static_cast<unsigned>(result)));
-  Making making = makingOf(again, keptBy(forward, kind.getValue()));
-  if (making.unmade.empty())
+      recomputed.push_back(returned->getOperand(static_cast<unsigned>(result)));
+  Recomputation recomputation = recomputationOf(recomputed, savedValues(forward, kind.getValue()));
+  if (recomputation.saved.empty())
     return success();
-  SmallVector<Value> added(making.unmade.begin(), making.unmade.end());
+  SmallVector<Value> added(recomputation.saved.begin(), recomputation.saved.end());
   SmallVector<unsigned> places(added.size(), returned->getNumOperands());
   SmallVector<DictionaryAttr> attributes(added.size(), DictionaryAttr::get(forward.getContext()));
   returned->insertOperands(returned->getNumOperands(), added);
@@ -143,19 +148,19 @@ void Recompute::rewrite(CallOp call, SymbolTable &symbols) {
   CallOp forwardCall = forwardCallOf(call);
   auto forward = forwardCall ? symbols.lookup<func::FuncOp>(forwardCall.getCallee()) : func::FuncOp();
   auto backward = symbols.lookup<func::FuncOp>(call.getCallee());
-  Made made = forward ? madeAgainOf(call, forwardCall, forward) : Made();
+  RecomputedResults results = forward ? recomputedResults(call, forwardCall, forward) : RecomputedResults();
   call->removeAttr(KerfDialect::kRecomputeAttr);
-  if (llvm::all_of(made, [](int64_t result) { return result < 0; })) // it keeps nothing, or all
+  if (llvm::all_of(results, [](int64_t result) { return result < 0; })) // nothing is recomputed
     return;
-  func::FuncOp &callee = variants[{backward.getName().str(), kind, made}];
+  func::FuncOp &callee = variants[{backward.getName().str(), kind, results}];
   if (!callee)
-    callee = variant(backward, forward, made, kind, symbols);
+    callee = variant(backward, forward, results, kind, symbols);
   SmallVector<Value> operands;
-  for (auto [operand, result] : llvm::zip(call.getInputs(), made))
+  for (auto [operand, result] : llvm::zip(call.getInputs(), results))
     if (result < 0)
       operands.push_back(operand);
   llvm::append_range(operands, forwardCall.getInputs());
-  llvm::append_range(operands, forwardCall.getOutputs()); // pruning drops what the variant does not use
+  llvm::append_range(operands, forwardCall.getOutputs()); // pruning removes results that the variant does not read
   OpBuilder builder(call);
   auto rebuilt = CallOp::create(builder, call.getLoc(), call.getResultTypes(), callee.getSymName(), operands);
   rebuilt->setDiscardableAttrs(call->getDiscardableAttrDictionary());
@@ -163,10 +168,10 @@ void Recompute::rewrite(CallOp call, SymbolTable &symbols) {
   call.erase();
 }
 
-/// backward(what is kept, forward's arguments, forward's results): the values of `made` are computed first. What is
-/// made again takes kept results of the forward function where there are any.
-func::FuncOp Recompute::variant(func::FuncOp backward, func::FuncOp forward, const Made &made, StringRef kind,
-                                SymbolTable &symbols) {
+/// Creates the variant backward(saved values, forward's arguments, forward's results), which first recomputes the
+/// results in `results`. Recomputation reads saved results of the forward function where there are any.
+func::FuncOp Recompute::variant(func::FuncOp backward, func::FuncOp forward, const RecomputedResults &results,
+                                StringRef kind, SymbolTable &symbols) {
   OpBuilder outer(backward->getContext());
   outer.setInsertionPointAfter(backward);
   auto function = func::FuncOp::create(outer, backward.getLoc(), (backward.getName() + "_" + kind).str(),
@@ -176,27 +181,27 @@ func::FuncOp Recompute::variant(func::FuncOp backward, func::FuncOp forward, con
   Block *body = function.addEntryBlock();
   OpBuilder builder = OpBuilder::atBlockEnd(body);
   IRMapping ofBackward, ofForward;
-  for (auto [argument, result] : llvm::zip(backward.getArguments(), made))
+  for (auto [argument, result] : llvm::zip(backward.getArguments(), results))
     if (result < 0)
       ofBackward.map(argument, body->addArgument(argument.getType(), argument.getLoc()));
   for (BlockArgument argument : forward.getArguments())
     ofForward.map(argument, body->addArgument(argument.getType(), argument.getLoc()));
   Operation *returned = forward.front().getTerminator();
-  const llvm::DenseSet<Value> kept = keptBy(forward, kind);
+  const llvm::DenseSet<Value> kept = savedValues(forward, kind);
   for (Value result : returned->getOperands()) {
     BlockArgument argument = body->addArgument(result.getType(), result.getLoc());
     if (result.getDefiningOp() && kept.contains(result))
       ofForward.map(result, argument);
   }
-  SmallVector<Value> again;
-  for (int64_t result : made)
+  SmallVector<Value> recomputed;
+  for (int64_t result : results)
     if (result >= 0)
-      again.push_back(returned->getOperand(static_cast<unsigned>(result)));
-  Making making = makingOf(again, kept);
+      recomputed.push_back(returned->getOperand(static_cast<unsigned>(result)));
+  Recomputation recomputation = recomputationOf(recomputed, kept);
   for (Operation &op : forward.front().without_terminator())
-    if (making.ops.contains(&op))
+    if (recomputation.ops.contains(&op))
       builder.clone(op, ofForward);
-  for (auto [argument, result] : llvm::zip(backward.getArguments(), made))
+  for (auto [argument, result] : llvm::zip(backward.getArguments(), results))
     if (result >= 0)
       ofBackward.map(argument, ofForward.lookup(returned->getOperand(static_cast<unsigned>(result))));
   for (Operation &op : backward.front())

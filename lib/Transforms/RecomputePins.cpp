@@ -11,7 +11,7 @@ using namespace kerf::ir;
 
 namespace kerf {
 
-std::optional<bool> recomputePin(Operation *op) {
+std::optional<bool> recomputationPin(Operation *op) {
   for (; op; op = op->getOperand(0).getDefiningOp()) {
     if (auto pin = op->getAttrOfType<BoolAttr>(KerfDialect::kRecomputeAttr))
       return pin.getValue();
@@ -22,7 +22,7 @@ std::optional<bool> recomputePin(Operation *op) {
 }
 
 bool isAttentionCore(Operation *op) {
-  while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // behind the last block of a ring
+  while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // the last block of ring attention is followed by such ops
     op = op->getOperand(0).getDefiningOp();
   return kernelClassOf(op) == KernelClass::Attention || isa_and_nonnull<SoftmaxOp>(op);
 }
@@ -40,7 +40,7 @@ Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins) {
     if (!layers.contains(op->getParentOfType<func::FuncOp>().getName()))
       continue;
     if (size_t i = entryOf(pins, key); i < pins.size()) {
-      op->setAttr(KerfDialect::kRecomputeAttr, BoolAttr::get(module.getContext(), pins[i].again));
+      op->setAttr(KerfDialect::kRecomputeAttr, BoolAttr::get(module.getContext(), pins[i].recompute));
       used[i] = true;
     }
   }

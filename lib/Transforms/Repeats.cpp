@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for tandem repeats: candidates from equal kinds at equal distance, then, for every rotation, a check of
-// the dataflow.
+// The search for tandem repeats: candidates are runs of equal kinds at equal distance; then every rotation of a
+// candidate is checked for its dataflow.
 #include "Repeats.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -16,19 +16,20 @@ using namespace kerf;
 using namespace kerf::ir;
 
 namespace {
-/// A call of fewer ops costs as much as it saves.
+/// A layer of fewer ops is not worth a function, because the call costs as much as it saves.
 constexpr int64_t kLeastOps = 4;
-/// Candidates beyond the most promising are not looked at; real models need one or two.
+/// The number of candidates that are checked, the most promising first. Real models need one or two.
 constexpr size_t kMostCandidates = 64;
 
-/// Ops i and i + period are of one kind for `length` ops from `start` on.
+/// A run: ops i and i + period are of one kind, for `length` ops from `start` on.
 struct Run {
   int64_t start, period, length;
   int64_t end() const { return start + length + period; }
   int64_t mostSaved() const { return (length + period) / period * period - period; }
 };
 
-/// The `kerf.trainable` mark of a parameter (null where it has none); nothing where `value` is no parameter.
+/// Returns the attribute `kerf.trainable` of a parameter (null where it has none), or nothing where `value`
+/// is no parameter.
 std::optional<Attribute> trainableMark(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto function = argument ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp()) : FunctionOpInterface();
@@ -40,7 +41,7 @@ std::optional<Attribute> trainableMark(Value value) {
   return function.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr);
 }
 
-/// What makes one rotation better than another, in this order.
+/// The criteria by which rotations are compared, in this order.
 struct Score {
   int64_t crossing, saved, scope;
   bool operator<(const Score &o) const {
@@ -62,9 +63,9 @@ private:
   int64_t scopeAgreement(const Repeat &repeat) const;
 
   const OpSequence &sequence;
-  /// producers[i][j]: where operand j of op i is defined, or -1.
+  /// producers[i][j]: the position of the op that defines operand j of op i, or -1.
   std::vector<SmallVector<int64_t, 4>> producers;
-  /// users[i][r]: the positions that use result r of op i; the end of the sequence stands for `return`.
+  /// users[i][r]: the positions of the ops that use result r of op i. The end of the sequence stands for `return`.
   std::vector<SmallVector<std::vector<int64_t>, 1>> users;
 };
 
@@ -103,8 +104,8 @@ std::vector<Run> Searcher::candidates() const {
   return runs;
 }
 
-/// Whether the segment at `segment` and the next one take every operand from the same place of themselves, or both from
-/// outside: then not a trainable parameter here and a frozen one there.
+/// Returns whether the segment at `segment` and the next one take every operand from the same position of themselves,
+/// or both from outside. A trainable parameter and a frozen one are not the same.
 bool Searcher::consistent(int64_t segment, int64_t period) const {
   int64_t next = segment + period;
   for (int64_t i = segment; i < next; ++i)
@@ -138,9 +139,9 @@ Repeat Searcher::longestConsistent(Repeat repeat) const {
   return best;
 }
 
-/// The values that cross the border of a segment: those of it that others use, and those it takes that the segment
-/// before it did not take too. Nothing where some segment uses no result of its predecessor: these are no layers but
-/// parallel branches.
+/// Returns the number of values that cross the border of a segment: values of the segment that others use, and values
+/// it uses that the segment before it does not. Returns nothing where some segment uses no result of its predecessor,
+/// because such segments are parallel branches, not layers.
 std::optional<int64_t> Searcher::crossing(const Repeat &repeat) const {
   std::set<std::pair<int64_t, int64_t>> results;
   size_t taken = 0;
@@ -169,7 +170,7 @@ std::optional<int64_t> Searcher::crossing(const Repeat &repeat) const {
   return static_cast<int64_t>(results.size() + taken);
 }
 
-/// Sum over the segments of the length of the module scope that all their ops share.
+/// Returns the sum, over the segments, of the length of the module scope that all their ops share.
 int64_t Searcher::scopeAgreement(const Repeat &repeat) const {
   int64_t sum = 0;
   for (int64_t k = 0; k < repeat.count; ++k) {
@@ -191,7 +192,7 @@ int64_t Searcher::scopeAgreement(const Repeat &repeat) const {
   return sum;
 }
 
-/// Of the rotations that lose at most one segment, the one of the best score; of equals, the first.
+/// Returns the rotation with the best score among those that lose at most one segment; of equal ones, the first.
 std::optional<Repeat> Searcher::bestRotation(const Run &run) const {
   std::vector<Repeat> rotations;
   int64_t mostSaved = 0;
@@ -230,7 +231,7 @@ std::optional<Repeat> Searcher::search() const {
   return best;
 }
 
-/// What must agree between two layers: uniqued pointers of name, attributes and types.
+/// Returns the properties that must agree between two layers: uniqued pointers of an op's name, attributes and types.
 std::vector<const void *> kindKey(Operation *op) {
   std::vector<const void *> key = {op->getName().getAsOpaquePointer(), op->getAttrDictionary().getAsOpaquePointer()};
   for (Type type : op->getOperandTypes())
@@ -257,7 +258,7 @@ OpSequence::OpSequence(Block &block) {
     bool depends = isCall || llvm::any_of(op.getOperands(), [&](Value operand) {
                      return trainableMark(operand) || dependent.contains(operand.getDefiningOp());
                    });
-    // A call is a layer found before: like nothing else, so that no segment contains one.
+    // A call is a layer that was found before. It gets a kind of its own, so that no segment contains it.
     int kind = isCall ? nextKind : kindNumbers.try_emplace(kindKey(&op), nextKind).first->second;
     nextKind += kind == nextKind;
     if (!depends) {

@@ -52,12 +52,12 @@ std::optional<Parts> splitParts(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int
   return next == to.size() ? std::optional(parts) : std::nullopt;
 }
 
-/// The finest common parts of two shapes without sizes 1, for each dimension of either.
+/// Computes the finest common parts of two shapes without sizes of 1, for each dimension of either shape.
 static bool refine(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to, Parts &fromParts, Parts &toParts) {
   fromParts.assign(from.size(), {});
   toParts.assign(to.size(), {});
   size_t i = 0, j = 0;
-  int64_t left = 1, right = 1; // what remains of from[i] and to[j]
+  int64_t left = 1, right = 1; // the parts of from[i] and to[j] that are not matched yet
   while (true) {
     if (left == 1) {
       if (i == from.size())
@@ -80,7 +80,7 @@ static bool refine(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to, Par
   return right == 1 && j == to.size();
 }
 
-/// `shape` with each size other than 1 replaced by its parts, in order.
+/// Returns `shape` with each size other than 1 replaced by its parts, in order.
 static Shape spread(llvm::ArrayRef<int64_t> shape, const Parts &wideParts) {
   Shape result;
   size_t next = 0;

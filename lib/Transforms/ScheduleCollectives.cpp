@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device level: starts collectives as early and waits for them as late as the program's order allows.
+// kerf-schedule-collectives (device level): starts collectives as early, and waits for them as late, as data
+// dependences allow.
 #include "kerf/Transforms/Passes.h"
 
 using namespace mlir;
@@ -16,13 +17,13 @@ struct ScheduleCollectives : impl::ScheduleCollectivesBase<ScheduleCollectives> 
   using ScheduleCollectivesBase::ScheduleCollectivesBase;
 
   void runOnOperation() override {
-    SmallVector<WaitOp> waits; // first found, then moved: a walk would meet what was moved ahead again
+    SmallVector<WaitOp> waits; // collected first, because a walk would visit moved ops a second time
     getOperation().walk([&](WaitOp wait) { waits.push_back(wait); });
     for (WaitOp wait : waits) {
       Operation *start = wait.getOperand().getDefiningOp();
       if (!start || start->getBlock() != wait->getBlock())
         continue;
-      // Most of what else is resharded is needed by the very next op.
+      // The result of other reshards is mostly needed by the very next op.
       auto stream = start->getAttrOfType<StringAttr>("stream");
       Operation *ready = start->getOperand(0).getDefiningOp();
       if (all || (stream && stream.getValue() == "gradients")) {

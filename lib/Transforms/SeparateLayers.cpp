@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-separate-layers: a function of its own for each layer that a plan's patterns treat otherwise than most layers of
-// its kind.
+// kerf-separate-layers: gives a layer a function of its own where a plan's patterns treat it differently from most
+// layers of its kind.
 #include "Calls.h"
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/OpKeys.h"
@@ -19,17 +19,17 @@ namespace kerf {
 
 namespace {
 
-/// One layer: a call, and which one where the call stands for several.
+/// A layer: its call, and its index where the call stands for several layers.
 using Layer = std::pair<Operation *, int64_t>;
-/// An entry for each op of a layer and each pattern: whether the pattern means the op.
+/// For each op of a layer and each pattern, whether the pattern matches the op.
 using Treatment = std::vector<bool>;
 
 StringRef scopeOf(StringRef name) { return name.contains('/') ? name.take_front(name.rfind('/')) : StringRef(); }
 
 StringRef withoutNumber(StringRef key) { return key.split('#').first; }
 
-/// A pattern, split so that it can be compared with the ops of one layer. The pass runs before the ops of the backward
-/// pass exist, so a pattern of those is compared by its scope.
+/// A pattern, split so that it can be compared with the ops of one layer. The pass runs before the backward ops exist,
+/// so a pattern for them is compared by its scope.
 struct LayerPattern {
   StringRef forward; // "h.0.up/dot_general"
   StringRef scope;   // "h.0.up", of an op of the backward pass
@@ -44,21 +44,21 @@ struct LayerPattern {
   bool means(const OpKey &name) const {
     return scope.empty() ? matchesKey(forward, name) : globMatch(scope, scopeOf(name.node));
   }
-  /// An op that all layers share, and that stands in @main, has the name of the first one.
+  /// An op in @main that all layers share has the name that it had in the first layer.
   bool isOfMain(const OpKey &name) const {
     return scope.empty() ? forward == withoutNumber(name.key) : scope == scopeOf(name.node);
   }
 };
 
-/// Finds the layers that a plan with an entry for every op lays out on their own: at least half of their ops have
-/// entries with the layer's number, where a shared function has `*`. Fewer such entries may belong to ops of @main,
-/// which have similar names.
+/// Finds the layers that a plan with an entry for every op treats separately: at least half of their ops have entries
+/// with the layer's number, where ops of a shared function have `*`. Fewer such entries may belong to ops of @main with
+/// similar names.
 std::map<Layer, Treatment> namedApart(ModuleOp module, ArrayRef<std::string> patterns) {
   std::set<StringRef> named;
   for (const std::string &pattern : patterns)
     named.insert(withoutNumber(pattern));
   auto keys = opKeys(module);
-  std::map<Layer, std::pair<int, int>> count; // ops, and those that are named
+  std::map<Layer, std::pair<int, int>> count; // number of ops, and of those with an entry
   for (const NamedOp &op : namedOps(module))
     if (op.call) {
       auto &[all, apart] = count[{op.call, op.layer}];
@@ -66,7 +66,7 @@ std::map<Layer, Treatment> namedApart(ModuleOp module, ArrayRef<std::string> pat
       apart += StringRef(keys[op.op].key).contains('*') && named.contains(withoutNumber(op.name.key));
     }
   std::map<Layer, Treatment> found;
-  for (auto &[layer, ops] : count) // each that is named apart is like no other
+  for (auto &[layer, ops] : count) // a layer that is treated separately is unlike all others
     found[layer] = Treatment(2 * ops.second >= ops.first ? found.size() + 1 : 0);
   return found;
 }
@@ -89,7 +89,7 @@ std::map<Layer, Treatment> treatments(ModuleOp module, ArrayRef<std::string> pat
   return found;
 }
 
-/// Splits calls that stand for several layers, where these are not treated alike.
+/// Splits calls that stand for several layers, where these layers are treated differently.
 LogicalResult splitRepeats(ModuleOp module, func::FuncOp main, ArrayRef<std::string> patterns, bool ofAllOps) {
   std::map<Operation *, std::vector<Treatment>> ofCall;
   for (auto &[layer, treatment] : treatments(module, patterns, ofAllOps))
@@ -101,7 +101,8 @@ LogicalResult splitRepeats(ModuleOp module, func::FuncOp main, ArrayRef<std::str
   return success();
 }
 
-/// Names the ops of `function` as they are named in `calls`, some of the calls `all` that `named` had.
+/// Gives the ops of `function` the names that they have in `calls`, which are some of the calls `all` of
+/// the function `named`.
 void rename(func::FuncOp function, func::FuncOp named, ArrayRef<CallOp> calls, ArrayRef<CallOp> all) {
   for (auto [op, its] : llvm::zip(function.front(), named.front())) {
     SmallVector<Location> names;
@@ -112,7 +113,7 @@ void rename(func::FuncOp function, func::FuncOp named, ArrayRef<CallOp> calls, A
   }
 }
 
-/// The calls that are treated as most are keep `function`; each other one gets a copy.
+/// Calls that are treated like most keep `function`; each other one gets a copy.
 void separate(ModuleOp module, func::FuncOp function, std::map<Layer, Treatment> &treatments) {
   const SmallVector<CallOp> calls = callsOf(module, function);
   std::map<Treatment, int> count;
@@ -120,7 +121,7 @@ void separate(ModuleOp module, func::FuncOp function, std::map<Layer, Treatment>
     ++count[treatments[{call, 0}]];
   if (count.size() < 2)
     return;
-  const Treatment *most = nullptr; // of equally many, that of the first call
+  const Treatment *most = nullptr; // of equally frequent ones, that of the first call
   for (CallOp call : calls)
     if (const Treatment &its = treatments[{call, 0}]; !most || count[its] > count[*most])
       most = &its;
@@ -135,7 +136,7 @@ void separate(ModuleOp module, func::FuncOp function, std::map<Layer, Treatment>
       continue;
     }
     auto own = cast<func::FuncOp>(builder.clone(*function));
-    symbols.insert(own); // under a name that is not taken
+    symbols.insert(own); // under a name that is not in use
     rename(own, original, call, calls);
     call.setCallee(own.getSymName());
   }

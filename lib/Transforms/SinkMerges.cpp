@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging reshapes below the ops that can work on the parts: [8, 32, 64] -> [256, 64] -> op becomes op -> [8, 32, ..]
-// -> [256, ..].
+// Moving reshapes that merge dimensions below ops that can work on the separate dimensions: [8, 32, 64] -> [256, 64] ->
+// op becomes op -> [8, 32, ..] -> [256, ..].
 #include "FoldReshapes.h"
 
 using namespace mlir;
@@ -8,7 +8,7 @@ using namespace kerf::ir;
 
 namespace kerf {
 
-/// The parts of a value that a reshape merged, or nothing.
+/// Returns the parts of a value's dimensions that a reshape merged, or nothing where the value is no merge.
 static std::optional<Parts> mergedParts(Value value) {
   auto reshape = value.getDefiningOp<ReshapeOp>();
   if (!reshape)
@@ -17,13 +17,13 @@ static std::optional<Parts> mergedParts(Value value) {
   return parts && !isTrivial(*parts) ? parts : std::nullopt;
 }
 
-/// `op` with `operands`, whose results with the parts `resultParts` are merged again.
+/// Replaces `op` by the same op on `operands`, whose results have the parts `resultParts` and are then merged.
 static bool replaceMerged(Operation *op, ValueRange operands, ArrayRef<Parts> resultParts) {
   OpBuilder builder(op);
   SmallVector<Shape> shapes;
   for (const Parts &parts : resultParts)
     shapes.push_back(splitShape(parts));
-  Operation *made = remade(builder, op, operands, shapes);
+  Operation *made = cloneWithShapes(builder, op, operands, shapes);
   for (auto [old, result] : llvm::zip(op->getResults(), made->getResults()))
     old.replaceAllUsesWith(reshapeAt(builder, op->getLoc(), result, tensorType(old).getShape()));
   return true;
@@ -44,7 +44,7 @@ static bool sinkElementwise(Operation *op) {
   return replaceMerged(op, operands, {*parts});
 }
 
-/// What is dropped depends on the place in row-major order, which a reshape leaves alone.
+/// Dropout depends on an element's index in row-major order, which a reshape does not change.
 static bool sinkIntoDropout(DropoutOp op) {
   auto parts = mergedParts(op.getOperand());
   if (!parts)
@@ -54,7 +54,7 @@ static bool sinkIntoDropout(DropoutOp op) {
   return replaceMerged(op, operands, {*parts});
 }
 
-/// The same dimensions whole again where `keep` says so.
+/// Returns the parts with each dimension unsplit for which `keep` is false.
 template <typename Keep> static Parts restricted(const Parts &parts, ArrayRef<int64_t> shape, Keep keep) {
   Parts result = parts;
   for (size_t dim = 0; dim < parts.size(); ++dim)
@@ -75,7 +75,7 @@ static bool sinkIntoProduct(DotGeneralOp op) {
     auto contracting = left ? op.getLhsContracting() : op.getRhsContracting();
     auto otherContracting = left ? op.getRhsContracting() : op.getLhsContracting();
     auto otherShape = tensorType(other).getShape();
-    // What the other operand has to follow: dimension by dimension, as far as it can.
+    // The other operand has to be split in the same way, dimension by dimension, as far as possible.
     Parts otherParts = wholeParts(otherShape);
     Parts taken = *parts;
     auto follow = [&](ArrayRef<int64_t> dims, ArrayRef<int64_t> otherDims) {
@@ -128,7 +128,7 @@ static bool sinkIntoReduce(ReduceOp op) {
   return true;
 }
 
-/// Norms, softmax and the loss: all dimensions but one are rows.
+/// Moves a merge below norms, softmax and the loss, for which all dimensions but one are rows.
 static bool sinkIntoRows(Operation *op) {
   Value operand = op->getOperand(0);
   auto merged = mergedParts(operand);
@@ -144,7 +144,7 @@ static bool sinkIntoRows(Operation *op) {
   SmallVector<Value> operands(op->getOperands());
   operands[0] = reshapeAt(builder, op->getLoc(), operand.getDefiningOp()->getOperand(0), splitShape(parts));
   if (softmax) {
-    Operation *made = remade(builder, op, operands, {splitShape(parts)});
+    Operation *made = cloneWithShapes(builder, op, operands, {splitShape(parts)});
     cast<SoftmaxOp>(made).setDimension(firstPart(parts)[fixed]);
     softmax.getResult().replaceAllUsesWith(
         reshapeAt(builder, op->getLoc(), made->getResult(0), tensorType(softmax.getResult()).getShape()));
@@ -157,7 +157,7 @@ static bool sinkIntoRows(Operation *op) {
     operands[1] = Splitter().split(operands[1], rows);
     return replaceMerged(op, operands, {rows, rows});
   }
-  std::vector<Parts> results(op->getNumResults(), rows); // statistics, one a row
+  std::vector<Parts> results(op->getNumResults(), rows); // statistics have one number for each row
   results[0] = parts;
   return replaceMerged(op, operands, results);
 }

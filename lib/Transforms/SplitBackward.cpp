@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-split-backward: a layer's backward function becomes two, for schedules that put weight gradients into bubbles.
+// kerf-split-backward: splits a layer's backward function into two, for schedules that fill bubbles
+// with weight gradients.
 #include "Calls.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -17,7 +18,7 @@ namespace kerf {
 
 namespace {
 
-/// Results of a call that nothing but sums over microbatches use: gradients of parameters.
+/// Returns, for each result of a call, whether only sums over microbatches use it, as for gradients of parameters.
 std::vector<bool> onlySummed(CallOp call) {
   std::vector<bool> summed;
   for (Value result : call.getResults())
@@ -25,11 +26,13 @@ std::vector<bool> onlySummed(CallOp call) {
   return summed;
 }
 
-/// The two halves of one backward function.
+/// The two functions into which a backward function is split.
 struct Halves {
   func::FuncOp input, weights;
-  SmallVector<int64_t> ofInput, ofWeights; // for each result of the whole function: which of the half's it is, or -1
-  SmallVector<unsigned> crossing;          // results of the input half that are the weights half's last arguments
+  // For each result of the backward function, its index among the results of one of the two, or -1.
+  SmallVector<int64_t> ofInput, ofWeights;
+  // The results of the input function that are the last arguments of the weights function.
+  SmallVector<unsigned> crossing;
 };
 
 struct SplitBackward : impl::SplitBackwardBase<SplitBackward> {
@@ -82,7 +85,7 @@ void finish(func::FuncOp function, ArrayRef<Value> results) {
 Halves SplitBackward::split(func::FuncOp whole, const std::vector<bool> &summed, SymbolTable &symbols) {
   Block &block = whole.front();
   Operation *returned = block.getTerminator();
-  DenseSet<Operation *> first; // what the gradients of the layer's inputs need
+  DenseSet<Operation *> first; // ops on which the gradients of the layer's inputs depend
   for (auto [value, sums] : llvm::zip(returned->getOperands(), summed))
     if (!sums)
       if (Operation *op = value.getDefiningOp())

@@ -10,7 +10,7 @@ namespace kerf {
 
 bool isElementwise(Operation *op) { return op->hasTrait<OpTrait::Elementwise>(); }
 
-Operation *remade(OpBuilder &builder, Operation *op, ValueRange operands, ArrayRef<Shape> resultShapes) {
+Operation *cloneWithShapes(OpBuilder &builder, Operation *op, ValueRange operands, ArrayRef<Shape> resultShapes) {
   OperationState state(op->getLoc(), op->getName());
   state.addOperands(operands);
   for (auto [result, shape] : llvm::zip(op->getResults(), resultShapes))
@@ -30,7 +30,7 @@ bool isViewable(BlockArgument argument) {
   return kind && (kind.getValue() == "parameter" || kind.getValue() == "buffer" || kind.getValue() == "constant");
 }
 
-/// The parts that the operand's dimensions take over from the result's.
+/// Returns the parts of the operand's dimensions that correspond to `parts` of the result's dimensions.
 static Parts broadcastParts(BroadcastInDimOp op, const Parts &parts) {
   Parts operand;
   auto shape = tensorType(op.getOperand()).getShape();
@@ -46,7 +46,7 @@ static Parts permutedParts(TransposeOp op, const Parts &parts) {
   return operand;
 }
 
-/// Whether the slice takes the dimension whole.
+/// Returns whether the slice takes the complete dimension.
 static bool isWhole(SliceOp op, int64_t dim) {
   return op.getStart()[dim] == 0 && op.getStrides()[dim] == 1 &&
          op.getLimit()[dim] == tensorType(op.getOperand()).getDimSize(dim);
@@ -107,8 +107,8 @@ static bool hasOneUser(Value value) {
   return true;
 }
 
-/// Where `value` with `parts` stands when its own reshapes are left out: the first that is no reshape, and the parts
-/// wanted of it.
+/// Looks through the reshapes of which `value` is the result: returns the first value that is no reshape, and the shape
+/// that it needs so that `value` has `parts`.
 static std::optional<std::pair<Value, Shape>> throughReshapes(Value value, const Parts &parts,
                                                               std::vector<Shape> &steps) {
   Value root = value;
@@ -243,7 +243,7 @@ Value Splitter::make(Value value, const Parts &parts) {
   SmallVector<Value> operands(op->getOperands());
   for (Value &operand : isa<DropoutOp>(op) ? MutableArrayRef(operands).take_front() : MutableArrayRef(operands))
     operand = split(operand, parts);
-  return remade(builder, op, operands, {shape})->getResult(0);
+  return cloneWithShapes(builder, op, operands, {shape})->getResult(0);
 }
 
 } // namespace kerf

@@ -17,7 +17,7 @@ constexpr double kMaskBytes = 1;
 
 double elements(const Shape &shape) { return static_cast<double>(elementsOf(shape)); }
 
-/// A bias: broadcast, and of something that is not the same everywhere.
+/// Returns whether the value is a bias: the broadcast of an argument that is no scalar.
 bool isBias(Value value) {
   auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
   return broadcast && tensorType(broadcast.getOperand()).getRank() > 0 && isa<BlockArgument>(broadcast.getOperand());
@@ -30,7 +30,7 @@ bool isEpilogue(Operation *op) {
                             (isProduct(op->getOperand(1)) && isBias(op->getOperand(0))));
 }
 
-/// A mask, which has queries and keys.
+/// Returns whether an operand of attention (or of its backward op) is the mask.
 bool isMask(Operation *op, unsigned operand) {
   bool masked = op->getNumOperands() == (isa<AttentionBackwardOp>(op) ? 7 : 4);
   return masked && operand == 3;
@@ -52,14 +52,14 @@ double elementBytes(Value value, const KernelTypes &types) {
   bool statistic =
       result &&
       (isa<CrossEntropyOp>(result.getOwner()) ||
-       (result.getResultNumber() > 0 && (rule == HalfRule::LikeFirst || isa<AttentionOp>(result.getOwner()))));
+       (result.getResultNumber() > 0 && (rule == HalfRule::TypeOfFirst || isa<AttentionOp>(result.getOwner()))));
   return statistic ? std::max(types.bytes, kStatisticBytes) : types.bytes;
 }
 
 bool KernelBuilder::isVirtual(Operation *op) {
-  if (op->hasTrait<MadeWhereRead>() || isEpilogue(op))
+  if (op->hasTrait<FusesIntoUsers>() || isEpilogue(op))
     return true;
-  // A product reads its operands in any order.
+  // A product reads an operand with its dimensions in any order, so that a transpose before it costs nothing.
   return isa<TransposeOp>(op) && llvm::all_of(op->getUsers(), [](Operation *user) { return isa<DotGeneralOp>(user); });
 }
 
@@ -77,7 +77,7 @@ int KernelBuilder::resolve(int slot) const {
   return slot;
 }
 
-/// The kernel after which the value is there; -1: from before.
+/// Returns the slot of the kernel after which the value is available; -1 where it is available from the start.
 int KernelBuilder::slotOf(Value value) const {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -94,7 +94,7 @@ int KernelBuilder::slotOf(Value value) const {
 
 bool KernelBuilder::usedOutside(Value value, int slot, int orSlot, Operation *orOp) const {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    if (user == orOp || (user->hasTrait<OpTrait::IsTerminator>() && madeAgain.contains(value)))
+    if (user == orOp || (user->hasTrait<OpTrait::IsTerminator>() && recomputedValues.contains(value)))
       return false;
     if (isVirtual(user))
       return llvm::any_of(user->getResults(), [&](Value view) { return usedOutside(view, slot, orSlot, orOp); });
@@ -121,7 +121,7 @@ void KernelBuilder::addPointwise(Operation *op) {
     last = static_cast<int>(slots.size());
     slots.emplace_back().pointwise = true;
   }
-  // Kernels all of whose results only this one reads are part of it.
+  // A kernel whose results are read by this kernel only is fused into it.
   for (Value operand : op->getOperands()) {
     int other = slotOf(operand);
     if (other < static_cast<int>(passBegin) || other == last || !slots[other].pointwise)
@@ -143,34 +143,34 @@ void KernelBuilder::addPointwise(Operation *op) {
   slotOfOp[op] = last;
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     Value operand = op->getOperand(i);
-    if (slotOf(operand) == last || madeAgain.contains(operand))
+    if (slotOf(operand) == last || recomputedValues.contains(operand))
       continue;
     double bytes = operandBytes(op, i);
-    if (auto broadcast = operand.getDefiningOp<BroadcastInDimOp>()) { // read once, used many times
+    if (auto broadcast = operand.getDefiningOp<BroadcastInDimOp>()) { // read once from memory, used for all copies
       operand = broadcast.getOperand();
       bytes = std::min(bytes, static_cast<double>(elementsOf(shapeOf(operand))) * elementBytes(operand, types));
     }
     slot.reads[operand] = bytes;
   }
-  // What one kernel makes itself it does not read.
+  // Values that the fused kernel computes itself are not read from memory.
   slot.reads.remove_if([&](auto &read) { return slotOf(read.first) == last; });
   if (op->hasAttr(KerfDialect::kDropoutAttr))
     slot.extraBytes += kMaskBytes * elements(localShape(op, true, 0));
 }
 
-Kernel KernelBuilder::kernel(Operation *op, const char *what, KernelClass kernelClass, double bytes) const {
-  Kernel kernel;
+KernelWork KernelBuilder::kernel(Operation *op, const char *what, KernelClass kernelClass, double bytes) const {
+  KernelWork kernel;
   kernel.name = nameOf(op) + what;
   kernel.cuts = cutsOf(op);
   kernel.work.kernelClass = kernelClass;
   kernel.work.bytes = bytes;
-  kernel.work.flops = bytes / types.bytes; // about one an element: bytes decide
+  kernel.work.flops = bytes / types.bytes; // about one for each element; the bytes determine the time
   kernel.work.dtype = types.other;
   return kernel;
 }
 
-Kernel KernelBuilder::product(Operation *op, const char *what, double m, double n, double k, double batch) const {
-  Kernel kernel;
+KernelWork KernelBuilder::product(Operation *op, const char *what, double m, double n, double k, double batch) const {
+  KernelWork kernel;
   kernel.name = nameOf(op) + what;
   kernel.cuts = cutsOf(op);
   kernel.work = {KernelClass::Product,
@@ -185,39 +185,40 @@ Kernel KernelBuilder::product(Operation *op, const char *what, double m, double 
   return kernel;
 }
 
-/// A convolution: `bytes` are those of operands and results once, since what a window reads again lies in a cache.
-Kernel KernelBuilder::windowProduct(Operation *op, double bytes) const {
+/// Returns the kernel of a convolution. `bytes` counts each element of operands and results once, because repeated
+/// reads of overlapping windows hit a cache.
+KernelWork KernelBuilder::windowProduct(Operation *op, double bytes) const {
   Work sizes;
   cast<WorkOpInterface>(op).describe({localShape(op, false, 0), localShape(op, false, 1)}, {localShape(op, true, 0)},
                                      sizes);
-  Kernel convolution = product(op, "", sizes.m, sizes.n, sizes.k, sizes.batch);
+  KernelWork convolution = product(op, "", sizes.m, sizes.n, sizes.k, sizes.batch);
   convolution.work.bytes = bytes;
   return convolution;
 }
 
-/// Attention and its backward. Unfused: scores and context are products, with a masked softmax (and dropout) between
-/// that passes through memory; the backward has four products. All but what lays heads side by side again is what
-/// selective recomputation drops.
-std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
+/// Returns the kernels of attention or of its backward op. Unfused attention has two products (scores and context) with
+/// a masked softmax and dropout between them, which read and write the scores in memory; its backward has four
+/// products. Selective recomputation runs all of these again, except for the kernel that merges the heads.
+std::vector<KernelWork> KernelBuilder::attention(Operation *op) const {
   bool backward = isa<AttentionBackwardOp>(op), causal = op->hasAttr("causal");
   Shape query = localShape(op, false, 0), key = localShape(op, false, 1), value = localShape(op, false, 2);
   double samples = static_cast<double>(query[0] * query[2]), s = static_cast<double>(query[1]),
          t = static_cast<double>(shapeOf(op->getOperand(1))[1]);
-  // Ring attention: a kernel for each block of keys and values, which adds to what those before have left.
+  // Ring attention has one kernel for each block of keys and values, which updates the result of the kernels before it.
   double blocks = t / static_cast<double>(key[1]);
   double d = static_cast<double>(query[3]), e = static_cast<double>(value[3]);
-  std::vector<Kernel> kernels;
+  std::vector<KernelWork> kernels;
   if (types.fusedAttention) {
     double bytes = 0;
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       bytes += operandBytes(op, i) * (isMask(op, i) ? 1 : blocks);
     for (unsigned i = 0; i < op->getNumResults(); ++i)
       bytes += resultBytes(op, i) * blocks;
-    // The backward has five products where the forward has two (Dao 2023): scores again and the gradients of queries
-    // and keys, of size d, and those of probabilities and values, of size e.
+    // The backward has five products where the forward has two (Dao 2023): the recomputed scores and the gradients of
+    // queries and keys, of size d, and the gradients of probabilities and values, of size e.
     double width = backward ? 3 * d + 2 * e : d + e;
     double flops = 2 * samples * s * t * width * (causal ? 0.5 : 1);
-    Kernel fused = kernel(op, "", KernelClass::Attention, bytes);
+    KernelWork fused = kernel(op, "", KernelClass::Attention, bytes);
     fused.work = {KernelClass::Attention,
                   flops,
                   bytes,
@@ -230,12 +231,12 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
     kernels.push_back(fused);
   } else {
     double scores = samples * s * t;
-    auto forward =
-        op->getParentOfType<ModuleOp>().walk([](AttentionOp one) { // a layer's backward drops what its forward drops
-          return one->hasAttr(KerfDialect::kDropoutAttr) ? WalkResult::interrupt() : WalkResult::advance();
-        });
+    // A backward op carries no kerf.dropout, so the forward ops of the module tell whether there is dropout.
+    auto forward = op->getParentOfType<ModuleOp>().walk([](AttentionOp one) {
+      return one->hasAttr(KerfDialect::kDropoutAttr) ? WalkResult::interrupt() : WalkResult::advance();
+    });
     bool drops = forward.wasInterrupted();
-    Kernel dropout = kernel(op, " dropout", KernelClass::Pointwise, (2 * types.bytes + kMaskBytes) * scores);
+    KernelWork dropout = kernel(op, " dropout", KernelClass::Pointwise, (2 * types.bytes + kMaskBytes) * scores);
     double merged = samples * s * e;
     if (!backward) {
       kernels.push_back(product(op, " scores", s, t, d, samples));
@@ -252,23 +253,23 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
       kernels.push_back(product(op, " queries' gradient", s, d, t, samples));
       kernels.push_back(product(op, " keys' gradient", t, d, s, samples));
     }
-    if (!backward) // heads side by side again
+    if (!backward) // the transpose that merges the heads
       kernels.push_back(kernel(op, " merge", KernelClass::Movement, 2 * types.bytes * merged));
   }
-  for (Kernel &one : kernels)
-    one.again = one.work.kernelClass == KernelClass::Movement ? RunAgain::Full : RunAgain::Selective;
+  for (KernelWork &one : kernels)
+    one.recomputedBy = one.work.kernelClass == KernelClass::Movement ? RecomputedBy::Full : RecomputedBy::Selective;
   return kernels;
 }
 
-std::vector<Kernel> KernelBuilder::kernelsOf(Operation *op) const {
+std::vector<KernelWork> KernelBuilder::kernelsOf(Operation *op) const {
   double bytes = 0;
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     bytes += operandBytes(op, i);
   for (unsigned i = 0; i < op->getNumResults(); ++i)
     bytes += resultBytes(op, i);
   bool narrow = types.bytes < kStatisticBytes;
-  return llvm::TypeSwitch<Operation *, std::vector<Kernel>>(op)
-      .Case([&](DotGeneralOp dot) -> std::vector<Kernel> {
+  return llvm::TypeSwitch<Operation *, std::vector<KernelWork>>(op)
+      .Case([&](DotGeneralOp dot) -> std::vector<KernelWork> {
         Shape lhs = localShape(op, false, 0), rhs = localShape(op, false, 1);
         double batch = 1, k = 1;
         for (int64_t dim : dot.getLhsBatching())
@@ -277,33 +278,33 @@ std::vector<Kernel> KernelBuilder::kernelsOf(Operation *op) const {
           k *= static_cast<double>(lhs[dim]);
         return {product(op, "", elements(lhs) / (batch * k), elements(rhs) / (batch * k), k, batch)};
       })
-      .Case([&](CrossEntropyOp) -> std::vector<Kernel> {
-        // In f32: converted (where logits are narrower), the maximum read, exponentials read and written (Megatron-LM's
-        // vocabulary-parallel cross entropy).
+      .Case([&](CrossEntropyOp) -> std::vector<KernelWork> {
+        // The passes over the logits are those of Megatron-LM's vocabulary-parallel cross entropy, in f32: a conversion
+        // (where logits are narrower), a read for the maximum, and a read and a write for the exponentials.
         double logits = elements(localShape(op, false, 0)), wide = std::max(types.bytes, kStatisticBytes);
         return {kernel(op, "", KernelClass::Reduction, logits * ((narrow ? types.bytes + wide : 0) + 3 * wide))};
       })
-      .Case([&](CrossEntropyBackwardOp) -> std::vector<Kernel> {
+      .Case([&](CrossEntropyBackwardOp) -> std::vector<KernelWork> {
         double logits = elements(localShape(op, false, 0)), wide = std::max(types.bytes, kStatisticBytes);
         return {kernel(op, "", KernelClass::Reduction, logits * ((narrow ? types.bytes + wide : 0) + 2 * wide))};
       })
-      .Case([&](EmbeddingBackwardOp) -> std::vector<Kernel> { // reads and writes rows of a table of zeros
+      .Case([&](EmbeddingBackwardOp) -> std::vector<KernelWork> { // zeros the table, then reads and writes rows
         return {kernel(op, " rows", KernelClass::Gather, 3 * operandBytes(op, 1)),
                 kernel(op, " table", KernelClass::Pointwise, resultBytes(op, 0))};
       })
-      .Default([&](Operation *) -> std::vector<Kernel> {
+      .Default([&](Operation *) -> std::vector<KernelWork> {
         KernelClass kernelClass = kernelClassOf(op);
         if (kernelClass == KernelClass::Attention)
           return attention(op);
         if (kernelClass == KernelClass::Product)
           return {windowProduct(op, bytes)};
-        if (kernelClass == KernelClass::Gather && op->hasTrait<PicksElements>()) // no more is read than written
+        if (kernelClass == KernelClass::Gather && op->hasTrait<PicksElements>()) // reads as many bytes as it writes
           return {kernel(op, "", kernelClass, 2 * resultBytes(op, 0))};
         return {kernel(op, "", kernelClass, bytes)};
       });
 }
 
-void KernelBuilder::addOwn(Operation *op, std::vector<Kernel> kernels) {
+void KernelBuilder::addUnfused(Operation *op, std::vector<KernelWork> kernels) {
   slotOfOp[op] = static_cast<int>(slots.size());
   Slot &slot = slots.emplace_back();
   slot.members.insert(op);
@@ -314,17 +315,17 @@ void KernelBuilder::add(Operation *op) {
   if (isVirtual(op))
     return;
   KernelClass kernelClass = cast<WorkOpInterface>(op).getKernelClass();
-  // An operator that places elements (a pad, a concatenation) is part of the kernel that makes them.
+  // An op that only places elements (a pad, a concatenation) is fused into the kernel that computes them.
   if (kernelClass == KernelClass::Pointwise || (kernelClass == KernelClass::Movement && !isa<TransposeOp>(op)))
     return addPointwise(op);
-  addOwn(op, kernelsOf(op));
+  addUnfused(op, kernelsOf(op));
 }
 
 void KernelBuilder::addNormBackward(Operation *op, PassWork &weights) {
-  // Inputs: x and dy read, dx written. Weights: x and dy read again.
+  // One kernel reads x and dy and writes dx; a second one reads x and dy for the gradients of the weights.
   unsigned gradient = op->getNumOperands() - 1;
   double x = operandBytes(op, 0), dy = operandBytes(op, gradient);
-  addOwn(op, {kernel(op, "", KernelClass::Reduction, x + dy + resultBytes(op, 0))});
+  addUnfused(op, {kernel(op, "", KernelClass::Reduction, x + dy + resultBytes(op, 0))});
   weights.kernels.push_back(kernel(op, " weights", KernelClass::Reduction, x + dy));
 }
 
@@ -338,19 +339,19 @@ void KernelBuilder::endPass(PassWork &pass) {
       pass.kernels.push_back(pointwiseKernel(static_cast<int>(s)));
     else
       pass.kernels.insert(pass.kernels.end(), slot.kernels.begin(), slot.kernels.end());
-    if (runAgain.empty())
+    if (recomputedByOf.empty())
       continue;
-    RunAgain soonest = RunAgain::Never; // of the ops that are one kernel
+    RecomputedBy soonest = RecomputedBy::Never; // the weakest mode among the kernel's ops
     for (Operation *member : slot.members)
-      if (auto its = runAgain.find(member); its != runAgain.end())
+      if (auto its = recomputedByOf.find(member); its != recomputedByOf.end())
         soonest = std::min(soonest, its->second);
     for (size_t k = begin; k < pass.kernels.size(); ++k)
-      pass.kernels[k].again = soonest;
+      pass.kernels[k].recomputedBy = soonest;
   }
   passBegin = slots.size();
 }
 
-Kernel KernelBuilder::pointwiseKernel(int number) const {
+KernelWork KernelBuilder::pointwiseKernel(int number) const {
   const Slot &slot = slots[number];
   double bytes = slot.extraBytes;
   for (auto &[value, read] : slot.reads)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of one pass become kernels as frameworks launch them: chains of pointwise ops are one kernel, a bias is the
-// epilogue of its product, views are free. Private to the bridge from IR to work (ModelWork.cpp).
+// Grouping of the ops of a pass (forward or backward) into the kernels that a framework launches for them: a chain of
+// pointwise ops is one kernel, a bias is part of the kernel of its product, and a view needs no kernel. Only the
+// conversion of IR to ModelWork includes this file (ModelWork.cpp).
 #pragma once
 
 #include "kerf/CostModel/StepWork.h"
@@ -12,71 +13,84 @@
 
 namespace kerf {
 
+/// The floating-point types in which kernels compute, and the implementation of attention.
 struct KernelTypes {
-  std::string product = "f32"; // dtype of products
-  std::string other = "f32";   // of everything else
-  double bytes = 4;            // of one element of a floating tensor
-  bool fusedAttention = true;
+  std::string product = "f32"; // type of matrix products
+  std::string other = "f32";   // type of all other kernels
+  double bytes = 4;            // bytes of one element of a floating-point tensor
+  bool fusedAttention = true;  // whether attention is one kernel, rather than products, softmax and dropout
 };
 
-/// Bytes of an element: floating ones are of `types`, statistics of norms and losses f32 at least.
+/// Returns the bytes of one element of `value`: those of `types` for floating-point tensors, but at least 4 (f32) for
+/// the statistics of norms and for losses.
 double elementBytes(mlir::Value value, const KernelTypes &types);
 
-/// The local shape of an operand or a result.
+/// A function that returns the shape of one rank's shard of operand or result `index` of an op.
 using LocalShape = std::function<Shape(mlir::Operation *op, bool isResult, unsigned index)>;
-/// How an op is cut, as Kernel::cuts says it.
+/// A function that returns, as the text of KernelWork::cuts, which factors of an op the mesh axes shard.
 using CutsOf = std::function<std::string(mlir::Operation *op)>;
 
+/// A builder that collects the ops of one pass after the other and writes each pass's kernels to a PassWork. The
+/// kernels of earlier passes are remembered, so that a value that a later pass reads counts as stored.
 class KernelBuilder {
 public:
   KernelBuilder(const KernelTypes &types, LocalShape localShape, CutsOf cutsOf)
       : types(types), localShape(std::move(localShape)), cutsOf(std::move(cutsOf)) {}
 
-  /// Values that no kernel writes for the backward, and the arguments by which the backward knows them: its kernels
-  /// compute them again.
-  void setMadeAgain(const llvm::DenseSet<mlir::Value> &values) { madeAgain = values; }
-  /// What a plan says of recomputation, op by op; empty: nothing.
-  void setRunAgain(const llvm::DenseMap<mlir::Operation *, RunAgain> &ops) { runAgain = ops; }
-  /// Kernels of the ops added from here on. Ops of different passes are not fused.
+  /// Sets the values that the forward kernels do not store because kernels of the backward pass recompute them,
+  /// together with the arguments of the backward function that stand for these values.
+  void setRecomputedValues(const llvm::DenseSet<mlir::Value> &values) { recomputedValues = values; }
+  /// Sets the recomputation modes under which each op runs again, where a plan decides about single ops; empty where it
+  /// does not.
+  void setRecomputedBy(const llvm::DenseMap<mlir::Operation *, RecomputedBy> &ops) { recomputedByOf = ops; }
+  /// Begins a new pass. Ops added from here on are not fused with ops added before.
   void beginPass() { passBegin = slots.size(); }
+  /// Adds an op to the current pass, fused with earlier ops of the pass where possible.
   void add(mlir::Operation *op);
-  /// A layer norm's backward is one op; its two halves belong to different passes.
+  /// Adds the backward op of a norm. Its kernel for the activation's gradient becomes part of the current pass; its
+  /// kernel for the weights' gradients is appended to `weights`.
   void addNormBackward(mlir::Operation *op, PassWork &weights);
+  /// Ends the current pass and appends its kernels to `pass`.
   void endPass(PassWork &pass);
 
-  /// The op costs nothing: its result is a view, or written by the product before it.
+  /// Returns whether the op has no kernel and costs nothing: its result is a view, is computed by the kernels that read
+  /// it, or is written by the product before the op.
   static bool isVirtual(mlir::Operation *op);
-  /// The value lies in memory: it is used outside of the kernel that makes it.
+  /// Returns whether the value is written to memory, because an op outside of the kernel that computes it reads it.
   bool isStored(mlir::Value value) const;
+  /// Returns the bytes of operand `i` of an op on one rank.
   double operandBytes(mlir::Operation *op, unsigned i) const;
+  /// Returns the bytes of result `i` of an op on one rank.
   double resultBytes(mlir::Operation *op, unsigned i) const;
 
 private:
+  /// A kernel under construction, to which pointwise ops may still be added; or the finished kernels of one op that is
+  /// not pointwise.
   struct Slot {
-    std::vector<Kernel> kernels; // of a slot that is not pointwise
-    bool pointwise = false;
-    llvm::SetVector<mlir::Operation *> members;
-    llvm::MapVector<mlir::Value, double> reads; // from outside: bytes
-    double extraBytes = 0;                      // masks of dropout
-    int mergedInto = -1;
+    std::vector<KernelWork> kernels;            // empty while `pointwise`
+    bool pointwise = false;                     // whether this is a fused kernel of pointwise ops
+    llvm::SetVector<mlir::Operation *> members; // the ops of the kernel
+    llvm::MapVector<mlir::Value, double> reads; // bytes of each value that the kernel reads from memory
+    double extraBytes = 0;                      // bytes of dropout masks that the kernel writes
+    int mergedInto = -1;                        // the slot into which this one was fused, or -1
   };
   int resolve(int slot) const;
   int slotOf(mlir::Value value) const;
   bool usedOutside(mlir::Value value, int slot, int orSlot, mlir::Operation *orOp) const;
   void addPointwise(mlir::Operation *op);
-  Kernel pointwiseKernel(int slot) const;
-  void addOwn(mlir::Operation *op, std::vector<Kernel> kernels);
-  std::vector<Kernel> kernelsOf(mlir::Operation *op) const;
-  std::vector<Kernel> attention(mlir::Operation *op) const;
-  Kernel kernel(mlir::Operation *op, const char *what, KernelClass kernelClass, double bytes) const;
-  Kernel product(mlir::Operation *op, const char *what, double m, double n, double k, double batch) const;
-  Kernel windowProduct(mlir::Operation *op, double bytes) const;
+  KernelWork pointwiseKernel(int slot) const;
+  void addUnfused(mlir::Operation *op, std::vector<KernelWork> kernels);
+  std::vector<KernelWork> kernelsOf(mlir::Operation *op) const;
+  std::vector<KernelWork> attention(mlir::Operation *op) const;
+  KernelWork kernel(mlir::Operation *op, const char *what, KernelClass kernelClass, double bytes) const;
+  KernelWork product(mlir::Operation *op, const char *what, double m, double n, double k, double batch) const;
+  KernelWork windowProduct(mlir::Operation *op, double bytes) const;
 
   KernelTypes types;
   LocalShape localShape;
   CutsOf cutsOf;
-  llvm::DenseSet<mlir::Value> madeAgain;
-  llvm::DenseMap<mlir::Operation *, RunAgain> runAgain;
+  llvm::DenseSet<mlir::Value> recomputedValues;
+  llvm::DenseMap<mlir::Operation *, RecomputedBy> recomputedByOf;
   std::vector<Slot> slots;
   size_t passBegin = 0;
   llvm::DenseMap<mlir::Operation *, int> slotOfOp;

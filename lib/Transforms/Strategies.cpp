@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strategies by name: as attributes of ops and as entries of a plan.
+// Strategies by name: as attributes of ops, and as entries of a plan.
 #include "kerf/Transforms/Placement.h"
 
 #include <fmt/format.h>
@@ -76,7 +76,7 @@ Result<Strategy> parseOpPlan(const OpPlan &op, const Mesh &mesh, const Rule &rul
       if (axis < 0)
         return unknownAxis(axisName, mesh);
       if (strategy.factorOfAxis[axis] >= 0)
-        return Error{fmt::format("\"{}\" cuts two factors; an axis cuts one", axisName)};
+        return Error{fmt::format("\"{}\" is given for two factors; an axis shards at most one", axisName)};
       strategy.factorOfAxis[axis] = factor;
     }
   }
@@ -96,8 +96,8 @@ Result<Strategy> parseArgumentPlan(const ArgumentPlan &argument, const Mesh &mes
       if (axis < 0)
         return Error{fmt::format("arguments[\"{}\"]: {}", argument.pattern, unknownAxis(axisName, mesh).message)};
       if (strategy.factorOfAxis[axis] >= 0)
-        return Error{
-            fmt::format("arguments[\"{}\"]: \"{}\" cuts two dimensions; an axis cuts one", argument.pattern, axisName)};
+        return Error{fmt::format("arguments[\"{}\"]: \"{}\" is given for two dimensions; an axis shards at most one",
+                                 argument.pattern, axisName)};
       strategy.factorOfAxis[axis] = dims[d].empty() ? -1 : dims[d][0];
     }
   return strategy;

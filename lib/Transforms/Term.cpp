@@ -10,7 +10,7 @@ namespace kerf {
 
 namespace {
 
-/// The scalar or tensor as one of `like`'s type. A scalar is broadcast to a tensor's shape.
+/// Returns the scalar or tensor converted to `like`'s element type. A scalar is broadcast to a tensor's shape.
 Value converted(Emitter &emit, Value value, RankedTensorType like) {
   value = emit.convert(value, like.getElementType());
   return value.getType() == like ? value : emit.broadcast(value, like.getShape(), {});

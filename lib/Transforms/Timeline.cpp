@@ -11,9 +11,10 @@ namespace kerf {
 
 namespace {
 
-/// Moments of the ops of one function, from 0, where a call takes as many as its callee has ops (at least one).
+/// The moments of the ops of one function, from 0. A call takes as many moments as its callee has ops, and
+/// at least one.
 struct Moments {
-  DenseMap<Operation *, std::pair<int64_t, int64_t>> of; // half open
+  DenseMap<Operation *, std::pair<int64_t, int64_t>> of; // half-open interval
   int64_t end = 0;
 };
 
@@ -29,7 +30,7 @@ Moments momentsOf(func::FuncOp function, SymbolTable &symbols) {
   return moments;
 }
 
-/// Views share their operand's memory: a value lives as long as its views do.
+/// Views share their operand's memory, so a value lives at least as long as its views.
 int64_t lastUse(Value value, const Moments &moments) {
   int64_t last = 0;
   for (Operation *user : value.getUsers()) {
@@ -56,7 +57,7 @@ Timeline::Timeline(ModuleOp module) {
   auto isReturned = [](Value value) {
     return llvm::any_of(value.getUsers(), [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
   };
-  // Results that replace an argument are written over it.
+  // A result that replaces an argument is written into the argument's memory.
   DenseSet<Value> inPlace;
   Operation *terminator = main.front().getTerminator();
   for (BlockArgument argument : main.getArguments()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When each value of a training step is live, with the calls of @main unfolded: one moment an op.
+// Lifetimes of the values of a training step. Time is counted in ops, in program order with the calls of @main inlined.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -7,14 +7,21 @@
 
 namespace kerf {
 
+/// The lifetimes of all values of a training step.
 class Timeline {
 public:
+  /// A value that occupies memory, and when it does.
   struct Buffer {
-    mlir::Value value; // an op result or an argument of @main; what a call returns is the callee's value
-    std::vector<std::pair<int64_t, int64_t>> live; // half open, one per instance
+    /// An op result or an argument of @main. (A result of a call is listed as the value in the called function.)
+    mlir::Value value;
+    /// Half-open intervals of moments, one for each call of the function that contains the value.
+    std::vector<std::pair<int64_t, int64_t>> live;
   };
+  /// Computes the lifetimes of the module's training step.
   explicit Timeline(mlir::ModuleOp module);
+  /// Returns all values that occupy memory.
   const std::vector<Buffer> &buffers() const { return list; }
+  /// Returns the number of moments, one for each op of the step with its calls inlined.
   int64_t moments() const { return end; }
 
 private:

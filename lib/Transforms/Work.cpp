@@ -15,8 +15,8 @@ namespace kerf {
 
 namespace {
 
-/// Passes over its operand that a composite makes when it is decomposed into pointwise ops and reductions, and the
-/// small all-reduces between them (maximum, sum, picked element): counted from the decompositions in lib/Dialect/Kerf.
+/// The number of passes over its operand that a composite makes when it is decomposed, and of the small all-reduces
+/// between them (maximum, sum, picked element), counted from the decompositions in lib/Dialect/Kerf.
 constexpr double kDecomposedPasses = 6;
 constexpr double kDecomposedAllReduces = 3;
 
@@ -27,7 +27,7 @@ std::string dtypeKey(Type type) {
   return (isa<FloatType>(element) ? "f" : "i") + std::to_string(element.getIntOrFloatBitWidth());
 }
 
-/// What it computes in: a product may give the sums of 16-bit elements in f32.
+/// Returns the type in which an op computes. A product may give the sums of 16-bit elements in f32.
 std::string dtypeOf(Operation *op) {
   bool byOperand = kernelClassOf(op) == KernelClass::Product || op->getNumResults() == 0;
   return dtypeKey((byOperand ? op->getOperand(0) : op->getResult(0)).getType());
@@ -42,7 +42,7 @@ double bytesOf(ValueRange values) {
 
 } // namespace
 
-StepPrice priceOn(const CollectiveModel &collectives) {
+StepPrice stepPriceFor(const CollectiveModel &collectives) {
   return [&collectives](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
     return collectives.seconds(step, static_cast<double>(bytesIn), static_cast<double>(bytesOut));
   };
@@ -54,7 +54,7 @@ double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, 
     return 0;
   if (!canReshard(from, to))
     return std::numeric_limits<double>::infinity();
-  StepPrice price = priceOn(collectives);
+  StepPrice price = stepPriceFor(collectives);
   auto steps = planReshard(collectives.mesh(), shape, elementBytes, from, to, price);
   if (!steps)
     return std::numeric_limits<double>::infinity();
@@ -77,24 +77,24 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
     return 0;
   local.flops = work.getFlops();
   local.dtype = dtypeOf(op);
-  // Each rank has ceil(size / ways) of a factor's indices.
-  std::vector<int64_t> factorWays(rule.factors.size(), 1);
+  // Each rank has ceil(size / shard count) of a factor's indices.
+  std::vector<int64_t> factorShards(rule.factors.size(), 1);
   std::vector<AxisRef> decomposed;
   for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
     if (int factor = strategy.factorOfAxis[axis]; factor >= 0 && rule.factors[factor].kind != FactorKind::PartialSum) {
-      factorWays[factor] *= collectives.mesh().axes[axis].size;
+      factorShards[factor] *= collectives.mesh().axes[axis].size;
       if (rule.factors[factor].kind == FactorKind::Decomposed)
         decomposed.push_back(wholeAxis(collectives.mesh(), static_cast<int>(axis)));
     }
-  for (size_t f = 0; f < factorWays.size(); ++f)
-    if (factorWays[f] > 1)
+  for (size_t f = 0; f < factorShards.size(); ++f)
+    if (factorShards[f] > 1)
       local.flops *=
-          static_cast<double>((rule.factors[f].size + factorWays[f] - 1) / factorWays[f]) / rule.factors[f].size;
+          static_cast<double>((rule.factors[f].size + factorShards[f] - 1) / factorShards[f]) / rule.factors[f].size;
   for (auto [value, lies] : llvm::zip(op->getOperands(), sharding.operands))
     local.bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), lies))) * bytesPerElement(value.getType());
   for (auto [value, lies] : llvm::zip(op->getResults(), sharding.results))
     local.bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), lies))) * bytesPerElement(value.getType());
-  const Device &device = collectives.cluster().device;
+  const DeviceSpec &device = collectives.cluster().device;
   if (device.kind == "cpu") {
     SmallVector<Shape> operands, results;
     for (auto [value, lies] : llvm::zip(op->getOperands(), sharding.operands))
@@ -107,7 +107,7 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
   if (!decomposed.empty()) {
     local.bytes *= kDecomposedPasses;
     local.launches = kDecomposedPasses;
-    // What the reductions leave is the first operand without its cut dimension.
+    // The result of the reductions has the shape of the first operand without its sharded dimension.
     Shape shape = localShape(shapeOf(op->getOperand(0)), sharding.operands[0]);
     double reduced = static_cast<double>(elementsOf(shape)) / std::max<int64_t>(1, shape.back()) *
                      bytesPerElement(op->getOperand(0).getType());
@@ -120,7 +120,7 @@ double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
   if (const CollectiveOp *record = findCollective(op->getName().stripDialect().str())) {
     ValueRange priced = record->pricedByResult ? ValueRange(op->getResults()) : ValueRange(op->getOperands());
     auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes");
-    return collectives.seconds(record->price, axesFromFlat(axes.asArrayRef()), bytesOf(priced));
+    return collectives.seconds(record->pricedAs, axesFromFlat(axes.asArrayRef()), bytesOf(priced));
   }
   return llvm::TypeSwitch<Operation *, double>(op)
       .Case([&](WorkOpInterface op) {
@@ -128,7 +128,7 @@ double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
                   dtypeOf(op), 1};
         if (work.kernelClass == KernelClass::Nothing)
           return 0.0;
-        const Device &device = collectives.cluster().device;
+        const DeviceSpec &device = collectives.cluster().device;
         if (device.kind == "cpu") {
           SmallVector<Shape> operands, results;
           for (Value value : op->getOperands())

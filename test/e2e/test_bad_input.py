@@ -101,7 +101,7 @@ class Configuration(KerfTest):
 
     def test_families_that_are_not_there(self):
         self.refuse_config(["unheard", "gpt2", "llama", "ONNX"], {"model_type": "unheard"})
-        self.refuse_config(["gemma2", "two kinds"], {"model_type": "gemma2"})
+        self.refuse_config(["gemma2", "sliding-window"], {"model_type": "gemma2"})
 
     def test_wrong_sizes(self):
         self.refuse_config(["n_layer", "-1"], {"model_type": "gpt2", "n_layer": -1})
@@ -247,8 +247,8 @@ class Plan(KerfTest):
         for word, change in (("compile the model again", lambda p: p.update(kerf_package=2)),
                              ("compile the model again", lambda p: p["steps"].update(stages=[])),
                              ("\"steps\"", lambda p: p.pop("steps")),
-                             ("not there yet", lambda p: p["steps"]["stages"][0].pop(0)),
-                             ("already", lambda p: p["steps"]["stages"][0].append(p["steps"]["stages"][0][0])),
+                             ("not been computed yet", lambda p: p["steps"]["stages"][0].pop(0)),
+                             ("runs twice", lambda p: p["steps"]["stages"][0].append(p["steps"]["stages"][0][0])),
                              ("there is no instruction", lambda p: p["steps"]["stages"][0].append({"run": [10 ** 6, 10 ** 6]}))):
             damaged = json.loads(json.dumps(whole))
             change(damaged)

@@ -88,7 +88,7 @@ class ByHand(KerfTest):
         good = self.write("program.mlir", PROGRAM)
         self.refuse(1, ["--mode hybrid", "--plan"], "compile", good, "--mode", "hybrid", "--plan", "plan.json", "-o", self.path("package"))
         self.refuse(1, ["--mode hybrid", "device.mlir"], "compile", file_of("mlp"), "--mode", "hybrid", "-o", self.path("package"))
-        self.refuse(1, ["--mode hybrid", "plans nothing"], "plan", good, "--mode", "hybrid")
+        self.refuse(1, ["--mode hybrid", "searches no plan"], "plan", good, "--mode", "hybrid")
         self.refuse(1, ["--device-ir"], "compile", good, "--mode", "hybrid", "-o", self.path("package"), "--device-ir", self.path("again.mlir"))
 
     def test_annotations_are_pins(self):
@@ -125,7 +125,7 @@ class ByHand(KerfTest):
             self.refuse(1, words, "plan", self.write("bad.mlir", text.replace(products[0], broken)), "--ranks", 2, "--constraints",
                         self.write("pins.json", mesh))
         part = text.replace('kerf.name = "up.weight"', 'kerf.name = "up.weight", kerf.sharding = #kerf.sharding<[{"model":(1)2}, {}]>')
-        self.refuse(1, ["up.weight", "whole axes"], "plan", self.write("bad.mlir", part), "--ranks", 2)
+        self.refuse(1, ["up.weight", "whole mesh axes"], "plan", self.write("bad.mlir", part), "--ranks", 2)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ class Jobs(KerfTest):
         os.mkdir(self.path("there"))
         shutil.copy(file_of("mlp"), self.path("there"))
         self.succeed("plan", "model.onnx", "-o", "plan.json", cwd=self.path("there"))
-        self.refuse(1, ["plan.json", "'model.onnx'", "not there", "give MODEL"], "simulate", "--plan", "there/plan.json", cwd=self.folder)
+        self.refuse(1, ["plan.json", "'model.onnx'", "does not exist", "give MODEL"], "simulate", "--plan", "there/plan.json", cwd=self.folder)
         self.succeed("simulate", "there/model.onnx", "--plan", "there/plan.json", cwd=self.folder)
         self.refuse(1, ["MODEL is missing"], "simulate")
         self.refuse(1, ["MODEL is missing"], "compile", "-o", self.path("package"), "--plan", self.write("bare.json", {"kerf": 1}))

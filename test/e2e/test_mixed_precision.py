@@ -215,8 +215,8 @@ class Refused(KerfTest):
         self.refuse(1, ["--loss-scale-window", "--loss-scale is 8"], *mlp, "--dtype", "f16", "--loss-scale", 8, "--loss-scale-window", 2)
         self.refuse(1, ["--loss-scale-window is 0", "1 or more"], *mlp, "--dtype", "f16", "--loss-scale-window", 0)
         self.refuse(1, ["--initial-loss-scale is 0", "above 0"], *mlp, "--dtype", "f16", "--initial-loss-scale", 0)
-        self.refuse(1, ["--dtype f8 is of --search whole"], "plan", file_of("mlp"), "--dtype", "f8")
-        self.refuse(1, ["--reduce-dtype is of --search placement", "gradient_dtype"], "plan", file_of("mlp"), "--search", "whole", "--cluster", os.path.join(CLUSTERS, "dgx-a100.json"), "--dtype",
+        self.refuse(1, ["--dtype f8 applies to --search whole only"], "plan", file_of("mlp"), "--dtype", "f8")
+        self.refuse(1, ["--reduce-dtype applies to --search placement only", "gradient_dtype"], "plan", file_of("mlp"), "--search", "whole", "--cluster", os.path.join(CLUSTERS, "dgx-a100.json"), "--dtype",
                     "bf16", "--reduce-dtype", "compute")
         self.assertNotEqual(kerf("import", file_of("mlp"), "--dtype", "bf16").returncode, 0)
 

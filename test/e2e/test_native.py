@@ -84,7 +84,7 @@ class Native(KerfTest):
             os.remove(os.path.join(folder, name))
         run = self.run_package(folder)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn("note: the package's code is not used, pointwise ops run one by one", run.stderr)
+        self.assertIn("note: the machine code of the package is not used, and pointwise operators run one by one", run.stderr)
         self.assertEqual(self.read("weights"), expected)
         folder = self.path("plain")
         self.succeed("compile", file_of("gpt2"), "-o", folder, "--no-native")
@@ -115,7 +115,7 @@ class Native(KerfTest):
             file.write(text.replace('"op":"gelu"', '"op":"tanh"'))
         run = self.run_package(folder)
         self.assertEqual(run.returncode, 1)
-        self.assertIn("its code was made for", run.stderr)
+        self.assertIn("its code was compiled for", run.stderr)
 
 
 if __name__ == "__main__":

@@ -319,10 +319,10 @@ class Pipelines(KerfTest):
         base = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan"]
         refused = lambda words, given: self.refuse(1, words, *base, self.write("plan.json", given))
         refused(["until", "nothing_like_it", "no operator"], plan(stage=2, **until("nothing_like_it")))
-        refused(["leaves nothing for part 1"], plan(stage=3, **until("*.1.mlp*", "*.0.mlp*")))
-        refused(["leaves nothing for the last part"], plan(stage=2, **until("*")))
+        refused(["leaves no operator for part 1"], plan(stage=3, **until("*.1.mlp*", "*.0.mlp*")))
+        refused(["leaves no operator for the last part"], plan(stage=2, **until("*")))
         refused(["3 entries", "2 stages"], plan(stage=2, **until("*.0.mlp*", "*.1.mlp*")))
-        refused(["stage 1", "holds the rest"], plan(stage=2, stages=[{"until": "*.0.mlp*"}, {"until": "*.1.mlp*"}]))
+        refused(["stage 1", "holds all remaining ops"], plan(stage=2, stages=[{"until": "*.0.mlp*"}, {"until": "*.1.mlp*"}]))
         refused(["stage 0", "no \"until\""], plan(stage=3, stages=[{}, {"until": "*.1.mlp*"}, {}]))
         refused(["stages[1]", "layers", "until"], plan(stage=2, stages=[{"until": "*.0.mlp*"}, {"layers": [1, 1]}]))
         self.refuse(1, ["until", "layers"], "plan", file_of("gpt2"), "--search", "whole", "--ranks", 2, "--constraints",

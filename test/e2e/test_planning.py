@@ -67,7 +67,7 @@ class Planning(KerfTest):
         self.assertIn("step", self.succeed("explain", self.path("four.json")).stdout)
         text = self.succeed("explain", self.path("four.json"), "--op", "c_attn").stdout
         self.assertIn("c_attn", text)
-        self.assertRegex(text, r"any other makes a step slower by \d")  # what choosing otherwise would cost at least
+        self.assertRegex(text, r"any other strategy makes a step slower by \d")  # what choosing otherwise would cost at least
         predicted = json.loads(self.read("four.json"))["report"]
         dearer = [op for op in predicted["strategies"] if op["other_seconds"] > 0]
         self.assertGreater(len(dearer), len(predicted["strategies"]) // 4)

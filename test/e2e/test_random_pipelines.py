@@ -17,7 +17,7 @@ import sys
 import unittest
 
 from mpi import mpirun
-from support import DEVICE, KERF, KerfTest, losses_of, on_device, write_npz
+from support import DEVICE, KERF, KerfTest, losses_of, write_npz
 
 SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 7
 CASES = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 12
@@ -159,12 +159,12 @@ class RandomPipelines(KerfTest):
             got, _ = self.train(until, 2, 8, {"kerf": 1, "mesh": {"stage": 2, "model": 4}, "microbatch": 1, "stages": [{"until": f"*.1.{until}"}, {}]})
             self.close(got, expected, AGREE, until)
 
-    def train(self, name, batch, sequence, plan, *more, mpi=0):
+    def train(self, name, batch, sequence, plan, *more, mpi=0, device=DEVICE):
         log = self.path("log")
         command = ["train", self.path("config.json"), "--data", self.path("data.npz"), "--seed", "3", "--global-batch", str(batch), "--sequence",
                    str(sequence), "--dtype", "f64", "--steps", str(STEPS), "--lr", "1e-2", "--plan", self.write("plan.json", plan), "--log", log,
                    "--json", *more]
-        command = on_device(command)
+        command += ["--device", device] if device else []
         command = mpirun(mpi, *command) if mpi else [KERF, *command]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WATCHDOG)
         self.assertEqual(done.returncode, 0, f"{name}: {done.stderr[-2000:]}")
@@ -195,7 +195,10 @@ class RandomPipelines(KerfTest):
                 self.close(got, expected, AGREE, "losses")
                 self.check_memory(report)
                 if case % 4 == 0 and shutil.which("mpirun"):
-                    again, _ = self.train("under mpirun", batch, sequence, plan, *optimizer, mpi=ranks)
+                    device = f"{DEVICE}:{case}" if DEVICE == "check" else DEVICE  # processes have to agree on the seed of the delays
+                    ordered = [*optimizer, *(["--deterministic"] if DEVICE else [])]
+                    got, _ = self.train("in order", batch, sequence, plan, *ordered, device=device) if DEVICE else (got, None)
+                    again, _ = self.train("under mpirun", batch, sequence, plan, *ordered, mpi=ranks, device=device)
                     self.assertEqual(again, got, "threads and MPI give the same bits")
 
     def check_memory(self, report):

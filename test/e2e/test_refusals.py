@@ -26,7 +26,7 @@ class Words(KerfTest):
                             ('{"kerf": 1, "schedule": {"nam": "1f1b"}}', ["schedule", "\"nam\"", "\"name\""]),
                             ('{"kerf": 1, "stages": [{"layer": [0, 1]}]}', ["stages[0]", "\"layer\"", "\"layers\""]),
                             ('{"kerf": 1,\n "mesh": {"data": 2,}}', ["plan.json, line 2, column 21", "not JSON"]),
-                            ('{"kerf": 1, "mesh": {}, "mesh": {}}', ["\"mesh\" stands twice"])):
+                            ('{"kerf": 1, "mesh": {}, "mesh": {}}', ["\"mesh\" occurs twice"])):
             for option in (["simulate", MLP, "--plan"], ["plan", MLP, "--constraints"]):
                 self.refuse(1, ["plan.json", *words], *option, self.write("plan.json", text))
         self.succeed("simulate", MLP, "--plan", self.write("plan.json", {"kerf": 1, "notes": "of a person"}))
@@ -65,9 +65,9 @@ class Numbers(KerfTest):
 class Options(KerfTest):
     def test_options_that_change_nothing(self):
         data = ("--data", file_of("mlp", "batches.npz"))
-        self.refuse(1, ["--momentum changes nothing", "--optimizer is adamw"], "train", MLP, *data, "--optimizer", "adamw", "--momentum", 0.9)
-        self.refuse(1, ["--beta2 changes nothing", "--optimizer is sgd"], "simulate", MLP, "--beta2", 0.9)
-        self.refuse(1, ["--total changes nothing", "--lr-schedule"], "train", MLP, *data, "--total", 10)
+        self.refuse(1, ["--momentum has no effect", "--optimizer is adamw"], "train", MLP, *data, "--optimizer", "adamw", "--momentum", 0.9)
+        self.refuse(1, ["--beta2 has no effect", "--optimizer is sgd"], "simulate", MLP, "--beta2", 0.9)
+        self.refuse(1, ["--total has no effect", "--lr-schedule"], "train", MLP, *data, "--total", 10)
 
     def test_sizes_of_exports(self):
         batch = json.loads(self.succeed("import", MLP, "--json").stdout)["arguments"]

@@ -141,7 +141,7 @@ class TwoAtOnce(RunTest):
     def test_one_log(self):
         first = self.start(*self.train("--steps", FOR_EVER, "--log", self.path("log")))
         self.wait_for_steps(first, 3)
-        self.refuse(1, [f"another run writes its log in '{self.path('log')}'"], *self.train("--steps", 2, "--log", self.path("log")))
+        self.refuse(1, [f"another run writes its log to '{self.path('log')}'"], *self.train("--steps", 2, "--log", self.path("log")))
         self.wait_for_steps(first, 3)
         first.send_signal(signal.SIGINT)
         self.end(first, 130)
@@ -436,13 +436,13 @@ class ResumedOptions(RunTest):
         for option, value, made in (("--clip-norm", "0.01", "0.05"), ("--weight-decay", "0.1", "0.3"), ("--no-decay", "*weight", "*bias"), ("--lr", "0.1", "0.5"),
                                     ("--lr-schedule", "constant", "linear"), ("--warmup", "8", "0"), ("--seed", "3", "0"), ("--dtype", "f32", "f64")):
             done = self.resume(option, value)
-            self.assertIn(f"note: other options than the checkpoint's: {option} is {value}, was {made}\n", done.stderr)
+            self.assertIn(f"note: these options differ from the checkpoint: {option} is {value}, was {made}\n", done.stderr)
             self.assertEqual(done.stderr.count("note:"), 1 + (option == "--dtype"), done.stderr)  # the graph is another one, too
             self.assertEqual(losses_of(self.path("log"))[:6], losses_of(self.path("whole"))[:6])
             if option not in ("--seed", "--no-decay"):
                 self.assertNotEqual(losses_of(self.path("log")), losses_of(self.path("whole")), option)
         done = self.resume("--shuffle")
-        self.assertIn("note: other options than the checkpoint's: --shuffle is given, was not\n", done.stderr)
+        self.assertIn("note: these options differ from the checkpoint: --shuffle is given, was not\n", done.stderr)
         done = self.resume("--lr", 0.1, "--clip-norm", 0)
         self.assertIn("--clip-norm is 0, was 0.05; --lr is 0.1, was 0.5", done.stderr)
 
@@ -459,7 +459,7 @@ class ResumedOptions(RunTest):
         self.assertNotIn("note:", done.stderr)
         self.assertEqual(losses_of(self.path("log")), losses_of(self.path("whole")))
         compile_with("--beta1", 0.9)
-        self.refuse(1, ["--beta1 0.9", "0.8", "compile it with the same"], "run", self.path("package"), *data)
+        self.refuse(1, ["--beta1 0.9", "0.8", "compile the package with the same"], "run", self.path("package"), *data)
         compile_with("--clip-norm", 1)
         done = self.succeed("run", self.path("package"), *data)
         self.assertIn("--clip-norm of the package is 1, was 0.05", done.stderr)
@@ -474,7 +474,7 @@ class ResumedOptions(RunTest):
         done = self.resume(*self.options)
         self.assertEqual(losses_of(self.path("log")), losses_of(self.path("whole")))
         self.assertIn("note: '", done.stderr)
-        self.assertIn("does not say the options", done.stderr)
+        self.assertIn("does not store the options", done.stderr)
 
 
 if __name__ == "__main__":

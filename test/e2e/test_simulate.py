@@ -350,7 +350,7 @@ class Simulate(KerfTest):
         self.refuse_plan(["mesh.context", "96 chunks", "256"], {"kerf": 1, "mesh": {"context": 48, "data": 1}})
         self.refuse_plan(["context_style", "spiral", "ring"], plan_of(context_style="spiral"))
         self.refuse_plan(["unfused", "context 2"], with_context(2, attention="unfused"))
-        self.refuse_plan(["ulysses", "8 key/value heads", "16 ways"], with_context(8, model=2, context_style="ulysses"))
+        self.refuse_plan(["ulysses", "8 key/value heads", "16 ranks"], with_context(8, model=2, context_style="ulysses"))
         self.refuse_plan(["mesh.rows", "4"], {"kerf": 1, "mesh": {"rows": 4}})
         self.refuse_plan(["128", "256"], plan_of(2, 16, 8, batch=64))
         self.refuse_plan(["global_batch 15", "2"], plan_of(data=2, batch=15))

@@ -192,7 +192,7 @@ class Solve(KerfTest):
             problem = json.loads(gzip.decompress(text) if name.endswith(".gz") else text)["problem"]
             _, cost, bound = self.solve(problem, self.path(name))
             self.assertEqual(cost, bound)
-            told = re.search(r"costs in 2\^(-\d+) s, the plan's is (\d+)", problem["name"])
+            told = re.search(r"costs in units of 2\^(-\d+) s, cost of the plan (\d+)", problem["name"])
             self.assertEqual(cost, int(told[2]))
             self.assertLess(cost * 2.0 ** int(told[1]), 1)
         self.refuse(1, ["no"], "plan", model, "--dump-problem", os.path.join(self.folder, "no", "p.json"))

@@ -57,7 +57,7 @@ PLANS = {
 }
 WITH_EXPERTS = {"mixtral", "qwen2_moe", "qwen3-30b-a3b", "olmoe", "deepseek-v2", "deepseek-v3"}
 # Refused, with its reason.
-REFUSED = {("vit", "context"): "197 positions are not a multiple"}
+REFUSED = {("vit", "context"): "197 positions are not divisible"}
 
 
 class Families(KerfTest):

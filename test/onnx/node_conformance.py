@@ -48,7 +48,7 @@ CASE = "kerf_case"  # name of the case's node
 RANDOM = "random"
 
 
-with open(os.path.join(ROOT, "lib", "Frontend", "OnnxOps.cpp")) as file:
+with open(os.path.join(ROOT, "lib", "Frontend", "Onnx", "OnnxOps.cpp")) as file:
     TABLE = file.read()
 READ = int(re.search(r"kNewest = (\d+)", TABLE).group(1))  # cases of definitions newer than NEWEST are read as of this one
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes and pipelines by name, for tests and for curious readers.
+// The program kerf-opt: runs single passes and pipelines of Kerf on an MLIR file, for tests and for exploring the IR.
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "kerf/Transforms/Pipelines.h"
 

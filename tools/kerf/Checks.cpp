@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Checks.h"
-#include "Misspelled.h"
+#include "SpellingHint.h"
 
 #include "kerf/Support/File.h"
 
@@ -14,7 +14,7 @@ namespace kerf::tool {
 
 namespace {
 
-/// The whole text as a number; nothing where it is none, or too large for `Number`.
+/// Returns `text` as a number, or nothing when the whole text is not a number that `Number` can hold.
 template <typename Number> std::optional<Number> parsed(std::string_view text) {
   Number value{};
   if (text.starts_with('+'))
@@ -43,7 +43,7 @@ std::optional<double> bytesIn(std::string_view text) {
   return std::nullopt;
 }
 
-/// Commands below `app`, and the one that was typed, if any.
+/// Returns the subcommand that was typed, or `app` itself when none was.
 const CLI::App &typedCommand(const CLI::App &app) {
   std::vector<const CLI::App *> typed = app.get_subcommands(nullptr);
   for (const CLI::App *command : typed)
@@ -52,7 +52,7 @@ const CLI::App &typedCommand(const CLI::App &app) {
   return app;
 }
 
-/// "train, import, ..."
+/// Returns the names of all subcommands: "train, import, ...".
 std::string commandNames(const CLI::App &app) {
   std::vector<std::string> names;
   for (const CLI::App *command : app.get_subcommands(nullptr))
@@ -60,7 +60,8 @@ std::string commandNames(const CLI::App &app) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What was typed that no option takes: the unknown option if there is one.
+/// Returns the first word of the command line that no option accepts, preferring an unknown option; "" when there is
+/// none.
 std::string unexpected(const CLI::App &command) {
   std::vector<std::string> left = command.remaining();
   for (const std::string &word : left)
@@ -69,13 +70,13 @@ std::string unexpected(const CLI::App &command) {
   return left.empty() ? "" : left.front();
 }
 
-/// "--dtype: f12 not in {f32,f64}" -> "--dtype is 'f12'; it has to be one of f32, f64", "Could not convert: --eps = x"
-/// ->
-/// "--eps is 'x', which is no number".
+/// Rewords a message of CLI11:
+///   "--dtype: f12 not in {f32,f64}"  ->  "--dtype is 'f12'; it has to be one of f32, f64"
+///   "Could not convert: --eps = x"   ->  "--eps is 'x', which is not a number"
 std::string reworded(const std::string &text) {
   constexpr std::string_view kNotConverted = "Could not convert: ";
   if (size_t equals = text.find(" = "); text.starts_with(kNotConverted) && equals != text.npos)
-    return fmt::format("{} is '{}', which is no number",
+    return fmt::format("{} is '{}', which is not a number",
                        text.substr(kNotConverted.size(), equals - kNotConverted.size()), text.substr(equals + 3));
   size_t colon = text.find(": "), open = text.find(" not in {");
   if (colon == text.npos || open == text.npos || text.back() != '}')
@@ -90,14 +91,14 @@ std::string reworded(const std::string &text) {
 std::string usageText(const CLI::App &app, const CLI::App &command, const CLI::ParseError &error) {
   std::string word = unexpected(command), name = &command == &app ? "kerf" : "kerf " + command.get_name();
   if (&command == &app)
-    return word.empty() ? fmt::format("no command was given; there are {}", commandNames(app))
-           : word.front() == '-'
-               ? fmt::format("kerf has no option '{}'; options follow a command: {}", word, commandNames(app))
-               : fmt::format("kerf has no command '{}'; it has {}{}", word, commandNames(app),
-                             whatWasMeant(app, command, word));
-  // A misspelled option is what is wrong, even where something is missing because of it.
+    return word.empty()          ? fmt::format("no command was given; the commands are {}", commandNames(app))
+           : word.front() == '-' ? fmt::format("kerf has no option '{}'; an option stands after one of the commands {}",
+                                               word, commandNames(app))
+                                 : fmt::format("kerf has no command '{}'; it has {}{}", word, commandNames(app),
+                                               spellingHint(app, command, word));
+  // A misspelled option is reported first, because it may be the reason why a required option is missing.
   if (dynamic_cast<const CLI::ExtrasError *>(&error) || word.starts_with('-'))
-    return word.starts_with('-') ? fmt::format("{} has no option '{}'{}", name, word, whatWasMeant(app, command, word))
+    return word.starts_with('-') ? fmt::format("{} has no option '{}'{}", name, word, spellingHint(app, command, word))
                                  : fmt::format("{} does not take '{}'", name, word);
   std::string text = error.what();
   if (dynamic_cast<const CLI::RequiredError *>(&error)) {
@@ -107,7 +108,7 @@ std::string usageText(const CLI::App &app, const CLI::App &command, const CLI::P
   }
   if (dynamic_cast<const CLI::ArgumentMismatch *>(&error))
     if (size_t at = text.find(": 1 required "); at != text.npos)
-      return fmt::format("{} has no value behind it", text.substr(0, at));
+      return fmt::format("{} has no value; give one after it", text.substr(0, at));
   constexpr std::string_view kRepeated = ": At Most 1 required but received ";
   if (size_t at = text.find(kRepeated); at != text.npos)
     return fmt::format("{} is given {} times; give it once", text.substr(0, at), text.substr(at + kRepeated.size()));
@@ -123,10 +124,10 @@ CLI::Validator wholeNumber(int64_t least, int64_t most) {
         if (value && *value >= least && *value <= most)
           return std::string();
         if (least == std::numeric_limits<int64_t>::min())
-          return fmt::format("'{}' is no whole number of 64 bits", text);
+          return fmt::format("'{}' is not a whole number of 64 bits", text);
         return most == std::numeric_limits<int64_t>::max()
-                   ? fmt::format("'{}' is no whole number of 64 bits from {} up", text, least)
-                   : fmt::format("'{}' is no whole number from {} to {}", text, least, most);
+                   ? fmt::format("'{}' is not a whole number of {} or more (at most 64 bits)", text, least)
+                   : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
       },
       "");
 }
@@ -136,7 +137,7 @@ CLI::Validator unsignedNumber() {
       [](std::string &text) {
         return parsed<uint64_t>(text)
                    ? std::string()
-                   : fmt::format("'{}' is no whole number from 0 to {}", text, std::numeric_limits<uint64_t>::max());
+                   : fmt::format("'{}' is not a whole number from 0 to {}", text, std::numeric_limits<uint64_t>::max());
       },
       "");
 }
@@ -148,8 +149,8 @@ CLI::Validator finiteNumber(double least, double most) {
         if (value && *value >= least && *value <= most)
           return std::string();
         return most == std::numeric_limits<double>::max()
-                   ? fmt::format("'{}' is no finite number from {} up", text, least)
-                   : fmt::format("'{}' is no number from {} to {}", text, least, most);
+                   ? fmt::format("'{}' is not a finite number of {} or more", text, least)
+                   : fmt::format("'{}' is not a number from {} to {}", text, least, most);
       },
       "");
 }
@@ -160,7 +161,7 @@ CLI::Validator numberOfBytes() {
         constexpr double kMost = 0x1p62;
         auto bytes = bytesIn(text);
         if (!bytes || !(*bytes >= 1) || *bytes > kMost)
-          return fmt::format("'{}' is no number of bytes such as 85899345920, 80GiB or 80GB", text);
+          return fmt::format("'{}' is not a number of bytes such as 85899345920, 80GiB or 80GB", text);
         text = fmt::format("{}", static_cast<int64_t>(*bytes));
         return std::string();
       },
@@ -176,12 +177,12 @@ CLI::Validator writableFile() {
       "");
 }
 
-int tellUsage(const CLI::App &app, const CLI::ParseError &error) {
+int printUsage(const CLI::App &app, const CLI::ParseError &error) {
   if (error.get_exit_code() == 0)
     return app.exit(error);
   const CLI::App &command = typedCommand(app);
   std::string text = usageText(app, command, error);
-  fmt::print(stderr, "error: {}{} `{} --help` says more\n", text, text.ends_with('?') ? "" : ";",
+  fmt::print(stderr, "error: {}{} `{} --help` lists the options\n", text, text.ends_with('?') ? "" : ";",
              &command == &app ? "kerf" : "kerf " + command.get_name());
   return 1;
 }

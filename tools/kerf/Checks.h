@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the values of options have to be, with messages that a person reads.
+// Validators for the values of command-line options, and the messages of a wrong command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,21 +8,22 @@
 
 namespace kerf::tool {
 
-/// Accepts whole numbers from `least` to `most`; what 64 bits don't hold is refused, not taken as the largest.
+/// Returns a validator that accepts whole numbers from `least` to `most`. Numbers beyond 64 bits are refused, not
+/// clamped.
 CLI::Validator wholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
-/// Accepts whole numbers from 0 to 2^64 - 1.
+/// Returns a validator that accepts whole numbers from 0 to 2^64 - 1.
 CLI::Validator unsignedNumber();
-/// Accepts finite numbers from `least` to `most`.
+/// Returns a validator that accepts finite numbers from `least` to `most`.
 CLI::Validator finiteNumber(double least, double most = std::numeric_limits<double>::max());
-/// Accepts a number of bytes above 0 with or without a unit, "85899345920", "80GiB" or "80 GB", and puts the number
-/// without it in its place.
+/// Returns a validator that accepts a number of bytes from 1 to 2^62 with or without a unit, such as "85899345920",
+/// "80GiB" or "80 GB", and replaces the text by the number of bytes without a unit.
 CLI::Validator numberOfBytes();
 
-/// Accepts the name of a file that can be written.
+/// Returns a validator that accepts the path of a file that can be written.
 CLI::Validator writableFile();
 
-/// Prints help or version, or what is wrong with the command line as the one message of a failed command. Returns the
-/// exit status.
-int tellUsage(const CLI::App &app, const CLI::ParseError &error);
+/// Prints the text that `error` stands for: the help or the version that the user asked for, or one error message on a
+/// wrong command line. Returns the exit status of the program.
+int printUsage(const CLI::App &app, const CLI::ParseError &error);
 
 } // namespace kerf::tool

@@ -16,7 +16,7 @@ bool hasCrossEntropy(const package::Program &program) {
   });
 }
 
-/// Means by name, "eval_loss" first, the perplexity behind it.
+/// Returns the means of an evaluation by name: "eval_loss", "eval_perplexity" after it, then the metrics.
 std::vector<std::pair<std::string, double>> named(const package::Program &program,
                                                   const runtime::Evaluation &evaluation) {
   std::vector<std::pair<std::string, double>> all;
@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, double>> named(const package::Program &progra
 
 Result<std::optional<runtime::DataSet>> openEvaluation(const RunFlags &flags) {
   if (flags.evalData.empty() && (flags.evalEvery || flags.evalSteps))
-    return Error{fmt::format("{} is about evaluation data: give --eval-data D too",
+    return Error{fmt::format("{} has no effect without evaluation data; give --eval-data D too",
                              flags.evalEvery ? "--eval-every" : "--eval-steps")};
   if (flags.evalData.empty())
     return std::optional<runtime::DataSet>();

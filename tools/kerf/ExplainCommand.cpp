@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf explain: what a plan file says about itself, and how two plans differ.
+// kerf explain: prints why a plan was chosen, and how two plans differ.
 #include "Options.h"
 #include "WholePlan.h"
 
@@ -20,9 +20,9 @@ Result<Explained> load(const std::string &path) {
   auto plan = readPlan(path);
   if (!plan)
     return plan.error();
-  if (!plan->others.contains("report"))
-    return Error{fmt::format("{}: holds no report; plans that `kerf plan -o` writes do", path)};
-  auto report = parseReport(plan->others["report"], path);
+  if (!plan->keptKeys.contains("report"))
+    return Error{fmt::format("{} has no report; give a plan that `kerf plan -o` wrote", path)};
+  auto report = parseReport(plan->keptKeys["report"], path);
   if (!report)
     return report.error();
   return Explained{std::move(*plan), std::move(*report)};
@@ -60,25 +60,30 @@ struct ExplainCommand {
     auto saved = readPlan(plan);
     if (!saved)
       return fail(saved.error());
-    if (isWhole(*saved)) {
+    if (isWholePlan(*saved)) {
       if (!op.empty())
-        return fail({fmt::format("{}: a whole plan; --op is for plans with strategies op by op", plan)});
+        return fail({fmt::format(
+            "{} is a whole plan, and --op applies to plans of --search placement only; leave --op out", plan)});
       std::optional<Plan> second;
       if (!other.empty()) {
         auto read = readPlan(other);
         if (!read)
           return fail(read.error());
-        if (!isWhole(*read))
+        if (!isWholePlan(*read))
           return fail(
-              {fmt::format("{} holds no job to predict it for, {} does; write both with `kerf plan -o`", other, plan)});
+              {fmt::format("{} has no job, but {} has one; write both plans with `kerf plan -o`", other, plan)});
         second = std::move(*read);
       }
-      return explainWhole(plan, *saved, other, second, {whatIf, trainer}, json);
+      return explainWholePlan(plan, *saved, other, second, {whatIf, trainer}, json);
     }
     if (!trainer.empty())
-      return fail({fmt::format("{}: --for is for plans of `kerf plan --search whole`", plan)});
+      return fail({fmt::format("{} is a plan of --search placement, and --for applies to plans of `kerf plan --search "
+                               "whole` only; leave --for out",
+                               plan)});
     if (!whatIf.empty())
-      return fail({fmt::format("{}: --what-if is for plans of `kerf plan --search whole`", plan)});
+      return fail({fmt::format("{} is a plan of --search placement, and --what-if applies to plans of `kerf plan "
+                               "--search whole` only; leave --what-if out",
+                               plan)});
     auto first = load(plan);
     if (!first)
       return fail(first.error());
@@ -111,7 +116,7 @@ struct ExplainCommand {
     return 0;
   }
 
-  /// The ops that the name means, and the collectives that they cause or need.
+  /// Prints the operators whose key matches --op: strategy, seconds, and the cost of the next best strategy.
   int explainOp(const Explained &explained) {
     nlohmann::ordered_json found = nlohmann::ordered_json::array();
     for (const Report::Op &entry : explained.report.ops) {
@@ -121,16 +126,16 @@ struct ExplainCommand {
                        {"strategy", entry.strategy},
                        {"calls", entry.calls},
                        {"seconds", entry.seconds},
-                       {"other", entry.other},
-                       {"other_seconds", entry.otherSeconds}});
+                       {"other", entry.nextBestStrategy},
+                       {"other_seconds", entry.nextBestExtraSeconds}});
       if (json)
         continue;
       fmt::print("{}\n  strategy  {}\n  seconds   {} in {} calls\n", entry.key,
-                 entry.strategy.empty() ? "every rank the same" : entry.strategy, secondsText(entry.seconds),
-                 entry.calls);
-      if (!entry.other.empty())
-        fmt::print("  why       any other makes a step slower by {} or more ({})\n", secondsText(entry.otherSeconds),
-                   entry.other);
+                 entry.strategy.empty() ? "replicated: every rank computes the whole operator" : entry.strategy,
+                 secondsText(entry.seconds), entry.calls);
+      if (!entry.nextBestStrategy.empty())
+        fmt::print("  why       any other strategy makes a step slower by {} or more (the next best: {})\n",
+                   secondsText(entry.nextBestExtraSeconds), entry.nextBestStrategy);
     }
     if (found.empty())
       return fail({fmt::format("{}: no op's name matches '{}'; `kerf explain {}` lists them", plan, op, plan)});
@@ -142,19 +147,22 @@ struct ExplainCommand {
 
 } // namespace
 
-void addExplain(CLI::App &app, int &status) {
+void addExplainCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<ExplainCommand>(app, "explain",
-                                                   "Say why a plan is as it is, or how two plans differ.\n"
+                                                   "Explain why a plan was chosen, or how two plans differ.\n"
                                                    "Example: kerf explain plan.json --op attn.c_proj",
                                                    status);
-  sub->add_option("PLAN", command->plan, "plan.json that `kerf plan -o` wrote")->required();
-  sub->add_option("OTHER", command->other, "another one: the differences");
-  sub->add_option("--op", command->op, "only the ops whose name matches");
-  sub->add_option("--what-if", command->whatIf,
-                  "of a whole plan: what the best plan would be if, as in \"infiniband.bandwidth*2\", "
-                  "\"device.memory*1.5\", \"ranks/2\", \"global_batch*2\" (repeatable)");
+  sub->add_option("PLAN", command->plan, "plan to explain: plan.json, as `kerf plan -o` wrote it")->required();
+  sub->add_option("OTHER", command->other, "second plan.json; the output is the differences between the two plans");
+  sub->add_option("--op", command->op,
+                  "explain only the operators whose name matches this glob pattern (plans of --search placement)");
+  sub->add_option(
+      "--what-if", command->whatIf,
+      "find the best plan after scaling one quantity of the job (plans of --search whole): a quantity, * or /, and a "
+      "number above 0, such as \"infiniband.bandwidth*2\", \"device.memory*1.5\", \"ranks/2\" or "
+      "\"global_batch*2\" (repeatable)");
   addTrainer(*sub, command->trainer);
-  sub->add_flag("--json", command->json, "JSON instead of text");
+  sub->add_flag("--json", command->json, "print JSON instead of text");
 }
 
 } // namespace kerf::tool

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf export: a plan as the arguments or the configuration of another trainer, with what they can't say.
+// kerf export: writes a plan as the arguments or the configuration of another trainer, with notes on the decisions that
+// the trainer cannot express.
 #include "Options.h"
 
 #include "kerf/Compiler/ModelLayouts.h"
@@ -15,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json toJson(const Exported &exported, ExportTarget target) {
+Json toJson(const ExportResult &exported, ExportTarget target) {
   Json decisions = Json::array();
   for (const ExportDecision &decision : exported.decisions) {
     using Kind = ExportDecision::Kind;
@@ -46,17 +47,18 @@ struct ExportCommand {
   ModelFlags model;
   std::string cluster, plan, target, output;
   bool json = false;
-  GivenPlan given;
+  PlanInput planInput;
 
   bool configured() const { return model.model.ends_with(".json"); }
 
-  /// The plan is of this cluster, where one is typed: of all of it, or of its first ranks.
+  /// Fails when the plan was made for another cluster than the one of --cluster or its first ranks.
   Status checkCluster(const Plan &asked, const Cluster &machine) const {
     std::string whole = sha256(kerf::toJson(machine)), used = whole;
     if (auto first = firstRanks(machine, asked.mesh().ranks()))
       used = sha256(kerf::toJson(*first));
-    // A plan may use fewer ranks than it was made for.
-    bool ofJob = given.job && given.job->cluster && kerf::toJson(*given.job->cluster) == kerf::toJson(machine);
+    // A plan may use fewer ranks than the cluster for which it was made.
+    bool ofJob =
+        planInput.job && planInput.job->cluster && kerf::toJson(*planInput.job->cluster) == kerf::toJson(machine);
     if (ofJob || cluster.empty() || asked.clusterHash.empty() || asked.clusterHash == whole ||
         asked.clusterHash == used)
       return ok();
@@ -65,19 +67,19 @@ struct ExportCommand {
                              plan, asked.clusterHash, machine.name, whole)};
   }
 
-  /// The plan is of this model, imported as the plan's job says: options that were typed change the training, not what
-  /// the plan was made for.
+  /// Fails when the plan was made for another model. The model is imported with the options of the plan's job, because
+  /// options typed on the command line change the exported training, not the job of the plan.
   Status checkModel(const Plan &asked) const {
     if (asked.modelHash.empty())
       return ok();
     ModelFlags made = model;
     PrecisionFlags precision;
-    if (given.job) {
+    if (planInput.job) {
       CLI::App job;
       made = ModelFlags();
       made.addTo(job, {"f32", "f64", "bf16", "f16", "f8"});
       precision.addTo(job);
-      if (Status status = takeOptions(job, *given.job, plan, JobPart::All); !status)
+      if (Status status = applyJobOptions(job, *planInput.job, plan, JobPart::All); !status)
         return status;
       made.model = model.model;
     }
@@ -93,16 +95,17 @@ struct ExportCommand {
     return ok();
   }
 
-  Result<Exported> make(ExportTarget to) const {
-    const Plan &asked = *given.plan;
+  Result<ExportResult> make(ExportTarget to) const {
+    const Plan &asked = *planInput.plan;
     StepOptions step = model.toStepOptions();
-    if (Status status = prepareFor(step, asked, plan); !status)
+    if (Status status = setPlanDependentOptions(step, asked, plan); !status)
       return status.error();
     if (!step.cuts.empty())
-      return Error{fmt::format("{}: stages end with \"until\": the systems that a plan is exported to cut between "
-                               "layers; give \"layers\"",
-                               plan)};
-    auto machine = machinesOf(cluster, given.job, 0, asked.mesh().ranks());
+      return Error{fmt::format(
+          "{}: its stages end at operators (\"until\"), but the other trainers cut between layers only; give "
+          "\"layers\" instead of \"until\"",
+          plan)};
+    auto machine = chooseCluster(cluster, planInput.job, 0, asked.mesh().ranks());
     if (!machine)
       return machine.error();
     for (Status status : {checkCluster(asked, *machine), checkModel(asked)})
@@ -121,7 +124,8 @@ struct ExportCommand {
         return sizes.error();
       input.model = std::move(*sizes);
     }
-    Plan whole = asked; // strategies of single ops are not simulated; here they are told
+    Plan whole =
+        asked; // without the strategies of operators, which the simulator does not take; they are exported below
     whole.ops.clear();
     whole.arguments.clear();
     auto completed = completePlan(whole, plan, *machine, *job);
@@ -150,13 +154,13 @@ struct ExportCommand {
       fmt::print("{}\n", toJson(*exported, to).dump(2));
       return 0;
     }
-    // The file alone on standard output, so that it can be redirected; with -o what is said about it.
+    // Without -o, standard output has the file alone, so that it can be redirected, and standard error has the notes.
     FILE *told = output.empty() ? stderr : stdout;
     if (output.empty())
       fmt::print("{}", exported->config);
     if (!exported->launch.empty())
       fmt::print(told, "Start with\n  {}\n", exported->launch);
-    std::vector<std::string> notes = notesOf(*exported);
+    std::vector<std::string> notes = exportNotes(*exported);
     fmt::print(told, "{}\n", notes.empty() ? "All of the plan is expressed." : "Not as planned:");
     for (const std::string &note : notes)
       fmt::print(told, "  {}\n", note);
@@ -166,23 +170,30 @@ struct ExportCommand {
 
 } // namespace
 
-void addExport(CLI::App &app, int &status) {
+void addExportCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<ExportCommand>(
       app, "export",
-      "Write a plan as the arguments or the configuration of another trainer, and say what it does otherwise.\n"
+      "Write a plan as the arguments or the configuration of another trainer, with notes on what that trainer does "
+      "differently from the plan.\n"
       "Example: kerf export config.json --plan plan.json --cluster clusters/selene.json --dtype bf16 --optimizer adamw "
       "--to megatron -o train.sh",
       status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
-  sub->add_option("--plan", command->plan, "plan.json, complete or partial: completed as kerf simulate does")
+  sub->add_option("--plan", command->plan,
+                  "plan.json to export; the gaps of a partial plan get the defaults of kerf simulate (docs/plan.md)")
       ->required();
-  sub->add_option("--to", command->target, "megatron (arguments), torchtitan (TOML), deepspeed (JSON), nemo (YAML)")
+  sub->add_option("--to", command->target,
+                  "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
+                  "(TOML), deepspeed "
+                  "(JSON) or nemo (YAML)")
       ->required()
       ->check(CLI::IsMember({"megatron", "torchtitan", "deepspeed", "nemo"}));
-  sub->add_option("--cluster", command->cluster,
-                  "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
-  sub->add_option("-o,--output", command->output, "the file (default: standard output, and notes on standard error)");
-  sub->add_flag("--json", command->json, "file, launch line and every decision as JSON on standard output");
+  sub->add_option(
+      "--cluster", command->cluster,
+      "cluster.json of the machines (default: the cluster of the plan's job, or else CPU ranks of this machine)");
+  sub->add_option("-o,--output", command->output,
+                  "file to write (default: standard output, with the notes on standard error)");
+  sub->add_flag("--json", command->json, "print the file, the command that launches it and every decision as JSON");
 }
 
 } // namespace kerf::tool

@@ -15,14 +15,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-/// An option that decides the numbers of a training step, or how long one takes.
+/// An option that determines the results or the duration of a training step.
 struct JobOption {
   std::string name;
-  /// Options that give this one its meaning: where one of them is typed and differs from the job's, the job's value of
-  /// this one is not taken.
+  /// Names of the options on which the meaning of this option depends. When one of them is typed and differs from the
+  /// job, the job's value of this option is not taken.
   std::vector<const char *> meantBy = {};
-  bool ofRun = false; // the runtime reads it: the plan and the program do not depend on it
-  bool free = ofRun;  // a job that does not have it leaves it to the command line
+  bool ofRun = false; // true if only the runtime reads the option: plan and program do not depend on it
+  bool free = ofRun;  // true if a job without this option accepts any value typed on the command line
 };
 
 std::vector<JobOption> makeJobOptions() {
@@ -82,7 +82,7 @@ std::optional<double> numberIn(const std::string &text) {
   return code == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// What the option has now: what was typed, or its default. Empty: the option has no value.
+/// Returns the current values of the option: the typed ones, or else its default. Empty: the option has no value.
 Words valuesOf(const CLI::Option &option) {
   if (option.count())
     return option.results();
@@ -90,22 +90,25 @@ Words valuesOf(const CLI::Option &option) {
   return usual.empty() || isFlag(option) ? Words{} : Words{usual};
 }
 
-/// The defaults of a step's only optimizer, so that a job tells all of its settings. Where parameters have several,
-/// what is given counts for each of them: there a job has what was typed alone.
+/// Returns the default of an optimizer setting, so that a job stores all settings of the optimizer. Returns nothing
+/// when parameter groups use several optimizers: a job then stores only what was typed, because a value applies to each
+/// of the optimizers.
 Words usualOf(const CLI::App &command, const std::string &setting) {
   const CLI::Option *optimizer = command.get_option_no_throw("--optimizer");
   const CLI::Option *groups = command.get_option_no_throw("--group");
   const OptimizerRecord *record = optimizer ? findOptimizer(valuesOf(*optimizer).back()) : nullptr;
-  if (!record || record->otherwise ||
+  if (!record || record->fallback ||
       (groups && fmt::format("{}", fmt::join(groups->results(), " ")).find("optimizer=") != std::string::npos))
     return {};
   for (const OptimizerSetting &its : record->settings)
     if (its.name == setting)
-      return {its.kind == SettingKind::Switch ? (its.usual ? "true" : "false") : fmt::format("{}", its.usual)};
+      return {its.kind == SettingKind::Switch ? (its.defaultValue ? "true" : "false")
+                                              : fmt::format("{}", its.defaultValue)};
   return {};
 }
 
-/// Numbers stay numbers where the option is one: an output may be named "1234".
+/// Returns `value` as a JSON number for a numeric option, and as a JSON string otherwise (an output may be named
+/// "1234").
 Json toJson(const std::string &value, const CLI::Option &option) {
   std::string type = option.get_type_name();
   if (type.starts_with("FLOAT") || type.starts_with("INT") || type.starts_with("UINT"))
@@ -114,7 +117,8 @@ Json toJson(const std::string &value, const CLI::Option &option) {
   return value;
 }
 
-/// The words of the command line that a job's value stands for.
+/// Returns the values on a command line that stand for the job's JSON value. Fails for null and for objects; `where`
+/// names the value in messages.
 Result<Words> wordsOf(const Json &value, const std::string &where) {
   auto word = [](const Json &one) { return one.is_string() ? one.get<std::string>() : one.dump(); };
   Words words;
@@ -134,22 +138,23 @@ bool sameValues(const Words &a, const Words &b) {
   });
 }
 
-/// The typed value of an option beside the job's.
+/// Returns whether the current value of the option differs from the job's value.
 bool differs(const CLI::Option &option, const Json &jobs) {
   auto words = wordsOf(jobs, "");
   return !words || !sameValues(valuesOf(option), *words);
 }
 
-/// One process of an MPI job speaks for all.
-bool speaksForAll() {
+/// Returns whether this process is the only one, or rank 0 of an MPI job, and prints the notes of all processes.
+bool isFirstProcess() {
   for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char *rank = std::getenv(name))
       return std::string_view(rank) == "0";
   return true;
 }
 
+/// Prints a note that the typed value is used instead of the value `its` of the plan or package (`owner`).
 void tellDifference(const std::string &typed, const std::string &owner, const std::string &its) {
-  if (speaksForAll())
+  if (isFirstProcess())
     fmt::print(stderr, "note: {} instead of the {}'s {}\n", typed, owner, its);
 }
 
@@ -161,7 +166,8 @@ void tellDifference(const CLI::Option &option, const std::string &owner, const J
                  words && !words->empty() ? fmt::format("{}", fmt::join(*words, " ")) : "default");
 }
 
-Status give(CLI::Option &option, const Json &value, const std::string &file, const std::string &command) {
+/// Sets the option to a value of a job.
+Status setFromJob(CLI::Option &option, const Json &value, const std::string &file, const std::string &command) {
   auto words = wordsOf(value, fmt::format("{}: job.options.{}", file, keyOf(option.get_lnames().front())));
   if (!words)
     return words.error();
@@ -172,33 +178,32 @@ Status give(CLI::Option &option, const Json &value, const std::string &file, con
       option.add_result(word);
     option.run_callback();
   } catch (const CLI::ParseError &error) {
-    return Error{fmt::format("{}: the plan's job has {} {}, which `kerf {}` does not take: {}; give {} on the command "
-                             "line",
-                             file, option.get_name(), fmt::join(*words, " "), command, error.what(),
-                             option.get_name())};
+    return Error{
+        fmt::format("{}: the plan's job has {} {}, which `kerf {}` does not accept: {}; give {} on the command line",
+                    file, option.get_name(), fmt::join(*words, " "), command, error.what(), option.get_name())};
   }
   return ok();
 }
 
-/// A plan says how many samples a step has. A configuration has no batch of its own.
-Status giveBatch(CLI::App &command, const Plan &plan, const std::string &file) {
+/// Sets --global-batch of a config.json's model, which has no batch of its own, to the batch of the plan.
+Status setBatchFromPlan(CLI::App &command, const Plan &plan, const std::string &file) {
   CLI::Option *batch = command.get_option_no_throw("--global-batch");
   CLI::Option *model = command.get_option_no_throw("MODEL");
   if (!batch || batch->count() || !plan.globalBatch || !model || model->empty() ||
       !model->results().front().ends_with(".json"))
     return ok();
-  return give(*batch, plan.globalBatch, file, command.get_name());
+  return setFromJob(*batch, plan.globalBatch, file, command.get_name());
 }
 
-/// Texts of the file are what a job may hold: plan.json is UTF-8.
+/// Returns whether all texts of `json` are UTF-8, which plan.json requires.
 bool isUtf8(const Json &json) { return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)) == json; }
 
 } // namespace
 
-Result<std::optional<Job>> jobOf(const Plan &plan, const std::string &file) {
-  if (!plan.others.contains("job"))
+Result<std::optional<Job>> readJob(const Plan &plan, const std::string &file) {
+  if (!plan.keptKeys.contains("job"))
     return std::optional<Job>();
-  const Json &saved = plan.others.at("job");
+  const Json &saved = plan.keptKeys.at("job");
   auto broken = [&](const std::string &what) {
     return Error{fmt::format("{}: \"job\" {}; `kerf plan -o` writes {{\"model\", \"options\", \"ranks\", \"cluster\", "
                              "\"constraints\"}}",
@@ -225,17 +230,17 @@ Result<std::optional<Job>> jobOf(const Plan &plan, const std::string &file) {
         return constraints.error();
       job.constraints = std::move(*constraints);
     } else if (key == "outside" && value.is_array()) {
-      continue; // said of the answer: nothing that is asked for
+      continue; // a note on the result of the search, not an input
     } else if (key == "arguments") {
-      return broken("has \"arguments\": an older version of kerf wrote the plan; plan again");
+      return broken("has \"arguments\", because an older version of kerf wrote the plan; plan again");
     } else {
-      return broken(fmt::format("has {}: {}, which is no part of a job", key, value.dump()));
+      return broken(fmt::format("has {}: {}, which is not a valid entry of a job", key, value.dump()));
     }
   }
   for (const auto &[key, value] : job.options.items())
     if (std::none_of(jobOptions().begin(), jobOptions().end(),
                      [&](const JobOption &option) { return keyOf(option.name) == key; }))
-      return broken(fmt::format("has the option \"{}\", which is no option of a job", key));
+      return broken(fmt::format("has the option \"{}\", which a job cannot have", key));
   return std::optional(std::move(job));
 }
 
@@ -243,13 +248,13 @@ Status checkModelExists(const Job &job, const std::string &file) {
   std::error_code code;
   if (std::filesystem::exists(job.model, code))
     return ok();
-  return Error{fmt::format("{}: its job is about the model '{}', which is not there, seen from the folder '{}'; go to "
-                           "the folder that the path begins in, or give MODEL on the command line of a command that "
-                           "takes it",
-                           file, job.model, std::filesystem::current_path(code).string())};
+  return Error{
+      fmt::format("{}: the model '{}' of its job does not exist relative to the current folder '{}'; change to "
+                  "the folder in which the plan was made, or give MODEL on the command line",
+                  file, job.model, std::filesystem::current_path(code).string())};
 }
 
-Status takeOptions(CLI::App &command, const Job &job, const std::string &file, JobPart part) {
+Status applyJobOptions(CLI::App &command, const Job &job, const std::string &file, JobPart part) {
   auto typed = [&](const std::string &name) -> CLI::Option * {
     CLI::Option *option = command.get_option_no_throw(fmt::format("--{}", name));
     return option && option->count() ? option : nullptr;
@@ -258,7 +263,7 @@ Status takeOptions(CLI::App &command, const Job &job, const std::string &file, J
     auto found = job.options.find(keyOf(name));
     return found == job.options.end() ? nullptr : &*found;
   };
-  const bool resumed = typed("resume"); // a checkpoint has these of its own
+  const bool resumed = typed("resume"); // a checkpoint stores its own values of these options
   std::vector<std::pair<CLI::Option *, const Json *>> taken;
   for (const JobOption &known : jobOptions()) {
     CLI::Option *option = command.get_option_no_throw(fmt::format("--{}", known.name));
@@ -278,48 +283,51 @@ Status takeOptions(CLI::App &command, const Job &job, const std::string &file, J
       taken.push_back({option, value});
   }
   for (auto [option, value] : taken)
-    if (Status status = give(*option, *value, file, command.get_name()); !status)
+    if (Status status = setFromJob(*option, *value, file, command.get_name()); !status)
       return status;
   return ok();
 }
 
-Status takePlan(CLI::App &command, GivenPlan &given) {
+Status loadPlanAndJob(CLI::App &command, PlanInput &planInput) {
   CLI::Option *plan = command.get_option_no_throw("--plan"), *model = command.get_option_no_throw("MODEL");
   const CLI::Option *mode = command.get_option_no_throw("--mode");
-  bool byHand = mode && mode->count() && mode->results().front() == "hybrid"; // which refuses a plan
+  bool byHand = mode && mode->count() && mode->results().front() == "hybrid"; // a hybrid run refuses --plan later
   if (plan && plan->count() && !byHand) {
-    given.file = plan->results().front();
-    auto read = readPlan(given.file);
+    planInput.file = plan->results().front();
+    auto read = readPlan(planInput.file);
     if (!read)
       return read.error();
-    given.plan = std::move(*read);
-    auto job = jobOf(*given.plan, given.file);
+    planInput.plan = std::move(*read);
+    auto job = readJob(*planInput.plan, planInput.file);
     if (!job)
       return job.error();
-    given.job = std::move(*job);
+    planInput.job = std::move(*job);
   }
-  if (given.job) {
-    if (Status status = takeOptions(command, *given.job, given.file, JobPart::All); !status)
+  if (planInput.job) {
+    if (Status status = applyJobOptions(command, *planInput.job, planInput.file, JobPart::All); !status)
       return status;
-    if (model && model->empty() && !given.job->model.empty()) {
-      if (Status status = checkModelExists(*given.job, given.file); !status)
+    if (model && model->empty() && !planInput.job->model.empty()) {
+      if (Status status = checkModelExists(*planInput.job, planInput.file); !status)
         return status;
-      model->add_result(given.job->model);
+      model->add_result(planInput.job->model);
       model->run_callback();
     }
     const CLI::Option *cluster = command.get_option_no_throw("--cluster"),
                       *ranks = command.get_option_no_throw("--ranks");
-    if (cluster && cluster->count() && given.job->cluster)
-      if (auto typed = readCluster(cluster->results().front()); typed && toJson(*typed) != toJson(*given.job->cluster))
+    if (cluster && cluster->count() && planInput.job->cluster)
+      if (auto typed = readCluster(cluster->results().front());
+          typed && toJson(*typed) != toJson(*planInput.job->cluster))
         tellDifference("--cluster " + cluster->results().front(), "plan",
-                       fmt::format("'{}'", given.job->cluster->name));
-    if (ranks && ranks->count() && given.job->ranks && ranks->results().front() != std::to_string(given.job->ranks))
-      tellDifference("--ranks " + ranks->results().front(), "plan", std::to_string(given.job->ranks));
+                       fmt::format("'{}'", planInput.job->cluster->name));
+    if (ranks && ranks->count() && planInput.job->ranks &&
+        ranks->results().front() != std::to_string(planInput.job->ranks))
+      tellDifference("--ranks " + ranks->results().front(), "plan", std::to_string(planInput.job->ranks));
   }
   if (model && model->empty())
-    return Error{"MODEL is missing: give the model, or --plan with a plan whose job names it (`kerf plan -o` writes "
-                 "such plans)"};
-  return given.plan ? giveBatch(command, *given.plan, given.file) : ok();
+    return Error{
+        "MODEL is missing; give the model, or --plan with a plan whose job names the model (`kerf plan -o` writes "
+        "such plans)"};
+  return planInput.plan ? setBatchFromPlan(command, *planInput.plan, planInput.file) : ok();
 }
 
 Result<Json> describeJob(const CLI::App &command, const Cluster &cluster, int64_t ranks, const Plan &constraints) {
@@ -342,17 +350,17 @@ Result<Json> describeJob(const CLI::App &command, const Cluster &cluster, int64_
                                                           : list.back();
   }
   if (!isUtf8(job))
-    return Error{"the model's path or an option is not UTF-8, which a plan.json cannot hold; rename the file"};
+    return Error{"the path of the model or an option is not UTF-8, as plan.json requires; rename the file"};
   job["ranks"] = ranks;
   job["cluster"] = Json::parse(toJson(cluster));
   Plan pins = constraints;
-  pins.others = Json::object();
+  pins.keptKeys = Json::object();
   job["constraints"] = Json::parse(toJson(pins));
   return job;
 }
 
-Result<Cluster> machinesOf(const std::string &clusterFile, const std::optional<Job> &job, int64_t ranks,
-                           int64_t ranksHere) {
+Result<Cluster> chooseCluster(const std::string &clusterFile, const std::optional<Job> &job, int64_t ranks,
+                              int64_t ranksHere) {
   bool ofJob = clusterFile.empty() && job && job->cluster;
   if (!ofJob && clusterFile.empty())
     return thisMachine(ranks ? ranks : ranksHere);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training job that a plan was made for. plan.json keeps it under "job" (docs/plan.md), so that every command that
-// takes the plan asks about the same model, options and machines.
+// The training job for which a plan was found: model, options and machines. plan.json stores the job under "job"
+// (docs/plan.md), so that every command that reads the plan uses the same model, options and machines.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -10,46 +10,52 @@
 
 namespace kerf::tool {
 
-/// All of it is optional in a file that a person writes.
+/// A training job. Every field may be missing in a plan file that a person wrote.
 struct Job {
-  std::string model;                                                 // path, as it was typed
-  nlohmann::ordered_json options = nlohmann::ordered_json::object(); // option's name with '_' -> value
-  std::optional<Cluster> cluster;                                    // with all its ranks
-  int64_t ranks = 0;                                                 // the first ones that are used; 0: all
-  std::optional<Plan> constraints;                                   // what the search was held to
+  std::string model;                                                 // path of the model, as the user typed it
+  nlohmann::ordered_json options = nlohmann::ordered_json::object(); // name of the option with '_' for '-' -> value
+  std::optional<Cluster> cluster;                                    // the machines, with all their ranks
+  int64_t ranks = 0;               // the first N ranks of the cluster are used; 0: all
+  std::optional<Plan> constraints; // the constraints of the search
 };
 
-/// A plan file that a command was given, and the job in it.
-struct GivenPlan {
-  std::string file; // for messages
+/// The plan file of a command's option --plan, and the job stored in the plan.
+struct PlanInput {
+  std::string file; // path of the plan file, for messages
   std::optional<Plan> plan;
   std::optional<Job> job;
 };
 
-/// Reads the "job" of `plan`; nothing where the plan has none. `file` names the plan in messages.
-Result<std::optional<Job>> jobOf(const Plan &plan, const std::string &file);
+/// Reads the "job" of `plan`; returns nothing when the plan has none. `file` names the plan in messages. Fails when the
+/// job has unknown keys or wrong values.
+Result<std::optional<Job>> readJob(const Plan &plan, const std::string &file);
 
-/// Refuses a job whose model is not where its path says, seen from the current folder.
+/// Fails when the model file of the job does not exist, relative to the current folder.
 Status checkModelExists(const Job &job, const std::string &file);
 
-/// Which options a command takes from a job: all that it has, or those that `kerf run` has for a package.
+/// The options that a command takes from a job: all of its own options, or only those that `kerf run` has for a package
+/// (learning rate, its schedule, seed).
 enum class JobPart { All, Run };
 
-/// Gives each option of `command` that was not typed the value of `job`. Prints a note for each typed one that differs.
-/// Options of the job that the command does not have are left out.
-Status takeOptions(CLI::App &command, const Job &job, const std::string &file, JobPart part);
+/// Sets each option of `command` that was not typed to its value in `job`. Prints a note for each typed option that
+/// differs from the job. Ignores options of the job that the command does not have. Fails when the command refuses a
+/// value.
+Status applyJobOptions(CLI::App &command, const Job &job, const std::string &file, JobPart part);
 
-/// Reads the plan of the command's --plan, where one is given, and takes the command's options and MODEL from its job.
-/// A command that needs a MODEL and got none is refused.
-Status takePlan(CLI::App &command, GivenPlan &given);
+/// Reads the plan of the command's --plan, if one is given, into `planInput`, and takes the command's options and MODEL
+/// from the job of the plan. Fails when the plan cannot be read, or when neither the command line nor the plan names a
+/// model.
+Status loadPlanAndJob(CLI::App &command, PlanInput &planInput);
 
-/// The job as plan.json holds it, from the options of `command` as they are now.
+/// Returns the job in the form that plan.json stores, from the current options of `command`. Fails when a text is not
+/// UTF-8.
 Result<nlohmann::ordered_json> describeJob(const CLI::App &command, const Cluster &cluster, int64_t ranks,
                                            const Plan &constraints);
 
-/// The machines of a command: those of `clusterFile`, else of the job, else `ranksHere` ranks of this machine. `ranks`:
-/// how many of them were asked for; 0: as many as the file, or the job, says.
-Result<Cluster> machinesOf(const std::string &clusterFile, const std::optional<Job> &job, int64_t ranks,
-                           int64_t ranksHere);
+/// Returns the machines of a command: those of `clusterFile`, or else of the job, or else `ranksHere` CPU ranks of this
+/// machine. `ranks` is the number of ranks that the user asked for; 0 stands for the number in the file or in the job.
+/// Fails when the file is wrong or has too few ranks.
+Result<Cluster> chooseCluster(const std::string &clusterFile, const std::optional<Job> &job, int64_t ranks,
+                              int64_t ranksHere);
 
 } // namespace kerf::tool

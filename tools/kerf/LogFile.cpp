@@ -19,7 +19,7 @@ Error cannotWrite(const std::string &path, int code) {
   return {fmt::format("cannot write '{}': {}", path, std::strerror(code))};
 }
 
-/// Returns 0, or why not all bytes were written.
+/// Writes all bytes. Returns 0, or the errno of the write that failed.
 int writeAll(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
@@ -47,7 +47,7 @@ Result<std::string> contentOf(int descriptor, const std::string &path) {
   }
 }
 
-/// Returns the lines of a log that are of steps before `firstStep`.
+/// Returns the lines of the log `text` whose step is before `firstStep`.
 std::string earlierLines(std::string_view text, int64_t firstStep) {
   std::string kept;
   while (!text.empty()) {
@@ -66,15 +66,17 @@ std::string earlierLines(std::string_view text, int64_t firstStep) {
 Result<LogFile> LogFile::open(const std::string &path) {
   struct stat info;
   bool isRegular = stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode);
-  // A file is read too, for lines of earlier steps may stay; a device or a pipe may know only one way.
+  // A regular file is also opened for reading, because keepSteps reads its lines; a device or a pipe may allow writing
+  // only.
   int flags = (isRegular ? O_RDWR | O_CREAT : O_WRONLY) | O_APPEND | O_CLOEXEC;
   int descriptor = ::open(path.c_str(), flags, 0644);
   if (descriptor < 0)
     return cannotWrite(path, errno);
-  // Some file systems have no locks: there the run goes on without.
+  // On a file system without locks the run continues without a lock.
   if (isRegular && flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(descriptor);
-    return Error{fmt::format("another run writes its log in '{}': wait for it, or give --log another file", path)};
+    return Error{
+        fmt::format("another run writes its log to '{}'; wait for that run to end, or give --log another file", path)};
   }
   return LogFile(path, descriptor, isRegular);
 }
@@ -91,7 +93,7 @@ Status LogFile::keepSteps(int64_t firstStep) {
   if (!text)
     return text.error();
   std::string kept = earlierLines(*text, firstStep);
-  // Most often the lines that stay are the beginning of the file, and nothing has to be written again.
+  // Usually the kept lines are the beginning of the file, and truncating the file is enough.
   size_t same = text->starts_with(kept) ? kept.size() : 0;
   if (ftruncate(descriptor, off_t(same)) != 0)
     return cannotWrite(path, errno);
@@ -106,7 +108,7 @@ Status LogFile::append(const std::string &line) {
   if (code == 0)
     return ok();
   if (isRegular && ftruncate(descriptor, before) != 0)
-    return Error{fmt::format("cannot write '{}': {}; its last line is not whole", path, std::strerror(code))};
+    return Error{fmt::format("cannot write '{}': {}; its last line is incomplete", path, std::strerror(code))};
   return cannotWrite(path, code);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of --log: one JSON object a line, each written at once and whole or not at all.
+// The log file of --log, which holds one JSON object a line.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -9,18 +9,20 @@
 
 namespace kerf::tool {
 
+/// An open log file, locked against other runs. Each line is written at once, and either whole or not at all.
 class LogFile {
 public:
-  /// Opens the file behind its last line. Fails where another living run writes it.
+  /// Opens the file for appending and creates it if necessary. Fails when the file cannot be written or another running
+  /// process holds its lock.
   static Result<LogFile> open(const std::string &path);
   LogFile(LogFile &&other) noexcept
       : path(std::move(other.path)), descriptor(std::exchange(other.descriptor, -1)), isRegular(other.isRegular) {}
   LogFile &operator=(LogFile &&) = delete;
   ~LogFile();
 
-  /// Removes all lines but those of steps before `firstStep`. A device or a pipe stays as it is.
+  /// Removes the lines that are not of a step before `firstStep`. Does nothing for a device or a pipe.
   Status keepSteps(int64_t firstStep);
-  /// `line` without its end. Where it fails, no part of the line is in the file.
+  /// Appends `line`, which has no newline of its own, and a newline. When writing fails, the file keeps its old length.
   Status append(const std::string &line);
 
 private:

@@ -4,7 +4,7 @@
 #include "Options.h"
 #include "Remedies.h"
 #include "Reports.h"
-#include "Trained.h"
+#include "StartMessages.h"
 #include "WholePlan.h"
 #include "kerf/Codegen/Codegen.h"
 
@@ -33,7 +33,7 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
     auto plan = readPlan(planFile);
     if (!plan)
       return plan.error();
-    if (Status status = prepareFor(options, *plan, planFile); !status)
+    if (Status status = setPlanDependentOptions(options, *plan, planFile); !status)
       return status.error();
   }
   auto mixed = precision.toOptions(model.dtype);
@@ -43,27 +43,30 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
   options.optimizer.gradientNorms = gradientNorms;
   auto context = createContext();
   if (hybrid && !endsWith(model.model, ".mlir"))
-    return Error{fmt::format("--mode hybrid takes a device program, device.mlir, not '{}'; `kerf compile --device-ir` "
-                             "writes one to begin with",
-                             model.model)};
-  if (std::string option = precision.given(); hybrid && !option.empty())
-    return Error{fmt::format("--mode hybrid runs a program as it is written: {} changes nothing there", option)};
+    return Error{
+        fmt::format("--mode hybrid needs a device program such as device.mlir, but MODEL is '{}'; `kerf compile "
+                    "--device-ir` writes a device program",
+                    model.model)};
+  if (std::string option = precision.firstGivenOption(); hybrid && !option.empty())
+    return Error{
+        fmt::format("--mode hybrid runs a program as it is written, so {} has no effect; leave it out", option)};
   if (hybrid && gradientNorms)
-    return Error{"--mode hybrid runs a program as it is written: --gradient-norms asks for more"};
+    return Error{
+        "--mode hybrid runs a program as it is written and cannot add gradient norms; leave --gradient-norms out"};
   auto step = hybrid ? importDevice(*context, model.model, options.import.weights)
                      : importTrainingStep(*context, model.model, options);
   if (!step)
     return step.error();
   for (std::string &warning : step->warnings) // reports keep them
-    warning = withOptions(warning);
+    warning = settingsAsOptions(warning);
   return ImportedStep{std::move(context), std::move(*step)};
 }
 
-/// The program is its own plan: the mesh is all that is told of it.
-static Result<Planned> compileByHand(const TrainingStep &device, const std::string &model, const std::string &planFile,
-                                     const PlanFlags &flags) {
+/// Compiles a device program written by hand. The returned plan has only the mesh of the program.
+static Result<PlanResult> compileByHand(const TrainingStep &device, const std::string &model,
+                                        const std::string &planFile, const PlanFlags &flags) {
   if (!planFile.empty() || !flags.constraints.empty())
-    return Error{fmt::format("--mode hybrid plans nothing: leave {} out",
+    return Error{fmt::format("--mode hybrid searches no plan, so {} has no effect; leave it out",
                              planFile.empty() ? "--constraints " + flags.constraints : "--plan " + planFile)};
   PlanFlags where = flags;
   Plan plan;
@@ -83,19 +86,19 @@ static Result<Planned> compileByHand(const TrainingStep &device, const std::stri
   if (!compiled)
     return compiled.error();
   compiled->report.model = model;
-  return Planned{std::move(plan), std::move(*compiled)};
+  return PlanResult{std::move(plan), std::move(*compiled)};
 }
 
-/// Searches as the options say; the message of a job that does not fit has what would help.
-static Result<Planned> search(const TrainingStep &step, const PlanRequest &request, const PlanFlags &flags) {
+/// Searches for a plan. Adds to the message of an infeasible job the options that make the job feasible.
+static Result<PlanResult> search(const TrainingStep &step, const PlanRequest &request, const PlanFlags &flags) {
   auto planned = planTraining(step, request);
   if (!planned && request.search != SearchKind::Placement && !isWholeTrainStep(step))
     return withRemedies(planned.error(), request, flags);
   return planned;
 }
 
-static Result<Planned> planOrLoad(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
-                                  const std::string &planFile, const PlanFlags &flags) {
+static Result<PlanResult> planOrLoad(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
+                                     const std::string &planFile, const PlanFlags &flags) {
   if (flags.mode == "hybrid")
     return compileByHand(step, model.model, planFile, flags);
   std::optional<Plan> loaded;
@@ -104,8 +107,10 @@ static Result<Planned> planOrLoad(const TrainingStep &step, const ModelFlags &mo
     if (!plan)
       return plan.error();
     if (!flags.constraints.empty())
-      return Error{fmt::format("--plan {} and --constraints {}: give one; a partial plan is a set of constraints",
-                               planFile, flags.constraints)};
+      return Error{fmt::format(
+          "--plan {} and --constraints {} are both given; leave one of them out (a plan with gaps serves as "
+          "constraints)",
+          planFile, flags.constraints)};
     loaded = std::move(*plan);
   }
   PlanFlags where = flags;
@@ -114,24 +119,24 @@ static Result<Planned> planOrLoad(const TrainingStep &step, const ModelFlags &mo
   auto cluster = where.toCluster();
   if (!cluster)
     return cluster.error();
-  auto request = planRequest(model, precision, flags, *cluster);
+  auto request = makePlanRequest(model, precision, flags, *cluster);
   if (!request)
     return request.error();
-  const bool isWhole = loaded && (loaded->complete() || isExecutionPlan(*loaded, batchOf(*step.module)));
-  if (loaded && !isWhole) {
+  const bool isExecutable = loaded && (loaded->complete() || isExecutionPlan(*loaded, batchOf(*step.module)));
+  if (loaded && !isExecutable) {
     request->options.constraints = std::move(*loaded);
     request->options.constraintsFile = planFile;
   }
-  auto planned = isWhole ? compilePlan(step, *loaded, planFile, *request) : search(step, *request, flags);
+  auto planned = isExecutable ? compilePlan(step, *loaded, planFile, *request) : search(step, *request, flags);
   if (!planned)
     return planned;
   printWarnings(planned->warnings);
   for (const std::string &note : planned->notes)
-    fmt::print(stderr, "note: {}\n", withOptions(note));
+    fmt::print(stderr, "note: {}\n", settingsAsOptions(note));
   return planned;
 }
 
-/// What the search was, or would have been, held to.
+/// Returns the constraints of the search: those of --constraints, or else of the job, or else a partial --plan.
 static Result<Plan> constraintsOf(const std::string &planFile, const PlanFlags &flags) {
   if (!flags.constraints.empty())
     return readPlan(flags.constraints);
@@ -143,9 +148,10 @@ static Result<Plan> constraintsOf(const std::string &planFile, const PlanFlags &
   return !plan || !plan->complete() ? plan : Plan();
 }
 
-Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
-                               const PrecisionFlags &precision, const std::string &planFile, const PlanFlags &flags) {
-  if (auto cluster = flags.toCluster(); cluster) // where there is none, planning says why
+Result<PlanResult> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
+                                  const PrecisionFlags &precision, const std::string &planFile,
+                                  const PlanFlags &flags) {
+  if (auto cluster = flags.toCluster(); cluster) // planning reports the error of a missing cluster below
     if (const CLI::Option *dtype = command.get_option_no_throw("--dtype"); dtype && flags.mode != "hybrid")
       if (Status status = checkDtype(*cluster, dtype->as<std::string>()); !status)
         return status.error();
@@ -154,7 +160,7 @@ Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step
     return planned;
   if (flags.printPipeline)
     for (const auto &[name, passes] : planned->compiled.pipelines)
-      say(fmt::format("{:<10} {}\n", name, passes));
+      printToStderr(fmt::format("{:<10} {}\n", name, passes));
   auto constraints = constraintsOf(planFile, flags);
   if (!constraints)
     return constraints.error();
@@ -167,7 +173,7 @@ Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step
   auto job = describeJob(command, *all, ranks, *constraints);
   if (!job)
     return job.error();
-  planned->plan.others["job"] = std::move(*job);
+  planned->plan.keptKeys["job"] = std::move(*job);
   return planned;
 }
 
@@ -184,7 +190,7 @@ struct ImportCommand {
     if (!imported)
       return fail(imported.error());
     for (std::string &warning : imported->warnings)
-      warning = withOptions(warning);
+      warning = settingsAsOptions(warning);
     printWarnings(imported->warnings);
     if (!output.empty()) {
       if (Status status = writeModel(*imported, model.model, output); !status)
@@ -227,19 +233,20 @@ struct PlanCommand {
   ModelFlags model;
   PrecisionFlags precision;
   PlanFlags plan;
-  RunFlags kept; // for runs of the plan
+  RunFlags storedSettings; // settings that the plan stores for later runs
   std::string output, report, dumpProblem;
   bool json = false, pareto = false;
   const CLI::App *app = nullptr;
 
-  /// What is asked for decides where nobody says which search it is.
+  /// Returns the kind of search: the one of --search, or else the one that the other options need.
   Result<SearchKind> search(const PlanRequest &request) const {
     if (request.trainer != &ownTrainer() && plan.search == "placement")
-      return Error{fmt::format("--search placement is for programs of Kerf's own, --for is {}; leave one of them out",
-                               plan.trainer)};
+      return Error{fmt::format(
+          "--search placement finds plans for Kerf's own programs, but --for is {}; leave one of the two out",
+          plan.trainer)};
     if (request.trainer != &ownTrainer())
       return SearchKind::Whole;
-    auto kind = searchOf(request, 0);
+    auto kind = chooseSearch(request, 0);
     if (!kind || request.search)
       return kind;
     if (pareto || request.from)
@@ -254,11 +261,11 @@ struct PlanCommand {
 
   int run() {
     if (plan.mode == "hybrid")
-      return fail({"--mode hybrid plans nothing: `kerf compile` and `kerf train` take the device program as it is"});
+      return fail({"--mode hybrid searches no plan; give the device program to `kerf compile` or `kerf train`"});
     auto cluster = plan.toCluster();
     if (!cluster)
       return fail(cluster.error());
-    auto request = planRequest(model, precision, plan, *cluster);
+    auto request = makePlanRequest(model, precision, plan, *cluster);
     if (!request)
       return fail(request.error());
     auto kind = search(*request);
@@ -266,15 +273,19 @@ struct PlanCommand {
       return fail(kind.error());
     if (*kind == SearchKind::Whole) {
       if (!dumpProblem.empty())
-        return fail({"--dump-problem is of --search placement: it writes the placement problem of one mesh"});
-      if (std::string option = precision.given(); !option.empty() && !pricedAsLowered(*cluster))
-        return fail({fmt::format("{} is of --search placement; a whole plan says gradient_dtype", option)});
-      return runPlanWhole(*app, *request, plan, {output, report, json, pareto});
+        return fail({"--dump-problem writes the placement problem of one mesh, which only --search placement has; add "
+                     "--search placement"});
+      if (std::string option = precision.firstGivenOption(); !option.empty() && !pricedAsLowered(*cluster))
+        return fail({fmt::format(
+            "{} applies to --search placement only; a whole plan has the key gradient_dtype instead", option)});
+      return searchWholePlan(*app, *request, plan, {output, report, json, pareto});
     }
     if (pareto || !plan.from.empty())
-      return fail({fmt::format("{} is of --search whole", pareto ? "--pareto" : "--from")});
+      return fail(
+          {fmt::format("{} applies to --search whole only; add --search whole", pareto ? "--pareto" : "--from")});
     if (model.dtype == "f8")
-      return fail({"--dtype f8 is of --search whole: programs run in f32, f64, bf16 and f16"});
+      return fail({"--dtype f8 applies to --search whole only, because programs run in f32, f64, bf16 and f16; add "
+                   "--search whole"});
     auto imported = importStep(model, precision, /*gradientNorms=*/false, plan.constraints);
     if (!imported)
       return fail(imported.error());
@@ -299,11 +310,13 @@ struct PlanCommand {
   }
 };
 
-/// Weights stay in the model's file, or beside the IR where they are not there.
-Status writeDevice(const Compiled &compiled, const TrainingStep &step, const std::string &model,
+/// Writes the device program as IR to `path`. The IR refers to the weights in the model's file; a file beside the IR
+/// gets the weights that the model's file lacks.
+Status writeDevice(const CompileResult &compiled, const TrainingStep &step, const std::string &model,
                    const std::string &path) {
   if (!compiled.device)
-    return Error{"--device-ir: a program of --mode hybrid is its own IR"};
+    return Error{
+        "--device-ir cannot be combined with --mode hybrid, whose MODEL is already the device program; leave it out"};
   ImportedModel device;
   device.module = compiled.device.get().clone();
   device.weights = step.weights;
@@ -316,12 +329,12 @@ struct CompileCommand {
   PlanFlags where;
   std::string planFile, output, deviceIr;
   bool json = false, gradientNorms = false, noNative = false;
-  GivenPlan given;
-  RunFlags kept; // for runs of the package
+  PlanInput planInput;
+  RunFlags storedSettings; // settings that the package stores for later runs
   const CLI::App *app = nullptr;
 
   int run() {
-    where.job = given.job;
+    where.job = planInput.job;
     auto imported = importStep(model, precision, gradientNorms, planFile.empty() ? where.constraints : planFile,
                                where.mode == "hybrid");
     if (!imported)
@@ -330,7 +343,7 @@ struct CompileCommand {
     auto planned = planAndCompile(*app, imported->step, model, precision, planFile, where);
     if (!planned)
       return fail(planned.error());
-    const std::vector<std::string> isas(std::begin(codegen::kIsas), std::end(codegen::kIsas));
+    const std::vector<std::string> isas(std::begin(codegen::kInstructionSets), std::end(codegen::kInstructionSets));
     if (Status status = noNative ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
         !status)
       return fail(status.error());
@@ -360,63 +373,76 @@ struct CompileCommand {
 
 } // namespace
 
-void addImport(CLI::App &app, int &status) {
+void addImportCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<ImportCommand>(app, "import",
-                                                  "Read a model and show it as kerf IR.\n"
+                                                  "Read a model and print it as kerf IR, the MLIR dialect of Kerf.\n"
                                                   "Example: kerf import model.onnx -o model.mlir",
                                                   status);
   command->model.addTo(*sub);
-  sub->add_option("-o,--output", command->output, "write the IR here instead of standard output");
-  sub->add_flag("--json", command->json, "arguments and op counts as JSON");
+  sub->add_option("-o,--output", command->output, "file for the IR (default: standard output)");
+  sub->add_flag("--json", command->json,
+                "print the model's arguments, operator counts and warnings as JSON instead of the IR");
 }
 
-void addPlan(CLI::App &app, int &status) {
-  auto [sub, command] =
-      addCommand<PlanCommand>(app, "plan",
-                              "Find the fastest plan that fits.\n"
-                              "Example: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json",
-                              status);
+void addPlanCommand(CLI::App &app, int &status) {
+  auto [sub, command] = addCommand<PlanCommand>(
+      app, "plan",
+      "Find the fastest plan that fits into the memory of the devices: how the training of a model is divided among "
+      "them.\n"
+      "Example: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json",
+      status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
   command->precision.addTo(*sub);
   command->plan.addTo(*sub);
   addTrainer(*sub, command->plan.trainer);
-  command->kept.addKeptTo(*sub);
+  command->storedSettings.addStoredSettingsTo(*sub);
   command->app = sub;
-  sub->add_option("-o,--output", command->output, "write the plan: plan.json")->check(writableFile());
+  sub->add_option("-o,--output", command->output, "file for the plan: plan.json")->check(writableFile());
   sub->add_option("--from", command->plan.from,
-                  "with --search whole: a plan.json to begin with, and to say what changed since");
+                  "with --search whole: plan.json with which the search starts (warm start); the output lists the "
+                  "differences of the "
+                  "new plan from this one");
   sub->add_flag("--pareto", command->pareto,
-                "with --search whole: also the best plans for fewer ranks and for less memory; with --json only these");
-  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html")->check(writableFile());
+                "with --search whole: also search the best plans for fewer ranks and for less memory (the Pareto "
+                "front); with --json "
+                "print only these plans");
+  sub->add_option("--report", command->report, kReportHelp)->check(writableFile());
   sub->add_option("--dump-problem", command->dumpProblem,
-                  "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz")
+                  "with --search placement: file for the optimization problem of the plan's mesh, in the format that "
+                  "kerf solve reads: "
+                  "P.json or P.json.gz")
       ->check(writableFile());
-  sub->add_flag("--json", command->json, "print the plan instead of the report");
+  sub->add_flag("--json", command->json, "print the plan as JSON instead of the report as text");
 }
 
-void addCompile(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<CompileCommand>(app, "compile",
-                                                   "Lower a model and its plan to one package for all ranks.\n"
-                                                   "Example: kerf compile model.onnx --plan plan.json -o package",
-                                                   status);
+void addCompileCommand(CLI::App &app, int &status) {
+  auto [sub, command] = addCommand<CompileCommand>(
+      app, "compile",
+      "Compile a model under a plan to a package: a folder with the program and the weights of all ranks.\n"
+      "Example: kerf compile model.onnx --plan plan.json -o package",
+      status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
   command->model.addTrainingTo(*sub);
   command->precision.addTo(*sub);
   command->where.addTo(*sub);
-  command->kept.addKeptTo(*sub);
+  command->storedSettings.addStoredSettingsTo(*sub);
   command->app = sub;
   sub->add_option(
       "--plan", command->planFile,
-      "plan.json; the search completes a set of constraints, defaults complete an execution plan (docs/plan.md)");
-  sub->add_option("-o,--output", command->output, "folder of the package")->required();
+      "plan.json under which to compile (default: a search finds the plan); the search fills the gaps of a plan that "
+      "only "
+      "constrains operators, and defaults fill the gaps of a plan with stages or microbatches (docs/plan.md)");
+  sub->add_option("-o,--output", command->output, "folder for the package")->required();
   sub->add_flag("--print-pipeline", command->where.printPipeline, kPrintPipelineHelp);
   sub->add_flag("--no-native", command->noNative,
-                "a package without machine code: pointwise ops run one by one; the numbers are the same");
-  sub->add_option("--device-ir", command->deviceIr,
-                  "also write the program of the ranks as IR, for people and for --mode hybrid: F.mlir");
+                "write a package without machine code for chains of pointwise operators; they run one by one, with the "
+                "same results");
+  sub->add_option(
+      "--device-ir", command->deviceIr,
+      "file for the device program, the program of each rank as IR, to read or to edit for --mode hybrid: F.mlir");
   sub->add_flag("--gradient-norms", command->gradientNorms,
-                "compute each gradient's norm, for `kerf run --gradient-norms`");
-  sub->add_flag("--json", command->json, "print the report as JSON");
+                "add the L2 norm of each gradient to the program, which `kerf run --gradient-norms` needs");
+  sub->add_flag("--json", command->json, "print the report as JSON instead of one line of text");
 }
 
 } // namespace kerf::tool

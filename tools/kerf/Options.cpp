@@ -16,33 +16,33 @@
 
 namespace kerf::tool {
 
-void say(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+void printToStderr(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 static std::set<std::string, std::less<>> &knownOptions() {
   static std::set<std::string, std::less<>> names;
   return names;
 }
 
-void learnOptions(const CLI::App &app) {
+void registerOptionNames(const CLI::App &app) {
   for (const CLI::App *command : app.get_subcommands(nullptr))
     for (const CLI::Option *option : command->get_options())
       knownOptions().insert(option->get_lnames().begin(), option->get_lnames().end());
 }
 
-std::string withOptions(const std::string &message) {
+std::string settingsAsOptions(const std::string &message) {
   return spellSettings(message, [](std::string_view name) {
     return knownOptions().contains(name) ? std::optional(fmt::format("--{}", name)) : std::nullopt;
   });
 }
 
 int fail(const Error &error) {
-  if (error.message.empty()) // another process tells it
+  if (error.message.empty()) // another MPI process has printed the message
     return static_cast<int>(error.status);
-  say(fmt::format("error: {}\n", withOptions(error.message)));
+  printToStderr(fmt::format("error: {}\n", settingsAsOptions(error.message)));
   return static_cast<int>(error.status);
 }
 
-/// 'exact' or a number above 0.
+/// Reads the value of --expert-capacity: 'exact' (no limit) or a number above 0.
 static double capacityFrom(const std::string &text) {
   if (text == "exact")
     return kExactExperts;
@@ -53,7 +53,7 @@ static double capacityFrom(const std::string &text) {
   return factor;
 }
 
-/// Bytes per second and, behind a comma, seconds of latency.
+/// Reads the value of --emulate-link: bytes per second and, after a comma, seconds of latency.
 static runtime::EmulatedLink linkFrom(const std::string &text) {
   constexpr double kLeastBytesPerSecond = 1e3, kMostSeconds = 60;
   runtime::EmulatedLink link;
@@ -75,15 +75,16 @@ static runtime::EmulatedLink linkFrom(const std::string &text) {
   return link;
 }
 
-/// "sgd (stochastic gradient descent, ...), adam (...)"
+/// Returns the help text of --optimizer: "sgd (stochastic gradient descent, ...); adam (...)".
 static std::string optimizersText() {
   std::string text;
   for (const OptimizerRecord &record : optimizers())
-    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", record.name, record.text);
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", record.name, record.helpText);
   return text;
 }
 
-/// "decay of the mean of the gradients (default: adam, adamw, lamb 0.9)"
+/// Returns the help text of one optimizer setting with its defaults: "decay of the mean of the gradients (default: 0.9
+/// with adam, adamw, lamb)"
 static std::string settingText(std::string_view name) {
   std::string text;
   std::vector<std::pair<double, std::string>> usual; // and the optimizers with this default
@@ -91,16 +92,17 @@ static std::string settingText(std::string_view name) {
     for (const OptimizerSetting &setting : record.settings) {
       if (setting.name != name)
         continue;
-      text = setting.text;
-      auto same = std::find_if(usual.begin(), usual.end(), [&](const auto &one) { return one.first == setting.usual; });
+      text = setting.helpText;
+      auto same =
+          std::find_if(usual.begin(), usual.end(), [&](const auto &one) { return one.first == setting.defaultValue; });
       if (same == usual.end())
-        usual.emplace_back(setting.usual, record.name);
+        usual.emplace_back(setting.defaultValue, record.name);
       else
         same->second += fmt::format(", {}", record.name);
     }
   std::vector<std::string> defaults;
   for (const auto &[value, names] : usual)
-    defaults.push_back(fmt::format("{} {}", names, value));
+    defaults.push_back(fmt::format("{} with {}", value, names));
   return fmt::format("{} (default: {})", text, fmt::join(defaults, "; "));
 }
 
@@ -120,7 +122,7 @@ void ModelFlags::addOptimizerTo(CLI::App &command) {
   }
 }
 
-/// "'cpu' (what it is), 'check' (what it is)"
+/// Returns the kinds of devices with their descriptions: "cpu (...), check (...)".
 static std::string devicesText() {
   std::string text;
   for (const runtime::DeviceKind *kind : runtime::deviceKinds())
@@ -129,48 +131,68 @@ static std::string devicesText() {
 }
 
 CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
-  CLI::Option *required =
-      command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
-  command.add_option("--loss", loss,
-                     "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the output 'loss', "
-                     "else the first scalar output)");
-  command.add_option("--metric", metrics, "adds the mean of this scalar output to each evaluation (repeatable)");
-  command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
-  command.add_option("--trainable", trainable,
-                     "glob of initializers to train besides the exporter's parameters (repeatable)");
-  command.add_option("--frozen", frozen, "glob of parameters not to train (repeatable)");
+  CLI::Option *required = command
+                              .add_option("MODEL", model,
+                                          "the model: an ONNX export model.onnx, a Hugging Face config.json, or "
+                                          "model.mlir (StableHLO text or kerf IR)")
+                              ->required();
+  command.add_option(
+      "--loss", loss,
+      "name of the output to minimize, or \"cross_entropy(LOGITS, LABELS)\" to add a mean cross entropy of two "
+      "outputs (default: the output named 'loss', or else the first scalar output)");
+  command.add_option("--metric", metrics,
+                     "name of another scalar output of an export, whose mean each evaluation reports (repeatable)");
+  command.add_option(
+      "--weights", weights,
+      "file of initial weights that replace the model's own tensors of the same names: .safetensors, .npz, a folder of "
+      ".npy files or a Hugging Face folder");
+  command.add_option(
+      "--trainable", trainable,
+      "glob pattern of tensor names: train these tensors too, besides the parameters that the exporter marked "
+      "(repeatable)");
+  command.add_option("--frozen", frozen, "glob pattern of tensor names: keep these parameters constant (repeatable)");
   addOptimizerTo(command);
-  command.add_option("--no-decay", noDecay, "glob of parameters without weight decay (repeatable)");
-  command.add_option("--clip-norm", clipNorm, "largest global norm of the gradients (0: no clipping)")
+  command.add_option("--no-decay", noDecay,
+                     "glob pattern of tensor names: apply no weight decay to these parameters (repeatable)");
+  command
+      .add_option("--clip-norm", clipNorm,
+                  "scale the gradients down so that their global L2 norm is at most this number (0: no clipping)")
       ->capture_default_str();
-  command.add_option("--dtype", dtype, fmt::format("floating type of the computation: {}", fmt::join(dtypes, ", ")))
+  command
+      .add_option("--dtype", dtype, fmt::format("floating-point type of the computation: {}", fmt::join(dtypes, ", ")))
       ->check(CLI::IsMember(dtypes))
       ->capture_default_str();
   CLI::Validator whole = wholeNumber(1);
   command
-      .add_option("--global-batch", globalBatch,
-                  "samples of one step, of a config.json (default 1); exports have fixed sizes")
+      .add_option(
+          "--global-batch", globalBatch,
+          "samples in one training step of a config.json's model, 1 or more (default: 1); an export has a fixed batch")
       ->check(whole);
   command
-      .add_option(
-          "--sequence", sequence,
-          "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes")
+      .add_option("--sequence", sequence,
+                  "tokens in one sample of a config.json's model, 1 or more (default: the model's maximum positions, "
+                  "but at most "
+                  "2048); an export has a fixed length")
       ->check(whole);
   command
       .add_option_function<std::string>(
           "--expert-capacity", [this](const std::string &text) { expertCapacity = capacityFrom(text); },
-          "slots of an expert in each sample, of a config.json with experts: 'exact', as many as tokens (default), or "
-          "a multiple of its equal share of the choices (simulate: 1); copies beyond them are dropped")
+          "capacity of each expert of a config.json's mixture-of-experts model: 'exact' drops no token (default of "
+          "training); FACTOR above 0 gives each expert FACTOR times its equal share of the sample's routed tokens "
+          "(default of predictions: 1), and tokens routed beyond an expert's capacity are dropped")
       ->type_name("exact|FACTOR");
-  command.add_flag("--no-recognition", noRecognition,
-                   "keep attention, normalization and GELU as the simple ops of the export");
-  command.add_flag("--accept-folded", acceptFolded,
-                   "train what is left of a model whose exporter folded parameters into constants or merged them "
-                   "(docs/exporting.md)");
+  command.add_flag(
+      "--no-recognition", noRecognition,
+      "keep attention, normalization and GELU as the elementary operators of the export, instead of one fused "
+      "operator for each");
+  command.add_flag(
+      "--accept-folded", acceptFolded,
+      "train the remaining parameters of a model whose exporter folded some parameters into constants or merged "
+      "them; without this option such a model is refused (docs/exporting.md)");
   return required;
 }
 
-/// "GLOB:lr=0.001,decay=0,optimizer=adamw"
+/// Reads one value of --group: "GLOB:lr=0.001,decay=0,optimizer=adamw".
 static OptimizerGroup groupFrom(const std::string &text) {
   auto wrong = [&](const std::string &why) {
     return CLI::ValidationError(
@@ -178,7 +200,7 @@ static OptimizerGroup groupFrom(const std::string &text) {
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
-    throw wrong("it is not GLOB:lr=X,decay=Y,optimizer=NAME");
+    throw wrong("a group has the form GLOB:lr=X,decay=Y,optimizer=NAME");
   OptimizerGroup group{text.substr(0, colon), {}, {}, {}};
   for (size_t at = colon + 1; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
@@ -212,8 +234,10 @@ static OptimizerGroup groupFrom(const std::string &text) {
 
 void ModelFlags::addTrainingTo(CLI::App &command) {
   command
-      .add_option("--accumulate", accumulate,
-                  "batches of one step: their gradients and losses are averaged before the update (default 1)")
+      .add_option(
+          "--accumulate", accumulate,
+          "gradient accumulation: number of batches whose gradients and losses are averaged for one update, 1 or "
+          "more (default: 1)")
       ->check(wholeNumber(1, int64_t{1} << 30));
   command
       .add_option_function<std::vector<std::string>>(
@@ -223,8 +247,9 @@ void ModelFlags::addTrainingTo(CLI::App &command) {
             for (const std::string &text : texts)
               groups.push_back(groupFrom(text));
           },
-          "GLOB:lr=X,decay=Y,optimizer=NAME: learning rate, weight decay and optimizer of the parameters that GLOB "
-          "matches, instead of --lr, --weight-decay and --optimizer; the first group that matches counts (repeatable)")
+          "parameter group: use this learning rate, weight decay and optimizer for the parameters whose names match "
+          "GLOB, instead of --lr, --weight-decay and --optimizer; each of the three keys is optional, and the first "
+          "group that matches a parameter applies (repeatable)")
       ->type_name("GLOB:lr=X,decay=Y,optimizer=NAME");
 }
 
@@ -244,7 +269,8 @@ StepOptions ModelFlags::toStepOptions() const {
   o.optimizer = optimizer;
   o.noDecayGlobs = noDecay;
   o.groups = groups;
-  // A plan's job may have settings of another optimizer; typed ones are refused before (Applies.h).
+  // The job of a plan may have settings of another optimizer, which are left out here. Settings typed for another
+  // optimizer have been refused before (IneffectiveOptions.h).
   for (const OptimizerRecord *record : optimizersOf(o))
     for (const OptimizerSetting &setting : record->settings)
       if (auto given = settings.find(setting.name); given != settings.end())
@@ -258,20 +284,26 @@ StepOptions ModelFlags::toStepOptions() const {
 
 void PrecisionFlags::addTo(CLI::App &command) {
   command
-      .add_option("--reduce-dtype", reduceDtype,
-                  "with bf16 and f16: gradients are summed over ranks in f32 (default) or in --dtype (compute)")
+      .add_option(
+          "--reduce-dtype", reduceDtype,
+          "with --dtype bf16 or f16: type in which gradients are summed over ranks: f32 (default), or compute for the "
+          "type of --dtype")
       ->check(CLI::IsMember({"f32", "compute"}));
   command
-      .add_option("--loss-scale", lossScale,
-                  "what the loss is multiplied by for its gradients, 'dynamic' (default of f16) or a number; a step "
-                  "whose gradients overflow is skipped (bf16 by default: no scale, no such check)")
+      .add_option(
+          "--loss-scale", lossScale,
+          "with --dtype bf16 or f16: factor by which the loss is multiplied before the backward pass, 'dynamic' or a "
+          "number above 0; a step whose gradients overflow is skipped (default: dynamic for f16; for bf16 no scale "
+          "and no check for overflow)")
       ->type_name("dynamic|NUMBER");
-  command.add_option("--initial-loss-scale", initialLossScale, "first one of a dynamic loss scale (default 65536)");
+  command.add_option("--initial-loss-scale", initialLossScale,
+                     "factor with which a dynamic loss scale starts, above 0 (default: 65536)");
   command.add_option("--loss-scale-window", lossScaleWindow,
-                     "steps in a row without overflow after which a dynamic loss scale doubles (default 2000)");
+                     "number of consecutive steps without overflow after which a dynamic loss scale doubles, 1 or more "
+                     "(default: 2000)");
 }
 
-std::string PrecisionFlags::given() const {
+std::string PrecisionFlags::firstGivenOption() const {
   return !reduceDtype.empty() ? "--reduce-dtype"
          : !lossScale.empty() ? "--loss-scale"
          : initialLossScale   ? "--initial-loss-scale"
@@ -279,14 +311,14 @@ std::string PrecisionFlags::given() const {
                               : "";
 }
 
-/// A scale that f32 holds, and its inverse too.
+/// Returns whether f32 can represent `scale` and its inverse as normal numbers.
 static bool isScale(double scale) {
   return scale >= std::numeric_limits<float>::min() && scale <= 1 / double(std::numeric_limits<float>::min());
 }
 
 Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::string &dtype) const {
   if (dtype != "bf16" && dtype != "f16") {
-    if (std::string option = given(); !option.empty())
+    if (std::string option = firstGivenOption(); !option.empty())
       return Error{fmt::format("{} is for --dtype bf16 and f16; --dtype is {}", option, dtype)};
     return std::optional<PrecisionOptions>();
   }
@@ -302,8 +334,9 @@ Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::str
   if (options.scaling == LossScaling::Static) {
     auto [end, code] = std::from_chars(lossScale.data(), lossScale.data() + lossScale.size(), options.lossScale);
     if (code != std::errc() || end != lossScale.data() + lossScale.size() || !isScale(options.lossScale))
-      return Error{
-          fmt::format("--loss-scale: '{}' is neither 'dynamic' nor a number above 0 that f32 holds", lossScale)};
+      return Error{fmt::format(
+          "--loss-scale: '{}' is neither 'dynamic' nor a number above 0 that f32 holds; give one of the two",
+          lossScale)};
   }
   options.lossScale = initialLossScale.value_or(options.lossScale);
   options.lossScaleWindow = lossScaleWindow.value_or(options.lossScaleWindow);
@@ -318,62 +351,78 @@ Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::str
 void addTrainer(CLI::App &command, std::string &trainer) {
   std::vector<std::string> today;
   for (const Trainer &one : trainers())
-    if (!one.dated)
+    if (!one.historical)
       today.emplace_back(one.name);
   command
-      .add_option("--for", trainer,
-                  fmt::format("who runs the plan: {}; a plan is searched among those that it can run, and priced as it "
-                              "runs them (default: {}; docs/cost-model.md has more)",
-                              fmt::join(today, ", "), ownTrainer().name))
+      .add_option(
+          "--for", trainer,
+          fmt::format(
+              "the training system that will run the plan: {}; only plans that this system can run are searched, and "
+              "their step times are predicted for this system (default: {}; docs/cost-model.md lists "
+              "versions)",
+              fmt::join(today, ", "), ownTrainer().name))
       ->check(CLI::IsMember(trainerNames()));
 }
 
 void addMargin(CLI::App &command, std::optional<double> &margin) {
   command
-      .add_option("--margin", margin,
-                  "share of each device's memory that a plan leaves free (default: 0.05, on CPUs 0); --memory is taken "
-                  "as it is")
+      .add_option(
+          "--margin", margin,
+          "fraction of each device's memory that a plan must leave free, 0 to 0.99 (default: 0.05 on accelerators, 0 "
+          "on CPUs); no margin is subtracted from --memory")
       ->check(finiteNumber(0, 0.99));
 }
 
 void PlanFlags::addTo(CLI::App &command) {
-  command.add_option("--cluster", cluster,
-                     "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
+  command.add_option("--cluster", cluster, kClusterHelp);
   command
-      .add_option("--ranks", ranks,
-                  "use at most the first N ranks (default: all of the cluster, 1 of this machine); fewer where that is "
-                  "faster")
+      .add_option(
+          "--ranks", ranks,
+          "use at most the first N ranks, 1 or more (default: all ranks of the cluster file; 1 rank of this machine "
+          "without a cluster file); the plan uses fewer ranks where that makes a step faster")
       ->check(wholeNumber(1, int64_t{1} << 24));
-  command.add_flag("--all-ranks", allRanks, "use all of the ranks also where fewer are faster");
+  command.add_flag("--all-ranks", allRanks, "use all of the ranks, even where fewer ranks would make a step faster");
   command
-      .add_option("--search", search,
-                  "placement: a strategy for every op on a mesh of data and model (default on CPUs); whole: stages, "
-                  "microbatches, recomputation and sharding as well (default on other devices, and where the "
-                  "constraints say any of these)")
+      .add_option(
+          "--search", search,
+          "what the search decides: placement chooses how each operator is sharded on a mesh of the axes data and "
+          "model (default on CPUs); whole also chooses pipeline stages, microbatches, recomputation and optimizer "
+          "sharding (default on other devices, and where the constraints set any of these)")
       ->check(CLI::IsMember({"placement", "whole"}));
   addMargin(command, margin);
-  command.add_option("--constraints", constraints, "partial plan.json: what it says stays");
-  command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has, such as 16GiB")
+  command.add_option("--constraints", constraints,
+                     "plan.json with gaps: the search keeps the decisions in this file and fills in the others");
+  command
+      .add_option("--memory", memory,
+                  "memory limit of each rank in bytes, or with a unit such as 16GiB, 1 or more (default: the memory of "
+                  "its device "
+                  "less --margin)")
       ->transform(numberOfBytes());
   command
-      .add_option("--mode", mode,
-                  "auto (search everything), semi (the same, with pins), data (cut the batch only), stand-alone (one "
-                  "rank), hybrid "
-                  "(MODEL is a device program written by hand; nothing is planned)")
+      .add_option(
+          "--mode", mode,
+          "kind of parallelization: auto searches all decisions; semi searches the decisions that --constraints or "
+          "annotations in the model leave open; data shards only the batch (data parallelism); stand-alone uses one "
+          "rank; hybrid searches nothing and runs MODEL as a device program written by hand")
       ->check(CLI::IsMember({"auto", "semi", "data", "stand-alone", "hybrid"}))
       ->capture_default_str();
   command
-      .add_option("--budget", budgetSeconds,
-                  "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed")
+      .add_option(
+          "--budget", budgetSeconds,
+          "search effort, in seconds on one CPU core of the 2020s, 0 or more; the effort is counted in work, so the "
+          "plan does not depend on the speed of this machine (default: about 0.5 seconds for each mesh with --search "
+          "placement, and 4 million evaluated choices with --search whole)")
       ->check(finiteNumber(0));
-  command.add_option("--top", top, "runners-up in the report")->check(wholeNumber(0, 1000))->capture_default_str();
+  command.add_option("--top", top, "number of next-best plans listed in the report, 0 to 1000")
+      ->check(wholeNumber(0, 1000))
+      ->capture_default_str();
 }
 
 Result<Cluster> PlanFlags::toCluster() const {
   int64_t wanted = mode == "stand-alone" ? 1 : ranks;
   if (mode == "stand-alone" && ranks > 1)
-    return Error{fmt::format("--mode stand-alone is one rank, --ranks is {}; drop one of them", ranks)};
-  return machinesOf(cluster, job, wanted, 1);
+    return Error{fmt::format("--mode stand-alone uses one rank, but --ranks is {}; leave one of the two out", ranks)};
+  return chooseCluster(cluster, job, wanted, 1);
 }
 
 Result<PlanOptions> PlanFlags::toPlanOptions() const {
@@ -388,11 +437,12 @@ Result<PlanOptions> PlanFlags::toPlanOptions() const {
   if (mode == "data" || mode == "stand-alone") {
     auto [pinned, isNew] = options.constraints.meshSizes.try_emplace("model", 1);
     if (pinned->second != 1)
-      return Error{fmt::format("--mode {} means mesh.model = 1; {} says {}", mode, constraints, pinned->second)};
+      return Error{fmt::format("--mode {} needs mesh.model = 1, but {} sets mesh.model to {}; change one of the two",
+                               mode, constraints, pinned->second)};
   }
   if (memory)
     options.memoryLimitBytes = memory;
-  if (budgetSeconds > 0) // the default budget is about half a second
+  if (budgetSeconds > 0) // the solver's default budget takes about half a second, so one second is two of them
     options.workBudget =
         static_cast<int64_t>(std::min(1e18, 2 * budgetSeconds * static_cast<double>(SolveOptions().workBudget)));
   options.alternatives = static_cast<int>(top);
@@ -401,15 +451,16 @@ Result<PlanOptions> PlanFlags::toPlanOptions() const {
   return options;
 }
 
-/// Asked while a whole plan is searched: the first Ctrl-C asks for the best so far, the second one ends the program.
+/// Returns whether the user has pressed Ctrl-C during a search over whole plans. The first Ctrl-C ends the search with
+/// the best plan so far; a second one ends the program.
 static bool isInterrupted() {
   static std::once_flag listening;
   std::call_once(listening, [] { listenForSignals({SIGINT}); });
   return receivedSignal() != 0;
 }
 
-Result<PlanRequest> planRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
-                                const Cluster &cluster) {
+Result<PlanRequest> makePlanRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
+                                    const Cluster &cluster) {
   auto options = flags.toPlanOptions();
   if (!options)
     return options.error();
@@ -435,23 +486,32 @@ Result<PlanRequest> planRequest(const ModelFlags &model, const PrecisionFlags &p
   return request;
 }
 
-void RunFlags::addKeptTo(CLI::App &command) {
-  command.add_option("--lr", lr, "learning rate (default: 1e-3)")->check([](const std::string &text) {
+void RunFlags::addStoredSettingsTo(CLI::App &command) {
+  command.add_option("--lr", lr, "learning rate, 0 or more (default: 1e-3)")->check([](const std::string &text) {
     double rate = 0;
     const bool isRate = CLI::detail::lexical_cast(text, rate) && std::isfinite(rate) && rate >= 0;
-    return isRate ? std::string() : fmt::format("'{}' is no finite number from 0 up", text);
+    return isRate ? std::string() : fmt::format("'{}' is not a finite number of 0 or more", text);
   });
   command
-      .add_option("--lr-schedule", schedule, "constant (default), linear (to 0) or cosine (to 0), after the warm-up")
+      .add_option("--lr-schedule", schedule,
+                  "shape of the learning rate after the warm-up: constant (default), or linear or cosine, which fall "
+                  "to 0 at --total")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}));
   command
-      .add_option("--warmup", warmup,
-                  "steps in which the learning rate rises from 0 to --lr: step s of W has lr * s / W")
+      .add_option(
+          "--warmup", warmup,
+          "number N of first steps in which the learning rate rises linearly from 0 to --lr: step s has the rate lr * "
+          "s / N (default: 0)")
       ->check(wholeNumber(0));
-  command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")->check(wholeNumber(1));
   command
-      .add_option("--seed", seed,
-                  "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)")
+      .add_option("--total", total,
+                  "number of steps after which the learning-rate schedule ends, 1 or more (default: --steps)")
+      ->check(wholeNumber(1));
+  command
+      .add_option(
+          "--seed", seed,
+          "seed of the random numbers of dropout, and of the initial weights of a model that has none, 0 to 2^64 - 1 "
+          "(default: 0; docs/runtime.md)")
       ->check(unsignedNumber());
 }
 
@@ -459,61 +519,83 @@ void RunFlags::addTo(CLI::App &command) {
   command
       .add_option(
           "--data", data,
-          ".npz, folder of .npy, or folder of .npz or .npy shards: for each model input an array with a leading "
-          "axis of steps (docs/training.md)")
+          "training data: a .npz file, a folder of .npy files, or a folder of .npz or .npy shards, with one array for "
+          "each input of the model, whose first axis counts steps (docs/training.md)")
       ->required();
-  command.add_flag("--samples", samples,
-                   "the arrays of --data have a leading axis of samples; batches are made of them");
-  command.add_flag("--shuffle", shuffle,
-                   "take the batches (with --samples: the samples) in an order made from --seed, another in each pass");
-  command.add_option("--eval-data", evalData,
-                     "held-out data, as --data: its mean loss is reported and nothing trained");
+  command.add_flag(
+      "--samples", samples,
+      "the first axis of the arrays of --data counts samples instead of steps; each batch takes the next samples");
+  command.add_flag(
+      "--shuffle", shuffle,
+      "take the batches (with --samples: the samples) in a random order that --seed determines and that differs in "
+      "each pass over the data");
+  command.add_option(
+      "--eval-data", evalData,
+      "evaluation data in the form of --data: the mean loss on them is reported, and they do not train the model");
   command
       .add_option("--eval-every", evalEvery,
-                  "steps from one evaluation to the next (default: after the last step alone)")
+                  "number of steps between evaluations, 1 or more (default: one evaluation, after the last step)")
       ->check(wholeNumber(1));
-  command.add_option("--eval-steps", evalSteps, "batches of --eval-data in each evaluation (default: all)")
+  command
+      .add_option("--eval-steps", evalSteps,
+                  "number of batches of --eval-data in each evaluation, 1 or more (default: all)")
       ->check(wholeNumber(1));
   command
       .add_option("--steps", steps,
-                  "training steps, those before a checkpoint included (default: as many as the data has)")
+                  "total number of training steps, 1 or more; with --resume the steps before the checkpoint count too "
+                  "(default: "
+                  "as many as the data have)")
       ->check(wholeNumber(1));
-  addKeptTo(command);
+  addStoredSettingsTo(command);
   command
-      .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
+      .add_option(
+          "--threads", threads,
+          "number of CPU threads of each rank, 1 to 1024 (default: 1); the results do not depend on this number")
       ->check(wholeNumber(1, 1024));
-  command.add_option("--device", device, fmt::format("what each rank runs on: {}", devicesText()));
-  command.add_flag("--deterministic", deterministic,
-                   "collectives add in order of the ranks, so that a run has the same bits every time; a device that "
-                   "cannot do so is refused");
-  command.add_option("--save", save, "write the trained weights: OUT.safetensors");
-  command.add_option("--save-hf", saveHf,
-                     "write the trained weights as a Hugging Face folder: config.json and model.safetensors");
-  command.add_option("--hf-config", hfConfig, "config.json for --save-hf (default: that of MODEL)");
+  command.add_option("--device", device, fmt::format("device on which each rank runs: {}", devicesText()));
+  command.add_flag(
+      "--deterministic", deterministic,
+      "sum in the order of the ranks in every collective, so that every run gives bitwise equal results; a device "
+      "that cannot do so is refused");
+  command.add_option("--save", save, "file for the trained weights: OUT.safetensors");
+  command.add_option(
+      "--save-hf", saveHf,
+      "folder for the trained weights in the form of a Hugging Face checkpoint: config.json and model.safetensors");
+  command.add_option("--hf-config", hfConfig,
+                     "config.json to copy into the folder of --save-hf (default: MODEL, where it is a config.json)");
   command.add_option("--checkpoint", checkpoint,
-                     "folder to write checkpoints in, as training goes (docs/checkpoints.md)");
+                     "folder in which checkpoints are written during training (docs/checkpoints.md)");
   command
-      .add_option("--every", every, "steps from one checkpoint to the next (default: 100); the last step has one too")
+      .add_option("--every", every,
+                  "number of steps between checkpoints, 1 or more (default: 100); a checkpoint is also written after "
+                  "the last step")
       ->check(wholeNumber(1));
-  command.add_option("--keep", keep, "newest checkpoints that stay (default: 2)")->check(wholeNumber(1));
-  command.add_option("--resume", resume,
-                     "go on from the last checkpoint in this folder, whatever plan it was made with; schedule and seed "
-                     "are its own unless given");
+  command
+      .add_option("--keep", keep,
+                  "number of newest checkpoints to keep, 1 or more; older ones are deleted (default: 2)")
+      ->check(wholeNumber(1));
+  command.add_option(
+      "--resume", resume,
+      "continue from the newest checkpoint in this folder, which any plan of the same model may have written; "
+      "learning-rate schedule and seed are those of the checkpoint unless they are given here");
   command
       .add_option(
           "--on-nan", onNan,
-          "after a step whose loss is infinite or NaN: stop, and keep the last checkpoint; skip, which takes the "
-          "step back; continue")
+          "action after a step whose loss is infinite or NaN: stop ends the run and keeps the last checkpoint; skip "
+          "undoes the update of this step; continue ignores it")
       ->check(CLI::IsMember({"stop", "skip", "continue"}))
       ->capture_default_str();
-  command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
-  command.add_option("--trace", trace, "write the last step's timeline for chrome://tracing or Perfetto: T.json");
+  command.add_option(
+      "--log", log,
+      "file to which one JSON object is appended after each step, with its loss and seconds: losses.jsonl");
+  command.add_option("--trace", trace,
+                     "file for the timeline of the last step, for chrome://tracing or Perfetto: T.json");
   command.add_option_function<std::string>(
       "--emulate-link", [this](const std::string &text) { link = linkFrom(text); },
-      "ranks that are threads exchange messages as if over a link of BYTES_PER_SECOND[,SECONDS of latency], which "
-      "takes "
-      "no core");
-  command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");
+      "delay the messages between ranks as a network link would that has this bandwidth in bytes per second (1000 or "
+      "more) and this latency in seconds (0 to 60; default: 0); only for ranks that are threads of one process");
+  command.add_option("--gradient-norms", gradientNorms,
+                     "file for the L2 norm of each parameter's gradient at the first step: F.json");
 }
 
 } // namespace kerf::tool

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that several commands of `kerf` share, and what they become.
+// The command-line options that several commands of `kerf` share, and their conversion to the options of the libraries.
 #pragma once
 
-#include "Applies.h"
+#include "IneffectiveOptions.h"
 #include "Job.h"
 #include "kerf/Compiler/PlanTraining.h"
 #include "kerf/Runtime/Run.h"
@@ -11,103 +11,120 @@
 
 namespace kerf::tool {
 
-inline constexpr const char *kPrintPipelineHelp =
-    "print the passes that the model went through, in order, as kerf-opt takes them";
+inline constexpr const char *kPrintPipelineHelp = "print the MLIR passes that the model went through, in order, in the "
+                                                  "form that kerf-opt --pass-pipeline accepts, on "
+                                                  "standard error";
+inline constexpr const char *kClusterHelp =
+    "cluster.json, the description of the machines, such as a file of clusters/ (default: CPU ranks of this machine)";
+inline constexpr const char *kReportHelp =
+    "file for the report, whose suffix selects the form: F.txt (text), F.json (JSON) or F.html (one web page)";
 inline constexpr const char *kNoNativeHelp =
-    "run pointwise ops one by one, without machine code made for them; the numbers are the same";
+    "do not generate machine code for chains of pointwise operators; they run one by one, with the same results";
 
-/// MODEL and what says how it is trained.
+/// The argument MODEL and the options that define a training step of the model; each field holds the option of the same
+/// name.
 struct ModelFlags {
   std::string model, loss, weights, optimizer = "sgd", dtype = "f32";
   std::vector<std::string> metrics, trainable, frozen, noDecay;
   std::vector<OptimizerGroup> groups;
   int64_t accumulate = 1;
-  SettingValues settings; // of the optimizer, that were given
+  SettingValues settings; // the optimizer settings that were given, by name, such as "momentum"
   double clipNorm = 0;
   int64_t globalBatch = 0, sequence = 0;
   std::optional<double> expertCapacity;
   bool noRecognition = false, acceptFolded = false;
 
-  /// `dtypes`: those that the command knows, from f32 and f64 on. Those of 16 bits and less are no type of the import.
-  /// Returns MODEL, which is required; a plan may name it where a command takes one.
+  /// Adds MODEL and the options of a model to `command`. `dtypes` are the values of --dtype that the command accepts.
+  /// Returns the option MODEL, which is required; commands with --plan make it optional, because a plan can name its
+  /// model.
   CLI::Option *addTo(CLI::App &command, std::vector<std::string> dtypes = {"f32", "f64"});
-  /// --optimizer, and the settings of all optimizers.
+  /// Adds --optimizer, and one option for each setting of any optimizer.
   void addOptimizerTo(CLI::App &command);
-  /// Options of a step that is trained, not of a prediction.
+  /// Adds the options that only a training has, not a prediction: --accumulate and --group.
   void addTrainingTo(CLI::App &command);
+  /// Converts the options to those of the compiler, without --dtype bf16 and f16 (PrecisionFlags::toOptions).
   StepOptions toStepOptions() const;
 };
 
-/// How a step computes in bf16 or f16.
+/// The options of mixed precision, for --dtype bf16 and f16.
 struct PrecisionFlags {
-  std::string reduceDtype, lossScale; // empty: not given, as below
+  std::string reduceDtype, lossScale; // --reduce-dtype and --loss-scale; empty: not given
   std::optional<double> initialLossScale;
   std::optional<int64_t> lossScaleWindow;
 
+  /// Adds the options of mixed precision to `command`.
   void addTo(CLI::App &command);
-  /// The first option that was given, or "".
-  std::string given() const;
-  /// Nothing for f32 and f64, which none of the options is for.
+  /// Returns the name of the first of these options that was given ("--loss-scale"), or "" when none was.
+  std::string firstGivenOption() const;
+  /// Converts the options for --dtype `dtype`: nothing for f32 and f64. Fails when an option does not apply to `dtype`
+  /// or has a value out of range.
   Result<std::optional<PrecisionOptions>> toOptions(const std::string &dtype) const;
 };
 
-/// Adds --for, the trainer that will run the plan.
+/// Adds --for, the name of the training system that will run the plan.
 void addTrainer(CLI::App &command, std::string &trainer);
 
-/// Adds --margin, the share of each device's memory that plans leave free.
+/// Adds --margin, the fraction of each device's memory that plans leave free.
 void addMargin(CLI::App &command, std::optional<double> &margin);
 
-/// Where it runs, and what is asked of the plan.
+/// The options of a search for a plan: the machines, the constraints, the kind and the effort of the search.
 struct PlanFlags {
   std::string cluster, constraints, mode = "auto", from;
-  std::string trainer; // of --for; empty: Kerf
-  std::string search;  // "placement", "whole"; empty: what suits the devices
+  std::string trainer; // value of --for; empty: Kerf's own trainer
+  std::string search;  // value of --search: "placement" or "whole"; empty: chosen by device and constraints
   int64_t ranks = 0, memory = 0, top = 3;
-  std::optional<double> margin; // of the devices' memory; none: defaultMargin
+  std::optional<double> margin; // fraction of device memory to leave free; absent: defaultMargin
   double budgetSeconds = 0;
-  std::optional<Job> job = {}; // of --plan
+  std::optional<Job> job = {}; // the job saved in the plan of --plan
   bool allRanks = false;
   bool printPipeline = false;
 
+  /// Adds the options of a search to `command`.
   void addTo(CLI::App &command);
+  /// Returns the ranks that a plan may use. Fails when the cluster file is wrong or has too few ranks.
   Result<Cluster> toCluster() const;
+  /// Converts the options to those of the compiler. Fails when the constraints cannot be read or contradict --mode.
   Result<PlanOptions> toPlanOptions() const;
 };
 
-/// What a run does.
-struct RunFlags : runtime::AskedSettings {
+/// The options of a run: data, evaluation, checkpoints, outputs and the device; each field holds the option of the same
+/// name.
+struct RunFlags : runtime::RequestedSettings {
   std::string data, evalData, save, saveHf, hfConfig, log, trace, gradientNorms, checkpoint, resume;
-  std::optional<int64_t> every, keep, evalEvery, evalSteps; // given, or not
+  std::optional<int64_t> every, keep, evalEvery, evalSteps; // absent: not given
   std::optional<runtime::EmulatedLink> link;
   int64_t threads = 1;
   std::string device = std::string(runtime::kDefaultDevice);
   bool deterministic = false;
   std::string onNan = "stop";
 
+  /// Adds all options of a run to `command`.
   void addTo(CLI::App &command);
-  /// The options that plans and packages keep for later runs: learning rate, its schedule and the seed.
-  void addKeptTo(CLI::App &command);
+  /// Adds the options that plans and packages store for later runs: the learning rate, its schedule and the seed.
+  void addStoredSettingsTo(CLI::App &command);
 };
 
-/// Returns the request that the options make of a plan. A whole search that is interrupted ends with the best plan so
-/// far.
-Result<PlanRequest> planRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
-                                const Cluster &cluster);
+/// Builds the request for a plan from the options. A search over whole plans that Ctrl-C interrupts ends with the best
+/// plan found so far. Fails when an option is wrong or a file cannot be read.
+Result<PlanRequest> makePlanRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
+                                    const Cluster &cluster);
 
-/// The message of a library with the settings that it names written as options (kerf/Support/Settings.h).
-std::string withOptions(const std::string &message);
-/// The options of all commands, for `withOptions`.
-void learnOptions(const CLI::App &app);
+/// Returns a library's message in which each setting "<name>" is written as the option "--name"
+/// (kerf/Support/Settings.h).
+std::string settingsAsOptions(const std::string &message);
+/// Remembers the option names of all commands, which `settingsAsOptions` looks up.
+void registerOptionNames(const CLI::App &app);
 
-/// Prints lines on standard error. Where that is full or closed, they are lost and the command goes on.
-void say(const std::string &text);
+/// Prints `text` on standard error. Errors of writing (a full disk, a closed pipe) are ignored.
+void printToStderr(const std::string &text);
 
-/// Prints the error as the one message of a failed command and gives the exit status.
+/// Prints the error as the only message of a failed command. Returns the exit status of the command.
 int fail(const Error &error);
 
-/// A subcommand, and the flags of a `Command` that it fills and runs; `status` becomes the exit status. A Command with
-/// a GivenPlan `given` takes the options that were not typed from the job of its --plan, after its `beforePlan`, where
-/// it has one.
+/// Adds the subcommand `name` with the help text `text` to `app`. Returns the subcommand and a `Command` object whose
+/// fields its options fill. When the subcommand is chosen, its callback runs `Command::beforePlan` (if it exists),
+/// takes the options that were not typed from the plan of --plan (if the Command has a member `planInput`), refuses
+/// options without effect, and stores the result of `Command::run` in `status`.
 template <typename Command>
 std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const char *name, const char *text,
                                                            int &status) {
@@ -120,54 +137,59 @@ std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const 
         status = fail(before.error());
         return;
       }
-    if constexpr (requires { command->given; })
-      if (Status taken = takePlan(*sub, command->given); !taken) {
+    if constexpr (requires { command->planInput; })
+      if (Status taken = loadPlanAndJob(*sub, command->planInput); !taken) {
         status = fail(taken.error());
         return;
       }
-    Status applies = checkApplies(*sub, typed);
+    Status applies = checkOptionsTakeEffect(*sub, typed);
     status = applies ? command->run() : fail(applies.error());
   });
   return {sub, command};
 }
 
-// The commands: each function adds a subcommand and its options.
-void addImport(CLI::App &app, int &status);
-void addPlan(CLI::App &app, int &status);
-void addCompile(CLI::App &app, int &status);
-void addRun(CLI::App &app, int &status);
-void addTrain(CLI::App &app, int &status);
-void addExplain(CLI::App &app, int &status);
-void addSolve(CLI::App &app, int &status);
-void addSimulate(CLI::App &app, int &status);
-void addProfile(CLI::App &app, int &status);
-void addExport(CLI::App &app, int &status);
-void addVerify(CLI::App &app, int &status);
+// Each of these functions adds one subcommand with its options to `app`. The subcommand stores its exit status in
+// `status`.
+void addImportCommand(CLI::App &app, int &status);
+void addPlanCommand(CLI::App &app, int &status);
+void addCompileCommand(CLI::App &app, int &status);
+void addRunCommand(CLI::App &app, int &status);
+void addTrainCommand(CLI::App &app, int &status);
+void addExplainCommand(CLI::App &app, int &status);
+void addSolveCommand(CLI::App &app, int &status);
+void addSimulateCommand(CLI::App &app, int &status);
+void addProfileCommand(CLI::App &app, int &status);
+void addExportCommand(CLI::App &app, int &status);
+void addVerifyCommand(CLI::App &app, int &status);
 
-/// The model as a training step, and the context that its IR lives in.
+/// A model imported as a training step, together with the MLIR context that owns its IR.
 struct ImportedStep {
   std::unique_ptr<mlir::MLIRContext> context;
   TrainingStep step;
 };
-/// `planFile`: the plan, or the constraints, that the step is for, which may cut it at ops and treat one layer
-/// otherwise than the others; "": none. `hybrid`: the model is a device program, which is taken as it is.
+/// Imports the model as a training step. `planFile` names the plan or the constraints under which the step will be
+/// compiled, because pipeline stages cut at operators and pins of single layers change the imported IR; "" stands for
+/// none. With `hybrid` the model is a device program, which is imported unchanged. Fails with the message of the
+/// command line.
 Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms,
                                 const std::string &planFile = "", bool hybrid = false);
 
-/// Searches, or loads `planFile` when it is complete; the plan, which keeps the job that `command` asks for, and its
-/// device program. `step` is of `model`.
-Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
-                               const PrecisionFlags &precision, const std::string &planFile, const PlanFlags &flags);
+/// Returns a plan for `step` (the import of `model`) and the device program compiled under the plan. The plan is
+/// `planFile` where that file holds a complete plan; otherwise a search finds it. The plan stores the job described by
+/// the options of `command`.
+Result<PlanResult> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
+                                  const PrecisionFlags &precision, const std::string &planFile, const PlanFlags &flags);
 
-/// The checkpoint that a run goes on from, or null, and lines for people on options that are not the checkpoint's.
-struct Resumed {
-  const runtime::Checkpoint *checkpoint = nullptr;
-  std::string note;
+/// The checkpoint that a run continues from.
+struct ResumeState {
+  const runtime::Checkpoint *checkpoint = nullptr; // null: the run starts at step 0
+  std::string note; // lines for the user on options that differ from those of the checkpoint; may be empty
 };
 
-/// Runs a program and writes what the flags ask for. Standard error has `warnings`, and what is trained, before the
-/// first step.
+/// Runs a program and writes the files that `flags` ask for. Prints `warnings` and the trained tensors on standard
+/// error before the first step, and a line for each step unless `quiet`. Fails when data, checkpoint or device do not
+/// fit the program.
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      const std::vector<std::string> &warnings, const Resumed &from, bool quiet);
+                                      const std::vector<std::string> &warnings, const ResumeState &from, bool quiet);
 
 } // namespace kerf::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf profile: this machine as a cluster file, by measuring it.
+// kerf profile: measures this machine and writes the measurements as a cluster file.
 #include "Checks.h"
 #include "Options.h"
 
@@ -13,7 +13,7 @@ namespace kerf::tool {
 
 namespace {
 
-constexpr int64_t kMostRanks = 4096; // threads of one process
+constexpr int64_t kMostRanks = 4096; // ranks are threads of one process while the collectives are measured
 
 nlohmann::ordered_json samplesJson(const Profile &profile) {
   nlohmann::ordered_json json;
@@ -36,7 +36,7 @@ nlohmann::ordered_json samplesJson(const Profile &profile) {
 }
 
 std::string summary(const Profile &profile) {
-  const Device &device = profile.cluster.device;
+  const DeviceSpec &device = profile.cluster.device;
   const Level &threads = profile.cluster.levels.front();
   std::string text = fmt::format("{}\n", profile.cluster.name);
   for (const auto &[dtype, flops] : device.peakFlops)
@@ -65,10 +65,10 @@ struct ProfileCommand {
       return fail({fmt::format("--device {}: this kerf was built without {}; build it on a machine with the device's "
                                "toolkit, or write the cluster file by hand (clusters/ has ready ones)",
                                device, device == "cuda" ? "CUDA" : "Ascend's CANN")});
-    // Told now, not after a minute of measuring.
+    // This is checked before the measurements, which take a minute.
     std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
     if (std::error_code code; !std::filesystem::is_directory(folder, code))
-      return fail({fmt::format("-o {}: there is no folder '{}' to write it into", output, folder.string())});
+      return fail({fmt::format("-o {}: the folder '{}' does not exist; create it first", output, folder.string())});
     auto start = std::chrono::steady_clock::now();
     auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
     ProfileOptions options;
@@ -91,21 +91,26 @@ struct ProfileCommand {
 
 } // namespace
 
-void addProfile(CLI::App &app, int &status) {
+void addProfileCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<ProfileCommand>(
       app, "profile",
-      "Measure this machine and write what it reaches as a cluster file, for --cluster of the other commands.\n"
-      "Measure when little else runs.\n"
+      "Measure the speed of this machine and write it as a cluster file, for --cluster of the other commands.\n"
+      "Run this command when the machine is otherwise idle.\n"
       "Example: kerf profile -o here.json && kerf plan model.onnx --cluster here.json --ranks 2",
       status);
-  sub->add_option("--device", command->device, "cpu, or a device that kerf was built for")
+  sub->add_option("--device", command->device,
+                  "device to measure: cpu, or cuda or ascend where kerf was built with their toolkits")
       ->check(CLI::IsMember({"cpu", "cuda", "ascend"}))
       ->capture_default_str();
-  sub->add_option("--ranks", command->ranks, "ranks of the cluster (default: the cores, at least 4)")
+  sub->add_option(
+         "--ranks", command->ranks,
+         "number of ranks that the cluster file describes, 1 to 4096 (default: the number of cores, but at least 4)")
       ->check(wholeNumber(1, kMostRanks));
-  sub->add_option("-o", command->output, "the file: cluster.json")->required();
-  sub->add_flag("--quick", command->quick, "less measuring: under 15 s instead of 60, and less exact");
-  sub->add_flag("--json", command->json, "every measurement beside what the fitted formulas say, on standard output");
+  sub->add_option("-o", command->output, "file for the measured cluster: cluster.json")->required();
+  sub->add_flag("--quick", command->quick,
+                "measure for less than 15 seconds instead of 60, with less accurate results");
+  sub->add_flag("--json", command->json,
+                "print every measurement, beside the time that the fitted cost model predicts, as JSON");
 }
 
 } // namespace kerf::tool

@@ -22,9 +22,10 @@ Error withRemedies(Error error, const PlanRequest &request, const PlanFlags &fla
     found.push_back(fmt::format("--optimizer {}", *remedies.optimizer));
   if (remedies.dtype)
     found.push_back(fmt::format("--dtype {}", *remedies.dtype));
-  error.message += found.empty()
-                       ? "; tried without success: up to 64 times as many ranks of such devices, and --optimizer sgd"
-                       : fmt::format("; found to fit by trying: {}", fmt::join(found, ", or "));
+  error.message +=
+      found.empty()
+          ? "; no remedy was found: neither up to 64 times as many ranks of such devices nor --optimizer sgd fits"
+          : fmt::format("; these changes make it fit: {}", fmt::join(found, ", or "));
   return error;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints, as options of the command line, the changes that would make an infeasible job fit.
+// Names the command-line options that would make an infeasible job feasible.
 #pragma once
 
 #include "Options.h"
 
 namespace kerf::tool {
 
-/// The error of an infeasible job with the options that were found to make it feasible (findRemedies). Other errors
-/// stay what they are.
+/// Returns `error` with the options that make the job feasible, found by trial searches (findRemedies), added to its
+/// message. Returns errors other than ExitStatus::Infeasible unchanged.
 Error withRemedies(Error error, const PlanRequest &request, const PlanFlags &flags);
 
 } // namespace kerf::tool

@@ -9,7 +9,7 @@ namespace kerf::tool {
 
 namespace {
 
-/// Names in a report may be any bytes.
+/// Returns the report as JSON text. Bytes of names that are not UTF-8 are replaced.
 std::string textOf(const nlohmann::ordered_json &json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -28,14 +28,14 @@ Status writeReport(const StepReport &report, const std::string &path) {
                                                    : toText(report));
 }
 
-Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const Simulated &simulated) {
+Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const SimulatedPlan &simulated) {
   auto pipeline = pipelineOf(simulated.plan, simulated.cluster);
   if (!pipeline)
     return pipeline.error();
   StepReport report =
       kerf::stepReport(model, cluster, simulated.plan, simulated.work, simulated.step, *pipeline, simulated.simulation);
   for (const std::string &warning : simulated.warnings)
-    report.warnings.push_back(withOptions(warning));
+    report.warnings.push_back(settingsAsOptions(warning));
   return report;
 }
 

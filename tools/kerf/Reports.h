@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports as files: text, JSON or one HTML page, as the file's name ends.
+// Writes reports to files, as text, JSON or one HTML page according to the suffix of the file name.
 #pragma once
 
 #include "kerf/Compiler/Simulate.h"
@@ -8,11 +8,13 @@
 
 namespace kerf::tool {
 
-/// `.json` and `.html` mean what they say, all else text. With a cluster a page has the mesh drawn on it.
+/// Writes the report of a placement to `path`: JSON for `.json`, a page for `.html`, text for any other suffix. With a
+/// `cluster`, the page shows a drawing of the mesh. Fails when the file cannot be written.
 Status writeReport(const Report &report, const std::string &path, const Cluster *cluster = nullptr);
+/// Writes the report of a simulated plan to `path`, in the form that the suffix selects as above.
 Status writeReport(const StepReport &report, const std::string &path);
 
-/// The report of what was simulated with a trace; `cluster`: that the plan may use.
-Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const Simulated &simulated);
+/// Builds the report of a plan that was simulated with Trace::Yes. `cluster` has the ranks that the plan may use.
+Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const SimulatedPlan &simulated);
 
 } // namespace kerf::tool

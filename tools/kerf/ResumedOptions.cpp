@@ -11,16 +11,18 @@ namespace kerf::tool {
 
 namespace {
 using Json = nlohmann::ordered_json;
-using Values = std::vector<std::string>; // more than one where an option is repeated; none where it is not given
+using Values = std::vector<std::string>; // the values of one option: several for a repeated option, none for an option
+                                         // that is not given
 
-/// Whether a run that goes on may have another value than its checkpoint.
+/// Whether a resumed run may change the value that the checkpoint has.
 enum class Change { Refused, Taken };
 
+/// An option that changes the results of a training.
 struct NumericOption {
   std::string name;
   Change change;
-  bool isOfPrecision = false; // belongs to --dtype
-  bool isSetting = false;     // of an optimizer
+  bool isOfPrecision = false; // one of the options of mixed precision, which depend on --dtype
+  bool isSetting = false;     // a setting of an optimizer
 };
 
 const std::vector<NumericOption> &numericOptions() {
@@ -53,7 +55,7 @@ const std::vector<NumericOption> &numericOptions() {
   return options;
 }
 
-/// Options of a run by their names, and by those that a checkpoint has for them under "schedule".
+/// An option of a run: its name, and its key in the "schedule" of a checkpoint.
 struct RunOption {
   const char *name, *key;
   std::optional<std::string> (*given)(const RunFlags &);
@@ -68,8 +70,8 @@ constexpr RunOption kRunOptions[] = {{"lr", "lr", textOf<&RunFlags::lr>},
                                      {"warmup", "warmup", textOf<&RunFlags::warmup>},
                                      {"total", "total", textOf<&RunFlags::total>}};
 
-/// Returns `given`, or the default of a setting that was not given; older versions did not keep defaults. A setting
-/// that the options' optimizer does not have means nothing, and is left out.
+/// Returns `given`, or else the default of the optimizer setting `name`, because checkpoints of older versions did not
+/// store defaults. Returns nothing for a setting that the optimizer in `options` does not have.
 Values settingOf(const Json &options, const std::string &name, Values given) {
   auto optimizer = options.find("optimizer");
   const OptimizerRecord *record =
@@ -77,15 +79,15 @@ Values settingOf(const Json &options, const std::string &name, Values given) {
   for (const OptimizerSetting &setting : record ? record->settings : std::vector<OptimizerSetting>{}) {
     if (setting.name != name)
       continue;
-    if (!given.empty() || record->otherwise)
+    if (!given.empty() || record->fallback)
       return given;
-    return {setting.kind == SettingKind::Switch ? (setting.usual ? "true" : "false")
-                                                : fmt::format("{}", setting.usual)};
+    return {setting.kind == SettingKind::Switch ? (setting.defaultValue ? "true" : "false")
+                                                : fmt::format("{}", setting.defaultValue)};
   }
   return {};
 }
 
-/// What `options`, as a job has them, say of one.
+/// Returns the values of `option` in `options`, the options of a job.
 Values valuesIn(const Json &options, const NumericOption &option) {
   std::string key = option.name;
   std::replace(key.begin(), key.end(), '-', '_');
@@ -96,7 +98,7 @@ Values valuesIn(const Json &options, const NumericOption &option) {
   return option.isSetting ? settingOf(options, option.name, std::move(values)) : values;
 }
 
-/// 0.001 and 1e-3 are one number.
+/// Returns whether two values are equal as texts or as numbers: 0.001 equals 1e-3.
 bool isSame(const std::string &one, const std::string &other) {
   auto number = [](const std::string &text) -> std::optional<double> {
     double value = 0;
@@ -115,8 +117,8 @@ std::string textOf(const Values &values) {
   return values.empty() ? "not given" : fmt::format("{}", fmt::join(values, " "));
 }
 
-/// The options of the job that a program, or the one that wrote a checkpoint, was made for; null where its `info` says
-/// none, as that of device programs and of older versions.
+/// Returns the options of the job in the `info` of a program or of a checkpoint. Returns null when `info` has none, as
+/// in device programs and files of older versions.
 const Json *optionsOf(const Json &info) {
   const Json *at = &info;
   for (const char *key : {"plan", "job", "options"}) {
@@ -128,7 +130,7 @@ const Json *optionsOf(const Json &info) {
   return at->is_object() ? at : nullptr;
 }
 
-/// Changes of the learning rate, the order of the data and the seed, which are taken.
+/// Adds to `changes` the differences in learning rate, data order and seed, which a resumed run may change.
 void addRunChanges(const RunFlags &flags, const runtime::Checkpoint &resumed, std::vector<std::string> &changes) {
   const Json &info = resumed.index.info;
   auto made = info.is_object() ? info.find("schedule") : info.end();
@@ -152,20 +154,22 @@ void addRunChanges(const RunFlags &flags, const runtime::Checkpoint &resumed, st
 std::string noteOf(const std::vector<std::string> &changes) {
   if (changes.empty())
     return "";
-  return fmt::format("note: other options than the checkpoint's: {}\n", fmt::join(changes, "; "));
+  return fmt::format("note: these options differ from the checkpoint: {}\n", fmt::join(changes, "; "));
 }
 
 std::string unknownNote(const runtime::Checkpoint &resumed, const char *whose) {
-  return fmt::format("note: '{}' does not say the options of its optimizer and model (an older version or a device "
-                     "program wrote it): they are {}\n",
-                     resumed.folder, whose);
+  return fmt::format(
+      "note: '{}' does not store the options of its optimizer and model, because an older version or a device "
+      "program wrote it; the run uses {}\n",
+      resumed.folder, whose);
 }
 } // namespace
 
-Result<std::string> takeResumedOptions(CLI::App &command, const RunFlags &flags, const runtime::Checkpoint &resumed) {
+Result<std::string> applyCheckpointOptions(CLI::App &command, const RunFlags &flags,
+                                           const runtime::Checkpoint &resumed) {
   std::vector<std::string> changes;
   const Json *made = optionsOf(resumed.index.info);
-  bool sameTypes = true; // --dtype stands before the options of its precision
+  bool sameTypes = true; // --dtype comes before the options of mixed precision in the table
   for (const NumericOption &each : numericOptions()) {
     CLI::Option *option = command.get_option_no_throw(fmt::format("--{}", each.name));
     if (!option || !made || (each.isOfPrecision && !sameTypes))
@@ -178,7 +182,7 @@ Result<std::string> takeResumedOptions(CLI::App &command, const RunFlags &flags,
         if (!then.empty())
           option->run_callback();
       } catch (const CLI::ParseError &error) {
-        return Error{fmt::format("checkpoint '{}': it was made with --{} {}, which is not understood here: {}",
+        return Error{fmt::format("checkpoint '{}' was made with --{} {}, which this command refuses: {}",
                                  resumed.folder, each.name, textOf(then), error.what())};
       }
       continue;
@@ -187,18 +191,18 @@ Result<std::string> takeResumedOptions(CLI::App &command, const RunFlags &flags,
       continue;
     if (each.change == Change::Refused)
       return Error{
-          fmt::format("--{} is {}, and '{}' was made with {}: leave the option out, or begin a training of its "
-                      "own with the weights of that one (--save there, --weights here)",
+          fmt::format("--{} is {}, but checkpoint '{}' was made with {}; leave the option out, or start a new training "
+                      "from the weights of the old one (--save there, --weights here)",
                       each.name, textOf(option->results()), resumed.folder, then.empty() ? "none" : textOf(then))};
     changes.push_back(fmt::format("--{} is {}, was {}", each.name, textOf(option->results()), textOf(then)));
     sameTypes = sameTypes && std::string_view(each.name) != "dtype";
   }
   addRunChanges(flags, resumed, changes);
-  return (made ? "" : unknownNote(resumed, "those of this command")) + noteOf(changes);
+  return (made ? "" : unknownNote(resumed, "the options of this command")) + noteOf(changes);
 }
 
-Result<std::string> compareResumedOptions(const package::Program &program, const RunFlags &flags,
-                                          const runtime::Checkpoint &resumed) {
+Result<std::string> checkCheckpointOptions(const package::Program &program, const RunFlags &flags,
+                                           const runtime::Checkpoint &resumed) {
   std::vector<std::string> changes;
   const Json *made = optionsOf(resumed.index.info), *own = optionsOf(program.info);
   bool isKnown = made && own;
@@ -209,14 +213,15 @@ Result<std::string> compareResumedOptions(const package::Program &program, const
     if (areSame(now, then))
       continue;
     if (each.change == Change::Refused)
-      return Error{fmt::format("the package was compiled with --{} {}, and '{}' was made with {}: compile it with the "
-                               "same, or begin a training of its own with the weights of that one (--save there, "
-                               "--weights here)",
-                               each.name, textOf(now), resumed.folder, then.empty() ? "none" : textOf(then))};
+      return Error{fmt::format(
+          "the package was compiled with --{} {}, but checkpoint '{}' was made with {}; compile the package with "
+          "the same value, or start a new training from the weights of the old one (--save there, "
+          "--weights here)",
+          each.name, textOf(now), resumed.folder, then.empty() ? "none" : textOf(then))};
     changes.push_back(fmt::format("--{} of the package is {}, was {}", each.name, textOf(now), textOf(then)));
   }
   addRunChanges(flags, resumed, changes);
-  return (isKnown ? "" : unknownNote(resumed, "the package's")) + noteOf(changes);
+  return (isKnown ? "" : unknownNote(resumed, "the options of the package")) + noteOf(changes);
 }
 
 } // namespace kerf::tool

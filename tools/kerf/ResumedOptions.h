@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that change what a training computes. A checkpoint keeps them with the job of its plan, and a run that
-// goes on from it takes them from there, so that nothing changes in the middle of a training without a word.
+// Options that change the results of a training, in a run that resumes from a checkpoint. A checkpoint stores these
+// options with the job of its plan. The resumed run takes the options from the checkpoint, so that none changes
+// silently in the middle of a training.
 #pragma once
 
 #include "Options.h"
 
 namespace kerf::tool {
 
-/// Sets the options that were not given to those of the checkpoint. Fails for one that was given, differs, and cannot
-/// change in the middle of a training. Returns a note on those that differ and are taken, or "".
-Result<std::string> takeResumedOptions(CLI::App &command, const RunFlags &flags, const runtime::Checkpoint &resumed);
+/// Sets each option of `command` that was not typed to the value stored in the checkpoint. Returns a note on the typed
+/// options that differ from the checkpoint, or "". Fails when a typed option differs that cannot change in the middle
+/// of a training, such as --optimizer.
+Result<std::string> applyCheckpointOptions(CLI::App &command, const RunFlags &flags,
+                                           const runtime::Checkpoint &resumed);
 
-/// The same for a package, whose options were decided when it was compiled.
-Result<std::string> compareResumedOptions(const package::Program &program, const RunFlags &flags,
-                                          const runtime::Checkpoint &resumed);
+/// Compares the options with which the package was compiled with those stored in the checkpoint. Returns a note on the
+/// options that differ, or "". Fails when an option differs that cannot change in the middle of a training.
+Result<std::string> checkCheckpointOptions(const package::Program &program, const RunFlags &flags,
+                                           const runtime::Checkpoint &resumed);
 
 } // namespace kerf::tool

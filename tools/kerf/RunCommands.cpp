@@ -5,8 +5,8 @@
 #include "Options.h"
 #include "Reports.h"
 #include "ResumedOptions.h"
+#include "StartMessages.h"
 #include "StepLines.h"
-#include "Trained.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/HuggingFace.h"
 #include "kerf/Support/Signals.h"
@@ -56,7 +56,7 @@ void addMeasured(const runtime::RunReport &run, Report &report) {
   for (size_t i = first; i < run.steps.size(); ++i)
     sum += run.steps[i].seconds;
   report.measuredStepSeconds = run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size() - first);
-  runtime::Overlap overlap = sumOf(overlapOf(run.times));
+  runtime::OverlapTimes overlap = sumOf(overlapOf(run.times));
   double steps = std::max<double>(1, static_cast<double>(run.times.steps));
   report.measuredCommunicationSeconds = overlap.seconds / steps;
   report.measuredHiddenSeconds = overlap.hiddenSeconds / steps;
@@ -67,7 +67,8 @@ void addMeasured(const runtime::RunReport &run, Report &report) {
   report.measuredMemory = memoryOf(*fullest);
 }
 
-/// Of one rank: memory that is really taken, and where rank 0's time went, per step.
+/// Returns the measurements of a run as JSON: bytes of memory that a rank allocated, and the seconds of rank 0 per step
+/// by kernel and collective.
 nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   const runtime::TimeReport &times = run.times;
   double steps = std::max<double>(1, static_cast<double>(times.steps));
@@ -147,20 +148,24 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const runtime::RunSettin
   return options;
 }
 
-/// The device with all that was left to choose.
+/// Returns the device of --device with all its settings chosen. Fails when several processes would each choose a
+/// setting of their own, such as a random seed.
 Result<std::string> deviceOf(const RunFlags &flags, bool isOneOfSeveral) {
   auto device = runtime::resolveDevice(flags.device);
   if (device && isOneOfSeveral && flags.device != runtime::kDefaultDevice && *device != flags.device)
-    return Error{fmt::format("--device {}: each process would choose the rest for itself; say it, as in --device {}",
-                             flags.device, *device)};
+    return Error{
+        fmt::format("--device {} leaves settings open, which each process would choose differently; give them, such as "
+                    "--device {}",
+                    flags.device, *device)};
   return device ? device : Result<std::string>(Error{"--device: " + device.error().message});
 }
 
-/// The checkpoint of --resume; nothing without it. Its index alone is read, so that a wrong one is told before anything
-/// takes long.
+/// Opens the checkpoint of --resume; returns nothing without --resume. Reads only the checkpoint's index, so that a
+/// wrong checkpoint is reported before any long work.
 Result<std::optional<runtime::Checkpoint>> openResumed(const RunFlags &flags) {
   if (flags.checkpoint.empty() && (flags.every || flags.keep))
-    return Error{fmt::format("{} is about checkpoints: give --checkpoint DIR too", flags.every ? "--every" : "--keep")};
+    return Error{fmt::format("{} has no effect without checkpoints; give --checkpoint DIR too",
+                             flags.every ? "--every" : "--keep")};
   if (flags.resume.empty())
     return std::optional<runtime::Checkpoint>();
   auto opened = runtime::openCheckpoint(flags.resume);
@@ -177,9 +182,9 @@ Status openLog(const std::string &path, std::optional<LogFile> &log) {
   return ok();
 }
 
-/// Makes one message of an error that all processes have. Rank 0 prints it before any of them ends, for mpirun kills
-/// the others when one ends with an error.
-Error toldOnce(const Error &error, const runtime::Communicator *communicator) {
+/// Prints an error that all MPI processes have once, by rank 0, and returns the error without its message. Rank 0
+/// prints before any process ends, because mpirun kills the other processes when one ends with an error.
+Error reportOnce(const Error &error, const runtime::Communicator *communicator) {
   if (!communicator)
     return error;
   if (communicator->rank() == 0)
@@ -189,21 +194,24 @@ Error toldOnce(const Error &error, const runtime::Communicator *communicator) {
 
 } // namespace
 
-/// The text of the config.json that --save-hf copies: of --hf-config, else of the configuration that the model is.
-/// Empty where there is none.
+/// Returns the text of the config.json that --save-hf writes: the file of --hf-config, or else the model itself where
+/// it is a config.json. Returns "" when there is none.
 static Result<std::string> huggingFaceConfig(const package::Program &program, const RunFlags &flags) {
   std::string path = flags.hfConfig;
   if (flags.saveHf.empty())
-    return path.empty() ? Result<std::string>(path) : Error{"--hf-config is for --save-hf DIR: give that too"};
+    return path.empty() ? Result<std::string>(path)
+                        : Error{"--hf-config has no effect without --save-hf; give --save-hf DIR too"};
   if (std::error_code code;
       std::filesystem::exists(flags.saveHf, code) && !std::filesystem::is_directory(flags.saveHf, code))
-    return Error{fmt::format("--save-hf {}: it is a file; a Hugging Face checkpoint is a folder", flags.saveHf)};
+    return Error{
+        fmt::format("--save-hf {} names a file, but a Hugging Face checkpoint is a folder; give the path of a folder",
+                    flags.saveHf)};
   auto model = program.info.find("model");
   if (path.empty() && model != program.info.end() && model->is_string() &&
       std::filesystem::path(model->get<std::string>()).extension() == ".json")
     path = model->get<std::string>();
   if (path.empty()) {
-    fmt::print(stderr, "note: '{}' gets no config.json, because the model is an export; --hf-config FILE copies one\n",
+    fmt::print(stderr, "note: '{}' gets no config.json, because the model is an export; --hf-config FILE adds one\n",
                flags.saveHf);
     return path;
   }
@@ -211,7 +219,7 @@ static Result<std::string> huggingFaceConfig(const package::Program &program, co
 }
 
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      const std::vector<std::string> &warnings, const Resumed &from, bool quiet) {
+                                      const std::vector<std::string> &warnings, const ResumeState &from, bool quiet) {
   const runtime::Checkpoint *resumed = from.checkpoint;
   auto data = runtime::openData(flags.data);
   if (!data)
@@ -247,9 +255,9 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   bool isFirst = !communicator || communicator->rank() == 0;
   auto device = deviceOf(flags, communicator != nullptr);
   if (!device)
-    return toldOnce(device.error(), communicator.get());
+    return reportOnce(device.error(), communicator.get());
   options.device = *device;
-  // An old log stays where this run can't even start.
+  // The log of an earlier run is kept when this run cannot start.
   Status ready = runtime::checkInputs(program, weights, *data, options.order, resumed);
   std::optional<LogFile> log;
   if (ready && !flags.log.empty() && isFirst)
@@ -257,18 +265,18 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   if (communicator)
     ready = runtime::agree(*communicator, ready);
   if (!ready)
-    return toldOnce(ready.error(), communicator.get());
+    return reportOnce(ready.error(), communicator.get());
   if (isFirst && resumed)
-    say(withOptions(runtime::resumeText(*resumed, program, *settings, *dataSteps)) + from.note);
+    printToStderr(settingsAsOptions(runtime::resumeText(*resumed, program, *settings, *dataSteps)) + from.note);
   if (isFirst) {
     printWarnings(warnings);
-    say(trainedText(program) + "\n");
+    printToStderr(trainedTensorsText(program) + "\n");
     if (flags.device != runtime::kDefaultDevice)
-      say(fmt::format("device: {}\n", options.device));
+      printToStderr(fmt::format("device: {}\n", options.device));
   }
   options.onStep = [&](const runtime::StepResult &step) -> Status {
     if (!quiet)
-      say(progressLine(step));
+      printToStderr(progressLine(step));
     if (!log)
       return ok();
     if (step.step == settings->firstStep)
@@ -276,35 +284,39 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
         return status;
     return log->append(logLine(step));
   };
-  options.checkpoint.onNote = [](const std::string &text) { say(fmt::format("note: {}\n", withOptions(text))); };
+  options.checkpoint.onNote = [](const std::string &text) {
+    printToStderr(fmt::format("note: {}\n", settingsAsOptions(text)));
+  };
   options.onEvaluation = [&](const runtime::Evaluation &evaluation) -> Status {
     if (!quiet)
-      say(evaluationText(program, evaluation));
+      printToStderr(evaluationText(program, evaluation));
     return log ? log->append(evaluationJson(program, evaluation).dump()) : ok();
   };
   options.checkpoint.onSaved = [&](int64_t nextStep, double seconds) {
     if (!quiet)
-      say(fmt::format("checkpoint '{}'  {:.1f} ms\n",
-                      (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(),
-                      seconds * 1e3));
+      printToStderr(fmt::format("checkpoint '{}'  {:.1f} ms\n",
+                                (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(),
+                                seconds * 1e3));
   };
   auto report = runtime::run(program, weights, *data, options);
   if (!report)
-    return toldOnce(report.error(), communicator.get());
+    return reportOnce(report.error(), communicator.get());
   if (!isFirst)
-    report->steps.clear(); // one process speaks for all
+    report->steps.clear(); // only the first process prints results
   if (isFirst && !report->initialized.empty())
-    say(fmt::format("note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n",
+    printToStderr(
+        fmt::format("note: {} parameters have no weights in the model and were initialized at random from seed {} "
+                    "(docs/runtime.md)\n",
                     report->initialized.size(), settings->seed));
   if (isFirst && report->skippedSteps > 0)
-    say(fmt::format("note: {} of {} steps were skipped: their loss, or what they would have made of the parameters, "
-                    "was not finite\n",
-                    report->skippedSteps, settings->firstStep + static_cast<int64_t>(report->steps.size())));
+    printToStderr(fmt::format(
+        "note: {} of {} steps were skipped, because their loss or the parameters after their update were not finite\n",
+        report->skippedSteps, settings->firstStep + static_cast<int64_t>(report->steps.size())));
   if (isFirst && !flags.gradientNorms.empty())
     if (Status status = writeGradientNorms(*report, flags.gradientNorms); !status)
       return status.error();
   if (isFirst && report->stoppedBy)
-    say(stoppedText(*report, flags));
+    printToStderr(stoppedText(*report, flags));
   return report;
 }
 
@@ -326,26 +338,29 @@ struct RunCommand {
       return fail(loaded.error());
     if (loaded->program.info.contains("plan") && loaded->program.info["plan"].is_object()) {
       Plan plan;
-      plan.others = loaded->program.info["plan"];
-      auto job = jobOf(plan, folder);
+      plan.keptKeys = loaded->program.info["plan"];
+      auto job = readJob(plan, folder);
       if (!job)
         return fail(job.error());
       if (*job)
-        if (Status status = takeOptions(*app, **job, folder, JobPart::Run); !status)
+        if (Status status = applyJobOptions(*app, **job, folder, JobPart::Run); !status)
           return fail(status.error());
     }
-    if (auto why = runtime::unusedCode(loaded->program, flags.device); why && !why->empty())
-      say(fmt::format("note: the package's code is not used, pointwise ops run one by one: {}\n", *why));
+    if (auto why = runtime::reasonCodeUnused(loaded->program, flags.device); why && !why->empty())
+      printToStderr(fmt::format(
+          "note: the machine code of the package is not used, and pointwise operators run one by one: {}\n", *why));
     std::error_code code;
     const std::filesystem::path file = std::filesystem::path(folder) / package::kWeightsFile;
     if (weights.empty() && !flags.seed && !*resumed && !std::filesystem::exists(file, code))
-      return fail({fmt::format("'{}' does not exist; put the file there, give --weights, or give --seed to start from "
-                               "initial values made up from it",
-                               file.string())});
+      return fail({fmt::format(
+          "the weights file '{}' does not exist; put the file there, give --weights FILE, or give --seed N to "
+          "start from random initial weights",
+          file.string())});
     int64_t needed = package::ranksOf(loaded->program);
     if (ranks && ranks != needed)
-      return fail({fmt::format("{} was compiled for {} ranks, --ranks is {}; compile it again for {}", folder, needed,
-                               ranks, ranks)});
+      return fail({fmt::format(
+          "{} was compiled for {} ranks, but --ranks is {}; leave --ranks out, or compile again for {} ranks", folder,
+          needed, ranks, ranks)});
     if (!weights.empty()) {
       auto given = readTensors(weights);
       if (!given)
@@ -353,7 +368,7 @@ struct RunCommand {
       for (auto &[name, tensor] : *given)
         loaded->weights[name] = tensor;
     }
-    auto note = *resumed ? compareResumedOptions(loaded->program, flags, **resumed) : Result<std::string>("");
+    auto note = *resumed ? checkCheckpointOptions(loaded->program, flags, **resumed) : Result<std::string>("");
     if (!note)
       return fail(note.error());
     std::optional<Report> saved;
@@ -385,18 +400,18 @@ struct TrainCommand {
   RunFlags flags;
   std::string planFile, report, savePlan;
   bool json = false, noNative = false;
-  GivenPlan given;
+  PlanInput planInput;
   CLI::App *app = nullptr;
   std::optional<runtime::Checkpoint> resumed;
   std::string resumedNote;
 
-  /// A checkpoint's options come before those of a plan's job.
+  /// Takes options from the checkpoint before the plan's job is read, because the checkpoint has precedence.
   Status beforePlan() {
     auto opened = openResumed(flags);
     if (!opened)
       return opened.error();
     resumed = std::move(*opened);
-    auto note = resumed ? takeResumedOptions(*app, flags, *resumed) : Result<std::string>("");
+    auto note = resumed ? applyCheckpointOptions(*app, flags, *resumed) : Result<std::string>("");
     if (!note)
       return note.error();
     resumedNote = *note;
@@ -404,19 +419,19 @@ struct TrainCommand {
   }
 
   int run() {
-    where.job = given.job;
+    where.job = planInput.job;
     auto imported = importStep(model, precision, !flags.gradientNorms.empty(),
                                planFile.empty() ? where.constraints : planFile, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;
-    // A lost file is not to be trained over with random weights; a model that is a structure only is, when the user
-    // says so.
+    // A missing weights file is an error, so that nobody trains from random weights by mistake; --seed asks for random
+    // weights explicitly.
     if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed && !resumed)
-      return fail({fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give --weights, "
-                               "or give --seed to start from "
-                               "initial values made up from it",
-                               model.model, fmt::join(step.missingFiles, "', '"))});
+      return fail({fmt::format(
+          "{}: its weights file '{}' does not exist; put the file there, give --weights FILE, or give --seed N "
+          "to start from random initial weights",
+          model.model, fmt::join(step.missingFiles, "', '"))});
     where.allRanks |= runtime::launchedByMpi(); // every process is a rank
     if (runtime::launchedByMpi() && !where.ranks)
       if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
@@ -436,7 +451,8 @@ struct TrainCommand {
       Error error = done.error();
       bool configured = std::filesystem::path(model.model).extension() == ".json";
       if (configured && error.message.rfind("data: ", 0) == 0)
-        error.message += "; --global-batch and --sequence are the sizes of a configuration's step";
+        error.message +=
+            "; --global-batch and --sequence set the batch and the sequence length of a config.json's model";
       return fail(error);
     }
     if (done->steps.empty())
@@ -456,24 +472,28 @@ struct TrainCommand {
 
 } // namespace
 
-void addRun(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<RunCommand>(app, "run",
-                                               "Run a package. Ranks are threads, or processes under mpirun and srun.\n"
-                                               "Example: kerf run package --data batches.npz --steps 20",
-                                               status);
+void addRunCommand(CLI::App &app, int &status) {
+  auto [sub, command] = addCommand<RunCommand>(
+      app, "run",
+      "Train with a package that kerf compile wrote. Ranks are threads of this process, or processes under mpirun and "
+      "srun.\n"
+      "Example: kerf run package --data batches.npz --steps 20",
+      status);
   command->app = sub;
-  sub->add_option("DIR", command->folder, "folder that `kerf compile` wrote")->required();
-  sub->add_option("--ranks", command->ranks, "must be the ranks that the package was compiled for");
-  sub->add_option("--weights", command->weights, "weights by name instead of the package's: .safetensors, .npz");
-  sub->add_option("--report", command->report, "write the report with what was measured: F.txt or F.json");
-  sub->add_flag("--json", command->json, "losses and report as JSON on standard output");
+  sub->add_option("DIR", command->folder, "folder of the package, as `kerf compile` wrote it")->required();
+  sub->add_option("--ranks", command->ranks,
+                  "number of ranks; only the number for which the package was compiled is accepted");
+  sub->add_option("--weights", command->weights,
+                  "file of initial weights that replace the package's tensors of the same names: .safetensors or .npz");
+  sub->add_option("--report", command->report, kReportHelp);
+  sub->add_flag("--json", command->json, "print losses, measured times and the report as JSON");
   command->flags.addTo(*sub);
 }
 
-void addTrain(CLI::App &app, int &status) {
+void addTrainCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<TrainCommand>(
       app, "train",
-      "Import, plan, compile and run in one.\n"
+      "Train a model: import it, find a plan, compile it and run it.\n"
       "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3",
       status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
@@ -482,12 +502,13 @@ void addTrain(CLI::App &app, int &status) {
   command->where.addTo(*sub);
   command->flags.addTo(*sub);
   command->app = sub;
-  sub->add_option("--plan", command->planFile, "plan.json instead of a search; a partial one is completed");
-  sub->add_option("--save-plan", command->savePlan, "write the plan: plan.json");
-  sub->add_option("--report", command->report, "write the report: F.txt or F.json");
+  sub->add_option("--plan", command->planFile,
+                  "plan.json to use instead of a search; the gaps of a partial plan are filled (docs/plan.md)");
+  sub->add_option("--save-plan", command->savePlan, "file for the plan: plan.json");
+  sub->add_option("--report", command->report, kReportHelp);
   sub->add_flag("--print-pipeline", command->where.printPipeline, kPrintPipelineHelp);
   sub->add_flag("--no-native", command->noNative, kNoNativeHelp);
-  sub->add_flag("--json", command->json, "losses and report as JSON on standard output");
+  sub->add_flag("--json", command->json, "print losses, measured times and the report as JSON instead of text");
 }
 
 } // namespace kerf::tool

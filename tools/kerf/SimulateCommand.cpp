@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf simulate: what a plan would take on a cluster, and whether it would fit.
+// kerf simulate: predicts the step time and the memory of a plan on a cluster.
 #include "Checks.h"
 #include "Options.h"
 #include "Reports.h"
-#include "Trained.h"
+#include "StartMessages.h"
 #include "kerf/CostModel/Margin.h"
 #include "kerf/Report/StepText.h"
 #include <fmt/core.h>
@@ -12,8 +12,8 @@ namespace kerf::tool {
 
 namespace {
 
-/// The keys of the simulation, and of what it was of.
-nlohmann::ordered_json toJson(const Simulated &simulated) {
+/// Returns the simulation as JSON, with the FLOP of the model and the number of ranks.
+nlohmann::ordered_json toJson(const SimulatedPlan &simulated) {
   nlohmann::ordered_json root = toJson(simulated.simulation);
   root["model_flops"] = simulated.work.modelFlops;
   root["ranks"] = simulated.mesh.ranks();
@@ -26,11 +26,11 @@ struct SimulateCommand {
   int64_t ranks = 0;
   std::optional<double> margin;
   bool json = false;
-  GivenPlan given;
+  PlanInput planInput;
 
   int run() {
-    const Plan asked = given.plan.value_or(Plan());
-    auto machine = machinesOf(cluster, given.job, ranks, asked.mesh().ranks());
+    const Plan asked = planInput.plan.value_or(Plan());
+    auto machine = chooseCluster(cluster, planInput.job, ranks, asked.mesh().ranks());
     if (!machine)
       return fail(machine.error());
     *machine = withMargin(std::move(*machine), margin);
@@ -68,26 +68,32 @@ struct SimulateCommand {
 
 } // namespace
 
-void addSimulate(CLI::App &app, int &status) {
+void addSimulateCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<SimulateCommand>(
       app, "simulate",
-      "Predict one plan without searching: seconds of a step, where they go, memory of each stage.\n"
-      "What the plan leaves out has a default (docs/plan.md); layouts are Megatron-LM's.\n"
+      "Predict the seconds of a training step under one plan, their parts, and the memory of each pipeline stage, "
+      "without a search.\n"
+      "Gaps of the plan get defaults (docs/plan.md); layers are sharded as in Megatron-LM.\n"
       "Example: kerf simulate config.json --cluster clusters/selene.json --plan plan.json --dtype bf16 "
       "--optimizer adamw --sequence 2048",
       status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
   sub->add_option("--cluster", command->cluster,
-                  "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
-  sub->add_option("--plan", command->plan, "plan.json, complete or partial; default: the data axis over all ranks");
-  sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")
+                  "cluster.json of the machines, such as a file of clusters/ (default: the cluster of the plan's job, "
+                  "or else CPU ranks "
+                  "of this machine)");
+  sub->add_option("--plan", command->plan,
+                  "plan.json to predict, with or without gaps (default: data parallelism over all ranks)");
+  sub->add_option("--ranks", command->ranks,
+                  "use the first N ranks, 1 or more (default: as many as the mesh of the plan has)")
       ->check(wholeNumber(1, int64_t{1} << 24));
   addTrainer(*sub, command->trainer);
   addMargin(*sub, command->margin);
-  sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json")
+  sub->add_option("--trace", command->trace,
+                  "file for the timeline of one step, for chrome://tracing or Perfetto: T.json")
       ->check(writableFile());
-  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html")->check(writableFile());
-  sub->add_flag("--json", command->json, "everything as JSON on standard output");
+  sub->add_option("--report", command->report, kReportHelp)->check(writableFile());
+  sub->add_flag("--json", command->json, "print the whole prediction as JSON");
 }
 
 } // namespace kerf::tool

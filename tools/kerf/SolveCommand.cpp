@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf solve: the bare solver on a placement problem from a file.
+// kerf solve: runs the solver on a placement problem from a file.
 #include "Checks.h"
 #include "Options.h"
 
@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Lines of three numbers on standard error: seconds since the start, the best cost ("inf" while none is known), the
-/// lower bound.
+/// Prints progress lines of three numbers on standard error: seconds since the start, the best cost found ("inf" before
+/// the first) and the lower bound.
 class ProgressLines {
 public:
   explicit ProgressLines(Clock::time_point start) : start(start) {}
@@ -56,7 +56,8 @@ std::string summary(const Problem &problem, const Solution &solution) {
   return text;
 }
 
-/// "at moment 7 of nodes 3 (120 bytes), 0 (80 bytes)": where the memory of the least peak is.
+/// Returns when and by which nodes the peak memory of `choice` arises: "at moment 7, where of 9 nodes these take the
+/// most: 3 (120 bytes), 0 (80 bytes)".
 std::string whereThePeakIs(const Problem &problem, const std::vector<int> &choice) {
   constexpr size_t kMostNodes = 5;
   Peak peak = peakOf(problem, choice);
@@ -75,17 +76,19 @@ std::string whereThePeakIs(const Problem &problem, const std::vector<int> &choic
                      fmt::join(nodes, ", "));
 }
 
-/// `given`: "--timeout 2", what was not enough.
-Error nothingFits(const Problem &problem, const Solution &solution, const std::string &file, const std::string &given) {
-  std::string moreTime = fmt::format("give more than {}", given);
+/// Returns the error of a problem without a feasible solution. `budgetOption` is the option that limited the solver,
+/// such as "--timeout 2".
+Error nothingFits(const Problem &problem, const Solution &solution, const std::string &file,
+                  const std::string &budgetOption) {
+  std::string moreTime = fmt::format("give more than {}", budgetOption);
   if (solution.choice.empty())
-    return {solution.proven ? fmt::format("{}: every choice takes something forbidden", file)
-                            : fmt::format("{}: no choice was found; {}", file, moreTime),
+    return {solution.proven ? fmt::format("{}: every choice contains a strategy with infinite cost", file)
+                            : fmt::format("{}: no choice with finite cost was found; {}", file, moreTime),
             ExitStatus::Infeasible};
   int64_t limit = problem.memoryLimitBytes.value_or(0);
-  std::string what = solution.proven
-                         ? fmt::format("nothing fits into usage_limit {}", limit)
-                         : fmt::format("nothing that fits into usage_limit {} was found, though it may exist", limit);
+  std::string what =
+      solution.proven ? fmt::format("no choice fits into usage_limit {}", limit)
+                      : fmt::format("no choice that fits into usage_limit {} was found, though one may exist", limit);
   std::string wayOut = fmt::format("set usage_limit to {} or more", solution.peakBytes);
   if (!solution.leastPeakProven)
     wayOut += fmt::format(", or {}", moreTime);
@@ -135,29 +138,34 @@ struct SolveCommand {
 
 } // namespace
 
-void addSolve(CLI::App &app, int &status) {
+void addSolveCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<SolveCommand>(
       app, "solve",
-      "Answer a placement problem: one strategy for each node, least cost, memory under the limit at every moment.\n"
-      "The last line of standard output is the chosen strategies as a JSON list. Progress goes to standard error: "
-      "lines of seconds, cost and lower bound.\n"
+      "Solve a placement problem: choose one strategy for each node, with the least total cost and the memory within "
+      "the limit at every moment.\n"
+      "The last line of standard output is the list of chosen strategies as JSON. Each progress line on standard error "
+      "has the seconds since the start, the best cost and the lower bound.\n"
       "Example: kerf solve problem.json.gz --timeout 60",
       status);
-  sub->add_option(
-         "PROBLEM", command->file,
-         "problem.json or problem.json.gz in the format of the ASPLOS/EuroSys 2025 contest (docs/interface.md)")
+  sub->add_option("PROBLEM", command->file,
+                  "problem file: problem.json or problem.json.gz, in the format of the ASPLOS/EuroSys 2025 contest "
+                  "(docs/interface.md)")
       ->required();
-  auto *timeout = sub->add_option("--timeout", command->timeout, "seconds of wall time to answer in, reading included")
+  auto *timeout = sub->add_option("--timeout", command->timeout,
+                                  "limit in seconds of wall time, 0 or more, which includes reading the file (default: "
+                                  "no limit; --work applies)")
                       ->check(finiteNumber(0));
-  sub->add_option(
-         "--work", command->work,
-         fmt::format(
-             "steps of work instead of seconds: the same answer on every machine (default {}, about half a second)",
-             SolveOptions().workBudget))
+  sub->add_option("--work", command->work,
+                  fmt::format("limit in units of work instead of seconds, 0 or more, which gives the same answer on "
+                              "every machine (default: {}, "
+                              "about half a second on one core)",
+                              SolveOptions().workBudget))
       ->check(wholeNumber(0))
       ->excludes(timeout);
-  sub->add_option("--threads", command->threads, "threads to use")->check(wholeNumber(1, 1024))->capture_default_str();
-  sub->add_option("-o,--output", command->output, "write the list here too");
+  sub->add_option("--threads", command->threads, "number of threads, 1 to 1024")
+      ->check(wholeNumber(1, 1024))
+      ->capture_default_str();
+  sub->add_option("-o,--output", command->output, "file for the list of chosen strategies, which is also printed");
 }
 
 } // namespace kerf::tool

@@ -9,12 +9,12 @@
 
 namespace kerf::tool {
 
-/// Returns the loss without the sign of a NaN, which says nothing.
+/// Returns the loss, with a NaN made positive, because the sign of a NaN has no meaning.
 static double withoutSign(double loss) { return std::isnan(loss) ? std::abs(loss) : loss; }
 
 std::string logLine(const runtime::StepResult &step) {
   nlohmann::ordered_json line = {{"step", step.step}, {"loss", step.loss}, {"seconds", step.seconds}};
-  if (!std::isfinite(step.loss)) // `loss` is null then
+  if (!std::isfinite(step.loss)) // JSON then has null for "loss"
     line["nonfinite"] = fmt::format("{}", withoutSign(step.loss));
   if (step.skipped)
     line["skipped"] = true;
@@ -40,10 +40,11 @@ std::string stoppedText(const runtime::RunReport &report, const RunFlags &flags)
     written.push_back(fmt::format("log '{}'", flags.log));
   if (!flags.trace.empty())
     written.push_back(fmt::format("trace '{}'", flags.trace));
-  return fmt::format("stopped by {} after step {}: {}{}\n", report.stoppedBy == SIGTERM ? "SIGTERM" : "SIGINT", last,
-                     written.empty() ? "nothing was to be written (--checkpoint, --save, --save-hf, --log, --trace)"
-                                     : fmt::format("wrote {}", fmt::join(written, ", ")),
-                     flags.checkpoint.empty() ? "" : fmt::format("; --resume {} goes on", flags.checkpoint));
+  return fmt::format(
+      "stopped by {} after step {}: {}{}\n", report.stoppedBy == SIGTERM ? "SIGTERM" : "SIGINT", last,
+      written.empty() ? "wrote no file, as none was asked for (--checkpoint, --save, --save-hf, --log, --trace)"
+                      : fmt::format("wrote {}", fmt::join(written, ", ")),
+      flags.checkpoint.empty() ? "" : fmt::format("; --resume {} continues the training", flags.checkpoint));
 }
 
 int exitStatus(const runtime::RunReport &report) {

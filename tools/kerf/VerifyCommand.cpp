@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf verify: the plan's programs are checked at full size, and run at a small one against a single rank.
+// kerf verify: checks the programs of a plan at full size, and compares a run at reduced size with a single rank.
 #include "Options.h"
 
 #include "kerf/Compiler/Verify.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json toJson(const FullCheck &full) {
+Json toJson(const FullSizeCheck &full) {
   Json json{{"ranks", full.ranks}, {"stages", full.stages.size()}, {"microbatches", full.microbatches}};
   for (size_t stage = 0; stage < full.stages.size(); ++stage) {
     json["stage_bytes"].push_back(full.stages[stage].bytes);
@@ -24,7 +24,7 @@ Json toJson(const FullCheck &full) {
   return json;
 }
 
-Json toJson(const Verified &verified) {
+Json toJson(const VerifyResult &verified) {
   return {{"full", toJson(verified.full)},
           {"shrunk", verified.small.notes},
           {"mesh", verified.small.plan.meshSizes},
@@ -37,49 +37,49 @@ struct VerifyCommand {
   ModelFlags model;
   std::string planFile, cluster;
   bool json = false;
-  GivenPlan given;
+  PlanInput planInput;
 
   bool configured() const { return model.model.ends_with(".json"); }
 
-  /// The share of the devices' memory that the plan was asked to leave free.
+  /// Returns the fraction of device memory that the plan's job leaves free, or nothing when the job does not say.
   std::optional<double> marginOfJob() const {
-    if (given.job)
-      if (auto margin = given.job->options.find("margin"); margin != given.job->options.end() && margin->is_number())
+    if (planInput.job)
+      if (auto margin = planInput.job->options.find("margin");
+          margin != planInput.job->options.end() && margin->is_number())
         return margin->get<double>();
     return std::nullopt;
   }
 
-  Result<Verified> verify() const {
-    const Plan &plan = *given.plan;
-    auto machine = machinesOf(cluster, given.job, 0, plan.mesh().ranks());
+  Result<VerifyResult> verify() const {
+    const Plan &plan = *planInput.plan;
+    auto machine = chooseCluster(cluster, planInput.job, 0, plan.mesh().ranks());
     if (!machine)
       return machine.error();
     VerifyRequest request{model.model, model.toStepOptions(), model.dtype, plan, planFile, std::move(*machine)};
-    request.limited = !cluster.empty() || (given.job && given.job->cluster);
+    request.limited = !cluster.empty() || (planInput.job && planInput.job->cluster);
     request.margin = marginOfJob();
     return verifyPlan(request);
   }
 
-  void printText(const Verified &verified) const {
-    const FullCheck &full = verified.full;
+  void printText(const VerifyResult &verified) const {
+    const FullSizeCheck &full = verified.full;
     std::vector<std::string> needs;
-    for (const StageNeed &stage : full.stages)
+    for (const StageMemoryNeed &stage : full.stages)
       needs.push_back(full.limited ? fmt::format("{} of {}", bytesText(stage.bytes), bytesText(stage.limitBytes))
                                    : bytesText(stage.bytes));
-    fmt::print(
-        "{} at full size: {} ranks, {} stages, {} microbatches\n"
-        "  schedule and messages   in an order in which no rank waits for ever; a stage's ranks run one program\n"
-        "  memory by stage         {}{}\n",
-        planFile, full.ranks, full.stages.size(), full.microbatches, fmt::join(needs, ", "),
-        full.limited ? "" : ", as the CPU's kernels need it; --cluster says what devices have");
+    fmt::print("{} at full size: {} ranks, {} stages, {} microbatches\n"
+               "  schedule and messages   free of deadlock; the ranks of a stage run one program\n"
+               "  memory by stage         {}{}\n",
+               planFile, full.ranks, full.stages.size(), full.microbatches, fmt::join(needs, ", "),
+               full.limited ? "" : ", as the CPU's kernels need it; --cluster adds the limit of the devices");
     fmt::print("run small: mesh {}, {} steps in float64 against one rank\n", meshText(verified.small.plan.mesh()),
                kVerifiedSteps);
     for (const std::string &note : verified.small.notes)
       fmt::print("  {}\n", note);
     if (!configured())
-      fmt::print("  an export keeps its layers, its sizes and its batch\n");
+      fmt::print("  layers, sizes and batch of an export stay as they are\n");
     if (!verified.difference)
-      fmt::print("the plan's losses, gradients and parameters are those of one rank\n");
+      fmt::print("losses, gradients and parameters under the plan equal those of one rank\n");
   }
 
   int run() {
@@ -93,14 +93,13 @@ struct VerifyCommand {
     if (verified->difference)
       return fail(
           {fmt::format("{}: on the shrunken mesh {}", planFile, *verified->difference), ExitStatus::InternalCheck});
-    const FullCheck &full = verified->full;
+    const FullSizeCheck &full = verified->full;
     for (size_t stage = 0; full.limited && stage < full.stages.size(); ++stage)
-      if (const StageNeed &need = full.stages[stage]; need.bytes > need.limitBytes)
+      if (const StageMemoryNeed &need = full.stages[stage]; need.bytes > need.limitBytes)
         return fail(
-            {fmt::format(
-                 "{}: stage {} needs {} a rank, the device leaves {} for it; plan again with more recomputation, "
-                 "optimizer sharding or ranks, or with a smaller microbatch",
-                 planFile, stage, bytesText(need.bytes), bytesText(need.limitBytes)),
+            {fmt::format("{}: stage {} needs {} on each rank, but the device has {} for it; plan again with more "
+                         "recomputation, optimizer sharding or ranks, or with a smaller microbatch",
+                         planFile, stage, bytesText(need.bytes), bytesText(need.limitBytes)),
              ExitStatus::Infeasible});
     return 0;
   }
@@ -108,17 +107,20 @@ struct VerifyCommand {
 
 } // namespace
 
-void addVerify(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<VerifyCommand>(
-      app, "verify",
-      "Check that a plan gives the numbers of one rank: its programs at full size, and a run of a small one here.\n"
-      "Example: kerf verify config.json --plan plan.json --global-batch 512 --sequence 2048",
-      status);
+void addVerifyCommand(CLI::App &app, int &status) {
+  auto [sub, command] =
+      addCommand<VerifyCommand>(app, "verify",
+                                "Check that training under a plan gives the same results as training on one rank: the "
+                                "programs are checked at full "
+                                "size, and a run at reduced size on this machine is compared with a single rank.\n"
+                                "Example: kerf verify config.json --plan plan.json --global-batch 512 --sequence 2048",
+                                status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
   command->model.addTrainingTo(*sub);
-  sub->add_option("--plan", command->planFile, "plan.json, complete or partial")->required();
-  sub->add_option("--cluster", command->cluster, "cluster.json: its memory is the limit of every stage");
-  sub->add_flag("--json", command->json, "what was checked, as JSON");
+  sub->add_option("--plan", command->planFile, "plan.json to check, with or without gaps")->required();
+  sub->add_option("--cluster", command->cluster,
+                  "cluster.json whose device memory limits every stage (default: the cluster of the plan's job)");
+  sub->add_flag("--json", command->json, "print the results of the checks as JSON");
 }
 
 } // namespace kerf::tool

@@ -2,7 +2,7 @@
 #include "WholePlan.h"
 #include "Remedies.h"
 #include "Reports.h"
-#include "Trained.h"
+#include "StartMessages.h"
 
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/Simulate.h"
@@ -25,14 +25,14 @@ void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what)
 
 } // namespace
 
-int runPlanWhole(const CLI::App &command, const PlanRequest &request, const PlanFlags &plan,
-                 const WholePlanFlags &flags) {
+int searchWholePlan(const CLI::App &command, const PlanRequest &request, const PlanFlags &plan,
+                    const WholePlanFlags &flags) {
   const Cluster &cluster = request.cluster;
   auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
   if (!whole)
     return fail(whole.error());
   auto context = createContext();
-  auto job = wholeJob(*context, request);
+  auto job = makeWholePlanJob(*context, request);
   if (!job)
     return fail(job.error());
   auto described = describeJob(command, *whole, cluster.ranks(), job->search.constraints);
@@ -47,21 +47,21 @@ int runPlanWhole(const CLI::App &command, const PlanRequest &request, const Plan
     return fail(withRemedies(found.error(), request, plan));
   printWarnings(job->warnings());
   if (receivedSignal())
-    fmt::print(stderr, "interrupted: the best so far\n");
-  for (const std::string &note : notesOnRanks(*job, found->plans.front()))
-    fmt::print(stderr, "note: {}\n", withOptions(note));
+    fmt::print(stderr, "interrupted: this is the best plan found so far\n");
+  for (const std::string &note : rankCountNotes(*job, found->plans.front()))
+    fmt::print(stderr, "note: {}\n", settingsAsOptions(note));
   std::vector<ParetoPlan> pareto;
   if (flags.pareto)
     pareto = paretoPlans(job->cluster, job->job, job->layouts, job->search, found->plans.front(), tell);
 
   Plan best = found->plans.front().plan;
   best.clusterHash = sha256(toJson(cluster));
-  best.others["job"] = std::move(*described);
-  best.others["job"]["outside"] = found->outside;
+  best.keptKeys["job"] = std::move(*described);
+  best.keptKeys["job"]["outside"] = found->outsideSpace;
   std::string text = toJson(best), told = toText(*found, request.model.name, cluster);
-  if (job->search.from) {
+  if (job->search.startingPlan) {
     told += fmt::format("changed from {}\n", plan.from);
-    auto changes = differences(*job->search.from, best);
+    auto changes = differences(*job->search.startingPlan, best);
     for (const PlanDifference &change : changes)
       told += fmt::format("  {:<20} {} -> {}\n", change.key, change.one, change.other);
     if (changes.empty())
@@ -81,9 +81,9 @@ int runPlanWhole(const CLI::App &command, const PlanRequest &request, const Plan
     auto full = stepReport(request.model.name, job->cluster, *simulated);
     if (!full)
       return fail(full.error());
-    if (found->lowerBoundSeconds > 0) // none is known of programs
+    if (found->lowerBoundSeconds > 0) // for compiled CPU programs no lower bound is known
       full->lowerBoundSeconds = found->lowerBoundSeconds;
-    full->outside = found->outside;
+    full->outside = found->outsideSpace;
     full->statistics = found->statistics;
     full->others.assign(found->plans.begin() + 1, found->plans.end());
     full->pareto = pareto;
@@ -99,11 +99,12 @@ int runPlanWhole(const CLI::App &command, const PlanRequest &request, const Plan
   return 0;
 }
 
-bool isWhole(const Plan &plan) { return plan.others.contains("job") && !plan.others.contains("report"); }
+bool isWholePlan(const Plan &plan) { return plan.keptKeys.contains("job") && !plan.keptKeys.contains("report"); }
 
 namespace {
 
-/// "infiniband.bandwidth*2", "level.infiniband.bandwidth*2", "ranks*2", "global_batch/2".
+/// Applies one --what-if, such as "infiniband.bandwidth*2", "ranks*2" or "global_batch/2", to the job. Fails when the
+/// text has another form or names an unknown quantity.
 Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, PlanFlags &flags, Plan &constraints) {
   size_t at = whatIf.find_last_of("*/");
   std::string name = whatIf.substr(0, at == std::string::npos ? 0 : at);
@@ -122,13 +123,15 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
   auto whole = [&](int64_t value) -> Result<int64_t> {
     double scaled = static_cast<double>(value) * factor;
     if (scaled < 1 || scaled != std::floor(scaled) || scaled > 1e15)
-      return Error{fmt::format("--what-if {}: {} x {} is no whole number", whatIf, value, factor)};
+      return Error{
+          fmt::format("--what-if {}: {} x {} is not a whole number; give another factor", whatIf, value, factor)};
     return static_cast<int64_t>(scaled);
   };
   if (name == "global_batch") {
     int64_t now = model.globalBatch ? model.globalBatch : constraints.globalBatch;
     if (now == 0)
-      return Error{fmt::format("--what-if {}: the batch of an export is fixed", whatIf)};
+      return Error{fmt::format(
+          "--what-if {}: the batch of an export is fixed; only a config.json's model can have another", whatIf)};
     auto batch = whole(now);
     if (!batch)
       return batch.error();
@@ -141,12 +144,14 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
     if (!ranks)
       return ranks.error();
     if (cluster.mixed() && *ranks > cluster.ranks())
-      return Error{fmt::format("--what-if {}: '{}' has {} ranks in {} groups, and nothing says which would grow",
-                               whatIf, cluster.name, cluster.ranks(), cluster.groups.size())};
+      return Error{
+          fmt::format("--what-if {}: '{}' has {} ranks in {} groups, and it is unclear which group would grow; give "
+                      "at most that many ranks",
+                      whatIf, cluster.name, cluster.ranks(), cluster.groups.size())};
     flags.ranks = *ranks;
     if (cluster.mixed())
       return ok();
-    Level &outermost = cluster.levels.back(); // more units where the cluster is too small
+    Level &outermost = cluster.levels.back(); // the outermost level gets more units when the cluster is too small
     int64_t each = cluster.devicesPerUnit(cluster.levels.size() - 1) / outermost.size;
     outermost.size = std::max(outermost.size, (*ranks + each - 1) / each);
     cluster.usedRanks = each * outermost.size;
@@ -154,27 +159,28 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
   }
   if (name == "device.memory") {
     if (factor > 1e6 || factor < 1e-6)
-      return Error{
-          fmt::format("--what-if {}: {} times the memory of a device; give a factor from 1e-6 to 1e6", whatIf, factor)};
-    flags.memory = std::llround(static_cast<double>(flags.memory) * factor); // 0: the device's
+      return Error{fmt::format("--what-if {}: the factor of a device's memory is {}; give a factor from 1e-6 to 1e6",
+                               whatIf, factor)};
+    flags.memory =
+        std::llround(static_cast<double>(flags.memory) * factor); // 0 stands for the memory of the device and stays 0
   }
   if (scaleQuantity(cluster, name, factor))
     return ok();
-  std::vector<std::string> known = quantitiesOf(cluster);
+  std::vector<std::string> known = scalableQuantities(cluster);
   known.insert(known.end(), {"device.memory", "ranks", "global_batch"});
-  return Error{fmt::format("--what-if {}: '{}' is not known; {}", whatIf, name, suggestion(name, known))};
+  return Error{fmt::format("--what-if {}: '{}' is not a known quantity; {}", whatIf, name, suggestion(name, known))};
 }
 
-/// The job that a plan keeps, ready to be asked again, with what is asked to be changed.
-Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, const Plan &plan,
-                          const OtherJob &otherwise = {}) {
-  auto saved = jobOf(plan, file);
+/// Rebuilds the search job stored in `plan`, with `changes` applied. Fails when the plan stores no job or the model
+/// file is missing.
+Result<WholePlanJob> savedJob(mlir::MLIRContext &context, const std::string &file, const Plan &plan,
+                              const JobChanges &changes = {}) {
+  auto saved = readJob(plan, file);
   if (!saved)
     return saved.error();
   if (!*saved || !(*saved)->cluster || (*saved)->model.empty())
-    return Error{fmt::format("{}: its \"job\" does not say for which \"model\" and \"cluster\" it is; `kerf plan -o` "
-                             "writes plans that do",
-                             file)};
+    return Error{fmt::format(
+        "{}: its \"job\" lacks the \"model\" or the \"cluster\"; give a plan that `kerf plan -o` wrote", file)};
   const Job &job = **saved;
   if (Status status = checkModelExists(job, file); !status)
     return status.error();
@@ -186,31 +192,31 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   addTrainer(command, flags.trainer);
   PrecisionFlags precision;
   precision.addTo(command);
-  if (Status status = takeOptions(command, job, file, JobPart::All); !status)
+  if (Status status = applyJobOptions(command, job, file, JobPart::All); !status)
     return status.error();
   model.model = job.model;
   flags.ranks = job.ranks;
   Cluster cluster = *job.cluster;
   Plan constraints = job.constraints.value_or(Plan());
-  if (!otherwise.trainer.empty())
-    flags.trainer = otherwise.trainer;
-  for (const std::string &one : otherwise.whatIf)
+  if (!changes.trainer.empty())
+    flags.trainer = changes.trainer;
+  for (const std::string &one : changes.whatIf)
     if (Status status = change(one, cluster, model, flags, constraints); !status)
       return status.error();
   auto used = firstRanks(cluster, flags.mode == "stand-alone" ? 1 : flags.ranks ? flags.ranks : cluster.ranks());
   if (!used)
     return used.error();
-  auto request = planRequest(model, precision, flags, *used);
+  auto request = makePlanRequest(model, precision, flags, *used);
   if (!request)
     return request.error();
   request->options.constraints = std::move(constraints);
-  return wholeJob(context, *request);
+  return makeWholePlanJob(context, *request);
 }
 
-int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const std::vector<std::string> &whatIf,
+int answerWhatIf(const std::string &file, const Plan &plan, WholePlanJob job, const std::vector<std::string> &whatIf,
                  bool json) {
-  auto there = simulateWhole(plan, job.cluster, job.job, job.layouts);
-  job.search.from = plan;
+  auto there = simulatePlan(plan, job.cluster, job.job, job.layouts);
+  job.search.startingPlan = plan;
   auto found = searchPlans(job.cluster, job.job, job.layouts, job.search);
   if (!found)
     return fail(found.error());
@@ -220,7 +226,7 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
                  {"this_plan_seconds", there ? Json(there->simulation.stepSeconds) : Json()},
                  {"step_seconds", best.simulation.stepSeconds},
                  {"lower_bound_seconds", found->lowerBoundSeconds},
-                 {"outside", found->outside},
+                 {"outside", found->outsideSpace},
                  {"plan", Json::parse(toJson(best.plan))}};
     if (there)
       root["difference"] = differenceJson(*there, best);
@@ -231,7 +237,7 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
   if (plan.predicted)
     fmt::print("  {:<12} {:.4g} s as it was planned\n", file, plan.predicted->stepSeconds);
   if (!there)
-    fmt::print("  {:<12} cannot be carried out: {}\n", file, there.error().message);
+    fmt::print("  {:<12} cannot run: {}\n", file, there.error().message);
   else
     fmt::print("  {:<12} {:.4g} s{}\n", file, there->simulation.stepSeconds,
                there->simulation.fits ? "" : ", and does not fit");
@@ -245,24 +251,24 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
 
 } // namespace
 
-int explainWhole(const std::string &file, const Plan &plan, const std::string &otherFile,
-                 const std::optional<Plan> &other, const OtherJob &otherwise, bool json) {
-  if (other && !otherwise.whatIf.empty())
-    return fail({"--what-if asks about one plan, two are given; drop one of them"});
+int explainWholePlan(const std::string &file, const Plan &plan, const std::string &otherFile,
+                     const std::optional<Plan> &other, const JobChanges &changes, bool json) {
+  if (other && !changes.whatIf.empty())
+    return fail({"--what-if applies to one plan, but two plans are given; leave one of them out"});
   auto context = createContext();
-  auto job = savedJob(*context, file, plan, otherwise);
+  auto job = savedJob(*context, file, plan, changes);
   if (!job)
     return fail(job.error());
-  if (!otherwise.whatIf.empty())
-    return answerWhatIf(file, plan, std::move(*job), otherwise.whatIf, json);
-  auto simulated = simulateWhole(plan, job->cluster, job->job, job->layouts);
+  if (!changes.whatIf.empty())
+    return answerWhatIf(file, plan, std::move(*job), changes.whatIf, json);
+  auto simulated = simulatePlan(plan, job->cluster, job->job, job->layouts);
   if (!simulated)
     return fail(simulated.error());
   if (other) {
-    auto second = savedJob(*context, otherFile, *other, otherwise);
+    auto second = savedJob(*context, otherFile, *other, changes);
     if (!second)
       return fail(second.error());
-    auto there = simulateWhole(*other, second->cluster, second->job, second->layouts);
+    auto there = simulatePlan(*other, second->cluster, second->job, second->layouts);
     if (!there)
       return fail(there.error());
     if (json)

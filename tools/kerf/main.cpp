@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: thin over the libraries; the only place that prints and exits.
+// The program kerf: parses the command line and calls the libraries, which neither print nor exit.
 #include "Checks.h"
 #include "Options.h"
 
@@ -12,29 +12,31 @@
 static kerf::Error lost() { return {fmt::format("cannot write the output: {}", std::strerror(errno))}; }
 
 int main(int argc, char **argv) {
-  CLI::App app{"Kerf finds the fastest way to train a model on a cluster, says how good it is and why, and runs it.\n\n"
+  CLI::App app{"Kerf finds the fastest plan for training a model on a cluster, proves how close the plan is to the "
+               "best possible, "
+               "explains it, and runs it.\n\n"
                "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4"};
   app.name("kerf");
   app.set_version_flag("--version", KERF_VERSION);
   app.require_subcommand(1);
-  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write, as a full disk is
+  std::signal(SIGXFSZ, SIG_IGN); // a file beyond the size limit then makes the write fail, as a full disk does
   int status = 0;
-  kerf::tool::addTrain(app, status);
-  kerf::tool::addImport(app, status);
-  kerf::tool::addPlan(app, status);
-  kerf::tool::addCompile(app, status);
-  kerf::tool::addRun(app, status);
-  kerf::tool::addExplain(app, status);
-  kerf::tool::addSolve(app, status);
-  kerf::tool::addSimulate(app, status);
-  kerf::tool::addProfile(app, status);
-  kerf::tool::addExport(app, status);
-  kerf::tool::addVerify(app, status);
-  kerf::tool::learnOptions(app);
+  kerf::tool::addTrainCommand(app, status);
+  kerf::tool::addImportCommand(app, status);
+  kerf::tool::addPlanCommand(app, status);
+  kerf::tool::addCompileCommand(app, status);
+  kerf::tool::addRunCommand(app, status);
+  kerf::tool::addExplainCommand(app, status);
+  kerf::tool::addSolveCommand(app, status);
+  kerf::tool::addSimulateCommand(app, status);
+  kerf::tool::addProfileCommand(app, status);
+  kerf::tool::addExportCommand(app, status);
+  kerf::tool::addVerifyCommand(app, status);
+  kerf::tool::registerOptionNames(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return kerf::tool::tellUsage(app, error);
+    return kerf::tool::printUsage(app, error);
   } catch (const std::exception &error) {
     if (std::ferror(stdout))
       return kerf::tool::fail(lost());

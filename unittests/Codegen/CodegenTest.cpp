@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random kernels of all ops and types, on sizes with and without whole vectors, with and without reductions at their
-// ends: their code gives the bits that the runtime's kernels give op by op, for any number of threads, over arguments
-// that are updated in place.
+// Checks on random kernels of all ops and types that compiled code gives the same bits as the runtime gives op by op:
+// for sizes with and without partial vectors, with and without final reductions, for any number of threads, and with
+// arguments that are updated in place.
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Package/Half.h"
 #include "kerf/Runtime/Cpu/Native.h"
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using package::Function;
 using package::Program;
 
-const std::vector<std::string> kAll = {std::begin(kIsas), std::end(kIsas)};
+const std::vector<std::string> kAll = {std::begin(kInstructionSets), std::end(kInstructionSets)};
 
 int addValue(Function &function, DType dtype, const Shape &shape) {
   function.values.push_back({dtype, shape});
@@ -38,7 +38,8 @@ int addOp(Function &function, const std::string &op, std::vector<int> operands, 
   return result;
 }
 
-/// The kernel as a whole step: its arguments are states; the first result replaces the first of its type and shape.
+/// Returns a program whose step is one call of the kernel. The arguments are states, and the first result replaces the
+/// first argument of its type and shape.
 Program stepOf(const Function &kernel) {
   Function main{"main", {}, {}, {}, {}};
   Program program;
@@ -99,7 +100,7 @@ void fill(const runtime::TensorView &view, std::mt19937 &random) {
   }
 }
 
-/// Bytes of the tensor; all NaNs as one.
+/// Returns the bytes of a tensor, with all NaNs replaced by the same one.
 std::string textOf(const runtime::TensorView &view) {
   std::string bytes;
   for (int64_t i = 0; i < view.elements(); ++i) {
@@ -120,7 +121,7 @@ std::string textOf(const runtime::TensorView &view) {
   return bytes;
 }
 
-/// All arguments and results after two steps.
+/// Returns all arguments and results after two steps.
 std::vector<std::string> outcome(const Program &program, uint32_t seed, bool useNative, int64_t threads) {
   auto communicators = runtime::createThreadCommunicators(1);
   auto device = std::move(*runtime::createDevice(runtime::kDefaultDevice, {.threads = threads}));
@@ -140,7 +141,7 @@ std::vector<std::string> outcome(const Program &program, uint32_t seed, bool use
   for (const runtime::ArgumentPiece &piece : (*executor)->arguments())
     texts.push_back(textOf(piece.tensor));
   bool asOne = (*executor)->times().kernels.size() == 1 && (*executor)->times().kernels[0].op == "kernel";
-  EXPECT_EQ(asOne, useNative && runtime::processorHas(kIsas[0]));
+  EXPECT_EQ(asOne, useNative && runtime::processorHas(kInstructionSets[0]));
   return texts;
 }
 
@@ -201,8 +202,8 @@ private:
       int one = addOp(kernel, "constant", {}, dtype, {}, {{"value", {0.7}}});
       return op("broadcast_in_dim", {one}, dtype, {{"broadcast_dimensions", Json::array()}});
     }
-    // Along some of the dimensions, if kernels read it like that.
-    package::BroadcastOf along;
+    // Broadcast along some of the dimensions, if kernels can read such a broadcast.
+    package::BroadcastView along;
     for (size_t d = 0; d < shape.size(); ++d)
       if (below(2)) {
         along.shape.push_back(below(4) ? shape[d] : 1);
@@ -217,9 +218,9 @@ private:
               {{"broadcast_dimensions", along.dimensions}});
   }
 
-  /// Up to three values over some of the dimensions, if kernels can do that.
+  /// Reduces up to three values over some of the dimensions, if kernels can compute such a reduction.
   void reduce() {
-    package::BroadcastOf kept;
+    package::BroadcastView kept;
     std::vector<int64_t> gone;
     for (size_t d = 0; d < shape.size(); ++d)
       if (below(2)) {
@@ -288,7 +289,7 @@ private:
   Function kernel;
   Shape shape;
   std::vector<int> full; // values of the kernel's shape
-  std::vector<package::BroadcastOf> broadcasts;
+  std::vector<package::BroadcastView> broadcasts;
 };
 
 TEST(Codegen, CodeGivesTheBitsOfTheOpsOneByOne) {
@@ -339,7 +340,7 @@ TEST(Codegen, TruthValuesAreCompared) {
   }
 }
 
-/// y = tanh(x + x) of 40 elements.
+/// Returns a program that computes y = tanh(x + x) of 40 elements.
 Program small() {
   Function kernel;
   kernel.name = "kernel";
@@ -369,7 +370,7 @@ TEST(Codegen, AProgramWithoutKernelsHasNoCode) {
   EXPECT_EQ(*native, nullptr);
 }
 
-/// Why the program's code is not used, after `change`.
+/// Returns why the runtime does not use the program's code after `change`.
 template <typename F> std::string unusedAfter(F change) {
   Program program = small();
   auto changed = std::make_shared<package::NativeCode>(*program.native);
@@ -377,12 +378,12 @@ template <typename F> std::string unusedAfter(F change) {
   program.native = changed;
   auto loaded = runtime::loadNative(program);
   EXPECT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ((*loaded)->find("kernel") == nullptr, !(*loaded)->unused().empty());
-  return (*loaded)->unused();
+  EXPECT_EQ((*loaded)->find("kernel") == nullptr, !(*loaded)->reasonUnused().empty());
+  return (*loaded)->reasonUnused();
 }
 
 TEST(Codegen, CodeThatDoesNotFitIsNotUsed) {
-  if (!runtime::processorHas(kIsas[0]))
+  if (!runtime::processorHas(kInstructionSets[0]))
     GTEST_SKIP() << "this processor has none of the instruction sets that code is made for";
   EXPECT_EQ(unusedAfter([](package::NativeCode &) {}), "");
   EXPECT_EQ(unusedAfter([](package::NativeCode &code) {
@@ -402,7 +403,7 @@ TEST(Codegen, CodeThatDoesNotFitIsNotUsed) {
               code.images[0].kind = "ptx";
             }),
             "it is ptx, this device runs x86-64");
-  // Files that are not there.
+  // Missing files.
   EXPECT_NE(unusedAfter([](package::NativeCode &code) {
               for (package::NativeImage &image : code.images)
                 image.code.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mixture of experts under `expert`: FLOPs, parameters and all-to-alls of all ranks are the closed forms of balanced
-// routing.
+// Tests of expert parallelism: FLOP, parameters and all-to-alls of all ranks are compared with closed forms for
+// balanced routing.
 #include "kerf/Compiler/Simulate.h"
 #include <filesystem>
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ protected:
   }
   void TearDown() override { std::filesystem::remove(path); }
 
-  Result<Simulated> simulate(const Case &c) const {
+  Result<SimulatedPlan> simulate(const Case &c) const {
     auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
     if (!cluster)
       return cluster.error();
@@ -70,11 +70,11 @@ protected:
     return simulatePlan(*context, path, plan, "the plan", *cluster, options);
   }
 
-  /// Products of all ranks and microbatches of the step.
+  /// Returns the FLOP of matrix products over all ranks and microbatches of the step.
   double products(PassWork Segment::*pass) const {
     double flops = 0;
     for (const Segment &segment : simulated.work.parts.front().segments)
-      for (const Kernel &kernel : (segment.*pass).kernels)
+      for (const KernelWork &kernel : (segment.*pass).kernels)
         if (kernel.work.kernelClass == KernelClass::Product)
           flops += static_cast<double>(segment.repeat) * kernel.work.flops;
     return flops * static_cast<double>(GetParam().model * GetParam().context) * kBatch /
@@ -83,7 +83,7 @@ protected:
 
   Mixture m;
   std::string path;
-  Simulated simulated;
+  SimulatedPlan simulated;
   const Segment *layer = nullptr;
 };
 
@@ -94,7 +94,7 @@ TEST_P(SimulatedMixture, FlopsOfAllRanksAreThoseOfTheTokensOwnExperts) {
   double rest = 8 * h * h * m.layers + 2 * h * m.vocabulary, attention = 4 * m.sequence * h * m.layers;
   EXPECT_DOUBLE_EQ(simulated.work.modelFlops, 3 * tokens * (m.layers * (experts + router) + rest + attention));
   EXPECT_DOUBLE_EQ(simulated.work.tokens, tokens);
-  double slots = c.capacity ? m.experts / m.choices : 1; // of each choice
+  double slots = c.capacity ? m.experts / m.choices : 1; // slots for each routed token
   double expected = tokens * (m.layers * (slots * experts + router * static_cast<double>(c.model)) + rest);
   EXPECT_DOUBLE_EQ(products(&Segment::forward), expected);
   EXPECT_DOUBLE_EQ(products(&Segment::inputGradient), expected);
@@ -106,27 +106,27 @@ TEST_P(SimulatedMixture, ExpertsAreCutAndTheirGradientsSummedOverDataAlone) {
   double h = m.hidden, ofExperts = 0, others = 0;
   for (const Segment &segment : simulated.work.parts.front().segments)
     for (const ParameterGroup &group : segment.parameters) {
-      int64_t copies = ways(group.reduceAxes);
+      int64_t copies = shardCount(group.reduceAxes);
       EXPECT_TRUE(copies == c.data * c.context || copies == c.data * c.context * c.expert) << group.name;
       (copies == c.data * c.context && c.expert > 1 ? ofExperts : others) +=
           static_cast<double>(segment.repeat) * group.elements;
     }
   double experts = m.layers * 3 * m.experts * h * m.inner / static_cast<double>(c.expert * c.model);
   double cut = (m.layers * 4 * h * h + 2 * m.vocabulary * h) / static_cast<double>(c.model);
-  double whole = m.layers * (m.experts * h + 2 * h) + h; // routers, norms
+  double whole = m.layers * (m.experts * h + 2 * h) + h; // replicated parameters: routers and norms
   EXPECT_DOUBLE_EQ(ofExperts, c.expert > 1 ? experts : 0);
   EXPECT_DOUBLE_EQ(others, cut + whole + (c.expert > 1 ? 0 : experts));
 }
 
-/// Each copy of a token goes to its expert and comes back, in the forward and in the backward; its probability goes
-/// there and the probability's gradient comes back.
+/// Each routed token is sent to its expert and back, in the forward and in the backward pass. Its probability is sent
+/// to the expert, and the gradient of the probability back.
 TEST_P(SimulatedMixture, SlotsChangeHandsFourTimesALayer) {
   const Case &c = GetParam();
   double tokens = static_cast<double>(c.microbatch) * m.sequence / static_cast<double>(c.context);
-  double slots = c.capacity ? m.experts : m.choices; // of each token
+  double slots = c.capacity ? m.experts : m.choices; // slots for each token
   int expert = simulated.mesh.find("expert");
   auto count = [&](const PassWork &pass) {
-    int found = 0, numbers = 0; // of tokens, and of their probabilities
+    int found = 0, numbers = 0; // all-to-alls of tokens, and of their probabilities
     for (const PassCollective &collective : pass.collectives) {
       bool overExperts = std::any_of(collective.axes.begin(), collective.axes.end(),
                                      [&](const AxisRef &axis) { return axis.axis == expert; });
@@ -147,7 +147,7 @@ TEST_P(SimulatedMixture, SlotsChangeHandsFourTimesALayer) {
   EXPECT_EQ(count(layer->weightGradient), 0);
 }
 
-/// Of the stream: one for attention and one for the experts in each pass.
+/// The all-reduces of the residual stream: one for attention and one for the experts in each pass.
 TEST_P(SimulatedMixture, ModelSumsTheStreamAsWithoutExperts) {
   const Case &c = GetParam();
   double stream = 2 * static_cast<double>(c.microbatch) * m.sequence / static_cast<double>(c.context) * m.hidden;
@@ -167,7 +167,7 @@ TEST_P(SimulatedMixture, RefusesExpertsThatItDoesNotDivide) {
     EXPECT_NE(result.error().message.find(word), std::string::npos) << result.error().message;
 }
 
-/// Links between nodes are slow: each rank of `model` exchanges its share of the tokens' width there and gathers the
+/// Over slow links between nodes, each rank of `model` exchanges its share of the hidden dimension, and gathers the
 /// rest inside the node.
 TEST(SimulatedMixtral, ExchangesSharesBetweenNodes) {
   std::string path = std::filesystem::temp_directory_path() / fmt::format("kerf-simulate-mixtral-{}.json", getpid());

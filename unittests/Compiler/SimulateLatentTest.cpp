@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention from latents (DeepSeek), and layers of two kinds in one model: FLOPs, parameters, collectives and stages
-// are closed forms.
+// Tests of multi-head latent attention (DeepSeek), and of models with two kinds of layers: FLOP, parameters,
+// collectives and stages are compared with closed forms.
 #include "kerf/Compiler/Simulate.h"
 #include <filesystem>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ using namespace kerf;
 
 namespace {
 
-/// DeepSeek-V3 but for the layers' number and the size of values.
+/// DeepSeek-V3 with fewer layers and another value size.
 struct Latent {
   double layers = 4, dense = 1, hidden = 7168, heads = 128, queryRank = 1536, keyValueRank = 512, still = 128,
          turning = 64, value = 96, inner = 18432, expertInner = 2048, shared = 1, experts = 256, choices = 8,
@@ -57,19 +57,19 @@ protected:
     simulated = std::move(*result);
   }
 
-  /// Products of all ranks and microbatches of the step.
+  /// Returns the FLOP of matrix products over all ranks and microbatches of the step.
   double products(PassWork Segment::*pass) const {
     double flops = 0;
     for (const std::vector<int> &parts : simulated.work.part)
       for (int part : parts)
         for (const Segment &segment : simulated.work.parts[part].segments)
-          for (const Kernel &kernel : (segment.*pass).kernels)
+          for (const KernelWork &kernel : (segment.*pass).kernels)
             if (kernel.work.kernelClass == KernelClass::Product)
               flops += static_cast<double>(segment.repeat) * kernel.work.flops;
     return flops * static_cast<double>(GetParam().model) * kBatch;
   }
 
-  /// The first segment of that name.
+  /// Returns the first layer-chain segment of that name.
   const Segment *segment(const std::string &name) const {
     for (const Part &part : simulated.work.parts)
       for (const Segment &segment : part.segments)
@@ -78,7 +78,7 @@ protected:
     return nullptr;
   }
 
-  /// FLOPs of a token in the forward.
+  /// Returns the FLOP of a token in the forward pass.
   double latentProducts() const { return 2 * m.hidden * (m.queryRank + m.keyValueRank + m.turning); }
   double headProducts() const {
     return 2 * m.heads *
@@ -89,7 +89,7 @@ protected:
   double routerProducts() const { return 2 * m.hidden * m.experts; }
 
   Latent m;
-  Simulated simulated;
+  SimulatedPlan simulated;
 };
 
 TEST_P(SimulatedLatent, FlopsAreThoseOfBothKindsOfLayers) {
@@ -100,7 +100,7 @@ TEST_P(SimulatedLatent, FlopsAreThoseOfBothKindsOfLayers) {
       m.layers * headProducts() + m.dense * denseProducts() + mixed * expertProducts() + 2 * m.hidden * m.vocabulary;
   double whole = mixed * routerProducts(), latents = m.layers * latentProducts();
   EXPECT_NEAR(simulated.work.modelFlops / (3 * tokens * (cut + whole + latents + m.layers * attention)), 1, 1e-12);
-  // Every rank of "model" makes the latents of all tokens, or of its part of the sequence.
+  // Every rank of "model" computes the latents of all tokens, or of its part of the sequence.
   double ranks = static_cast<double>(c.model);
   double expected = tokens * (cut + whole * ranks + latents * (c.sequenceParallel ? 1 : ranks));
   EXPECT_NEAR(products(&Segment::forward) / expected, 1, 1e-12);
@@ -108,12 +108,12 @@ TEST_P(SimulatedLatent, FlopsAreThoseOfBothKindsOfLayers) {
   EXPECT_NEAR(products(&Segment::weightGradient) / expected, 1, 1e-12);
 }
 
-/// Queries and keys have another size than values: the backward makes scores and the gradients of queries and of keys
-/// from the first, the probabilities' and the values' gradients from the second.
+/// Returns the attention FLOP for queries and keys of another size than values. In the backward pass, scores and the
+/// gradients of queries and keys have the first size; the gradients of probabilities and values have the second.
 TEST_P(SimulatedLatent, AttentionHasHeadsOfTwoSizes) {
   auto flops = [&](const PassWork &pass) {
     double sum = 0;
-    for (const Kernel &kernel : pass.kernels)
+    for (const KernelWork &kernel : pass.kernels)
       sum += kernel.work.kernelClass == KernelClass::Attention ? kernel.work.flops : 0;
     return sum;
   };
@@ -130,16 +130,17 @@ TEST_P(SimulatedLatent, ParametersOfHeadsAreCutAndThoseOfLatentsWhole) {
     for (const ParameterGroup &group : segment(name)->parameters)
       if (group.name.find("self_attn") != std::string::npos)
         elements += group.elements;
-  double latents = latentProducts() / 2 + m.queryRank + m.keyValueRank; // and their norms
+  double latents = latentProducts() / 2 + m.queryRank + m.keyValueRank; // includes their norms
   EXPECT_DOUBLE_EQ(elements, 2 * (latents + headProducts() / 2 / static_cast<double>(GetParam().model)));
 }
 
-/// The elements of a token that ranks of "model" add up: of the stream after attention and after the MLP, of its
-/// gradient before the MLP only, and of the latents' gradients, to which each rank gives what its heads have.
+/// Checks the elements per token that ranks of "model" all-reduce: the stream after attention and after the MLP, its
+/// gradient before the MLP only, and the gradients of the latents, summed over the heads of all ranks.
 TEST_P(SimulatedLatent, ModelSumsTheStreamAndTheGradientsOfLatents) {
   const Case &c = GetParam();
   auto sums = [&](const Segment &segment, PassWork Segment::*pass) {
-    std::pair<int, double> found; // times the stream; elements of others, but for one number of each choice
+    std::pair<int, double> found; // number of all-reduces of the stream, and elements of other all-reduces, without one
+                                  // number for each routed token
     for (const PassCollective &collective : (segment.*pass).collectives) {
       double elements = collective.bytes / (2 * m.sequence);
       bool adds = collective.kind == Collective::AllReduce || collective.kind == Collective::ReduceScatter;
@@ -154,7 +155,10 @@ TEST_P(SimulatedLatent, ModelSumsTheStreamAndTheGradientsOfLatents) {
   const Segment &dense = *segment("dense_layer"), &mixed = *segment("layer");
   bool cut = c.model > 1;
   EXPECT_EQ(sums(dense, &Segment::forward), (Sums{cut ? 2 : 0, 0}));
-  EXPECT_EQ(sums(mixed, &Segment::forward), (Sums{!cut ? 0 : c.sequenceParallel ? 3 : 2, 0})); // shared experts' alone
+  EXPECT_EQ(sums(mixed, &Segment::forward), (Sums{!cut                 ? 0
+                                                  : c.sequenceParallel ? 3
+                                                                       : 2,
+                                                  0})); // only those of the shared experts
   Sums backward = {cut, cut ? m.queryRank + m.keyValueRank + m.turning : 0};
   EXPECT_EQ(sums(dense, &Segment::inputGradient), backward);
   EXPECT_EQ(sums(mixed, &Segment::inputGradient), backward);

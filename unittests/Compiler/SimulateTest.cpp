@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From IR to work: FLOPs and bytes of one rank, times the ranks, are the closed forms of a GPT, product class by
-// product class; the collectives are Megatron-LM's.
+// Tests of the work of a GPT: FLOP and bytes of one rank times the number of ranks are compared with closed forms for
+// each class of products, and the collectives with Megatron-LM's.
 #include "kerf/Compiler/Simulate.h"
 #include <filesystem>
 #include <fmt/format.h>
@@ -52,7 +52,8 @@ protected:
   }
   void TearDown() override { std::filesystem::remove(path); }
 
-  /// Over all ranks and microbatches of the step: what `of` says of each segment, times how often it runs.
+  /// Returns the sum of `of(segment)` over all segments, times their number of runs, over all ranks and microbatches of
+  /// the step.
   double sum(const std::function<double(const Segment &)> &of) const {
     double total = 0;
     for (const auto &chunks : simulated.work.part)
@@ -64,7 +65,7 @@ protected:
   }
   static double products(const PassWork &pass, double k) {
     double flops = 0;
-    for (const Kernel &kernel : pass.kernels)
+    for (const KernelWork &kernel : pass.kernels)
       if (kernel.work.kernelClass == KernelClass::Product && (kernel.work.batch > 1) == (k > 0))
         flops += kernel.work.flops;
     return flops;
@@ -72,15 +73,15 @@ protected:
 
   Gpt gpt;
   std::string path;
-  Simulated simulated;
+  SimulatedPlan simulated;
 };
 
 TEST_P(SimulatedGpt, FlopsOfAllRanksAreTheClosedForms) {
   double tokens = GetParam().batch * gpt.sequence, h = gpt.hidden;
-  double weights = 24 * tokens * h * h * gpt.layers; // 2 * 12 h^2 a token and layer
+  double weights = 24 * tokens * h * h * gpt.layers; // 2 * 12 h^2 for each token and layer
   double head = 2 * tokens * h * gpt.vocabulary;
   double attention = 4 * tokens * gpt.sequence * h * gpt.layers; // scores and context
-  constexpr double kPlain = 0, kBatched = 1;                     // attention's products are batched over heads
+  constexpr double kPlain = 0, kBatched = 1;                     // the products of attention are batched over heads
   EXPECT_DOUBLE_EQ(sum([](const Segment &s) { return products(s.forward, kPlain); }), weights + head);
   EXPECT_DOUBLE_EQ(sum([](const Segment &s) { return products(s.inputGradient, kPlain); }), weights + head);
   EXPECT_DOUBLE_EQ(sum([](const Segment &s) { return products(s.weightGradient, kPlain); }), weights + head);
@@ -95,8 +96,9 @@ TEST_P(SimulatedGpt, ParametersOfAllRanksAreTheClosedForm) {
   const Case &c = GetParam();
   double h = gpt.hidden, t = static_cast<double>(c.model);
   double cut = gpt.layers * (12 * h * h + 7 * h) +
-               gpt.vocabulary * h * (c.stage > 1 ? 2 : 1);      // products, their biases over columns, tables
-  double whole = gpt.layers * 6 * h + gpt.sequence * h + 2 * h; // norms, biases over rows, positions
+               gpt.vocabulary * h * (c.stage > 1 ? 2 : 1); // sharded parameters: products, biases over columns, tables
+  double whole =
+      gpt.layers * 6 * h + gpt.sequence * h + 2 * h; // replicated parameters: norms, biases over rows, positions
   double elements = sum([](const Segment &s) {
     double all = 0;
     for (const ParameterGroup &group : s.parameters)
@@ -107,9 +109,9 @@ TEST_P(SimulatedGpt, ParametersOfAllRanksAreTheClosedForm) {
   EXPECT_DOUBLE_EQ(simulated.work.tiedElements, c.stage > 1 ? gpt.vocabulary * h / t : 0);
 }
 
-/// Shoeybi et al. 2019: two all-reduces of the stream in a layer's forward and two in its backward. Korthikanti et al.
-/// 2022: each is a reduce-scatter and an all-gather; the backward gathers two saved activations besides, for the
-/// weights' gradients.
+/// Shoeybi et al. 2019: a layer has two all-reduces of the stream in the forward pass and two in the backward pass.
+/// Korthikanti et al. 2022: each all-reduce becomes a reduce-scatter and an all-gather, and the backward pass also
+/// gathers two saved activations for weight gradients.
 TEST_P(SimulatedGpt, CollectivesOfALayerAreMegatrons) {
   const Case &c = GetParam();
   const Segment *layer = nullptr;

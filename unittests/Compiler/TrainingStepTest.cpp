@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step from a Hugging Face configuration does the work of the same model's export, and is made in the time
-// of its distinct layers.
+// Tests that the training step of a Hugging Face configuration has the FLOP of the same model's export, and that
+// building it takes the time of its distinct layers only.
 #include "kerf/Compiler/Compiler.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,7 +26,7 @@ struct Totals {
   int64_t trainedElements = 0, trainedTensors = 0;
 };
 
-/// FLOPs of `function`, each call counting its callee.
+/// Returns the FLOP of `function`, including called functions.
 void addWork(mlir::ModuleOp module, mlir::func::FuncOp function, Totals &totals) {
   function.walk([&](mlir::Operation *op) {
     if (auto call = mlir::dyn_cast<ir::CallOp>(op))
@@ -102,16 +102,16 @@ INSTANTIATE_TEST_SUITE_P(Models, Exports,
                            return name;
                          });
 
-/// Writes a configuration to a file of its own, gone after the test.
+/// Writes a configuration to a temporary file that is deleted after the test.
 struct Configuration {
   fs::path path = fs::temp_directory_path() / ("kerf-compiler-" + std::to_string(::getpid()) + ".json");
   explicit Configuration(const nlohmann::json &config) { std::ofstream(path) << config.dump(); }
   ~Configuration() { fs::remove(path); }
 };
 
-/// GPT-3's 175 billion parameters. Products: three of each weight's size in all, one forward and two backward (Kaplan
-/// et al. 2020: 6 FLOPs a parameter and token); attention: 2 products forward and 5 backward over the S (S + 1) / 2
-/// pairs that a causal mask leaves.
+/// Checks the FLOP of GPT-3 with 175 billion parameters. Each weight has three products, one in the forward and two in
+/// the backward pass (Kaplan et al. 2020: 6 FLOP per parameter and token). Attention has 2 products in the forward and
+/// 5 in the backward pass over the S (S + 1) / 2 pairs of a causal mask.
 TEST(Configured, Gpt3HasTheWorkOfTheClosedForm) {
   const double layers = 96, hidden = 12288, vocabulary = 51200, sequence = 2048, batch = 1536;
   Configuration config({{"model_type", "gpt2"},

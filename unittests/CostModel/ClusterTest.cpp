@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cluster files: what is read, what is refused and how, the first ranks, and the files that come with Kerf.
+// Tests of cluster files: what is read, what is rejected with which message, the first ranks, and the files
+// that Kerf provides.
 #include "kerf/CostModel/Cluster.h"
 #include "kerf/CostModel/Dtypes.h"
 #include <filesystem>
@@ -58,14 +59,14 @@ TEST(Cluster, NodeBandwidthDefaultsToDevicesTimesBandwidth) {
 
 TEST(Cluster, RefusesWhatIsWrongByName) {
   expectRefused("{", "not JSON");
-  expectRefused("[]", "must be an object");
+  expectRefused("[]", "is of type array; must be an object {\"key\": value}");
   expectRefused("{}", "lacks \"device\"");
   expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 0"), "device: memory_bytes is 0");
   expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 1.5"), "memory_bytes is 1.5");
   expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 1e300"), "memory_bytes is 1e+300");
   expectRefused(with("\"memory_bandwidth\": 2e12, ", ""), "device: lacks \"memory_bandwidth\"");
   expectRefused(with("\"f32\": 2e13", "\"f32\": -1"), "peak_flops.f32 is -1");
-  expectRefused(with("{\"f32\": 2e13, \"bf16\": 3e14}", "{}"), "peak_flops must be");
+  expectRefused(with("{\"f32\": 2e13, \"bf16\": 3e14}", "{}"), "peak_flops is {}; must be");
   expectRefused(with("\"size\": 4", "\"size\": 0"), "levels[0]: size is 0");
   expectRefused(with("\"size\": 2", "\"size\": 1000000000000"), "are more than");
   expectRefused(with("\"bandwidth\": 25e9", "\"bandwidth\": \"fast\""), "levels[1]: bandwidth is \"fast\"");
@@ -74,8 +75,9 @@ TEST(Cluster, RefusesWhatIsWrongByName) {
   expectRefused(with("\"size\": 4, \"bandwidth\": 3e11, \"latency\": 1e-6", "\"size\": 4, \"bandwidth\": 3e11"),
                 "levels[0]: lacks \"latency\"");
   expectRefused(with("\"price_per_hour\": 2.5", "\"price_per_hour\": -1"), "price_per_hour");
-  expectRefused(with("{\"device\": \"a test\"}", "3"), "source must be an object");
-  expectRefused(with("\"price_per_hour\"", "\"ranks\": 9, \"price_per_hour\""), "ranks is 9, but the levels hold 8");
+  expectRefused(with("{\"device\": \"a test\"}", "3"), "source is 3; must be an object");
+  expectRefused(with("\"price_per_hour\"", "\"ranks\": 9, \"price_per_hour\""),
+                "ranks is 9, but the levels hold 8; give 8 or fewer");
 }
 
 TEST(Cluster, KeysThatAreNotKnownAreRefusedWithTheirPlace) {
@@ -85,7 +87,7 @@ TEST(Cluster, KeysThatAreNotKnownAreRefusedWithTheirPlace) {
   expectRefused(with("\"price_per_hour\"", "\"price\""), "has the unknown key \"price\"");
   expectRefused(with("\"bf16\"", "\"fp16\""), "peak_flops has the unknown dtype \"fp16\"; did you mean \"f16\"?");
   expectRefused(with("\"cores\": 108", "\"curves\": {\"sustaind\": 1}"), "did you mean \"sustained\"?");
-  expectRefused(with("\"latency\": 1e-6", "\"latency\": 1e-6, \"latency\": 2e-6"), "\"latency\" stands twice");
+  expectRefused(with("\"latency\": 1e-6", "\"latency\": 1e-6, \"latency\": 2e-6"), "\"latency\" occurs twice");
   EXPECT_TRUE(parseCluster(with("\"source\"", "\"notes\": [\"mine\"], \"source\""), "c.json")) << "people's own";
 }
 
@@ -207,11 +209,11 @@ TEST(Cluster, CurvesAreTheFilesOwnOrTheKnownDevices) {
   EXPECT_NE(broken("7", "-7").find("processors is -7"), std::string::npos);
 }
 
-/// No device is priced as another one because nobody has measured it.
+/// A device without measurements must not be priced as another device.
 TEST(Cluster, UnknownDevicesAreRefusedUnlessTheFileDescribesThem) {
   const std::string known = "cuda (V100, T4, A100, H100, H800, H200, B200), ascend (Ascend 910B, Ascend 910A), cpu";
   expectRefused(with("\"A100\"", "\"MI300X\""),
-                "device: kind \"cuda\" with name \"MI300X\" is no device that Kerf has curves of; it has those of " +
+                "device: Kerf has no efficiency curves for kind \"cuda\" with name \"MI300X\"; it has curves for " +
                     known);
   expectRefused(with("\"cuda\"", "\"rocm\""), "kind \"rocm\" with name \"A100\"");
   expectRefused(with("\"cuda\"", "\"ascend\""), "describe the device by device.curves (docs/clusters.md)");

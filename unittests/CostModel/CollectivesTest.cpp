@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives against closed forms, hand-counted groups, public measurements, and what must hold for any cluster.
+// Tests of collectives against closed forms, groups counted by hand, public measurements, and properties that hold for
+// any cluster.
 #include "kerf/CostModel/Collectives.h"
 #include "kerf/CostModel/Compute.h"
 #include <chrono>
@@ -26,16 +27,16 @@ std::vector<AxisRef> axes(const Mesh &mesh, std::initializer_list<int> which) {
   return refs;
 }
 
-/// Bus bandwidth as nccl-tests prints it.
+/// Returns the bus bandwidth as nccl-tests prints it.
 double busBandwidth(const CollectiveModel &model, std::vector<AxisRef> group, double bytes) {
-  auto n = static_cast<double>(ways(group));
+  auto n = static_cast<double>(shardCount(group));
   return 2 * (n - 1) / n * bytes / model.seconds(Collective::AllReduce, group, bytes);
 }
 
 constexpr double kBig = 1 << 30;
 
-/// A group reaches more than half, and not more than all, of the `bandwidth` of a link, in bytes/s. Collectives.cpp has
-/// the exact shares, which are fitted to measurements.
+/// Expects that a group reaches more than half, and at most all, of the `bandwidth` of a link, in bytes/s. The exact
+/// shares in Collectives.cpp are fitted to measurements.
 void expectMostOf(double bandwidth, double reached) {
   EXPECT_LE(reached, bandwidth);
   EXPECT_GT(reached, 0.5 * bandwidth);
@@ -51,7 +52,7 @@ TEST(Collectives, GroupsOfOneAreFree) {
 }
 
 TEST(Collectives, ShapesOfGroupsCountedByHand) {
-  // 16 ranks on 2 nodes of 8; axis 1 (size 4) inside a node, axis 0 (size 4) two in each node.
+  // 16 ranks on 2 nodes of 8: axis 1 (size 4) is inside a node, axis 0 (size 4) has two ranks in each node.
   Mesh m = mesh({4, 4});
   CollectiveModel model(m, *firstRanks(load("dgx-a100"), 16));
   const GroupShape &inner = model.group(axes(m, {1}));
@@ -62,7 +63,7 @@ TEST(Collectives, ShapesOfGroupsCountedByHand) {
   ASSERT_EQ(outer.levels.size(), 2u);
   EXPECT_EQ(outer.levels[0].parts, 2);
   EXPECT_EQ(outer.levels[1].parts, 2);
-  // 4 groups leave each node, 2 members each: 4/3 of a card's 25 GB/s.
+  // 4 groups with 2 members in each node leave the node: each gets 4/3 of a network card's 25 GB/s.
   EXPECT_DOUBLE_EQ(outer.levels[1].ringBandwidth, 4.0 / 3 * outer.levels[1].memberBandwidth);
   expectMostOf(25e9, outer.levels[1].memberBandwidth);
   EXPECT_DOUBLE_EQ(outer.levels[0].outsideShare, 0.25);
@@ -70,7 +71,7 @@ TEST(Collectives, ShapesOfGroupsCountedByHand) {
 }
 
 TEST(Collectives, GroupsShareTheNodesWayOut) {
-  // 64 V100 in 8 nodes that have one 100 Gb/s card each: 8 strided groups get an eighth of it.
+  // 64 V100 in 8 nodes with one 100 Gb/s card each: each of the 8 strided groups gets an eighth of the card.
   Mesh m = mesh({8, 8});
   CollectiveModel model(m, load("v100-nodes"));
   double strided = model.group(axes(m, {0})).levels[0].ringBandwidth;
@@ -81,8 +82,8 @@ TEST(Collectives, GroupsShareTheNodesWayOut) {
 }
 
 TEST(Collectives, ANodeThatIsPartFull) {
-  // 12 of 8 x 16 ranks as 3 x 4: the middle group of axis 1 is ranks 4-7, no group crosses nodes; axis 0 does: 0, 4
-  // | 8.
+  // 12 of 8 x 16 ranks as 3 x 4: the middle group of axis 1 is ranks 4-7, and no group crosses nodes. Groups of axis 0
+  // do: 0, 4 | 8.
   Mesh m = mesh({3, 4});
   CollectiveModel model(m, *firstRanks(load("dgx-a100"), 12));
   EXPECT_EQ(model.group(axes(m, {1})).levels.size(), 1u);
@@ -110,7 +111,7 @@ TEST(Collectives, ClosedFormsOnOneLevel) {
 }
 
 TEST(Collectives, PublicBusBandwidthsWithinAQuarter) {
-  // NCCL, 1 GB or more; DGX A100 and H100 over nodes with all their cards.
+  // NCCL with 1 GB or more; DGX A100 and H100 across nodes with all network cards.
   auto within = [](double predicted, double measured) {
     EXPECT_GT(predicted, 0.75 * measured);
     EXPECT_LT(predicted, 1.25 * measured);
@@ -121,13 +122,13 @@ TEST(Collectives, PublicBusBandwidthsWithinAQuarter) {
   within(busBandwidth({node, *firstRanks(load("v100-nodes"), 8)}, axes(node, {0}), 4 * kBig), 134e9);
   within(busBandwidth({two, *firstRanks(load("dgx-a100"), 16)}, axes(two, {0, 1}), 4 * kBig), 192e9);
   within(busBandwidth({two, *firstRanks(load("dgx-h100"), 16)}, axes(two, {0, 1}), 4 * kBig), 380e9);
-  // 512 bytes over 8 A100: 22.6 us all-reduce, 15.6 us all-gather.
+  // 512 bytes over 8 A100: all-reduce 22.6 us, all-gather 15.6 us.
   CollectiveModel a100(node, *firstRanks(load("dgx-a100"), 8));
   within(a100.seconds(Collective::AllReduce, axes(node, {0}), 512), 22.6e-6);
   within(a100.seconds(Collective::AllGather, axes(node, {0}), 512), 15.6e-6);
 }
 
-// Rows of NCCL's tables (aiconfigurator; vTrain; nccl-tests on p4de, p5): over the whole range of sizes within 40 %.
+// Rows of NCCL's tables (aiconfigurator; vTrain; nccl-tests on p4de, p5): within 40 % over the complete range of sizes.
 TEST(Collectives, PublicSizes) {
   struct Row {
     const char *file;
@@ -162,8 +163,8 @@ TEST(Collectives, PublicSizes) {
   }
 }
 
-// Galvatron's A100 nodes, taken as 4 x 200 Gb/s: groups of 1, 2 and 4 devices in each of 2 nodes, all at once, by bus
-// bandwidth.
+// Galvatron's A100 nodes, modelled as 4 x 200 Gb/s: concurrent groups of 1, 2 and 4 devices in each of 2 nodes,
+// by bus bandwidth.
 TEST(Collectives, StridedGroups) {
   Cluster cluster = *firstRanks(load("vtrain-a100"), 16);
   const std::pair<int64_t, double> rows[] = {{1, 8.13e9}, {2, 16.22e9}, {4, 20.77e9}};
@@ -175,7 +176,7 @@ TEST(Collectives, StridedGroups) {
   }
 }
 
-// Three levels: rings that cross the spine leave a unit through one node, however many nodes it has.
+// Three levels: rings that cross the outermost level leave a unit through one node, however many nodes the unit has.
 TEST(Collectives, RingsCrossTheSpineThroughOneNode) {
   Mesh m = mesh({40, 8});
   CollectiveModel model(m, *firstRanks(load("selene"), 320));

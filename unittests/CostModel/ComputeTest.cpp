@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The roofline: which side binds, which peak a dtype gets, and agreement with public product timings.
+// Tests of the roofline model: which side limits, which peak a dtype has, and agreement with public
+// timings of products.
 #include "kerf/CostModel/Compute.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -7,13 +8,13 @@
 using namespace kerf;
 
 namespace {
-Device device(const std::string &file) {
+DeviceSpec device(const std::string &file) {
   return readCluster(std::string(KERF_CLUSTERS) + "/" + file + ".json")->device;
 }
 } // namespace
 
 TEST(Compute, TheSlowerSideBinds) {
-  Device cpu = device("cpu-4");
+  DeviceSpec cpu = device("cpu-4");
   ComputeEfficiency share = efficiencyOf(cpu, KernelClass::Product);
   Work work{KernelClass::Product, 1e12, 1e6, "f32", 1};
   EXPECT_DOUBLE_EQ(computeSeconds(cpu, work), 1e12 / (share.flops * 240e9) + share.launchSeconds);
@@ -26,12 +27,12 @@ TEST(Compute, NothingCostsNothing) {
 }
 
 TEST(Compute, PeaksOfDtypes) {
-  Device v100 = device("v100-nodes");
+  DeviceSpec v100 = device("v100-nodes");
   EXPECT_EQ(peakFlops(v100, "f16"), 125e12);
   EXPECT_EQ(peakFlops(v100, "bf16"), 125e12) << "no figure: f16's";
   EXPECT_EQ(peakFlops(v100, "i64"), 15.7e12) << "integers count as f32";
   EXPECT_EQ(peakFlops(v100, "f64"), 7.8e12);
-  Device odd;
+  DeviceSpec odd;
   odd.peakFlops = {{"f32", 100}};
   EXPECT_EQ(peakFlops(odd, "f64"), 50);
   EXPECT_EQ(peakFlops(odd, "bf16"), 100);
@@ -48,7 +49,8 @@ TEST(Compute, APublicProductWithinAQuarter) {
   EXPECT_LT(seconds, 1.25 * 16.7e-3);
 }
 
-// Rows of public bf16 tables (aiconfigurator, TensorRT-LLM 1.0.0): m, n, k, milliseconds. Short benchmarks: full clock.
+// Rows of public bf16 tables (aiconfigurator, TensorRT-LLM 1.0.0): m, n, k, milliseconds. The benchmarks are short, so
+// the clock is at its maximum.
 TEST(Compute, PublicProducts) {
   struct Row {
     const char *file;
@@ -63,7 +65,7 @@ TEST(Compute, PublicProducts) {
       {"dgx-a100", 32768, 65536, 7168, 122.943644},
   };
   for (const Row &row : rows) {
-    Device gpu = device(row.file);
+    DeviceSpec gpu = device(row.file);
     gpu.curves.sustained = 1;
     Work work{KernelClass::Product,
               2 * row.m * row.n * row.k,
@@ -80,17 +82,17 @@ TEST(Compute, PublicProducts) {
 }
 
 TEST(Compute, LastWavesOfTiles) {
-  Device gpu = device("dgx-a100");
+  DeviceSpec gpu = device("dgx-a100");
   auto seconds = [&](double m, double n, double k, double batch) {
     Work work{
         KernelClass::Product, 2 * m * n * k * batch, 2 * batch * (m * k + k * n + m * n), "bf16", 1, m, n, k, batch};
     return computeSeconds(gpu, work);
   };
-  // 108 tiles of 256 x 128 are one wave, 109 two: the second costs more than its share.
+  // 108 tiles of 256 x 128 are one wave, 109 are two: the second wave takes longer than its share of tiles.
   double one = seconds(256, 128 * 108, 4096, 1), more = seconds(256, 128 * 109, 4096, 1);
   EXPECT_GT(more / one, 1 + 1.5 / 108);
   EXPECT_LT(more / one, 2);
-  // Never faster than a large product of the same work; more of anything never faster.
+  // No product is faster than a large product with the same work, and more work is never faster.
   EXPECT_GT(seconds(64, 64, 4096, 1) / (64.0 * 64), seconds(8192, 8192, 4096, 1) / (8192.0 * 8192));
   std::mt19937 random(3);
   for (int i = 0; i < 500; ++i) {
@@ -103,7 +105,7 @@ TEST(Compute, LastWavesOfTiles) {
 }
 
 TEST(Compute, AttentionOnShortSequencesIsSlower) {
-  Device gpu = device("dgx-a100");
+  DeviceSpec gpu = device("dgx-a100");
   auto rate = [&](double keys) {
     Work work{KernelClass::Attention, 1e12, 1e6, "bf16", 1, keys, keys, 128, 64};
     return 1e12 / computeSeconds(gpu, work);
@@ -122,19 +124,20 @@ TEST(Compute, EveryClassTakesLongerForMore) {
     }
 }
 
-// What a core's curves say, by hand.
+// The curves of a CPU core, computed by hand.
 TEST(Compute, AProductOnOneCore) {
-  Device cpu = device("cpu-4"); // 240 GFLOP/s, 12 GB/s
+  DeviceSpec cpu = device("cpu-4"); // 240 GFLOP/s, 12 GB/s
   cpu.curves.productEfficiency = 0.5;
   cpu.curves.productOverheadM = 8, cpu.curves.productOverheadN = 4, cpu.curves.productOverheadK = 16;
   cpu.curves.productCallSeconds = 2e-6, cpu.curves.launchSeconds = 1e-6;
-  // 3 times 64 x 32 by 32 x 16: 196,608 flops at half of the peak, a short dimension each way, three calls, one launch.
+  // 3 products of 64 x 32 by 32 x 16: 196,608 flops at half of the peak, losses by short dimensions, three
+  // calls, one launch.
   Work work{KernelClass::Product, 2.0 * 3 * 64 * 16 * 32, 1, "f32", 1, 64, 16, 32, 3};
   EXPECT_DOUBLE_EQ(computeSeconds(cpu, work), 196608 / 120e9 * 1.125 * 1.25 * 1.5 + 3 * 2e-6 + 1e-6);
 }
 
 TEST(Compute, ACacheHoldsAKernelsFirstBytes) {
-  Device cpu = device("cpu-4");
+  DeviceSpec cpu = device("cpu-4");
   cpu.curves.memoryEfficiency = 0.5, cpu.curves.launchSeconds = 0;
   cpu.curves.cacheBytes = 1e6, cpu.curves.cacheSpeedup = 4;
   auto seconds = [&](double bytes, double launches) {
@@ -146,12 +149,12 @@ TEST(Compute, ACacheHoldsAKernelsFirstBytes) {
 }
 
 TEST(Compute, RanksOfAHostShareItsCoresAndMemory) {
-  Device cpu = device("cpu-4");
-  EXPECT_EQ(deviceAmong(cpu, 64).peakFlops, cpu.peakFlops) << "a device of its own";
+  DeviceSpec cpu = device("cpu-4");
+  EXPECT_EQ(sharedDevice(cpu, 64).peakFlops, cpu.peakFlops) << "a device of its own";
   cpu.curves.hostCores = 2, cpu.curves.hostMemoryBandwidth = 18e9;
   cpu.curves.cacheBytes = 1e6, cpu.curves.cacheSpeedup = 3;
   cpu.curves.launchSeconds = 1e-6;
-  Device one = deviceAmong(cpu, 1), two = deviceAmong(cpu, 2), eight = deviceAmong(cpu, 8);
+  DeviceSpec one = sharedDevice(cpu, 1), two = sharedDevice(cpu, 2), eight = sharedDevice(cpu, 8);
   EXPECT_EQ(one.peakFlops, cpu.peakFlops);
   EXPECT_DOUBLE_EQ(one.memoryBandwidth, 12e9);
   EXPECT_DOUBLE_EQ(two.peakFlops.at("f32"), 240e9) << "a core each";

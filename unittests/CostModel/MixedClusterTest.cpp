@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of several groups: their files, and pipelines whose stages have devices and links of their own.
+// Tests of clusters of several groups: their files, and pipelines whose stages have different devices and networks.
 #include "kerf/CostModel/Simulator.h"
 #include <cmath>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ void expectRefused(const std::string &json, const std::string &words) {
   EXPECT_EQ(cluster.error().message, "cluster file c.json: " + words);
 }
 
-/// Computes `speed` bytes a second.
+/// A group whose devices compute `speed` bytes per second.
 Cluster handGroup(int64_t ranks, double speed, double link = 1e3) {
   Cluster cluster;
   cluster.device.kind = "cuda";
@@ -49,19 +49,19 @@ Cluster handGroup(int64_t ranks, double speed, double link = 1e3) {
   return cluster;
 }
 
-Cluster handMixed(std::vector<Cluster> groups, Between between = {1e3, 0, 0}) {
+Cluster handMixed(std::vector<Cluster> groups, GroupLink between = {1e3, 0, 0}) {
   Cluster cluster;
   cluster.name = "by hand";
   cluster.usedRanks = 0;
   for (const Cluster &group : groups)
     cluster.usedRanks += group.usedRanks;
-  cluster.between.assign(groups.size() - 1, between);
+  cluster.groupLinks.assign(groups.size() - 1, between);
   cluster.groups = std::move(groups);
   return cluster;
 }
 
-Kernel kernel(double seconds) {
-  Kernel kernel;
+KernelWork kernel(double seconds) {
+  KernelWork kernel;
   kernel.work.kernelClass = KernelClass::Pointwise;
   kernel.work.bytes = seconds;
   return kernel;
@@ -86,7 +86,8 @@ struct Step {
   }
 };
 
-/// A layer a part: forward 1, backward 2 seconds on a device of 1 byte/s; saves 100 bytes. No bytes of states.
+/// One layer per part: forward 1 s and backward 2 s on a device of 1 byte/s; it saves 100 bytes and has
+/// no optimizer states.
 Step pipeline(int64_t stages, int64_t microbatches) {
   Step s;
   s.mesh.axes[0].size = stages;
@@ -107,7 +108,7 @@ Step pipeline(int64_t stages, int64_t microbatches) {
   return s;
 }
 
-/// Everything that a plan can have, with real sizes: milliseconds of compute, megabytes between ranks.
+/// A plan with every kind of work in real sizes: milliseconds of compute, megabytes between ranks.
 Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t model) {
   auto coin = [&] { return random() % 2 == 0; };
   auto some = [&](double scale) { return scale * (1 + double(random() % 1000) / 250); };
@@ -127,7 +128,8 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   layer.parameters = {{"w", some(1e6), s.axis(1)}};
   if (model > 1) {
     layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7)}};
-    layer.inputGradient.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7), RunAgain::Full, coin()}};
+    layer.inputGradient.collectives = {
+        {"sum", Collective::AllReduce, s.axis(2), some(1e7), RecomputedBy::Full, coin()}};
     s.work.message.afterReceive = {{"gather", Collective::AllGather, s.axis(2), some(1e7)}};
   }
   s.work.parts.push_back(s.work.parts[0]);
@@ -159,29 +161,29 @@ TEST(MixedCluster, ReadsGroupsAndWhatJoinsThem) {
   EXPECT_EQ(cluster.groups[1].device.name, "V100");
   EXPECT_EQ(cluster.groups[1].device.curves, *knownCurves("cuda", "V100"));
   EXPECT_EQ(cluster.groups[1].pricePerHour, 2);
-  ASSERT_EQ(cluster.between.size(), 1u);
-  EXPECT_EQ(cluster.between[0].bandwidth, 25e9);
-  EXPECT_EQ(cluster.between[0].latency, 5e-6);
-  EXPECT_EQ(cluster.between[0].nodeBandwidth, 5e10);
+  ASSERT_EQ(cluster.groupLinks.size(), 1u);
+  EXPECT_EQ(cluster.groupLinks[0].bandwidth, 25e9);
+  EXPECT_EQ(cluster.groupLinks[0].latency, 5e-6);
+  EXPECT_EQ(cluster.groupLinks[0].nodeBandwidth, 5e10);
   EXPECT_EQ(groupsText(cluster), "8 A100 + 12 V100");
   EXPECT_TRUE(static_cast<bool>(checkOneGroup(parsed(fileOf(groupText(2), "")), "kerf plan")));
   EXPECT_EQ(checkOneGroup(cluster, "kerf plan").error().message,
-            "cluster 'mixed' has 2 groups (8 A100 + 12 V100): mixed clusters are simulated only, kerf plan needs ranks "
-            "that are alike; give <ranks> 8 or fewer, or a file with one of the groups");
+            "cluster 'mixed' has 2 groups (8 A100 + 12 V100), but kerf plan needs identical devices (kerf simulate "
+            "accepts mixed clusters); give <ranks> 8 or fewer, or a file with one of the groups");
 }
 
 TEST(MixedCluster, BetweenIsOneForAllOrOneForEachPair) {
   std::string three = groupText(1) + ", " + groupText(1) + ", " + groupText(1);
   std::string slow = R"({"bandwidth": 1e9, "latency": 0})";
   Cluster same = parsed(fileOf(three, kBetween));
-  ASSERT_EQ(same.between.size(), 1u);
-  EXPECT_EQ(same.between[0].nodeBandwidth, 5e10);
-  EXPECT_EQ(firstRanks(same, 6)->between.size(), 1u);
+  ASSERT_EQ(same.groupLinks.size(), 1u);
+  EXPECT_EQ(same.groupLinks[0].nodeBandwidth, 5e10);
+  EXPECT_EQ(firstRanks(same, 6)->groupLinks.size(), 1u);
   Cluster each = parsed(fileOf(three, kBetween + ", " + slow));
-  ASSERT_EQ(each.between.size(), 2u);
-  EXPECT_EQ(each.between[1].bandwidth, 1e9);
-  EXPECT_EQ(firstRanks(each, 6)->between.size(), 1u);
-  EXPECT_EQ(each.between[1].nodeBandwidth, 0) << "its devices x bandwidth";
+  ASSERT_EQ(each.groupLinks.size(), 2u);
+  EXPECT_EQ(each.groupLinks[1].bandwidth, 1e9);
+  EXPECT_EQ(firstRanks(each, 6)->groupLinks.size(), 1u);
+  EXPECT_EQ(each.groupLinks[1].nodeBandwidth, 0) << "its devices x bandwidth";
 }
 
 TEST(MixedCluster, RefusesWhatIsWrongByName) {
@@ -193,7 +195,7 @@ TEST(MixedCluster, RefusesWhatIsWrongByName) {
                                  "of neighbours");
   expectRefused(fileOf(two + ", " + groupText(1) + ", " + groupText(1), kBetween + ", " + kBetween),
                 "between has 2 entries for 4 groups; give one for all pairs, or 3: one for each pair of neighbours");
-  expectRefused(fileOf(groupText(2), kBetween), R"(has "between" and one group; a second one is missing)");
+  expectRefused(fileOf(groupText(2), kBetween), R"(has "between" but only one group; add a group or drop "between")");
   expectRefused(fileOf(two, R"({"bandwidth": 1e9})"), R"(between[0]: lacks "latency")");
   expectRefused(fileOf(two, R"({"latency": 0})"), R"(between[0]: lacks "bandwidth")");
   expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": -1})"),
@@ -207,9 +209,9 @@ TEST(MixedCluster, RefusesWhatIsWrongByName) {
                 "groups[1].levels[1]: size is 0; must be a whole number, 1 or more");
   expectRefused(fileOf(two, kBetween, R"(, "levels": [])"),
                 R"(has 2 groups and a "levels" of its own; put it into the groups or drop the groups)");
-  expectRefused(fileOf(two, kBetween, R"(, "ranks": 17)"), "ranks is 17, but the groups hold 16");
+  expectRefused(fileOf(two, kBetween, R"(, "ranks": 17)"), "ranks is 17, but the groups hold 16; give 16 or fewer");
   expectRefused(fileOf(groupText(1 << 28) + ", " + groupText(1 << 28) + ", " + groupText(1), kBetween),
-                "its 3 groups have 2147483652 ranks, more than 2147483648");
+                "its 3 groups have 2147483652 ranks, more than 2147483648; give fewer");
 }
 
 TEST(MixedCluster, WritingAndReadingGivesTheSame) {
@@ -224,7 +226,7 @@ TEST(MixedCluster, WritingAndReadingGivesTheSame) {
     EXPECT_EQ(toJson(again), toJson(cluster));
     EXPECT_EQ(again.ranks(), cluster.ranks());
     EXPECT_EQ(again.groups.size(), cluster.groups.size());
-    EXPECT_EQ(again.between.size(), cluster.between.size());
+    EXPECT_EQ(again.groupLinks.size(), cluster.groupLinks.size());
   }
 }
 
@@ -238,7 +240,7 @@ TEST(MixedCluster, FirstRanksAreThoseOfTheFirstGroups) {
   for (int64_t ranks : {8, 3}) {
     Cluster first = *firstRanks(cluster, ranks);
     EXPECT_FALSE(first.mixed());
-    EXPECT_TRUE(first.between.empty());
+    EXPECT_TRUE(first.groupLinks.empty());
     EXPECT_EQ(first.name, "mixed");
     EXPECT_EQ(first.ranks(), ranks);
     EXPECT_EQ(toJson(first), toJson(parsed(fileOf(groupText(2) + ", " + groupText(3, "V100"), kBetween,
@@ -247,7 +249,7 @@ TEST(MixedCluster, FirstRanksAreThoseOfTheFirstGroups) {
   EXPECT_FALSE(static_cast<bool>(firstRanks(cluster, 21)));
 }
 
-// Two groups joined by links as between nodes are one cluster.
+// Two groups joined by links like those between nodes behave as one cluster.
 TEST(MixedPipeline, EqualGroupsAreOneCluster) {
   Cluster one = parsed(groupText(8));
   std::vector<Cluster> cut = {
@@ -287,13 +289,14 @@ TEST(MixedPipeline, WhatIsFasterNeverSlowsAPlan) {
       level.nodeBandwidth *= level.bandwidth *= faster();
     EXPECT_LE(s.on(links).stepSeconds, slow * (1 + 1e-12));
     Cluster joined = cluster;
-    joined.between[0].bandwidth *= 3;
-    joined.between[0].nodeBandwidth *= faster();
+    joined.groupLinks[0].bandwidth *= 3;
+    joined.groupLinks[0].nodeBandwidth *= faster();
     EXPECT_LE(s.on(joined).stepSeconds, slow * (1 + 1e-12));
   }
 }
 
-// 1F1B, three microbatches, forward 1 and backward 2 seconds on the slow device, half on the fast one. Slow first:
+// 1F1B, three microbatches; forward 1 s and backward 2 s on the slow device, half of that on the fast one.
+// Slow stage first:
 //   stage 0:  F0 0-1  F1 1-2  B0 2.5-4.5  F2 4.5-5.5  B1 5.5-7.5  B2 7.5-9.5
 //   stage 1:  F0 1-1.5  B0 1.5-2.5  F1 2.5-3  B1 3-4  F2 5.5-6  B2 6-7
 TEST(MixedPipeline, TwoStagesByHand) {
@@ -318,16 +321,16 @@ TEST(MixedPipeline, MessagesBetweenGroupsByHand) {
   s.work.message.axes = s.axis(0);
   s.work.message.bytes = 400;
   double compute = 1 + 0.5 + 1 + 2;
-  // Four ranks of a node share what it can send, and the links of flows that meet give 0.65 of their figure.
+  // Four ranks of a node share the node's bandwidth, and concurrent flows reach 0.65 of it.
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 2e3})).stepSeconds, compute + 2 * 400 / (0.65 * 2e3 / 4), kEps);
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 8e3})).stepSeconds, compute + 2 * 400 / (0.65 * 1e3), kEps);
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 0})).stepSeconds, compute + 2 * 400 / (0.65 * 1e3), kEps);
-  // Gradients of what the first and the last stage share cross once.
+  // Gradients of parameters that the first and the last stage share cross the link once.
   s.work.message.bytes = 0;
   s.work.tiedElements = 100;
   s.plan.bytes = {0, 4, 0};
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 2e3})).stepSeconds, compute + 400 / (0.65 * 2e3 / 4), kEps);
-  // Two stages a group: what stays inside is as fast as the group's links, 0.85 of 1e6.
+  // Two stages in each group: messages inside a group run at the group's bandwidth, 0.85 of 1e6.
   Step four = pipeline(4, 1);
   four.mesh.axes[2].size = 2;
   four.work.message.axes = four.axis(0);
@@ -338,7 +341,7 @@ TEST(MixedPipeline, MessagesBetweenGroupsByHand) {
 
 TEST(MixedPipeline, GroupsFurtherApartAreJoinedThroughThoseBetween) {
   Cluster cluster = handMixed({handGroup(1, 1), handGroup(1, 1), handGroup(1, 1)});
-  cluster.between = {{1e3, 0.25, 0}, {2e3, 0.5, 0}};
+  cluster.groupLinks = {{1e3, 0.25, 0}, {2e3, 0.5, 0}};
   Step s = pipeline(3, 1);
   Result<PipelineModel> model = PipelineModel::make(s.mesh, cluster);
   ASSERT_TRUE(static_cast<bool>(model));
@@ -348,7 +351,7 @@ TEST(MixedPipeline, GroupsFurtherApartAreJoinedThroughThoseBetween) {
   EXPECT_NEAR(seconds(1, 2), wanted(0.5, 0.5), kEps);
   EXPECT_NEAR(seconds(2, 0), wanted(0.75, 1), kEps);
   EXPECT_NEAR(seconds(0, 2), seconds(2, 0), kEps);
-  cluster.between.resize(1); // every pair on its own
+  cluster.groupLinks.resize(1); // one link for every pair of groups
   model = PipelineModel::make(s.mesh, cluster);
   EXPECT_NEAR(seconds(2, 0), wanted(0.25, 1), kEps);
   EXPECT_NEAR(seconds(1, 2), wanted(0.25, 1), kEps);
@@ -356,7 +359,7 @@ TEST(MixedPipeline, GroupsFurtherApartAreJoinedThroughThoseBetween) {
 
 TEST(MixedPipeline, MemoryIsOfTheStagesOwnDevice) {
   Cluster large = handGroup(1, 1), small = handGroup(1, 1);
-  small.device.memoryBytes = 110; // a microbatch of 100 bytes and 6 % for the allocator
+  small.device.memoryBytes = 110; // one microbatch of 100 bytes and 6 % for the allocator
   Step s = pipeline(2, 4);
   Simulation enough = s.on(handMixed({large, small}));
   EXPECT_TRUE(enough.fits);
@@ -373,11 +376,11 @@ TEST(MixedPipeline, GradientsAreReducedInsideTheGroup) {
   s.plan.bytes = {0, 4, 0};
   s.plan.overlap.gradients = false;
   Cluster quick = handGroup(2, 1, 1e9), slow = handGroup(2, 1, 100);
-  double joined = 1e-3; // so slow that a reduction across would show
+  double joined = 1e-3; // so slow that a reduction across groups would be visible
   Mesh pair{{{"data", 2}}};
   double reduce = CollectiveModel(pair, slow).seconds(Collective::AllReduce, std::vector{wholeAxis(pair, 0)}, 400);
   double without = s.on(handMixed({quick, quick}, {joined, 0, 0})).stepSeconds;
-  // The last stage is done 2 seconds before the first.
+  // The last stage ends 2 seconds before the first.
   EXPECT_NEAR(s.on(handMixed({slow, quick}, {joined, 0, 0})).stepSeconds, without + reduce, 1e-5);
   EXPECT_NEAR(s.on(handMixed({quick, slow}, {joined, 0, 0})).stepSeconds, without + reduce - 2, 1e-5);
 }
@@ -386,24 +389,23 @@ TEST(MixedPipeline, StagesLieInsideOneGroup) {
   Cluster cluster = handMixed({handGroup(12, 1), handGroup(4, 1)});
   EXPECT_EQ(refusal({{{"stage", 4}, {"data", 4}}}, cluster), "");
   EXPECT_EQ(refusal({{{"stage", 1}, {"data", 12}}}, cluster), "") << "all of it in group 0";
-  std::string end =
-      ": 'by hand' has 2 groups (12 cuda + 4 cuda), and a stage must lie in one of them. Each holds whole "
-      "stages when mesh.stage is a multiple of 4 (stages of 4 ranks or a divisor of it); or use <ranks> 12 "
-      "or fewer";
+  std::string end = ": 'by hand' has 2 groups (12 cuda + 4 cuda), and every stage must lie inside one group; make "
+                    "mesh.stage a multiple of 4 (stages of 4 ranks or of a divisor of 4), or give <ranks> 12 or fewer";
   EXPECT_EQ(refusal({{{"stage", 1}, {"data", 16}}}, cluster), "mesh.stage is 1 on 16 ranks" + end);
   EXPECT_EQ(refusal({{{"data", 8}, {"model", 2}}}, cluster), "mesh.stage is 1 on 16 ranks" + end);
   EXPECT_EQ(refusal({{{"stage", 2}, {"data", 8}}}, cluster),
             "stage 1 has ranks 8 to 15, 4 of them in group 0 and 4 in the next" + end);
   EXPECT_EQ(
       refusal({{{"data", 4}, {"stage", 4}}}, cluster),
-      "order begins with \"data\" (4 ways), so that each stage has ranks of all 2 groups of 'by hand' (12 cuda + 4 "
+      "order begins with \"data\" (size 4), so that each stage has ranks in all 2 groups of 'by hand' (12 cuda + 4 "
       "cuda); on mixed clusters \"stage\" must be the first axis of order");
-  EXPECT_NE(refusal({{{"stage", 4}, {"data", 8}}}, cluster).find("has 16 ranks, 32 are asked for"), std::string::npos);
+  EXPECT_NE(refusal({{{"stage", 4}, {"data", 8}}}, cluster).find("has 16 ranks, but 32 are requested"),
+            std::string::npos);
   EXPECT_EQ(*groupsOfStages(cluster, 8), (std::vector<int>{0, 0, 0, 0, 0, 0, 1, 1}));
   EXPECT_TRUE(groupsOfStages(handGroup(16, 1), 8)->empty());
   Step s = pipeline(4, 1);
   Result<Simulation> other = simulate(s.work, s.plan, *PipelineModel::make({{{"stage", 8}, {"data", 2}}}, cluster));
-  EXPECT_EQ(other.error().message, "the mesh has 8 stages, the work 4");
+  EXPECT_EQ(other.error().message, "the mesh has 8 stages, but the model is cut into 4; give the mesh 4 stages");
 }
 
 TEST(MixedPipeline, LayersInProportion) {
@@ -459,7 +461,7 @@ TEST(StagePlans, OptimizerShardingOfEachStage) {
   EXPECT_NEAR(mixed.memory[1].gradients, 4000, kEps);
   EXPECT_NEAR(mixed.memory[0].states, 6000, kEps);
   EXPECT_NEAR(mixed.memory[1].states, 6000, kEps);
-  // The breakdown is of the busiest stage; which one that is, its collectives are those of its own sharding.
+  // The breakdown describes the busiest stage, so its collectives are those of that stage's optimizer sharding.
   s.plan.optimizerShardingOfStage = {0, 1};
   s.plan.overlap.gradients = false;
   Mesh pair{{{"data", 2}}};
@@ -474,6 +476,6 @@ TEST(StagePlans, OptimizerShardingOfEachStage) {
     Result<Simulation> result = simulate(s.work, s.plan, *PipelineModel::make(s.mesh, cluster));
     return result ? std::string() : result.error().message;
   };
-  EXPECT_EQ(refused({1}), "optimizer sharding is given for 1 stages of 2");
+  EXPECT_EQ(refused({1}), "optimizer sharding is given for 1 stage, but the plan has 2; give one value for each stage");
   EXPECT_EQ(refused({1, 5}), "optimizer sharding is 5; give 0 to 3");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps small enough to be computed by hand: kernels whose seconds are their bytes, on a device that moves 1 byte/s.
+// Tests of the simulator with steps that can be computed by hand: a kernel takes as many seconds as it has bytes, on a
+// device that moves 1 byte/s.
 #include "kerf/CostModel/Simulator.h"
 #include "kerf/CostModel/Compute.h"
 #include <chrono>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr double kEps = 1e-9;
 
-/// Computes a byte per second; links of `bandwidth` bytes/s without latency.
+/// A cluster whose devices compute one byte per second, with links of `bandwidth` bytes/s and no latency.
 Cluster slowCluster(int64_t ranks, double bandwidth) {
   Cluster cluster;
   cluster.device.kind = "cuda";
@@ -28,12 +29,12 @@ Cluster slowCluster(int64_t ranks, double bandwidth) {
   return cluster;
 }
 
-Kernel kernel(const char *name, double seconds, RunAgain again = RunAgain::Full) {
-  Kernel kernel;
+KernelWork kernel(const char *name, double seconds, RecomputedBy recomputedBy = RecomputedBy::Full) {
+  KernelWork kernel;
   kernel.name = name;
   kernel.work.kernelClass = KernelClass::Pointwise;
   kernel.work.bytes = seconds;
-  kernel.again = again;
+  kernel.recomputedBy = recomputedBy;
   return kernel;
 }
 
@@ -54,8 +55,9 @@ struct Step {
   }
 };
 
-/// `layers` layers a part of forward 1 s (0.25 of it dropped by selective recomputation), input gradient 1.5 s, weight
-/// gradient 0.5 s; saves 100 bytes (40 of them dropped), its input is 10. No optimizer: no bytes of states.
+/// Returns a step with `layers` layers per part. A layer's forward takes 1 s (0.25 s of it recomputed by selective
+/// recomputation), its input gradient 1.5 s, its weight gradient 0.5 s. It saves 100 bytes (40 of them dropped by
+/// selective recomputation), and its input has 10 bytes. There is no optimizer.
 Step pipeline(int64_t stages, int64_t microbatches, int64_t layers = 1, int64_t chunks = 1) {
   Step s;
   s.mesh.axes[0].size = stages;
@@ -63,10 +65,10 @@ Step pipeline(int64_t stages, int64_t microbatches, int64_t layers = 1, int64_t 
   layer.name = "layer";
   layer.repeat = layers;
   layer.recomputable = true;
-  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, RunAgain::Selective)};
+  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, RecomputedBy::Selective)};
   layer.inputGradient.kernels = {kernel("input gradient", 1.5)};
   layer.weightGradient.kernels = {kernel("weight gradient", 0.5)};
-  layer.saved = {{"x", 60, RunAgain::Full, true}, {"scores", 40, RunAgain::Selective, false}};
+  layer.saved = {{"x", 60, RecomputedBy::Full, true}, {"scores", 40, RecomputedBy::Selective, false}};
   layer.inputBytes = 10;
   s.work.parts = {{"all", {layer}}};
   s.work.part.assign(stages, std::vector<int>(chunks, 0));
@@ -100,7 +102,7 @@ TEST(Simulator, OneStageIsTheSumOfItsKernels) {
   EXPECT_NEAR(result.modelFlopsUtilization, 1e3 / 45 / 1e3, kEps);
 }
 
-// SC21: the pipeline idles (p - 1) of a microbatch's forward and backward; v chunks divide that.
+// SC21: a pipeline idles for p - 1 forwards and backwards of a microbatch; v chunks divide this by v.
 TEST(Simulator, BubbleOfOneFOneB) {
   EXPECT_NEAR(pipeline(4, 8).run().stepSeconds, (8 + 3) * 3, kEps);
   EXPECT_NEAR(pipeline(4, 8).run().breakdown.bubble, 3 * 3, kEps);
@@ -128,7 +130,7 @@ TEST(Simulator, Recomputation) {
   EXPECT_NEAR(offload.memory[0].workspace, 2 * 100, kEps) << "two layers at a time";
   EXPECT_NEAR(offload.stepSeconds, 2 * 4 * 3, 1e-6);
   for (SavedTensor &tensor : s.work.parts[0].segments[0].saved)
-    tensor.bytes *= 25e9 * 1.5 / 100; // 1.5 s each way: beside 1 s of forward and 2 s of backward
+    tensor.bytes *= 25e9 * 1.5 / 100; // 1.5 s each way, overlapped with 1 s of forward and 2 s of backward
   Simulation slow = s.run();
   EXPECT_NEAR(slow.stepSeconds, 2 * 4 * 3.5, kEps);
   EXPECT_NEAR(slow.breakdown.exposed["host"], 2 * 4 * 0.5, kEps);
@@ -157,7 +159,7 @@ TEST(Simulator, SendsHoldUpBothEndsOrNobody) {
 TEST(Simulator, TensorCollectivesWaitUnlessIndependent) {
   Step s = pipeline(1, 2, 3);
   s.mesh.axes[2].size = 2;
-  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, RunAgain::Full, false};
+  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, RecomputedBy::Full, false};
   PassCollective gradient = waiting;
   gradient.independent = true;
   s.work.parts[0].segments[0].forward.collectives = {waiting};
@@ -178,10 +180,10 @@ TEST(Simulator, ProductsAndTheirCollectivesTakeTurns) {
   Step s = pipeline(1, 2, 3);
   s.mesh.axes[2].size = 2;
   Segment &layer = s.work.parts[0].segments[0];
-  PassCollective sum{"sum", Collective::AllReduce, s.axis(2), 700, RunAgain::Full, false};
-  sum.besideProduct = true;
+  PassCollective sum{"sum", Collective::AllReduce, s.axis(2), 700, RecomputedBy::Full, false};
+  sum.overlapsProduct = true;
   layer.forward.collectives = {sum};
-  for (double product : {0.1, 10.0}) { // bytes: less and more than three quarters of the sum take
+  for (double product : {0.1, 10.0}) { // fewer and more bytes than three quarters of the sum need
     layer.forward.kernels[0].work.kernelClass = KernelClass::Product;
     layer.forward.kernels[0].work.bytes = product;
     double seconds = computeSeconds(s.collectives().cluster().device, layer.forward.kernels[0].work),
@@ -212,7 +214,7 @@ TEST(Simulator, GradientsAreReducedAtTheEndOrBesideTheLastBackward) {
   EXPECT_NEAR(last.breakdown.exposed["data"], whole, kEps);
   double withoutOptimizer = last.stepSeconds - last.breakdown.optimizer;
   EXPECT_NEAR(withoutOptimizer, 36 + whole, kEps);
-  // Beside the last backward (4 x 2 s): three reductions run beside layers, one is left.
+  // Three reductions overlap with layers of the last backward (4 x 2 s), and one remains.
   s.plan.overlap.gradients = true;
   double one = model.seconds(Collective::AllReduce, s.axis(1), 100 * 8);
   ASSERT_LT(one, 2);
@@ -281,8 +283,8 @@ TEST(Simulator, StatesSharedByPartOfTheRanks) {
     EXPECT_NEAR(memory.states, 400 * 12.0 / 2, kEps);
     EXPECT_NEAR(memory.gradients, 400 * 4.0 / (level >= 2 ? 2 : 1), kEps);
     EXPECT_NEAR(memory.weights, 400 * 2.0 / (level >= 3 ? 2 : 1), kEps);
-    // Shares are summed once a step, sharded gradients reduced by each of the 3 microbatches, sharded parameters
-    // gathered for each of its passes.
+    // Gradient shards are summed once per step, sharded gradients are reduced for each of the 3 microbatches, and
+    // sharded parameters are gathered for each of its passes.
     double expected = level == 1 ? model.seconds(Collective::ReduceScatter, inner, 1600) +
                                        model.seconds(Collective::AllReduce, outer, 800) +
                                        model.seconds(Collective::AllGather, inner, 800)
@@ -318,7 +320,8 @@ TEST(Simulator, MemoryInFlightAndStates) {
   EXPECT_FALSE(s.run().fits);
 }
 
-// ZeRO (Rajbhandari et al. 2020), section 3.1: 16 bytes with 16-bit gradients; Korthikanti et al. 2022: 18 with 32-bit.
+// ZeRO (Rajbhandari et al. 2020), section 3.1: 16 bytes with 16-bit gradients. Korthikanti et al. 2022: 18 bytes with
+// 32-bit ones.
 TEST(Simulator, StateBytes) {
   auto all = [](StateBytes b) { return b.weight + b.gradient + b.states; };
   EXPECT_EQ(all(stateBytes("f16", "f16", 2)), 16);
@@ -342,7 +345,8 @@ TEST(Simulator, ZeroBubbleSplitsTheBackward) {
   EXPECT_LE(searched.memory[0].activations, 8 * 100 + kEps);
 }
 
-/// Reductions of 64 s a layer, far more than what they can run beside: a bound that left some of them out would show.
+/// Reductions of 64 s per layer, far longer than the compute that they could overlap with, so that a lower bound that
+/// misses some of them would be noticed.
 TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
   struct Case {
     ScheduleKind kind;
@@ -364,7 +368,7 @@ TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
         s.bandwidth = 500;
         double step = s.run().stepSeconds;
         CollectiveModel collectives = s.collectives();
-        double least = leastStepSeconds(s.work, s.plan, PipelineModel(collectives));
+        double least = stepSecondsLowerBound(s.work, s.plan, PipelineModel(collectives));
         EXPECT_LE(least, step * (1 + kEps));
         EXPECT_GT(least, 0.9 * step);
       }
@@ -392,7 +396,7 @@ TEST(Simulator, MoreBandwidthNeverSlowsAPlan) {
     if (s.mesh.axes[2].size > 1) {
       layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), double(random() % 5000)}};
       layer.inputGradient.collectives = {
-          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), RunAgain::Full, coin()}};
+          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), RecomputedBy::Full, coin()}};
     }
     s.work.message.bytes = double(random() % 3000);
     s.plan.recompute = Recompute(random() % 3);
@@ -425,10 +429,10 @@ TEST(Simulator, RefusesWhatContradicts) {
   };
   Step s = pipeline(2, 3);
   s.plan.schedule.stages = 3;
-  EXPECT_EQ(message(s), "the plan has 3 stages, the work 2");
+  EXPECT_EQ(message(s), "the plan has 3 stages, but the model is cut into 2; give the plan 2 stages");
   s = pipeline(2, 3);
   s.work.part[1] = {7};
-  EXPECT_EQ(message(s), "stage 1 has part 7 of 1");
+  EXPECT_EQ(message(s), "stage 1 has part 7, but the model has only 1 part; number the parts from 0");
   s = pipeline(2, 3);
   s.plan.optimizerSharding = 4;
   EXPECT_EQ(message(s), "optimizer sharding is 4; give 0 to 3");

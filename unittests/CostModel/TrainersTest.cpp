@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the trainers: complete, with sources, and what their numbers do to a step.
+// Tests of the trainers' records: they are complete, name their sources, and have the intended effect on a step.
 #include "kerf/CostModel/Collectives.h"
 #include "kerf/CostModel/Trainer.h"
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(Trainers, EveryRecordHasItsWordsAndSources) {
   EXPECT_EQ(trainerNames().size(), names.size());
 }
 
-/// The search asks for these before it decides schedule and sharding.
+/// The search needs these two fields before it decides schedule and optimizer sharding.
 TEST(Trainers, OverlapOfCollectivesInALayerDependsOnTheLayoutAlone) {
   for (const Trainer &trainer : trainers())
     for (bool sequence : {false, true}) {
@@ -57,25 +57,25 @@ TEST(Trainers, SpacesHoldWhatASearchCanFind) {
     };
     EXPECT_TRUE(can.schedules.empty() || has(can.schedules, ScheduleKind::OneFOneB)) << "one stage runs under it";
     EXPECT_TRUE(has(can.recompute, Recompute::None));
-    EXPECT_FALSE(can.sharding.empty());
-    EXPECT_FALSE(can.shardingInPipelines.empty());
-    for (int level : can.shardingInPipelines)
-      EXPECT_TRUE(has(can.sharding, level)) << level;
-    for (const auto &order : can.orders)
+    EXPECT_FALSE(can.optimizerShardings.empty());
+    EXPECT_FALSE(can.optimizerShardingsInPipelines.empty());
+    for (int level : can.optimizerShardingsInPipelines)
+      EXPECT_TRUE(has(can.optimizerShardings, level)) << level;
+    for (const auto &order : can.meshOrders)
       EXPECT_TRUE(has(order, std::string_view("model")) && has(order, std::string_view("data")));
   }
 }
 
 TEST(Trainers, IssuingTakesTheHostOfAccelerators) {
   TrainerPrices prices{.issueSeconds = 5e-6};
-  Device gpu, cpu;
+  DeviceSpec gpu, cpu;
   gpu.kind = "cuda";
   cpu.kind = "cpu";
   EXPECT_EQ(issueSeconds(prices, gpu), 5e-6);
   EXPECT_EQ(issueSeconds(prices, cpu), 0);
 }
 
-/// Small gradients share a bucket's latency; large ones fill several.
+/// Small gradients share the latency of a bucket; large ones fill several buckets.
 TEST(Trainers, ReductionsInBuckets) {
   Cluster cluster;
   cluster.device.kind = "cuda";
@@ -86,7 +86,7 @@ TEST(Trainers, ReductionsInBuckets) {
   CollectiveModel model(mesh, cluster);
   std::vector<AxisRef> axes = {wholeAxis(mesh, 0)};
   auto seconds = [&](double bytes, double bucket) {
-    return inBucketSeconds(model, Collective::AllReduce, axes, bytes, bucket);
+    return bucketedReductionSeconds(model, Collective::AllReduce, axes, bytes, bucket);
   };
   double alone = model.seconds(Collective::AllReduce, axes, 1e4),
          bucket = model.seconds(Collective::AllReduce, axes, 1e6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing is dropped in silence: every key of a plan, of a model and of the training settings has a decision by a row
-// of its own in every target's table, on random complete plans; and the numbers in the files multiply to those of the
+// Checks on random complete plans that nothing is dropped silently: for every target, each key of the plan, the model
+// and the training settings has a row and a decision. Also checks that the sizes in the files multiply to those of the
 // plan.
 #include "Inputs.h"
 
@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed,
                                      ExportTarget::NeMo};
 
-/// The keys of the plan's file whose members are set. A new member of Plan does not compile here: give it its key, and
-/// each target a row.
+/// Returns the keys of the plan file whose members are set. A new member of Plan breaks the compilation of this
+/// function: add its key here, and a row to each target.
 std::set<std::string> keysSet(const Plan &plan) {
   const auto &[meshSizes, order, stages, layout, sequenceParallel, contextStyle, optimizerSharding,
                optimizerShardingRanks, ops, arguments] = static_cast<const PlanLayout &>(plan);
@@ -53,12 +53,12 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("arguments", !arguments.empty());
   add("predicted", plan.predicted.has_value());
   add("inputs", !plan.modelHash.empty() || !plan.clusterHash.empty());
-  for (const auto &[key, value] : plan.others.items())
+  for (const auto &[key, value] : plan.keptKeys.items())
     keys.insert(key);
   return keys;
 }
 
-/// The same from the file's text, which knows no members.
+/// Returns the same keys from the text of the plan file.
 std::set<std::string> keysOfFile(const Plan &plan) {
   std::set<std::string> keys;
   Json root = Json::parse(toJson(plan));
@@ -71,7 +71,7 @@ std::set<std::string> keysOfFile(const Plan &plan) {
   return keys;
 }
 
-/// A random plan of the whole schema, on up to 192 ranks.
+/// Returns a random plan that uses all keys, on up to 192 ranks.
 struct RandomPlans {
   std::mt19937_64 random;
   explicit RandomPlans(uint64_t seed) : random(seed) {}
@@ -92,8 +92,10 @@ struct RandomPlans {
       return {};
     case 3: {
       ModelSizes m = mixtral();
-      m.denseLayers = 2, m.inner = 1000, m.sharedInner = 500, m.keyValueLatent = 64, m.router = "corrected-sigmoid";
-      m.expertGroups = 4, m.chosenGroups = 2, m.routedScale = 2.5, m.choicesAddToOne = coin(), m.sharedGate = coin();
+      m.denseLayers = 2, m.mlpWidth = 1000, m.sharedExpertWidth = 500, m.keyValueLatent = 64,
+      m.router = "corrected-sigmoid";
+      m.expertGroups = 4, m.groupsPerToken = 2, m.routedScale = 2.5, m.normalizedExpertWeights = coin(),
+      m.sharedExpertGate = coin();
       m.rotaryScaling = oneOf<const char *>({"linear", "llama3", "yarn"}), m.rotaryFactor = oneOf({2.0, 2.5});
       m.queryKeyNorm = "all-heads", m.window = 128, m.scaledEmbedding = m.embeddingNorm = m.dropout = true;
       return m;
@@ -169,7 +171,7 @@ struct RandomPlans {
     p.contextStyle = oneOf<ContextStyle>({ContextStyle::Ring, ContextStyle::Ulysses});
     p.predicted = Prediction{1, 0.5, {1}, true};
     p.modelHash = p.clusterHash = "ab";
-    p.others["report"] = {{"text", "x"}};
+    p.keptKeys["report"] = {{"text", "x"}};
     return p;
   }
 };
@@ -192,7 +194,7 @@ ExportInput randomInput(uint64_t seed) {
   return input;
 }
 
-/// KERF_SEED=n runs that one alone.
+/// Returns the seeds to run: all, or only n with the environment variable KERF_SEED=n.
 std::vector<uint64_t> seeds() {
   if (const char *one = std::getenv("KERF_SEED"))
     return {std::strtoull(one, nullptr, 10)};
@@ -231,14 +233,14 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
       for (const ExportDecision &decision : exported->decisions) {
         decided.insert(decision.key);
         EXPECT_FALSE(decision.text.empty()) << decision.key;
-        bool known = decision.key == "mesh" || // of all axes: nodes that are part full
+        bool known = decision.key == "mesh" || // added for nodes that are only partly used
                      std::find(rows.begin(), rows.end(), decision.key) != rows.end();
         EXPECT_TRUE(known) << toString(target) << " has no row for " << decision.key << ", seed " << seed;
       }
       for (const std::string &key : wanted)
         EXPECT_TRUE(decided.contains(key)) << toString(target) << " says nothing of " << key << ", seed " << seed;
-      // What differs stands in the file, where the format has comments, and in the list.
-      for (const std::string &note : notesOf(*exported)) {
+      // Differences are in the list, and in the comments of files whose format has comments.
+      for (const std::string &note : exportNotes(*exported)) {
         bool told = target == ExportTarget::DeepSpeed || exported->config.find(note) != std::string::npos;
         EXPECT_TRUE(told) << toString(target) << ": " << note;
       }
@@ -247,7 +249,7 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
   }
 }
 
-/// NAME VALUE of a command line; 1 where it is not there.
+/// Returns VALUE of "NAME VALUE" in a command line; 1 if NAME is missing.
 int64_t argument(const std::string &line, const std::string &name) {
   std::istringstream words(line);
   for (std::string word; words >> word;)
@@ -256,7 +258,7 @@ int64_t argument(const std::string &line, const std::string &name) {
   return 1;
 }
 
-/// "key: value" or "key = value" of a text.
+/// Returns the value of "key: value" or "key = value" in a text.
 int64_t entry(const std::string &text, const std::string &key, const std::string &between) {
   size_t at = text.find(key + between);
   return at == std::string::npos ? 1 : std::stoll(text.substr(at + key.size() + between.size()));
@@ -269,14 +271,15 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
     int64_t ranks = 1;
     for (const auto &[axis, size] : plan.meshSizes)
       ranks *= size;
-    int64_t samplers = plan.meshSizes.at("data") * plan.meshSizes.at("expert");
+    int64_t dataParallelRanks = plan.meshSizes.at("data") * plan.meshSizes.at("expert");
     auto expect = [&](const char *target, int64_t tensor, int64_t pipeline, int64_t context) {
-      EXPECT_EQ(tensor * pipeline * context * samplers, ranks) << target << ", seed " << seed;
+      EXPECT_EQ(tensor * pipeline * context * dataParallelRanks, ranks) << target << ", seed " << seed;
     };
     std::string megatron = exportPlan(ExportTarget::Megatron, input, "")->config;
     expect("megatron", argument(megatron, "--tensor-model-parallel-size"),
            argument(megatron, "--pipeline-model-parallel-size"), argument(megatron, "--context-parallel-size"));
-    EXPECT_EQ(argument(megatron, "--global-batch-size") / (samplers * argument(megatron, "--micro-batch-size")),
+    EXPECT_EQ(argument(megatron, "--global-batch-size") /
+                  (dataParallelRanks * argument(megatron, "--micro-batch-size")),
               input.completed.microbatches);
     std::string nemo = exportPlan(ExportTarget::NeMo, input, "")->config;
     expect("nemo", entry(nemo, "tensor_model_parallel_size", ": "), entry(nemo, " pipeline_model_parallel_size", ": "),
@@ -292,7 +295,7 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
     Json json = Json::parse(deepspeed->config);
     EXPECT_EQ(json["train_batch_size"].get<int64_t>(), json["train_micro_batch_size_per_gpu"].get<int64_t>() *
                                                            json["gradient_accumulation_steps"].get<int64_t>() *
-                                                           samplers);
+                                                           dataParallelRanks);
     expect("deepspeed", argument(deepspeed->launch, "--tensor-model-parallel-size"),
            argument(deepspeed->launch, "--pipeline-model-parallel-size"),
            argument(deepspeed->launch, "--ds-sequence-parallel-size"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans beside what they are for each target, written by hand from the targets' own pages.
+// Compares exports of plans with expectations for each target, written by hand from the targets' documentation.
 #include "Inputs.h"
 
 #include <set>
@@ -9,7 +9,7 @@ using namespace kerf::test;
 
 namespace {
 
-Exported exported(ExportTarget target, const ExportInput &input, const std::string &name = "file") {
+ExportResult exported(ExportTarget target, const ExportInput &input, const std::string &name = "file") {
   auto made = exportPlan(target, input, name);
   if (!made) {
     ADD_FAILURE() << made.error().message;
@@ -29,8 +29,8 @@ std::string withoutComments(const std::string &text) {
   return kept;
 }
 
-/// Keys that the target does otherwise.
-std::set<std::string> differing(const Exported &exported) {
+/// Returns the keys with decisions of kind Differs.
+std::set<std::string> differing(const ExportResult &exported) {
   std::set<std::string> keys;
   for (const ExportDecision &decision : exported.decisions)
     if (decision.kind == ExportDecision::Kind::Differs)
@@ -54,7 +54,7 @@ const char *kInterleaved = R"({"kerf": 1, "mesh": {"stage": 8, "data": 2, "model
   "sequence_parallel": true, "overlap": ["gradients", "parameters", "tensor", "stage"], "attention": "unfused"})";
 
 TEST(Export, MegatronInterleaved) {
-  Exported e = exported(ExportTarget::Megatron, inputOf(kInterleaved, gpt3()));
+  ExportResult e = exported(ExportTarget::Megatron, inputOf(kInterleaved, gpt3()));
   EXPECT_EQ(withoutComments(e.config),
             R"(CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 16 --nproc-per-node 8 pretrain_gpt.py \
   --num-layers 96 \
@@ -98,7 +98,7 @@ TEST(Export, MegatronInterleaved) {
 }
 
 TEST(Export, NeMoInterleaved) {
-  Exported e = exported(ExportTarget::NeMo, inputOf(kInterleaved, gpt3()), "conf/big.yaml");
+  ExportResult e = exported(ExportTarget::NeMo, inputOf(kInterleaved, gpt3()), "conf/big.yaml");
   EXPECT_EQ(withoutComments(e.config), R"(model:
   num_layers: 96
   hidden_size: 12288
@@ -166,7 +166,7 @@ TEST(Export, TorchTitanInterleaved) {
                                 m.layers = 6;
                                 return m;
                               }());
-  Exported e = exported(ExportTarget::TorchTitan, input, "job.toml");
+  ExportResult e = exported(ExportTarget::TorchTitan, input, "job.toml");
   EXPECT_EQ(withoutComments(e.config), R"(
 [training]
 seq_len = 8192
@@ -202,7 +202,7 @@ beta2 = 0.95
 eps = 1.0e-08
 weight_decay = 0.1
 )");
-  EXPECT_EQ(differing(e), Keys({"model.family"})); // six layers are no flavor
+  EXPECT_EQ(differing(e), Keys({"model.family"})); // no flavor has six layers
   EXPECT_EQ(e.launch, "torchrun --nnodes 2 --nproc-per-node 8 -m torchtitan.train --job.config_file job.toml");
 }
 
@@ -210,7 +210,7 @@ TEST(Export, DeepSpeedZeRO3) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 16}, "global_batch": 64, "microbatch": 2,
     "recompute": "full", "optimizer_sharding": 3, "gradient_dtype": "bf16"})",
                               llama3());
-  Exported e = exported(ExportTarget::DeepSpeed, input, "ds.json");
+  ExportResult e = exported(ExportTarget::DeepSpeed, input, "ds.json");
   EXPECT_EQ(e.config, R"({
   "train_batch_size": 64,
   "train_micro_batch_size_per_gpu": 2,
@@ -259,16 +259,16 @@ TEST(Export, ZeRO3Elsewhere) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 16}, "global_batch": 64, "microbatch": 2,
     "optimizer_sharding": 3})",
                               llama3());
-  Exported megatron = exported(ExportTarget::Megatron, input);
+  ExportResult megatron = exported(ExportTarget::Megatron, input);
   expectHas(megatron.config, {"--use-distributed-optimizer", "--use-megatron-fsdp",
                               "--data-parallel-sharding-strategy optim_grads_params", "--ckpt-format fsdp_dtensor",
                               "--no-gradient-accumulation-fusion", "--overlap-grad-reduce", "--overlap-param-gather"});
   EXPECT_EQ(differing(megatron), Keys({"optimizer.weight_decay"}));
-  Exported titan = exported(ExportTarget::TorchTitan, input);
+  ExportResult titan = exported(ExportTarget::TorchTitan, input);
   expectHas(titan.config, {"data_parallel_shard_degree = 16", "fsdp_reshard_after_forward = \"always\"",
                            "name = \"llama3\"", "flavor = \"8B\"", "local_batch_size = 2", "global_batch_size = 64"});
   EXPECT_EQ(differing(titan), Keys());
-  Exported nemo = exported(ExportTarget::NeMo, input);
+  ExportResult nemo = exported(ExportTarget::NeMo, input);
   expectHas(nemo.config, {"  fsdp: true\n", "  fsdp_sharding_strategy: \"full\"\n", "    name: \"fused_adam\"\n"});
 }
 
@@ -282,11 +282,11 @@ TEST(Export, ProductsAndTheirCollectivesTakeTurns) {
   ExportInput sharded = with("true"), whole = with("false");
   expectHas(exported(ExportTarget::Megatron, sharded).config, {"--tp-comm-overlap"});
   expectHas(exported(ExportTarget::NeMo, sharded).config, {"  ub_tp_comm_overlap: true\n"});
-  Exported titan = exported(ExportTarget::TorchTitan, sharded);
+  ExportResult titan = exported(ExportTarget::TorchTitan, sharded);
   expectHas(titan.config, {"enable_async_tensor_parallel = true"});
   EXPECT_FALSE(differing(titan).contains("overlap"));
   for (ExportTarget target : {ExportTarget::Megatron, ExportTarget::NeMo}) {
-    Exported made = exported(target, whole);
+    ExportResult made = exported(target, whole);
     expectHasNot(made.config, {"tp-comm-overlap", "ub_tp_comm_overlap"});
     EXPECT_TRUE(differing(made).contains("overlap")) << toString(target);
   }
@@ -297,17 +297,17 @@ TEST(Export, StatesSharedByPartOfTheRanks) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 8, "context": 2}, "global_batch": 64, "microbatch": 2,
     "optimizer_sharding": 3, "optimizer_sharding_ranks": 4})",
                               llama3());
-  Exported megatron = exported(ExportTarget::Megatron, input);
+  ExportResult megatron = exported(ExportTarget::Megatron, input);
   expectHas(megatron.config, {"--num-distributed-optimizer-instances 4"});
-  Exported titan = exported(ExportTarget::TorchTitan, input);
+  ExportResult titan = exported(ExportTarget::TorchTitan, input);
   expectHas(titan.config, {"data_parallel_replicate_degree = 4", "data_parallel_shard_degree = 2"});
-  for (const Exported &one : {megatron, titan})
+  for (const ExportResult &one : {megatron, titan})
     EXPECT_FALSE(differing(one).contains("optimizer_sharding_ranks"));
   for (ExportTarget target : {ExportTarget::DeepSpeed, ExportTarget::NeMo})
     EXPECT_TRUE(differing(exported(target, input)).contains("optimizer_sharding_ranks")) << toString(target);
 }
 
-/// In a pipeline none but TorchTitan cuts parameters.
+/// In pipelines, only TorchTitan shards parameters.
 TEST(Export, ZeRO3InAPipeline) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 4}, "global_batch": 64, "microbatch": 2,
     "optimizer_sharding": 3})",
@@ -333,7 +333,7 @@ TEST(Export, UnevenStages) {
             {"  [\"tok_embeddings\"],\n", "[\"layers.31\", \"norm\", \"output\"],\n"});
   for (ExportTarget target : {ExportTarget::DeepSpeed, ExportTarget::NeMo})
     EXPECT_TRUE(differing(exported(target, any)).contains("stages")) << toString(target);
-  // Default: evenly, the first ones one more: 32 layers on 3 stages are 11, 11, 10.
+  // By default layers are divided evenly, and the first stages get one more: 32 layers on 3 stages are 11, 11, 10.
   ExportInput three = inputOf(R"({"kerf": 1, "mesh": {"stage": 3, "data": 1}, "global_batch": 6})", llama3());
   expectHas(exported(ExportTarget::Megatron, three).config, {"--decoder-last-pipeline-num-layers 10 "});
   // With chunks the layout has a part for each: part 4 c + s is chunk c of stage s.
@@ -358,13 +358,13 @@ TEST(Export, Experts) {
   expectHasNot(megatron, {"--moe-router-pre-softmax", "  --ffn-hidden-size"});
   expectHas(exported(ExportTarget::TorchTitan, input).config,
             {"data_parallel_shard_degree = 8", "expert_parallel_degree = 4", "expert_tensor_parallel_degree = 2"});
-  Exported deepspeed = exported(ExportTarget::DeepSpeed, input);
+  ExportResult deepspeed = exported(ExportTarget::DeepSpeed, input);
   expectHas(deepspeed.launch, {"--moe-expert-parallel-size 4", "--enable-expert-tensor-parallelism", "--num-experts 8",
                                "--topk 2", "--moe-train-capacity-factor 1.25"});
-  EXPECT_TRUE(differing(deepspeed).contains("model.experts")); // no pipelines of experts
+  EXPECT_TRUE(differing(deepspeed).contains("model.experts")); // DeepSpeed has no pipelines with experts
   expectHas(exported(ExportTarget::NeMo, input).config,
             {"  expert_model_parallel_size: 4\n", "  num_moe_experts: 8\n", "  moe_router_topk: 2\n"});
-  // Without experts the axis is more data.
+  // Without experts, the axis expert is more data parallelism.
   ExportInput dense = inputOf(R"({"kerf": 1, "mesh": {"data": 4, "expert": 4}, "global_batch": 16})", llama3());
   expectHasNot(exported(ExportTarget::Megatron, dense).config, {"expert-model"});
   expectHas(exported(ExportTarget::TorchTitan, dense).config, {"data_parallel_replicate_degree = 16"});
@@ -374,7 +374,7 @@ TEST(Export, RecomputationThatDiffersFromStageToStage) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4}, "global_batch": 512,
     "recompute": ["selective", "selective", "none", "none"]})",
                               llama3());
-  Exported megatron = exported(ExportTarget::Megatron, input);
+  ExportResult megatron = exported(ExportTarget::Megatron, input);
   expectHas(
       megatron.config,
       {"--recompute-granularity selective ",
@@ -390,21 +390,21 @@ TEST(Export, LayersOfEachPartThatAreRecomputed) {
     "stages": [{"layers": [0, 7]}, {"layers": [8, 15]}, {"layers": [16, 23]}, {"layers": [24, 31]}], "recompute": )";
   ExportInput blocks =
       inputOf(plan + R"({"0-2": "full", "8-10": "full", "16-18": "full", "24-26": "full"}})", llama3());
-  Exported megatron = exported(ExportTarget::Megatron, blocks);
+  ExportResult megatron = exported(ExportTarget::Megatron, blocks);
   expectHas(megatron.config,
             {"--recompute-granularity full ", "--recompute-method block ", "--recompute-num-layers 3 "});
   EXPECT_FALSE(differing(megatron).contains("recompute"));
-  Exported nemo = exported(ExportTarget::NeMo, blocks);
+  ExportResult nemo = exported(ExportTarget::NeMo, blocks);
   expectHas(nemo.config, {"activations_checkpoint_method: \"block\"", "activations_checkpoint_num_layers: 3"});
   EXPECT_FALSE(differing(nemo).contains("recompute"));
   for (ExportTarget target : {ExportTarget::TorchTitan, ExportTarget::DeepSpeed})
     EXPECT_TRUE(differing(exported(target, blocks)).contains("recompute")) << toString(target);
-  // Stages differ: as many everywhere as where it is most.
-  Exported fewer = exported(ExportTarget::Megatron, inputOf(plan + R"({"0-4": "full", "8": "full"}})", llama3()));
+  // Stages differ: every part recomputes as many layers as the part that recomputes most.
+  ExportResult fewer = exported(ExportTarget::Megatron, inputOf(plan + R"({"0-4": "full", "8": "full"}})", llama3()));
   expectHas(fewer.config, {"--recompute-method block ", "--recompute-num-layers 5 ", "one number for all stages: 5"});
-  // Not the first ones, or two kinds: all.
+  // Layers other than the first of a part, or two modes: all layers recompute.
   for (const char *layers : {R"({"7": "full"}})", R"({"0": "full", "*": "selective"}})"}) {
-    Exported all = exported(ExportTarget::Megatron, inputOf(plan + layers, llama3()));
+    ExportResult all = exported(ExportTarget::Megatron, inputOf(plan + layers, llama3()));
     expectHas(all.config, {"--recompute-method uniform ", "one value for all layers: \"full\""});
   }
 }
@@ -426,25 +426,25 @@ TEST(Export, WhatCannotBeSaid) {
   ExportInput h1 = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 2}, "global_batch": 64,
     "schedule": {"name": "zero-bubble", "variant": "h1"}})",
                            llama3());
-  Exported deepspeed = exported(ExportTarget::DeepSpeed, h1);
+  ExportResult deepspeed = exported(ExportTarget::DeepSpeed, h1);
   expectHas(deepspeed.launch, {"--enable-zbh1-pipeline"});
   EXPECT_FALSE(differing(deepspeed).contains("schedule.name"));
 }
 
-/// Arguments of a plan that was found op by op, beside Megatron-LM's layout.
+/// Compares the arguments of a plan that was searched op by op with Megatron-LM's layout.
 TEST(Export, ArgumentsAsMegatronCutsThem) {
   ModelSizes m = gpt3();
-  using Where = MegatronCut::Where;
-  m.cuts = {{"wte.weight", Where::First},
-            {"h.*.attn.c_attn.weight", Where::NotFirst},
-            {"h.*.attn.c_attn.bias", Where::Any},
-            {"h.*.attn.c_proj.weight", Where::NotLast}};
+  using Dimension = MegatronSharding::Dimension;
+  m.cuts = {{"wte.weight", Dimension::First},
+            {"h.*.attn.c_attn.weight", Dimension::NotFirst},
+            {"h.*.attn.c_attn.bias", Dimension::Any},
+            {"h.*.attn.c_proj.weight", Dimension::NotLast}};
   auto decided = [&](const char *arguments) {
     ExportInput input = inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"data": 2, "model": 2}}, "global_batch": 2,
       "arguments": {{{}}}}})",
                                             arguments),
                                 m, "f32");
-    Exported e = exported(ExportTarget::Megatron, input);
+    ExportResult e = exported(ExportTarget::Megatron, input);
     for (const ExportDecision &decision : e.decisions)
       if (decision.key == "arguments")
         return std::string(decision.kind == ExportDecision::Kind::Expressed ? "same: " : "other: ") + decision.text;
@@ -454,13 +454,13 @@ TEST(Export, ArgumentsAsMegatronCutsThem) {
       decided(R"("input_ids": [["data"], []], "wte.weight": [["model"], []], "exp_avg/wte.weight": [["model"], []],
     "h.*.attn.c_attn.weight": [[], [], ["model"], []], "h.*.attn.c_attn.bias": [[], ["model"], []],
     "h.*.attn.c_proj.weight": [["model"], [], []], "h.*.attn.c_proj.bias": [[]], "@layer#0": [["data"]], "step": [])"),
-      "same: Megatron-LM's layout cuts all 8 alike");
+      "same: Megatron-LM's layout shards all 8 the same way");
   for (const char *other :
        {R"("wte.weight": [[], ["model"]])", R"("wte.weight": [["data"], []])",
         R"("wte.weight": [["model", "data"], []])", R"("wte.weight": [[], []])",
         R"("h.*.attn.c_attn.weight": [["model"], [], [], []])", R"("h.*.attn.c_proj.weight": [[], [], ["model"]])",
         R"("h.*.attn.c_proj.bias": [["model"]])", R"("input_ids": [[], ["data"]])", R"("input_ids": [["model"], []])"})
-    expectHas(decided(other), {"other: ", "cuts 1 of 1 otherwise, first "});
+    expectHas(decided(other), {"other: ", "shards 1 of 1 differently, the first of them "});
 }
 
 TEST(Export, OrderOfTheRanks) {
@@ -476,7 +476,7 @@ TEST(Export, OrderOfTheRanks) {
   expectHas(exported(ExportTarget::Megatron, other).config, {"--use-tp-pp-dp-mapping ", "--cp-comm-type p2p "});
   EXPECT_FALSE(differing(exported(ExportTarget::Megatron, other)).contains("order"));
   EXPECT_TRUE(differing(exported(ExportTarget::NeMo, other)).contains("order"));
-  // Experts and context at once: Megatron's groups of experts span those of context.
+  // With both experts and context, Megatron-LM's groups of experts span the groups of context.
   ExportInput both =
       inputOf(R"({"kerf": 1, "mesh": {"data": 2, "context": 2, "expert": 2}, "global_batch": 16})", mixtral());
   EXPECT_TRUE(differing(exported(ExportTarget::Megatron, both)).contains("order"));
@@ -507,16 +507,16 @@ TEST(Export, ModelForms) {
   ModelSizes deepseek = mixtral();
   deepseek.layers = 61;
   deepseek.denseLayers = 3;
-  deepseek.inner = 18432;
-  deepseek.expertInner = deepseek.sharedInner = 2048;
+  deepseek.mlpWidth = 18432;
+  deepseek.expertWidth = deepseek.sharedExpertWidth = 2048;
   deepseek.keyValueLatent = 512;
   deepseek.queryLatent = 1536;
   deepseek.headSize = 192;
-  deepseek.rotated = 64;
+  deepseek.rotaryHeadSize = 64;
   deepseek.valueSize = 128;
   deepseek.router = "corrected-sigmoid";
   deepseek.expertGroups = 8;
-  deepseek.chosenGroups = 4;
+  deepseek.groupsPerToken = 4;
   deepseek.routedScale = 2.5;
   expectHas(exported(ExportTarget::Megatron, inputOf(plan, deepseek)).config,
             {"--multi-latent-attention ", "--q-lora-rank 1536 ", "--kv-lora-rank 512 ", "--qk-head-dim 128 ",
@@ -544,7 +544,8 @@ TEST(Export, Refused) {
                               llama3());
   auto wrong = exportPlan(ExportTarget::Megatron, input, "");
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().message, "plan.json: stages: they hold 7 layers, config.json has 32");
+  EXPECT_EQ(wrong.error().message,
+            "plan.json: stages: the parts hold 7 layers, but config.json has 32; end the last part with layer 31");
   Cluster mixed = nodesOfEight(2);
   mixed.groups = {nodesOfEight(1), nodesOfEight(1)};
   input.completed.cluster = mixed;

@@ -9,7 +9,7 @@
 
 namespace kerf::test {
 
-/// `nodes` x 8 devices.
+/// Returns a cluster of `nodes` nodes with 8 devices each.
 inline Cluster nodesOfEight(int64_t nodes) {
   auto cluster = parseCluster(fmt::format(R"({{"name": "test nodes",
     "device": {{"kind": "cuda", "name": "A100", "memory_bytes": 85899345920, "memory_bandwidth": 2e12,
@@ -23,16 +23,16 @@ inline Cluster nodesOfEight(int64_t nodes) {
   return *cluster;
 }
 
-/// GPT-3 175B.
+/// Returns the sizes of GPT-3 175B.
 inline ModelSizes gpt3() {
   ModelSizes m;
   m.family = "gpt2";
   m.task = "causal";
   m.layers = 96;
   m.hidden = 12288;
-  m.heads = m.groups = 96;
+  m.heads = m.keyValueHeads = 96;
   m.headSize = 128;
-  m.inner = 49152;
+  m.mlpWidth = 49152;
   m.vocabulary = 51200;
   m.positions = m.sequence = 2048;
   m.norm = "layer";
@@ -45,15 +45,15 @@ inline ModelSizes gpt3() {
   return m;
 }
 
-/// LLaMA 3 8B.
+/// Returns the sizes of LLaMA 3 8B.
 inline ModelSizes llama3() {
   ModelSizes m = gpt3();
   m.family = "llama";
   m.layers = 32;
   m.hidden = 4096;
   m.heads = 32;
-  m.groups = 8;
-  m.inner = 14336;
+  m.keyValueHeads = 8;
+  m.mlpWidth = 14336;
   m.vocabulary = 128256;
   m.positions = m.sequence = 8192;
   m.norm = "rms";
@@ -61,35 +61,37 @@ inline ModelSizes llama3() {
   m.gated = true;
   m.position = "rotary";
   m.rotaryBase = 500000;
-  m.rotated = 128;
+  m.rotaryHeadSize = 128;
   m.queryKeyValueBias = m.outputBias = m.mlpBias = false;
   m.tiedEmbeddings = false;
   return m;
 }
 
-/// Mixtral 8x7B.
+/// Returns the sizes of Mixtral 8x7B.
 inline ModelSizes mixtral() {
   ModelSizes m = llama3();
   m.family = "mixtral";
-  m.inner = 0;
+  m.mlpWidth = 0;
   m.vocabulary = 32000;
   m.positions = 32768;
   m.sequence = 4096;
   m.rotaryBase = 1e6;
   m.experts = 8;
-  m.choices = 2;
-  m.expertInner = 14336;
-  m.choicesAddToOne = true;
+  m.expertsPerToken = 2;
+  m.expertWidth = 14336;
+  m.normalizedExpertWeights = true;
   m.router = "softmax";
   return m;
 }
 
+/// Completes a plan, given as the text of a plan file, for a model on `nodes` nodes. Strategies of ops and arguments
+/// are kept as given.
 inline ExportInput inputOf(const std::string &planJson, const ModelSizes &model, const std::string &dtype = "bf16",
                            int64_t nodes = 16) {
   ExportInput input;
   input.job.model = "config.json";
   input.job.dtype = dtype;
-  input.job.moments = 2;
+  input.job.optimizerMoments = 2;
   input.model = model;
   input.optimizer = {"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight-decay", 0.1}}, 1.0, {}};
   auto plan = parsePlan(planJson, "plan.json");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models from a Hugging Face config.json: parameters as Transformers counts them, layers as calls of one function, and
-// every mistake named. That they compute what Transformers does is tested end to end (test/e2e/test_losses.py).
+// Tests of models from a Hugging Face config.json: parameter counts of Transformers, layers as calls of one function,
+// and messages for mistakes. test/e2e/test_losses.py tests that losses agree with Transformers.
 #include "Config/TransformerFamilies.h"
 #include "Configurations.h"
 
@@ -9,7 +9,7 @@
 namespace kerf {
 namespace {
 
-/// What the checkpoints of these models hold (their files' own counts), from the keys of their config.json that matter.
+/// The parameter counts of published checkpoints, for the keys of their config.json that matter.
 TEST_F(Configuration, HasTheParametersOfPublishedModels) {
   struct Row {
     const char *model;
@@ -97,8 +97,8 @@ TEST_F(Configuration, HasTheParametersOfPublishedModels) {
   }
 }
 
-/// GPT-2's parameters as a sum over its tensors, with an MLP of any width and a head of its own: what describes
-/// Megatron's models.
+/// Returns the parameter count of a GPT-2 as a sum over its tensors, with an MLP of any width and an untied head, as
+/// Megatron-LM's models have.
 TEST_F(Configuration, HasTheParametersOfTheClosedForm) {
   for (int64_t layers : {1, 3})
     for (bool tied : {true, false}) {
@@ -123,9 +123,10 @@ TEST_F(Configuration, EmitsOneLayerHoweverManyThereAre) {
       continue;
     json config = {{"model_type", family.modelType}};
     config[std::string(family.keys.layers.names).substr(0, std::string(family.keys.layers.names).find('|'))] = 5;
-    Imported imported = import(config, 2, family.model.task == frontend::Task::ImageClassification ? 0 : 16);
+    Imported imported =
+        import(config, 2, family.model.objective == frontend::TrainingObjective::ImageClassification ? 0 : 16);
     ASSERT_TRUE(bool(imported.model)) << family.modelType << ": " << imported.model.error().message;
-    // One stack of layers, or the decoder's after the encoder's.
+    // There is one stack of layers, or the decoder's after the encoder's.
     std::vector<std::string> stacks = {family.model.names.layers};
     if (!family.model.decoder.layers.empty())
       stacks.push_back(family.model.decoder.layers);
@@ -138,7 +139,7 @@ TEST_F(Configuration, EmitsOneLayerHoweverManyThereAre) {
       EXPECT_EQ(ir::nodeName(calls[k].getLoc()), stacks[k / 5] + "." + std::to_string(k % 5));
       EXPECT_EQ(calls[k].getCallee(), calls[k / 5 * 5].getCallee());
     }
-    // What is computed once in @main does not grow with the layers.
+    // The operators outside of layers do not grow with the number of layers.
     int64_t others = 0;
     imported.function().walk([&](mlir::Operation *op) { others += !mlir::isa<ir::CallOp>(op); });
     EXPECT_LT(others, 100) << family.modelType;
@@ -188,7 +189,7 @@ TEST_F(Configuration, NamesItsParametersAsTheCheckpointDoes) {
 const json kSmall = {{"model_type", "gpt2"}, {"n_layer", 1},    {"n_embd", 4},
                      {"n_head", 2},          {"vocab_size", 3}, {"n_positions", 8}};
 
-/// A float tensor of a file that lives as long as the program.
+/// Returns a float tensor whose data live as long as the program.
 Tensor ones(const Shape &shape) {
   auto [tensor, bytes] = allocateTensor(DType::F32, shape);
   std::fill_n(reinterpret_cast<float *>(bytes), elementsOf(shape), 1.0f);
@@ -201,7 +202,8 @@ TEST_F(Configuration, FindsItsWeightsInEveryForm) {
     EXPECT_TRUE(bool(imported.model)) << imported.model.error().message;
     return imported.model ? imported.model->weights : TensorMap();
   };
-  // Without the prefix of the model with a head, as GPT-2's own checkpoint; in two files that an index names.
+  // The names lack the prefix of the model with a head, as in GPT-2's checkpoint, and the tensors are in two files that
+  // an index lists.
   ASSERT_TRUE(bool(writeSafetensors((folder.path / "a.safetensors").string(), {{"wte.weight", ones({3, 4})}})));
   ASSERT_TRUE(
       bool(writeSafetensors((folder.path / "b.safetensors").string(), {{"h.0.attn.c_attn.weight", ones({4, 12})}})));
@@ -210,7 +212,7 @@ TEST_F(Configuration, FindsItsWeightsInEveryForm) {
   TensorMap found = weights();
   EXPECT_EQ(found.size(), 2u);
   EXPECT_TRUE(found.count("transformer.wte.weight") && found.count("transformer.h.0.attn.c_attn.weight"));
-  // One file counts before the index; a tied head's copy is no stranger, another tensor is told.
+  // A single file has precedence over the index. A copy of the tied head gives no warning, another tensor does.
   ASSERT_TRUE(bool(writeSafetensors(
       (folder.path / "model.safetensors").string(),
       {{"transformer.wte.weight", ones({3, 4})}, {"lm_head.weight", ones({3, 4})}, {"h.0.attn.bias", ones({1})}})));
@@ -244,7 +246,7 @@ TEST_F(Configuration, RefusesWhatIsWrongByName) {
   refuses({{"model_type", "mixtral"}, {"output_router_logits", true}}, {"output_router_logits", "false"});
   refuses({{"model_type", "mixtral"}, {"num_experts_per_tok", 9}}, {"num_experts_per_tok", "9", "8"});
   refuses({{"model_type", "qwen3_moe"}, {"mlp_only_layers", {0}}}, {"mlp_only_layers", "[]"});
-  refuses({{"model_type", "gemma2"}}, {"gemma2", "two kinds"});
+  refuses({{"model_type", "gemma2"}}, {"gemma2", "sliding-window"});
   refuses({{"model_type", "olmoe"}, {"clip_qkv", 8.0}}, {"clip_qkv", "8", "null"});
   refuses(json::array({1}), {"config.json", "array"});
   for (const char *key : {"n_layer", "n_embd", "n_head", "vocab_size", "n_positions", "n_inner"}) {
@@ -306,10 +308,10 @@ TEST_F(Configuration, RefusesFilesThatAreNoConfiguration) {
   };
   EXPECT_NE(message(nested(50) + ",").find("not JSON"), std::string::npos);
   for (const std::string &endless : {nested(100000), std::string(200000, '[')})
-    EXPECT_NE(message(endless).find("levels deep"), std::string::npos);
+    EXPECT_NE(message(endless).find("levels of nesting"), std::string::npos);
 }
 
-/// Where T5's buckets of distances begin, as Transformers' _relative_position_bucket has them for 32 buckets up to 128.
+/// The first distances of T5's buckets in Transformers' _relative_position_bucket, for 32 buckets up to distance 128.
 TEST_F(Configuration, CutsDistancesIntoTheBucketsOfT5) {
   Imported imported = import({{"model_type", "t5"}, {"num_layers", 1}}, 1, 64);
   ASSERT_TRUE(bool(imported.model)) << imported.model.error().message;

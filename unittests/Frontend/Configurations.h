@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of models from a Hugging Face config.json share: writing one, importing it, and its refusal.
+// Helpers of tests that write, import and refuse a Hugging Face config.json.
 #pragma once
 
 #include "Graphs.h"
@@ -10,11 +10,13 @@ namespace kerf {
 
 using nlohmann::json;
 
+/// Returns `config` with `key` set to `value`.
 inline json with(json config, const std::string &key, json value) {
   config[key] = std::move(value);
   return config;
 }
 
+/// A test with a folder for a configuration and its weights.
 struct Configuration : testing::Test {
   TemporaryFolder folder;
   std::string path = (folder.path / "config.json").string();
@@ -27,6 +29,7 @@ struct Configuration : testing::Test {
     options.sequence = sequence;
     return importFile(path, options);
   }
+  /// Returns the number of elements of all trained parameters.
   static int64_t parameters(Imported &imported) {
     int64_t elements = 0;
     for (unsigned i = 0; i < imported.function().getNumArguments(); ++i)
@@ -34,6 +37,7 @@ struct Configuration : testing::Test {
         elements += elementsOf(ir::shapeOf(imported.function().getArgument(i)));
     return elements;
   }
+  /// Expects that the import of `config` fails with a message that contains all `words`.
   void refuses(const json &config, const std::vector<std::string> &words, int64_t batch = 0, int64_t sequence = 0) {
     Imported imported = import(config, batch, sequence);
     ASSERT_FALSE(bool(imported.model)) << config.dump();

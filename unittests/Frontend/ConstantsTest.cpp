@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant folding against values computed by hand: each graph adds a folded constant to an input, and the constant
-// that the IR holds is read back.
+// Tests of constant folding against values computed by hand. Each graph adds a folded constant to an input, and the
+// test reads the constant from the IR.
 #include "Common/Fold.h"
 #include "Graphs.h"
 
@@ -121,7 +121,7 @@ TEST(Constants, ScattersCombineInTheirOrder) {
       Graph::setText(node, "reduction", reduction);
     expectFolded<int64_t>(g, "y", {2, 3}, expected);
   };
-  scatter("", {1, 2, 8, 10, 5, 6}); // of a place that is named twice the last stays
+  scatter("", {1, 2, 8, 10, 5, 6}); // for a repeated position the last update wins
   scatter("add", {1, 2, 18, 5, 5, 6});
   scatter("mul", {1, 2, 168, -360, 5, 6});
   scatter("max", {1, 2, 8, 10, 5, 6});
@@ -183,7 +183,7 @@ TEST(Constants, BroadcastAndReduceRandom) {
       FreshLiteral fresh = *allocateLiteral(DType::I64, shape);
       for (int64_t i = 0; i < elementsOf(shape); ++i)
         fresh.as<int64_t>()[i] = int64_t(random() % 3);
-      return random() % 2 ? compress(fresh.literal) : fresh.literal; // the same value either way
+      return random() % 2 ? compress(fresh.literal) : fresh.literal; // the value is the same in both cases
     };
     Literal x = literal(a), y = literal(b);
     Literal sum = *foldBinary(Binary::Add, x, y);
@@ -212,7 +212,7 @@ TEST(Constants, BroadcastAndReduceRandom) {
   }
 }
 
-/// A float mask with `masked` above the diagonal; one element may be spoiled.
+/// Returns a graph with a float mask that has `masked` above the diagonal; one element may be changed.
 Graph maskGraph(const Shape &shape, float masked, int64_t spoiled = -1) {
   Graph g;
   int64_t size = shape.back();
@@ -238,9 +238,9 @@ TEST(Constants, CausalMaskBecomesIndices) {
 }
 
 TEST(Constants, AlmostCausalMaskStaysData) {
-  Imported small = importGraph(maskGraph({1, 1, 4, 4}, -2.0f)); // a bias, no mask
+  Imported small = importGraph(maskGraph({1, 1, 4, 4}, -2.0f)); // -2 is a bias, not a mask
   EXPECT_EQ(small.ops<ir::CompareOp>().size(), 0u);
-  // One element of one copy differs: nothing is the same for all.
+  // One element of one copy differs, so no dimension can be stored once.
   Imported spoiled = importGraph(maskGraph({3, 1, 40, 40}, -1e30f, 40 * 40 + 7));
   ASSERT_TRUE(bool(spoiled.model));
   EXPECT_EQ(spoiled.ops<ir::CompareOp>().size(), 0u);
@@ -286,7 +286,7 @@ TEST(Constants, RemaindersOfComputedIntegers) {
   floating.sumIsLoss(floating.op("Mod", {"x", floating.constant<float>({}, {5})}));
   Imported result = importGraph(floating);
   ASSERT_FALSE(bool(result.model));
-  EXPECT_NE(result.model.error().message.find("(Mod): the remainder of computed floating"), std::string::npos);
+  EXPECT_NE(result.model.error().message.find("(Mod): the remainder of floating-point"), std::string::npos);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches and loops of ONNX graphs, whose course is known at import.
+// Tests of branches and loops of ONNX graphs whose control flow is known at import.
 #include "Graphs.h"
 
 namespace kerf {
@@ -12,7 +12,7 @@ void setGraph(onnx::NodeProto *node, const std::string &name, const Graph &subgr
   *attribute->mutable_g() = *subgraph.graph;
 }
 
-/// One node, of values from outside.
+/// Returns a subgraph with one node that reads values of the outer graph.
 Graph branch(const std::string &op, const std::vector<std::string> &inputs, const std::string &output) {
   Graph g;
   g.op(op, inputs, {}, output);
@@ -25,7 +25,7 @@ TEST(Control, TheBranchThatIsTakenStandsInTheGraph) {
     Graph g;
     g.input("x", {4, 3});
     std::string w = g.parameter("w", {3});
-    // Known: the number of rows is below the limit or not.
+    // The condition compares the constant number of rows with a limit.
     std::string rows = g.op("Gather", {g.op("Shape", {"x"}), g.constant<int64_t>({}, {0})}, {{"axis", 0}});
     std::string holds = g.op("LessOrEqual", {rows, g.constant<int64_t>({}, {limit})});
     onnx::NodeProto *node = g.node("If", {holds}, {"y"});
@@ -45,7 +45,7 @@ TEST(Control, TheBranchThatIsTakenStandsInTheGraph) {
   }
 }
 
-/// A body of one layer, h = tanh(h * w), which also gives h; it goes on where `again` holds.
+/// Returns a loop body with one layer, h = tanh(h * w), which outputs h; the loop continues while `again` is true.
 Graph body(bool stops) {
   Graph g;
   g.input("round", {}, onnx::TensorProto::INT64);
@@ -77,7 +77,7 @@ TEST(Control, LoopsAreWrittenOut) {
   ASSERT_TRUE(bool(counted.model)) << errorOf(counted);
   EXPECT_EQ(counted.ops<ir::TanhOp>().size(), 3u);
   EXPECT_NE(counted.text().find("tensor<3x4x3xf32>"), std::string::npos) << "what each round gives is stacked";
-  // Until the condition fails, after the second round.
+  // The loop ends when the condition fails, after the second iteration.
   Imported until = importGraph(loop({}, body(true)));
   ASSERT_TRUE(bool(until.model)) << errorOf(until);
   EXPECT_EQ(until.ops<ir::TanhOp>().size(), 2u);
@@ -100,22 +100,22 @@ TEST(Control, WhatIsRefused) {
   setGraph(node, "then_branch", branch("Mul", {"x", "w"}, "a"));
   setGraph(node, "else_branch", branch("Add", {"x", "w"}, "b"));
   computed.sumIsLoss("y");
-  expectRefused(computed, {"node 'node_y' (If)", "its condition is computed"});
+  expectRefused(computed, {"node 'node_y' (If)", "its condition depends on inputs"});
 
-  expectRefused(loop({}, body(false)), {"node 'node_y' (Loop)", "100000 are supported", "fewer rounds"});
-  expectRefused(loop({0}, body(false)), {"it has no round", "output 1"});
+  expectRefused(loop({}, body(false)), {"node 'node_y' (Loop)", "100000 are supported", "fewer iterations"});
+  expectRefused(loop({0}, body(false)), {"no iteration", "output 1"});
   Graph fewer = body(false);
   fewer.graph->mutable_output()->RemoveLast();
-  expectRefused(loop({3}, fewer), {"its body has 2 outputs, the node needs 3"});
+  expectRefused(loop({3}, fewer), {"its body has 2 outputs, but the node needs 3"});
   Graph narrow = body(false);
   narrow.graph->mutable_input()->RemoveLast();
-  expectRefused(loop({3}, narrow), {"its subgraph has 2 inputs, 3 are given"});
+  expectRefused(loop({3}, narrow), {"its subgraph has 2 inputs, but 3 are given"});
   Graph shadow = body(false);
   shadow.constant<float>({}, {0}, "x");
-  expectRefused(loop({3}, shadow), {"its subgraph names 'x', which is there already"});
+  expectRefused(loop({3}, shadow), {"its subgraph computes 'x', but another value has this name already"});
   Graph twice = body(false);
   twice.op("Identity", {"next"}, {}, "h");
-  expectRefused(loop({3}, twice), {"it makes 'h', which is there already"});
+  expectRefused(loop({3}, twice), {"it computes 'h', but another value has this name already"});
   Graph stacked = body(false);
   for (onnx::NodeProto &one : *stacked.graph->mutable_node())
     if (one.output(0) == "given") {
@@ -128,7 +128,7 @@ TEST(Control, WhatIsRefused) {
   expectRefused(without, {"no subgraph 'body'"});
 }
 
-/// A Scan over "x" of `shape` with the running sum as its state: what it gives is the sum of the rounds up to here.
+/// Returns a Scan over "x" of `shape` whose state and output is the running sum.
 onnx::NodeProto *runningSums(Graph &g, const Shape &shape, const std::vector<int64_t> &values) {
   Graph body;
   body.op("Add", {"sum", "slice"}, {}, "next");
@@ -152,7 +152,7 @@ TEST(Control, ScansGoAlongTheirAxesBothWays) {
   Graph last;
   runningSums(last, {3, 2}, steps);
   expectFolded<int64_t>(last, "last", {2}, {19, 32});
-  Graph backward; // from the last step to the first; the results in the order of the steps, as columns
+  Graph backward; // from the last step to the first; the outputs are columns in the order of the steps
   onnx::NodeProto *node = runningSums(backward, {2, 3}, {1, 3, 5, 2, 4, 6});
   for (const char *name : {"scan_input_axes", "scan_input_directions", "scan_output_directions"})
     Graph::setInts(node, name, {1});
@@ -172,7 +172,7 @@ TEST(Control, WhatScansAreRefused) {
     g.sumIsLoss(g.op("Mul", {"x", g.op("Cast", {"last"}, {{"to", onnx::TensorProto::FLOAT}})}));
     expectRefused(g, words);
   };
-  refused("", {}, {"(Scan)", "3 of its 2 operands"});
+  refused("", {}, {"(Scan)", "num_scan_inputs is 3, but the node has 2 operands"});
   refused("scan_input_axes", {0, 0}, {"2 axes", "1 of each"});
   refused("scan_input_axes", {2}, {"axis 2", "2 dimensions"});
   refused("scan_output_axes", {2}, {"axis 2", "2 dimensions"});
@@ -192,7 +192,7 @@ TEST(Control, SequencesAreMappedElementByElement) {
   std::string two = unequal.op("SequenceConstruct", {"x", "x"}), one = unequal.op("SequenceConstruct", {"x"});
   setGraph(unequal.node("SequenceMap", {two, one}, {"mapped"}), "body", body);
   unequal.sumIsLoss(unequal.op("ConcatFromSequence", {"mapped"}, {{"axis", 0}}));
-  expectRefused(unequal, {"(SequenceMap)", "operand 1 is a sequence of tensors (1)"});
+  expectRefused(unequal, {"(SequenceMap)", "operand 1 is a sequence of tensors (length 1)"});
 }
 
 TEST(Control, OptionalsAreWhatTheyHold) {
@@ -211,19 +211,19 @@ TEST(Control, OptionalsAreWhatTheyHold) {
   Graph absent;
   absent.input("x", {4});
   absent.sumIsLoss(absent.op("Add", {"x", absent.op("OptionalGetElement", {absent.op("Optional", {})})}));
-  expectRefused(absent, {"(OptionalGetElement)", "holds nothing"});
+  expectRefused(absent, {"(OptionalGetElement)", "is empty"});
   Graph read;
   read.input("x", {4});
   read.sumIsLoss(read.op("Add", {"x", read.op("Optional", {})}));
-  expectRefused(read, {"(Add)", "operand 1", "an optional that holds nothing, a tensor is needed"});
+  expectRefused(read, {"(Add)", "operand 1", "an empty optional, but a tensor is needed"});
   Graph sequence;
   sequence.input("x", {4});
   std::string parts = sequence.op("SequenceConstruct", {"x"});
   sequence.sumIsLoss(sequence.op("SequenceAt", {parts, sequence.op("SequenceEmpty", {})}));
-  expectRefused(sequence, {"(SequenceAt)", "operand 1", "a sequence of tensors, a tensor is needed"});
+  expectRefused(sequence, {"(SequenceAt)", "operand 1", "a sequence of tensors, but a tensor is needed"});
 }
 
-/// A constant of texts.
+/// Adds a constant string tensor.
 std::string texts(Graph &g, const Shape &shape, const std::vector<std::string> &values) {
   onnx::TensorProto *tensor = g.graph->add_initializer();
   tensor->set_name("texts" + std::to_string(g.count++));
@@ -242,7 +242,7 @@ TEST(Control, TextsAreComparedAtImport) {
   Graph added;
   added.input("x", {2});
   added.sumIsLoss(added.op("Add", {"x", texts(added, {2}, {"1", "2"})}));
-  expectRefused(added, {"(Add)", "operand 1", "a tensor of texts, a tensor is needed"});
+  expectRefused(added, {"(Add)", "operand 1", "a tensor of texts, but a tensor is needed"});
   Graph mixed;
   mixed.input("x", {2});
   mixed.sumIsLoss(mixed.op("Where", {mixed.op("Equal", {"x", texts(mixed, {2}, {"1", "2"})}), "x", "x"}));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights: inside the file, beside it, absent, replaced; and kerf IR written and read back.
+// Tests of weights inside of the file, in external files, missing and replaced, and of writing and reading kerf IR.
 #include "Graphs.h"
 
 namespace kerf {
 namespace {
 
-/// x [2, 3] times w [3, 4]; w lies in `location` at `offset`.
+/// Returns a graph that multiplies x [2, 3] by w [3, 4], whose data are in `location` at `offset`.
 Graph external(const std::string &location, const std::string &offset = "0", const std::string &length = "") {
   Graph g;
   g.input("x", {2, 3});
@@ -111,7 +111,7 @@ TEST(File, WeightsOptionReplacesByName) {
   EXPECT_NE(errorOf(importFile(external("w.bin").write(folder.path), options)).find("[4, 3]"), std::string::npos);
 }
 
-/// A graph with a parameter, a table as a constant and a small constant.
+/// Returns a graph with a parameter, a constant table and a small constant.
 Graph mixed() {
   Graph g;
   g.input("x", {50, 30});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators become, which initializers are trained, and how the loss is found.
+// Tests of the operators of the imported IR, the choice of trained initializers, and the choice of the loss.
 #include "Common/LossRequest.h"
 #include "Graphs.h"
 
@@ -66,7 +66,7 @@ TEST(Graph, FoldedParametersAreNamed) {
   info->set_name("val_5");
   onnx::StringPair *pair = info->add_metadata_props();
   pair->set_key("pkg.onnxscript.optimizer.folded_from");
-  pair->set_value("['q.weight', 'q.scale']"); // no mere transpose
+  pair->set_value("['q.weight', 'q.scale']"); // the constant was folded from two tensors, so it is not only a transpose
   onnx::StringPair *signature = g.graph->add_metadata_props();
   signature->set_key("pkg.torch.export.ExportedProgram.graph_signature");
   signature->set_value("p_q: PARAMETER target='q.weight'\np_r: PARAMETER target='r.bias'\nx: USER_INPUT\n");
@@ -89,7 +89,7 @@ TEST(Graph, LocationsNameModuleAndNode) {
   scope(0, "pkg.torch.onnx.name_scopes", "['', 'h.0', 'h.0.act', 'relu']");
   g.op("Tanh", {"y"}, {}, "z");
   scope(1, "namespace", ": Model/h.1: Block/tanh: aten.tanh");
-  g.op("Sigmoid", {"z"}, {}, "s"); // made by an optimizer: where its operand was made
+  g.op("Sigmoid", {"z"}, {}, "s"); // a node of an optimizer gets the location of its operand
   g.sumIsLoss("s");
   Imported result = importGraph(g);
   ASSERT_TRUE(bool(result.model)) << errorOf(result);
@@ -123,7 +123,7 @@ TEST(Graph, ScalarsOfUnknownKindAreNamed) {
   EXPECT_EQ(asked.arguments("parameter"), (std::vector<std::string>{"w*", "clip.logit_scale*"}));
   EXPECT_TRUE(asked.model->warnings.empty());
 
-  for (const char *producer : {"pytorch", "another"}) { // a module's own scalar has no path
+  for (const char *producer : {"pytorch", "another"}) { // a scalar of the outermost module has no path in its name
     Graph own;
     own.model.set_producer_name(producer);
     own.input("x", {4, 3});
@@ -132,7 +132,7 @@ TEST(Graph, ScalarsOfUnknownKindAreNamed) {
   }
 }
 
-/// What the exporter's optimizer folded into the constant.
+/// Records the name that the exporter's optimizer folded into the constant.
 void setFoldedFrom(Graph &g, const std::string &name, const std::string &list) {
   onnx::ValueInfoProto *info = g.graph->add_value_info();
   info->set_name(name);
@@ -148,7 +148,8 @@ void setSignature(Graph &g, const std::vector<std::string> &parameters) {
     pair->mutable_value()->append("p_" + name + ": PARAMETER target='" + name + "'\n");
 }
 
-/// x looked up in a table and multiplied by it, transposed: `copy` is what the exporter stored for that.
+/// Returns a graph that looks up x in a table and multiplies by the transposed table; `copy` is the transposed copy
+/// that the exporter stored.
 Imported tied(const std::vector<float> &copy) {
   Graph g;
   g.input("ids", {4}, onnx::TensorProto::INT64);
@@ -185,7 +186,8 @@ TEST(Graph, TransposedWeightsAreTrainedUnderTheirNewName) {
   setSignature(g, {"l.0", "l.1", "l.2", "l.3", "l.scale", "l.bias"});
   std::string y = g.op("MatMul", {g.op("MatMul", {g.op("MatMul", {"x", a}), b}), c});
   y = g.op("Add", {g.op("MatMul", {y, d}), bias});
-  g.sumIsLoss(g.op("Add", {y, g.op("ReduceSum", {d}, {{"keepdims", 0}})})); // read elsewhere: what it is, is not known
+  g.sumIsLoss(g.op("Add", {y, g.op("ReduceSum", {d},
+                                   {{"keepdims", 0}})})); // another node reads the constant too, so its role is unknown
   Imported result = importGraph(g);
   ASSERT_TRUE(bool(result.model)) << errorOf(result);
   EXPECT_EQ(result.arguments("parameter"), (std::vector<std::string>{"val_1*", "val_3*", "l.bias*"}));
@@ -385,7 +387,7 @@ TEST(Graph, ScattersAtComputedPlacesAreSums) {
   }
   Imported largest = scatter("max");
   ASSERT_FALSE(bool(largest.model));
-  EXPECT_NE(errorOf(largest).find("'max' at computed places"), std::string::npos) << errorOf(largest);
+  EXPECT_NE(errorOf(largest).find("'max' at computed indices"), std::string::npos) << errorOf(largest);
 }
 
 TEST(Graph, EverythingIsDoubleInDouble) {

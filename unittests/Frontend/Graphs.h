@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small ONNX graphs, written as a list of nodes and imported through a file as a user's would be.
+// Helpers of tests that build small ONNX graphs and import them through a file, as a user would.
 #pragma once
 
 #include "Common/TermBuilder.h"
@@ -15,7 +15,7 @@
 
 namespace kerf {
 
-/// A folder that is gone after the test.
+/// A temporary folder that is deleted with this object.
 struct TemporaryFolder {
   std::filesystem::path path;
   TemporaryFolder() {
@@ -27,6 +27,7 @@ struct TemporaryFolder {
   ~TemporaryFolder() { std::filesystem::remove_all(path); }
 };
 
+/// Returns ONNX's number of the element type T.
 template <typename T> constexpr int onnxType() {
   using P = onnx::TensorProto;
   if constexpr (std::is_same_v<T, float>)
@@ -39,7 +40,7 @@ template <typename T> constexpr int onnxType() {
     return P::BOOL;
 }
 
-/// Builds a model; every call returns the name of what it made.
+/// Builds an ONNX model. Functions that add a value return its name.
 struct Graph {
   onnx::ModelProto model;
   onnx::GraphProto *graph;
@@ -135,7 +136,7 @@ struct Graph {
     attribute->set_type(onnx::AttributeProto::STRING);
     attribute->set_s(value);
   }
-  /// The sum of `value` over everything is the loss.
+  /// Makes the sum of all elements of `value` the loss.
   void sumIsLoss(const std::string &value) {
     op("ReduceSum", {value}, {{"keepdims", 0}}, "loss");
     output("loss");
@@ -148,6 +149,7 @@ struct Graph {
   }
 };
 
+/// An imported model, or the error of the import.
 struct Imported {
   std::unique_ptr<mlir::MLIRContext> context = std::make_unique<mlir::MLIRContext>();
   Result<ImportedModel> model = Error{"not imported"};
@@ -158,7 +160,7 @@ struct Imported {
     function().walk([&](Op op) { found.push_back(op); });
     return found;
   }
-  /// Names of the arguments of one kind, in order; trained ones are marked "*".
+  /// Returns the names of the arguments of one kind, in order; trained arguments end with "*".
   std::vector<std::string> arguments(const std::string &kind) {
     std::vector<std::string> names;
     for (unsigned i = 0; i < function().getNumArguments(); ++i)
@@ -181,7 +183,7 @@ inline Imported importFile(const std::string &path, const ImportOptions &options
   return result;
 }
 
-/// Each byte of the file damaged in three ways, each read: nothing is expected of it but to end.
+/// Imports the file with each byte damaged in three ways. The test only expects that every import ends.
 inline void importDamaged(const std::string &bytes) {
   TemporaryFolder folder;
   std::string path = (folder.path / "damaged.onnx").string();
@@ -199,11 +201,11 @@ inline Imported importGraph(const Graph &graph, const ImportOptions &options = {
   return importFile(graph.write(folder.path), options);
 }
 
-/// The values of the folded constant `name`, as the IR or an argument holds it, broadcast to `shape`.
+/// Expects that the folded constant `name`, broadcast to `shape`, has the elements `expected`.
 template <typename T>
 void expectFolded(const Graph &given, const std::string &name, const Shape &shape, const std::vector<T> &expected) {
-  Graph graph = given; // not of the call, whose other arguments add nodes
-  // The constant meets the input, so that it enters the IR: x + cast(constant).
+  Graph graph = given; // copied here, because the other arguments of the call may add nodes to the original
+  // Adding the constant to an input, x + cast(constant), makes it part of the IR.
   std::string x = graph.input("x", shape);
   std::string asFloat = graph.op("Cast", {name}, {{"to", onnx::TensorProto::FLOAT}});
   graph.sumIsLoss(graph.op("Add", {x, asFloat}));
@@ -212,7 +214,7 @@ void expectFolded(const Graph &given, const std::string &name, const Shape &shap
   std::vector<ir::AddOp> adds = result.ops<ir::AddOp>();
   bool allZero = std::all_of(expected.begin(), expected.end(), [](T value) { return value == T(0); });
   if (allZero) {
-    EXPECT_TRUE(adds.empty()) << "adding zeros is no op";
+    EXPECT_TRUE(adds.empty()) << "adding zeros needs no operator";
     return;
   }
   ASSERT_EQ(adds.size(), 1u) << result.text();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a wrong StableHLO text gives: an error with its place, never a crash.
+// Tests of wrong StableHLO text, which gives an error with line and column, and never a crash.
 #include "HloTexts.h"
 #include "StableHlo/HloText.h"
 
@@ -39,10 +39,12 @@ TEST(HloErrors, Windows) {
       {"pad = [[-1, 1]]", "pad = [[-1]]", {"padding", "1 entries", "2 are needed"}},
       {"pad = [[-1, 1]]", "pad = [[-7, 1]]", {"6 elements", "-7"}},
       {"rhs_dilate = [1]", "rhs_dilate = [9]", {"spans 10", "with its padding 6"}},
-      {"dense<0xFF800000>", "dense<0.0>", {"first value", "-inf"}},
-      {"stablehlo.maximum %a, %b", "stablehlo.multiply %a, %b", {"first value", "constant 1"}},
-      {"window_dimensions = array<i64: 1, 1, 2>", "window_dimensions = array<i64: 1, 2>", {"2 dimensions over 3"}},
-      {"compare GE", "compare GT", {"GE and LE"}},
+      {"dense<0xFF800000>", "dense<0.0>", {"initial value", "-inf"}},
+      {"stablehlo.maximum %a, %b", "stablehlo.multiply %a, %b", {"initial value", "constant 1"}},
+      {"window_dimensions = array<i64: 1, 1, 2>",
+       "window_dimensions = array<i64: 1, 2>",
+       {"2 dimensions, but the tensor has 3"}},
+      {"compare GE", "compare GT", {"GE or LE"}},
       {"stablehlo.add %a, %b", "stablehlo.maximum %a, %b", {"by add"}},
   };
   for (const Row &row : rows) {
@@ -81,9 +83,10 @@ TEST(HloErrors, LoopsWithoutEnd) {
 )",
                   "%0", "tensor<f32>", "[]");
   };
-  expectError(importText(loop("%more = stablehlo.constant dense<true> : tensor<i1>")), {"line 4, column 5", "rounds"});
+  expectError(importText(loop("%more = stablehlo.constant dense<true> : tensor<i1>")),
+              {"line 4, column 5", "iterations"});
   expectError(importText(loop("%more = stablehlo.compare LT, %x, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>")),
-              {"line 4, column 5", "number of rounds"});
+              {"line 4, column 5", "number of iterations"});
   expectError(
       importText("func.func @main(%arg0: tensor<f32>) -> tensor<f32> {\n  %0 = call @main(%arg0) : (tensor<f32>) -> "
                  "tensor<f32>\n  %1 = stablehlo.negate %0 : tensor<f32>\n  return %1 : tensor<f32>\n}\n"),
@@ -106,7 +109,7 @@ TEST(HloErrors, Nesting) {
   EXPECT_NE(module.error().message.find("levels of nesting"), std::string::npos);
 }
 
-/// A text with most kinds of syntax.
+/// Returns a text that uses most kinds of syntax.
 std::string manyForms() {
   return R"(#loc = loc("x")
 module @m attributes {a = 1 : i32} {
@@ -142,13 +145,13 @@ TEST(HloErrors, EveryTruncation) {
   for (size_t length = 0; length <= end; ++length) {
     auto module = frontend::hlo::parse(text.substr(0, length));
     if (module)
-      EXPECT_TRUE(module->functions.empty()) << length; // nothing, or aliases only
+      EXPECT_TRUE(module->functions.empty()) << length; // an empty text, or aliases only
     else
       EXPECT_EQ(module.error().message.rfind("line ", 0), 0u) << module.error().message;
   }
 }
 
-/// Every byte exchanged, through the whole import: a model or an error.
+/// Replaces every byte of the text and imports it, which must give a model or an error.
 TEST(HloErrors, EveryByteDamaged) {
   TemporaryFolder folder;
   std::string text = manyForms(), path = (folder.path / "loss.mlir").string();

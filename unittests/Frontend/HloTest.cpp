@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// StableHLO text: both forms, what each kind of op becomes, constants (wrong ones: HloErrorsTest.cpp).
-#include "StableHlo/HloText.h"
+// Tests of StableHLO text: both forms, the IR of each kind of operation, and constants. HloErrorsTest.cpp tests wrong
+// text.
 #include "HloTexts.h"
+#include "StableHlo/HloText.h"
 
 namespace kerf {
 namespace {
 
-//===-- the text
-//----------------------------------------------------------------------------------------------------------===//
+//===-- the text ---------------------------------------------------------===//
 
 TEST(HloText, PrettyAndGenericFormAreOne) {
   const char *pretty = R"(
@@ -64,7 +64,7 @@ module @m {
   EXPECT_EQ(named, "layer_0.attn/mul");
 }
 
-/// The one constant of a text that multiplies its argument with it.
+/// Returns the elements of the constant `dense` of the given type, parsed from a text.
 std::vector<double> constantOf(const std::string &dense, const std::string &type) {
   auto module = frontend::hlo::parse("func.func @main() { %0 = stablehlo.constant " + dense + " : " + type +
                                      "\n return %0 : " + type + " }");
@@ -96,9 +96,9 @@ TEST(HloText, Constants) {
   EXPECT_EQ(constantOf("dense<255>", "tensor<ui8>"), V{255});
   EXPECT_EQ(constantOf("dense<[1, 18446744073709549568]>", "tensor<2xui64>"), (V{1, 18446744073709549568.0}));
   EXPECT_EQ(constantOf("dense<\"0x0000803F000000C0\">", "tensor<2xf32>"), (V{1, -2}));
-  EXPECT_EQ(constantOf("dense<\"0x0000803F\">", "tensor<3xf32>"), (V{1, 1, 1})); // one element for all
-  EXPECT_EQ(constantOf("dense<\"0x05\">", "tensor<3xi1>"), (V{1, 0, 1}));        // a bit each
-  EXPECT_EQ(constantOf("dense<\"0x010001\">", "tensor<3xi1>"), (V{1, 0, 1}));    // a byte each
+  EXPECT_EQ(constantOf("dense<\"0x0000803F\">", "tensor<3xf32>"), (V{1, 1, 1})); // one element stands for all
+  EXPECT_EQ(constantOf("dense<\"0x05\">", "tensor<3xi1>"), (V{1, 0, 1}));        // one bit for each element
+  EXPECT_EQ(constantOf("dense<\"0x010001\">", "tensor<3xi1>"), (V{1, 0, 1}));    // one byte for each element
   EXPECT_EQ(constantOf("dense<>", "tensor<0x4xf32>"), V{});
 }
 
@@ -109,13 +109,13 @@ TEST(HloText, WrongConstants) {
     return module ? std::string() : module.error().message;
   };
   EXPECT_NE(message("dense<[1, 2]>", "tensor<3xi32>").find("line 2, column"), std::string::npos);
-  EXPECT_NE(message("dense<[1, 2, 3, 4]>", "tensor<3xi32>").find("behind the 3 elements"), std::string::npos);
+  EXPECT_NE(message("dense<[1, 2, 3, 4]>", "tensor<3xi32>").find("after the 3 elements"), std::string::npos);
   EXPECT_NE(message("dense<3000000000>", "tensor<i32>").find("does not fit"), std::string::npos);
   EXPECT_EQ(message("dense<[1, 18446744073709551615]>", "tensor<2xui64>"), "");
   EXPECT_NE(message("dense<18446744073709551616>", "tensor<ui64>").find("does not fit"), std::string::npos);
   EXPECT_NE(message("dense<-1>", "tensor<ui64>").find("does not fit"), std::string::npos);
   EXPECT_NE(message("dense<0x1FFFFFFFF>", "tensor<f32>").find("more bits"), std::string::npos);
-  EXPECT_NE(message("dense<\"0x00\">", "tensor<2xf32>").find("needs 8 bytes, its string has 1"), std::string::npos);
+  EXPECT_NE(message("dense<\"0x00\">", "tensor<2xf32>").find("needs 8 bytes, but its string has 1"), std::string::npos);
   EXPECT_NE(message("dense<\"0x0g\">", "tensor<i8>").find("hexadecimal"), std::string::npos);
   EXPECT_NE(message("dense<maybe>", "tensor<i1>").find("neither true nor false"), std::string::npos);
   EXPECT_NE(message("dense<1>", "tensor<ui4>").find("ui4"), std::string::npos);
@@ -124,11 +124,10 @@ TEST(HloText, WrongConstants) {
   EXPECT_NE(message("dense<[1.0]>", "tensor<99999999999xf32>").find("fewer elements"), std::string::npos);
 }
 
-//===-- ops
-//---------------------------------------------------------------------------------------------------------------===//
+//===-- ops --------------------------------------------------------------===//
 
 TEST(HloOps, LoopsAreWrittenOut) {
-  // Two layers from a stack, each writing its result to another stack, whose second element is read.
+  // Two layers read from a stack and write their results to another stack, whose second element is read.
   Imported imported = importText(summed("tensor<2x4xf32>", R"(
     %c = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1.0> : tensor<4xf32>
@@ -154,7 +153,7 @@ TEST(HloOps, LoopsAreWrittenOut) {
 )",
                                         "%last", "tensor<1x4xf32>", "[0, 1]"));
   ASSERT_TRUE(bool(imported.model)) << imported.model.error().message;
-  std::vector<std::string> names; // of the ops, in order
+  std::vector<std::string> names; // names of the operators, in order
   std::vector<std::string> nodes;
   imported.model->module->walk([&](mlir::Operation *op) {
     names.push_back(op->getName().getStringRef().str());
@@ -162,7 +161,7 @@ TEST(HloOps, LoopsAreWrittenOut) {
       nodes.push_back(ir::nodeName(op->getLoc()));
   });
   EXPECT_EQ(nodes, (std::vector<std::string>{"loop.0/%next", "loop.1/%next"}));
-  EXPECT_EQ(names[0], "kerf.slice"); // slices of the stack come first
+  EXPECT_EQ(names[0], "kerf.slice"); // slices of stacked parameters come first
   EXPECT_EQ(names[1], "kerf.reshape");
   EXPECT_EQ(names[2], "kerf.slice");
   EXPECT_EQ(std::count(names.begin(), names.end(), "kerf.concatenate"), 0);
@@ -201,7 +200,7 @@ TEST(HloOps, LookupOfRowsIsAnEmbedding) {
 )";
   expectOps(
       importText(summed("tensor<9x8xf32>", lookup, "%0", "tensor<5x8xf32>", "[0, 1]", ", %arg1: tensor<5x1xi32>")),
-      {"kerf.embedding", "kerf.maximum", "kerf.minimum"}); // an index outside is moved in
+      {"kerf.embedding", "kerf.maximum", "kerf.minimum"}); // an index out of range is clamped
   const char *wide = R"(
     %0 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 2, 8>}> : (tensor<9x8xf32>, tensor<5x1xi32>) -> tensor<5x2x8xf32>
 )";
@@ -232,8 +231,8 @@ TEST(HloOps, ReductionsByAnyOfTheKnownOps) {
               {"line 7, column 5", "2 tensors at once", "argmax"});
 }
 
-/// The place of the extreme element of each row, by JAX's reducer with `than`, of the indices along `along`.
-std::string placeOfExtreme(const std::string &than, const std::string &init, int along = 1) {
+/// Returns a text with JAX's argmax or argmin (comparison `comparison`) of each row, with indices along dimension `along`.
+std::string placeOfExtreme(const std::string &comparison, const std::string &init, int along = 1) {
   return "    %c = stablehlo.constant dense<" + init + R"(> : tensor<f32>
     %j = stablehlo.constant dense<0> : tensor<i32>
     %i = stablehlo.iota dim = )" +
@@ -241,7 +240,7 @@ std::string placeOfExtreme(const std::string &than, const std::string &init, int
     %0:2 = stablehlo.reduce(%v init: %c), (%i init: %j) across dimensions = [1] : (tensor<2x4xf32>, tensor<2x4xi32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
      reducer(%a: tensor<f32>, %b: tensor<f32>) (%p: tensor<i32>, %q: tensor<i32>)  {
       %2 = stablehlo.compare )" +
-         than + R"(, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+         comparison + R"(, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
       %3 = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
       %4 = stablehlo.or %2, %3 : tensor<i1>
       %5 = stablehlo.compare EQ, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
@@ -258,10 +257,10 @@ std::string placeOfExtreme(const std::string &than, const std::string &init, int
 }
 
 TEST(HloOps, PlacesOfExtremes) {
-  auto places = [](const std::string &values, const std::string &than, const std::string &init) {
+  auto places = [](const std::string &values, const std::string &comparison, const std::string &init) {
     Imported imported = importText(
         summed("tensor<2xf32>",
-               "    %v = stablehlo.constant dense<" + values + "> : tensor<2x4xf32>\n" + placeOfExtreme(than, init),
+               "    %v = stablehlo.constant dense<" + values + "> : tensor<2x4xf32>\n" + placeOfExtreme(comparison, init),
                "%sum", "tensor<2xf32>", "[0]"));
     EXPECT_TRUE(bool(imported.model)) << imported.model.error().message;
     std::vector<double> found;
@@ -282,7 +281,7 @@ TEST(HloOps, PlacesOfExtremes) {
   auto refused = [](const std::string &body) {
     expectError(importText(summed("tensor<2xf32>", "    %v = stablehlo.constant dense<1.0> : tensor<2x4xf32>\n" + body,
                                   "%sum", "tensor<2xf32>", "[0]")),
-                {"stablehlo.reduce", "no argmax or argmin"});
+                {"stablehlo.reduce", "argmax and argmin along one dimension"});
   };
   refused(placeOfExtreme("GE", "0xFF800000"));
   refused(placeOfExtreme("GT", "0.0"));
@@ -315,7 +314,7 @@ TEST(HloOps, ConversionsToNarrowFormatsRound) {
                         row.format),
                 {"line 4, column 5", "stablehlo.add", "reads " + std::string(row.format), "convert"});
     expectError(through("    %1 = stablehlo.reshape %arg0 : (tensor<2x4xf32>) -> " + turned + "\n", row.format),
-                {"line 4, column 5", turned, "convert alone"});
+                {"line 4, column 5", turned, "only convert"});
     expectError(importText(summed("tensor<4x" + std::string(row.format) + ">",
                                   "    %0 = stablehlo.convert %arg0 : (tensor<4x" + std::string(row.format) +
                                       ">) -> tensor<4xf32>\n",
@@ -357,8 +356,7 @@ TEST(HloOps, AnglesAreFormulasOfTheArctangent) {
             {"kerf.atan", "kerf.select"});
 }
 
-//===-- what is refused
-//---------------------------------------------------------------------------------------------------===//
+//===-- what is refused --------------------------------------------------===//
 
 TEST(HloOps, Windows) {
   Imported imported = importText(windows());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of StableHLO for tests, and what is expected of their import.
+// Helpers of tests that import StableHLO text.
 #pragma once
 
 #include "Graphs.h"
 
 namespace kerf {
 
-/// Imports a text with --trainable for its argument 0 (there is no signature.json).
+/// Imports a text without signature.json. `trainable` names the trained arguments.
 inline Imported importText(const std::string &text, std::vector<std::string> trainable = {"arg0"}) {
   TemporaryFolder folder;
   std::string path = (folder.path / "loss.mlir").string();
@@ -16,7 +16,8 @@ inline Imported importText(const std::string &text, std::vector<std::string> tra
   return importFile(path, options);
 }
 
-/// A function of one parameter that sums `value` (of type `type`) after `body`.
+/// Returns a function of one argument with the operations `body` and the sum of `value` (of type `type`) over `dims` as
+/// its result.
 inline std::string summed(const std::string &argument, const std::string &body, const std::string &value,
                           const std::string &type, const std::string &dims, const std::string &more = "") {
   return "module @m {\n  func.func public @main(%arg0: " + argument + more + ") -> tensor<f32> {\n" + body +
@@ -25,6 +26,7 @@ inline std::string summed(const std::string &argument, const std::string &body, 
          ", tensor<f32>) -> tensor<f32>\n    return %sum : tensor<f32>\n  }\n}\n";
 }
 
+/// Expects that the imported IR contains all `parts`.
 inline void expectOps(const Imported &imported, const std::vector<std::string> &parts) {
   ASSERT_TRUE(bool(imported.model)) << imported.model.error().message;
   std::string text = imported.text();
@@ -32,7 +34,7 @@ inline void expectOps(const Imported &imported, const std::vector<std::string> &
     EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
 }
 
-/// A convolution whose kernel is turned, then a pool, a maximum's gradient.
+/// Returns a text with a convolution with reversed kernel, a max pooling, and the gradient of max pooling.
 inline std::string windows() {
   return summed("tensor<2x6x3xf32>", R"(
     %k = stablehlo.constant dense<[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]]> : tensor<3x1x2xf32>

@@ -130,7 +130,7 @@ TEST_F(Mixtures, EmitsTheDenseLayersBeforeThoseWithExperts) {
   }
 }
 
-/// Of queries and keys, a head has the elements that are rotated beside the others; of values, a number of its own.
+/// A head of queries and keys has rotated elements and others; a head of values may have another number of elements.
 TEST_F(Mixtures, GivesHeadsMadeFromLatentsTheirSizes) {
   json config = with(with(with(kDeepseekV3, "v_head_dim", 96), "qk_nope_head_dim", 80), "qk_rope_head_dim", 32);
   Imported imported = import(config, 2, 16);

@@ -126,8 +126,7 @@ TEST(Narrow, WholeNumbersKeepTheirLowBits) {
   EXPECT_EQ(narrowed(constants, Int4, DType::F32, {2.9, -2.9}), (std::vector<double>{2, -2})); // truncated
 }
 
-//===-- files
-//-------------------------------------------------------------------------------------------------------------===//
+//===-- files ------------------------------------------------------------===//
 
 onnx::TensorProto *addNarrow(Graph &g, const std::string &name, Number format, const Shape &shape,
                              const std::string &raw) {
@@ -203,7 +202,7 @@ TEST(Narrow, FilesHoldElementsPacked) {
     std::ofstream(folder.path / "w.bin", std::ios::binary) << "ab" << one.raw;
     expectValues(importFile(external.write(folder.path)), one.values);
     std::ofstream(folder.path / "w.bin", std::ios::binary) << "ab" << one.raw.substr(1);
-    expectError(importFile(external.write(folder.path)), {"'w'", "cut off"});
+    expectError(importFile(external.write(folder.path)), {"'w'", "truncated"});
     say("length", std::to_string(one.raw.size() + 1));
     expectError(importFile(external.write(folder.path)), {"'w'", std::to_string(one.raw.size()) + " bytes"});
   }
@@ -267,7 +266,7 @@ TEST(Narrow, ConstantsInNodesAreDecoded) {
   }
 }
 
-/// What a user feeds may hold numbers that the format lacks.
+/// Input data may hold numbers that the format cannot represent.
 TEST(Narrow, InputsAreRounded) {
   Graph g(23);
   g.input("x", {4}, E5M2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch's older exporter does to parameters: it merges equal ones, transposes weights, and folds others away.
+// Tests of the changes that PyTorch's older exporter makes to parameters: it merges equal ones, transposes weights, and folds others away.
 #include "Graphs.h"
 
 namespace kerf {
@@ -36,7 +36,7 @@ TEST(Parameters, NormsThatBeginEqualAreTrainedApart) {
       << "what is neither one number nor of a repeated layer is one tied parameter";
   EXPECT_EQ(result.ops<ir::MultiplyOp>().size(), 7u);
   EXPECT_NE(warningsOf(result).find("; 2 that"), std::string::npos) << warningsOf(result);
-  EXPECT_NE(warningsOf(result).find("merged with: layers.10.bias, second.weight\n"), std::string::npos)
+  EXPECT_NE(warningsOf(result).find("trained separately again: layers.10.bias, second.weight\n"), std::string::npos)
       << warningsOf(result);
   EXPECT_EQ(result.model->weights.at("second.weight").shape, Shape{3});
 }
@@ -66,8 +66,8 @@ TEST(Parameters, WeightsOfProductsAreTrainedWhateverTheirName) {
   ASSERT_TRUE(bool(result.model)) << errorOf(result);
   EXPECT_EQ(result.arguments("parameter"), (std::vector<std::string>{"embed.weight*", "onnx::MatMul_7*"}));
   EXPECT_EQ(result.ops<ir::TransposeOp>().size(), 1u) << "the head is the table";
-  for (const char *words : {"transposed 1 weights", "saved: onnx::MatMul_7\n", "not trained", "onnx::MatMul_8 [2, 4]",
-                            "onnx::Mul_10 [3]", "do_constant_folding=False"})
+  for (const char *words : {"transposed 1 weights", "the new names: onnx::MatMul_7\n", "not trained",
+                            "onnx::MatMul_8 [2, 4]", "onnx::Mul_10 [3]", "do_constant_folding=False"})
     EXPECT_NE(warningsOf(result).find(words), std::string::npos) << words << " in: " << warningsOf(result);
 }
 

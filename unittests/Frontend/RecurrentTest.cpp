@@ -107,7 +107,7 @@ TEST(Recurrent, WhatIsRefused) {
   expectRefused(unknown, {"node 'node_y' (LSTM)", "'Affine'"});
   Recurrent fewer("LSTM", 4, "bidirectional");
   fewer.activations({"Sigmoid", "Tanh", "Tanh"});
-  expectRefused(fewer, {"3 activations, 2 directions need 6"});
+  expectRefused(fewer, {"3 activations are given, but 2 directions need 6"});
   expectRefused(Recurrent("LSTM", 3), {"W has the shape", "[1, 6, 5]", "[1, 8, 5]"});
   Recurrent wide("RNN", 1);
   wide.node->mutable_attribute(0)->set_i(7);

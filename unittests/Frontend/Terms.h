@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formulas over terms on numbers.
+// Helpers of tests that compute formulas over constant terms.
 #pragma once
 
 #include "Graphs.h"

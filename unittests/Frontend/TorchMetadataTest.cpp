@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read out of the texts that PyTorch's exporter leaves with nodes.
+// Tests of reading the texts that PyTorch's exporter stores with nodes.
 #include "Onnx/TorchMetadata.h"
 #include <gtest/gtest.h>
 

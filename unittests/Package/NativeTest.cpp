@@ -45,30 +45,30 @@ TEST(KernelSpace, RefusesShortRowsAndOtherOrders) {
 }
 
 TEST(KernelSpace, ReductionsLieAsBroadcastsOfTheirResults) {
-  auto channels = kernelSpace({16, 64, 8, 8}, {}, BroadcastOf{{64}, {1}});
+  auto channels = kernelSpace({16, 64, 8, 8}, {}, BroadcastView{{64}, {1}});
   ASSERT_TRUE(channels);
   EXPECT_EQ(channels->sizes, (Shape{16, 64, 64}));
   EXPECT_EQ(channels->reduced, (std::vector<int64_t>{0, 1, 0}));
   EXPECT_TRUE(channels->broadcasts.empty());
 
-  auto rows = kernelSpace({4, 128, 768}, {{{768}, {2}}}, BroadcastOf{{768}, {2}});
+  auto rows = kernelSpace({4, 128, 768}, {{{768}, {2}}}, BroadcastView{{768}, {2}});
   ASSERT_TRUE(rows);
   EXPECT_EQ(rows->sizes, (Shape{512, 768}));
   EXPECT_EQ(rows->reduced, (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(rows->broadcasts, (Strides{{0, 1}}));
 
-  auto all = kernelSpace({4, 128, 768}, {}, BroadcastOf{{}, {}});
+  auto all = kernelSpace({4, 128, 768}, {}, BroadcastView{{}, {}});
   ASSERT_TRUE(all);
   EXPECT_EQ(all->sizes, (Shape{393216}));
   EXPECT_EQ(all->reduced, (std::vector<int64_t>{0}));
 
-  // Rows that are reduced as one: lanes go on where the row before has ended.
-  EXPECT_TRUE(kernelSpace({4, 48}, {{{48}, {1}}}, BroadcastOf{{}, {}}));
-  EXPECT_FALSE(kernelSpace({4, 40}, {{{40}, {1}}}, BroadcastOf{{}, {}}));
-  EXPECT_FALSE(kernelSpace({4, 8}, {}, BroadcastOf{{4}, {0}}));
+  // Several rows that are reduced into one result: the lanes continue where the row before ended.
+  EXPECT_TRUE(kernelSpace({4, 48}, {{{48}, {1}}}, BroadcastView{{}, {}}));
+  EXPECT_FALSE(kernelSpace({4, 40}, {{{40}, {1}}}, BroadcastView{{}, {}}));
+  EXPECT_FALSE(kernelSpace({4, 8}, {}, BroadcastView{{4}, {0}}));
 }
 
-/// x + bias, and its code of 8 bytes.
+/// Returns a program with the kernel x + bias, and 8 bytes of code for the kernel.
 Program sample(NativeCode *native = nullptr) {
   Value matrix{DType::F32, {3, 64}}, row{DType::F32, {64}};
   Function kernel{"kernel",
@@ -95,7 +95,7 @@ Program sample(NativeCode *native = nullptr) {
   return program;
 }
 
-/// -x, and its greatest number in each row.
+/// Returns a kernel that computes -x and the maximum of -x in each row.
 Function reducingKernel() {
   Value matrix{DType::BF16, {3, 64}};
   return {"kernel",
@@ -115,7 +115,7 @@ TEST(Native, ReadsWhatItWrites) {
   EXPECT_TRUE(read->functions[0].kernel);
   EXPECT_FALSE(read->functions[1].kernel);
   EXPECT_EQ(read->native->images[0].checksum, sample().native->images[0].checksum);
-  EXPECT_EQ(fileOf(read->native->images[0]), "kernels-x86-64-v3.bin");
+  EXPECT_EQ(imageFileName(read->native->images[0]), "kernels-x86-64-v3.bin");
 }
 
 TEST(Native, OnlyWhatIsReadElementByElementMayBeOverwritten) {
@@ -141,22 +141,22 @@ TEST(Native, FaultsSayWhatDoesNotFit) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   expect(faultAfter([](NativeCode &native, Program &) { native.kernels = {"main"}; }),
-         "there is code for 'main', which is no function that is a kernel");
+         "there is code for 'main', but the program has no kernel of that name");
   expect(faultAfter([](NativeCode &, Program &program) { program.functions[0].body[1].op = "subtract"; }),
-         "its code was made for");
+         "its code was compiled for");
   expect(faultAfter([](NativeCode &native, Program &) { native.checksums.clear(); }),
          "0 checksums are given for 1 kernels");
   expect(faultAfter([](NativeCode &native, Program &) { native.images[0].code += "x"; }),
          "'kernels-x86-64-v3.bin' has the checksum");
   expect(faultAfter([](NativeCode &native, Program &) { native.images[0].entries = {8}; }),
-         "a kernel begins at byte 8 of 'kernels-x86-64-v3.bin', which has 8");
+         "a kernel begins at byte 8 of 'kernels-x86-64-v3.bin', which has 8 bytes");
   expect(faultAfter([](NativeCode &native, Program &) { native.images[0].entries = {}; }),
          "has 0 entries for 1 kernels");
   expect(faultAfter([](NativeCode &native, Program &) { native.images[0].isa = "../x86"; }),
          "an image is for the instruction set '../x86'");
   expect(faultAfter([](NativeCode &native, Program &) { native.images.push_back(native.images[0]); }),
          "two images are for x86-64-v3");
-  // Images of another Kerf or of another device are not looked at.
+  // Images of another interface version or for another device are not checked.
   for (auto [kind, interface] : {std::pair("x86-64", 7), {"ptx", 2}})
     EXPECT_EQ(faultAfter([&](NativeCode &native, Program &) {
                 native.images[0].kind = kind;
@@ -175,11 +175,13 @@ TEST(Native, KernelsAreOfPointwiseOpsOverOneShape) {
   };
   EXPECT_EQ(fault([](Function &) {}), "");
   EXPECT_EQ(fault([](Function &kernel) { kernel.body[1].op = "all_reduce"; }),
-            "kernel 'kernel': all_reduce is no op of kernels");
+            "kernel 'kernel': all_reduce is no op that a kernel can contain");
   EXPECT_EQ(fault([](Function &kernel) { kernel.values[0].shape = {64, 3}; }),
-            "kernel 'kernel': add reads [64, 3], the kernel is over [3, 64]");
-  EXPECT_EQ(fault([](Function &kernel) { kernel.body[0].attrs = {{"broadcast_dimensions", {0}}}; }),
-            "kernel 'kernel': its broadcasts and reductions lie otherwise than kernels have them");
+            "kernel 'kernel': an operand of add has shape [64, 3], but the kernel has shape [3, 64]");
+  EXPECT_EQ(
+      fault([](Function &kernel) { kernel.body[0].attrs = {{"broadcast_dimensions", {0}}}; }),
+      "kernel 'kernel': its rows have fewer than 16 elements, or a broadcast or reduction does not fit its shape or is "
+      "not contiguous along the rows");
   EXPECT_EQ(fault([](Function &kernel) { kernel.results.clear(); }), "kernel 'kernel': it has no results");
 }
 
@@ -208,17 +210,20 @@ TEST(Native, KernelsReduceWhatTheyMakeOverTheSameDimensions) {
               kernel.values.push_back({DType::BF16, {64}});
               kernel.body.push_back({"reduce", {1}, {3}, {{"dimensions", {0}}, {"kind", "sum"}}, ""});
             }),
-            "kernel 'kernel': it reduces over different dimensions");
-  EXPECT_EQ(fault([](Function &kernel) {
-              kernel.values.push_back({DType::BF16, {3, 64}});
-              kernel.body.push_back({"broadcast_in_dim", {2}, {3}, {{"broadcast_dimensions", {0}}}, ""});
-            }),
-            "kernel 'kernel': broadcast_in_dim reads what reduce gives, which is there when the kernel has ended");
-  EXPECT_EQ(fault([](Function &kernel) {
-              for (Value &value : kernel.values)
-                value.shape.back() = value.shape.size() == 2 ? 8 : 3;
-            }),
-            "kernel 'kernel': its broadcasts and reductions lie otherwise than kernels have them");
+            "kernel 'kernel': its reductions are over different dimensions");
+  EXPECT_EQ(
+      fault([](Function &kernel) {
+        kernel.values.push_back({DType::BF16, {3, 64}});
+        kernel.body.push_back({"broadcast_in_dim", {2}, {3}, {{"broadcast_dimensions", {0}}}, ""});
+      }),
+      "kernel 'kernel': broadcast_in_dim reads the result of reduce, which is complete only when the kernel has ended");
+  EXPECT_EQ(
+      fault([](Function &kernel) {
+        for (Value &value : kernel.values)
+          value.shape.back() = value.shape.size() == 2 ? 8 : 3;
+      }),
+      "kernel 'kernel': its rows have fewer than 16 elements, or a broadcast or reduction does not fit its shape or is "
+      "not contiguous along the rows");
 }
 
 } // namespace

@@ -16,7 +16,8 @@ Sharding cut(int64_t ways, int64_t chunk) {
   return sharding;
 }
 
-/// x [5, 4] cut in two and padded; w replaced by "new"; a layer called twice; a collective.
+/// Returns a program with an input x [5, 4] that is split in two with padding, a parameter w that the result "new"
+/// replaces, a layer that is called twice, and a collective.
 Program sample() {
   Program program;
   program.mesh.axes = {{"data", 2}, {"model", 3}};
@@ -56,15 +57,16 @@ TEST(Program, ReadsWhatItWrites) {
   EXPECT_EQ(read->args[1].sharding, sample().args[1].sharding);
   EXPECT_EQ(read->functions[1].body[4].name, "loss \"quoted\" \xc3\xa9");
   const auto &attrs = read->functions[0].body[0].attrs;
-  EXPECT_EQ(*numberFrom(attrs["limit"]), std::numeric_limits<double>::infinity());
-  EXPECT_TRUE(std::isnan(*numberFrom(attrs["low"][1])));
-  EXPECT_EQ(*numberFrom(attrs["low"][0]), -1.5);
-  EXPECT_FALSE(numberFrom("one"));
+  EXPECT_EQ(*parseNumber(attrs["limit"]), std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(*parseNumber(attrs["low"][1])));
+  EXPECT_EQ(*parseNumber(attrs["low"][0]), -1.5);
+  EXPECT_FALSE(parseNumber("one"));
   EXPECT_TRUE(isCollective("all_to_all"));
   EXPECT_FALSE(isCollective("wait"));
 }
 
-/// Two stages of one parameter each, three microbatches of two rows: x -> tanh(x * w0) -> loss = sum(y * w1).
+/// Returns a pipeline of two stages with one parameter each and three microbatches of two rows: x -> y = tanh(x * w0)
+/// -> loss = sum(y * w1).
 Program pipeline() {
   Program program;
   program.mesh.axes = {{"stage", 2}, {"data", 2}, {"microbatch", 3}};
@@ -75,7 +77,7 @@ Program pipeline() {
   main.values = {rows, weight, weight, rows, rows, scalar, scalar};
   main.args = {0, 1, 2};
   main.results = {6};
-  Task forward0{Phase::Forward, 0, 0}, forward1{Phase::Forward, 1, 0};
+  ProgramTask forward0{Phase::Forward, 0, 0}, forward1{Phase::Forward, 1, 0};
   nlohmann::ordered_json none = nlohmann::ordered_json::object();
   main.body = {{"scale", {0, 1}, {3}, none, "layer.0", forward0},
                {"transfer", {3}, {4}, {{"from", 0}, {"to", 1}}, "", forward0},
@@ -187,27 +189,29 @@ TEST(Program, EveryInconsistencyIsNamed) {
       {"defined already", [](Program &p) { p.functions[1].body[1].results = {2}; }},
       {"no function 'gone'", [](Program &p) { p.functions[1].body[0].attrs["callee"] = "gone"; }},
       {"needs the attribute callee", [](Program &p) { p.functions[1].body[0].attrs.clear(); }},
-      {"2 operands are given, function 'layer' has 1", [](Program &p) { p.functions[1].body[0].operands = {0, 0}; }},
+      {"2 operands are given, but function 'layer' has 1",
+       [](Program &p) { p.functions[1].body[0].operands = {0, 0}; }},
       {"function 'layer' has f32[4, 3]", [](Program &p) { p.functions[0].values[0].shape = {4, 3}; }},
       {"calls itself", [](Program &p) { p.functions[0].body[0] = {"call", {0}, {1}, {{"callee", "layer"}}, ""}; }},
-      {"wait first", [](Program &p) { p.functions[1].body[3].op = "negate"; }},
+      {"only wait may use a pending value", [](Program &p) { p.functions[1].body[3].op = "negate"; }},
       {"only collectives and copies give pending", [](Program &p) { p.functions[1].body[2].op = "tanh"; }},
-      {"it waits for a pending value", [](Program &p) { p.functions[1].body[3].operands = {3}; }},
+      {"the operand of wait must be a pending value", [](Program &p) { p.functions[1].body[3].operands = {3}; }},
       {"one operand", [](Program &p) { p.functions[1].body[2].operands = {3, 3}; }},
       {"negative or too large",
        [](Program &p) { p.functions[1].values[2].shape = {int64_t(1) << 40, int64_t(1) << 40}; }},
       {"3 arguments and 1 results", [](Program &p) { p.results.pop_back(); }},
       {"chunk must be at least 3", [](Program &p) { p.args[0].sharding = cut(2, 2); }},
-      {"makes [4, 4] of [5, 4]", [](Program &p) { p.args[0].sharding = cut(2, 4); }},
-      {"axis 7 of a mesh of 2", [](Program &p) { p.args[0].sharding.dims[0].axes[0].axis = 7; }},
+      {"gives the local shape [4, 4] for [5, 4]", [](Program &p) { p.args[0].sharding = cut(2, 4); }},
+      {"names axis 7, but the mesh has 2 axes", [](Program &p) { p.args[0].sharding.dims[0].axes[0].axis = 7; }},
       {"dimensions", [](Program &p) { p.args[0].sharding = Sharding::replicated(1); }},
       {"partial", [](Program &p) { p.args[0].sharding.partial = {{1, 1, 3}}; }},
       {"exported shape [21]", [](Program &p) { p.args[0].exportedShape = {21}; }},
-      {"in the entry function f32", [](Program &p) { p.args[0].dtype = DType::F64; }},
+      {"in the entry function it is f32", [](Program &p) { p.args[0].dtype = DType::F64; }},
       {"updated by result 9, but there are 2", [](Program &p) { p.args[1].updatedBy = 9; }},
-      {"lies otherwise", [](Program &p) { p.args[1].updatedBy = 1; }},
+      {"or has another sharding", [](Program &p) { p.args[1].updatedBy = 1; }},
       {"updates another argument too", [](Program &p) { p.args[0].updatedBy = 0; }},
-      {"has its name", [](Program &p) { p.args[0].kind = ArgKind::Parameter, p.args[0].name = "w"; }},
+      {"of the same kind has the same name",
+       [](Program &p) { p.args[0].kind = ArgKind::Parameter, p.args[0].name = "w"; }},
       {"is a scalar", [](Program &p) { p.args[0].kind = ArgKind::LearningRate; }},
   };
   for (const Row &row : rows) {
@@ -251,7 +255,8 @@ TEST(Program, EveryWrongStageIsNamed) {
       {"schedule zero-bubble with 2 chunks", [](Program &p) { p.schedule->chunks = 2; }},
       {"instruction 0 (scale of layer.0): it has no task", [](Program &p) { p.functions[0].body[0].task.reset(); }},
       {"its task is on stage 2, but there are 2: 0 to 1", [](Program &p) { p.functions[0].body[0].task->stage = 2; }},
-      {"its task is of chunk 1, but forward has 1", [](Program &p) { p.functions[0].body[0].task->chunk = 1; }},
+      {"its task is of chunk 1, but forward has 1 chunk(s)",
+       [](Program &p) { p.functions[0].body[0].task->chunk = 1; }},
       {"zero-bubble splits the backward", [](Program &p) { p.functions[0].body[0].task->phase = Phase::Backward; }},
       {"1f1b does not split the backward",
        [](Program &p) {
@@ -260,23 +265,23 @@ TEST(Program, EveryWrongStageIsNamed) {
        }},
       {"value 3 is on stage 0, its task is on stage 1: transfer it",
        [](Program &p) { p.functions[0].body[2].operands = {3, 2}; }},
-      {"value 6 is there in the phase update alone, its task is a forward",
+      {"value 6 exists only in the phase update, but the instruction that uses it has the phase forward",
        [](Program &p) {
          p.functions[0].values.push_back({DType::F32, {}});
          p.functions[0].body.push_back(
-             {"negate", {6}, {7}, nlohmann::ordered_json::object(), "", Task{Phase::Forward, 1, 0}});
+             {"negate", {6}, {7}, nlohmann::ordered_json::object(), "", ProgramTask{Phase::Forward, 1, 0}});
        }},
-      {"value 5 is of one microbatch, its task is the update of the whole step: accumulate it",
+      {"value 5 belongs to one microbatch, but the phase update runs once for the whole step: accumulate the value",
        [](Program &p) {
          p.functions[0].values.push_back({DType::F32, {}});
          p.functions[0].body.push_back(
-             {"negate", {5}, {7}, nlohmann::ordered_json::object(), "", Task{Phase::Update, 1, 0}});
+             {"negate", {5}, {7}, nlohmann::ordered_json::object(), "", ProgramTask{Phase::Update, 1, 0}});
        }},
-      {"value 4 comes from weight_gradient of stage 0, chunk 0, which need not be done before forward of stage 1",
+      {"value 4 is computed in weight_gradient of stage 0, chunk 0, which need not have run before forward of stage 1",
        [](Program &p) {
          p.functions[0].body[0].task->phase = p.functions[0].body[1].task->phase = Phase::WeightGradient;
        }},
-      {"value 3 comes from forward of stage 0, chunk 1, which need not be done before forward of stage 0, chunk 0",
+      {"value 3 is computed in forward of stage 0, chunk 1, which need not have run before forward of stage 0, chunk 0",
        [](Program &p) {
          p.schedule = {"interleaved", "", 2};
          p.functions[0].body[0].task->chunk = 1;
@@ -287,7 +292,7 @@ TEST(Program, EveryWrongStageIsNamed) {
        [](Program &p) { p.functions[0].body[1].attrs = {{"from", 1}, {"to", 0}}; }},
       {"from stage 0 to stage 0", [](Program &p) { p.functions[0].body[1].attrs["to"] = 0; }},
       {"have different types", [](Program &p) { p.functions[0].values[4].dtype = DType::F64; }},
-      {"nobody uses what it sends", [](Program &p) { p.functions[0].body[2].operands = {2, 2}; }},
+      {"no instruction uses its result", [](Program &p) { p.functions[0].body[2].operands = {2, 2}; }},
       {"takes one operand and gives one result", [](Program &p) { p.functions[0].body[1].operands = {3, 3}; }},
       {"it sums value 2 over the microbatches", [](Program &p) { p.functions[0].body[3].operands = {2}; }},
       {"it sums f32 into i32", [](Program &p) { p.functions[0].values[6].dtype = DType::I32; }},
@@ -295,36 +300,37 @@ TEST(Program, EveryWrongStageIsNamed) {
       {"result 0 ('loss'): it is on stage 0, but its value is on stage 1", [](Program &p) { p.results[0].stage = 0; }},
       {"it names no stage, but its value is on stage 1", [](Program &p) { p.results[0].stage = -1; }},
       {"it is on stage 2, but there are 2", [](Program &p) { p.results[0].stage = 2; }},
-      {"it is of one microbatch: accumulate it", [](Program &p) { p.functions[0].results = {5}; }},
-      {"a parameter lives on one of the 2 stages", [](Program &p) { p.args[1].stage = -1; }},
+      {"its value belongs to one microbatch: accumulate the value", [](Program &p) { p.functions[0].results = {5}; }},
+      {"a parameter must be on one of the 2 stages, but names none", [](Program &p) { p.args[1].stage = -1; }},
       {"argument 1 ('w0'): it is on stage 7, but there are 2", [](Program &p) { p.args[1].stage = 7; }},
-      {"it is cut by the axis 'stage'",
+      {"it is sharded over the axis 'stage'",
        [](Program &p) {
          p.args[1].sharding.dims[0] = {{{0, 1, 2}}, 2};
          p.functions[0].values[1].shape = {2};
        }},
-      {"it is cut by the axis 'microbatch', which only an input",
+      {"it is sharded over the axis 'microbatch': only an input",
        [](Program &p) {
          p.args[1].sharding.dims[0] = {{{2, 1, 3}}, 2};
          p.functions[0].values[1].shape = {2};
        }},
-      {"must be the last of the axes that cut its dimension",
+      {"must be the last of the axes that shard a dimension",
        [](Program &p) { std::swap(p.args[0].sharding.dims[0].axes[0], p.args[0].sharding.dims[0].axes[1]); }},
-      {"it runs along the axis 'microbatch': ranks of different microbatches exchange values by accumulate alone",
+      {"it runs over the axis 'microbatch': ranks of different microbatches exchange values only by accumulate",
        [](Program &p) {
          p.functions[0].values.push_back({DType::F32, {2, 4}, true});
          p.functions[0].body.push_back(
-             {"all_reduce", {3}, {7}, {{"axes", {1, 1, 2, 2, 1, 3}}}, "", Task{Phase::Forward, 0, 0}});
+             {"all_reduce", {3}, {7}, {{"axes", {1, 1, 2, 2, 1, 3}}}, "", ProgramTask{Phase::Forward, 0, 0}});
        }},
-      {"it runs along the axis 'stage'",
+      {"it runs over the axis 'stage'",
        [](Program &p) {
          p.functions[0].values.push_back({DType::F32, {2, 4}, true});
-         p.functions[0].body.push_back({"all_reduce", {3}, {7}, {{"axes", {0, 1, 2}}}, "", Task{Phase::Forward, 0, 0}});
+         p.functions[0].body.push_back(
+             {"all_reduce", {3}, {7}, {{"axes", {0, 1, 2}}}, "", ProgramTask{Phase::Forward, 0, 0}});
        }},
       {"function 'layer': instruction 0 (tanh of h): it has a task",
        [](Program &p) {
          p.functions.push_back(sample().functions[0]);
-         p.functions[1].body[0].task = Task{};
+         p.functions[1].body[0].task = ProgramTask{};
        }},
       {"it can only be in the entry function of a program with a schedule",
        [](Program &p) {
@@ -367,7 +373,7 @@ TEST(Program, NestedCallsCannotExplode) {
   program.functions[1].body[0].attrs["callee"] = "level59";
   Status status = checkProgram(program);
   ASSERT_FALSE(bool(status));
-  EXPECT_NE(status.error().message.find("expand to more than"), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("inlined, it has more than"), std::string::npos) << status.error().message;
 }
 
 TEST(Program, AnotherVersionIsRefused) {
@@ -375,7 +381,7 @@ TEST(Program, AnotherVersionIsRefused) {
   text.replace(text.find("\"kerf_package\": 3"), 17, "\"kerf_package\": 2");
   auto read = readProgram(text);
   ASSERT_FALSE(bool(read));
-  EXPECT_NE(read.error().message.find("version 2, this runtime reads version 3"), std::string::npos)
+  EXPECT_NE(read.error().message.find("version 2, but this runtime reads version 3"), std::string::npos)
       << read.error().message;
 }
 

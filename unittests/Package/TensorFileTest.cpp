@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor files against bytes that the test writes itself: .npy headers and zip records as their specifications say.
+// Tests the readers of tensor files on bytes that the test writes by the specifications of .npy and zip.
 #include "kerf/Package/TensorFile.h"
 #include "kerf/Package/Half.h"
 
@@ -130,7 +130,7 @@ TEST(Npz, RefusesWhatItCannotRead) {
   auto has = [](const std::string &text, const std::string &part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  has(one(npy("<f4", "True", "(2, 3)", floats(6))), "Fortran order: save numpy.ascontiguousarray");
+  has(one(npy("<f4", "True", "(2, 3)", floats(6))), "Fortran order; save numpy.ascontiguousarray");
   has(one(npy(">f4", "False", "(2, 3)", floats(6))), "big-endian");
   has(one(npy("<c8", "False", "(3,)", floats(6))), "'<c8' is not supported");
   has(one(npy("<f4", "False", "(2, 4)", floats(6))), "needs 32 bytes, but 24 follow");
@@ -230,8 +230,8 @@ TEST(Convert, RoundsFloatsAndChecksIntegers) {
 }
 
 TEST(Half, RoundsToNearestEven) {
-  // Every 16-bit number survives the way there and back; between two neighbours the nearer wins, in the middle the even
-  // one.
+  // Every 16-bit number survives the way there and back; between two neighbours the nearer wins, in the middle the
+  // even one.
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     float f16 = floatFromF16(uint16_t(bits)), bf16 = floatFromBf16(uint16_t(bits));
     if (!std::isnan(f16)) {

@@ -31,30 +31,32 @@ std::string message(const std::string &keys) {
 
 TEST(ShardingAxes, FromTheInnermostOn) {
   Mesh mesh{{{"stage", 2}, {"data", 4}, {"context", 2}, {"model", 2}}};
-  EXPECT_EQ(replicasOf(mesh), 8);
+  EXPECT_EQ(replicaCount(mesh), 8);
   EXPECT_EQ(shardingAxes(mesh, 0), (std::vector<AxisRef>{{1, 1, 4}, {2, 1, 2}}));
   EXPECT_EQ(shardingAxes(mesh, 8), shardingAxes(mesh, 0));
   EXPECT_EQ(shardingAxes(mesh, 4), (std::vector<AxisRef>{{1, 2, 2}, {2, 1, 2}}));
   EXPECT_EQ(shardingAxes(mesh, 2), (std::vector<AxisRef>{{2, 1, 2}}));
   EXPECT_TRUE(shardingAxes(mesh, 1).empty());
-  // What does not divide an axis is taken from the others.
+  // A factor that does not divide one axis is taken from the others.
   Mesh three{{{"data", 6}, {"expert", 4}}};
   EXPECT_EQ(shardingAxes(three, 3), (std::vector<AxisRef>{{0, 2, 3}}));
   EXPECT_EQ(shardingAxes(three, 6), (std::vector<AxisRef>{{0, 2, 3}, {1, 2, 2}}));
   for (int64_t ranks : {1, 2, 3, 4, 6, 8, 12, 24})
-    EXPECT_EQ(ways(shardingAxes(three, ranks)), ranks);
+    EXPECT_EQ(shardCount(shardingAxes(three, ranks)), ranks);
 }
 
 TEST(CompletePlan, ShardingRanksDivideTheReplicas) {
   EXPECT_TRUE(
       bool(completed(R"("mesh": {"data": 8, "model": 2}, "optimizer_sharding": 2, "optimizer_sharding_ranks": 4)")));
   EXPECT_EQ(message(R"("mesh": {"data": 8, "model": 2}, "optimizer_sharding": 2, "optimizer_sharding_ranks": 3)"),
-            "p: optimizer_sharding_ranks is 3, which does not divide the 8 ranks of data, context and expert");
+            "p: optimizer_sharding_ranks is 3, which does not divide the 8 ranks of data, context and expert; give a "
+            "divisor");
   EXPECT_EQ(
       message(
           R"("stages": [{"layers": [0, 1], "mesh": {"data": 4}}, {"layers": [2, 3], "mesh": {"data": 2, "model": 2}}],
                        "mesh": {"stage": 2}, "optimizer_sharding": 1, "optimizer_sharding_ranks": 4)"),
-      "p: optimizer_sharding_ranks is 4, which does not divide the 2 ranks of data, context and expert of stage 1");
+      "p: optimizer_sharding_ranks is 4, which does not divide the 2 ranks of data, context and expert of stage 1; "
+      "give a divisor");
 }
 
 TEST(CompletePlan, MeshesOfStages) {
@@ -62,19 +64,19 @@ TEST(CompletePlan, MeshesOfStages) {
     {"layers": [0, 1], "mesh": {"data": 4, "model": 2}}, {"layers": [2, 3], "mesh": {"data": 2, "model": 4}}])");
   ASSERT_TRUE(bool(made)) << made.error().message;
   const Plan &plan = made->plan;
-  EXPECT_EQ(plan.meshSizes.at("data"), 4); // the first stage's
+  EXPECT_EQ(plan.meshSizes.at("data"), 4); // the size in the first stage's mesh
   EXPECT_TRUE(plan.stages[0].mesh.empty());
   EXPECT_TRUE(stagesDiffer(plan));
   EXPECT_EQ(made->microbatches, 2);
-  Plan second = ofStage(plan, 1);
+  Plan second = planOfStage(plan, 1);
   EXPECT_EQ(second.meshSizes.at("data"), 2);
   EXPECT_EQ(second.meshSizes.at("model"), 4);
   EXPECT_EQ(second.microbatch, 4);
-  EXPECT_EQ(ofStage(plan, 0).meshSizes, plan.meshSizes);
+  EXPECT_EQ(planOfStage(plan, 0).meshSizes, plan.meshSizes);
   auto again = parsePlan(toJson(plan), "again");
   ASSERT_TRUE(bool(again)) << again.error().message;
   EXPECT_EQ(again->stages, plan.stages);
-  // A mesh that is the plan's is none of its own, and chunks of a stage share theirs.
+  // A stage mesh that equals the plan's is dropped, and the chunks of a stage share one mesh.
   auto chunks = completed(R"("mesh": {"stage": 2, "data": 4}, "schedule": {"chunks": 2}, "global_batch": 8, "stages": [
     {"layers": [0, 0], "mesh": {"data": 4}}, {"layers": [1, 1], "mesh": {"model": 4}},
     {"layers": [2, 2]}, {"layers": [3, 3]}])");
@@ -113,10 +115,11 @@ TEST(CompletePlan, MeshesOfStagesThatCannotBe) {
   EXPECT_EQ(stages("{}", R"({"model": 4})"),
             "p: stages[0].mesh is {}; it has to be an object of axis sizes, like {\"data\": 2, \"model\": 4}");
   EXPECT_EQ(stages(R"({"model": 4})", R"({"model": 4})", R"(, "order": ["data", "stage", "model"])"),
-            "p: order puts \"stage\" between axes of which stages have meshes of their own; put it first or last");
+            "p: order puts \"stage\" between other axes, and stages have meshes of their own; put \"stage\" first or "
+            "last");
   EXPECT_EQ(message(R"("mesh": {"stage": 2}, "stages": [{"layers": [0, 0], "ranks": 4}, {"layers": [1, 1]}])"),
-            "p: stages[0] has the key \"ranks\": all stages have the same number of ranks; \"mesh\" says how those of "
-            "one are used");
+            "p: stages[0] has the key \"ranks\", but all stages have the same number of ranks; give the stage's "
+            "\"mesh\" instead");
   EXPECT_EQ(
       message(R"("mesh": {"stage": 2}, "schedule": {"chunks": 2}, "stages": [{"layers": [0, 0], "mesh": {"data": 2}},
     {"layers": [1, 1]}, {"layers": [2, 2], "mesh": {"model": 2}}, {"layers": [3, 3]}])"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search against all plans of the space that docs/search.md defines, each simulated. KERF_SEEDS="1..300" asks for
-// other seeds.
+// Compares the search with an enumeration of its whole search space (docs/search.md), in which every plan is simulated.
+// The environment variable KERF_SEEDS="1..300" selects other seeds.
 #include "RandomJobs.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Best {
   int64_t plans = 0;
 };
 
-/// Written apart from the search: loops over everything.
+/// Enumerates all plans of the search space in nested loops. It shares no code with the search.
 class Enumeration {
 public:
   explicit Enumeration(RandomJob &job) : job(job), source(job.source()) {}
@@ -37,7 +37,7 @@ public:
                 continue;
               for (int64_t microbatch = 1; microbatch <= batch / groups; ++microbatch)
                 for (ContextStyle style : {ContextStyle::Ring, ContextStyle::Ulysses})
-                  if (std::gcd(context, microbatch) == 1 && // else more of data does the same
+                  if (std::gcd(context, microbatch) == 1 && // otherwise a larger axis "data" is at least as good
                       batch / groups % microbatch == 0 && (context > 1 || style == ContextStyle::Ring))
                     layout(
                         {{"stage", stage}, {"data", data}, {"context", context}, {"expert", expert}, {"model", model}},
@@ -83,13 +83,13 @@ private:
     } while (std::next_permutation(order.begin(), order.end()));
   }
 
-  /// The most ranks that may share states with every such group inside of a node.
+  /// Returns the largest number of ranks that may share optimizer states if every group has to lie inside of a node.
   int64_t replicasInNode(const Mesh &mesh) {
     int64_t node = job.cluster.mixed() ? std::numeric_limits<int64_t>::max() : job.cluster.devicesPerUnit(0), most = 1;
     for (const Cluster &group : job.cluster.groups)
       node = std::min(node, group.devicesPerUnit(0));
-    for (int64_t ranks = 2; ranks <= node && ranks <= replicasOf(mesh); ++ranks) {
-      if (replicasOf(mesh) % ranks != 0)
+    for (int64_t ranks = 2; ranks <= node && ranks <= replicaCount(mesh); ++ranks) {
+      if (replicaCount(mesh) % ranks != 0)
         continue;
       bool inside = true;
       for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
@@ -130,7 +130,7 @@ private:
     }
     if (job.cluster.mixed() && ranks > job.cluster.groups.front().ranks())
       return mixedCuts(plan, parts, alike, ranks / plan.meshSizes.at("stage"));
-    // First and last part at will up to one more than the even share, the others even.
+    // The first and the last part have up to one layer more than an even share; the others share the rest evenly.
     int64_t share = (job.layers + parts - 1) / parts + 1;
     for (int64_t first = 1; first <= share; ++first)
       for (int64_t last = 1; last <= share; ++last) {
@@ -151,9 +151,8 @@ private:
       }
   }
 
-  /// Every way to deal the layers to the parts in which the pinned parts have theirs, and each run of free parts
-  /// between them is even, but for the model's first and last part, which have at most one layer more than an even
-  /// share.
+  /// Enumerates cuts in which pinned parts have their layers and each run of free parts shares its layers evenly. Free
+  /// first and last parts of the model have up to one layer more than an even share.
   void partialCuts(Plan &plan, int64_t parts, bool alike, std::vector<int64_t> &layers, int64_t next) {
     auto part = static_cast<int64_t>(layers.size());
     if (part < parts) {
@@ -187,7 +186,7 @@ private:
           return;
         bool nextIsInner = p + 1 < end && p + 2 < parts;
         if (!atEnd && nextIsInner && layers[p] < layers[p + 1])
-          return; // the first ones have one more
+          return; // the earlier parts of a run get the extra layers
         for (int64_t other = begin; other < end; ++other)
           if (!atEnd && other > 0 && other + 1 < parts && layers[p] > layers[other] + 1)
             return;
@@ -207,7 +206,8 @@ private:
     recomputation(plan, alike);
   }
 
-  /// Two groups: each with half to twice its share by FLOP/s, within one first and last part as above.
+  /// Enumerates cuts for two device groups: each group has half to twice its share by FLOP/s, and the model's first and
+  /// last part vary as above.
   void mixedCuts(Plan plan, int64_t parts, bool alike, int64_t ranksOfStage) {
     int64_t stages = plan.meshSizes.at("stage"), first = job.cluster.groups.front().ranks();
     auto groupOf = [&](int64_t part) { return part % stages * ranksOfStage >= first ? 1 : 0; };
@@ -249,13 +249,13 @@ private:
     }
   }
 
-  /// Of each part the first layers selectively, and then, when all are, in full; or the first in full and no others: so
-  /// many of each stage's, or of all alike.
+  /// Enumerates recomputation: the first layers of each part selectively and then in full, or the first layers in full
+  /// only; separately for each stage, or the same for all.
   void recomputation(const Plan &given, bool alike) {
     auto completed = completePlan(given, "the enumeration", job.cluster, job.job);
-    if (!completed || !RandomJob::possible(layoutOf(completed->plan)))
+    if (!completed || !RandomJob::possible(layoutKeyOf(completed->plan)))
       return;
-    const ModelWork &model = **source(layoutOf(completed->plan));
+    const ModelWork &model = **source(layoutKeyOf(completed->plan));
     auto work = stepWork(*completed, job.job, model);
     if (!work)
       return;
@@ -313,8 +313,8 @@ private:
   Best best;
 };
 
-/// Compares the search's answer with the best of all plans. Returns whether there is one. Where there is none,
-/// constraints may contradict the model itself.
+/// Compares the search's answer with the best of all plans. Returns whether any plan exists; constraints
+/// may contradict the model.
 bool findsTheBest(RandomJob &job) {
   Best best = Enumeration(job).run();
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
@@ -360,7 +360,7 @@ TEST(Enumeration, TheSearchFindsTheBestCutOfTheLayersThatConstraintsLeaveFree) {
     if (job.cluster.mixed() || job.layers < 3 || job.job.ranks == 1)
       continue;
     int64_t last = static_cast<int64_t>(seed) % (job.layers - 1);
-    if (seed % 3 == 0) // the first part's layers, or those of a part between, or of the second, to the end
+    if (seed % 3 == 0) // pins the first part, a middle part, or the second part with all later layers
       job.options.constraints.stages = {{std::pair<int64_t, int64_t>(0, last), 0, 0}};
     else if (seed % 3 == 1)
       job.options.constraints.stages = {{std::pair(last, last), static_cast<int64_t>(seed) % 2 + 1, 0}};

@@ -14,14 +14,14 @@ namespace {
 constexpr uint64_t kSeeds = 12;
 
 double secondsOf(const Plan &plan, const Cluster &cluster, RandomJob &job) {
-  auto simulated = simulateWhole(plan, cluster, job.job, job.source());
+  auto simulated = simulatePlan(plan, cluster, job.job, job.source());
   return simulated ? simulated->simulation.stepSeconds : std::numeric_limits<double>::infinity();
 }
 
 } // namespace
 
 TEST(Explain, AlternativesAreNoFasterAndWinWhereItSays) {
-  int flips = 0;
+  int breakEvens = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed);
@@ -44,17 +44,17 @@ TEST(Explain, AlternativesAreNoFasterAndWinWhereItSays) {
       const Plan &other = alternative.plan->plan;
       EXPECT_GE(alternative.plan->simulation.stepSeconds * kRounding, best.simulation.stepSeconds);
       EXPECT_NE(decisionText(other, alternative.key), decisionText(best.plan, alternative.key));
-      for (const Flip &flip : alternative.flips) {
-        if (flip.quantity == "global_batch")
+      for (const BreakEven &point : alternative.breakEvens) {
+        if (point.quantity == "global_batch")
           continue;
-        ++flips;
+        ++breakEvens;
         Cluster there = job.cluster;
-        ASSERT_TRUE(scaleQuantity(there, flip.quantity, flip.factor));
-        EXPECT_LT(secondsOf(other, there, job), secondsOf(best.plan, there, job)) << flip.quantity << flip.factor;
+        ASSERT_TRUE(scaleQuantity(there, point.quantity, point.factor));
+        EXPECT_LT(secondsOf(other, there, job), secondsOf(best.plan, there, job)) << point.quantity << point.factor;
       }
     }
   }
-  EXPECT_GT(flips, 0);
+  EXPECT_GT(breakEvens, 0);
 }
 
 TEST(Explain, SensitivitiesAreTheSimulators) {
@@ -63,12 +63,12 @@ TEST(Explain, SensitivitiesAreTheSimulators) {
   ASSERT_TRUE(found);
   auto explanation = explainPlan(job.cluster, job.job, job.source(), job.options, found->plans.front());
   ASSERT_TRUE(explanation);
-  EXPECT_EQ(explanation->sensitivities.size(), quantitiesOf(job.cluster).size());
+  EXPECT_EQ(explanation->sensitivities.size(), scalableQuantities(job.cluster).size());
   for (const Sensitivity &one : explanation->sensitivities) {
     bool latency = one.quantity.ends_with(".latency");
     EXPECT_TRUE(latency ? one.secondsPerPercent >= 0 : one.secondsPerPercent <= 0) << one.quantity;
   }
-  EXPECT_EQ(explanation->sensitivities.front().quantity, "device.flops"); // what a small step is made of
+  EXPECT_EQ(explanation->sensitivities.front().quantity, "device.flops"); // kernels dominate a small step
 }
 
 TEST(Explain, NothingThatIsPinnedHasAnAlternative) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must not change, or only in one direction, when a cluster or the constraints do.
+// Metamorphic tests: a change of the cluster or of the constraints leaves a result unchanged, or moves it one way only.
 #include "RandomJobs.h"
 #include "kerf/PlanSearch/Explain.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
@@ -25,16 +25,16 @@ TEST(Metamorphic, MoreMemoryOrFasterLinksAreNeverSlower) {
     RandomJob job = randomJob(seed);
     double best = bestOf(job);
     RandomJob roomy = randomJob(seed);
-    for (Cluster *part : alikeParts(roomy.cluster))
+    for (Cluster *part : uniformGroups(roomy.cluster))
       part->device.memoryBytes *= 2;
     EXPECT_LE(bestOf(roomy), best);
     RandomJob faster = randomJob(seed);
-    for (Cluster *part : alikeParts(faster.cluster))
+    for (Cluster *part : uniformGroups(faster.cluster))
       for (Level &level : part->levels) {
         level.bandwidth *= 2;
         level.nodeBandwidth *= 2;
       }
-    for (Between &link : faster.cluster.between)
+    for (GroupLink &link : faster.cluster.groupLinks)
       link.bandwidth *= 2;
     EXPECT_LE(bestOf(faster), best * (1 + 1e-12));
   }
@@ -44,7 +44,7 @@ TEST(Metamorphic, APinnedPlanIsNeverFasterThanTheFreeOne) {
   for (uint64_t seed = 1; seed <= kChangedJobs; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed), pinned = randomJob(seed);
-    if (pinned.options.constraints.optimizerSharding.empty()) // else it would be another pin, not one more
+    if (pinned.options.constraints.optimizerSharding.empty()) // otherwise the pin would replace another one
       pinned.options.constraints.optimizerSharding = {static_cast<int64_t>(seed % 4)};
     pinned.options.constraints.meshSizes["model"] = 1;
     EXPECT_LE(bestOf(job), bestOf(pinned));
@@ -62,7 +62,7 @@ TEST(Metamorphic, ThePlansNumbersAreTheSimulators) {
     ASSERT_TRUE(read) << read.error().message;
     auto completed = completePlan(*read, "its text", job.cluster, job.job);
     ASSERT_TRUE(completed) << completed.error().message;
-    ModelWork model = job.work(layoutOf(completed->plan));
+    ModelWork model = job.work(layoutKeyOf(completed->plan));
     auto work = stepWork(*completed, job.job, model);
     ASSERT_TRUE(work) << work.error().message;
     auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
@@ -108,8 +108,8 @@ TEST(Metamorphic, TwiceTheTimesChangeNoDecision) {
     Trainer trainer = *slow.job.trainer;
     trainer.prices.issueSeconds *= 2;
     slow.job.trainer = &trainer;
-    for (Cluster *part : alikeParts(slow.cluster)) {
-      Device &device = part->device;
+    for (Cluster *part : uniformGroups(slow.cluster)) {
+      DeviceSpec &device = part->device;
       device.memoryBandwidth /= 2;
       for (auto &[dtype, flops] : device.peakFlops)
         flops /= 2;
@@ -122,7 +122,7 @@ TEST(Metamorphic, TwiceTheTimesChangeNoDecision) {
         level.latency *= 2;
       }
     }
-    for (Between &link : slow.cluster.between) {
+    for (GroupLink &link : slow.cluster.groupLinks) {
       link.bandwidth /= 2;
       link.latency *= 2;
     }
@@ -149,7 +149,7 @@ TEST(Metamorphic, WhereTheSearchBeginsChangesNoValue) {
       continue;
     double best = found->plans.front().simulation.stepSeconds;
     for (const Plan &from : {found->plans.front().plan, elsewhere->plans.front().plan}) {
-      job.options.from = from;
+      job.options.startingPlan = from;
       auto again = searchPlans(job.cluster, job.job, job.source(), job.options);
       ASSERT_TRUE(again) << again.error().message;
       EXPECT_EQ(again->plans.front().simulation.stepSeconds, best);
@@ -172,9 +172,9 @@ TEST(Metamorphic, PlansThatDecideOtherwiseAreTheBestWithTheirPins) {
       std::erase(keys, "recompute");
     if (!job.options.constraints.optimizerSharding.empty())
       std::erase(keys, "optimizer_sharding");
-    auto others = searchOtherwise(job.cluster, job.job, job.source(), job.options, best, keys);
+    auto others = searchAlternatives(job.cluster, job.job, job.source(), job.options, best, keys);
     ASSERT_TRUE(others) << others.error().message;
-    for (const OtherwisePlan &other : *others) {
+    for (const AlternativePlan &other : *others) {
       SCOPED_TRACE(other.key);
       EXPECT_TRUE(other.proven());
       if (!other.plan)
@@ -208,7 +208,7 @@ TEST(Pins, TheSmallestSetThatConflictsIsNamed) {
   if (job.cluster.ranks() < 4)
     GTEST_SKIP() << "the job of the seed has " << job.cluster.ranks() << " ranks";
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
-  ASSERT_FALSE(found); // a data group has 3 samples
+  ASSERT_FALSE(found); // a data group has 3 samples, which the pinned microbatch does not divide
   EXPECT_NE(found.error().message.find("mesh.data = 4, microbatch = 6"), std::string::npos) << found.error().message;
   EXPECT_EQ(found.error().message.find("gradient_dtype"), std::string::npos) << found.error().message;
   EXPECT_EQ(found.error().message.find("mesh.model"), std::string::npos) << found.error().message;

@@ -21,16 +21,16 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
   double streamHere = samples * stream / (key.sequenceParallel ? ways : 1);
   for (size_t l = 0; l < links.size(); ++l) {
     const Link &link = links[l];
-    ChainLink made;
+    ChainSegment made;
     made.layers = link.count;
     Segment &segment = made.segment;
     segment.name = link.layer ? "layer" : l == 0 ? "embedding" : l + 1 == links.size() ? "head" : "between";
     segment.recomputable = link.layer;
     auto kernel = [&](const char *name, KernelClass kernelClass, double flops, double bytes,
-                      RunAgain again = RunAgain::Full) {
-      Kernel one;
+                      RecomputedBy recomputedBy = RecomputedBy::Full) {
+      KernelWork one;
       one.name = name;
-      one.again = again;
+      one.recomputedBy = recomputedBy;
       one.work.kernelClass = kernelClass;
       one.work.dtype = "bf16";
       one.work.flops = samples * flops / ways;
@@ -43,16 +43,17 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
       return one;
     };
     double whole = key.sequenceParallel ? 1 / ways : key.solved ? (1 + 1 / ways) / 2 : 1;
-    segment.forward.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
-                               kernel("core", KernelClass::Pointwise, 0, link.selective / ways, RunAgain::Selective),
-                               kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole)};
+    segment.forward.kernels = {
+        kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
+        kernel("core", KernelClass::Pointwise, 0, link.selective / ways, RecomputedBy::Selective),
+        kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole)};
     segment.inputGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
                                      kernel("core", KernelClass::Pointwise, 0, 2 * link.selective / ways)};
     segment.weightGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways)};
     if (key.model > 1) {
       auto collective = [&](const char *name, Collective kind, bool independent) {
-        PassCollective one{name, kind, modelAxis, samples * stream, RunAgain::Full, independent};
-        one.besideProduct = true;
+        PassCollective one{name, kind, modelAxis, samples * stream, RecomputedBy::Full, independent};
+        one.overlapsProduct = true;
         return one;
       };
       if (key.sequenceParallel) {
@@ -70,7 +71,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     }
     auto exchange = [&](PassWork &pass, const char *name, Collective kind, const char *axis, double bytes,
                         int64_t hops) {
-      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, RunAgain::Selective, false, hops});
+      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, RecomputedBy::Selective, false, hops});
     };
     for (PassWork *pass : {&segment.forward, &segment.inputGradient}) {
       if (key.context > 1 && link.layer)
@@ -79,9 +80,9 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
       if (key.expert > 1 && link.layer)
         exchange(*pass, "dispatch", Collective::AllToAll, "expert", streamHere, 1);
     }
-    segment.saved = {{"stream", streamHere, RunAgain::Full, true},
-                     {"inner", samples * link.width / (key.solved ? 1 : ways), RunAgain::Full, false},
-                     {"core", samples * link.selective / ways, RunAgain::Selective, false}};
+    segment.saved = {{"stream", streamHere, RecomputedBy::Full, true},
+                     {"inner", samples * link.width / (key.solved ? 1 : ways), RecomputedBy::Full, false},
+                     {"core", samples * link.selective / ways, RecomputedBy::Selective, false}};
     segment.inputBytes = streamHere;
     segment.pendingBytes = streamHere / 2;
     segment.workspaceBytes = samples * link.width / ways;
@@ -95,8 +96,8 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     model.tied.emplace_back(links.size() - 1, ParameterGroup{"tied", links.front().parameters / ways, data});
   model.samples = key.microbatch;
   model.tokens = 64 * static_cast<double>(key.microbatch);
-  model.streamBytes = samples * stream;
-  model.streamLocalBytes = streamHere;
+  model.layerOutputBytes = samples * stream;
+  model.layerOutputLocalBytes = streamHere;
   return model;
 }
 
@@ -114,7 +115,7 @@ LayoutSource RandomJob::source() {
 RandomJob randomJob(uint64_t seed) {
   std::mt19937_64 random(seed);
   auto pick = [&](std::initializer_list<int64_t> list) { return list.begin()[random() % list.size()]; };
-  auto between = [&](double low, double high) { // evenly in the logarithm
+  auto between = [&](double low, double high) { // log-uniform
     return low * std::pow(high / low, static_cast<double>(random() % 10001) / 10000);
   };
   RandomJob job;
@@ -135,7 +136,7 @@ RandomJob randomJob(uint64_t seed) {
   cluster.device.memoryBandwidth = 1e12;
   cluster.device.peakFlops = {{"bf16", 1e14}, {"f32", 1e13}};
   cluster.device.curves = *knownCurves("cuda", "A100");
-  // From what hardly holds a rank's share to plenty.
+  // From memory that hardly holds a rank's share of the model to plenty.
   cluster.device.memoryBytes = static_cast<int64_t>(between(3e9, 4e10));
   cluster.device.curves.contextBytes = 1e8;
   int64_t inner = ranks % 2 == 0 && random() % 2 ? 2 : ranks;
@@ -147,10 +148,10 @@ RandomJob randomJob(uint64_t seed) {
 
   job.job.model = "a random model";
   job.job.dtype = "bf16";
-  job.job.moments = static_cast<int>(random() % 3);
+  job.job.optimizerMoments = static_cast<int>(random() % 3);
   job.job.globalBatch = pick({2, 4, 6, 8, 12});
   job.options.modelSizes = ranks % 2 == 0 ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{1, 3};
-  // Half of the jobs leave everything free; the others pin something.
+  // Half of the jobs have no constraints; the others pin some decisions.
   Plan &given = job.options.constraints;
   switch (random() % 10) {
   case 0:
@@ -171,7 +172,7 @@ RandomJob randomJob(uint64_t seed) {
   default:
     break;
   }
-  if (ranks <= 4 && ranks % 2 == 0 && seed % 3 == 0) // the space grows with every axis
+  if (ranks <= 4 && ranks % 2 == 0 && seed % 3 == 0) // the search space grows with every axis
     (random() % 2 ? job.options.contextSizes : job.options.expertSizes) = {1, 2};
   if (seed % 4 == 1 && job.layers > 1) { // two kinds of layers
     RandomJob::Link other = job.links[1], nothing;
@@ -184,19 +185,19 @@ RandomJob randomJob(uint64_t seed) {
   }
   if (seed % 6 == 4 && ranks > 1) { // a mixed cluster
     Cluster mixed = cluster;
-    mixed.device = Device();
+    mixed.device = DeviceSpec();
     mixed.levels.clear();
     int64_t first = 1 + static_cast<int64_t>(random() % (ranks - 1));
     if (ranks % 2 == 0 && random() % 2)
       first = ranks / 2;
     mixed.groups = {*firstRanks(cluster, first), *firstRanks(cluster, ranks - first)};
-    Device &other = mixed.groups[random() % 2].device;
+    DeviceSpec &other = mixed.groups[random() % 2].device;
     other.name = "another";
     other.memoryBandwidth *= between(0.3, 1);
     for (auto &[dtype, flops] : other.peakFlops)
       flops *= between(0.3, 1);
     other.memoryBytes = static_cast<int64_t>(static_cast<double>(other.memoryBytes) * between(0.5, 2));
-    mixed.between = {{between(1e9, 5e10), 5e-6, 0}};
+    mixed.groupLinks = {{between(1e9, 5e10), 5e-6, 0}};
     cluster = std::move(mixed);
   }
   return job;
@@ -209,7 +210,7 @@ std::pair<uint64_t, uint64_t> seedsOr(uint64_t from, uint64_t to) {
   return {first, last};
 }
 
-std::vector<Cluster *> alikeParts(Cluster &cluster) {
+std::vector<Cluster *> uniformGroups(Cluster &cluster) {
   if (!cluster.mixed())
     return {&cluster};
   std::vector<Cluster *> parts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches for every trainer: what is found is a plan that the trainer can run, at the trainer's prices.
+// For every trainer, the search finds a plan that the trainer can run, at the trainer's step time.
 #include "RandomJobs.h"
 #include "kerf/PlanSearch/TrainerPins.h"
 #include <algorithm>
@@ -16,9 +16,9 @@ template <typename Values, typename Value> bool has(const Values &values, const 
 
 int64_t size(const Plan &plan, const char *axis) { return plan.meshSizes.at(axis); }
 
-/// The axes that are larger than 1 stand in one of the trainer's orders.
+/// Returns whether the axes of size greater than 1 are in one of the trainer's orders.
 bool inOrder(const TrainerSpace &can, const Plan &plan) {
-  return can.orders.empty() || std::any_of(can.orders.begin(), can.orders.end(), [&](const auto &order) {
+  return can.meshOrders.empty() || std::any_of(can.meshOrders.begin(), can.meshOrders.end(), [&](const auto &order) {
            size_t next = 0;
            for (const MeshAxis &axis : plan.mesh().axes) {
              while (next < order.size() && order[next] != axis.name)
@@ -30,7 +30,7 @@ bool inOrder(const TrainerSpace &can, const Plan &plan) {
          });
 }
 
-/// The layers of a part, of the plan's `stages`; all of `layers` without any.
+/// Returns the first and last layer of a part in the plan's `stages`; all layers for a plan without stages.
 std::vector<std::pair<int64_t, int64_t>> partsOf(const Plan &plan, int64_t layers) {
   std::vector<std::pair<int64_t, int64_t>> parts;
   for (const StageLayers &run : plan.stages)
@@ -40,15 +40,15 @@ std::vector<std::pair<int64_t, int64_t>> partsOf(const Plan &plan, int64_t layer
   return parts;
 }
 
-/// Every part recomputes as many of its first layers in full.
+/// Returns whether every part recomputes the same number of its first layers in full, and no others.
 bool inBlocks(const Plan &plan, int64_t layers) {
   std::vector<int64_t> counts;
   for (auto [first, last] : partsOf(plan, layers)) {
     int64_t count = 0;
-    while (first + count <= last && recomputeOf(plan, 0, first + count, "") == Recompute::Full)
+    while (first + count <= last && recomputeModeOf(plan, 0, first + count, "") == Recompute::Full)
       ++count;
     for (int64_t layer = first + count; layer <= last; ++layer)
-      if (recomputeOf(plan, 0, layer, "") != Recompute::None)
+      if (recomputeModeOf(plan, 0, layer, "") != Recompute::None)
         return false;
     counts.push_back(count);
   }
@@ -62,12 +62,13 @@ void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
   const ScheduleRecord *schedule = findSchedule(plan.schedule.name, plan.schedule.variant);
   ASSERT_NE(schedule, nullptr);
   EXPECT_TRUE(!pipeline || can.schedules.empty() || has(can.schedules, schedule->kind)) << schedule->name;
-  EXPECT_TRUE(has(pipeline ? can.shardingInPipelines : can.sharding, int(plan.optimizerSharding.front())))
+  EXPECT_TRUE(
+      has(pipeline ? can.optimizerShardingsInPipelines : can.optimizerShardings, int(plan.optimizerSharding.front())))
       << plan.optimizerSharding.front();
   EXPECT_TRUE(can.solvedLayout || plan.layout == OpLayout::Megatron);
-  EXPECT_TRUE(can.wholeSequences || size(plan, "model") == 1 || plan.sequenceParallel.front());
+  EXPECT_TRUE(can.tensorWithoutSequence || size(plan, "model") == 1 || plan.sequenceParallel.front());
   EXPECT_TRUE(size(plan, "context") == 1 || has(can.contextStyles, *plan.contextStyle));
-  EXPECT_TRUE(can.contextBesideExperts || size(plan, "context") == 1 || size(plan, "expert") == 1);
+  EXPECT_TRUE(can.contextWithExperts || size(plan, "context") == 1 || size(plan, "expert") == 1);
   std::vector<int64_t> counts;
   for (auto [first, last] : partsOf(plan, layers))
     counts.push_back(last - first);
@@ -96,12 +97,12 @@ TEST(TrainerSpace, WhatIsFoundCanBeRun) {
       job.options.constraints = Plan();
       job.job.trainer = &trainer;
       auto plans = searchPlans(job.cluster, job.job, job.source(), job.options);
-      if (!plans) // nothing fits into the memory
+      if (!plans) // no plan fits into memory
         continue;
       ++found;
       const FoundPlan &best = plans->plans.front();
       expectRuns(trainer, best.plan, job.layers);
-      // With everything open and the same prices a plan is at least as good.
+      // A search over all plans with the same costs finds a plan that is at least as fast.
       Trainer free = trainer;
       free.space = TrainerSpace();
       job.job.trainer = &free;
@@ -152,5 +153,5 @@ TEST(TrainerSpace, MachinesTypesAndOptimizers) {
   EXPECT_EQ(checkTrainer(titan, gpu, "f16", "adamw").error().message,
             "TorchTitan does not train in f16; give <dtype> f32, bf16, f8");
   EXPECT_EQ(checkTrainer(titan, gpu, "bf16", "sgd").error().message,
-            "plans for TorchTitan are made for adamw, not for sgd; give <optimizer> adamw");
+            "plans for TorchTitan use the optimizer adamw, not sgd; give <optimizer> adamw");
 }

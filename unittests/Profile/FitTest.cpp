@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fit finds the constants of a machine that follows the formulas, and stays near them when a sample is off.
+// Tests of the fit: it finds the constants of a machine that follows the formulas, and tolerates outliers.
 #include "kerf/CostModel/Compute.h"
 #include "kerf/Profile/Profile.h"
 #include <cmath>
@@ -10,8 +10,8 @@ using namespace kerf;
 
 namespace {
 
-Device machine() {
-  Device device;
+DeviceSpec machine() {
+  DeviceSpec device;
   device.kind = "cpu";
   device.name = "one core of a made-up machine";
   device.peakFlops = {{"f32", 100e9}};
@@ -20,8 +20,8 @@ Device machine() {
   return device;
 }
 
-/// Kernels of all sizes, each as long as `device` says.
-std::vector<KernelSample> samplesOf(const Device &device) {
+/// Returns samples of kernels of all sizes with the seconds that the cost model predicts on `device`.
+std::vector<KernelSample> samplesOf(const DeviceSpec &device) {
   std::vector<Work> works;
   for (double m : {1.0, 16.0, 64.0, 512.0})
     for (double n : {16.0, 64.0, 512.0})
@@ -42,18 +42,19 @@ std::vector<KernelSample> samplesOf(const Device &device) {
   return samples;
 }
 
-void expectNear(const Device &fitted, const Device &truth, std::span<const KernelSample> samples, double tolerance) {
+void expectNear(const DeviceSpec &fitted, const DeviceSpec &truth, std::span<const KernelSample> samples,
+                double tolerance) {
   size_t off = 0;
   for (const KernelSample &sample : samples)
     off += std::abs(computeSeconds(fitted, sample.work) / computeSeconds(truth, sample.work) - 1) > tolerance;
-  EXPECT_LE(off, samples.size() / 10) << "kernels off by more than " << tolerance; // sizes at the edge of the cache
+  EXPECT_LE(off, samples.size() / 10) << "kernels off by more than " << tolerance; // sizes near that of the cache
 }
 
 } // namespace
 
 TEST(Fit, FindsTheMachineThatMadeTheSamples) {
   for (double cacheBytes : {1e5, 4e6}) {
-    Device truth = machine();
+    DeviceSpec truth = machine();
     DeviceCurves &c = truth.curves;
     c.productEfficiency = 0.9, c.productOverheadM = 8, c.productOverheadN = 3, c.productOverheadK = 20;
     c.productCallSeconds = 2e-6, c.productMemory = 0.5;
@@ -62,15 +63,15 @@ TEST(Fit, FindsTheMachineThatMadeTheSamples) {
     c.cacheBytes = cacheBytes, c.cacheSpeedup = 3;
     c.reductionMemory = 0.6, c.reductionFlops = 0.15, c.gatherMemory = 0.4, c.movementMemory = 0.3;
     std::vector<KernelSample> samples = samplesOf(truth);
-    Device fitted = machine();
+    DeviceSpec fitted = machine();
     fitKernels(fitted, samples);
     expectNear(fitted, truth, samples, 0.05);
 
-    // The same samples, one in nine twice as slow: something else ran.
+    // The same samples, with one in nine twice as slow, as if another process had run.
     std::vector<KernelSample> disturbed = samples;
     for (size_t i = 0; i < disturbed.size(); i += 9)
       disturbed[i].seconds *= 2;
-    Device robust = machine();
+    DeviceSpec robust = machine();
     fitKernels(robust, disturbed);
     expectNear(robust, truth, samples, 0.3);
   }
@@ -81,7 +82,7 @@ TEST(Fit, EqualSamplesGiveEqualConstants) {
   std::vector<KernelSample> samples = samplesOf(machine());
   for (KernelSample &sample : samples)
     sample.seconds *= std::exp(std::normal_distribution<double>(0, 0.1)(random));
-  Device once = machine(), again = machine();
+  DeviceSpec once = machine(), again = machine();
   fitKernels(once, samples);
   fitKernels(again, samples);
   EXPECT_EQ(once.curves, again.curves);

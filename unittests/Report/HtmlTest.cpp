@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces of pages: what may not come through as markup, and where the ranks of a mesh are.
+// Tests building blocks of HTML pages: escaping, and how the ranks of a mesh lie on nodes.
 #include "Html.h"
 #include "Rows.h"
 #include "Timeline.h"
@@ -52,26 +52,26 @@ TEST(Rows, RunsOfStages) {
 
 TEST(Topology, WhereAxesLie) {
   Mesh mesh{{{"stage", 4}, {"data", 4}, {"model", 4}}};
-  auto places = placesOf(mesh, dgx(8));
+  auto places = axisPlacements(mesh, dgx(8));
   ASSERT_EQ(places.size(), 3U);
   EXPECT_EQ(places[0].distance, 16);
-  EXPECT_EQ(placeText(places[0]), "one rank in each of 4 nodes");
+  EXPECT_EQ(placementText(places[0]), "one rank in each of 4 nodes");
   EXPECT_EQ(places[0].links, "infiniband");
-  EXPECT_EQ(placeText(places[1]), "over 2 nodes, 2 ranks in each");
+  EXPECT_EQ(placementText(places[1]), "over 2 nodes, 2 ranks in each");
   EXPECT_EQ(places[1].links, "infiniband, nvlink");
-  EXPECT_EQ(placeText(places[2]), "inside a node");
+  EXPECT_EQ(placementText(places[2]), "inside a node");
   EXPECT_EQ(places[2].links, "nvlink");
 }
 
 TEST(Topology, NodesOfOneKindAreOne) {
   auto kinds = nodeKinds(Mesh{{{"stage", 4}, {"data", 4}, {"model", 4}}}, dgx(9), 16);
-  ASSERT_EQ(kinds.size(), 5U); // a kind each stage, and a node that is not used
+  ASSERT_EQ(kinds.size(), 5U); // one kind for each stage, and one of unused nodes
   for (int64_t stage = 0; stage < 4; ++stage) {
     EXPECT_EQ(kinds[stage].count, 2);
     EXPECT_EQ(kinds[stage].stages, std::vector<int64_t>(8, stage));
   }
   EXPECT_EQ(kinds[4].stages, std::vector<int64_t>(8, -1));
-  // Stages of which two share a node, told as one kind.
+  // Two stages share each node: all nodes are one kind.
   kinds = nodeKinds(Mesh{{{"stage", 64}, {"model", 4}}}, dgx(32), 16);
   ASSERT_EQ(kinds.size(), 1U);
   EXPECT_EQ(kinds[0].count, 32);
@@ -93,14 +93,14 @@ TEST(Timeline, BeginAndEndOfALongStep) {
       simulation.trace.push_back(event);
     }
   TimelineView view = timelineView(simulation);
-  EXPECT_EQ(view.last, kStages + kMicrobatches - 1);
-  EXPECT_EQ(view.begin, kStages - 1 + 8); // the last stage has begun
-  EXPECT_EQ(view.end, kMicrobatches - 8); // and the first one not yet ended
+  EXPECT_EQ(view.endSeconds, kStages + kMicrobatches - 1);
+  EXPECT_EQ(view.gapBegin, kStages - 1 + 8); // the last stage has begun
+  EXPECT_EQ(view.gapEnd, kMicrobatches - 8); // and the first one not yet ended
   EXPECT_EQ(view.stages.size(), 16U);
   EXPECT_EQ(view.stages.front(), 0);
   EXPECT_EQ(view.stages.back(), kStages - 1);
   for (const TraceEvent &event : view.events)
-    EXPECT_TRUE(event.start < view.begin || event.start + event.seconds > view.end);
-  // Of stage 0 the first 47 are shown, of stage 39 the last 47.
-  EXPECT_EQ(view.hidden, kMicrobatches - 47 - 47);
+    EXPECT_TRUE(event.start < view.gapBegin || event.start + event.seconds > view.gapEnd);
+  // The first 47 microbatches of stage 0 and the last 47 of stage 39 are shown.
+  EXPECT_EQ(view.hiddenMicrobatches, kMicrobatches - 47 - 47);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report's parts against the simulator's sums, on random models, clusters and constraints; and its three forms.
+// Compares the parts of reports with the simulator's sums on random models, clusters and constraints, and tests the
+// three forms of a report.
 #include "kerf/Report/StepReport.h"
 #include "RandomJobs.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
@@ -17,7 +18,7 @@ struct Reported {
   double tiedElements = 0;
 };
 
-/// The best plan of a random job under constraints that vary with the seed; nothing where none fits.
+/// Returns the best plan of a random job under constraints that vary with the seed, or nothing if no plan fits.
 std::optional<Reported> reported(uint64_t seed) {
   RandomJob job = randomJob(seed);
   Plan &pins = job.options.constraints;
@@ -36,7 +37,7 @@ std::optional<Reported> reported(uint64_t seed) {
     return std::nullopt;
   auto completed = completePlan(found->plans.front().plan, "found", job.cluster, job.job);
   EXPECT_TRUE(completed) << completed.error().message;
-  ModelWork model = job.work(layoutOf(completed->plan));
+  ModelWork model = job.work(layoutKeyOf(completed->plan));
   auto work = stepWork(*completed, job.job, model);
   EXPECT_TRUE(work) << work.error().message;
   StepPlan step = *stepPlan(*completed, job.job, model);
@@ -57,7 +58,7 @@ std::optional<Reported> reported(uint64_t seed) {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max({std::abs(a), std::abs(b), 1e-12}); }
 
-/// Seconds by axes as the breakdown has them.
+/// Returns the seconds of collectives by axes, with the keys of the breakdown.
 std::map<std::string, double> byAxes(const PartsOfStep &parts) {
   std::map<std::string, double> seconds;
   for (const CollectiveOfStep &one : parts.collectives)
@@ -81,7 +82,7 @@ TEST(StepReport, CollectivesAddUpToTheSimulators) {
     withStages += all->parts.size() > 1;
     std::map<std::string, double> expected = all->report.simulation.breakdown.collectives;
     std::erase_if(expected, [](const auto &entry) { return entry.second == 0; });
-    bool isSome = false; // stage, the busiest
+    bool isSome = false; // true if the stage is the busiest
     for (const PartsOfStep &parts : all->parts) {
       std::map<std::string, double> sums = byAxes(parts);
       bool same = sums.size() == expected.size();
@@ -90,7 +91,7 @@ TEST(StepReport, CollectivesAddUpToTheSimulators) {
       isSome |= same;
     }
     EXPECT_TRUE(isSome);
-    // Rows tell of every collective of every stage.
+    // Every collective of every stage has a row.
     for (size_t stage = 0; stage < all->parts.size(); ++stage)
       for (const CollectiveOfStep &one : all->parts[stage].collectives)
         EXPECT_TRUE(std::any_of(all->report.collectives.begin(), all->report.collectives.end(), [&](const auto &row) {

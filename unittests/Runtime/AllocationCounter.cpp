@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// malloc and its kin pass every call on to glibc's. While counting, the call stack says who asked: the innermost caller
-// that is either this program or oneDNN's library; the C++ library, the C library and fmt only work for one of them.
+// The replaced malloc and similar functions pass every call on to glibc. While counting, an allocation belongs to the
+// innermost caller on the call stack that is either this program or oneDNN's library. The C++ library, the C library
+// and fmt only work on behalf of one of the two.
 #include "AllocationCounter.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ bool isOneDnn(const void *address) {
   return dladdr(address, &info) && info.dli_fname && std::strstr(info.dli_fname, "libdnnl");
 }
 
-/// `caller`: where malloc was called from.
+/// Counts an allocation. `caller` is the address from which malloc was called.
 [[gnu::noinline]] void count(const void *caller) {
   if (!counting || looking)
     return;
@@ -57,7 +58,7 @@ bool isOneDnn(const void *address) {
       ++byOneDnn;
       break;
     }
-    // Nobody at all (a thread that starts): ours, rather than overlooked.
+    // No caller is found when a thread starts. Such allocations count as Kerf's, so that none is overlooked.
     if (i >= stack.end || objectOf(stack.frames[size_t(i)]) == self) {
       ++byKerf;
       std::lock_guard lock(keptMutex);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what this process allocates, by who asked for it. The file that implements it replaces malloc and its kin (and
-// with them operator new), so it belongs into a program of its own.
+// Counts the memory allocations of this process, by the code that made them. AllocationCounter.cpp replaces malloc and
+// similar functions (and with them operator new), so it must be linked into a test program of its own.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,18 @@
 
 namespace kerf::runtime::test {
 
+/// Numbers of allocations.
 struct Allocations {
-  int64_t kerf = 0;               // by Kerf's code, and by the libraries that it calls but for oneDNN
-  int64_t oneDnn = 0;             // by oneDNN itself
-  std::vector<std::string> first; // call stacks of Kerf's first few, innermost call first
+  int64_t kerf = 0;               // made by Kerf's code and by the libraries that it calls, except oneDNN
+  int64_t oneDnn = 0;             // made by oneDNN
+  std::vector<std::string> first; // call stacks of the first few of Kerf's allocations, innermost call first
 };
 
-/// False in a sanitizer build, whose own malloc can't be replaced: nothing is counted there.
+/// Returns whether allocations can be counted. False in a sanitizer build, whose malloc cannot be replaced.
 bool canCountAllocations();
-/// Counts all threads from now on.
+/// Starts to count the allocations of all threads.
 void startCounting();
+/// Stops counting, and returns the allocations since startCounting.
 Allocations stopCounting();
 
 } // namespace kerf::runtime::test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step allocates nothing: whole runs of `run` are counted from the end of the first step on, over all ranks
-// and streams. `AllocationTests PACKAGE DATA.npz` counts the steps of a package that `kerf compile` wrote.
+// Training steps allocate no memory: these tests count the allocations of whole runs, on all ranks and streams,
+// from the end of the first step on. The command `AllocationTests PACKAGE DATA.npz` counts those of a package that
+// `kerf compile` wrote.
 #include "AllocationCounter.h"
 #include "TestPipelines.h"
 
@@ -15,9 +16,9 @@ namespace kerf::runtime::test {
 namespace {
 constexpr int64_t kCountedSteps = 5;
 
-/// Steps 1 to kCountedSteps; step 0 may allocate what it likes. Every rank asks for the step's learning rate when it
-/// begins, so ranks wait for each other there: all have ended step 0 when counting starts, and the last counted one
-/// when it stops.
+/// Counts the allocations of steps 1 to kCountedSteps; step 0 may allocate. Every rank calls the learning rate function
+/// when a step begins, and the ranks wait for each other there. So all ranks have ended step 0 when counting starts,
+/// and the last counted step when counting stops.
 Result<Allocations> countSteps(const package::Program &program, const TensorMap &weights, const TensorMap &data) {
   Allocations counted;
   int64_t meetings = 0;
@@ -99,8 +100,8 @@ TEST_F(AllocationTest, OneDnnsOwnAreToldApart) {
 }
 
 TEST_F(AllocationTest, NoneInAStep) {
-  // Large enough for oneDNN's products and for an all_reduce of two stages; one collective is waited for at once, one
-  // runs on its own stream.
+  // The sizes are large enough for oneDNN's products and for an all_reduce of two phases. One collective is waited for
+  // immediately, and one runs on its own stream.
   constexpr int64_t kRows = 16, kWidth = 64, kClasses = 40;
   for (int64_t ranks = 1; ranks <= 4; ++ranks)
     for (DType dtype : {DType::F32, DType::F64, DType::BF16}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints from any plan into any other, what an end at any moment leaves, and files that are damaged in every way.
+// Checkpoints of any plan read by any other plan, checkpoint folders after a crash at any moment, and damaged files.
 #include "../../lib/Runtime/CheckpointDisk.h"
 #include "../../lib/Runtime/CheckpointFiles.h"
 #include "TestPrograms.h"
@@ -23,7 +23,7 @@ using package::ArgKind;
 class Checkpoints : public ::testing::Test {
 protected:
   Checkpoints() {
-    // In memory where that is to be had: thousands of files need not reach the disk.
+    // The thousands of files are in a file system in memory if there is one.
     std::string pattern =
         fs::is_directory("/dev/shm") ? "/dev/shm/kerf-checkpoint-XXXXXX" : "/tmp/kerf-checkpoint-XXXXXX";
     root = mkdtemp(pattern.data());
@@ -45,7 +45,7 @@ protected:
   std::string root, folder;
 };
 
-/// A program of arguments alone: all that saving and reading look at.
+/// Returns a program that has only arguments, because saving and reading need nothing else.
 package::Program programOf(Mesh mesh, std::vector<package::Arg> args) {
   package::Program program;
   program.mesh = std::move(mesh);
@@ -68,10 +68,10 @@ Sharding cut(const Mesh &mesh, const Shape &shape, const std::vector<std::vector
   return sharding;
 }
 
-/// Element i of the row-major whole, of a tensor of that name.
+/// Returns element i of the row-major global tensor of that name.
 int32_t element(const std::string &name, int64_t i) { return int32_t(i * 31 + int64_t(name.size()) * 7 + 1); }
 
-/// What `rank` holds, by plain loops over the whole; padding is -1.
+/// Returns the local tensor of rank `rank`, computed by loops over the global tensor. Padding is -1.
 std::vector<int32_t> localOf(const package::Program &program, const package::Arg &arg, int64_t rank) {
   Shape local = localShape(arg.shape, arg.sharding);
   std::vector<int32_t> values(size_t(elementsOf(local)), -1);
@@ -91,7 +91,7 @@ std::vector<int32_t> localOf(const package::Program &program, const package::Arg
   return values;
 }
 
-/// All ranks of the program write one checkpoint.
+/// Writes one checkpoint from all ranks of the program.
 Status saveAll(const package::Program &program, const CheckpointOptions &options, int64_t nextStep) {
   auto communicators = createThreadCommunicators(program.mesh.ranks());
   std::vector<Status> statuses(communicators.size(), ok());
@@ -119,7 +119,7 @@ CheckpointOptions into(const std::string &folder, int64_t every = 1, int64_t kee
   return {folder, every, keep, {{"model", "test"}}, {}, {}};
 }
 
-/// Every rank of `program` reads back what it should hold.
+/// Expects that every rank of `program` reads its local tensors back from a checkpoint.
 void expectRead(const Checkpoint &checkpoint, const package::Program &program, const std::string &what) {
   Status fits = checkCheckpoint(checkpoint, program);
   ASSERT_TRUE(fits) << what << fits.error().message;
@@ -184,7 +184,7 @@ TEST_F(Checkpoints, AnyPlanIntoAnyOther) {
   auto below = [&](size_t n) { return size_t(random() % n); };
   const std::vector<Mesh> meshes = {
       {{{"a", 1}}}, {{{"a", 6}}}, {{{"a", 2}, {"b", 3}}}, {{{"a", 2}, {"b", 2}, {"c", 2}}}, {{{"a", 4}, {"b", 2}}}};
-  // Each tensor in several shapes of the same elements.
+  // Each tensor has several shapes with the same elements.
   const std::vector<std::vector<Shape>> views = {{{12, 10}, {120}, {3, 4, 10}, {12, 2, 5}, {2, 60}, {1, 12, 1, 10}},
                                                  {{7}, {7, 1}, {1, 7}},
                                                  {{}, {1}, {1, 1}},
@@ -295,7 +295,7 @@ TEST_F(Checkpoints, DamageIsFoundBeforeAnythingIsRead) {
       bool same = damaged == whole || std::isspace(static_cast<unsigned char>(whole[at]));
       ASSERT_TRUE(same || !status) << path << ": byte " << at << ", seed " << kSeed;
     }
-    for (int trial = 0; trial < 50; ++trial) { // bytes that were never a file of ours
+    for (int trial = 0; trial < 50; ++trial) { // random bytes
       std::string noise(random() % 400, '\0');
       for (char &byte : noise)
         byte = char(random());
@@ -341,12 +341,13 @@ TEST_F(Checkpoints, AnIndexWhoseBoxesAreWrongIsRefused) {
   refused([](auto &, SavedTensor &t) { t.boxes[2].begin = {4}; }, {"box 2"});
   refused([](auto &, SavedTensor &t) { t.boxes[2].count = {0, 6}; }, {"box 2"});
   refused([](auto &, SavedTensor &t) { t.boxes[2].file = 7; }, {"file 7", "there are 3"});
-  refused([](auto &, SavedTensor &t) { t.boxes[2].file = 0; }, {"one box each"});
+  refused([](auto &, SavedTensor &t) { t.boxes[2].file = 0; }, {"already has a box"});
   refused([](auto &, SavedTensor &t) { t.exportedShape = {5, 7}; }, {"[5, 6]", "[5, 7]"});
-  refused([](auto &, SavedTensor &t) { t.shape = t.exportedShape = {INT64_MAX, INT64_MAX}; }, {"differ in their"});
+  refused([](auto &, SavedTensor &t) { t.shape = t.exportedShape = {INT64_MAX, INT64_MAX}; },
+          {"different numbers of elements"});
   refused([](auto &, SavedTensor &t) { t.kind = ArgKind::Input; }, {"'input'"});
   refused([](CheckpointIndex &index, auto &) { std::swap(index.files[0], index.files[1]); }, {"order"});
-  refused([](CheckpointIndex &index, auto &) { index.dataSteps = 0; }, {"data steps"});
+  refused([](CheckpointIndex &index, auto &) { index.dataSteps = 0; }, {"data_steps 0"});
   EXPECT_FALSE(bool(readIndex(std::string(100000, '['))));
   expect(message(readIndex("{\"kerf_checkpoint\": 9, \"checksum\": 1}")), {"version 9", "version 1"});
 }
@@ -368,7 +369,7 @@ TEST_F(Checkpoints, WhatIsThereIsFound) {
   EXPECT_EQ(opened(folder), 1000000);
   EXPECT_EQ(opened(folder + "/"), 1000000);
   EXPECT_EQ(opened(folder + "/step-000005"), 5);
-  fs::remove(folder + "/latest"); // ended before the first one was announced
+  fs::remove(folder + "/latest"); // as after a crash before the first checkpoint's `latest` was written
   EXPECT_EQ(opened(folder), 1000000);
   write(folder + "/latest", "step-000008\n");
   EXPECT_EQ(opened(folder), 8);
@@ -406,7 +407,7 @@ TEST_F(Checkpoints, WhatAnEndInTheMiddleLeavesDoesNoHarm) {
     EXPECT_EQ(checkpoint->index.nextStep, 2);
     expectRead(*checkpoint, program, "");
   };
-  // While shards were written; while an old one was removed; before `latest` was.
+  // Left by a crash while shards were written, while an old checkpoint was removed, and before `latest` was written.
   fs::create_directories(folder + "/.step-000004.tmp");
   write(folder + "/.step-000004.tmp/rank-00000.safetensors", "half");
   fs::create_directories(folder + "/.step-000001.old.tmp");
@@ -476,7 +477,7 @@ TEST_F(Checkpoints, ARunGoesOnWhereItWas) {
         RunOptions second = sixSteps();
         second.firstStep = step;
         second.steps = 6 - step;
-        second.seed = 0; // of no matter: nothing is initialized
+        second.seed = 0; // has no effect, because nothing is initialized
         second.resume = &*checkpoint;
         auto resumed = run(program(others), {}, data, second);
         ASSERT_TRUE(resumed) << resumed.error().message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective on random meshes, groups, sizes and types against its definition, element by element.
+// Compares every collective, on random meshes, process groups, sizes and types, element by element with its definition.
 #include "TestPrograms.h"
 #include "kerf/Package/Half.h"
 
@@ -37,7 +37,7 @@ double elementAt(DType dtype, const std::vector<std::byte> &bytes, int64_t index
   }
 }
 
-/// In order of position, in the type that the contract names.
+/// Combines values in order of position, in the type that the collectives' contract prescribes.
 double combine(DType dtype, const std::string &kind, const std::vector<double> &values) {
   double total = values[0];
   for (size_t i = 1; i < values.size(); ++i) {
@@ -73,7 +73,7 @@ std::vector<AxisRef> refsOf(const nlohmann::ordered_json &json, size_t from, siz
   return refs;
 }
 
-/// What the definition says of one element of `rank`'s result; nothing: any rank's candidate of `anyOf`, or padding.
+/// Checks one element of the result of rank `rank` against the definition.
 void checkElement(const CollectiveCase &test, const std::vector<std::vector<std::byte>> &operands, int64_t rank,
                   const Shape &index, double actual) {
   const auto &attrs = test.instruction.attrs;
@@ -114,7 +114,7 @@ void checkElement(const CollectiveCase &test, const std::vector<std::vector<std:
   } else if (op == "ring_balance") {
     size_t dim = attrs["dim"].get<size_t>();
     int64_t last = 2 * int64_t(group.size()) - 1, half = test.operand[dim] / 2;
-    // Pieces in order, of which position p has 2p and 2p + 1; mirrored, p and last - p.
+    // In order, position p has the pieces 2p and 2p + 1. Mirrored, the position has the pieces p and last - p.
     bool back = attrs.contains("inverse");
     int64_t second = index[dim] / half, piece = back ? 2 * self + second : second ? last - self : self;
     int64_t source = back ? std::min(piece, last - piece) : piece / 2;
@@ -160,7 +160,7 @@ TEST(Collectives, MatchTheirDefinitions) {
   EXPECT_EQ(seen.size(), 7u);
 }
 
-/// What `communicator`'s rank gets of several on the same mesh, bound as one.
+/// Runs several collectives on the same mesh as one bucket, and returns the results of the communicator's rank.
 std::vector<std::vector<std::byte>> runAsOne(const std::vector<CollectiveCase> &tests, Communicator &communicator) {
   std::vector<std::vector<std::byte>> operands, results;
   CollectiveRequest request{{tests[0].instruction, {}, {}, tests[0].mesh, communicator.rank(), nullptr},
@@ -242,8 +242,8 @@ TEST(Collectives, BadAttributesAreMessages) {
       {"reduce_scatter", {{"axes", {0, 1, 4}}, {"dim", 0}, {"kind", "sum"}}, {17}, {4}, "17"},
       {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", 0}}, {4, 4}, {16, 4}, "both 0"},
       {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", "x"}}, {4, 4}, {16, 1}, "dimension 1"},
-      {"ring_shift", {{"axes", {0, 1, 4}}}, {4}, {5}, "[5] of [4]"},
-      {"ring_balance", {{"axes", {0, 1, 4}}, {"dim", 0}}, {5}, {5}, "halves dimension 0 of [5]"},
+      {"ring_shift", {{"axes", {0, 1, 4}}}, {4}, {5}, "[4] and the result [5]"},
+      {"ring_balance", {{"axes", {0, 1, 4}}, {"dim", 0}}, {5}, {5}, "dimension 0 of [5] has an odd size"},
       {"collective_permute", {{"axes", {0, 1, 4}}, {"before", {1, 1, 0, 1, 4}}, {"after", {1}}}, {4}, {4}, "after"},
       {"collective_permute",
        {{"axes", Json::array()}, {"before", {1, 1, 0, 1, 4}}, {"after", {1, 0}}},
@@ -261,9 +261,9 @@ TEST(Collectives, BadAttributesAreMessages) {
   }
 }
 
-/// Sums of floats of very different size, whose bits tell in which order they were added.
-std::vector<std::vector<std::byte>> sums(const SumOrder &order, int64_t tag) {
-  constexpr int64_t kRanks = 6, kElements = 3000; // more than goes to all at once
+/// Returns floats of very different magnitudes: the bits of their sum show the order in which they were added.
+std::vector<std::vector<std::byte>> sums(const SumOrderSeed &order, int64_t tag) {
+  constexpr int64_t kRanks = 6, kElements = 3000; // too large for an all_reduce of one phase
   Mesh mesh{{{"data", kRanks}}};
   package::Instruction instruction{"all_reduce", {0}, {1}, {{"axes", {0, 1, kRanks}}, {"kind", "sum"}}, "node"};
   auto communicators = createThreadCommunicators(kRanks);

@@ -31,7 +31,7 @@ TEST(ShuffledRow, DependsOnSeedAndPass) {
   EXPECT_NE(orderOf(3, 1, 100), orderOf(4, 1, 100));
 }
 
-/// Over many seeds, each of the 24 orders of four rows comes about as often as any other.
+/// Over many seeds, each of the 24 orders of four rows occurs about equally often.
 TEST(ShuffledRow, FavoursNoOrder) {
   constexpr int64_t kSeeds = 24000;
   std::map<std::vector<int64_t>, int64_t> counts;
@@ -44,7 +44,7 @@ TEST(ShuffledRow, FavoursNoOrder) {
   EXPECT_LT(chiSquared, 60); // 23 degrees of freedom: above 60 with probability 4e-5
 }
 
-/// The place of a row in one pass says nothing about its place in the next.
+/// The position of a row in one pass is not correlated with its position in the next pass.
 TEST(ShuffledRow, PassesAreUnrelated) {
   constexpr int64_t kRows = 10000;
   std::vector<int64_t> first = orderOf(1, 0, kRows), second = orderOf(1, 1, kRows);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The duties of every device, tested for each kind of this build. Host code here touches a device's memory by copies
-// alone.
+// Tests the duties of every device, for each kind of device in this build. The host code here accesses device memory
+// only through copies.
 #include "TestPrograms.h"
 #include "kerf/Runtime/CollectiveBackend.h"
 #include "kerf/Runtime/Communicator.h"
@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 struct DeviceTest : testing::TestWithParam<const DeviceKind *> {
   std::string chosen = *resolveDevice(GetParam()->kind);
-  testing::ScopedTrace trace{__FILE__, __LINE__, chosen}; // a failure says the seed
+  testing::ScopedTrace trace{__FILE__, __LINE__, chosen}; // a failure prints the seed
   std::unique_ptr<Device> open(int64_t rank = 0) {
     auto device = createDevice(chosen, {.rank = rank});
     EXPECT_TRUE(device) << device.error().message;
@@ -47,7 +47,7 @@ package::Instruction instructionOf(const std::string &op, const Json &attrs = Js
   return {op, {}, {}, attrs, "node"};
 }
 
-/// A kernel bound, with its scratch.
+/// A bound kernel with its scratch memory.
 struct BoundOnDevice {
   std::shared_ptr<std::byte> scratch;
   std::unique_ptr<BoundKernel> kernel;
@@ -106,7 +106,7 @@ TEST_P(DeviceTest, WorkOfAStreamIsDoneInOrder) {
   package::Instruction add = instructionOf("add"), multiply = instructionOf("multiply");
   auto sum = bind(*device, {add, {x.view, y.view}, {x.view}, mesh}), // x = (x + 3) * 3, ten times
       product = bind(*device, {multiply, {x.view, y.view}, {x.view}, mesh});
-  for (StreamKind kind : {StreamKind::Compute, StreamKind::Beside}) {
+  for (StreamKind kind : {StreamKind::Compute, StreamKind::Auxiliary}) {
     auto stream = streamOf(*device, kind);
     stream->reserve(20);
     ASSERT_TRUE(device->copyIn(x.view.data, std::vector<float>(kElements, 1).data(), x.view.bytes()));
@@ -130,7 +130,7 @@ TEST_P(DeviceTest, StreamsWaitForEvents) {
   package::Instruction add = instructionOf("add");
   auto twice = bind(*device, {add, {x.view, x.view}, {y.view}, mesh});
   auto in = std::move(*device->allocateHost(kBytes)), out = std::move(*device->allocateHost(kBytes));
-  auto compute = streamOf(*device, StreamKind::Compute), beside = streamOf(*device, StreamKind::Beside);
+  auto compute = streamOf(*device, StreamKind::Compute), beside = streamOf(*device, StreamKind::Auxiliary);
   auto computed = std::move(*device->createEvent()), copied = std::move(*device->createEvent());
   for (int step = 0; step < 20; ++step) {
     for (int64_t i = 0; i < kElements; ++i)
@@ -167,9 +167,9 @@ TEST_P(DeviceTest, AnInputsFaultIsToldWithTheInstructionAndForgotten) {
                               .mesh = mesh,
                               .number = 17});
   EXPECT_FALSE(device->takeFault());
-  auto compute = streamOf(*device, StreamKind::Compute), beside = streamOf(*device, StreamKind::Beside);
+  auto compute = streamOf(*device, StreamKind::Compute), beside = streamOf(*device, StreamKind::Auxiliary);
   auto event = std::move(*device->createEvent());
-  // Calls after the fault may say that they fail, or not; no stream waits for ever.
+  // Calls after the fault may or may not fail, but no stream waits forever.
   Status launched = bound.kernel->launch(*compute), recorded = compute->record(*event), waits = beside->wait(*event);
   Status first = compute->synchronize(), second = beside->synchronize();
   auto fault = device->takeFault();
@@ -178,7 +178,7 @@ TEST_P(DeviceTest, AnInputsFaultIsToldWithTheInstructionAndForgotten) {
   EXPECT_NE(fault->error.message.find("label 4 of row 1 is outside of [0, 4)"), std::string::npos)
       << fault->error.message;
   EXPECT_FALSE(device->takeFault());
-  // The streams go on with input that is right.
+  // The streams work again with correct input.
   ASSERT_TRUE(device->copyIn(labels.view.data, std::vector<int64_t>{1, 3}.data(), 16));
   ASSERT_TRUE(bound.kernel->launch(*compute));
   ASSERT_TRUE(compute->record(*event));
@@ -217,7 +217,8 @@ TEST_P(DeviceTest, WhatItCannotBindIsRefused) {
   EXPECT_FALSE(bool(device->scratchBytes({add, {x.view}, {x.view}, mesh})));
 }
 
-/// Bytes of every rank's result of an all_reduce over `ranks`, on devices and streams of their own.
+/// Runs an all_reduce over `ranks` ranks, each on its own device and streams, and returns the bytes of
+/// each rank's result.
 std::vector<std::vector<float>> sums(const std::string &chosen, int64_t ranks, bool ordered) {
   constexpr int64_t kElements = 2000;
   Mesh mesh{{{"data", ranks}}};
@@ -240,7 +241,7 @@ std::vector<std::vector<float>> sums(const std::string &chosen, int64_t ranks, b
       request.bind.scratch = scratch.get();
       auto bound = (*backend)->bind(request);
       ASSERT_TRUE(bound) << bound.error().message;
-      auto stream = streamOf(*device, StreamKind::Beside);
+      auto stream = streamOf(*device, StreamKind::Auxiliary);
       ASSERT_TRUE((*bound)->launch(*stream));
       ASSERT_TRUE(stream->synchronize());
       results[size_t(rank)] = to.values();
@@ -292,7 +293,7 @@ TEST_P(DeviceTest, MessagesArriveInOrder) {
   auto device = open(1);
   auto backend = std::move(*device->createCollectives(*communicators[1], {}));
   backend->reserve(kMessages);
-  auto stream = streamOf(*device, StreamKind::Beside);
+  auto stream = streamOf(*device, StreamKind::Auxiliary);
   OnDevice<int64_t> tensor(*device, DType::I64, {kElements});
   auto bound = std::move(*backend->bindReceive({tensor.view, 0, kFirstCollectiveTag, 0, &transfer}));
   for (int64_t m = 0; m < kMessages; ++m) {
@@ -312,7 +313,7 @@ TEST(Devices, AnUnknownOneIsRefusedWithThoseThereAre) {
   EXPECT_NE(unknown.error().message.find("there is no device 'abacus'; this build has 'cpu' ("), std::string::npos)
       << unknown.error().message;
   EXPECT_EQ(createDevice("cpu:4").error().message,
-            "the device 'cpu' takes no parameter, but '4' is given: write 'cpu'");
+            "the device 'cpu' takes no parameter, but '4' is given; write 'cpu'");
   EXPECT_EQ(*resolveDevice(""), "cpu");
   EXPECT_EQ(*resolveDevice("check:12"), "check:12");
   EXPECT_TRUE(resolveDevice("check")->starts_with("check:"));

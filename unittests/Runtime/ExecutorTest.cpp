@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of elementwise ops, views, calls, in-place updates and collectives that are waited for late, on 1 to
-// 3 ranks: sharing memory must not change a bit of any result or argument over several steps.
+// Random programs of element-wise ops, views, calls, in-place updates and collectives with late waits, on 1 to 3 ranks.
+// Sharing memory between values must not change any bit of any result or argument over several steps.
 #include "TestPrograms.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A value and, while it is pending, that.
+/// A value, and its pending value as long as it has not been waited for.
 struct Node {
   int value = 0;
   Shape shape;
@@ -93,7 +93,8 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
     }
     }
   }
-  // Results: updates of the arguments (perhaps one value for two of them, perhaps another argument), and some more.
+  // The results are the arguments' updates and some other values. One value may update two arguments, and an argument
+  // may update another one.
   for (size_t i = 0; i < args; ++i) {
     const package::Value &type = main.function.values[size_t(main.function.args[i])];
     package::Arg arg{package::ArgKind::State,
@@ -121,7 +122,7 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
   return program;
 }
 
-/// Bytes of all arguments and results after each of `steps` steps, for each rank.
+/// Runs `steps` steps, and returns for each rank the bytes of all arguments and results after each step.
 std::vector<std::vector<std::byte>> trace(const package::Program &program, const ExecutorOptions &options, int steps,
                                           std::string_view kind = kDefaultDevice) {
   auto communicators = createThreadCommunicators(program.mesh.ranks());
@@ -197,7 +198,7 @@ TEST(Executor, EveryDeviceGivesTheSameBits) {
 }
 
 TEST(Executor, AWaitedValueMayBeUsedWhileOthersAreUnderWay) {
-  // Two collectives on two streams, waited for in the other order.
+  // Two collectives on two streams are waited for in the reverse order.
   package::Program program;
   program.mesh.axes = {{"a", 3}};
   FunctionBuilder main;
@@ -249,7 +250,7 @@ TEST(Executor, LoadErrorsNameTheNode) {
   EXPECT_NE(executor.error().message.find("view"), std::string::npos) << executor.error().message;
 }
 
-/// Only a prefetch may read a copy in the host's memory: on an accelerator, its address means nothing to kernels.
+/// Only a prefetch may read a value in host memory: an accelerator's kernels cannot use its address.
 TEST(Executor, CopiesInTheHostsMemoryAreReadByPrefetchAlone) {
   for (bool fetched : {true, false}) {
     package::Program program;

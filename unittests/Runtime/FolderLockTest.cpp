@@ -12,7 +12,7 @@ using namespace kerf;
 using namespace kerf::runtime;
 
 namespace {
-/// A folder that is removed with the test.
+/// A temporary folder that is removed at the end of the test.
 class FolderLockTest : public testing::TestWithParam<bool> {
 protected:
   void SetUp() override { std::filesystem::create_directories(folder); }
@@ -26,7 +26,7 @@ protected:
     for (const std::string &word : words)
       EXPECT_NE(lock.error().message.find(word), std::string::npos) << lock.error().message;
   }
-  /// A process that has ended.
+  /// Returns the description of a process that has ended.
   LockOwner dead() {
     pid_t child = fork();
     if (child == 0)
@@ -52,7 +52,7 @@ TEST_P(FolderLockTest, OneRunAtATime) {
     EXPECT_EQ(owner->pid, getpid());
     EXPECT_EQ(owner->host, thisProcess().host);
     expectRefused({fmt::format("process {} of this host", getpid()), owner->start, "another folder"});
-    EXPECT_TRUE(std::filesystem::exists(path)); // the refused one left it alone
+    EXPECT_TRUE(std::filesystem::exists(path)); // the refused run has not removed the lock
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_TRUE(take());

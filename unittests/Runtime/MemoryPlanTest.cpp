@@ -18,7 +18,7 @@ TEST(MemoryPlan, NeverOverlapsLiveBuffers) {
       int64_t begin = random() % 40, end = begin + random() % 12;
       buffers.push_back({int64_t(random() % 500), begin, end});
     }
-    Placement placement = placeBuffers(buffers, 64);
+    BufferPlacement placement = placeBuffers(buffers, 64);
     std::vector<int64_t> live = liveBytes(buffers, 64, 64);
     int64_t peak = *std::max_element(live.begin(), live.end());
     EXPECT_GE(placement.bytes, peak);
@@ -37,7 +37,8 @@ TEST(MemoryPlan, NeverOverlapsLiveBuffers) {
   }
 }
 
-/// The definition: each buffer beside all that are alive with it.
+/// Places buffers by a direct implementation of the definition: each buffer is compared with all placed buffers that
+/// are alive with it.
 std::vector<int64_t> placedOneByOne(const std::vector<Lifetime> &buffers, int64_t alignment) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t(0));
@@ -86,9 +87,9 @@ TEST(MemoryPlan, AChainNeedsTwoBuffers) {
 }
 
 TEST(MemoryPlan, TakesTheTightestGap) {
-  // At 5 a gap of 2048 and, above it, one of 512 are free.
+  // At position 5 there is a gap of 2048 bytes and, above it, a gap of 512 bytes.
   std::vector<Lifetime> buffers = {{4096, 0, 9}, {2048, 0, 1}, {1024, 0, 9}, {512, 0, 2}, {480, 0, 9}, {448, 5, 6}};
-  Placement placement = placeBuffers(buffers, 64);
+  BufferPlacement placement = placeBuffers(buffers, 64);
   EXPECT_EQ(placement.offsets[5], placement.offsets[3]);
   EXPECT_EQ(placement.bytes, 4096 + 2048 + 1024 + 512 + 512);
 }

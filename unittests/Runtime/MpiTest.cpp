@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run under mpirun: what this process gets as an MPI rank must be, bit for bit, what that rank gets as a thread.
-// `--fail`: rank 1 meets a bad label, and the job must end with its message.
+// Runs under mpirun. The results of this process as an MPI rank must be equal, bit for bit, to those of the same rank
+// as a thread.
+// The option `--fail` gives rank 1 a bad label: the job must end with the label's error message.
 #include "TestPipelines.h"
 
 #include <cstdio>
@@ -53,7 +54,7 @@ int pipeline(Communicator &communicator) {
   if (test.stages * test.data != communicator.size())
     test.parts = test.stages = communicator.size(), test.data = 1;
   test.microbatches = 5;
-  test.rows = 5 * test.data * 200; // messages of 8000 bytes: more than MPI sends at once
+  test.rows = 5 * test.data * 200; // messages of 8000 bytes, more than MPI sends eagerly
   test.skip = test.tied = test.norm = true;
   RunOptions options;
   options.steps = 4;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps with microbatches and stages train as the same step told plainly on one rank does.
+// Training steps with microbatches and pipeline stages have the same results as the same steps on one
+// rank without them.
 #include "TestPipelines.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ RunOptions optionsFor(int64_t steps) {
 Result<Trained> train(const package::Program &program, const PipelineCase &test, bool reuseMemory = true) {
   if (Status status = package::checkProgram(program); !status)
     return status.error();
-  // What the runtime gets is what a file can hold.
+  // The program goes through a file, as the runtime gets it.
   auto read = package::readProgram(package::writeProgram(program));
   if (!read)
     return read.error();
@@ -133,7 +134,7 @@ TEST(Pipeline, SumsInAWiderType) {
   ASSERT_TRUE(plain && wide && half) << (half ? "" : half.error().message);
   expectNear(*wide, *plain, 1e-5);
   expectNear(*half, *plain, 0.05);
-  // 256 + 1 is 256 in bf16: seven microbatches of 1 after one of 256 are seen in a wider sum alone.
+  // In bf16, 256 + 1 is 256. Seven microbatches of 1 after one of 256 therefore count only in a wider sum.
   for (DType sum : {DType::BF16, DType::F32}) {
     package::Program program;
     program.entry = "main";
@@ -142,9 +143,9 @@ TEST(Pipeline, SumsInAWiderType) {
     FunctionBuilder main;
     main.function.name = "main";
     int x = main.arg(DType::BF16, {1}), total = main.op("accumulate", {x}, sum, {1});
-    main.function.body[0].task = package::Task{package::Phase::Forward, 0, 0};
+    main.function.body[0].task = package::ProgramTask{package::Phase::Forward, 0, 0};
     int loss = main.op("reshape", {total}, sum, {});
-    main.function.body[1].task = package::Task{package::Phase::Update, 0, 0};
+    main.function.body[1].task = package::ProgramTask{package::Phase::Update, 0, 0};
     main.function.results = {loss};
     Sharding cut = Sharding::replicated(1);
     cut.dims[0] = {{{0, 1, 8}}, 1};
@@ -159,14 +160,15 @@ TEST(Pipeline, SumsInAWiderType) {
 }
 
 TEST(Pipeline, MicrobatchesOfAnInnerDimensionMayBePadded) {
-  // Eleven columns, two each in three microbatches on two ranks: the last has one, and exp(0) of what is not there.
+  // Eleven columns, two in each of three microbatches on two ranks. The last piece has one column and padding, of which
+  // exp is 1 and must not count.
   package::Program program;
   program.entry = "main";
   program.mesh.axes = {{"data", 2}, {"microbatch", 3}};
   program.schedule = package::ScheduleChoice{"1f1b", ""};
   FunctionBuilder main;
   main.function.name = "main";
-  package::Task forward{package::Phase::Forward, 0, 0}, update{package::Phase::Update, 0, 0};
+  package::ProgramTask forward{package::Phase::Forward, 0, 0}, update{package::Phase::Update, 0, 0};
   int x = main.arg(DType::F64, {2, 2});
   int exponential = main.op("exponential", {x}, DType::F64, {2, 2});
   int masked = main.op("mask_padding", {exponential}, DType::F64, {2, 2},
@@ -206,7 +208,7 @@ TEST(Pipeline, SharingMemoryChangesNoBit) {
   }
 }
 
-/// Lets other ranks go ahead before each message, by a random pause.
+/// A communicator that pauses at random before each message, so that other ranks get ahead.
 class HesitantCommunicator : public Communicator {
 public:
   HesitantCommunicator(Communicator &inner, uint32_t seed) : inner(inner), random(seed) {}
@@ -279,13 +281,13 @@ TEST(Pipeline, BitsDoNotDependOnWhoIsAhead) {
   }
 }
 
-/// Element e of an argument of the random programs, in a microbatch.
+/// Returns element e of an argument of the random programs, in a microbatch.
 double contentOf(size_t arg, int64_t microbatch, int64_t e) {
   return 0.3 * double(e) - 0.2 * double(arg) + 0.1 * double(microbatch);
 }
 
-/// What a random program's arguments are after a step, told by its definition: prepare, each microbatch in the order of
-/// the body, update; a transfer is the value itself.
+/// Computes the arguments of a random program after a step by definition: the preparation, then each microbatch in the
+/// order of the body, then the update. A message between stages is the value itself.
 std::vector<std::vector<double>> stepByDefinition(const package::Program &program) {
   const package::Function &entry = program.functions[0];
   int64_t microbatches = package::microbatchesOf(program);
@@ -312,7 +314,7 @@ std::vector<std::vector<double>> stepByDefinition(const package::Program &progra
   runPhases([](package::Phase phase) { return phase == package::Phase::Prepare; });
   for (int64_t m = 0; m < microbatches; ++m) {
     setArgs(m);
-    runPhases([](package::Phase phase) { return !package::isOnce(phase); });
+    runPhases([](package::Phase phase) { return !package::isOncePerStep(phase); });
   }
   runPhases([](package::Phase phase) { return phase == package::Phase::Update; });
   std::vector<std::vector<double>> after;
@@ -400,7 +402,7 @@ TEST(Pipeline, MemoryIsPlannedByStage) {
   EXPECT_EQ(many[1].inputsBytes, 8);
   auto wrong = planMemory(pipelineProgram(test), 3);
   ASSERT_FALSE(wrong);
-  EXPECT_NE(wrong.error().message.find("stage 3 is asked for, the program has 3"), std::string::npos);
+  EXPECT_NE(wrong.error().message.find("has no stage 3; give 0 to 2"), std::string::npos);
 }
 
 TEST(Pipeline, ConstantsAreKeptOnce) {
@@ -472,7 +474,7 @@ TEST(Pipeline, WritesTheLastStepAsATimeline) {
   for (int64_t rank = 0; rank < 4; ++rank) {
     for (const char *op : {"send", "receive", "tanh"})
       EXPECT_EQ((microbatches[{rank, op}]), (std::vector<int64_t>{0, 1, 2})) << rank << " " << op;
-    // One in each microbatch's backward, and one in the update.
+    // One instruction in each microbatch's backward pass, and one in the update.
     EXPECT_EQ((microbatches[{rank, "subtract"}]), (std::vector<int64_t>{0, 1, 2, 0}));
     EXPECT_EQ((microbatches[{rank, "all_reduce"}].size()), rank < 2 ? 1u : 2u); // the gradient; the loss too
   }
@@ -482,7 +484,7 @@ TEST(Pipeline, AStageThatFailsEndsAll) {
   PipelineCase test = caseOf(kSchedules[1], 3, 4, 1);
   package::Program program = pipelineProgram(test);
   package::Function &main = program.functions[0];
-  // On the last stage, an index out of range in the third microbatch.
+  // An index is out of range in the third microbatch, which the last stage finds.
   int labels = int(main.values.size());
   main.values.push_back({DType::I64, {2}});
   main.values.push_back({DType::F64, {2, kPipelineWidth}});

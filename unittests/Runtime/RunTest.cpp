@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small classifier trained by hand-written programs on 1 to 4 ranks, against the same training in plain loops; and
-// what can go wrong.
+// Trains a small classifier by hand-written programs on 1 to 4 ranks, and compares the results with the same training
+// in plain loops. Also tests the errors of runs.
 #include "TestPrograms.h"
 
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace kerf::runtime::test {
 namespace {
 
-/// Plain loops over the whole batch: losses of each step, and w after the last.
+/// Trains the classifier by plain loops over the global batch. Returns the loss of each step, and w after the last one.
 std::pair<std::vector<double>, std::vector<double>> reference(std::vector<double> w, const TensorMap &data,
                                                               int64_t width, int64_t classes, int steps) {
   std::vector<double> x = valuesOf(data.at("x")), velocity(w.size(), 0.0), losses;
@@ -83,7 +83,7 @@ TEST(Run, TrainsAsPlainLoopsDo) {
     run6.saveStates = true;
     std::vector<double> seen;
     run6.onStep = [&](const StepResult &result) { return seen.push_back(result.loss), ok(); };
-    // The file holds the weight flat and in f32; the program sees it as a matrix of f64.
+    // The file holds the weight as a vector of f32; in the program it is a matrix of f64.
     auto program = classifier(ranks, 3, kWidth, kClasses, DType::F64);
     program.args[3].exportedShape = {kClasses * kWidth};
     ASSERT_TRUE(package::checkProgram(program)) << package::checkProgram(program).error().message;
@@ -106,7 +106,7 @@ TEST(Run, TrainsAsPlainLoopsDo) {
       square += value * value;
     EXPECT_NEAR(valuesOf(report->firstResults.at("weight_squared"))[0], square, 1e-9);
     EXPECT_EQ(report->firstResults.count("layer.weight"), 0u);
-    // Six steps are three and three from what was saved.
+    // Six steps give the same as three steps and three more from the saved weights.
     RunOptions first = options(3), second = options(3);
     first.savePath = folder.path + "/half.safetensors";
     first.saveStates = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session gives, step by step, what a run of the same program gives; it goes on bit for bit; and what is wrong with a
-// batch, or with a rank, is told.
+// A session gives the same results, step by step, as a run of the same program. It continues a checkpoint with the same
+// bits, and it reports errors of a batch or a rank.
 #include "kerf/Runtime/Session.h"
 #include "TestPrograms.h"
 
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kRows = 3, kWidth = 5, kClasses = 7;
 constexpr double kRate = 0.5;
 
-/// Removed at the end of a test.
+/// A folder that is removed at the end of the test.
 class SessionFolder {
 public:
   SessionFolder() {
@@ -38,7 +38,7 @@ TensorMap startWeights() {
   return {{"layer.weight", makeTensor({kWidth, kClasses}, w)}};
 }
 
-/// Batch `number` of data that have a leading axis of batches.
+/// Returns batch `number` of data whose first axis counts batches.
 TensorMap batchOf(const TensorMap &data, int64_t number) {
   TensorMap batch;
   for (const auto &[name, all] : data) {
@@ -110,7 +110,7 @@ TEST(Session, GoesOnFromACheckpointBitForBit) {
       EXPECT_EQ(result->loss, expected.steps[size_t(step)].loss) << step;
     }
   }
-  // A checkpoint of more steps is not written over.
+  // A checkpoint of a later step is not overwritten.
   ASSERT_TRUE(first->save(folder.path));
   ASSERT_TRUE(first->load(*checkpoint));
   Status older = first->save(folder.path);
@@ -136,10 +136,11 @@ TEST(Session, GivesAndTakesParameters) {
 
   Status unknown = session->assign({{"layer.weights", startWeights().at("layer.weight")}});
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.error().message, "weights: the model has no parameter 'layer.weights'");
+  EXPECT_EQ(unknown.error().message, "weights: the model has no parameter 'layer.weights'; leave it out");
   Status shape = session->assign({{"layer.weight", makeTensor({1}, {0})}});
   ASSERT_FALSE(shape);
-  EXPECT_EQ(shape.error().message, "weights: 'layer.weight' has shape [1], the model's has [5, 7]");
+  EXPECT_EQ(shape.error().message,
+            "weights: 'layer.weight' has shape [1], the model's has [5, 7]; give the weights of this model");
 }
 
 TEST(Session, EvaluatesWithoutTraining) {
@@ -174,9 +175,9 @@ TEST(Session, RefusesAWrongBatchAndStaysUsable) {
   EXPECT_EQ(message(missing),
             "batch: the model's input 'labels' is missing; it takes 'x', 'labels', the batch has 'x'");
   other.emplace("mask", right.at("x"));
-  EXPECT_EQ(message(other), "batch: 'mask' is no input of the model, which takes 'x', 'labels'");
+  EXPECT_EQ(message(other), "batch: 'mask' is no input of the model, which takes 'x', 'labels'; leave it out");
   shape.at("x").shape = {5, 6};
-  EXPECT_EQ(message(shape), "batch: 'x' has shape [5, 6], a step takes [6, 5]");
+  EXPECT_EQ(message(shape), "batch: 'x' has shape [5, 6], a step takes [6, 5]; give that shape");
   type.at("labels") = makeTensor({6}, {0, 1, 2, 3, 4, 5});
   EXPECT_NE(message(type).find("batch: 'labels' is f64, the model takes i64"), std::string::npos) << message(type);
   EXPECT_EQ(session->nextStep(), 0);
@@ -213,7 +214,7 @@ TEST(Session, AnInfiniteLossIsAnErrorAndWeightsHealIt) {
   EXPECT_EQ(session->evaluate(dataOf(data))->means.front().second, expected.steps[0].loss);
 }
 
-/// Steps until one fails; how many there were after `cancelled`.
+/// Runs steps until one fails, and returns the number of steps after `cancelled` was set.
 int64_t stepsUntilCancelled(int64_t ranks) {
   TensorMap batch = batchOf(classifierData(ranks, kRows, kWidth, kClasses, 1), 0);
   auto session = Session::create(programOf(ranks), startWeights(), sessionOptions());

@@ -15,7 +15,7 @@ using namespace kerf::runtime;
 namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// Nine numbers of a type, of which one is `number`.
+/// Returns nine numbers of a type, one of which is `number`.
 bool finiteWith(DType dtype, double number, size_t at) {
   std::vector<double> wide(9, 1.5);
   wide[at] = number;

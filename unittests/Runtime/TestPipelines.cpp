@@ -10,11 +10,12 @@ namespace kerf::runtime::test {
 using Json = nlohmann::ordered_json;
 using package::ArgKind;
 using package::Phase;
-using package::Task;
+using package::ProgramTask;
 
 namespace {
 
-/// Emits the step once; without a schedule everything is on one stage and a transfer or sum is the value itself.
+/// Builds the step. Without a schedule, everything is on one stage, and a message between stages or a sum over
+/// microbatches is the value itself.
 class PipelineBuilder {
 public:
   explicit PipelineBuilder(const PipelineCase &test)
@@ -40,36 +41,36 @@ public:
 
 private:
   int64_t stageOf(int64_t part) const { return part % test.stages; }
-  Task task(Phase phase, int64_t part) const {
+  ProgramTask task(Phase phase, int64_t part) const {
     bool split = test.schedule && test.schedule->name == "zero-bubble";
     if (!split && (phase == Phase::InputGradient || phase == Phase::WeightGradient))
       phase = Phase::Backward;
-    return {phase, stageOf(part), package::isOnce(phase) || test.stages == 1 ? 0 : part / test.stages};
+    return {phase, stageOf(part), package::isOncePerStep(phase) || test.stages == 1 ? 0 : part / test.stages};
   }
 
-  int op(const Task &task, const std::string &name, std::vector<int> operands, Shape shape,
+  int op(const ProgramTask &task, const std::string &name, std::vector<int> operands, Shape shape,
          Json attrs = Json::object()) {
     int result = main.op(name, std::move(operands), test.dtype, std::move(shape), std::move(attrs));
     mark(task);
     return result;
   }
-  void mark(const Task &task) {
+  void mark(const ProgramTask &task) {
     if (test.schedule)
       main.function.body.back().task = task;
   }
-  int dot(const Task &task, int a, int b, Shape shape, int64_t contractA, int64_t contractB) {
+  int dot(const ProgramTask &task, int a, int b, Shape shape, int64_t contractA, int64_t contractB) {
     return op(task, "dot_general", {a, b}, std::move(shape),
               {{"lhs_batching", Json::array()},
                {"rhs_batching", Json::array()},
                {"lhs_contracting", {contractA}},
                {"rhs_contracting", {contractB}}});
   }
-  int sumOf(const Task &task, int value) {
+  int sumOf(const ProgramTask &task, int value) {
     return op(task, "reduce", {value}, {}, {{"kind", "sum"}, {"dimensions", {0, 1}}});
   }
-  int constant(const Task &task, double value) { return op(task, "constant", {}, {}, {{"value", {value}}}); }
+  int constant(const ProgramTask &task, double value) { return op(task, "constant", {}, {}, {{"value", {value}}}); }
 
-  int transfer(const Task &task, int value, int64_t toPart) {
+  int transfer(const ProgramTask &task, int value, int64_t toPart) {
     if (task.stage == stageOf(toPart))
       return value;
     const package::Value type = main.function.values[size_t(value)];
@@ -77,20 +78,20 @@ private:
     mark(task);
     return result;
   }
-  int accumulate(const Task &task, int value) {
+  int accumulate(const ProgramTask &task, int value) {
     if (!test.schedule)
       return value;
     int result = main.op("accumulate", {value}, test.sumType, main.function.values[size_t(value)].shape);
     mark(task);
     return narrowed(value, result, task.stage);
   }
-  /// In the update, the sum as the type of what it sums.
+  /// Returns the sum over microbatches in the update, converted to the type of its summands.
   int narrowed(int value, int sum, int64_t stage) {
     if (test.sumType == test.dtype)
       return sum;
     return op({Phase::Update, stage, 0}, "convert", {sum}, main.function.values[size_t(value)].shape);
   }
-  int overData(const Task &task, int value) {
+  int overData(const ProgramTask &task, int value) {
     if (test.data == 1)
       return value;
     int result = main.allReduce(value, {dataAxis, 1, test.data});
@@ -129,11 +130,11 @@ private:
     int h = x;
     for (int64_t p = 0; p <= last; ++p) {
       inputs.push_back(p == 0 ? x : transfer(task(Phase::Forward, p - 1), h, p));
-      Task here = task(Phase::Forward, p);
+      ProgramTask here = task(Phase::Forward, p);
       h = op(here, "tanh", {dot(here, inputs.back(), weights[size_t(p)], batch, 1, 0)}, batch);
       outputs.push_back(h);
     }
-    Task here = task(Phase::Forward, last);
+    ProgramTask here = task(Phase::Forward, last);
     if (test.skip)
       h = op(here, "add", {h, transfer(task(Phase::Forward, 0), outputs[0], last)}, batch);
     top = h;
@@ -149,12 +150,12 @@ private:
 
   void backward() {
     int64_t last = test.parts - 1;
-    Task here = task(Phase::InputGradient, last);
+    ProgramTask here = task(Phase::InputGradient, last);
     int scale = op(here, "broadcast_in_dim", {constant(here, 2.0 / double(test.rows))}, batch,
                    {{"broadcast_dimensions", Json::array()}});
     int dh = op(here, "multiply", {out, scale}, batch);
     if (test.tied) {
-      Task late = task(Phase::WeightGradient, last);
+      ProgramTask late = task(Phase::WeightGradient, last);
       tiedSum = accumulate(late, dot(late, top, dh, weight, 0, 0));
       dh = dot(here, dh, tiedWeight, batch, 1, 1);
     }
@@ -168,23 +169,23 @@ private:
       int inner = op(here, "subtract", {dh, op(here, "multiply", {dh, square}, batch)}, batch);
       if (p > 0)
         dh = transfer(here, dot(here, inner, weights[size_t(p)], batch, 1, 1), p - 1);
-      Task late = task(Phase::WeightGradient, p);
+      ProgramTask late = task(Phase::WeightGradient, p);
       sums[size_t(p)] = accumulate(late, dot(late, inputs[size_t(p)], inner, weight, 0, 0));
     }
   }
 
   void update() {
     int64_t last = test.parts - 1;
-    Task first = task(Phase::Update, 0);
+    ProgramTask first = task(Phase::Update, 0);
     for (int64_t p = 0; p <= last; ++p)
       sums[size_t(p)] = overData(task(Phase::Update, p), sums[size_t(p)]);
     if (test.tied) {
-      Task there = task(Phase::Update, last);
+      ProgramTask there = task(Phase::Update, last);
       sums[0] = op(first, "add", {sums[0], transfer(there, overData(there, tiedSum), 0)}, weight);
     }
     int norm = -1;
     for (int64_t p = 0; test.norm && p <= last; ++p) {
-      Task here = task(Phase::Update, p);
+      ProgramTask here = task(Phase::Update, p);
       int square = transfer(here, sumOf(here, op(here, "multiply", {sums[size_t(p)], sums[size_t(p)]}, weight)), 0);
       norm = norm < 0 ? square : op(first, "add", {norm, square}, {});
     }
@@ -192,7 +193,7 @@ private:
     program.results = {{"loss", Sharding::replicated(0), {}, test.schedule ? stageOf(last) : -1}};
     std::map<int64_t, int> normOn;
     for (int64_t p = 0; p <= last; ++p) {
-      Task here = task(Phase::Update, p);
+      ProgramTask here = task(Phase::Update, p);
       int rateHere = rate;
       if (test.norm) {
         if (!normOn.count(here.stage))
@@ -258,10 +259,10 @@ std::string toString(const PipelineCase &test) {
 }
 
 namespace {
-/// A value of the entry function and the task that makes it.
+/// A value of the entry function, and the task that computes it.
 struct Made {
   int value = -1;
-  Task task;
+  ProgramTask task;
   int64_t stage = 0;
 };
 } // namespace
@@ -294,14 +295,15 @@ package::Program randomPipeline(std::mt19937 &random) {
   FunctionBuilder main;
   program.entry = main.function.name = "main";
   std::vector<Made> made;
-  auto emit = [&](const std::string &op, std::vector<int> operands, const Task &task, Json attrs = Json::object()) {
+  auto emit = [&](const std::string &op, std::vector<int> operands, const ProgramTask &task,
+                  Json attrs = Json::object()) {
     int value = main.op(op, std::move(operands), DType::F64, {3}, std::move(attrs));
     main.function.body.back().task = task;
     return value;
   };
-  auto order = [&](const Task &task) { return task.chunk * stages + task.stage; };
-  // As docs/package.md has it.
-  auto mayUse = [&](const Task &first, const Task &then) {
+  auto order = [&](const ProgramTask &task) { return task.chunk * stages + task.stage; };
+  // The rules by which one task may use another task's values are those of docs/package.md.
+  auto mayUse = [&](const ProgramTask &first, const ProgramTask &then) {
     if (first.phase == Phase::Prepare)
       return true;
     if (first.phase == Phase::Update || then.phase == Phase::Update || then.phase == Phase::Prepare)
@@ -314,7 +316,7 @@ package::Program randomPipeline(std::mt19937 &random) {
       return then.phase == Phase::WeightGradient && order(first) == order(then);
     return order(first) >= order(then);
   };
-  std::vector<Task> tasks;
+  std::vector<ProgramTask> tasks;
   for (int64_t s = 0; s < stages; ++s)
     tasks.push_back({Phase::Prepare, s, 0});
   for (int64_t p = 0; p < parts; ++p)
@@ -338,12 +340,12 @@ package::Program randomPipeline(std::mt19937 &random) {
         {ArgKind::State, "arg" + std::to_string(s), DType::F64, {3}, {3}, Sharding::replicated(1), -1, false, s});
   }
   std::map<int64_t, int> lastOnStage; // of update
-  for (const Task &task : tasks) {
+  for (const ProgramTask &task : tasks) {
     int value = made[size_t(task.stage)].value;
     value = emit("tanh", {value}, task);
-    if (!package::isOnce(task.phase) && below(2))
+    if (!package::isOncePerStep(task.phase) && below(2))
       value = emit("add", {value, x}, task);
-    // Some of what was made before, from here or from elsewhere.
+    // Operands are some earlier values, of this stage or another one.
     for (int64_t tries = 1 + below(3); tries > 0; --tries) {
       const Made from = made[size_t(below(int64_t(made.size())))];
       bool arrived = from.stage != from.task.stage; // sent once is enough
@@ -357,7 +359,7 @@ package::Program randomPipeline(std::mt19937 &random) {
       if (from.stage != task.stage && below(2)) // perhaps used by later tasks too
         made.push_back({operand, from.task, task.stage});
     }
-    if (!package::isOnce(task.phase) && below(2)) {
+    if (!package::isOncePerStep(task.phase) && below(2)) {
       int sum = emit("accumulate", {value}, task);
       made.push_back({sum, {Phase::Update, task.stage, 0}, task.stage});
     }

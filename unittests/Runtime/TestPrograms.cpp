@@ -31,7 +31,7 @@ int FunctionBuilder::op(const std::string &op, std::vector<int> operands, DType 
 }
 
 std::pair<int, int> FunctionBuilder::sgd(int parameter, int velocity, int gradient, int rate,
-                                         const std::optional<package::Task> &task) {
+                                         const std::optional<package::ProgramTask> &task) {
   auto [dtype, shape, pending] = function.values[size_t(parameter)];
   auto add = [&](const std::string &name, std::vector<int> operands, Json attrs = Json::object()) {
     int result = op(name, std::move(operands), dtype, shape, std::move(attrs));
@@ -114,7 +114,7 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
   int difference = main.op("subtract", {probability, onehot}, dtype, {rows, classes});
   int scaled = main.op("multiply", {difference, broadcast(scale, dtype, {})}, dtype, {rows, classes});
   int partial = dot(x, scaled, weight, 0, 0);
-  // Started, then waited for after other work: on its own stream.
+  // The collective is waited for only after other work, so it runs on its own stream.
   int pending = main.start("all_reduce", partial, weight, {{"axes", axes}, {"kind", "sum"}});
   int flat = main.op("reshape", {w}, dtype, {width * classes});
   int square = main.op("reduce", {main.op("multiply", {flat, flat}, dtype, {width * classes})}, dtype, {},
@@ -127,7 +127,7 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
   Sharding rows2 = Sharding::replicated(2), rows1 = Sharding::replicated(1), whole = Sharding::replicated(2),
            scalar = Sharding::replicated(0);
   for (Sharding *sharding : {&rows2, &rows1})
-    if (ranks > 1) // parts of size 1 cut nothing
+    if (ranks > 1) // axes of size 1 cut nothing
       sharding->dims[0] = {{{0, 1, ranks}}, rows};
   Shape all = {rows * ranks, width};
   program.args = {{ArgKind::Input, "x", dtype, all, all, rows2, -1, false},
@@ -186,13 +186,13 @@ CollectiveCase randomCase(std::mt19937 &random, int64_t ranks) {
   auto below = [&](int64_t n) { return int64_t(random() % uint32_t(n)); };
   CollectiveCase test;
   test.seed = random();
-  // A mesh of `ranks`: one axis, or two where it divides.
+  // A mesh of `ranks` ranks has one axis, or two if the number can be divided.
   for (int64_t size : {2, 3})
     if (test.mesh.axes.empty() && ranks % size == 0 && ranks > size && below(2))
       test.mesh.axes = {{"a", size}, {"b", ranks / size}};
   if (test.mesh.axes.empty())
     test.mesh.axes = {{"a", ranks}};
-  // A group: some axes in some order, sometimes half of one of size 4.
+  // A process group consists of some axes in some order, sometimes of half an axis of size 4.
   std::vector<AxisRef> refs;
   for (int axis = 0; axis < int(test.mesh.axes.size()); ++axis)
     if (test.mesh.axes.size() == 1 || below(3))
@@ -200,7 +200,7 @@ CollectiveCase randomCase(std::mt19937 &random, int64_t ranks) {
   std::shuffle(refs.begin(), refs.end(), random);
   if (!refs.empty() && refs[0].size == 4 && below(2))
     refs[0] = {refs[0].axis, 1 + below(2), 2};
-  int64_t group = ways(refs);
+  int64_t group = shardCount(refs);
 
   constexpr DType kTypes[] = {DType::F32, DType::F64, DType::I64, DType::I32, DType::BF16, DType::F16, DType::Bool};
   test.dtype = kTypes[below(7)];
@@ -208,7 +208,7 @@ CollectiveCase randomCase(std::mt19937 &random, int64_t ranks) {
   for (size_t d = 0; d < rank; ++d)
     test.operand.push_back(1 + below(9));
   if (below(4) == 0)
-    test.operand[0] *= 700; // above what all ranks exchange at once
+    test.operand[0] *= 700; // too large for an all_reduce of one phase
   test.result = test.operand;
   size_t dim = size_t(below(int64_t(rank)));
   constexpr const char *kReductions[] = {"sum", "max", "min"};
@@ -254,7 +254,7 @@ CollectiveCase randomCase(std::mt19937 &random, int64_t ranks) {
   }
   default: {
     test.instruction.op = "collective_permute";
-    // From one order of the axes in dimension 0 to another; some axes may be left out (replicated) on both sides.
+    // The tensor moves from one order of the axes in dimension 0 to another. Axes left out on either side replicate it.
     std::vector<AxisRef> before = refs, after = refs;
     std::shuffle(after.begin(), after.end(), random);
     auto layout = [&](const std::vector<AxisRef> &axes) {

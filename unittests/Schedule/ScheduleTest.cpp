@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders against their papers: which task comes when, how many microbatches are in flight, how long the pipeline idles.
+// Compares schedules with the papers that define them: order of tasks, microbatches in flight, and idle time.
 #include "kerf/Schedule/Schedule.h"
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::string text(const Schedule &schedule, int64_t stage) {
   return all;
 }
 
-/// Per microbatch through all chunks of a stage.
+/// Seconds of one microbatch in all chunks of a stage.
 ScheduleTimes times(const Schedule &schedule, PassDurations d) {
   auto chunks = static_cast<double>(schedule.chunks);
   return runSchedule(
@@ -51,7 +51,7 @@ ScheduleTimes times(const Schedule &schedule, PassDurations d) {
 double bubble(const Schedule &schedule, PassDurations d) {
   double busy = static_cast<double>(schedule.microbatches) * (d.forward + d.inputGradient + d.weightGradient);
   ScheduleTimes all = times(schedule, d);
-  return (schedule.splitBackward ? all.longestStage : all.makespan) - busy;
+  return (schedule.splitBackward ? all.longestStageSpan : all.makespan) - busy;
 }
 
 } // namespace
@@ -65,7 +65,7 @@ TEST(Schedule, OrdersOfTheHeader) {
   EXPECT_EQ(text(gpipe, 1), "F0 F1 B0 B1");
 }
 
-// Figure 4 of SC21: 4 devices, 8 microbatches, 2 chunks; the first device's row.
+// Figure 4 of SC21: 4 devices, 8 microbatches, 2 chunks; the row of the first device.
 TEST(Schedule, InterleavedAsMegatron) {
   Schedule schedule = make(options(ScheduleKind::Interleaved, 4, 8, 2));
   EXPECT_EQ(text(schedule, 0).substr(0, 79),
@@ -79,8 +79,8 @@ TEST(Schedule, ZeroBubbleByHand) {
   EXPECT_EQ(text(schedule, 2), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
 }
 
-// GPipe (Huang 2019, section 2.3) and 1F1B idle (p - 1) passes forward and backward; SC21 section 2.2: interleaving
-// divides that by the chunks.
+// In GPipe (Huang 2019, section 2.3) and 1F1B, a stage idles for p - 1 forwards and backwards. Interleaving divides
+// this by the number of chunks (SC21 section 2.2).
 TEST(Schedule, BubbleClosedForms) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 200; ++trial) {
@@ -95,7 +95,8 @@ TEST(Schedule, BubbleClosedForms) {
   }
 }
 
-// Qi et al. 2023, table 1: ZB-H1 idles (p - 1)(F + I - W); with twice the memory (p - 1)(F + I - 2 W), 0 when equal.
+// Qi et al. 2023, table 1: ZB-H1 idles (p - 1)(F + I - W), and ZB-H2 with twice the memory (p - 1)(F + I - 2 W), which
+// is 0 if the three are equal.
 TEST(Schedule, ZeroBubbleClosedForms) {
   for (int64_t p : {2, 3, 4, 8, 16})
     for (int64_t m : {2 * p, 3 * p, 8 * p}) {
@@ -109,8 +110,8 @@ TEST(Schedule, ZeroBubbleClosedForms) {
     }
 }
 
-// Section 3: searched for durations in the proportions of real layers (the weight gradient is the shortest pass), with
-// the activations that an input gradient frees, 1p stays below 1F1B's bubble by half and 2p has next to none.
+// Section 3: for durations of real layers (the weight gradient is the shortest pass) and activations that an input
+// gradient frees, 1p has at most half of 1F1B's bubble and 2p almost none.
 TEST(Schedule, SearchedZeroBubble) {
   for (auto [p, m] : {std::pair<int64_t, int64_t>(4, 24), {8, 64}, {16, 128}, {32, 256}}) {
     SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
@@ -119,7 +120,7 @@ TEST(Schedule, SearchedZeroBubble) {
     double oneFOneB = bubble(make(options(ScheduleKind::OneFOneB, p, m)), d);
     ScheduleOptions o = options(ScheduleKind::ZeroBubbleH1, p, m);
     o.durations = d;
-    o.keptForWeights = 0.4;
+    o.weightGradientShare = 0.4;
     double byHand = bubble(make(o), d);
     o.kind = ScheduleKind::ZeroBubble1P;
     double oneLimit = bubble(make(o), d);
@@ -154,7 +155,7 @@ TEST(Schedule, InFlightCounts) {
 }
 
 // Korthikanti et al. 2022, section 4.2.3: the first stage of an interleaved schedule holds L (1 + (p - 1) / (p v))
-// layers, that is p v + p - 1 of its chunks of L / (p v) layers.
+// layers, which is p v + p - 1 of its chunks of L / (p v) layers.
 TEST(Schedule, InterleavedInFlight) {
   for (int64_t p = 2; p <= 8; ++p)
     for (int64_t v = 2; v <= 4; ++v)
@@ -174,15 +175,15 @@ TEST(Schedule, RandomSizesNeverDeadlock) {
       }
 }
 
-// By hand: F 1, B 2, send 0.5 on two stages, 2 microbatches. Stage 1: F0 1.5-2.5, B0 -4.5, F1 -5.5, B1 -7.5. Stage 0:
-// F0 F1 until 2, B0 5-7, B1 8-10.
+// Computed by hand for two stages, 2 microbatches, F 1, B 2, send 0.5. Stage 1: F0 1.5-2.5, B0 -4.5, F1 -5.5, B1 -7.5.
+// Stage 0: F0 F1 until 2, B0 5-7, B1 8-10.
 TEST(Schedule, TimesByHand) {
   Schedule schedule = make(options(ScheduleKind::OneFOneB, 2, 2));
   ScheduleTimes all = times(schedule, {1, 1, 1, 0.5});
   EXPECT_DOUBLE_EQ(all.makespan, 10);
   EXPECT_DOUBLE_EQ(all.tasks[1][1].end, 4.5);
   EXPECT_DOUBLE_EQ(all.tasks[0][3].start, 8);
-  EXPECT_DOUBLE_EQ(all.longestStage, 10);
+  EXPECT_DOUBLE_EQ(all.longestStageSpan, 10);
 }
 
 TEST(Schedule, CheckFindsWhatIsWrong) {
@@ -200,8 +201,8 @@ TEST(Schedule, CheckFindsWhatIsWrong) {
   EXPECT_NE(message(missing).find("microbatch 2 of chunk 0 is not finished"), std::string::npos);
   Schedule early = good;
   std::swap(early.order[1][0], early.order[1][1]);
-  EXPECT_NE(message(early).find("B0 comes before what it needs"), std::string::npos);
-  // Stage 0 wants the gradient of microbatch 0 before it sends microbatch 1, which stage 1 runs first.
+  EXPECT_NE(message(early).find("B0 comes before its input"), std::string::npos);
+  // Stage 0 waits for the gradient of microbatch 0 before it sends microbatch 1, which stage 1 runs first.
   Schedule deadlock = good;
   std::swap(deadlock.order[0][1], deadlock.order[0][2]);
   std::swap(deadlock.order[0][2], deadlock.order[0][3]); // F0 B0 F2 F1 B1 B2

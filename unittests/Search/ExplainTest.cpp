@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said about strategies that were not chosen, searches that start from an earlier one's end, and sweeps over
-// limits: against trying everything.
+// Compares with enumeration: lower bounds of strategies that were not chosen, warm starts, and
+// sweeps over memory limits.
 #include "kerf/Search/Explain.h"
 #include "RandomProblems.h"
 #include "kerf/Search/Solver.h"
@@ -29,9 +29,9 @@ TEST(Explain, NoStrategyCostsLessThanIsSaid) {
       for (int s = 0; s < problem.strategies(static_cast<int>(i)); ++s) {
         Problem pinned = problem;
         pinned.pins.push_back({static_cast<int>(i), s});
-        EXPECT_LE(explanation.atLeast[i][s], bruteForce(pinned).cost) << "node " << i << ", strategy " << s;
-        EXPECT_GE(explanation.atLeast[i][s], solution->lowerBound);
-        dearer += explanation.atLeast[i][s] > solution->cost;
+        EXPECT_LE(explanation.lowerBounds[i][s], bruteForce(pinned).cost) << "node " << i << ", strategy " << s;
+        EXPECT_GE(explanation.lowerBounds[i][s], solution->lowerBound);
+        dearer += explanation.lowerBounds[i][s] > solution->cost;
         others += s != solution->choice[i];
       }
   }
@@ -39,7 +39,7 @@ TEST(Explain, NoStrategyCostsLessThanIsSaid) {
 }
 
 TEST(Explain, MemoryThatBindsHasAPrice) {
-  // Both want 100 bytes and save 10 each by them; there is room for one.
+  // Each of two nodes saves 10 cost units by taking 100 bytes; the limit leaves room for one.
   Problem problem;
   problem.nodes = {{"a", {20, 10}}, {"b", {20, 10}}};
   problem.usages = {{0, {{0, 2}}, {0, 100}}, {1, {{1, 3}}, {0, 100}}};
@@ -47,7 +47,7 @@ TEST(Explain, MemoryThatBindsHasAPrice) {
   Result<Solution> solution = solve(problem);
   EXPECT_EQ(solution->cost, 30);
   EXPECT_GT(explain(problem, *solution).costPerByte, 0);
-  EXPECT_LE(explain(problem, *solution).costPerByte, 0.2); // 50 bytes more would save 10
+  EXPECT_LE(explain(problem, *solution).costPerByte, 0.2); // 50 more bytes would save 10 cost units
   problem.memoryLimitBytes = 1000;
   EXPECT_EQ(explain(problem, *solve(problem)).costPerByte, 0);
 }
@@ -58,8 +58,8 @@ TEST(Explain, ACostAboveAllOthersThatMustBePaid) {
   Result<Solution> solution = solve(problem);
   EXPECT_EQ(solution->cost, 1'000'000'003);
   SolutionExplanation explanation = explain(problem, *solution);
-  EXPECT_EQ(explanation.atLeast[1][1], 1'000'000'005);
-  EXPECT_EQ(explanation.atLeast[2][1], 1'000'000'006);
+  EXPECT_EQ(explanation.lowerBounds[1][1], 1'000'000'005);
+  EXPECT_EQ(explanation.lowerBounds[2][1], 1'000'000'006);
 }
 
 TEST(Solver, StartsFromAnEarlierEnd) {
@@ -74,14 +74,14 @@ TEST(Solver, StartsFromAnEarlierEnd) {
           cost += random() % 10;
     *problem.memoryLimitBytes += static_cast<int64_t>(random() % 20) - 10;
     problem.memoryLimitBytes = std::max<int64_t>(*problem.memoryLimitBytes, 0);
-    Result<Solution> after = solve(problem, {.after = &*before});
+    Result<Solution> after = solve(problem, {.previous = &*before});
     EXPECT_TRUE(verify(problem, *after)) << verify(problem, *after).error().message;
     EXPECT_TRUE(after->proven);
     EXPECT_EQ(after->cost, after->feasible ? bruteForce(problem).cost : after->cost);
     EXPECT_EQ(after->feasible, bruteForce(problem).cost < kUnboundedTotal);
-    // What another problem left does no harm.
+    // A warm start from a different problem does no harm.
     Problem other = withMemory(seed + 1);
-    Result<Solution> stranger = solve(other, {.after = &*before});
+    Result<Solution> stranger = solve(other, {.previous = &*before});
     EXPECT_EQ(stranger->feasible, bruteForce(other).cost < kUnboundedTotal);
     if (stranger->feasible) {
       EXPECT_EQ(stranger->cost, bruteForce(other).cost);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Cost kHuge = Cost(1) << 60;
 
-/// Builds one problem; every random draw of a family goes through here.
+/// Builds one problem; all random numbers of a family come from here.
 class Maker {
 public:
   explicit Maker(uint64_t seed, const char *family) : tables(problem.tables), random(seed * 0x9E3779B97F4A7C15u + 1) {
@@ -24,7 +24,7 @@ public:
   int64_t between(int64_t least, int64_t most) { return least + below(most - least + 1); }
   bool chance(double share) { return static_cast<double>(random() % 1000) < share * 1000; }
 
-  /// How costs are drawn: small by default.
+  /// Distribution of costs; small numbers by default.
   std::function<Cost()> cost = [this] { return below(valueRange); };
   int64_t valueRange = 50;
   double forbiddenShare = 0;
@@ -32,7 +32,7 @@ public:
   int strategies(int node) const { return problem.strategies(node); }
   int size() const { return static_cast<int>(problem.nodes.size()); }
 
-  /// As many strategies as still keep the whole small; 1 where nothing is left.
+  /// Returns a random number of strategies that keeps the number of choices within kMostChoices.
   int node(int64_t wanted) {
     int64_t count = std::max<int64_t>(1, std::min(wanted, kMostChoices / choices));
     choices *= count;
@@ -59,7 +59,7 @@ public:
   void edge(int u, int v) {
     edge(u, v, [this](int, int) { return chance(forbiddenShare) ? kForbidden : cost(); });
   }
-  /// A strategy of u goes with exactly one of v, in an order of its own; all else is forbidden.
+  /// Adds an edge that allows exactly one strategy of v for each strategy of u, a random bijection.
   void bijection(int u, int v) {
     std::vector<int> partner(strategies(v));
     std::iota(partner.begin(), partner.end(), 0);
@@ -68,7 +68,7 @@ public:
          [&](int a, int b) { return a < strategies(v) && partner[a] == b ? (chance(0.5) ? 0 : cost()) : kForbidden; });
   }
 
-  /// Buffers at random: `perNode` on average, each of up to `mostIntervals` times.
+  /// Adds random buffers: `perNode` on average, each with up to `mostIntervals` intervals.
   void memory(double perNode, int64_t mostIntervals = 1, int64_t mostBytes = 30, int64_t moments = 8) {
     auto usages = std::max<int64_t>(1, static_cast<int64_t>(perNode * size()));
     for (int64_t i = 0; i < usages; ++i) {
@@ -83,7 +83,7 @@ public:
     }
   }
 
-  /// Between the least peak and the peak of the cheapest, where memory decides: `tightness` 0 is the least peak.
+  /// Sets a limit between the least peak (`tightness` 0) and the peak of the cheapest choice, where memory binds.
   void limit(double tightness) {
     problem.memoryLimitBytes.reset();
     int64_t least = tryEverything(problem).leastPeak;
@@ -95,7 +95,7 @@ public:
     problem.memoryLimitBytes =
         std::max<int64_t>(0, least + static_cast<int64_t>(tightness * static_cast<double>(most - least)));
   }
-  /// In one of two problems, the limit anywhere.
+  /// Sets a random limit in half of the problems.
   void perhapsMemory() {
     if (!chance(0.5))
       return;
@@ -151,7 +151,7 @@ void treeEdges(Maker &make) {
     make.edge(static_cast<int>(make.below(i)), i);
 }
 
-/// Any of the shapes.
+/// A random graph of any shape.
 void anyEdges(Maker &make) {
   switch (make.below(4)) {
   case 0:
@@ -216,7 +216,7 @@ Problem tightMemory(uint64_t seed) {
   return make.problem;
 }
 
-/// Nothing fits, or nothing is allowed, or only memory and what is forbidden together fail.
+/// Infeasible problems: by memory, by forbidden entries, or only by both together.
 Problem infeasible(uint64_t seed) {
   Maker make(seed, "Infeasible");
   int64_t kind = make.below(3);
@@ -241,20 +241,20 @@ Problem zeroCost(uint64_t seed) {
   return make.problem;
 }
 
-/// Sums beyond 2^63, differences of one.
+/// Costs whose sums exceed 2^63 and that differ by 1.
 Problem hugeCosts(uint64_t seed) {
   Maker make(seed, "HugeCosts");
   switch (make.below(4)) {
-  case 0: // equal but for a little
+  case 0: // nearly equal
     make.cost = [&] { return kHuge + make.between(-20, 20); };
     break;
-  case 1: // all sizes
+  case 1: // of all magnitudes
     make.cost = [&] { return make.below(kHuge + 1); };
     break;
-  case 2: // what a file calls forbidden, among small ones
+  case 2: // small ones, and the file format's "forbidden" cost
     make.cost = [&] { return make.chance(0.3) ? kHuge - make.below(3) : make.below(50); };
     break;
-  default: // the largest that is allowed
+  default: // the largest allowed cost
     make.cost = [&] { return make.chance(0.5) ? kMaxCost - make.below(100) : make.below(kMaxCost); };
   }
   make.forbiddenShare = make.chance(0.3) ? 0.1 : 0;
@@ -304,7 +304,7 @@ Problem everything(uint64_t seed) {
   return make.problem;
 }
 
-/// Every choice costs the same, or nearly: bounds say nothing.
+/// Choices of equal or nearly equal cost, for which bounds prune nothing.
 Problem equalCosts(uint64_t seed) {
   Maker make(seed, "EqualCosts");
   int64_t other = make.chance(0.5) ? 0 : 1;
@@ -315,8 +315,7 @@ Problem equalCosts(uint64_t seed) {
   return make.problem;
 }
 
-/// What can't be avoided exceeds the limit at one moment at least: by the constant bytes, by one node, or by all of
-/// them.
+/// Problems whose unavoidable memory exceeds the limit: by the constant bytes, by one node, or by all nodes together.
 Problem negativeSlack(uint64_t seed) {
   Maker make(seed, "NegativeSlack");
   make.nodes(make.between(1, 8), 4);
@@ -327,7 +326,7 @@ Problem negativeSlack(uint64_t seed) {
   return make.problem;
 }
 
-/// Short lives of like size: several moments bind, and each wants other nodes small.
+/// Short-lived buffers of similar size: several moments bind, each for other nodes.
 Problem manyMoments(uint64_t seed) {
   Maker make(seed, "ManyMoments");
   make.nodes(make.between(4, 8), 4);
@@ -336,7 +335,7 @@ Problem manyMoments(uint64_t seed) {
     for (int64_t buffers = make.between(1, 2); buffers > 0; --buffers) {
       int64_t begin = make.below(6);
       MemoryUsage usage{i, {{begin, begin + make.between(1, 3)}}, {}};
-      for (int s = 0; s < make.strategies(i); ++s) // the cheaper, the larger
+      for (int s = 0; s < make.strategies(i); ++s) // cheaper strategies take more memory
         usage.bytes.push_back(make.between(5, 8) + (make.problem.nodes[i].costs[s] == kForbidden
                                                         ? 0
                                                         : (50 - make.problem.nodes[i].costs[s]) / 4));
@@ -357,7 +356,7 @@ Problem bijections(uint64_t seed) {
       make.bijection(u, v);
     else
       make.edge(u, v);
-    if (make.chance(0.3)) { // a cycle: the bijections may contradict each other
+    if (make.chance(0.3)) { // a cycle, around which the bijections may contradict each other
       int w = static_cast<int>(make.below(v));
       if (make.strategies(w) == make.strategies(v) && make.chance(0.5))
         make.bijection(w, v);
@@ -369,7 +368,7 @@ Problem bijections(uint64_t seed) {
   return make.problem;
 }
 
-/// A hub with leaves that take memory: leaves are no longer each for itself.
+/// A hub with leaves that take memory, so that leaves cannot be decided independently.
 Problem stars(uint64_t seed) {
   Maker make(seed, "Stars");
   int64_t hubs = make.between(1, 2);
@@ -392,12 +391,12 @@ Problem stars(uint64_t seed) {
   return make.problem;
 }
 
-/// One pass over all choices: node by node, what a prefix costs and takes is known before the next node is looked at.
+/// Enumerates all choices; cost and memory of a prefix of nodes are computed once for all its extensions.
 class Everything {
 public:
   explicit Everything(const Problem &problem)
       : problem(problem), choice(problem.nodes.size()), edgesOf(problem.nodes.size()) {
-    std::map<int64_t, size_t> momentOf; // a peak is where something begins
+    std::map<int64_t, size_t> momentOf; // peaks occur where a buffer begins
     for (const MemoryUsage &usage : problem.usages)
       for (const LiveInterval &live : usage.live)
         if (live.begin < live.end)
@@ -469,10 +468,10 @@ private:
 
   const Problem &problem;
   std::vector<int> choice;
-  std::vector<std::vector<ProblemEdge>> edgesOf;        // of the later end
-  std::vector<std::vector<int>> same;                   // earlier nodes that it is tied to
-  std::vector<std::vector<std::vector<int64_t>>> bytes; // node, strategy, moment
-  std::vector<std::vector<int64_t>> levels;             // of the first n nodes, moment
+  std::vector<std::vector<ProblemEdge>> edgesOf;        // by the later of the two nodes
+  std::vector<std::vector<int>> same;                   // [node]: earlier nodes that it is tied to
+  std::vector<std::vector<std::vector<int64_t>>> bytes; // [node][strategy][moment]
+  std::vector<std::vector<int64_t>> levels;             // [n][moment]: bytes of the first n nodes
   Exact exact;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The solver against trying everything, on many random small problems of each family: the optimum, its proof, and every
-// bound on the way. KERF_SEEDS=1..1250 chooses the seeds of each family.
+// Compares the solver with enumeration on many random small problems of each family: the optimum, its proof, and every
+// bound that the solver reports. The environment variable KERF_SEEDS=1..1250 selects the seeds of each family.
 #include "Families.h"
 #include "kerf/Search/ProblemFile.h"
 #include "kerf/Search/Solver.h"
@@ -33,7 +33,7 @@ Seeds seeds() {
   return seeds;
 }
 
-/// Checks a solution in the light of the optimum; `complete`: the solver was to go on until nothing is left open.
+/// Checks a solution against the optimum. `complete`: the budget was large enough to prove the solution.
 void expectConsistent(const Problem &problem, const Exact &exact, const SolveOptions &options, bool complete) {
   bool exists = exact.cost < kUnboundedTotal;
   auto note = [&](const Progress &progress) {
@@ -86,8 +86,7 @@ class Families : public testing::TestWithParam<Family> {};
 
 TEST_P(Families, EqualTryingEverything) {
   constexpr int64_t kTinyWork = 2000, kThreadsWork = 1'000'000;
-  constexpr uint64_t kWholeEvery =
-      50; // with threads, a whole budget may be used up by those that look for better answers
+  constexpr uint64_t kWholeEvery = 50; // with several threads, local search may use up a whole budget
   auto [first, last] = seeds();
   int64_t fit = 0, misfit = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {

@@ -9,21 +9,21 @@ TEST(Plan, RecomputationByLayers) {
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_TRUE(plan->recompute.empty());
   EXPECT_TRUE(plan->decidesRecompute());
-  auto mode = [&](int64_t layer) { return recomputeOf(*plan, 0, layer, "h." + std::to_string(layer)); };
+  auto mode = [&](int64_t layer) { return recomputeModeOf(*plan, 0, layer, "h." + std::to_string(layer)); };
   EXPECT_EQ(mode(3), Recompute::None);
   EXPECT_EQ(mode(4), Recompute::Full);
   EXPECT_EQ(mode(7), Recompute::Full);
   EXPECT_EQ(mode(8), Recompute::None);
   EXPECT_EQ(mode(12), Recompute::Selective);
   EXPECT_EQ(mode(25), Recompute::Full);
-  EXPECT_EQ(recomputeOf(*plan, 0, 12, ""), Recompute::None) << "its name is not known";
+  EXPECT_EQ(recomputeModeOf(*plan, 0, 12, ""), Recompute::None) << "its name is not known";
   auto again = parsePlan(toJson(*plan), "written");
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->recomputeLayers, plan->recomputeLayers);
 }
 
 TEST(Plan, StrategiesAndRecomputationOfOpsKeepTheirOrder) {
-  // Each list alone counts the first pattern that matches: both orders have to come back.
+  // In each list the first pattern that matches counts, so both orders have to be kept.
   auto plan = parsePlan(R"({"kerf": 1, "ops": {"*attn*": {"recompute": false},
                                               "*c_fc*": {"strategy": {"n": ["model"]}},
                                               "*attn.q*": {"strategy": {}, "recompute": true},
@@ -43,9 +43,9 @@ TEST(Plan, StrategiesAndRecomputationOfOpsKeepTheirOrder) {
 TEST(Plan, RecomputationByStages) {
   auto plan = parsePlan(R"({"kerf": 1, "mesh": {"stage": 2}, "recompute": ["none", "full"]})", "p");
   ASSERT_TRUE(plan) << plan.error().message;
-  EXPECT_EQ(recomputeOf(*plan, 0, 5, ""), Recompute::None);
-  EXPECT_EQ(recomputeOf(*plan, 1, 5, ""), Recompute::Full);
-  EXPECT_EQ(recomputeOf(Plan(), 1, 5, ""), Recompute::None);
+  EXPECT_EQ(recomputeModeOf(*plan, 0, 5, ""), Recompute::None);
+  EXPECT_EQ(recomputeModeOf(*plan, 1, 5, ""), Recompute::Full);
+  EXPECT_EQ(recomputeModeOf(Plan(), 1, 5, ""), Recompute::None);
 }
 
 TEST(Plan, RecomputationThatIsRefused) {
@@ -85,17 +85,19 @@ TEST(Plan, StagesAtOpsThatAreRefused) {
     return cuts ? std::string() : cuts.error().message;
   };
   EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b"}, {}])"), "");
-  EXPECT_EQ(message(R"([{"until": "a"}, {}])"), "p: stages: there are 2 entries for 3 stages of 1 chunks");
+  EXPECT_EQ(message(R"([{"until": "a"}, {}])"),
+            "p: stages: there are 2 entries for 3 stages of 1 chunks; give one entry for each chunk");
   EXPECT_EQ(message(R"([{"until": "a"}, {}, {}])"),
-            "p: stages: chunk 0 of stage 1 has no \"until\", which only the last part leaves out");
+            "p: stages: chunk 0 of stage 1 has no \"until\"; only the last part may leave it out");
   EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b"}, {"until": "c"}])"),
-            "p: stages: chunk 0 of stage 2 is the last part and holds the rest: leave its \"until\" out");
+            "p: stages: chunk 0 of stage 2 is the last part, which holds all remaining ops; leave its \"until\" out");
   EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b", "stage": 0}, {}])"),
-            "p: stages: chunk 0 of stage 0 is told twice");
+            "p: stages: chunk 0 of stage 0 is given twice; leave one entry");
   EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b", "stage": 3}, {}])"),
-            "p: stages: stage 3, chunk 0 is not there; the plan has 3 stages of 1 chunks");
-  EXPECT_EQ(message(R"([{"until": "a"}, {"layers": [0, 1]}, {}])"),
-            "p: stages[1] has \"layers\" and others have \"until\": cut between layers or at operators");
+            "p: stages: there is no chunk 0 of stage 3; the plan has 3 stages of 1 chunks");
+  EXPECT_EQ(
+      message(R"([{"until": "a"}, {"layers": [0, 1]}, {}])"),
+      "p: stages[1] has \"layers\" and other entries have \"until\"; give all entries \"layers\", or all \"until\"");
   EXPECT_EQ(message(R"([{"until": ""}, {"until": "b"}, {}])"),
             "p: stages[0].until is \"\"; it has to be the name of an operator, or a pattern of names");
   EXPECT_NE(message(R"([{"ranks": 4, "until": "a"}, {"until": "b"}, {}])").find("ranks"), std::string::npos);

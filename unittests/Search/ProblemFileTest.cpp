@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contest's format: what is read, what is refused and with which words, and that what is written has the same best
-// answer.
+// The contest's file format: reading, messages for malformed files, and that a written problem keeps its optimum.
 #include "kerf/Search/ProblemFile.h"
 #include "RandomProblems.h"
 #include "kerf/Search/Solver.h"
@@ -15,7 +14,7 @@ using namespace kerf::test;
 
 namespace {
 
-/// The five nodes that the contest publishes as its example.
+/// The example with five nodes that the contest published.
 const std::string kExample = R"({"problem": {"name": "example",
   "nodes": {"intervals": [[30, 70], [40, 70], [50, 120], [110, 140], [110, 150]],
             "costs": [[15], [55, 65], [25, 45, 35], [85, 75], [95]],
@@ -38,7 +37,7 @@ protected:
     return written ? readProblem(path("p.json")) : Result<Problem>(written.error());
   }
 
-  /// `from` in the example, once, becomes `to`.
+  /// Reads the example with its one occurrence of `from` replaced by `to`.
   static std::string exampleWith(const std::string &from, const std::string &to) {
     std::string text = kExample;
     size_t at = text.find(from);
@@ -128,12 +127,12 @@ TEST_F(ProblemFile, EqualTablesAreStoredOnce) {
 TEST_F(ProblemFile, GzipIsSeenWhateverTheName) {
   std::string packed = zipped(kExample, path("example.json.gz"));
   EXPECT_TRUE(static_cast<bool>(readProblem(path("example.json.gz"))));
-  Result<Problem> problem = readText(packed); // as p.json
+  Result<Problem> problem = readText(packed); // under a name that ends in .json
   ASSERT_TRUE(static_cast<bool>(problem)) << problem.error().message;
   EXPECT_EQ(problem->nodes.size(), 5u);
   ASSERT_TRUE(static_cast<bool>(writeFile(path("plain.gz"), kExample)));
   EXPECT_TRUE(static_cast<bool>(readProblem(path("plain.gz"))));
-  // Several members are one text.
+  // Several gzip members are one text.
   EXPECT_TRUE(static_cast<bool>(
       readText(zipped(kExample.substr(0, 100), path("a")) + zipped(kExample.substr(100), path("b")))));
 }
@@ -294,7 +293,7 @@ TEST_F(ProblemFile, TheBestAnswerOfWhatIsWrittenIsTheBestHere) {
       problem.memoryLimitBytes.reset();
     for (MemoryUsage &usage : problem.usages)
       for (LiveInterval &live : usage.live)
-        if (seed % 3 == 0) // moments that the format can't have
+        if (seed % 3 == 0) // moments outside of the format's range
           live.begin -= 5, live.end -= 5;
     ASSERT_TRUE(static_cast<bool>(writeProblem(problem, path("w.json"))));
     Result<Problem> file = readProblem(path("w.json"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a problem must look like, what verify finds, and the moments that matter.
+// Checks of malformed problems, verification of solutions, and the memory rows of a core.
 #include "kerf/Search/Problem.h"
 #include "../../lib/Search/Core.h"
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Problem, CostAndPeakOfAChoice) {
 
 TEST(Problem, SumsBeyond64BitsAreExact) {
   Problem problem;
-  constexpr Cost kLarge = (Cost(1) << 60) + 1; // not a double
+  constexpr Cost kLarge = (Cost(1) << 60) + 1; // not exact in a double
   for (int i = 0; i < 40; ++i)
     problem.nodes.push_back({"n" + std::to_string(i), {kLarge + i, kMaxCost, kForbidden}});
   problem.tables = {{1, 2, 3, 4, kMaxCost, 5, 6, kForbidden, 7}};
@@ -106,7 +106,7 @@ TEST(Problem, BuffersThatMeetOnlyAtAnEndDoNotAddUp) {
 TEST(Problem, OverlappingIntervalsOfOneUsageAddUp) {
   Problem problem = example();
   problem.usages[0].live = {{0, 2}, {1, 4}, {2, 3}};
-  EXPECT_EQ(peakBytesOf(problem, {0, 0}), 110); // at 1: two of 50 and the norm's 10
+  EXPECT_EQ(peakBytesOf(problem, {0, 0}), 110); // at moment 1: two buffers of 50 bytes and the norm's 10
 }
 
 TEST(Problem, RefusesWhatIsMalformed) {
@@ -205,14 +205,14 @@ TEST(Core, HasOneRowForEachMaximalLiveSet) {
   problem.usages = {{0, {{0, 6}}, {1}}, {1, {{2, 6}}, {1}}, {2, {{6, 8}}, {1}}, {3, {{1, 4}, {3, 7}}, {1}}};
   problem.memoryLimitBytes = 10;
   EXPECT_EQ(search::buildCore(problem, true).core.moment, (std::vector<int64_t>{3, 6}));
-  problem.usages = {{0, {{3, 3}}, {1}}}; // empty intervals don't count
+  problem.usages = {{0, {{3, 3}}, {1}}}; // empty intervals need no row
   EXPECT_TRUE(search::buildCore(problem, true).core.moment.empty());
 }
 
 TEST(Core, LeavesOutWhatCostsMoreThanAllElseTogether) {
   Problem problem;
   problem.nodes = {{"a", {5, 1'000'000}}, {"b", {7, 9}}};
-  search::Built built = search::buildCore(problem, true);
+  search::BuiltCore built = search::buildCore(problem, true);
   EXPECT_TRUE(built.hugeLeftOut);
   EXPECT_EQ(built.core.costs[0][1], search::kInfinity);
   EXPECT_EQ(built.offset, 12);

@@ -45,7 +45,7 @@ Problem kerf::test::randomProblem(const Shape &shape, std::mt19937 &random) {
   Problem problem;
   TableSet tables(problem.tables);
   int nodes = 1 + below(shape.maxNodes);
-  int common = 1 + below(shape.maxStrategies); // tied nodes need equal numbers
+  int common = 1 + below(shape.maxStrategies); // tied nodes need equal numbers of strategies
   for (int i = 0; i < nodes; ++i) {
     int strategies = chance(0.6) ? common : 1 + below(shape.maxStrategies);
     ProblemNode node{"n" + std::to_string(i), {}};
@@ -88,7 +88,7 @@ Problem kerf::test::randomProblem(const Shape &shape, std::mt19937 &random) {
     problem.usages.push_back(std::move(usage));
   }
   problem.constantBytes = below(10);
-  // Around the peaks of random choices: often binding, now and then impossible.
+  // Near the peaks of random choices, the limit often binds and is sometimes impossible.
   std::vector<int> choice;
   for (const ProblemNode &node : problem.nodes)
     choice.push_back(below(static_cast<int>(node.costs.size())));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The solver against brute force on random small problems of every kind, and its speed on large ones.
+// Compares the solver with brute force on random small problems, and checks its speed on large ones.
 #include "kerf/Search/Solver.h"
 #include "RandomProblems.h"
 #include <gtest/gtest.h>
@@ -44,9 +44,9 @@ void sweep(const Shape &shape, unsigned seeds) {
   }
 }
 
-/// A transformer's train step in outline: a forward and a backward chain of `layers` x 10 ops, each backward op tied by
-/// an edge to its forward op, skips over the blocks, strategies as splits of a 2-D mesh, activations alive from forward
-/// to backward.
+/// Returns a problem shaped like a transformer's training step: a forward and a backward chain of `layers` x 10 ops, an
+/// edge from each backward op to its forward op, residual connections, strategies as splits of a 2-D mesh, and
+/// activations that live from the forward to the backward op.
 Problem ladder(int layers, int strategies, unsigned seed) {
   std::mt19937 random(seed);
   auto thousandths = [&] { return static_cast<Cost>(random() % 1000); };
@@ -99,7 +99,7 @@ TEST(Solver, TheWorkedExample) {
   EXPECT_FALSE(none->feasible);
   EXPECT_TRUE(none->proven);
   EXPECT_EQ(none->leastPeakBytes, 60);
-  // The same with numbers of bytes between which there are many others.
+  // The same with large sizes, between which the bisection has many steps.
   for (MemoryUsage &usage : problem.usages)
     for (int64_t &bytes : usage.bytes)
       bytes *= 1'000'000'007;
@@ -143,9 +143,9 @@ TEST(Solver, OptionsAtFaultAreRefused) {
   refused({.threads = 0}, "0 threads");
   refused({.seconds = -1.0}, "-1 seconds");
   refused({.seconds = std::numeric_limits<double>::quiet_NaN()}, "nan seconds");
-  refused({.start = {0}}, "has 1 entries; the problem has 2 nodes");
-  refused({.start = {2, 0}}, "node 0 ('a') strategy 2; it has 2");
-  refused({.start = {0, -1}}, "node 1 ('b') strategy -1; it has 1");
+  refused({.start = {0}}, "has 1 strategies; the problem has 2 nodes");
+  refused({.start = {2, 0}}, "node 0 ('a') strategy 2; its strategies are 0 to 1");
+  refused({.start = {0, -1}}, "node 1 ('b') strategy -1; its strategies are 0 to 0");
 }
 
 TEST(Solver, ProgressEndsWithWhatIsReturned) {
@@ -181,7 +181,7 @@ TEST(Solver, AStartThatFitsIsNeverLost) {
     EXPECT_TRUE(static_cast<bool>(verify(problem, *from)));
     EXPECT_TRUE(from->feasible);
     EXPECT_LE(from->cost, good->cost);
-    problem.pins = {{0, 1 - std::min(1, good->choice[0])}}; // now the start breaks a pin
+    problem.pins = {{0, 1 - std::min(1, good->choice[0])}}; // the start now violates a pin
     from = solve(problem, {.start = good->choice});
     ASSERT_TRUE(static_cast<bool>(from));
     EXPECT_TRUE(static_cast<bool>(verify(problem, *from)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The proof of `project`: ops carried out on every rank's local tensors, as a random strategy lays them out, give the
-// global result.
+// A property test of `project`: ops are executed on the local tensors of every rank, sharded by a random strategy, and
+// must give the global result.
 #include "Simulation.h"
 #include "kerf/Sharding/Rule.h"
 
@@ -13,7 +13,8 @@ using namespace kerf::simulation;
 
 namespace {
 
-/// An op on whole tensors, and on local ones alike. `resultShape` is given where operands don't tell it (reshape).
+/// An op that can be executed on global and on local tensors. `resultShape` is given if the operands do not determine
+/// it (reshape).
 using Op = std::function<Array(const std::vector<Array> &operands, const Shape &resultShape)>;
 
 Factor factor(std::string name, int64_t size) {
@@ -40,7 +41,7 @@ Array reshape(const std::vector<Array> &operands, const Shape &resultShape) {
   return result;
 }
 
-/// [a, b, c] -> [c, a, b]
+/// Transposes [a, b, c] to [c, a, b].
 Array rotate(const std::vector<Array> &operands, const Shape &) {
   const Shape &s = operands[0].shape;
   Array result({s[2], s[0], s[1]});
@@ -55,7 +56,7 @@ Array add(const std::vector<Array> &operands, const Shape &) {
   return sum;
 }
 
-/// [a, b] -> [a], the largest of each row
+/// Reduces [a, b] to [a]: the maximum of each row.
 Array rowMax(const std::vector<Array> &operands, const Shape &) {
   const Shape &s = operands[0].shape;
   Array result({s[0]}, -INFINITY);
@@ -64,7 +65,7 @@ Array rowMax(const std::vector<Array> &operands, const Shape &) {
   return result;
 }
 
-/// Puts `neutral` where a dimension that `reduced` is part of has padding.
+/// Writes `neutral` into the padding of dimensions that contain the factor `reduced`.
 void mask(const Mesh &mesh, const Shape &shape, const Sharding &sharding, const FactorMap &map, int reduced,
           double neutral, Ranks &ranks) {
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
@@ -82,11 +83,12 @@ struct Case {
   std::vector<Shape> operandShapes;
   Shape resultShape;
   Op op;
-  int reduced = -1; // the factor that the op reduces over
+  int reduced = -1; // index of the factor that the op reduces; -1: none
   double neutral = 0;
 };
 
-/// Carries the case out under the strategy: empty, or what differs. Nothing is returned where `project` refuses.
+/// Executes the case under the strategy. Returns the first difference from the global result, "" if there is none, or
+/// nothing if `project` rejects the strategy.
 std::optional<std::string> tryStrategy(const Case &test, const Mesh &mesh, const Strategy &strategy,
                                        std::mt19937 &random) {
   const std::optional<OpSharding> sharding = project(test.rule, mesh, strategy);
@@ -114,7 +116,7 @@ std::optional<std::string> tryStrategy(const Case &test, const Mesh &mesh, const
   return difference(mesh, test.op(whole, test.resultShape), sharding->results[0], results);
 }
 
-/// Splits the elements of a shape into other dimensions: a random shape to which it can be reshaped.
+/// Returns a random shape to which `shape` can be reshaped.
 Shape regroup(const Shape &shape, std::mt19937 &random) {
   std::vector<int64_t> primes;
   for (int64_t size : shape)
@@ -195,7 +197,7 @@ TEST(Project, EnumeratedStrategiesGiveTheGlobalResult) {
 }
 
 TEST(Project, ForcedStrategiesAreRefusedOrGiveTheGlobalResult) {
-  // Also factors smaller than the ways that cut them, and minor factors.
+  // Sizes include factors smaller than their shard count, and minor factors.
   int accepted = 0;
   for (uint32_t seed = 0; seed < 4000; ++seed) {
     std::mt19937 random(seed);

@@ -20,14 +20,14 @@ using Axes = std::vector<std::vector<int>>;
 TEST(Refine, OneMeshIsItsOwn) {
   Mesh mesh = meshOf({2, 1, 6});
   Refinement made = refine(std::span(&mesh, 1));
-  EXPECT_EQ(made.atoms, (std::vector<int64_t>{2, 6}));
+  EXPECT_EQ(made.subAxes, (std::vector<int64_t>{2, 6}));
   EXPECT_EQ(made.axes[0], (Axes{{0}, {}, {1}}));
 }
 
 TEST(Refine, NestedBoundaries) {
   std::vector<Mesh> meshes = {meshOf({4, 2}), meshOf({2, 4}), meshOf({8, 1})};
   Refinement made = refine(meshes);
-  EXPECT_EQ(made.atoms, (std::vector<int64_t>{2, 2, 2}));
+  EXPECT_EQ(made.subAxes, (std::vector<int64_t>{2, 2, 2}));
   EXPECT_EQ(made.axes[0], (Axes{{0, 1}, {2}}));
   EXPECT_EQ(made.axes[1], (Axes{{0}, {1, 2}}));
   EXPECT_EQ(made.axes[2], (Axes{{0, 1, 2}, {}}));
@@ -36,18 +36,19 @@ TEST(Refine, NestedBoundaries) {
 TEST(Refine, BoundariesThatDoNotNest) {
   std::vector<Mesh> meshes = {meshOf({2, 3}), meshOf({3, 2})};
   Refinement made = refine(meshes);
-  EXPECT_EQ(made.atoms, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(made.subAxes, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(made.axes[0], (Axes{{0}, {1}}));
   EXPECT_EQ(made.axes[1], (Axes{{1}, {0}}));
 }
 
-TEST(Refine, NoRanksNoAtoms) {
+TEST(Refine, NoRanksNoSubAxes) {
   std::vector<Mesh> meshes = {meshOf({1}), meshOf({})};
-  EXPECT_TRUE(refine(meshes).atoms.empty());
-  EXPECT_TRUE(refine({}).atoms.empty());
+  EXPECT_TRUE(refine(meshes).subAxes.empty());
+  EXPECT_TRUE(refine({}).subAxes.empty());
 }
 
-/// Whether products of sizes from the inside are multiples of one another over all meshes.
+/// Returns whether the boundaries of the meshes' axes nest: of any two products of inner axis sizes, one
+/// divides the other.
 bool nests(const std::vector<Mesh> &meshes) {
   std::vector<int64_t> borders;
   for (const Mesh &mesh : meshes) {
@@ -78,24 +79,24 @@ TEST(Refine, RandomMeshesKeepTheirSizesAndWhereTheyCanTheirCoordinates) {
       meshes.push_back(meshOf(sizes));
     }
     Refinement made = refine(meshes);
-    Mesh atoms = meshOf(made.atoms);
-    ASSERT_EQ(atoms.ranks(), meshes[0].ranks());
+    Mesh subAxes = meshOf(made.subAxes);
+    ASSERT_EQ(subAxes.ranks(), meshes[0].ranks());
     bool same = nests(meshes);
     nested += same;
     for (size_t m = 0; m < meshes.size(); ++m) {
-      std::vector<int> uses(made.atoms.size(), 0);
+      std::vector<int> uses(made.subAxes.size(), 0);
       for (size_t axis = 0; axis < meshes[m].axes.size(); ++axis) {
         std::vector<AxisRef> refs;
-        for (int atom : made.axes[m][axis]) {
-          ++uses[atom];
-          refs.push_back(wholeAxis(atoms, atom));
+        for (int subAxis : made.axes[m][axis]) {
+          ++uses[subAxis];
+          refs.push_back(wholeAxis(subAxes, subAxis));
         }
-        EXPECT_EQ(ways(refs), meshes[m].axes[axis].size);
+        EXPECT_EQ(shardCount(refs), meshes[m].axes[axis].size);
         EXPECT_TRUE(std::is_sorted(made.axes[m][axis].begin(), made.axes[m][axis].end()));
-        for (int64_t rank = 0; same && rank < atoms.ranks(); ++rank)
-          EXPECT_EQ(position(atoms, refs, rank), meshes[m].coordinate(rank, static_cast<int>(axis)));
+        for (int64_t rank = 0; same && rank < subAxes.ranks(); ++rank)
+          EXPECT_EQ(position(subAxes, refs, rank), meshes[m].coordinate(rank, static_cast<int>(axis)));
       }
-      EXPECT_EQ(uses, std::vector<int>(made.atoms.size(), 1));
+      EXPECT_EQ(uses, std::vector<int>(made.subAxes.size(), 1));
     }
   }
   EXPECT_GT(nested, 100);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search's price against an independent shortest path: all shardings of a small tensor, every step between two of
-// them.
+// Compares the price of planReshard with an independent shortest path over all shardings of a small tensor.
 #include "Simulation.h"
 
 #include <algorithm>
@@ -13,7 +12,8 @@ using namespace kerf::simulation;
 
 namespace {
 
-/// Every sharding by whole axes and with default chunks. The shape divides, so chunks are never padded.
+/// Returns all shardings of the shape by complete axes with default chunks. The sizes divide evenly, so that there is
+/// no padding.
 std::vector<Sharding> allShardings(const Mesh &mesh, const Shape &shape) {
   std::vector<Sharding> done{Sharding::replicated(shape.size())};
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
@@ -37,7 +37,7 @@ std::vector<Sharding> allShardings(const Mesh &mesh, const Shape &shape) {
   return done;
 }
 
-/// The axes that `many` has after those of `few`; nothing when `few` is not how `many` begins, or is all of it.
+/// Returns the axes that `many` has after those of `few`, or nothing if `many` does not begin with `few` or equals it.
 std::optional<std::vector<AxisRef>> addedAxes(const std::vector<AxisRef> &few, const std::vector<AxisRef> &many) {
   if (few.size() >= many.size() || !std::equal(few.begin(), few.end(), many.begin()))
     return std::nullopt;
@@ -55,7 +55,7 @@ std::vector<AxisRef> minus(const std::vector<AxisRef> &a, const std::vector<Axis
   return rest;
 }
 
-/// The one step from `a` to `b`, if there is one.
+/// Returns the single step that takes `a` to `b`, if there is one.
 std::optional<ReshardStep> stepBetween(const Mesh &mesh, const Shape &shape, const Sharding &a, const Sharding &b) {
   const std::vector<AxisRef> reduced = minus(a.partial, b.partial);
   if (!minus(b.partial, a.partial).empty())
@@ -90,13 +90,13 @@ std::optional<ReshardStep> stepBetween(const Mesh &mesh, const Shape &shape, con
   return std::nullopt;
 }
 
-/// A price with a latency: many small steps cost more than one.
+/// A price with a latency, so that many small steps are more expensive than one.
 double withLatency(const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
   constexpr double kLatencyBytes = 40;
   return step.kind == ReshardStepKind::LocalSlice ? 0.01 : kLatencyBytes + bytesReceived(step, bytesIn, bytesOut);
 }
 
-/// What a path from `a` to `b` may touch: the axes, and the dimensions, that either uses.
+/// The axes and dimensions that `a` or `b` uses; a path between the two may use only these.
 struct Reach {
   std::set<AxisRef> axes;
   std::set<size_t> dims;
@@ -119,7 +119,7 @@ struct Reach {
 
 struct Graph {
   std::vector<Sharding> all;
-  std::vector<std::vector<double>> price; // of the one step between two shardings; infinite where there is none
+  std::vector<std::vector<double>> price; // price of the single step between two shardings; infinity if there is none
 
   Graph(const Mesh &mesh, const Shape &shape, const StepPrice &stepPrice) : all(allShardings(mesh, shape)) {
     for (const Sharding &a : all) {
@@ -153,7 +153,7 @@ struct Graph {
   }
 };
 
-/// Compares every pair; what differs first, or nothing.
+/// Compares all pairs of shardings. Returns a description of the first difference, or nothing.
 std::string compareAll(const Mesh &mesh, const Shape &shape, const StepPrice &price) {
   const Graph graph(mesh, shape, price);
   for (size_t i = 0; i < graph.all.size(); ++i)
@@ -209,7 +209,7 @@ TEST(ReshardPrice, PlansAreTheSameEveryTime) {
 }
 
 TEST(ReshardPrice, PathsThatTieHaveFewerSteps) {
-  // With every step at price 1, all-reduce and slice lose to reduce-scatter, and gathers axis by axis to one.
+  // If every step costs 1, all-reduce and slice lose to reduce-scatter, and gathers of single axes to one gather.
   const StepPrice one = [](const ReshardStep &, int64_t, int64_t) { return 1.0; };
   const Mesh mesh{{{"x", 2}, {"y", 2}}};
   const AxisRef x = wholeAxis(mesh, 0), y = wholeAxis(mesh, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resharding by worked examples, and by random pairs of shardings carried out on all ranks: the value stays, and no
-// more bytes move than by gathering and slicing.
+// Tests of resharding: worked examples, and random pairs of shardings that are executed on all ranks. The value must
+// stay the same, and no more bytes may move than by gathering and slicing.
 #include "Simulation.h"
 
 #include <fmt/format.h>
@@ -59,14 +59,14 @@ TEST(Reshard, PartialValuesStayPartialWhereAsked) {
 }
 
 TEST(Reshard, SlicesBeforeItMoves) {
-  // The rows come to lie with x major, of which a rank needs a half: the permute moves an eighth, a gather would move a
-  // half.
+  // In the target, x is the major axis of the rows, and each rank needs half a chunk: a permute moves an eighth of the
+  // tensor, a gather would move a half.
   const Sharding from{{{{kY}, 4}, {}}, {}, ReduceKind::Sum}, to{{{{kX, kY}, 1}, {}}, {}, ReduceKind::Sum};
   EXPECT_EQ(planText({8, 8}, from, to), R"(local_slice [{"y", "x"}, {}]; collective_permute [{"x", "y"}, {}])");
 }
 
 TEST(Reshard, ChunksThatDoNotRefineAreGathered) {
-  // 10 rows over x: 3 a rank; over x and y: 2 a rank, which is no half of 3.
+  // 10 rows over x are 3 rows per rank, and over x and y 2 rows per rank; 2 is not half of 3.
   const Sharding from{{{{kX}, 3}}, {}, ReduceKind::Sum}, to{{{{kX, kY}, 2}}, {}, ReduceKind::Sum},
       aligned{{{{kX}, 4}}, {}, ReduceKind::Sum};
   EXPECT_EQ(planText({10}, from, to), R"(all_gather [{}]; local_slice [{"x", "y"}])");
@@ -107,14 +107,14 @@ TEST(Reshard, PermuteSourcesAreAPermutationThatKeepsWhatItCan) {
 
 namespace {
 
-/// `to` of a random pair: partial only in what `from` is partial in.
+/// Returns a random target for `from` that is partial only over axes over which `from` is partial.
 Sharding randomTarget(const Mesh &mesh, const Shape &shape, const Sharding &from, std::mt19937 &random) {
   Sharding to = randomSharding(mesh, shape, random);
   if (canReshard(from, to))
     return to;
   to.partial.clear();
   to.partialKind = ReduceKind::Sum;
-  // Some of what `from` leaves partial, where `to` does not use it.
+  // Some partial axes of `from` stay partial if `to` does not use them.
   for (const AxisRef &ref : from.partial) {
     Sharding more = to;
     more.partial.push_back(ref);
@@ -129,10 +129,10 @@ double stepBytes(const Shape &shape, const Sharding &before, const ReshardStep &
   return bytesReceived(step, 4 * elements(localShape(shape, before)), 4 * elements(localShape(shape, step.after)));
 }
 
-/// All-reduce what is not to stay partial, then gather each dimension that differs; slicing is free.
+/// Returns the bytes of an all-reduce and a gather of every dimension that differs; slicing is free.
 double gatherThenSliceBytes(const Shape &shape, const Sharding &from, const Sharding &to) {
   Sharding now = from;
-  const double n = static_cast<double>(ways(from.partial)) / static_cast<double>(ways(to.partial));
+  const double n = static_cast<double>(shardCount(from.partial)) / static_cast<double>(shardCount(to.partial));
   double bytes = 2.0 * 4 * static_cast<double>(elements(localShape(shape, from))) * (n - 1) / n;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (canonical(from).dims[d] == canonical(to).dims[d] || from.dims[d].axes.empty())
@@ -148,7 +148,7 @@ double gatherThenSliceBytes(const Shape &shape, const Sharding &from, const Shar
   return bytes;
 }
 
-/// Plans and carries out one random reshard; what went wrong, or nothing.
+/// Plans and executes one random reshard. Returns a description of what went wrong, or nothing.
 std::string tryOne(uint32_t seed) {
   std::mt19937 random(seed);
   const Mesh mesh = randomMesh(random, 64);

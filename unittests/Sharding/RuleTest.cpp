@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules by their worked values: what strategies project to, which exist, and what rules print.
+// Worked examples of sharding rules: projected strategies, enumerated strategies, and printed rules.
 #include "kerf/Sharding/Rule.h"
 
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@ Factor cuttable(std::string name, int64_t size, FactorKind kind = FactorKind::Cu
   return factor;
 }
 
-/// ([b, m, k], [b, k, n]) -> ([b, m, n])
+/// Returns the rule ([b, m, k], [b, k, n]) -> ([b, m, n]).
 Rule dotRule(int64_t b, int64_t m, int64_t k, int64_t n) {
   return {{cuttable("b", b), cuttable("m", m), cuttable("k", k), cuttable("n", n)},
           {{{0}, {1}, {2}}, {{0}, {2}, {3}}},
           {{{0}, {1}, {3}}}};
 }
 
-/// "operand operand -> result" of the strategy, or "-" where it can't be carried out.
+/// Returns the shardings of the strategy as "operand operand -> result", or "-" if the strategy is impossible.
 std::string projected(const Rule &rule, const std::vector<Shape> &operands, const std::vector<Shape> &results,
                       std::vector<int> factorOfAxis) {
   std::optional<OpSharding> op = project(rule, kMesh, {std::move(factorOfAxis)});
@@ -74,7 +74,7 @@ TEST(Rule, ReshapeRefinesBothShapes) {
 }
 
 TEST(Rule, ReshapeRulesCoverEveryPairOfShapes) {
-  // All ordered factorizations of 72 into up to four dimensions, in pairs.
+  // All pairs of ordered factorizations of 72 into up to four dimensions.
   std::vector<Shape> shapes{{72}};
   for (int64_t a = 1; a <= 72; ++a)
     for (int64_t b = 1; a * b <= 72; ++b)
@@ -103,8 +103,8 @@ TEST(Rule, ReshapeCutsOnlyContiguousChunks) {
   const std::vector<Shape> operands{{8, 4}}, results{{2, 16}};
   EXPECT_EQ(projected(rule, operands, results, {-1, 0}), R"([{"y"}, {}] -> [{"y"}, {}])");
   EXPECT_EQ(projected(rule, operands, results, {1, 0}), R"([{"y", "x"}, {}] -> [{"y"}, {"x"}])");
-  EXPECT_EQ(projected(rule, operands, results, {1, -1}), "-"); // i is whole: rows 0 and 4 would lie on one rank
-  EXPECT_EQ(projected(rule, operands, results, {-1, 2}), "-"); // j is whole in the result
+  EXPECT_EQ(projected(rule, operands, results, {1, -1}), "-"); // i is not cut: rows 0 and 4 would be on one rank
+  EXPECT_EQ(projected(rule, operands, results, {-1, 2}), "-"); // j is not cut in the result
   EXPECT_EQ(projected(rule, operands, results, {0, -1}),
             R"([{"x"}/4, {}] -> [{"x"}, {}])"); // i=2 over 4: two ranks hold padding
 }
@@ -112,13 +112,13 @@ TEST(Rule, ReshapeCutsOnlyContiguousChunks) {
 TEST(Rule, MinorFactorsMustDivide) {
   const Rule rule = reshapeRule({2, 5}, {10}); // ([i, j]) -> ([ij])
   EXPECT_EQ(projected(rule, {{2, 5}}, {{10}}, {-1, 0}), R"([{"y"}, {}] -> [{"y"}])");
-  EXPECT_EQ(projected(rule, {{2, 5}}, {{10}}, {1, 0}), "-"); // chunks of 2, 2, 1 and then again: not of one size
+  EXPECT_EQ(projected(rule, {{2, 5}}, {{10}}, {1, 0}), "-"); // chunks would have the sizes 2, 2, 1, 2, ...
   const Rule one = reshapeRule({1, 5}, {5});
   EXPECT_EQ(projected(one, {{1, 5}}, {{5}}, {0, -1}), R"([{}, {"x"}] -> [{"x"}])");
 }
 
 TEST(Rule, ChunkIsTheProductOfLocalSizes) {
-  // 7 x 6 -> 42, i = 7 over 4: 2 rows a rank are 12 elements a rank, where the default would be 11.
+  // 7 x 6 -> 42 with i = 7 over 4 ranks: 2 rows per rank are 12 elements per rank; the default chunk would be 11.
   EXPECT_EQ(projected(reshapeRule({7, 6}, {42}), {{7, 6}}, {{42}}, {0, -1}), R"([{"x"}, {}] -> [{"x"}/12])");
 }
 
@@ -145,7 +145,7 @@ TEST(Rule, DecomposedReplicatedAndAbsentFactors) {
   EXPECT_EQ(projected(lossLike, {{8, 8}}, {{8}}, {-1, 1}), R"([{}, {"y"}] -> [{}])");
   Rule fixed{{cuttable("b", 8, FactorKind::Replicated)}, {{{0}}}, {{{0}}}};
   EXPECT_EQ(projected(fixed, {{8}}, {{8}}, {0, -1}), "-");
-  // iota has no operand with the factor, and a second result without it: nothing was summed.
+  // The op iota has no operand with the factor, and a second result lacks the factor: nothing is summed.
   Rule iota{{cuttable("b", 8)}, {}, {{{0}}, {}}};
   EXPECT_EQ(projected(iota, {}, {{8}, {}}, {0, -1}), R"(-> [{"x"}] [])");
   Rule empty{{cuttable("b", 0)}, {{{0}}}, {{{0}}}};
@@ -199,7 +199,8 @@ TEST(Rule, CheckNamesBothNumbers) {
   EXPECT_EQ(complaint(twice, {{8, 8}}, {{8, 8}}),
             "sharding rule: operand 0 holds factor i twice, again in dimension 1");
   Rule outside = elementwiseRule({8}, 1, 1, {{1}});
-  EXPECT_EQ(complaint(outside, {{8}}, {{8}}), "sharding rule: partial sum sum0 names operand 1 of 1");
+  EXPECT_EQ(complaint(outside, {{8}}, {{8}}),
+            "sharding rule: partial sum sum0 names operand 1 of 1; number them from 0");
   outside.operands[0][0] = {1};
   EXPECT_NE(complaint(outside, {{8}}, {{8}}), "");
   outside.operands[0][0] = {9};

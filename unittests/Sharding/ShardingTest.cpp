@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worked values of Sharding.h, sub-axes and groups by brute force, and what the check refuses.
+// Tests of the worked examples in Sharding.h, of sub-axes and process groups by brute force, and of checkSharding.
 #include "Simulation.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Sharding, WorkedExample) {
 }
 
 TEST(Sharding, TrailingRanksMayHoldOnlyPadding) {
-  const DimSharding dim{{wholeAxis(kMesh, 0)}, 2}; // 3 elements over 4 ranks by twos: 2, 1, 0, 0
+  const DimSharding dim{{wholeAxis(kMesh, 0)}, 2}; // 3 elements over 4 ranks in chunks of 2: 2, 1, 0, 0
   EXPECT_EQ(validExtent(3, dim, kMesh, 2).count, 1);
   EXPECT_EQ(validExtent(3, dim, kMesh, 4).count, 0);
   EXPECT_EQ(validExtent(3, dim, kMesh, 6).count, 0);
@@ -81,7 +81,8 @@ TEST(Sharding, PrintsSubAxesChunksAndKinds) {
 
 TEST(Sharding, CheckNamesBothNumbers) {
   const AxisRef x = wholeAxis(kMesh, 0), y = wholeAxis(kMesh, 1);
-  EXPECT_EQ(complaint({8, 8}, Sharding::replicated(1)), "the sharding has 1 dimensions, the tensor 2");
+  EXPECT_EQ(complaint({8, 8}, Sharding::replicated(1)),
+            "the sharding has 1 dimensions, the tensor 2; give one entry for each dimension");
   EXPECT_EQ(complaint({8}, {{{{x}, 1}}, {}, ReduceKind::Sum}),
             "dimension 0 of size 8 is not covered by 4 chunks of 1 = 4; the chunk must be at least 2");
   EXPECT_NE(complaint({8}, {{{{x}, 0}}, {}, ReduceKind::Sum}), "");
@@ -94,9 +95,9 @@ TEST(Sharding, CheckNamesBothNumbers) {
             std::string::npos);
   EXPECT_NE(complaint({8}, {{{{{0, INT64_MAX, INT64_MAX}}, 4}}, {}, ReduceKind::Sum}), "");
   EXPECT_NE(complaint({8}, {{{{{0, 1, 1}}, 8}}, {}, ReduceKind::Sum}).find("size 1 cut nothing"), std::string::npos);
-  EXPECT_NE(complaint({8}, {{{{x}, 2}}, {{0, 2, 2}}, ReduceKind::Sum}).find("the same ranks in part"),
+  EXPECT_NE(complaint({8}, {{{{x}, 2}}, {{0, 2, 2}}, ReduceKind::Sum}).find("overlap; an axis may occur only once"),
             std::string::npos);
   EXPECT_EQ(complaint({8}, {{{{{0, 1, 2}}, 4}}, {{0, 2, 2}}, ReduceKind::Sum}), "");
   EXPECT_NE(complaint({8}, {{{}}, {y, x}, ReduceKind::Sum}).find("not sorted"), std::string::npos);
-  EXPECT_NE(complaint({8}, {{{}}, {}, ReduceKind::Max}).find("its kind is max"), std::string::npos);
+  EXPECT_NE(complaint({8}, {{{}}, {}, ReduceKind::Max}).find("its reduction is max"), std::string::npos);
 }

@@ -57,9 +57,9 @@ std::optional<Shape> globalIndex(const Mesh &mesh, const Shape &shape, const Sha
   return index;
 }
 
-/// Arrays that combine to `value`.
+/// Returns random arrays that combine to `value`.
 static std::vector<Array> partsOf(const Array &value, const Sharding &sharding, std::mt19937 &random) {
-  std::vector<Array> parts(ways(sharding.partial), value);
+  std::vector<Array> parts(shardCount(sharding.partial), value);
   for (size_t i = 0; i < value.data.size(); ++i) {
     const size_t keeper = random() % parts.size();
     double others = 0;
@@ -112,7 +112,7 @@ std::string difference(const Mesh &mesh, const Array &value, const Sharding &sha
   return text;
 }
 
-/// The elements [begin, begin + extent) of a dimension; padding where the array ends before.
+/// Returns the elements [begin, begin + extent) of a dimension, with padding beyond the end of the array.
 static Array window(const Array &array, int dim, int64_t begin, int64_t extent) {
   Shape shape = array.shape;
   shape[dim] = extent;
@@ -205,7 +205,7 @@ Shape randomShape(std::mt19937 &random, size_t maxDims) {
   return shape;
 }
 
-/// The whole axis, or two parts of it where it is composite.
+/// Returns the complete axis, or two sub-axes of it if its size is composite.
 static std::vector<AxisRef> randomParts(const Mesh &mesh, int axis, std::mt19937 &random) {
   const int64_t size = mesh.axes[axis].size;
   if (size == 1)

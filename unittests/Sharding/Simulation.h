@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks of a mesh in one process, as plain vectors: what the property tests hold the sharding algebra against.
-// Padding is NaN, so that an element computed from padding shows.
+// A simulation of all ranks of a mesh in one process, with plain vectors, against which property tests compare the
+// sharding algebra. Padding is NaN, so that an element computed from padding is detected.
 #pragma once
 
 #include "kerf/Sharding/Reshard.h"
@@ -8,7 +8,7 @@
 
 namespace kerf::simulation {
 
-/// A row-major array.
+/// An array in row-major order.
 struct Array {
   Shape shape;
   std::vector<double> data;
@@ -19,7 +19,7 @@ struct Array {
 };
 
 int64_t elements(const Shape &shape);
-/// Calls visit with every index of the shape, in row-major order.
+/// Calls `visit` with every index of the shape, in row-major order.
 template <typename Visit> void forEachIndex(const Shape &shape, Visit visit) {
   Shape index(shape.size(), 0);
   for (int64_t n = elements(shape); n > 0; --n) {
@@ -32,29 +32,34 @@ template <typename Visit> void forEachIndex(const Shape &shape, Visit visit) {
   }
 }
 
-/// What each rank holds: [rank].
+/// The local tensor of each rank, indexed by rank.
 using Ranks = std::vector<Array>;
 
-/// Integers, so that sums are exact in any order.
+/// Returns an array of random integers, so that sums are exact in any order.
 Array randomArray(const Shape &shape, std::mt19937 &random);
+/// Returns the sum, maximum or minimum of `a` and `b`.
 double combine(ReduceKind kind, double a, double b);
-/// The local tensors of `value`; where `sharding` is partial, random parts that combine to it.
+/// Returns the local tensors of `value`; if `sharding` is partial, they are random summands (or operands of max, min)
+/// of it.
 Ranks place(const Mesh &mesh, const Array &value, const Sharding &sharding, std::mt19937 &random);
-/// What `rank` means: its elements combined over the partial axes; the index of the global tensor, or nothing for
-/// padding.
+/// Returns the index in the global tensor of the element at index `local` of the local tensor of `rank`, or nothing if
+/// the element is padding.
 std::optional<Shape> globalIndex(const Mesh &mesh, const Shape &shape, const Sharding &sharding, int64_t rank,
                                  const Shape &local);
-/// Empty when the local tensors hold `value` as `sharding` says, else what differs first.
+/// Returns "" if the local tensors hold `value` as `sharding` says, otherwise the first difference.
 std::string difference(const Mesh &mesh, const Array &value, const Sharding &sharding, const Ranks &ranks);
-/// Carries out one step as Reshard.h says.
+/// Executes one reshard step as defined in Reshard.h.
 Ranks carryOut(const Mesh &mesh, const Shape &shape, const Sharding &before, const ReshardStep &step,
                const Ranks &ranks);
 
-/// Up to three axes of sizes 1 to 6, at most `maxRanks` in all.
+/// Returns a random mesh of up to three axes of sizes 1 to 6 with at most `maxRanks` ranks.
 Mesh randomMesh(std::mt19937 &random, int64_t maxRanks);
-/// Whole axes and parts of axes on random dimensions, some partial; chunks sometimes larger than needed.
+/// Returns a random sharding: complete axes and sub-axes on random dimensions, some partial; chunks are sometimes
+/// larger than needed.
 Sharding randomSharding(const Mesh &mesh, const Shape &shape, std::mt19937 &random);
+/// Returns a random shape with at most `maxDims` dimensions.
 Shape randomShape(std::mt19937 &random, size_t maxDims);
+/// Returns a random number from `low` to `high`, both included.
 int64_t pick(std::mt19937 &random, int64_t low, int64_t high);
 
 } // namespace kerf::simulation

@@ -12,7 +12,7 @@ namespace {
 using package::FlatInstruction;
 using package::FlatProgram;
 
-/// A body written down op by op; every value has eight bytes.
+/// Builds the body of a flat program op by op. Every value has eight bytes.
 struct Body {
   std::deque<package::Instruction> sources; // stay where they are
   FlatProgram flat;
@@ -35,7 +35,7 @@ struct Body {
     fillBuckets(flat, bucketBytes);
     return text();
   }
-  /// "add 0 1 -> 2; ..."
+  /// Returns the body as text: "add 0 1 -> 2; ..."
   std::string text() const {
     std::string text;
     for (const FlatInstruction &instruction : flat.body) {
@@ -48,7 +48,7 @@ struct Body {
   }
 };
 
-/// Three gradients, each made by a kernel, and what uses them.
+/// Three gradients, each computed by a kernel, with their reductions and updates.
 Body threeGradients() {
   Body body;
   int input = body.value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of a step after its updates have moved, on steps written by hand.
+// Tests the order of a step after the pass move-updates-ahead, on steps written by hand.
 #include "../../lib/Steps/EarlyUpdates.h"
 
 #include <deque>
@@ -10,7 +10,7 @@ namespace {
 using package::FlatInstruction;
 using package::FlatProgram;
 
-/// Instructions by name; a value is its number.
+/// Builds a step from instructions with names. Values are given by their numbers.
 struct Step {
   FlatProgram flat;
   std::deque<package::Instruction> sources;

@@ -11,7 +11,7 @@ namespace {
 using package::FlatInstruction;
 using package::FlatProgram;
 
-/// Layers that run forward, then backward, what each makes kept in the host's memory.
+/// Layers that run forward, then backward. Each layer's result is offloaded to host memory in between.
 struct Step {
   std::deque<package::Instruction> sources; // stay where they are
   FlatProgram flat;
@@ -40,10 +40,10 @@ struct Step {
         add(fmt::format("backward{}", layer), {back}, calls++, m);
       }
     }
-    copyBeside(flat);
+    overlapHostCopies(flat);
   }
 
-  /// Waits and copies with the layer that they are of.
+  /// Returns the waits and copies, each with the number of its layer.
   std::string text() const {
     std::map<int, std::string> layerOf;
     std::string text;
@@ -71,7 +71,7 @@ TEST(HostCopies, StayInTheirMicrobatch) {
 }
 
 TEST(HostCopies, AreNotFetchedBeforeTheyAreThere) {
-  // One layer: what is copied out is wanted at once.
+  // With one layer, the offloaded value is needed at once.
   EXPECT_EQ(Step(1, 1).text(), "forward0 offload0 wait0 prefetch0 wait0 backward0");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages that send, receive and wait in the order of their unrolled programs never wait for each other in a circle, for
-// random sizes, schedules and transfers; and an unrolled program uses nothing before it is there.
+// Checks with random sizes, schedules and transfers that stages which run their unrolled programs never deadlock, and
+// that an unrolled program uses no value before it is computed.
 #include "../../lib/Steps/StepOrder.h"
 #include "../Runtime/TestPipelines.h"
 
@@ -27,7 +27,7 @@ TEST(StepOrder, IsTheOrderOfStarts) {
   StepOrder order = orderOf("1f1b", 2, 3);
   EXPECT_EQ(order.places[0], (std::vector<int64_t>{0, 1, 4, 6, 8, 11}));
   EXPECT_EQ(order.places[1], (std::vector<int64_t>{2, 3, 5, 7, 9, 10}));
-  // What F0 of stage 0 sends is received by F0 of stage 1 at place 2: waited for at place 4, B0.
+  // F0 of stage 1, at place 2, receives the message of F0 of stage 0, which therefore waits for it at place 4, B0.
   EXPECT_EQ(waitTask(order, 0, 1, 0), 2u);
   EXPECT_EQ(waitTask(order, 0, 1, 5), 5u); // B2 of stage 1 -> B2 of stage 0
   EXPECT_EQ(waitTask(order, 1, 0, 5), 6u); // nothing comes after B2 of stage 0: before update
@@ -66,8 +66,8 @@ TEST(StepOrder, ComesAfterWhatATaskNeeds) {
         }
 }
 
-/// Walks all stages, each as far as it can: a receive blocks until the message is sent, a wait until it is received.
-/// Returns where each stopped.
+/// Steps all stages, each as far as possible: a receive blocks until the message is sent, and the wait for a send
+/// blocks until the message is received. Returns where each stage stopped.
 std::vector<size_t> walk(const std::vector<FlatProgram> &stages) {
   std::set<int64_t> sent, received;
   std::vector<size_t> at(stages.size(), 0);
@@ -91,7 +91,8 @@ std::vector<size_t> walk(const std::vector<FlatProgram> &stages) {
   return at;
 }
 
-/// Operands come before, each value is made once, each send is waited for once, after it.
+/// Checks that operands are computed before their uses, that each value is computed once, and that each send is waited
+/// for once, after it began.
 void checkOrder(const FlatProgram &flat) {
   std::vector<bool> defined(flat.values.size(), false);
   for (const FlatArg &arg : flat.args)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lists of steps as a whole: what a package holds is what the passes made, and a damaged list is a message.
+// Tests the lists of steps as a whole: a package holds the lists that the passes made, and a damaged list gives an
+// error message.
 #include "../Runtime/TestPipelines.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(Steps, AreTheSameAfterTheyHaveBeenWrittenAndRead) {
     EXPECT_TRUE(read->steps == program.steps) << "trial " << trial;
     EXPECT_EQ(read->stepPasses, stepPassesText({}));
     for (int64_t s = 0; s < package::stagesOf(program); ++s)
-      EXPECT_TRUE(package::listOf(*package::flatten(program, s)) == program.steps[size_t(s)]) << "trial " << trial;
+      EXPECT_TRUE(package::stepListOf(*package::flatten(program, s)) == program.steps[size_t(s)]) << "trial " << trial;
   }
 }
 
@@ -63,7 +64,7 @@ TEST(Steps, SayWhatThePassesDid) {
   auto figures = makeSteps(program);
   ASSERT_TRUE(figures) << figures.error().message;
   ASSERT_EQ(figures->size(), 2u);
-  for (const StepFigures &stage : *figures) {
+  for (const StepPassCounts &stage : *figures) {
     std::map<std::string_view, int64_t> changed(stage.changed.begin(), stage.changed.end());
     EXPECT_EQ(changed.size(), stepPasses().size());
     EXPECT_EQ(changed["await-messages"], 4); // activations of four microbatches, or their gradients
@@ -73,7 +74,7 @@ TEST(Steps, SayWhatThePassesDid) {
             "fill-buckets{off},gather-ahead{off},copy-beside,move-updates-ahead,choose-streams,await-messages");
 }
 
-/// The first entry of a kind.
+/// Returns the first entry of a kind.
 StepEntry &entryOf(StepList &list, EntryKind kind) {
   return *std::find_if(list.begin(), list.end(), [&](const StepEntry &entry) { return entry.kind == kind; });
 }
@@ -87,7 +88,7 @@ TEST(Steps, ADamagedListIsAMessage) {
     void (*make)(Program &program);
   };
   const Damage kDamages[] = {
-      {"2 stages have 1 lists", [](Program &p) { p.steps.pop_back(); }},
+      {"it has 2 stages, but 1 lists", [](Program &p) { p.steps.pop_back(); }},
       {"there is no instruction 100000", [](Program &p) { p.steps[0].push_back({EntryKind::Run, 100000, 100000}); }},
       {"there is no instruction -1", [](Program &p) { p.steps[0].push_back({EntryKind::Run, -1, -1}); }},
       {"there is no instruction 2147483647",
@@ -95,23 +96,23 @@ TEST(Steps, ADamagedListIsAMessage) {
       {"before its first", [](Program &p) { p.steps[0].push_back({EntryKind::Run, 3, 2}); }},
       {"there is no microbatch 4", [](Program &p) { p.steps[0].push_back({EntryKind::Run, 0, 0, 4}); }},
       {"there is no microbatch -1", [](Program &p) { p.steps[0].push_back({EntryKind::Run, 0, 0, -1}); }},
-      {"has run in microbatch 0 already",
-       [](Program &p) { p.steps[0].push_back(entryOf(p.steps[0], EntryKind::Run)); }},
-      {"is of stage 0", [](Program &p) { p.steps[1].push_back(entryOf(p.steps[0], EntryKind::Run)); }},
-      {"is not there yet", [](Program &p) { p.steps[0].erase(p.steps[0].begin()); }},
-      {"it starts nothing", [](Program &p) { p.steps[0].push_back({EntryKind::Start}); }},
-      {"all else runs", [](Program &p) { p.steps[0].push_back({EntryKind::Start, 0, 0, 0, {{0, 0}}}); }},
-      {"wait for it first",
+      {"runs twice in microbatch 0", [](Program &p) { p.steps[0].push_back(entryOf(p.steps[0], EntryKind::Run)); }},
+      {"belongs to stage 0", [](Program &p) { p.steps[1].push_back(entryOf(p.steps[0], EntryKind::Run)); }},
+      {"has not been computed yet", [](Program &p) { p.steps[0].erase(p.steps[0].begin()); }},
+      {"it has no members to start", [](Program &p) { p.steps[0].push_back({EntryKind::Start}); }},
+      {"other instructions are run", [](Program &p) { p.steps[0].push_back({EntryKind::Start, 0, 0, 0, {{0, 0}}}); }},
+      {"an operand is still being received",
        [](Program &p) { eraseFrom(p.steps[1], [](const StepEntry &e) { return e.kind == EntryKind::Received; }); }},
-      {"has not begun, or has been waited for",
+      {"has not begun, or has been waited for already",
        [](Program &p) { p.steps[1].push_back(entryOf(p.steps[1], EntryKind::Received)); }},
-      {"it has begun already", [](Program &p) { p.steps[0].push_back(entryOf(p.steps[0], EntryKind::Send)); }},
+      {"this transfer has begun already",
+       [](Program &p) { p.steps[0].push_back(entryOf(p.steps[0], EntryKind::Send)); }},
       {"is never waited for",
        [](Program &p) { eraseFrom(p.steps[0], [](const StepEntry &e) { return e.kind == EntryKind::Sent; }); }},
-      {"no transfer", [](Program &p) { entryOf(p.steps[0], EntryKind::Send).first = 0; }},
+      {"not a transfer", [](Program &p) { entryOf(p.steps[0], EntryKind::Send).first = 0; }},
       {"goes from stage 0 to stage 1",
        [](Program &p) { p.steps[0].push_back({EntryKind::Receive, entryOf(p.steps[0], EntryKind::Send).first}); }},
-      {"would wait for ever", // for what is sent at the step's end
+      {"would wait forever", // for what is sent at the step's end
        [](Program &p) {
          auto send = [](const StepEntry &e) { return e.kind == EntryKind::Send; };
          auto sent = [](const StepEntry &e) { return e.kind == EntryKind::Sent; };
@@ -123,8 +124,8 @@ TEST(Steps, ADamagedListIsAMessage) {
            list.push_back(wait);
          }
        }},
-      {"names no stream", [](Program &p) { entryOf(p.steps[1], EntryKind::Receive).stream = "compute"; }},
-      {"streams; there can be",
+      {"names the stream 'compute'", [](Program &p) { entryOf(p.steps[1], EntryKind::Receive).stream = "compute"; }},
+      {"streams, but at most",
        [](Program &p) {
          StepList more;
          for (int i = 0; i < 40; ++i)
@@ -145,7 +146,7 @@ TEST(Steps, ADamagedListIsAMessage) {
 TEST(Steps, ASumIsUsedWhenAllMicrobatchesAreInIt) {
   Program program = twoStages();
   const package::Expansion expansion = package::expand(program);
-  // The last microbatch's sums are left out: what is reduced then is not the gradient.
+  // Leave the last microbatch out of the sums: the reduction would then read an incomplete gradient.
   for (StepList &list : program.steps)
     for (auto entry = list.rbegin(); entry != list.rend(); ++entry)
       if (entry->kind == EntryKind::Run && entry->microbatch == 3) {
@@ -155,11 +156,11 @@ TEST(Steps, ASumIsUsedWhenAllMicrobatchesAreInIt) {
       }
   Status status = package::checkProgram(program);
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().message.find("the sum of 4 microbatches, of which 3 have been added"), std::string::npos)
+  EXPECT_NE(status.error().message.find("a sum over 4 microbatches, but only 3 have been added"), std::string::npos)
       << status.error().message;
 }
 
-/// Nothing that can be written into a list makes reading it crash, and what passes can be followed.
+/// Reading a damaged list never crashes, and every list that passes the checks can be flattened.
 TEST(Steps, RandomDamageIsFoundOrHarmless) {
   std::mt19937 random(9);
   auto below = [&](size_t n) { return random() % n; };

@@ -24,22 +24,23 @@ TEST(JsonText, WhatIsWrongIsToldWithItsLineAndColumn) {
   EXPECT_NE(fault("{\"a\": \"\xff\"}"), "");
 }
 
-TEST(JsonText, AKeyThatStandsTwiceInOneObjectIsRefused) {
+TEST(JsonText, AKeyThatOccursTwiceInOneObjectIsRefused) {
   EXPECT_EQ(fault(R"({"a": {"x": 1}, "b": {"x": 2}})"), "");
-  EXPECT_EQ(fault("{\"mesh\": {},\n\n \"mesh\": {}}"),
-            "plan.json: the key \"mesh\" stands twice in one object (first in line 1, column 2); one of them would be "
-            "ignored: drop it");
+  EXPECT_EQ(
+      fault("{\"mesh\": {},\n\n \"mesh\": {}}"),
+      "plan.json: the key \"mesh\" occurs twice in one object (first in line 1, column 2), and one of the values would "
+      "be ignored; drop one of them");
 }
 
 TEST(JsonText, DeepNestingIsRefused) {
-  EXPECT_EQ(fault(std::string(kMostNesting, '[') + std::string(kMostNesting, ']')), "");
-  EXPECT_NE(fault(std::string(kMostNesting + 1, '[') + std::string(kMostNesting + 1, ']')).find("101 levels"),
+  EXPECT_EQ(fault(std::string(kMaxJsonNesting, '[') + std::string(kMaxJsonNesting, ']')), "");
+  EXPECT_NE(fault(std::string(kMaxJsonNesting + 1, '[') + std::string(kMaxJsonNesting + 1, ']')).find("101 levels"),
             std::string::npos);
 }
 
 TEST(JsonText, PlacesOfKeys) {
   std::string text = "{\"name\": \"mesch\",\n   \"mesch\" : {}}";
-  EXPECT_EQ(placeOfKey(text, "mesch"), "line 2, column 4");
-  EXPECT_EQ(placeOfKey(text, "name"), "line 1, column 2");
-  EXPECT_EQ(placeOfKey(text, "other"), "");
+  EXPECT_EQ(locateKey(text, "mesch"), "line 2, column 4");
+  EXPECT_EQ(locateKey(text, "name"), "line 1, column 2");
+  EXPECT_EQ(locateKey(text, "other"), "");
 }

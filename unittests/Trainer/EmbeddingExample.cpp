@@ -6,13 +6,13 @@
 
 using namespace kerf;
 
-/// Prints what went wrong; the exit status.
+/// Prints the error and returns its exit status.
 static int failed(const Error &error) {
   std::fprintf(stderr, "error: %s\n", error.message.c_str());
   return static_cast<int>(error.status);
 }
 
-/// Batch `number` of arrays that have a leading axis of batches. Nothing is copied.
+/// Returns batch `number` of arrays whose first axis counts batches, without copying their data.
 static TensorMap batchAt(const TensorMap &arrays, int64_t number) {
   TensorMap batch;
   for (const auto &[name, array] : arrays) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trainer gives, step by step, what `kerf train` gives to the last bit, from files and from memory, on one rank and
-// on several.
+// Checks that a trainer gives bit-identical results to `kerf train` in every step, for models from files and from
+// memory, on one rank and on several.
 #include "kerf/Trainer/Trainer.h"
 
 #include <atomic>
@@ -37,7 +37,7 @@ TensorMap arraysOf(const std::string &file) {
   return arrays ? *arrays : TensorMap();
 }
 
-/// Batch `number` of arrays that have a leading axis of batches.
+/// Returns batch `number` of arrays whose first axis counts batches.
 TensorMap batchAt(const TensorMap &arrays, int64_t number) {
   TensorMap batch;
   for (const auto &[name, array] : arrays) {
@@ -49,7 +49,7 @@ TensorMap batchAt(const TensorMap &arrays, int64_t number) {
   return batch;
 }
 
-/// The losses that the command line prints.
+/// Runs `kerf train` and returns the losses that it prints.
 std::vector<double> kerfTrain(const std::string &arguments) {
   std::string text, command = fmt::format("{} train {} --json 2>/dev/null", KERF_PROGRAM, arguments);
   std::FILE *pipe = popen(command.c_str(), "r");
@@ -125,7 +125,7 @@ TEST(Trainer, OnnxInMemoryIsTheFile) {
 constexpr const char *kConfig = R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16,
   "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "vocab_size": 31})";
 
-/// Two sequences of eight tokens for each input.
+/// Returns two sequences of eight tokens for each input.
 TensorMap tokensFor(const Trainer &trainer) {
   TensorMap batch;
   for (const runtime::BatchTensor &input : trainer.inputs()) {
@@ -239,7 +239,8 @@ TEST(Trainer, NamesAWrongBatchAndGoesOn) {
   EXPECT_EQ(trainer.step(missing).error().message,
             "batch: the model's input 'labels' is missing; it takes 'x', 'labels', the batch has 'x'");
   shape.at("x").shape = {37, 13};
-  EXPECT_EQ(trainer.step(shape).error().message, "batch: 'x' has shape [37, 13], a step takes [13, 37]");
+  EXPECT_EQ(trainer.step(shape).error().message,
+            "batch: 'x' has shape [37, 13], a step takes [13, 37]; give that shape");
   EXPECT_FALSE(trainer.ended());
   EXPECT_TRUE(trainer.step(right));
 }

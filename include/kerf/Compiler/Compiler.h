@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a model through the rooms, as calls that a framework can embed: import a training step, plan it, lower it.
-// They neither print nor exit.
+// The compiler as library calls that a framework can embed: import a model as a training step, find a plan for the
+// step, and compile the step to a program under the plan. These calls neither print nor exit.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -14,134 +14,157 @@
 
 namespace kerf {
 
-/// A context with the dialects that Kerf's IR needs, single-threaded (the same order of diagnostics on every run).
+/// Creates an MLIR context with the dialects of Kerf's IR. The context is single-threaded, so that diagnostics have the
+/// same order on every run.
 std::unique_ptr<mlir::MLIRContext> createContext();
 
+/// The options with which a model is imported and turned into a training step.
 struct StepOptions {
   ImportOptions import;
   OptimizerOptions optimizer;
-  /// Nothing: everything is in import.floatType. Otherwise that is F32.
+  /// The types of a mixed-precision step, whose `import.floatType` must be F32. Absent: the whole step computes in
+  /// `import.floatType`.
   std::optional<PrecisionOptions> precision;
+  /// Whether attention, normalizations and GELU of an export are replaced by one operator each.
   bool recognizeComposites = true;
-  /// Takes a graph whose exporter folded parameters away; what is left of the model is trained. Otherwise that is an
-  /// error.
+  /// Whether a model whose exporter folded parameters into constants is accepted; its remaining parameters are trained.
+  /// If false, such a model is an error.
   bool acceptFolded = false;
-  /// `prepareFor` copies both from the plan that the step is compiled under. `cuts` names the ops at which stages end
-  /// (stageCuts). `patterns` are the patterns of the plan's `ops`, which may name a single layer.
-  std::vector<std::string> cuts = {}, patterns = {};
-  /// The patterns are the names of all ops, as a search over placements writes them.
+  /// Keys of the operators at which pipeline stages end (stageCuts), set by `setPlanDependentOptions`.
+  std::vector<std::string> cuts = {};
+  /// Patterns of the operators that the plan pins, set by `setPlanDependentOptions`. A pattern may match a single
+  /// layer, which the import then keeps apart from the other layers.
+  std::vector<std::string> patterns = {};
+  /// Whether `patterns` lists the keys of all operators, as plans of the search over placements do.
   bool patternsOfAllOps = false;
 };
 
-/// Sets `cuts` and `patterns` of the plan, a whole one or a set of constraints. `where` names it in messages.
-Status prepareFor(StepOptions &options, const Plan &plan, const std::string &where);
+/// Sets the options of the import that depend on a plan: `cuts` (the operators at which the plan's pipeline stages
+/// end), `patterns` (the operators that the plan's entries `ops` and `recompute` select) and `patternsOfAllOps`. `plan`
+/// may be a complete plan or constraints. `where` names the plan in messages. Fails when the plan cuts stages at
+/// operators and gives a part of the pipeline twice or not at all.
+Status setPlanDependentOptions(StepOptions &options, const Plan &plan, const std::string &where);
 
-/// One training step over whole tensors, with what came with the model.
+/// One training step on a single device (forward, backward and optimizer, over unsharded tensors), with the weights and
+/// notes of its model.
 struct TrainingStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   TensorMap weights;
   std::vector<std::string> warnings;
-  std::string modelHash;                 // SHA-256 of graph, names and shapes, in hexadecimal
-  std::vector<std::string> missingFiles; // of weights, as ImportedModel has them
-  std::vector<Report::Type> types;       // of mixed precision
-  /// What kerf IR was annotated with by hand (`kerf.strategy` of ops, `kerf.sharding` of arguments): pins of any plan.
+  std::string modelHash;                 // SHA-256 of the graph, its names and shapes, in hexadecimal
+  std::vector<std::string> missingFiles; // weights files that do not exist (ImportedModel::missingFiles)
+  std::vector<Report::Type> types;       // the types of mixed precision, for reports; empty without mixed precision
+  /// Pins that a person wrote into kerf IR (`kerf.strategy` on operators, `kerf.sharding` on arguments). A plan
+  /// keeps these pins, except where it sets the same operator or argument itself.
   std::vector<OpPlan> ops;
   std::vector<ArgumentPlan> arguments;
-  /// Those of StepOptions: calls say their part of the pipeline.
+  /// The cuts of StepOptions. With cuts, each layer call has an attribute that names its part of the pipeline.
   std::vector<std::string> cuts;
-  std::string pipeline; // that made it, as `pipelineText` writes it
+  std::string pipeline; // the passes that built the step, as `pipelineText` writes them
 };
 
-/// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, precision,
-/// gradients, optimizer.
+/// Imports the model and runs the passes that build its training step: recognition of composite operators, reshapes,
+/// layers, mixed precision, gradients and optimizer. Fails with ExitStatus::BadInput and a message for the user when
+/// the model or an option is wrong.
 Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const ModelSource &model,
                                         const StepOptions &options);
 
+/// The options of a search for a plan.
 struct PlanOptions {
-  Plan constraints;
-  std::string constraintsFile = "the constraints"; // for messages
-  std::optional<int64_t> memoryLimitBytes;         // per rank; the device's own memory counts as well
-  std::optional<double> margin;                    // of the device's memory; absent: as withMargin has it
-  int64_t workBudget = SolveOptions().workBudget;  // per mesh
-  int alternatives = 3;                            // runners-up that the report names
-  bool allRanks = false;                           // no plan uses fewer ranks than the cluster has
+  Plan constraints;                                // decisions that the plan has to keep
+  std::string constraintsFile = "the constraints"; // name of the constraints in messages
+  std::optional<int64_t> memoryLimitBytes;         // bytes per rank, in addition to the limit of the device
+  std::optional<double> margin; // fraction of device memory to leave free; absent: the default of withMargin
+  int64_t workBudget = SolveOptions().workBudget; // effort of the solver for each mesh, in units of work
+  int alternatives = 3;                           // number of next-best plans in the report
+  bool allRanks = false;                          // true: the plan has to use all ranks of the cluster
 };
 
-/// The device program of a step under a plan, and the report of what the plan does there.
-struct Compiled {
+/// A step compiled under a plan: the device program, which every rank runs, and the report on it.
+struct CompileResult {
   package::Program program;
   Report report;
-  /// The program as IR, in the step's context; null of compileDevice.
+  /// The program as IR, in the MLIR context of the step; null when `compileDevice` made this result.
   mlir::OwningOpRef<mlir::ModuleOp> device = {};
-  /// Seconds that one step of the program takes by its kernels and collectives, and the bytes that the runtime
-  /// allocates on each stage (`peakBytes`; `fits`: in the device's memory), with machine code for its pointwise ops
-  /// where that needs no more memory (`usesCode`), and without. They are the figures of plans that are priced as
-  /// lowered.
-  Simulation figures = {}, figuresWithoutCode = {};
+  /// Predicted seconds of one step of the program, and the bytes that the runtime allocates on each stage
+  /// (`peakBytes`). `figures` is for the program with machine code for its pointwise operators if `usesCode`, and
+  /// without such code otherwise.
+  Simulation figures = {};
+  /// The same prediction for the program without machine code.
+  Simulation figuresWithoutCode = {};
+  /// Whether the program may get machine code: true if the code needs no more memory than the single operators.
   bool usesCode = false;
-  /// The pipelines that the step went through, by their names, as `pipelineText` writes them.
+  /// The pass pipelines that the step went through: name ("placement") and passes, as `pipelineText` writes them.
   std::vector<std::pair<std::string, std::string>> pipelines = {};
 };
 
-/// Whether plans for this cluster are priced as the programs that they are lowered to, and take the memory that the
-/// runtime plans for them: on CPUs. On other devices both are the simulator's, but for plans of strategies op by op,
-/// which it does not know.
+/// Returns whether the step time and the memory of plans for this cluster are predicted from the compiled program,
+/// which is so on CPUs. On other devices the simulator predicts both, except for plans that set the strategy of each
+/// operator.
 bool pricedAsLowered(const Cluster &cluster);
 
-struct Planned {
+/// A plan for a training step, compiled.
+struct PlanResult {
   Plan plan;
-  Compiled compiled;
-  /// What the search answered, on the plan's mesh and under the cluster's limit. Without nodes where the plan was
-  /// given.
+  CompileResult compiled;
+  /// The placement problem that the search solved, for the mesh of the plan and the memory limit of the cluster. Has no
+  /// nodes when the caller gave the plan.
   Problem problem = {};
-  std::vector<std::string> notes = {};    // for the user, such as that fewer ranks are faster
-  std::vector<std::string> warnings = {}; // such as that the devices have too little memory for it
+  std::vector<std::string> notes = {};    // notes for the user, such as that fewer ranks are faster
+  std::vector<std::string> warnings = {}; // warnings for the user, such as that the plan does not fit into memory
 };
 
-/// "4 ranks would take 4.5 ms a step, 2 take 3.4 ms: planned for 2; --all-ranks plans for 4".
+/// Returns the note that `fewer` ranks are faster than all `ranks`: "4 ranks would take 4.5 ms a step, 2 take 3.4 ms:
+/// planned for 2; <all-ranks> plans for 4".
 std::string fewerRanksText(int64_t ranks, double seconds, int64_t fewer, double fewerSeconds);
 
-/// The fastest plan that fits into the memory of every rank of `cluster`. Infeasible: ExitStatus::Infeasible, with the
-/// least memory that some plan needs.
-Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options);
+/// Searches for the fastest placement of the step's operators that fits into the memory of every rank of `cluster`, and
+/// compiles the step under it. Fails with ExitStatus::Infeasible and the least memory that any tried plan needs when no
+/// plan fits.
+Result<PlanResult> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options);
 
-/// The plan leaves the strategies of ops to the layout that `kerf simulate` predicts (docs/plan.md): it asks for
-/// stages, microbatches, recomputation, optimizer sharding, or sequence, context or expert parallelism. `batch`: of the
-/// model.
+/// Returns whether the plan decides how a step is executed: pipeline stages, microbatches, recomputation, optimizer
+/// sharding, or sequence, context or expert parallelism. The strategies of such a plan's operators come from
+/// Megatron-LM's layout (docs/plan.md). `batch` is the number of samples in a step.
 bool isExecutionPlan(const Plan &plan, int64_t batch);
 
-/// The plan is complete and says the strategy of every op, as a search over placements finds it. `batch`: of the model.
+/// Returns whether the plan is complete and sets the strategy of every operator, as plans of the search over placements
+/// do. `batch` is the number of samples in a step.
 bool isOpByOp(const Plan &plan, int64_t batch);
 
-/// Lowers the step under a complete plan, or one that says how a step is executed. Checks that plan, model and cluster
-/// belong together. `cluster` prices reshards and predictions.
-Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
-                             const Cluster &cluster);
+/// Compiles the step under a complete plan or an execution plan (isExecutionPlan). `planFile` names the plan in
+/// messages; `cluster` gives the costs by which reshards are chosen and the step is predicted. Fails when plan, model
+/// and cluster do not belong together.
+Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
+                                  const Cluster &cluster);
 
-/// A device program that somebody wrote, as it is: ranks of its own mesh, no pass changes it. `file` names it in
-/// messages.
-Result<Compiled> compileDevice(const TrainingStep &device, const std::string &file, const Cluster &cluster);
-/// The device program of a file, to be compiled by compileDevice.
+/// Compiles a device program that a person wrote, without changing it. The program's own mesh says the ranks. `file`
+/// names the program in messages. Fails when the mesh has more ranks than `cluster`.
+Result<CompileResult> compileDevice(const TrainingStep &device, const std::string &file, const Cluster &cluster);
+/// Reads the device program of a file, for compileDevice. `weights` names a file of tensors that replace the program's
+/// own weights by name.
 Result<TrainingStep> importDevice(mlir::MLIRContext &context, const std::string &path,
                                   const std::optional<std::string> &weights);
 
-/// Makes kernels of the program's pointwise ops, with machine code for each of `isas` (kerf/Codegen/Codegen.h): another
-/// program of the same bits, which needs no more memory. Nothing changes where it would (Compiled::usesCode). A program
-/// of compileDevice has the kernels that are written in it.
-Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas);
-/// Instead: the figures become those of a program that runs its ops one by one.
-Status leaveOutNativeCode(Compiled &compiled);
+/// Fuses the pointwise operators of the program into kernels and generates machine code for each instruction set in
+/// `isas` (kerf/Codegen/Codegen.h). The results stay bitwise equal. Does nothing when the code would need more memory
+/// (CompileResult::usesCode). A program of compileDevice keeps the kernels written in it.
+Status addNativeCode(CompileResult &compiled, const std::vector<std::string> &isas);
+/// Leaves the program without machine code, and sets its predicted step time and memory to those of a program that runs
+/// its operators one by one.
+Status leaveOutNativeCode(CompileResult &compiled);
 
-/// Writes the package of all ranks: program.json, weights.safetensors and code in `folder`, each file whole or not at
-/// all.
-Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder);
+/// Writes the package for all ranks into `folder`: program.json, weights.safetensors and machine code. An old package
+/// in `folder` is replaced only after all new files are on disk. Fails when a file cannot be written.
+Status writePackage(const CompileResult &compiled, const TensorMap &weights, const std::string &folder);
 
-/// Samples of the module's inputs: the first dimension of the first one that has any, or 1.
+/// Returns the number of samples in a step of the module: the first dimension of its first input that has dimensions,
+/// or 1.
 int64_t batchOf(mlir::ModuleOp module);
 
-/// SHA-256 in hexadecimal.
+/// Returns the SHA-256 of `bytes` in hexadecimal.
 std::string sha256(std::string_view bytes);
-/// Of the module's text.
+/// Returns the SHA-256 of the module's printed text in hexadecimal.
 std::string sha256(mlir::ModuleOp module);
 
 } // namespace kerf

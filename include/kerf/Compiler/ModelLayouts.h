@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model under each layout that plans ask for: imported at the microbatch's size, laid out, and told as plain data.
+// Computes the work of a model (FLOP, bytes, memory) under each layout that a plan can have. The model is imported at
+// the size of a microbatch, and its operators are placed on the ranks that share the microbatch.
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
@@ -9,39 +10,49 @@
 
 namespace kerf {
 
+/// The layouts of one model on one cluster, each computed once and cached.
 class ModelLayouts {
 public:
-  /// `dtype`: of activations and products; `step.import.globalBatch` is the batch that the user asks for. The prices
-  /// that choose the layout are the cluster's, of a mixed one its first group's. Of `pins` the ops and arguments count:
-  /// what they leave open is Megatron-LM's layout.
+  /// Prepares the layouts of `model`. `dtype` is the type of activations and products; `step.import.globalBatch` is the
+  /// global batch that the user asks for. The costs of `cluster` (of its first group, for a mixed cluster) choose the
+  /// layout. The operators and arguments that `pins` sets keep their strategies; all others are placed as in
+  /// Megatron-LM.
   ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype,
                const Cluster &cluster, const Plan &pins);
 
-  /// The job that plans are completed for. Imports an exported model, whose batch is its own.
+  /// Returns the facts of the training job that completing a plan needs, such as batch and optimizer states. `ranks`
+  /// limits the ranks of the cluster; absent: all. Fails when an exported model cannot be imported.
   Result<TrainingJob> job(std::optional<int64_t> ranks);
-  /// A plan whose stages are cut at ops, told by layers, as the step was imported with its cuts (StepOptions).
+  /// Returns `completed` with pipeline stages that end at operators rewritten as ranges of layers. The step must have
+  /// been imported with the cuts of the plan (StepOptions::cuts).
   Result<Plan> withLayers(const Plan &completed);
-  /// Computed once for each key.
+  /// Returns the work of the model under the layout `key`; the pointer stays valid as long as this object. Fails with
+  /// ExitStatus::Infeasible when the pins do not allow the layout.
   Result<const ModelWork *> work(const LayoutKey &key);
-  /// Sizes of "model" up to `most` that divide the heads of every attention (without attention: powers of two).
+  /// Returns the sizes of the mesh axis "model" up to `most` that divide the heads of every attention. Without
+  /// attention they divide the channels of every convolution, or else are powers of two.
   Result<std::vector<int64_t>> modelSizes(int64_t most);
-  /// Of "expert": what divides the experts, 1 where there are none.
+  /// Returns the sizes of the mesh axis "expert" up to `most` that divide the number of experts; only 1 in a model
+  /// without experts.
   Result<std::vector<int64_t>> expertSizes(int64_t most);
-  /// Returns the sizes of "context" up to `most` that divide the positions of every attention and leave each rank
-  /// `tokens` of them or more; 1 without attention.
+  /// Returns the sizes of the mesh axis "context" up to `most` that divide the sequence length of every attention and
+  /// leave each rank at least `tokens` positions; only 1 in a model without attention.
   Result<std::vector<int64_t>> contextSizes(int64_t most, int64_t tokens);
-  /// Whether attention can be cut so.
+  /// Returns whether the attention of the model can be sharded as the layout `key` says.
   Result<bool> possible(const LayoutKey &key);
-  /// Whether an export's step can be done in microbatches: if not, why, as a compilation says it. Found out once.
+  /// Checks whether the step of an exported model can run in microbatches. Fails with the reason, as a compilation
+  /// reports it. The answer is cached.
   Status checkMicrobatches();
-  /// Of the imports so far.
+  /// Returns the warnings of the first import of the model.
   const std::vector<std::string> &warnings() const { return theWarnings; }
 
 private:
+  /// Returns the training step for `microbatch` samples (for an exported model, its own batch).
   Result<TrainingStep *> imported(int64_t microbatch);
-  /// Elements of the optimizer's states for each of the parameters', on average.
+  /// Returns the average number of optimizer-state elements per parameter element, such as 2 for Adam.
   Result<double> momentsPerElement();
   struct Placed;
+  /// Places the operators of the model on the ranks that share a microbatch.
   Result<Placed> place(const LayoutKey &key);
 
   mlir::MLIRContext &context;
@@ -50,9 +61,9 @@ private:
   std::string dtype;
   Cluster cluster;
   Plan pins;
-  std::map<int64_t, TrainingStep> steps; // by their batch; an exported model is imported once
+  std::map<int64_t, TrainingStep> steps; // imported steps by batch; an exported model has the key 0
   std::map<LayoutKey, ModelWork> works;
-  std::map<LayoutKey, DecidedLayout> decided; // of a config.json, to be followed by larger microbatches
+  std::map<LayoutKey, DecidedLayout> decided; // layouts decided for small microbatches, which larger ones follow
   std::optional<Status> microbatched;
   std::vector<std::string> theWarnings;
 };

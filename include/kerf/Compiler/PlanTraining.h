@@ -1,72 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the plan of a training: one of the searches finds it, or it is given and lowered as it is. These calls neither
-// print nor exit.
+// Plans a training job: finds a plan by one of the two searches, or compiles a plan that the caller gives. These calls
+// neither print nor exit.
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
-#include "kerf/Compiler/PlanWhole.h"
+#include "kerf/Compiler/WholePlanJob.h"
 
 #include <functional>
 
 namespace kerf {
 
-/// The two searches for a plan. Placement searches the strategy of every operator on a mesh of data and model; Whole
-/// searches everything that a plan can say (docs/search.md).
+/// The kind of search for a plan. Placement chooses the sharding of every operator on a mesh of the axes data and
+/// model. Whole also chooses pipeline stages, microbatches, recomputation and optimizer sharding (docs/search.md).
 enum class SearchKind { Placement, Whole };
 
-/// A job to be planned. Searches import the model anew, at the sizes that they ask about.
+/// A request for a plan: the model, the machines and the options of the search. The searches import the model
+/// themselves, at the batch sizes that they try.
 struct PlanRequest {
   ModelSource model;
-  StepOptions step;          // as the step was imported, without what `prepareFor` puts in
-  std::string dtype = "f32"; // as SimulateOptions has it
-  Cluster cluster;           // the ranks that may be used
+  StepOptions step;          // options of the import, without those that setPlanDependentOptions sets
+  std::string dtype = "f32"; // type of activations and products, as in SimulateOptions
+  Cluster cluster;           // the ranks that the plan may use
   PlanOptions options = {};
-  std::optional<SearchKind> search = {};  // nothing: what suits the devices and the constraints
-  const Trainer *trainer = &ownTrainer(); // that will run the plan
-  bool dataOnly = false;                  // nothing but the batch is cut
-  bool standIn = false;                   // the cluster stands in for a given plan's: they are not compared
-  double seconds = 0;                     // of a whole search's effort, of a 2020s core; 0: the default
-  std::optional<Plan> from = {};          // a whole search begins with it
-  std::function<bool()> stop = {};        // asked often during a whole search: true ends it with the best so far
+  std::optional<SearchKind> search = {};  // absent: chosen by devices and constraints (chooseSearch)
+  const Trainer *trainer = &ownTrainer(); // the training system that will run the plan
+  bool dataOnly = false;                  // true: only the batch is sharded (data parallelism)
+  bool standIn = false; // true: `cluster` replaces the cluster of a given plan, and the plan is not checked against it
+  double seconds = 0;   // effort of a search over whole plans, in seconds on a 2020s CPU core; 0: the default
+  std::optional<Plan> from = {}; // plan with which a search over whole plans starts (warm start)
+  std::function<bool()> stop =
+      {}; // called often during a search over whole plans; true ends the search with the best plan so far
 };
 
-/// The search that the request asks for. Where it asks for none: Placement on CPUs, Whole on other devices and where
-/// the constraints decide what only whole plans have. Refuses a placement of such constraints. `batch`: the samples of
-/// a step; 0: not known.
-Result<SearchKind> searchOf(const PlanRequest &request, int64_t batch);
+/// Returns the kind of search for the request. If the request names no kind, the result is Whole when the devices are
+/// not CPUs or the constraints set stages, microbatches or other decisions that placements lack, and Placement
+/// otherwise. `batch` is the number of samples in a step; 0: unknown. Fails when the request asks for Placement under
+/// such constraints.
+Result<SearchKind> chooseSearch(const PlanRequest &request, int64_t batch);
 
-/// A whole train step, with gradients and an optimizer of its own, has only placements.
+/// Returns whether the step was imported with gradients and an optimizer of its own (a whole train step of JAX). For
+/// such a step only the search over placements applies.
 bool isWholeTrainStep(const TrainingStep &step);
 
-/// The request as a job for the search over whole plans.
-Result<WholeJob> wholeJob(mlir::MLIRContext &context, const PlanRequest &request);
-/// Returns notes for people that compare the best plan on all ranks with `best`, where `best` uses fewer ranks.
-std::vector<std::string> notesOnRanks(const WholeJob &job, const FoundPlan &best);
+/// Builds the job of a search over whole plans from the request. Fails when the constraints contradict the request.
+Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const PlanRequest &request);
+/// Returns notes for the user that compare `best` with the best plan on all ranks of the job; none when `best` uses all
+/// ranks. Runs another search.
+std::vector<std::string> rankCountNotes(const WholePlanJob &job, const FoundPlan &best);
 
-/// Searches and lowers `step`, which was imported as the request says. Where the request names no search and no
-/// placement fits, the whole plan is searched.
-Result<Planned> planTraining(const TrainingStep &step, const PlanRequest &request);
-/// Lowers `step` under a plan that is complete, or that says how a step is executed; the defaults complete it. `where`
-/// names the plan in messages. Infeasible where it needs more than the request's memory.
-Result<Planned> compilePlan(const TrainingStep &step, const Plan &plan, const std::string &where,
-                            const PlanRequest &request);
+/// Finds a plan for `step`, which was imported with the options of the request, and compiles the step under it. When
+/// the request names no kind of search and no placement fits into memory, whole plans are searched. Fails with
+/// ExitStatus::Infeasible when no plan fits.
+Result<PlanResult> planTraining(const TrainingStep &step, const PlanRequest &request);
+/// Compiles `step` under `plan`, a complete plan or an execution plan (isExecutionPlan), whose gaps get defaults.
+/// `where` names the plan in messages. Fails with ExitStatus::Infeasible when the plan needs more than the memory limit
+/// of the request.
+Result<PlanResult> compilePlan(const TrainingStep &step, const Plan &plan, const std::string &where,
+                               const PlanRequest &request);
 
-/// The changes of a job that would make an infeasible one feasible, each found by trying it alone. A change that does
-/// not help is empty.
+/// Changes that make an infeasible job feasible. Each change was tried alone; an absent change did not help.
 struct Remedies {
-  std::optional<int64_t> ranks = {};         // of the same devices; maybe more than the cluster has
-  std::optional<std::string> optimizer = {}; // that keeps no states
-  std::optional<std::string> dtype = {};     // of 16 bits
+  std::optional<int64_t> ranks = {}; // number of ranks with the same devices, possibly more than the cluster has
+  std::optional<std::string> optimizer = {}; // name of an optimizer without states, "sgd"
+  std::optional<std::string> dtype = {};     // name of a 16-bit type, "bf16"
 };
-/// Asks the search again and again, a few seconds each time. Ranks are tried up to 64 times as many. `whole`: the
-/// cluster with all its ranks.
+/// Tries changes of an infeasible job by short searches of a few seconds each: up to 64 times as many ranks, an
+/// optimizer without states, and a 16-bit type. `whole` is the cluster with all its ranks.
 Remedies findRemedies(const PlanRequest &request, const Cluster &whole);
 
-/// Makes the program one for the processor that is here: with machine code of its best instruction set, or op by op
-/// where it has none of them (codegen::kIsas), or without `native`. The numbers are the same.
-Status addCodeForThisMachine(Compiled &compiled, bool native);
+/// Adds machine code for the best instruction set of this processor (one of codegen::kInstructionSets) to the program.
+/// Leaves the program without machine code if `native` is false or the processor supports none. The results do not
+/// depend on this choice.
+Status addCodeForThisMachine(CompileResult &compiled, bool native);
 
-/// Writes the origin of a program into its info: `model`, `model_hash` and `plan`.
+/// Stores the origin of a program in its `info`: the keys `model`, `model_hash` and `plan`.
 void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);
 
 } // namespace kerf

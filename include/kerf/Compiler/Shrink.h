@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan and its model at the smallest size that keeps every feature of the plan's structure, for a run on a few CPU
+// Reduces a plan and its model to the smallest size that keeps every feature of the plan, for a trial run on a few CPU
 // ranks.
 #pragma once
 
@@ -9,25 +9,28 @@
 
 namespace kerf {
 
-struct Shrunk {
+/// A plan of reduced size.
+struct ShrunkPlan {
   Plan plan;
-  SmallSizes sizes;               // of a configuration's model
-  std::vector<std::string> notes; // what became of what: "mesh.data 64 -> 2"
+  SmallSizes sizes;               // sizes for the model of a config.json
+  std::vector<std::string> notes; // one text for each reduced size: "mesh.data 64 -> 2"
 };
 
-/// The model of a plan that is shrunk.
+/// The kind of model whose plan is reduced.
 enum class ShrunkModel {
-  Configured, // a config.json: its sizes and its batch become small
-  Exported,   // it keeps its layers, its sizes and its batch
+  Configured, // a config.json, whose sizes and batch are reduced too
+  Exported,   // an export, which keeps its layers, sizes and batch
 };
 
-/// Every axis of more than one rank has two, or four where `optimizer_sharding_ranks` cuts it in part; stages that have
-/// meshes of their own keep two of them; a pipeline of more than two stages has three, one of several chunks two;
-/// microbatches stay more than the stages where they were. `layers`: of the model, encoder and decoder together.
-Shrunk shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model);
+/// Reduces a plan to few ranks. Every mesh axis with several ranks keeps two ranks, or four where
+/// `optimizer_sharding_ranks` divides the axis. A pipeline keeps at most three stages and at most two chunks per stage.
+/// Two different meshes remain where stages have meshes of their own. More microbatches than stages remain where the
+/// plan had more. `layers` is the number of layers of the model, encoder and decoder together.
+ShrunkPlan shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model);
 
-/// The training step of a configuration's model with small sizes, made in memory. `options` have the full sizes. Adds
-/// to `notes` what became of each size.
+/// Imports the model of a config.json with reduced sizes as a training step, without files or weights. `options` has
+/// the full sizes, and `sizes` says which sizes the reduced model must have. Appends one text for each reduced size to
+/// `notes`.
 Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const ModelSource &config, const StepOptions &options,
                                      const SmallSizes &sizes, std::vector<std::string> &notes);
 

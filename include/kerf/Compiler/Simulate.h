@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan would take on a cluster, predicted without a search and without lowering: `kerf simulate` as a call
-// (docs/cost-model.md).
+// Predicts the step time and the memory of a plan on a cluster, without a search: the library call behind `kerf
+// simulate` (docs/cost-model.md).
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
@@ -8,27 +8,31 @@
 
 namespace kerf {
 
+/// The options of a prediction.
 struct SimulateOptions {
   StepOptions step;
-  std::string dtype = "f32"; // "f64", "f32", "bf16", "f16", "f8": of activations and products (mixed precision)
-  const Trainer *trainer = &ownTrainer(); // that runs the plan
-  std::optional<int64_t> ranks = {};      // the first of the cluster; absent: as many as the plan's mesh has, or all
-  Trace trace = Trace::No;
+  std::string dtype = "f32";              // type of activations and products: "f64", "f32", "bf16", "f16" or "f8"
+  const Trainer *trainer = &ownTrainer(); // the training system that runs the plan
+  std::optional<int64_t> ranks =
+      {};                  // the first N ranks of the cluster; absent: as many as the mesh of the plan has, or all
+  Trace trace = Trace::No; // Yes: the simulation has a timeline of the step
 };
 
-struct Simulated {
+/// The prediction of one plan, with the data from which it was computed.
+struct SimulatedPlan {
   Simulation simulation;
-  StepWork work;
-  Mesh mesh;
-  Plan plan;       // with everything filled in that was free
-  StepPlan step;   // what the simulator made of it
-  Cluster cluster; // the ranks that are used
+  StepWork work;   // FLOP and bytes of the step
+  Mesh mesh;       // the mesh of the completed plan
+  Plan plan;       // the plan with its gaps filled in
+  StepPlan step;   // the plan in the form that the simulator takes
+  Cluster cluster; // the ranks that the plan uses
   std::vector<std::string> warnings;
 };
 
-/// Completes a partial plan as docs/plan.md says and predicts its step. A plan that does not fit is no error
-/// (Simulation::fits). `planFile` names the plan in messages.
-Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &model, const Plan &plan,
-                               const std::string &planFile, const Cluster &cluster, const SimulateOptions &options);
+/// Fills the gaps of `plan` by the defaults of docs/plan.md and predicts a training step under it. `planFile` names the
+/// plan in messages. A plan that does not fit into memory is not an error (Simulation::fits is false). Fails when plan,
+/// model and cluster contradict each other.
+Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource &model, const Plan &plan,
+                                   const std::string &planFile, const Cluster &cluster, const SimulateOptions &options);
 
 } // namespace kerf

@@ -6,9 +6,9 @@
 
 namespace kerf {
 
-/// Returns `steps` random batches for every input of `program`, which `module` was compiled to. Floating inputs lie in
-/// [-1, 1); an integer input that picks rows of a table or classes of a loss lies in the range of the smallest of them,
-/// any other in [0, 2); truth values are true. The same batches every time.
+/// Returns `steps` random batches for each input of `program`, which was compiled from `module`. Elements of floating
+/// inputs are in [-1, 1). Elements of an integer input that indexes tables or classes of a loss are valid indices of
+/// all of them; other integers are 0 or 1. Booleans are true. Every call returns the same batches.
 TensorMap randomBatches(mlir::ModuleOp module, const package::Program &program, int64_t steps);
 
 } // namespace kerf

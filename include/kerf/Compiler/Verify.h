@@ -1,47 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a plan gives the numbers of one rank: its programs are checked at full size, and run at a small one against a
-// single rank. It neither prints nor exits.
+// Verifies that training under a plan gives the same results as training on one rank. The programs of the plan are
+// checked at full size, and a run at reduced size is compared with a run on a single rank. The call neither prints nor
+// exits.
 #pragma once
 
 #include "kerf/Compiler/Shrink.h"
 
 namespace kerf {
 
+/// The plan to verify, with its model and machines.
 struct VerifyRequest {
   ModelSource model;
-  StepOptions step;                  // as the plan's job has it, without precision
-  std::string dtype = "f32";         // as SimulateOptions has it
-  Plan plan;                         // complete or partial
-  std::string planFile;              // for messages
-  Cluster cluster;                   // the plan's machines, or this one where they are not known
-  bool limited = false;              // the machines are known: stages have to fit into their memory
-  std::optional<double> margin = {}; // as withMargin has it
+  StepOptions step;                  // options of the import from the plan's job, without mixed precision
+  std::string dtype = "f32";         // type of activations and products, as in SimulateOptions
+  Plan plan;                         // the plan, with or without gaps
+  std::string planFile;              // name of the plan in messages
+  Cluster cluster;                   // the machines of the plan, or CPU ranks of this machine if unknown
+  bool limited = false;              // true if the machines are known, so that stages have to fit into their memory
+  std::optional<double> margin = {}; // fraction of device memory to leave free; absent: the default of withMargin
 };
 
-/// Bytes of a stage's ranks at full size.
-struct StageNeed {
-  int64_t bytes = 0, limitBytes = 0;
+/// The memory of each rank of one pipeline stage at full size.
+struct StageMemoryNeed {
+  int64_t bytes = 0;      // bytes that the rank needs
+  int64_t limitBytes = 0; // bytes that its device has
 };
 
-/// The result of the checks at full size: an order of messages in which no rank waits for ever, and the memory of each
-/// stage.
-struct FullCheck {
-  int64_t ranks = 0, microbatches = 0;
-  std::vector<StageNeed> stages;
-  bool limited = false; // as the request has it
+/// The result of the checks at full size. A program that could deadlock is an error, so that this result implies an
+/// order of messages without deadlock.
+struct FullSizeCheck {
+  int64_t ranks = 0, microbatches = 0; // ranks of the plan, and microbatches of a step
+  std::vector<StageMemoryNeed> stages; // memory of each pipeline stage
+  bool limited = false;                // VerifyRequest::limited
 };
 
-/// `losses` are those of the small plan, in float64.
-struct Verified {
-  FullCheck full;
-  Shrunk small;
-  std::vector<double> losses, lossesOfOneRank;
-  std::optional<std::string> difference; // the first between the two runs; nothing where there is none
+/// The result of verifying a plan.
+struct VerifyResult {
+  FullSizeCheck full;
+  ShrunkPlan small;                      // the plan of the run at reduced size
+  std::vector<double> losses;            // losses of the reduced plan, one for each step, computed in float64
+  std::vector<double> lossesOfOneRank;   // losses of the single rank, in float64
+  std::optional<std::string> difference; // text on the first difference between the two runs; absent if they agree
 };
 
-inline constexpr int64_t kVerifiedSteps = 3; // of each run
+/// The number of training steps of each of the two compared runs.
+inline constexpr int64_t kVerifiedSteps = 3;
 
-/// Fails where the plan cannot be lowered or run. A difference is no error, nor is a stage that does not fit.
-Result<Verified> verifyPlan(const VerifyRequest &request);
+/// Verifies a plan. Fails when the plan cannot be compiled or run. A difference between the runs and a stage that does
+/// not fit into memory are not errors, but part of the result.
+Result<VerifyResult> verifyPlan(const VerifyRequest &request);
 
 } // namespace kerf

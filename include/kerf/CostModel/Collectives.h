@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a collective between ranks of a mesh on a cluster: latency and bandwidth at the levels that the group
-// crosses, with all groups of the mesh running at once and sharing each node's way out. Formulas: docs/cost-model.md.
+// The time that a collective takes between ranks of a mesh on a cluster. The model adds latency and bandwidth terms for
+// every network level that the process group crosses. All groups of the mesh communicate at once and share the network
+// links of their nodes. Formulas: docs/cost-model.md.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -14,45 +15,55 @@
 
 namespace kerf {
 
-/// Where the groups of some mesh axes lie in the cluster; what the formulas need of it.
+/// The placement of a process group in the network, reduced to the numbers that the formulas for collectives need. If
+/// the groups of one mesh axis are placed differently, the record describes the slowest group.
 struct GroupShape {
-  int64_t members = 1;
-  double launchSeconds = 0;   // from the call to the first byte
-  bool cutIntoPieces = false; // long messages travel as a train of pieces
-  double reduceShare = 1;     // bytes that are added over bytes that are moved, in a second
+  int64_t members = 1;        // ranks of the group
+  double launchSeconds = 0;   // seconds from the call of a collective to its first byte
+  bool cutIntoPieces = false; // whether long messages are pipelined in small pieces (as NCCL does)
+  double reduceShare = 1;     // bytes/s that a rank can sum, divided by the bytes/s that it can move
+  /// A network level across which the group communicates.
   struct Crossing {
-    bool innermost = false;     // the level that joins single devices
-    int64_t parts = 1;          // units of the level below among which the group is spread, within one unit (the most)
-    double ringBandwidth = 0;   // bytes/s that the group can carry across this level's border, as bus bandwidth
-    double switchBandwidth = 0; // the same for all-reduces that switches add, 0 where they cannot
-    double memberBandwidth = 0; // bytes/s of one member when every rank of the unit sends across at once
-    double outsideShare = 0;    // of the group: members across this border, seen from one member (the most)
-    double latency = 0;         // seconds
+    bool innermost = false; // whether this level connects single devices
+    /// Largest number of units of the next lower level (such as nodes) that the group is spread over within one unit.
+    int64_t parts = 1;
+    double ringBandwidth = 0;   // bus bandwidth, in bytes/s, that the group's rings reach across this level
+    double switchBandwidth = 0; // bus bandwidth, in bytes/s, of all-reduces that switches sum; 0: they cannot
+    double memberBandwidth = 0; // bytes/s of one member while every rank of its unit sends across this level
+    double outsideShare = 0;    // largest share of the group that one member reaches only across this level
+    double latency = 0;         // seconds per message
     bool operator==(const Crossing &) const = default;
   };
-  std::vector<Crossing> levels; // only those that the group crosses, inside out
+  std::vector<Crossing> levels; // the network levels that the group crosses, innermost first
   bool operator==(const GroupShape &) const = default;
 };
 
-/// Shapes of groups that models of several meshes on the first ranks of one cluster share: by the number of ranks, and
-/// distance and number of the members along each axis.
+/// A cache of group shapes, which CollectiveModels of several meshes on the first ranks of one cluster share. The key
+/// holds the number of ranks and, for each axis of the group, the distance between its members and their number.
 using GroupShapes = std::map<std::vector<int64_t>, GroupShape>;
 
-/// Prices collectives of one mesh on one cluster. Keeps the shape of each group it has seen: a call is a map look-up
-/// and some arithmetic. One per thread.
+/// Predicts the seconds of collectives between ranks of one mesh on one cluster. The shape of each process group is
+/// computed once and cached, so that a call costs a map look-up and some arithmetic. Not thread-safe: use one object
+/// per thread.
 class CollectiveModel {
 public:
-  /// `mesh.ranks()` must be at most `cluster.ranks()`: rank r of the mesh is rank r of the cluster.
+  /// Places rank r of `mesh` on rank r of `cluster`, which must not be mixed and must have at least mesh.ranks() ranks.
+  /// `shared` is an optional cache of group shapes that several models of the same cluster share.
   CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared = nullptr);
 
-  /// `bytes` on one rank: all-reduce and reduce-scatter the input, all-gather the *output*, all-to-all, permute and
-  /// send what one rank holds before. A group of one costs nothing.
+  /// Returns the seconds of a collective in the process groups along `axes`. `bytes` are the bytes of one rank: its
+  /// input for all-reduce, reduce-scatter, all-to-all, permute and send, but its *output* for all-gather. The time is 0
+  /// for groups of one rank.
   double seconds(Collective collective, std::span<const AxisRef> axes, double bytes) const;
-  /// The price of a reshard step (fits StepPrice). LocalSlice costs a copy of what is kept.
+  /// Returns the seconds of one step of a reshard; this function can serve as a StepPrice. `bytesIn` and `bytesOut` are
+  /// the bytes of a rank's local tensor before and after the step. A local slice costs a copy of the elements it keeps.
   double seconds(const ReshardStep &step, double bytesIn, double bytesOut) const;
 
+  /// Returns the placement of the process groups along `axes` in the network.
   const GroupShape &group(std::span<const AxisRef> axes) const;
+  /// Returns the mesh whose collectives the model predicts.
   const Mesh &mesh() const { return theMesh; }
+  /// Returns the cluster as seen by one rank: if ranks share the cores and memory of a host, rates are already divided.
   const Cluster &cluster() const { return theCluster; }
 
 private:
@@ -62,11 +73,13 @@ private:
   mutable std::map<std::vector<AxisRef>, GroupShape> groups;
 };
 
-/// The way from one group of a mixed cluster to another, for messages of which a node has `ranksOfNode` at a time: as
-/// the first network level inside a group.
-GroupShape shapeBetween(const Cluster &from, const Cluster &to, const Between &between, int64_t ranksOfNode);
+/// Returns the shape of the two-rank "group" that sends messages between the groups `from` and `to` of a mixed cluster
+/// over `link`. `ranksOfNode` is the number of ranks of one node that send at the same time. The link is treated as the
+/// first network level within a group would be.
+GroupShape groupLinkShape(const Cluster &from, const Cluster &to, const GroupLink &link, int64_t ranksOfNode);
 
-/// The formulas alone.
+/// Returns the seconds of a collective in a process group of shape `group`. `bytes` are counted
+/// as in CollectiveModel::seconds.
 double collectiveSeconds(Collective collective, const GroupShape &group, double bytes);
 
 } // namespace kerf

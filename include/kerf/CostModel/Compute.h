@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a kernel: a roofline with an efficiency per kernel class (docs/cost-model.md).
+// The time that a kernel takes: a roofline model with an efficiency for each class of kernels (docs/cost-model.md).
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -7,30 +7,33 @@
 
 namespace kerf {
 
-/// Shares of peak that a class reaches on large shapes, and what a launch costs.
+/// The shares of a device's peak rates that large kernels of one class reach, and the cost of a launch.
 struct ComputeEfficiency {
-  double flops = 1;         // of peak_flops
-  double bytes = 1;         // of memory_bandwidth
-  double launchSeconds = 0; // before the first element
+  double flops = 1;         // share of the peak FLOP/s of the kernel's element type
+  double bytes = 1;         // share of the memory bandwidth
+  double launchSeconds = 0; // seconds of a launch before the kernel's first element
 };
-ComputeEfficiency efficiencyOf(const Device &device, KernelClass kernelClass);
+/// Returns the efficiency of kernels of class `kernelClass` on `device`.
+ComputeEfficiency efficiencyOf(const DeviceSpec &device, KernelClass kernelClass);
 
-/// FLOP/s of a dtype: the device's own figure, or the nearest wider one that it has (f16 and bf16 stand for each other,
-/// integers count as f32, f64 without a figure runs at half of f32).
-double peakFlops(const Device &device, std::string_view dtype);
+/// Returns the peak FLOP/s of products in the element type `dtype`. If the cluster file has no number for this type,
+/// f16 and bf16 stand in for each other, f64 runs at half the rate of f32, and all other types run at the rate of f32.
+double peakFlops(const DeviceSpec &device, std::string_view dtype);
 
-/// max(flops / (efficiency * peak), bytes / (efficiency * bandwidth)) + launches * launch latency.
-double computeSeconds(const Device &device, const Work &work);
+/// Returns the seconds of a kernel on an otherwise idle device: max(flops / (efficiency * peak), bytes / (efficiency *
+/// bandwidth)) + launches * seconds per launch.
+double computeSeconds(const DeviceSpec &device, const Work &work);
 
-/// Returns bytes/s of copies between the device's memory and the host's, in one direction: the cluster file's
-/// `host_bandwidth`. A CPU core without that figure reads and writes the memory that it shares, at half of its
-/// bandwidth. 0: the link is not known.
-double hostBandwidth(const Device &device);
+/// Returns the bytes/s of copies between the device's memory and the host's memory, in one direction: `host_bandwidth`
+/// of the cluster file. A CPU core without this number copies within its own memory, at half of the memory bandwidth.
+/// Returns 0 if the number is not known.
+double hostBandwidth(const DeviceSpec &device);
 
-/// The device as each of `ranks` busy ranks has it: where they share a host's cores and memory, a part of it. They take
-/// turns when there are more than cores.
-Device deviceAmong(const Device &device, int64_t ranks);
-/// Seconds that a rank of `ranks` needs for what would take one second if it ran alone.
-double turnsOf(const Device &device, int64_t ranks);
+/// Returns the device as each of `ranks` busy ranks of one machine sees it. If the ranks share the cores and the memory
+/// bandwidth of a host (DeviceCurves::hostCores), the rates are divided among them.
+DeviceSpec sharedDevice(const DeviceSpec &device, int64_t ranks);
+/// Returns the oversubscription of the host's cores by `ranks` ranks: ranks per core, at least 1. A computation that
+/// takes one second alone takes this many seconds. The value is 1 for devices that ranks do not share.
+double oversubscription(const DeviceSpec &device, int64_t ranks);
 
 } // namespace kerf

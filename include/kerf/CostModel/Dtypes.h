@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists the element types that a device computes in.
+// A check that the devices of a cluster can compute in a given element type.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
 
 namespace kerf {
 
-/// Refuses a type that an accelerator of `cluster` has no figure for in `peak_flops`: a V100 has no bf16. Processors
-/// compute in every type.
+/// Checks that all devices of `cluster` compute in the element type `dtype`. Fails if an accelerator has no entry for
+/// `dtype` in `peak_flops` of the cluster file; a V100, for example, has no bf16. CPUs compute in every type.
 Status checkDtype(const Cluster &cluster, std::string_view dtype);
 
 } // namespace kerf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The share of a device's memory that plans leave free. What an allocator, communication libraries and the driver take
-// varies from run to run: plans that fill an accelerator to the last byte run out of memory in practice.
+// The share of device memory that plans leave free. Allocator, communication libraries and driver use an amount that
+// varies from run to run, so a plan that fills an accelerator to the last byte runs out of memory in practice.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -8,13 +8,15 @@
 
 namespace kerf {
 
+/// Share of an accelerator's memory that plans leave free by default.
 inline constexpr double kAcceleratorMargin = 0.05;
 
-/// The share that plans leave free where nobody says otherwise: kAcceleratorMargin, and nothing on CPUs, where the
-/// runtime allocates what the plan says.
-double defaultMargin(const Device &device);
+/// Returns the share of the device's memory that plans leave free by default: kAcceleratorMargin on accelerators, and 0
+/// on CPUs, where the runtime allocates exactly what the plan says.
+double defaultMargin(const DeviceSpec &device);
 
-/// The cluster as plans may fill it: every device has `margin` of its memory less (none given: defaultMargin).
+/// Returns `cluster` with the memory of every device reduced by the share `margin`, from 0 to 1; without a margin each
+/// device is reduced by its defaultMargin.
 Cluster withMargin(Cluster cluster, std::optional<double> margin);
 
 } // namespace kerf

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which layers of a part compute their forward again before their backward.
+// Activation checkpointing: which layers of a part of the pipeline recompute their forward pass in the backward pass.
 #pragma once
 
 #include "kerf/CostModel/StepWork.h"
 
 namespace kerf {
 
-/// So many layers, one after the other.
+/// A number of consecutive layers with the same recomputation mode.
 struct RecomputeRun {
-  Recompute mode = Recompute::None;
-  int64_t layers = 1;
+  Recompute mode = Recompute::None; // recomputation mode of each of the layers
+  int64_t layers = 1;               // number of consecutive layers
   auto operator<=>(const RecomputeRun &) const = default;
 };
-/// Of a part's layers in forward order; what the runs leave over is not recomputed.
+/// The recomputation modes of a part's layers, in forward order. Layers beyond the last run recompute nothing.
 using LayerModes = std::vector<RecomputeRun>;
-/// What some layers keep passes the link to the host in every pass, not only where something is computed again.
-bool usesHost(const LayerModes &modes);
+/// Returns whether some layers copy activations to the host's memory (Recompute::Offload). These copies cost time in
+/// the forward pass too, whereas recomputation costs time only in the backward pass.
+bool offloadsActivations(const LayerModes &modes);
 
-/// Layers of a segment that recompute alike.
+/// Consecutive layers of one segment with the same recomputation mode.
 struct SegmentRun {
-  const Segment *segment = nullptr;
-  Recompute mode = Recompute::None;
-  int64_t repeat = 1;
+  const Segment *segment = nullptr; // segment that the layers belong to; never null
+  Recompute mode = Recompute::None; // recomputation mode of each of the layers
+  int64_t repeat = 1;               // number of layers
 };
-/// The part's segments in forward order, those whose layers differ in several runs.
+/// Returns the segments of a part in forward order, each split into runs of layers that have the
+/// same recomputation mode.
 std::vector<SegmentRun> segmentRuns(const Part &part, const LayerModes &modes);
 
 } // namespace kerf

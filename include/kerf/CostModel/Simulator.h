@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicts one training step: seconds, where they go, memory by stage, and a trace. Two streams a stage (compute and
-// communication), the microbatches in the order of a schedule. Formulas: docs/cost-model.md.
+// Prediction of one training step: its seconds and where they go, the memory of each pipeline stage, and a timeline.
+// Each stage has a compute stream and a communication stream and runs the microbatches in the order of a pipeline
+// schedule. Formulas: docs/cost-model.md.
 #pragma once
 
 #include "kerf/CostModel/Pipeline.h"
@@ -15,117 +16,148 @@
 
 namespace kerf {
 
-/// Bytes per parameter element on one rank before optimizer sharding.
+/// Bytes of memory per parameter element on one rank, before optimizer sharding.
 struct StateBytes {
-  double weight = 2, gradient = 4, states = 12;
+  double weight = 2;   // bytes of the weight that the kernels read
+  double gradient = 4; // bytes of the accumulated gradient
+  double states = 12;  // bytes of the optimizer's states: f32 master weight and moments
 };
-/// f32 or f64: weight, gradient and the optimizer's moments of the dtype. bf16 or f16: weights of 2 bytes, f32 master
-/// weights and moments, gradients of `gradientDtype` (Rajbhandari et al. 2020, section 3.1: 2 + 12 with the two moments
-/// of Adam; Korthikanti et al. 2022: f32 gradients, 18 in all).
+/// Returns the bytes per parameter element for training in the element type `dtype` with an optimizer that keeps
+/// `momentsPerElement` moments (2 for Adam). In f32 and f64, weight, gradient and moments have the size of the
+/// type. In bf16, f16 and f8, weights have 2 bytes, master weights and moments are f32, and gradients have
+/// `gradientDtype` (Rajbhandari et al. 2020, section 3.1: 2 + 12 bytes with Adam; Korthikanti et al. 2022: with f32
+/// gradients 18 bytes).
 StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, double momentsPerElement);
-/// Seconds in which `launches` kernels add a microbatch's gradients of `elements` elements to the sums so far.
-double accumulationSeconds(const Device &device, double elements, double launches, const StateBytes &bytes);
+/// Returns the seconds in which `launches` kernels add one microbatch's gradients, `elements` elements in all, to the
+/// gradients that are accumulated so far. `bytes` gives the bytes of an element of a weight and of a gradient.
+double accumulationSeconds(const DeviceSpec &device, double elements, double launches, const StateBytes &bytes);
+/// Returns the seconds by which `computeSeconds` of kernels become slower when `communicationSeconds` of collectives
+/// run beside them (docs/cost-model.md, "The step").
+double contentionSeconds(double computeSeconds, double communicationSeconds);
 
+/// The decisions of a plan that the cost of a step depends on, besides the sharding that the StepWork already contains.
 struct StepPlan {
-  ScheduleOptions schedule;                  // durations are filled in by the simulator
-  Recompute recompute = Recompute::None;     // of all layers
-  std::vector<LayerModes> recomputeOfPart;   // instead: chunk c of stage s is part c * stages + s
-  int optimizerSharding = 0;                 // ZeRO stage 0 to 3
-  std::vector<int> optimizerShardingOfStage; // instead, one for each stage
-  /// Ranks that share states, of those over which a parameter's gradients are summed; the others have copies. None:
-  /// all.
+  ScheduleOptions schedule;              // pipeline schedule; simulate() fills in its durations
+  Recompute recompute = Recompute::None; // recomputation mode of all layers, unless `recomputeOfPart` is set
+  /// Recomputation modes of the layers of each part; chunk c of stage s is part c * stages + s. Empty: see `recompute`.
+  std::vector<LayerModes> recomputeOfPart;
+  int optimizerSharding = 0; // ZeRO stage, 0 to 3, of all pipeline stages, unless `optimizerShardingOfStage` is set
+  std::vector<int> optimizerShardingOfStage; // ZeRO stage of each pipeline stage; empty: see `optimizerSharding`
+  /// Mesh axes over which ZeRO shards the states, a subset of the axes over which gradients are summed; ranks along the
+  /// other axes keep copies. Not set: all axes over which gradients are summed.
   std::optional<std::vector<AxisRef>> shardingAxes = {};
-  /// Instead, where stages have meshes of their own: one for each stage.
+  /// As `shardingAxes`, one entry for each pipeline stage. Set only if the stages have meshes of their own.
   std::vector<std::optional<std::vector<AxisRef>>> shardingAxesOfStage = {};
-  Overlap overlap;
-  StateBytes bytes;
-  TrainerPrices trainer; // of who runs it; the default adds nothing
+  Overlap overlap;       // communication that runs at the same time as compute
+  StateBytes bytes;      // bytes per parameter element
+  TrainerPrices trainer; // costs that the training program adds to those of the hardware; the default adds none
 
+  /// Returns the recomputation modes of the layers of chunk `chunk` of stage `stage`.
   LayerModes recomputeAt(int64_t stage, int64_t chunk) const {
     if (recomputeOfPart.empty())
       return {{recompute, std::numeric_limits<int64_t>::max()}};
     return recomputeOfPart[chunk * schedule.stages + stage];
   }
+  /// Returns the ZeRO stage (0 to 3) of pipeline stage `stage`.
   int optimizerShardingAt(int64_t stage) const {
     return optimizerShardingOfStage.empty() ? optimizerSharding : optimizerShardingOfStage[stage];
   }
+  /// Returns the mesh axes over which pipeline stage `stage` shards optimizer states; see `shardingAxes`.
   const std::optional<std::vector<AxisRef>> &shardingAxesAt(int64_t stage) const {
     return shardingAxesOfStage.empty() ? shardingAxes : shardingAxesOfStage[stage];
   }
 };
 
-struct Breakdown { // seconds of the stage that is busiest; collectives by axis names, "data", "model", "stage"
-  double forward = 0, backward = 0, recompute = 0, optimizer = 0;
-  std::map<std::string, double> collectives; // on the communication stream or between kernels
-  std::map<std::string, double> exposed;     // of those, seconds in which no kernel ran
-  double bubble = 0;                         // what is left of the step: waiting for other stages
+/// The seconds of a step by cause, on the busiest pipeline stage.
+struct Breakdown {
+  double forward = 0, backward = 0, recompute = 0, optimizer = 0; // compute seconds; recompute: recomputed forwards
+  /// Seconds of collectives and messages, overlapped or not, by the mesh axes they run over ("data", "model", "stage").
+  std::map<std::string, double> collectives;
+  /// Seconds of collectives and messages during which no kernel runs, by the mesh axes as in `collectives`.
+  std::map<std::string, double> exposed;
+  double bubble = 0; // remaining seconds of the step, in which the stage waits for other stages
 };
 
+/// The memory of one rank of a pipeline stage, in bytes, at the moment at which the stage needs the most.
 struct StageMemory {
-  double weights = 0, gradients = 0, states = 0; // all step long
-  double activations = 0, workspace = 0;         // at the peak
-  double peakBytes = 0;                          // allocated: the sum of the five
-  double reservedBytes = 0;                      // with the allocator's allowance for fragmentation
-  double deviceBytes = 0;                        // with what the driver and libraries keep: what the device must have
-  double limitBytes = 0;                         // that the stage's device has
-  std::string moment;                            // "backward of microbatch 3": when the peak is
-  std::vector<std::pair<std::string, double>> largest; // tensors at the peak, the largest first
+  double weights = 0, gradients = 0, states = 0; // bytes that stay allocated for the complete step
+  double activations = 0;                        // activations of the microbatches in flight
+  double workspace = 0;     // temporary tensors of the running pass, recomputed activations and gathered parameters
+  double peakBytes = 0;     // allocated bytes: the sum of the five fields above
+  double reservedBytes = 0; // peakBytes plus what the allocator loses to fragmentation
+  double deviceBytes = 0;   // reservedBytes plus the memory of driver and libraries: what the device must have
+  double limitBytes = 0;    // bytes that the stage's device has
+  std::string moment;       // the task that runs at the peak: "backward of microbatch 3"
+  std::vector<std::pair<std::string, double>> largest; // largest tensors at the peak with their bytes, largest first
 };
 
+/// One event of the timeline.
 struct TraceEvent {
-  int64_t stage = 0;
-  bool communication = false; // stream
-  std::string name;
-  double start = 0, seconds = 0;
-  // Of the compute stream's tasks of a microbatch:
-  std::optional<Task> task = {};
-  double recompute = 0, waiting = 0;      // of its seconds: computing again; no kernel running
-  double bytesDuring = 0, bytesAfter = 0; // that the device must have at most while it runs, and when it is done
+  int64_t stage = 0;             // pipeline stage
+  bool communication = false;    // whether the event is on the communication stream; false: on the compute stream
+  std::string name;              // label of the event, for example "F3" or "send F3"
+  double start = 0, seconds = 0; // seconds from the start of the step, and duration in seconds
+  std::optional<Task> task = {}; // the schedule's task; not set for other events. The fields below belong to a task
+  double recompute = 0;          // seconds of the event that recompute forward kernels
+  double waiting = 0;            // seconds of the event in which no kernel runs
+  double bytesDuring = 0;        // largest number of bytes that the device must have while the task runs
+  double bytesAfter = 0;         // bytes that the device must have when the task has ended
 };
 
+/// The predicted training step.
 struct Simulation {
-  double stepSeconds = 0;
-  Breakdown breakdown;
-  std::vector<StageMemory> memory; // by stage
-  bool fits = true;
-  double tokensPerSecond = 0;
-  double modelFlopsUtilization = 0; // of all ranks' peak in the work's dtype
-  std::vector<TraceEvent> trace;    // filled when asked for
+  double stepSeconds = 0;           // seconds of one step
+  Breakdown breakdown;              // the seconds of the step by cause
+  std::vector<StageMemory> memory;  // memory of each pipeline stage
+  bool fits = true;                 // whether every stage needs at most the memory that its device has
+  double tokensPerSecond = 0;       // tokens of a global batch divided by the seconds of a step
+  double modelFlopsUtilization = 0; // model FLOPs utilization: a share of the peak FLOP/s of all ranks, 0 to 1
+  std::vector<TraceEvent> trace;    // the timeline; empty unless it was requested
 };
 
-/// Returns the bytes that the fullest device needs.
-double mostBytes(const Simulation &simulation);
+/// Returns the largest StageMemory::deviceBytes of all pipeline stages.
+double maxDeviceBytes(const Simulation &simulation);
 
+/// Whether simulate() records the timeline.
 enum class Trace { No, Yes };
 
-/// Refuses plans that contradict the work (stages, chunks) or a schedule that cannot be.
+/// Predicts one training step. Fails if the plan contradicts the work (for example in its number of stages or chunks),
+/// or if its schedule is impossible.
 Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
                             Trace trace = Trace::No);
-/// On ranks that are all alike.
+/// Predicts one training step on a cluster where all ranks have the same device; fails as the function above does.
 inline Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives,
                                    Trace trace = Trace::No) {
   return simulate(work, plan, PipelineModel(collectives), trace);
 }
 
-/// With what the receiver still gathers.
+/// Returns the seconds of a message from pipeline stage `from` to stage `to`, including the collectives with which the
+/// receiving ranks gather what each of them received.
 double messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t to, const StageMessage &message);
 
-/// A lower bound of Simulation::stepSeconds without walking through the schedule: every stage's tasks, the way of the
-/// first microbatch to it and of the last one back, what follows. 0 for what `simulate` refuses.
-double leastStepSeconds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline);
+/// Returns a lower bound of Simulation::stepSeconds that needs no simulation of the schedule. The bound is the maximum
+/// over all stages of: the time until the first microbatch arrives, all tasks of the stage, the way of the last
+/// microbatch back to the first stage, and what follows the last task. Returns 0 if simulate() would fail.
+double stepSecondsLowerBound(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline);
 
-/// What that bound takes of one stage; seconds that are too small leave it a bound.
+/// The seconds of one pipeline stage that the lower bound of a step is computed from. Values that are too small still
+/// give a valid lower bound.
 struct StageSeconds {
-  double busy = 0;                  // all its tasks
-  double forward = 0, backward = 0; // of one microbatch on chunk 0 (backward: until its input gradient is there)
-  double warmup = 0;                // most forwards before its first backward; infinite: not known
-  double sendOn = 0, sendBack = 0;  // messages to the neighbours
-  double after = 0;                 // that its last task leaves to be done
+  double busy = 0;         // seconds of all tasks of the stage
+  double forward = 0;      // seconds of the forward of one microbatch on chunk 0
+  double backward = 0;     // seconds of the backward of one microbatch on chunk 0, up to its input gradient
+  double warmup = 0;       // the largest number of forwards before the first backward; infinity: not known
+  double sendForward = 0;  // seconds of a message with activations to the next stage
+  double sendBackward = 0; // seconds of a message with gradients to the previous stage
+  double after = 0;        // seconds of the reductions of gradients that still run after the stage's last task
 };
-double leastPipelineSeconds(const std::vector<StageSeconds> &stages, const ScheduleOptions &schedule,
-                            bool sendsOverlap);
+/// Returns a lower bound of the seconds of a pipeline's tasks and messages, without the optimizer. `stages` has one
+/// entry for each stage. `sendsOverlap` says whether messages run at the same time as compute.
+double pipelineSecondsLowerBound(const std::vector<StageSeconds> &stages, const ScheduleOptions &schedule,
+                                 bool sendsOverlap);
 
-/// Chrome's trace format (chrome://tracing, Perfetto): a process per stage, a thread per stream, microseconds.
+/// Returns the timeline in Chrome's trace format (for chrome://tracing or Perfetto), in microseconds, with a process
+/// for each pipeline stage and a thread for each of its two streams.
 std::string chromeTrace(const Simulation &simulation);
 
 } // namespace kerf

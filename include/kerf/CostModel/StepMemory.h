@@ -1,50 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of one stage over the step: what stays, what each microbatch in flight holds, and what a running pass needs.
+// The memory of a pipeline stage during a training step: parameters and optimizer states, the activations of all
+// microbatches in flight, and the temporary tensors of the running pass.
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"
 
 namespace kerf {
 
-/// Bytes that one microbatch leaves on one layer of a segment.
-struct HeldBytes {
-  double all = 0;         // from its forward to its input gradient
-  double forWeights = 0;  // from there to its weight gradient
-  double recomputing = 0; // held beside that while its backward runs, what is computed again included
-  double workspace = 0;   // while its forward or its weight gradient runs
+/// Bytes of activations that one microbatch occupies on one rank, for one layer of a segment.
+struct LayerActivationBytes {
+  double untilInputGradient = 0; // bytes that stay in memory from the layer's forward to the end of its input gradient
+  /// Bytes that stay in memory from the end of the input gradient to the end of the weight gradient.
+  double untilWeightGradient = 0;
+  double duringBackward = 0; // additional bytes while the layer's backward runs, recomputed activations included
+  double workspace = 0;      // additional bytes while the layer's forward or its weight gradient runs
 };
-HeldBytes heldBytes(const Segment &segment, Recompute recompute);
+/// Returns the activation bytes of one layer of `segment` under the recomputation mode `recompute`.
+LayerActivationBytes layerActivationBytes(const Segment &segment, Recompute recompute);
 
-/// What a device must have for so many allocated bytes: fragmentation, driver and libraries included.
-double deviceBytes(double allocated, const Device &device);
+/// Returns the bytes of device memory that `allocatedBytes` of tensors occupy, including fragmentation, driver context
+/// and libraries.
+double deviceBytes(double allocatedBytes, const DeviceSpec &device);
 
-/// What a search for a schedule within a memory limit must know: ScheduleOptions' keptForWeights (the largest of any
-/// stage) and activations.
+/// Fills in the fields of `options` that a search for a schedule within a memory limit needs: `activations` of each
+/// stage, and `weightGradientShare` (the largest of all stages).
 void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options);
 
-/// Walks the stage's order; a backward holds its microbatch until its end.
-StageMemory memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
-                     int64_t stage);
-/// What the device must have while each task of the stage's order runs, and when it is done. The most is deviceBytesOf.
+/// Returns the peak memory of pipeline stage `stage` on `device`. The function follows the stage's tasks in the order
+/// of `schedule`; a microbatch's activations are freed at the end of its backward.
+StageMemory stageMemory(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const DeviceSpec &device,
+                        int64_t stage);
+/// The device memory, in bytes, that a pipeline stage needs while and after one of its tasks runs.
 struct TaskBytes {
-  double during = 0, after = 0;
+  double during = 0; // largest number of bytes while the task runs
+  double after = 0;  // bytes when the task has ended
 };
+/// Returns the bytes that the device must have at each task of pipeline stage `stage`, in the order of the schedule.
+/// The largest of them equals peakDeviceBytes.
 std::vector<TaskBytes> deviceBytesByTask(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
-                                         const Device &device, int64_t stage);
-/// Its deviceBytes alone.
-double deviceBytesOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
-                     int64_t stage);
+                                         const DeviceSpec &device, int64_t stage);
+/// Returns the peak of the bytes that the device must have for pipeline stage `stage`: StageMemory::deviceBytes of
+/// stageMemory(), computed without the other fields.
+double peakDeviceBytes(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const DeviceSpec &device,
+                       int64_t stage);
 
-/// The most microbatches that each chunk of a stage holds while tasks of one kind run on one chunk.
-struct HeldMoment {
-  int64_t chunk = 0;
-  bool restores = false;                  // a backward or an input gradient
-  std::vector<int64_t> whole, forWeights; // up to the input gradient, and from there to the weight gradient
+/// A situation of a pipeline stage in which its memory may peak: a running task, and the number of microbatches whose
+/// activations are in memory.
+struct PeakCandidate {
+  int64_t chunk = 0;                         // chunk on which the task runs
+  bool inBackward = false;                   // whether the task is a backward or an input gradient
+  std::vector<int64_t> beforeInputGradient;  // by chunk: microbatches whose forward began, input gradient not done
+  std::vector<int64_t> beforeWeightGradient; // by chunk: microbatches whose input gradient is done, weight gradient not
 };
-/// Those of the stage's order that can be its fullest, whatever its parts hold.
-std::vector<HeldMoment> heldMoments(const Schedule &schedule, int64_t stage);
-/// deviceBytesOf, but for the last digits, with these moments and other recomputation, by chunk.
-double deviceBytesAt(const std::vector<HeldMoment> &moments, const StepWork &work, const StepPlan &plan,
-                     const std::vector<LayerModes> &modes, const Device &device, int64_t stage);
+/// Returns the situations of pipeline stage `stage` in which its memory may peak, whatever the layers of its chunks
+/// need. Situations that need no more than another one are left out.
+std::vector<PeakCandidate> peakCandidates(const Schedule &schedule, int64_t stage);
+/// Returns the peak of the bytes that the device must have for pipeline stage `stage` if its chunks have the
+/// recomputation modes `modes`, one entry for each chunk. `candidates` are the stage's peakCandidates; computing them
+/// once makes many choices of `modes` cheap to evaluate. The result may differ from the other peakDeviceBytes in
+/// rounding only.
+double peakDeviceBytes(const std::vector<PeakCandidate> &candidates, const StepWork &work, const StepPlan &plan,
+                       const std::vector<LayerModes> &modes, const DeviceSpec &device, int64_t stage);
 
 } // namespace kerf

@@ -1,36 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the step of one stage consists of: every kernel and every collective, how often it runs and what all its runs
-// take, as the simulator prices them (Simulator.h). For reports; nothing here is faster or slower than the timeline.
+// An itemized list of the kernels and collectives of one pipeline stage's training step, for reports: how often each
+// runs and how long all of its runs take. The seconds are those that the simulator uses (Simulator.h).
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"
 
 namespace kerf {
 
-/// All runs of a kernel in one pass over one segment.
+/// All runs of one kernel in one pass over one segment.
 struct KernelOfStep {
-  std::string segment;          // "layer", "head"
-  std::string name, cuts, pass; // pass: "forward", "recomputed", "backward", "weight gradients"
-  int64_t calls = 0;
-  double seconds = 0; // of all calls, each on an idle device
+  std::string segment; // name of the segment: "layer", "head"
+  std::string name;    // name of the kernel
+  std::string cuts;    // which mesh axes cut which factor of the kernel: "model: n"; see KernelWork::cuts
+  std::string pass;    // "forward", "recomputed", "backward" or "weight gradients"
+  int64_t calls = 0;   // number of runs in one step
+  double seconds = 0;  // seconds of all runs, each on an idle device
 };
 
-/// All runs of a collective in one pass over one segment, or of the parameters of one.
+/// All runs of one collective in one pass over one segment, or for the parameters of one segment.
 struct CollectiveOfStep {
-  std::string kind, axes, cause, pass; // "all-reduce", "model", "all-reduce of h.*.mlp", "forward"
-  int64_t calls = 0;
-  double bytes = 0;   // of one call, as CollectiveModel::seconds counts them
-  double seconds = 0; // of all calls
+  std::string kind;   // communication pattern: "all_reduce"
+  std::string axes;   // mesh axes of the process groups: "model"
+  std::string cause;  // what is communicated: "all-reduce of h.*.mlp"
+  std::string pass;   // "forward", "recomputed", "backward", "weight gradients" or "optimizer"
+  int64_t calls = 0;  // number of runs in one step
+  double bytes = 0;   // bytes of one run, counted as in CollectiveModel::seconds
+  double seconds = 0; // seconds of all runs
 };
 
+/// The kernels and collectives of one pipeline stage in one step.
 struct PartsOfStep {
-  std::vector<KernelOfStep> kernels;
-  /// Their seconds by axes are the breakdown's collectives, where `stage` is the busiest one; messages between stages
-  /// with what the receiver gathers are the breakdown's "stage". The sum of tied embeddings is in no breakdown.
+  std::vector<KernelOfStep> kernels; // all kernels, in the order of segments and passes
+  /// The collectives and messages. On the busiest stage their seconds, summed by axes, equal Breakdown::collectives;
+  /// messages between stages, with the gathers of the receiver, count as "stage". The sum of the gradients of tied
+  /// embeddings is listed here but is in no breakdown.
   std::vector<CollectiveOfStep> collectives;
 };
 
-/// The plan and the work must be such that `simulate` takes them.
+/// Returns the kernels and collectives of pipeline stage `stage`. simulate() must succeed for this work and plan.
 PartsOfStep partsOfStep(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline, int64_t stage);
 
 } // namespace kerf

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one training step does, as plain data: the kernels, collectives and tensors of each part of the pipeline on one
-// of its ranks, with local sizes. The program's bridge writes it, the simulator reads it (Simulator.h).
+// The work of one training step as plain data: the kernels, collectives and tensors of each part of the pipeline, with
+// the local sizes of one rank. The compiler writes it, and the simulator (Simulator.h) turns it into seconds and bytes.
 //
 //   part "first"   : segment "embedding" x 1, segment "layer" x 12
 //   part "middle"  : segment "layer" x 12
 //   part "last"    : segment "layer" x 12, segment "head" x 1       8 stages: first, middle x 6, last
 //
-// Parts and segments that are alike are told once; nothing here grows with the ranks, the layers or the microbatches.
+// Identical parts and segments are stored once, so that the size of the data does not grow with the number of ranks,
+// layers or microbatches.
 #pragma once
 
 #include "kerf/CostModel/Collectives.h"
@@ -19,129 +20,150 @@
 
 namespace kerf {
 
-/// Under which recomputation of its layer an op runs again, and what it made is dropped until then.
-enum class RunAgain {
-  Always,    // as a plan says of the op
-  Selective, // attention's core: scores, softmax, dropout
-  Full,      // all else
-  Never,     // as a plan says of the op
+/// The recomputation modes of a layer under which one op of the layer is recomputed. The op's result is then dropped
+/// after the forward pass.
+enum class RecomputedBy {
+  Always,    // under every mode, because a plan names the op
+  Selective, // under "selective" and "full": attention scores, softmax, dropout
+  Full,      // under "full" only: all other ops
+  Never,     // under no mode, because a plan names the op
 };
-inline bool runsAgain(RunAgain op, Recompute layer) {
+/// Returns whether an op of class `op` is recomputed in a layer with the recomputation mode `layer`.
+inline bool isRecomputed(RecomputedBy op, Recompute layer) {
   return static_cast<int>(op) <= static_cast<int>(layer == Recompute::Offload ? Recompute::None : layer);
 }
 
-struct Kernel {
-  std::string name;
-  Work work;
-  RunAgain again = RunAgain::Full;
-  std::string cuts = {}; // "model: n": the factors that the ranks of a microbatch share; "" where each does the same
+/// One kernel of a pass, on one rank. (The function that executes a kernel is kerf::runtime::Kernel.)
+struct KernelWork {
+  std::string name;                               // name in reports
+  Work work;                                      // operations, bytes and shape
+  RecomputedBy recomputedBy = RecomputedBy::Full; // recomputation modes that recompute the kernel
+  /// The factors of the op that mesh axes cut among the ranks of one microbatch, for example "model: n"; empty if each
+  /// of these ranks does the same work.
+  std::string cuts = {};
 };
 
-/// Pieces in which a product and a collective next to it take turns, where a plan asks for that.
+/// Number of pieces into which a matrix product and an adjacent collective are split so that they overlap, if a plan
+/// requests it (Overlap::products).
 inline constexpr int64_t kProductPieces = 4;
 
-/// A collective of a pass (tensor, sequence, context or expert parallelism).
+/// A collective within a pass, as tensor, sequence, context and expert parallelism need it.
 struct PassCollective {
-  std::string name;
-  Collective kind = Collective::AllReduce;
-  std::vector<AxisRef> axes;
-  double bytes = 0; // as CollectiveModel::seconds counts them
-  RunAgain again = RunAgain::Full;
-  /// The pass has kernels that do not need its result: with tensor overlap it runs beside them. A sum of an input
-  /// gradient does, as the weight gradient does not wait for it.
+  std::string name;                        // cause of the collective, in reports
+  Collective kind = Collective::AllReduce; // communication pattern
+  std::vector<AxisRef> axes;               // mesh axes of the process groups
+  double bytes = 0;                        // bytes of one run on a rank: of the output for all-gather, else input
+  RecomputedBy recomputedBy = RecomputedBy::Full; // recomputation modes that run the collective a second time
+  /// Whether the pass has kernels that do not depend on the result, so that the collective can overlap with them
+  /// (Overlap::tensor). Example: the all-reduce of an input gradient, which the weight gradient does not need.
   bool independent = false;
-  /// So many follow each other: blocks that ranks pass on round a ring.
+  /// Number of times the collective runs in sequence, for example to pass blocks around a ring of ranks.
   int64_t hops = 1;
-  /// Each hop runs beside a share of the pass's attention kernels, which work on hops + 1 blocks in turn.
-  bool besideAttention = false;
-  /// Gathers what a product waits for, or sums what one makes: with products overlap they take turns.
-  bool besideProduct = false;
+  /// Whether each hop overlaps with attention kernels of the pass, which process hops + 1 blocks one after the other.
+  bool overlapsAttention = false;
+  /// Whether the collective gathers the operand of a matrix product or sums its result, so that both can be split into
+  /// pieces that overlap (Overlap::products).
+  bool overlapsProduct = false;
   bool operator==(const PassCollective &) const = default;
 };
 
+/// The kernels and collectives of one pass (forward, input gradient or weight gradient) over one segment.
 struct PassWork {
-  std::vector<Kernel> kernels;
-  std::vector<PassCollective> collectives;
+  std::vector<KernelWork> kernels;         // kernels of the pass, in execution order
+  std::vector<PassCollective> collectives; // collectives of the pass
 };
 
-/// A tensor that forward leaves for backward, of one microbatch, on one rank.
+/// A tensor that the forward pass saves for the backward pass; its size is that of one microbatch on one rank.
 struct SavedTensor {
-  std::string name;
-  double bytes = 0;
-  RunAgain again = RunAgain::Full;  // that drops it
-  bool forWeights = true;           // stays until the weight gradient; false: free after the input gradient
-  Recompute from = Recompute::None; // less keeps what it is made of instead, or needs neither
+  std::string name;                               // name in reports
+  double bytes = 0;                               // bytes on one rank
+  RecomputedBy recomputedBy = RecomputedBy::Full; // recomputation modes that drop the tensor and recompute it
+  bool neededForWeightGradient = true; // whether the weight gradient reads it; false: the input gradient only
+  /// The weakest recomputation mode under which the tensor exists. Under weaker modes the backward reads the values
+  /// from which the tensor would be computed, or needs neither.
+  Recompute savedFrom = Recompute::None;
 };
 
+/// Parameters of a segment whose gradients are summed over the same mesh axes.
 struct ParameterGroup {
-  std::string name;
-  double elements = 0; // on one rank, after tensor and expert parallelism, before optimizer sharding
-  /// Over which its gradients are summed and, with optimizer sharding, its states are cut: data (and context, ...)
-  /// axes.
+  std::string name;    // name in reports
+  double elements = 0; // number of elements on one rank, after tensor and expert parallelism, before optimizer sharding
+  /// Mesh axes over which the gradients are summed and, with optimizer sharding, the states are cut: the data axis, and
+  /// for example the context axis. Empty: no other rank has these parameters.
   std::vector<AxisRef> reduceAxes;
-  /// Floating-point operations of the products in the optimizer's rule (Muon's) on one rank, cut as `elements` is.
+  /// Floating-point operations of matrix products in the optimizer's update (Muon) on one rank,
+  /// for `elements` elements.
   double updateFlops = 0;
 };
 
-/// Optimizer sharding over part of the ranks: the axes that cut a group's states, and those over which ranks hold
-/// copies, whose shares of its gradients are summed as well.
+/// The axes of optimizer sharding (ZeRO) for one parameter group.
 struct ShardAxes {
-  std::vector<AxisRef> cut, copies;
+  std::vector<AxisRef> cut; // axes over which the states are cut
+  /// Axes along which ranks keep copies of the same shard. Gradients are summed over these axes too.
+  std::vector<AxisRef> copies;
 };
-/// `shardingAxes` are whole axes and inner parts of axes; none: all of `reduceAxes` cut.
+/// Returns the axes of optimizer sharding for parameters whose gradients are summed over `reduceAxes`.
+/// `shardingAxes` lists the axes (or inner sub-axes) over which states may be cut; if it is not set, they are cut
+/// over all `reduceAxes`.
 ShardAxes shardAxes(const std::vector<AxisRef> &reduceAxes, const std::optional<std::vector<AxisRef>> &shardingAxes);
 
-/// A run of layers that are alike, or what stands before, between and after them.
+/// The work of a run of identical layers, or of what comes before, between or after the layers.
 struct Segment {
-  std::string name;
-  int64_t repeat = 1;
-  /// Segments of the same number, wherever they stand, run the same passes: they are priced once. -1: not known.
-  int link = -1;
-  /// Of one repeat, one microbatch. A backward that is not split runs both gradients.
+  std::string name;   // name in reports: "embedding", "layer", "head"
+  int64_t repeat = 1; // number of layers of the run
+  /// Index of the segment in ModelWork::chain; -1: not known. Segments with the same index run identical passes, so
+  /// that these are priced only once.
+  int chainIndex = -1;
+  /// Passes of one layer for one microbatch. A backward that is not split runs both gradients.
   PassWork forward, inputGradient, weightGradient;
-  std::vector<SavedTensor> saved;
-  double pendingBytes = 0;   // gradients that the input gradient leaves for the weight gradient, when they are split
-  double inputBytes = 0;     // all that full recomputation keeps
-  bool recomputable = false; // recomputation applies: layers, not the loss
-  double workspaceBytes = 0; // held beside saved tensors while a pass of it runs: gradients of activations, f32 logits
-  std::vector<ParameterGroup> parameters;
-  /// Those of `parameters` of which ranks hold copies whose gradients are sums in part (key/value heads with fewer of
-  /// them than ranks): summed once a step, here over `reduceAxes`, before all copies go the way of the others.
+  std::vector<SavedTensor> saved; // tensors of one layer that forward saves for backward
+  /// Bytes of gradients that the input gradient of one layer saves for the weight gradient, if the backward is split.
+  double pendingBytes = 0;
+  double inputBytes = 0;     // bytes of the layer's input, the only tensor that full recomputation keeps
+  bool recomputable = false; // whether recomputation applies; true for layers, false for example for the loss
+  /// Bytes of temporary tensors beside the saved ones while a pass of the layer runs: gradients of
+  /// activations, f32 logits.
+  double workspaceBytes = 0;
+  std::vector<ParameterGroup> parameters; // parameters of one layer
+  /// The subset of `parameters` that several ranks copy although each copy's gradient is only a partial sum (key/value
+  /// heads, if there are fewer heads than ranks). Their gradients are summed over `reduceAxes` once per step, before
+  /// the usual reduction.
   std::vector<ParameterGroup> copied;
 };
 
+/// The work of one chunk of a pipeline stage, for one microbatch on one rank.
 struct Part {
-  std::string name;
-  std::vector<Segment> segments; // in forward order
+  std::string name;              // name in reports: "first", "middle", "last"
+  std::vector<Segment> segments; // segments of the chunk, in forward order
 };
 
-/// Between neighbouring stages, of one microbatch: what one rank sends forward (and its gradient backward), and what
-/// the receiver then still gathers, where senders that hold the same values send a share each.
+/// A message between neighbouring pipeline stages for one microbatch: activations forward, or their gradients backward.
 struct StageMessage {
-  std::vector<AxisRef> axes;
-  double bytes = 0;
+  std::vector<AxisRef> axes; // the "stage" axes of the mesh
+  double bytes = 0;          // bytes that one rank sends
+  /// Collectives with which the receivers gather the message, if senders with identical values send one share each.
   std::vector<PassCollective> afterReceive;
   bool operator==(const StageMessage &) const = default;
 };
 
+/// The work of one training step on one rank of each pipeline stage.
 struct StepWork {
-  std::vector<Part> parts;
-  /// Which part chunk c of stage s is: part[s][c].
-  std::vector<std::vector<int>> part;
-  StageMessage message;
-  /// Instead, where they differ: activations into chunk c of stage s at c * stages + s, as if the part before had sent
-  /// all of it; and gradients back into it.
-  std::vector<StageMessage> messagesInto = {}, messagesBackInto = {};
-  /// Between neighbouring parts.
+  std::vector<Part> parts;            // the distinct parts of the pipeline
+  std::vector<std::vector<int>> part; // part[s][c]: index into `parts` of the work of chunk c of stage s
+  StageMessage message;               // message between any two neighbouring stages, unless the vectors below are set
+  /// Messages into each part, if they differ: entry c * stages + s is the message into chunk c of stage s, with
+  /// activations from the part before (`forwardMessages`) or gradients from the part after (`backwardMessages`).
+  std::vector<StageMessage> forwardMessages = {}, backwardMessages = {};
+  /// Returns the message from part `from` to the neighbouring part `to`; part c * stages + s is chunk c of stage s.
   const StageMessage &messageBetween(int64_t from, int64_t to) const {
-    return messagesInto.empty() ? message : from < to ? messagesInto[to] : messagesBackInto[to];
+    return forwardMessages.empty() ? message : from < to ? forwardMessages[to] : backwardMessages[to];
   }
-  /// Gradients of parameters that the first and the last stage share (tied embeddings), elements on one rank.
+  /// Number of elements, on one rank, of parameters that the first and the last stage share (tied embeddings). The two
+  /// stages exchange the gradients of these parameters once per step.
   double tiedElements = 0;
-  /// Of the whole step, all ranks: for tokens per second and utilization.
-  double tokens = 0;
-  double modelFlops = 0;
-  std::string dtype = "bf16"; // that the peak of utilization is of
+  double tokens = 0;          // tokens of the global batch, for Simulation::tokensPerSecond
+  double modelFlops = 0;      // floating-point operations of the model in one step on all ranks, for the utilization
+  std::string dtype = "bf16"; // element type whose peak FLOP/s the model FLOPs utilization is relative to
 };
 
 } // namespace kerf

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs a step. A chip's constants are its curves (Cluster.h). What a trainer adds to every kernel, how it moves
-// parameters, gradients and messages, and which plans it can run, is its record in lib/CostModel/Trainers.cpp
-// (docs/cost-model.md, "Who runs it").
+// Trainers: the programs that can run a plan, such as Megatron-LM or Kerf's own runtime. A trainer's record says which
+// costs it adds to those of the hardware, how it moves parameters, gradients and messages, and which plans it can run
+// (docs/cost-model.md, "Who runs it"). Constants of the hardware are DeviceCurves (Cluster.h).
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -15,115 +15,127 @@
 
 namespace kerf {
 
-/// The kinds of communication that run beside compute instead of between kernels.
+/// The kinds of communication that overlap with compute. Communication of the other kinds runs between kernels.
 struct Overlap {
-  bool gradients = true;  // reduction of gradients, beside the backward of the layers before
-  bool parameters = true; // gathers of sharded parameters, one layer ahead
-  bool tensor = false;    // independent collectives of a layer, beside its backward's products
-  bool stage = true;      // sends between stages
-  bool products = false;  // collectives next to products, in pieces beside the product of other pieces
+  bool gradients = true;  // whether reductions of gradients overlap with the backward of the preceding layers
+  bool parameters = true; // whether gathers of sharded parameters run one layer ahead
+  bool tensor = false;    // whether collectives that some kernels of a layer do not need overlap with these kernels
+  bool stage = true;      // whether messages between pipeline stages overlap with the next task
+  bool products = false;  // whether a product and an adjacent collective are split into pieces that overlap
 };
 
-/// Passes over a gradient when its parameter is updated, beside one read and write of states and weights.
+/// How often the optimizer's update reads and writes the gradient, in addition to one read and write of the
+/// states and weights.
 struct UpdateKernel {
-  double gradientAccesses = 1;  // reads and writes of the f32 gradient: for a norm, for clipping, by the update
-  double scaleAccesses = 0;     // more of them where weights have 16 bits: a loss scale is divided out and checked
-  bool widensGradients = false; // gradients of 16 bits are copied to f32 first
+  double gradientAccesses = 1; // number of reads and writes of the f32 gradient for norm, clipping and update
+  double scaleAccesses =
+      0; // number of additional reads and writes for loss scaling and overflow checks if weights have 16 bits
+  bool widensGradients = false; // whether 16-bit gradients are first copied to f32
 };
 
-/// How parameters that are cut (optimizer sharding 3) are gathered.
+/// How parameters that are sharded by ZeRO stage 3 are gathered.
 struct ParameterGathers {
-  bool wholeLayers = true;          // one flat parameter a layer; false: tensor by tensor
-  bool againAfterRecompute = false; // dropped after a layer is recomputed, and gathered again for its backward
-  double wholeBelowElements = 0;    // smaller parameters stay whole on every rank
-  double copySeconds = 0;           // of the host, for the piece of each rank
+  bool wholeLayers = true; // whether one gather fetches a complete layer; false: one gather for each tensor
+  /// Whether parameters are dropped after a layer is recomputed, and gathered anew for its backward.
+  bool regathersForBackward = false;
+  double replicatedBelowElements = 0; // parameters with fewer elements than this stay replicated on every rank
+  double copySeconds = 0;             // seconds of the host for each rank's piece of a gathered tensor
 };
 
-/// How the ranks of "model" send activations to the next stage where all of them hold the same ones.
+/// The activations that tensor-parallel ranks send to the next pipeline stage if they all hold the same ones.
 enum class StageSends {
-  Scattered, // a share each, which the receivers gather
-  Whole,     // everything each
+  Scattered, // each rank sends a different share, and the receivers gather the shares
+  Full,      // each rank sends the complete activations to its partner
 };
 
-/// The costs of a step that a trainer adds to those of the chip.
+/// The costs of a step that a trainer adds to those of the hardware.
 struct TrainerPrices {
-  double issueSeconds = 0; // that the host needs to issue one kernel
-  UpdateKernel update;
-  ParameterGathers gathers;
-  bool accumulatesInProducts = true; // weight gradients are added up by their products; false: by a pointwise kernel
-  StageSends sends = StageSends::Scattered;
-  double bucketBytes = 0; // gradients are reduced together from so many bytes on; 0: those of each parameter alone
+  double issueSeconds = 0;           // seconds that the host needs to issue one kernel
+  UpdateKernel update;               // gradient accesses of the optimizer's update
+  ParameterGathers gathers;          // how parameters that ZeRO stage 3 shards are gathered
+  bool accumulatesInProducts = true; // whether products add to accumulated gradients; false: a separate kernel does
+  StageSends sends = StageSends::Scattered; // what ranks with the same activations send to the next stage
+  double bucketBytes = 0; // smallest bytes of gradients that are reduced together; 0: each parameter separately
 };
 
-/// Returns what the host takes to issue a kernel to the device: nothing on CPUs, where it runs the kernel itself.
-inline double issueSeconds(const TrainerPrices &trainer, const Device &device) {
+/// Returns the seconds that the host needs to issue a kernel to the device; 0 on CPUs, where the host runs the kernel.
+inline double issueSeconds(const TrainerPrices &trainer, const DeviceSpec &device) {
   return device.kind == "cpu" ? 0 : trainer.issueSeconds;
 }
-/// Returns the seconds of a reduction of `bytes` that goes in a bucket of at least `bucketBytes`: its share of the
-/// bucket's.
-double inBucketSeconds(const CollectiveModel &collectives, Collective kind, const std::vector<AxisRef> &axes,
-                       double bytes, double bucketBytes);
+/// Returns the seconds of reducing `bytes` of gradients that share a bucket of at least `bucketBytes`: the share of
+/// these bytes in the seconds of the bucket's collective of pattern `kind` along `axes`.
+double bucketedReductionSeconds(const CollectiveModel &collectives, Collective kind, const std::vector<AxisRef> &axes,
+                                double bytes, double bucketBytes);
 
-/// The properties of a plan that decide a trainer's overlap.
+/// The properties of a plan that decide which communication a trainer overlaps.
 struct StepShape {
-  int64_t stages = 1;
-  ScheduleKind schedule = ScheduleKind::OneFOneB;
-  int optimizerSharding = 0; // of the stage that shards most
-  bool sequenceParallel = false;
+  int64_t stages = 1;                             // number of pipeline stages
+  ScheduleKind schedule = ScheduleKind::OneFOneB; // pipeline schedule of the plan
+  int optimizerSharding = 0;                      // ZeRO stage, 0 to 3; the largest one of all pipeline stages
+  bool sequenceParallel = false;                  // whether tensor parallelism includes sequence parallelism
 };
 
-/// Which layers of a plan recompute.
+/// The patterns in which a trainer can distribute recomputation over the layers.
 enum class RecomputeForm {
-  ByStage,      // in each stage as many as it needs to fit
-  FirstOfParts, // the same number of first layers of every part in full; or all layers alike
-  AllAlike,
+  ByStage,      // each pipeline stage recomputes as many layers as it must to fit into memory
+  FirstOfParts, // full recomputation of the same number of first layers of every part, or the same mode for all layers
+  AllAlike,     // the same mode for all layers
 };
 
-/// The plans that a trainer can run: what `kerf plan --for` searches. The default is all that Kerf searches.
+/// The plans that a trainer can run; `kerf plan --for` searches only these. The default is everything
+/// that Kerf searches.
 struct TrainerSpace {
-  std::vector<ScheduleKind> schedules = {};               // of pipelines; empty: all
-  std::vector<std::vector<std::string_view>> orders = {}; // of the mesh's axes, outermost first; empty: all
-  std::vector<int> sharding = {0, 1, 2, 3};               // levels of optimizer sharding in one stage
-  std::vector<int> shardingInPipelines = {0, 1, 2, 3};    // and in several
-  bool shardsGroups = true;                               // over fewer ranks than hold the same parameters
-  bool shardsPartsOfContext = true;                       // of which some may hold a part of the context alone
-  bool copiesBesideOtherAxes = true;                      // level 0 where ranks differ in more than their samples
-  bool solvedLayout = true;                               // layouts other than Megatron-LM's
-  bool wholeSequences = true;                             // "model" without sequence parallelism
-  bool sequenceBesideContext = true;                      // sequence parallelism and "context"
-  bool splitBackwardBesideSequence = true;                // zero-bubble schedules and sequence parallelism
-  std::vector<ContextStyle> contextStyles = {ContextStyle::Ring, ContextStyle::Ulysses};
-  bool contextInPipelines = true, contextBesideExperts = true, expertsInPipelines = true;
-  bool unevenStages = true;
-  std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
-  RecomputeForm recomputeForm = RecomputeForm::ByStage;
-  bool partNodes = true;                         // several nodes of which one is used in part
-  bool mixedClusters = true;                     // stages on devices of different kinds
-  std::vector<std::string_view> dtypes = {};     // empty: all
-  std::vector<std::string_view> optimizers = {}; // empty: all
+  std::vector<ScheduleKind> schedules = {}; // pipeline schedules; empty: all
+  /// Orders of the mesh axes, each from the outermost to the innermost axis; empty: all orders.
+  std::vector<std::vector<std::string_view>> meshOrders = {};
+  std::vector<int> optimizerShardings = {0, 1, 2, 3};            // ZeRO stages without pipeline parallelism
+  std::vector<int> optimizerShardingsInPipelines = {0, 1, 2, 3}; // ZeRO stages with pipeline parallelism
+  bool shardsOverSubgroups = true;       // whether ZeRO can shard over fewer ranks than hold the same parameters
+  bool subgroupsCutContext = true;       // whether such a subgroup may contain only a part of the "context" axis
+  bool replicatesBesideOtherAxes = true; // whether ZeRO stage 0 can be combined with axes other than "data"
+  bool solvedLayout = true;              // whether tensor parallelism may use shardings other than Megatron-LM's
+  bool tensorWithoutSequence = true;     // whether tensor parallelism can run without sequence parallelism
+  bool sequenceWithContext = true;       // whether sequence and context parallelism can be combined
+  bool zeroBubbleWithSequence = true;    // whether zero-bubble schedules and sequence parallelism can be combined
+  std::vector<ContextStyle> contextStyles = {ContextStyle::Ring, ContextStyle::Ulysses}; // kinds of context parallelism
+  bool contextInPipelines = true; // whether context and pipeline parallelism can be combined
+  bool contextWithExperts = true; // whether context and expert parallelism can be combined
+  bool expertsInPipelines = true; // whether expert and pipeline parallelism can be combined
+  bool unevenStages = true;       // whether pipeline stages may have different numbers of layers
+  std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full}; // recomputation modes
+  RecomputeForm recomputeForm = RecomputeForm::ByStage; // distribution of recomputation over the layers
+  bool partialNodes = true;                             // whether the last of several nodes may be used in part
+  bool mixedClusters = true;                            // whether pipeline stages may run on devices of different kinds
+  std::vector<std::string_view> dtypes = {};            // element types; empty: all
+  std::vector<std::string_view> optimizers = {};        // optimizers; empty: all
 };
 
-/// Everything that Kerf knows of a trainer. A new one is a record in lib/CostModel/Trainers.cpp.
+/// Everything that Kerf needs to know about a trainer. A new trainer is a record in lib/CostModel/Trainers.cpp.
 struct Trainer {
-  std::string_view name, title; // "megatron", "Megatron-LM"
-  std::string_view summary;     // which version, and where it runs
-  bool ownPrograms = false;     // steps are programs that Kerf lowers itself, on CPUs too
-  bool dated = false;           // as it was in the year of its name: for comparisons with published runs
-  TrainerPrices prices;
-  /// Returns the communication that the trainer runs beside compute where a plan does not say it. `tensor` and
-  /// `products` may depend on sequence parallelism alone: the search asks for these before it decides the rest.
+  std::string_view name;    // word for `kerf plan --for`: "megatron"
+  std::string_view title;   // name in messages: "Megatron-LM"
+  std::string_view summary; // which version it is, and where it runs
+  bool ownPrograms = false; // whether it runs programs that Kerf compiles, on CPUs too; true for Kerf itself only
+  bool historical = false;  // whether it is an old version, kept for comparisons with published runs
+  TrainerPrices prices;     // costs that the trainer adds to those of the hardware
+  /// Returns the communication that the trainer overlaps with compute unless a plan says otherwise. The fields `tensor`
+  /// and `products` of the result must depend on sequence parallelism only, because the search needs these two fields
+  /// before it has decided the other properties.
   Overlap (*overlap)(const StepShape &shape) = nullptr;
-  TrainerSpace space;
-  /// The sources of the record's facts, by fact: "issue", "update", "gathers", "accumulation", "sends", "buckets",
-  /// "overlap", "space".
+  TrainerSpace space; // plans that the trainer can run
+  /// Sources of the facts in this record, as pairs of fact and source. The facts are the fields of `prices` ("issue"
+  /// for the seconds of a kernel's launch, "update", "gathers", "accumulation" of gradients in products, "sends",
+  /// "buckets"), "overlap", and "space" (the plans that the trainer can run).
   std::vector<std::pair<std::string_view, std::string_view>> sources;
 };
 
-/// All trainers; the first one is Kerf itself.
+/// Returns the records of all trainers. The first one is Kerf itself.
 std::span<const Trainer> trainers();
-/// Null: there is no trainer of this name.
+/// Returns the record of the trainer named `name`, or null if there is none.
 const Trainer *findTrainer(std::string_view name);
+/// Returns the record of Kerf's own runtime.
 inline const Trainer &ownTrainer() { return trainers().front(); }
+/// Returns the names of all trainers, in the order of trainers().
 std::vector<std::string> trainerNames();
 
 } // namespace kerf

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A completed plan as what another trainer is started with: Megatron-LM's arguments, TorchTitan's TOML, DeepSpeed's
-// JSON with the line that starts Megatron-DeepSpeed, NeMo's YAML. Every key of the plan, of the model and of the
-// training settings gets a decision: it is in the file, it has no effect here, or the target does something else, which
-// is said.
+
+// Export of a complete plan to other trainers: arguments of Megatron-LM, TOML of TorchTitan, JSON of DeepSpeed with the
+// command line of Megatron-DeepSpeed, YAML of NeMo. Every key of the plan, the model and the training settings gets a
+// decision: the file expresses the key, the key has no effect, or the target does something else.
 #pragma once
 
 #include "kerf/Export/ModelSizes.h"
@@ -11,53 +11,64 @@
 
 namespace kerf {
 
+/// A trainer for which plans can be exported.
 enum class ExportTarget { Megatron, TorchTitan, DeepSpeed, NeMo };
-/// "megatron", "torchtitan", "deepspeed", "nemo".
+/// Returns the name of a target: "megatron", "torchtitan", "deepspeed" or "nemo".
 std::string_view toString(ExportTarget target);
+/// Parses the name of a target; returns nothing if there is no such target.
 std::optional<ExportTarget> exportTarget(std::string_view name);
 
+/// The optimizer of a training job and its settings.
 struct OptimizerSettings {
-  std::string kind = "sgd"; // as --optimizer says it
-  std::map<std::string, double, std::less<>> settings = {{"momentum", 0.0},
-                                                         {"weight-decay", 0.0}}; // all of this optimizer
-  double clipNorm = 0;                                                           // 0: no clipping
-  std::vector<std::string> noDecay;
+  std::string kind = "sgd"; // name, as --optimizer takes it
+  /// Values of all settings of this optimizer, by the names of their options.
+  std::map<std::string, double, std::less<>> settings = {{"momentum", 0.0}, {"weight-decay", 0.0}};
+  double clipNorm = 0;              // norm to which gradients are clipped; 0: no clipping
+  std::vector<std::string> noDecay; // globs of parameters without weight decay
 
+  /// Returns the value of a setting, which this optimizer must have.
   double operator[](std::string_view setting) const { return settings.find(setting)->second; }
 };
 
+/// Everything that is exported.
 struct ExportInput {
   CompletedPlan completed;
   TrainingJob job;
   ModelSizes model;
   OptimizerSettings optimizer;
-  std::optional<double> expertCapacity; // as ImportOptions: absent or infinite: no copy of a token is dropped
+  /// Capacity factor of experts, as in ImportOptions; absent or infinite: no token is dropped.
+  std::optional<double> expertCapacity;
 };
 
+/// The outcome of the export for one key of the plan, the model or the training settings.
 struct ExportDecision {
+  /// Outcome for a key.
   enum class Kind {
-    Expressed, // `text`: where it is in the file
-    Idle,      // `text`: why there is nothing to say here
-    Differs,   // `text`: what the target does instead
+    Expressed, // the target does as planned; `text` says which setting or default expresses the key
+    Idle,      // the key has no effect in this plan; `text` says why
+    Differs,   // the target does something else; `text` says what
   };
-  std::string key, value; // "mesh.stage", "model.hidden_size", "optimizer.beta1"; value as JSON
+  std::string key;   // e.g. "mesh.stage", "model.hidden_size", "optimizer.beta1"
+  std::string value; // value of the key as JSON
   Kind kind = Kind::Expressed;
-  std::string text;
+  std::string text; // explanation for the user: how the target expresses the key, or why or how it does not
 };
 
-struct Exported {
-  std::string config; // the file's whole text
-  std::string launch; // the command that starts it, in one line; of Megatron it is in the file, and "" here
-  std::vector<ExportDecision> decisions;
+/// Result of an export.
+struct ExportResult {
+  std::string config;                    // whole text of the configuration file
+  std::string launch;                    // command that starts the training; "" if the file is itself the command
+  std::vector<ExportDecision> decisions; // for every key, in the order of the keys
 };
 
-/// `configName` is how the launch line calls the file. Refuses mixed clusters, and cuts into stages that are wrong.
-Result<Exported> exportPlan(ExportTarget target, const ExportInput &input, const std::string &configName);
+/// Exports a plan for `target`. `configName` is the path of the configuration file in the launch command. Fails for
+/// mixed clusters, for stages with meshes of their own, and for cuts into stages that do not match the model's layers.
+Result<ExportResult> exportPlan(ExportTarget target, const ExportInput &input, const std::string &configName);
 
-/// "KEY = VALUE: TEXT" of all that differ.
-std::vector<std::string> notesOf(const Exported &exported);
+/// Returns a note "KEY = VALUE: TEXT" for each decision of kind Differs.
+std::vector<std::string> exportNotes(const ExportResult &exported);
 
-/// The keys that the target's tables have a row for.
+/// Returns all keys for which the export to `target` can make a decision.
 std::vector<std::string> exportKeys(ExportTarget target);
 
 } // namespace kerf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model becomes kerf IR: one function @main over whole tensors whose first result is the loss. Weights stay in
-// their mapped files. What the function's arguments say of themselves is described with the dialect (KerfBase.td).
+// Imports a model as kerf IR: one function @main over unsharded tensors, whose first result is the loss. Weights stay
+// in their memory-mapped files. KerfBase.td describes the attributes of the function's arguments.
 #pragma once
 
 #include "kerf/Frontend/ModelSource.h"
@@ -11,56 +11,63 @@
 
 namespace kerf {
 
-/// On a module: texts that name the parameters of the original model which its exporter folded into constants or
-/// merged.
+/// The name of a module attribute: a list of texts that name the parameters which the exporter folded into constants or
+/// merged with other parameters.
 inline constexpr const char *kFoldedAttr = "kerf.folded";
 
-/// A capacity that drops no copy of a token.
+/// The expert capacity that drops no token.
 inline constexpr double kExactExperts = std::numeric_limits<double>::infinity();
 
+/// The options of an import.
 struct ImportOptions {
-  /// F32 or F64: every floating tensor of the model is computed in it, explicit casts to another floating type
-  /// included.
+  /// The type, F32 or F64, in which every floating-point tensor of the model is computed, even after a cast to another
+  /// floating-point type.
   DType floatType = DType::F32;
-  /// "": the output "loss", else the first scalar output. A value's name, or "cross_entropy(LOGITS, LABELS)": the mean
-  /// over labels that aren't -100.
+  /// The loss: the name of a scalar value, or "cross_entropy(LOGITS, LABELS)" for the mean cross entropy over labels
+  /// that are not -100. "" stands for the output "loss", or else the first scalar output.
   std::string loss;
-  /// Names of other scalar values of an export, which become results of @main behind the loss and the updated buffers,
-  /// in the type of the computation. No gradient flows into them.
+  /// Names of further scalar values of an export. Each becomes a result of @main, after the loss and the updated
+  /// buffers, in the type of the computation. No gradient flows into these values.
   std::vector<std::string> metrics;
-  /// Globs over initializer names. Trained are: the exporter's parameters, less `frozen`, and `trainable` whatever else
-  /// holds.
+  /// Glob patterns of tensor names. The trained tensors are the exporter's parameters without those in `frozen`, and
+  /// all tensors in `trainable`.
   std::vector<std::string> trainable, frozen;
-  /// Tensors that replace the model's own by name: .safetensors, .npz or a folder of .npy.
+  /// The path of a file whose tensors replace the model's own tensors of the same names: .safetensors, .npz or a folder
+  /// of .npy. Absent: none.
   std::optional<std::string> weights;
-  /// Of a config.json: samples of one step and tokens of a sample; 0: 1, and the model's positions up to 2048. Exports
-  /// have their own.
-  int64_t globalBatch = 0, sequence = 0;
-  /// Of a config.json with experts: slots of an expert in each sample, as a multiple of its equal share of the sample's
-  /// choices, at most one for each token; copies beyond them are dropped. Nothing: kExactExperts, for predictions 1.
+  /// The number of samples in one step of a config.json's model; 0: 1 sample. An export has a batch of its own.
+  int64_t globalBatch = 0;
+  /// The number of tokens in a sample of a config.json's model; 0: the model's maximum positions, at most 2048.
+  int64_t sequence = 0;
+  /// The capacity of each expert of a config.json's model, as a multiple of the expert's equal share of the sample's
+  /// routed tokens; at most one slot per token. Tokens routed beyond the capacity are dropped. Absent: kExactExperts
+  /// for training, 1 for predictions.
   std::optional<double> expertCapacity;
-  /// For predictions. A config.json: a run of alike layers is one call with `kerf.repeat`, ops after which the
-  /// configuration drops elements out carry `kerf.dropout`; no weights are read.
+  /// Whether a config.json's model is imported for a prediction only. Then a run of equal layers is one call with the
+  /// attribute `kerf.repeat`, operators followed by dropout have the attribute `kerf.dropout`, and no weights are read.
   bool structureOnly = false;
 };
 
+/// A model as kerf IR with its weights.
 struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// Parameters and buffers as they lie in their file (their dtype, mapped where possible), constants as the program
-  /// sees them, all by `kerf.name`. A name is absent where the model came without that tensor's data.
+  /// Tensors by `kerf.name`: parameters and buffers in the types of their file (memory-mapped where possible), and
+  /// constants in the types of the program. A tensor whose data the model lacks is absent.
   TensorMap weights;
   std::vector<std::string> warnings;
-  /// Files that the model says hold its weights, and that do not exist.
+  /// Weights files to which the model refers and that do not exist.
   std::vector<std::string> missingFiles;
 };
 
-/// A file by its suffix: .onnx, .mlir (StableHLO, or kerf IR as `writeModel` writes it), or .json (a Hugging Face
-/// configuration; its weights are model.safetensors beside it). Or the same in memory.
+/// Imports a model from a file or from memory. The suffix of a file selects the format: .onnx, .mlir (StableHLO text,
+/// or kerf IR as `writeModel` writes it), or .json (a Hugging Face configuration with model.safetensors beside it).
+/// Fails with a message for the user when the model is malformed or not supported.
 Result<ImportedModel> importModel(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options);
 
-/// Writes the IR as text to `path`. Weights stay outside: the module's `kerf.weights` names the files that hold them,
-/// later ones first: `source` (the model file it was imported from; "" for none), and a .safetensors beside `path` for
-/// what isn't there by name.
+/// Writes the IR as text to `path`, without weights. The module attribute `kerf.weights` names the files with the
+/// weights: `source`, the model file of the import ("" for none), and a .safetensors file beside `path` with the
+/// tensors that `source` lacks. Tensors of later files replace those of earlier files. Fails when a file cannot be
+/// written.
 Status writeModel(const ImportedModel &model, const std::string &source, const std::string &path);
 
 } // namespace kerf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of a config.json's model for those that do not want its IR.
+// Reads the sizes of a config.json's model without importing it.
 #pragma once
 
 #include "kerf/Export/ModelSizes.h"
@@ -7,7 +7,8 @@
 
 namespace kerf {
 
-/// `sequence` 0: the default of import, the model's positions up to 2048. Refuses what importModel refuses.
+/// Returns the sizes of the model in `configPath`, for samples of `sequence` tokens; 0: the model's maximum positions,
+/// at most 2048. Fails for configurations that importModel refuses.
 Result<ModelSizes> readModelSizes(const std::string &configPath, int64_t sequence);
 
 } // namespace kerf

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The full form of a package's list of steps. The expanded program is the entry function with the bodies of its callees
-// in place of calls; calls of kernels stay. Its instructions are numbered from 0 in the order of the bodies, those of
-// all stages together. A flat program is one stage's list with the values that each instruction reads and makes: a
-// value of the expanded program is one flat value in each microbatch.
+
+// Two flattened forms of a package's program. The *expanded program* is the entry function with every call replaced by
+// the body of its callee, except calls of kernels; its instructions are numbered from 0, those of all pipeline stages
+// together. A *flat program* is the list of steps of one pipeline stage, with the operands and results of each
+// instruction filled in: a value of the expanded program becomes one flat value for each microbatch.
 #pragma once
 
 #include "kerf/Package/HostCopies.h"
@@ -12,99 +13,116 @@
 
 namespace kerf::package {
 
+/// One instruction of the expanded program. Its index in Expansion::ops is the number that lists of steps use.
 struct ExpandedOp {
-  const Instruction *source = nullptr;
-  std::vector<int> operands, results; // indices into Expansion::values
-  size_t entry = 0;                   // the instruction of the entry function that it is part of
-  int call = -1;                      // the outermost call that it lies in, a layer's forward or backward; -1: in none
-  const Function *kernel = nullptr;   // of a call that is one kernel
-  int64_t message = -1;               // of a transfer: the number of its message in microbatch 0
+  const Instruction *source = nullptr; // the instruction in its function's body
+  std::vector<int> operands, results;  // indices into Expansion::values
+  size_t entry = 0; // index in the entry function's body of the instruction (perhaps a call) from which this op comes
+  int call = -1;    // index, below Expansion::calls, of the outermost call that contains the op; -1: no call
+  const Function *kernel = nullptr; // the callee, if the instruction calls a kernel; otherwise null
+  int64_t message = -1; // for a transfer: index of its message in microbatch 0, below Expansion::messages; otherwise -1
 };
 
-/// Its pointers are into the program.
+/// The expanded program: the entry function with calls inlined. Its pointers refer to the Program that was expanded,
+/// which must outlive the Expansion.
 struct Expansion {
-  const Function *entry = nullptr;
-  std::vector<Value> values;
-  std::vector<bool> ofMicrobatch; // of each value: there is one in each microbatch
-  std::vector<int> args, results; // of the entry function: values
-  std::vector<ExpandedOp> ops;
-  int calls = 0;
-  int64_t messages = 0; // of all stages in a step
+  const Function *entry = nullptr; // the entry function
+  std::vector<Value> values;       // types of all values
+  std::vector<bool> ofMicrobatch;  // for each of `values`: true if each microbatch has its own value
+  std::vector<int> args, results;  // indices into `values` of the entry function's arguments and results
+  std::vector<ExpandedOp> ops;     // in execution order of the entry function
+  int calls = 0;                   // number of calls in the entry function that were inlined
+  int64_t messages = 0;            // number of messages that all stages together send in one step
 };
-/// The program must have passed checkProgram, but for its lists of steps.
+/// Inlines the calls of the entry function. The program must have passed checkProgram; its lists of steps are not used.
 Expansion expand(const Program &program);
-/// When an instruction runs; stage 0 of a program without a schedule.
-Task taskOf(const Expansion &expansion, int op);
+/// Returns when and on which stage instruction `op` of the expanded program runs. Without a schedule, the result is
+/// a default ProgramTask, on stage 0.
+ProgramTask taskOf(const Expansion &expansion, int op);
 
+/// One instruction of a flat program: an op, a bucket of collectives, or one side of a message between stages.
 struct FlatInstruction {
-  /// `Send`, `Sent`, `Receive` and `Received` are what StepEntry::Kind says.
+  /// `Op` is an instruction or a bucket; the other kinds begin or await one side of a message, as in StepEntry::Kind.
   enum class Kind { Op, Send, Sent, Receive, Received };
 
-  const Instruction *source = nullptr;
-  std::vector<int> operands, results; // indices into FlatProgram::values
+  const Instruction *source = nullptr; // the instruction in its function's body
+  std::vector<int> operands, results;  // indices into FlatProgram::values
   Kind kind = Kind::Op;
-  int64_t microbatch = 0;
-  /// The number in the expanded program: instructions of one origin are the same but for their microbatch.
+  int64_t microbatch = 0; // index of the microbatch in which the instruction runs, from 0
+  /// Index in Expansion::ops of the instruction of the expanded program from which this one comes. Instructions with
+  /// the same origin differ only in their microbatch.
   int origin = 0;
-  int64_t peerStage = -1, message = -1; // of a transfer: who sends or receives, and which of FlatProgram::messages
-  /// A bucket is several collectives that run as one. These are its members after the first; each has an operand and a
-  /// result.
+  int64_t peerStage = -1; // for a transfer: the stage at the other end; otherwise -1
+  int64_t message = -1;   // for a transfer: the message's number, below FlatProgram::messages; otherwise -1
+  /// A collective of a bucket. A bucket is several collectives that run as one.
   struct Member {
-    const Instruction *source = nullptr;
-    int origin = 0;
-    int64_t microbatch = 0;
+    const Instruction *source = nullptr; // the collective in its function's body
+    int origin = 0;                      // index of this collective in Expansion::ops
+    int64_t microbatch = 0;              // index of the microbatch in which the collective runs, from 0
   };
+  /// The members of a bucket after the first, each with one operand and one result; empty for other instructions.
   std::vector<Member> others = {};
-  int call = -1;                    // a call in a microbatch, as ExpandedOp::call
-  const Function *kernel = nullptr; // of a call that is one kernel
-  std::string stream = {};          // "": that of kernels
+  int call = -1;                    // ExpandedOp::call * microbatches + microbatch; -1: not in a call
+  const Function *kernel = nullptr; // the callee, if the instruction calls a kernel; otherwise null
+  std::string stream = {};          // name of the stream on which the instruction runs; "": the stream of kernels
 };
 
-/// An argument of the program that the stage has, in a microbatch where it is cut by them.
+/// An argument of the program that a pipeline stage holds. An argument that is sharded over microbatches has one
+/// FlatArg for each microbatch.
 struct FlatArg {
-  size_t arg = 0;
-  int64_t microbatch = 0;
-  int value = -1;
+  size_t arg = 0;         // index into Program::args
+  int64_t microbatch = 0; // index of the microbatch; 0 for an argument that is not sharded over microbatches
+  int value = -1;         // index into FlatProgram::values
 };
 
+/// Everything that the ranks of one pipeline stage execute in one step, in order.
 struct FlatProgram {
-  std::vector<Value> values;
-  std::vector<FlatArg> args;         // in the program's order
-  std::vector<int> results;          // of each result of the program: its value, -1 where the stage does not have it
-  std::vector<FlatInstruction> body; // no calls but of kernels
-  int origins = 0;
-  int64_t messages = 0; // of all stages in a step
+  std::vector<Value> values;         // types of all values
+  std::vector<FlatArg> args;         // in the order of Program::args
+  std::vector<int> results;          // for each of Program::results: index into `values`; -1: not held by this stage
+  std::vector<FlatInstruction> body; // without calls, except calls of kernels
+  int origins = 0;                   // size of Expansion::ops; each FlatInstruction::origin is less than this number
+  int64_t messages = 0;              // number of messages that all stages together send in one step
 };
 
-/// Gives a list's instructions their values. `accumulate` has one operand (a microbatch's value) the first time, then
-/// two (the sum so far, the value). An Error where the list uses what is not there, runs what is not the stage's, or
-/// runs anything twice.
+/// Follows a stage's list of steps and gives each instruction its operands and results. An `accumulate` gets one
+/// operand (the microbatch's value) when it first runs, then two (the sum so far and the value). Fails if the list uses
+/// a value before it exists, runs an instruction of another stage, or runs an instruction twice in a microbatch.
 Result<FlatProgram> flatten(const Program &program, const Expansion &expansion, int64_t stage, const StepList &list);
-/// The same of the program's own list. An Error where it has none.
+/// Flattens the list of steps that the program itself holds for `stage`. Fails if the program has no such list.
 Result<FlatProgram> flatten(const Program &program, int64_t stage);
-/// The list that `flatten` makes this of.
-StepList listOf(const FlatProgram &flat);
-/// Adds an instruction of the expanded program to a list, to its last entry where it goes on there.
+/// Returns a list of steps from which `flatten` would make `flat`.
+StepList stepListOf(const FlatProgram &flat);
+/// Appends instruction `op` of the expanded program to a list of steps, extending the last entry where that entry is a
+/// Run of the same microbatch that ends at `op` - 1.
 void appendRun(StepList &list, int op, int64_t microbatch);
 
-/// True when nothing is computed: the result is the operand's memory.
+/// Returns true if the instruction computes nothing because its result is its operand's memory: `reshape`, `wait`, and
+/// the first `accumulate` where the type stays.
 bool isView(const FlatProgram &flat, const FlatInstruction &instruction);
-/// True of an instruction of an optimizer's update of one parameter.
+/// Returns true if the instruction belongs to the optimizer's update of one parameter.
 bool isUpdate(const FlatInstruction &instruction);
-/// The values that are gradients: updates read them, and nothing of an update or from outside of the step makes them.
+/// Returns the indices of the values that are gradients: non-scalars that optimizer updates read and that are neither
+/// arguments of the program, views of arguments, nor results of updates.
 std::vector<int> gradientsOf(const FlatProgram &flat);
-/// The op, or the kernel that a call is of.
-std::string opOf(const FlatInstruction &instruction);
+/// Returns the instruction's op name, or the kernel's name for a call of a kernel.
+std::string operatorName(const FlatInstruction &instruction);
 
-/// Constants of up to this size are computed once, when the program is loaded, for all microbatches.
+/// Largest size, in bytes, of a constant that is computed once when the program is loaded and kept for all
+/// microbatches. Larger constants are computed again in each microbatch.
 inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
+/// Returns true if the instruction is a `constant` whose result has at most kKeptConstantBytes bytes.
 bool isKeptConstant(const Instruction &instruction, const Value &result);
 
-/// Values that an argument has: one in each microbatch where it is cut by them.
-int64_t piecesOf(const Program &program, size_t arg);
-/// True when the stage has the argument: it is its home or, without one, uses it.
+/// Returns how many values argument `arg` has in a step: the number of microbatches if its sharding contains the axis
+/// `microbatch`, otherwise 1.
+int64_t microbatchPieces(const Program &program, size_t arg);
+/// Returns true if `stage` holds argument `arg`: because the argument names that stage, or names none and is
+/// used there.
 bool hasArg(const Program &program, size_t arg, int64_t stage);
+/// Returns true if `stage` holds result `result`: because the result names that stage or no stage.
 bool hasResult(const Program &program, size_t result, int64_t stage);
+/// Returns the element type of result `result` of the entry function.
 DType resultType(const Program &program, size_t result);
 
 } // namespace kerf::package

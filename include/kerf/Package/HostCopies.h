@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between the memory of a device and that of its host.
+
+// The ops that copy values between device memory and host memory, for activation offloading.
 #pragma once
 
 #include <string_view>
 
 namespace kerf::package {
 
+/// Names of the copy ops: `offload` copies a value from device memory to host memory, `prefetch` copies it back.
 inline constexpr std::string_view kOffload = "offload", kPrefetch = "prefetch";
+/// Returns true if `op` is `offload` or `prefetch`.
 inline bool isHostCopy(std::string_view op) { return op == kOffload || op == kPrefetch; }
-/// A collective or such a copy: its result is there when it has been waited for.
+/// Returns true if `op` is a collective or a host copy: its result may be used only after a `wait` on it.
 bool isAsynchronous(std::string_view op);
 
 } // namespace kerf::package

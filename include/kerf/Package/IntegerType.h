@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Dispatch from an integer element type to its C++ type.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -6,8 +7,9 @@
 
 namespace kerf {
 
-/// f(T{}) with the C++ type of an integer element; Bool is one byte.
-template <typename F> auto forInteger(DType dtype, F f) {
+/// Calls f(T{}) with the C++ type T that stores an integer element of `dtype`, and returns what `f` returns. Bool is
+/// stored as uint8_t; floating types must not be passed.
+template <typename F> auto withIntegerType(DType dtype, F f) {
   switch (dtype) {
   case DType::I64:
     return f(int64_t{});

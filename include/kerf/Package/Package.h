@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device programs of a compiled model as plain data, with reader and writer (JSON: docs/package.md). It is what the
-// compiler hands to the runtime: local shapes, collectives, one program for all ranks. The runtime needs nothing else.
+
+// The package of a compiled model as plain data: the device program that every rank runs, with local shapes and
+// collectives, and functions that check, write and read it (JSON format: docs/package.md). The package is all that the
+// runtime needs from the compiler.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
@@ -10,175 +12,200 @@
 
 namespace kerf {
 
+/// Element type of a tensor.
 enum class DType { F64, F32, BF16, F16, I64, I32, I16, I8, U64, U32, U16, U8, Bool };
-std::string_view toString(DType dtype); // "f64", "bf16", "i64", "u8", "bool", ...
+/// Returns the name of an element type: "f64", "bf16", "i64", "u8", "bool", ...
+std::string_view toString(DType dtype);
+/// Parses the name of an element type; returns nothing if there is no such type.
 std::optional<DType> parseDType(std::string_view text);
+/// Returns the size of one element in bytes; a Bool has 1.
 int64_t bytesOf(DType dtype);
+/// Returns the number of elements of a shape: the product of its sizes, 1 for a scalar.
 int64_t elementsOf(const Shape &shape);
-std::string shapeText(const Shape &shape); // "[2, 3]"
+/// Returns a shape as text, e.g. "[2, 3]".
+std::string shapeText(const Shape &shape);
 
 } // namespace kerf
 
 namespace kerf::package {
 
-/// A value of a function: a local tensor. `pending`: the result of a started collective, usable after `wait`.
+/// Type of a value of a function: a tensor with the shape that it has on one rank.
 struct Value {
   DType dtype = DType::F32;
-  Shape shape;
-  bool pending = false;
+  Shape shape;          // local shape, that of one rank's shard
+  bool pending = false; // true if the value is the result of a started collective or copy, usable only after `wait`
 };
 
-/// When an instruction of a step with a schedule runs: `Prepare` once at the step's start, `Update` once at its end,
-/// the others once for each microbatch. A schedule that splits the backward has `InputGradient` and `WeightGradient`,
-/// any other `Backward`.
+/// Part of a training step in which an instruction of a program with a schedule runs. `Prepare` runs once at the start
+/// of the step, `Update` once at its end, and the others once for each microbatch. A schedule that splits the backward
+/// pass (zero bubble) has `InputGradient` and `WeightGradient`; every other schedule has `Backward`.
 enum class Phase { Prepare, Forward, Backward, InputGradient, WeightGradient, Update };
-std::string_view toString(Phase phase); // "prepare", ..., "input_gradient", "weight_gradient", "update"
+/// Returns the name of a phase: "prepare", "forward", "backward", "input_gradient", "weight_gradient" or "update".
+std::string_view toString(Phase phase);
+/// Parses the name of a phase; returns nothing if there is no such phase.
 std::optional<Phase> parsePhase(std::string_view text);
-bool isOnce(Phase phase); // Prepare and Update
+/// Returns true for the phases that run once in a step, Prepare and Update.
+bool isOncePerStep(Phase phase);
 
-/// Where and when an instruction of the entry function runs. Those of one task run in the order of the body.
-struct Task {
+/// Phase, pipeline stage and model chunk in which an instruction of the entry function runs. Instructions of the same
+/// task run in the order of the function's body.
+struct ProgramTask {
   Phase phase = Phase::Prepare;
-  int64_t stage = 0, chunk = 0;
-  auto operator<=>(const Task &) const = default;
+  int64_t stage = 0; // pipeline stage
+  int64_t chunk = 0; // model chunk of an interleaved schedule; 0 for other schedules
+  auto operator<=>(const ProgramTask &) const = default;
 };
 
-/// One op of the device level: `op` is its name in the dialect ("dot_general", "all_reduce"), `attrs` its attributes
-/// under their names in the dialect (docs/operators.md); operands and results index the function's values. op ==
-/// "call": attrs.callee names a function. `name` is the user's node, for errors and traces. `task`: in the entry
-/// function of a program with a schedule.
+/// One op of a device program.
 struct Instruction {
-  std::string op;
-  std::vector<int> operands, results;
-  nlohmann::ordered_json attrs = nlohmann::ordered_json::object();
-  std::string name;
-  std::optional<Task> task = std::nullopt;
-  std::string update = {}; // of an instruction of the optimizer: the name of the parameter that it updates
+  std::string op; // name in the dialect, e.g. "dot_general"; "call" calls the function that attrs["callee"] names
+  std::vector<int> operands, results;                              // indices into Function::values
+  nlohmann::ordered_json attrs = nlohmann::ordered_json::object(); // attributes, by names of docs/operators.md
+  std::string name;                               // node of the user's model that it comes from, for errors and traces
+  std::optional<ProgramTask> task = std::nullopt; // set exactly in the entry function of a program with a schedule
+  std::string update = {}; // for an instruction of the optimizer: name of the parameter that it updates; otherwise ""
 };
 
-/// `kernel`: a chain of pointwise ops that is one instruction where there is code for it (kerf/Package/Native.h).
+/// A function of a device program, e.g. one repeated layer. A kernel is a function of pointwise ops and reductions that
+/// a device with native code for it runs as one instruction (kerf/Package/Native.h).
 struct Function {
   std::string name;
-  std::vector<Value> values;
-  std::vector<int> args, results; // indices into values
+  std::vector<Value> values;      // types of all values: arguments, results and intermediates
+  std::vector<int> args, results; // indices into `values`
   std::vector<Instruction> body;
-  bool kernel = false;
+  bool kernel = false; // true if the function is a kernel
 };
 
+/// Role of an argument of the entry function. A `State` belongs to the optimizer, and an `Input` is a part of
+/// the batch.
 enum class ArgKind { Parameter, Buffer, Constant, State, Input, LearningRate, Step, Seed };
-std::string_view toString(ArgKind kind); // "parameter", ..., "learning_rate", "step", "seed"
+/// Returns the name of an argument kind: "parameter", ..., "learning_rate", "step", "seed".
+std::string_view toString(ArgKind kind);
 
 /// One argument of the entry function.
 struct Arg {
   ArgKind kind = ArgKind::Input;
-  std::string name;         // as exported: "transformer.wte.weight"; a state: "exp_avg/transformer.wte.weight"
-  DType dtype = DType::F32; // in the program; a file may hold another floating type and is converted
-  Shape shape;              // global, as the program sees it
-  Shape exportedShape;      // as files hold it: the same elements in the same (row-major) order
-  Sharding sharding;        // over Program::mesh; never partial
-  int updatedBy = -1;       // the entry's result that replaces it after the step, or -1
-  bool trainable = false;
-  int64_t stage = -1; // that holds it; -1: every stage that uses it
+  std::string name; // name in the model, e.g. "transformer.wte.weight"; a state: "exp_avg/transformer.wte.weight"
+  DType dtype = DType::F32; // type in the program; weights of another floating type are converted when they are loaded
+  Shape shape;              // global shape in the program
+  Shape exportedShape;      // global shape in weight files: the same elements in the same row-major order
+  Sharding sharding;        // sharding over Program::mesh; never partial
+  int updatedBy = -1;       // index of the entry result that replaces the argument after a step; -1: none does
+  bool trainable = false;   // true if the optimizer updates the argument
+  int64_t stage = -1;       // pipeline stage that holds the argument; -1: every stage that uses the argument
 };
 
+/// One result of the entry function: the loss, a metric, or the new value of an argument.
 struct EntryResult {
   std::string name;   // "loss", "gradient_norm_squared/NAME", or the name of the argument that it replaces
-  Sharding sharding;  // never partial
-  Shape shape;        // global; may be left empty where the result replaces an argument, whose shape it has
-  int64_t stage = -1; // that holds it; -1: every stage
+  Sharding sharding;  // sharding over Program::mesh; never partial
+  Shape shape;        // global shape; may be empty where the result replaces an argument, whose shape it then has
+  int64_t stage = -1; // pipeline stage that holds the result; -1: every stage
 };
 
-/// The order of microbatches on stages, in the words of kerf/Schedule/Schedule.h.
+/// Pipeline schedule of a program, by the names of kerf/Schedule/Schedule.h.
 struct ScheduleChoice {
-  std::string name, variant;
-  int64_t chunks = 1;
+  std::string name, variant; // e.g. "1f1b"; "zero-bubble" with variant "h1"; variant "": the default
+  int64_t chunks = 1;        // model chunks on each stage; above 1 for an interleaved schedule
   bool operator==(const ScheduleChoice &) const = default;
 };
 
-/// Axes of the mesh with a meaning of their own: no tensor is cut by `stage`; `microbatch` is an axis in time. A
-/// program with either has a schedule.
+/// Names of the mesh axes with a special meaning. `stage` numbers the pipeline stages and shards no tensor;
+/// `microbatch` numbers the microbatches, which a rank runs one after the other. A program with either axis has
+/// a schedule.
 inline constexpr std::string_view kStageAxis = "stage", kMicrobatchAxis = "microbatch";
 
-/// An instruction in one microbatch, under its number in the expanded program (kerf/Package/FlatProgram.h).
+/// An instruction in one microbatch.
 struct StepMember {
-  int op = 0;
-  int64_t microbatch = 0;
+  int op = 0;             // index of the instruction in the expanded program (kerf/Package/FlatProgram.h)
+  int64_t microbatch = 0; // index of the microbatch in which the instruction runs, from 0
   bool operator==(const StepMember &) const = default;
 };
 
-/// An entry of the list that a stage's ranks run.
+/// One entry of a list of steps. Instructions are named by their numbers in the expanded program.
 struct StepEntry {
-  /// `Run`: the instructions from `first` to `last`, one after the other. `Start`: `members`, collectives that are one,
-  /// or one copy to or from the host. `Send`, `Receive`: begins one side of the transfer `first`; `Sent`, `Received`:
-  /// waits until that side is done.
+  /// `Run` executes the instructions from `first` to `last`, one after the other. `Start` starts `members`: several
+  /// collectives that run as one (a bucket), or a single collective or host copy. `Send` and `Receive` begin one side
+  /// of the transfer `first`; `Sent` and `Received` wait until that side is done.
   enum class Kind { Run, Start, Send, Sent, Receive, Received } kind = Kind::Run;
-  int first = 0, last = 0; // last: of a Run
-  int64_t microbatch = 0;  // of all but a Start
-  std::vector<StepMember> members = {};
-  std::string stream = {}; // of Start and Receive: the stream that they run on; "": that of kernels
+  int first = 0;          // index of the first instruction of a Run, or of the transfer; unused by a Start
+  int last = 0;           // index of the last instruction of a Run
+  int64_t microbatch = 0; // microbatch of the entry; unused by a Start, whose members name their own
+  std::vector<StepMember> members = {}; // collectives or the host copy that a Start starts; empty for other kinds
+  std::string stream = {};              // stream on which a Start or Receive runs; "": the stream of kernels
   bool operator==(const StepEntry &) const = default;
 };
-std::string_view toString(StepEntry::Kind kind); // "run", "start", "send", "sent", "receive", "received"
+/// Returns the name of an entry's kind: "run", "start", "send", "sent", "receive" or "received".
+std::string_view toString(StepEntry::Kind kind);
+/// The list of steps of one pipeline stage: everything that its ranks execute in one step, in order.
 using StepList = std::vector<StepEntry>;
 
+/// Version of the format of program.json. The runtime refuses a program of another version.
 inline constexpr int kVersion = 3;
 
 struct NativeCode;
 
+/// The device program: one training step, the same for all ranks.
 struct Program {
-  int version = kVersion;
-  Mesh mesh; // Mesh::ranks() counts microbatches too: see ranksOf
-  std::optional<ScheduleChoice> schedule;
+  int version = kVersion;                 // version of the format of program.json
+  Mesh mesh;                              // includes the axis of microbatches: its product is not the number of ranks
+  std::optional<ScheduleChoice> schedule; // set exactly when the mesh has an axis `stage` or `microbatch`
   std::vector<Function> functions;
-  std::string entry; // name of the function that is one training step
-  std::vector<Arg> args;
-  std::vector<EntryResult> results;
-  /// The instructions that the ranks of each stage run, in order. The list is empty until kerf/Steps/Steps.h has made
-  /// it.
+  std::string entry;                // name of the function that is one training step
+  std::vector<Arg> args;            // arguments of the entry function
+  std::vector<EntryResult> results; // results of the entry function
+  /// For each pipeline stage, its list of steps. Empty until `makeSteps` (kerf/Steps/Steps.h) has filled it.
   std::vector<StepList> steps;
-  std::string stepPasses;                   // that made the lists, in order: for people
-  std::shared_ptr<const NativeCode> native; // code for functions that are kernels; none without
-  /// For people and for `kerf run`'s report: the plan, the model's name, predictions. The runtime does not depend on
-  /// it.
+  std::string stepPasses; // names and options of the passes that made the lists of steps, in order; for people
+  std::shared_ptr<const NativeCode> native; // machine code of the kernels; null: there is none
+  /// Facts for people and reports: the plan, the model's name, predictions. The runtime reads only the key
+  /// kAccumulateKey (kerf/Package/Accumulation.h).
   nlohmann::ordered_json info = nlohmann::ordered_json::object();
 };
 
-/// Ranks that run the program: the mesh without its microbatches.
+/// Returns the number of ranks that run the program: the product of the mesh's axes without `microbatch`.
 int64_t ranksOf(const Program &program);
+/// Returns the number of pipeline stages; 1 for a mesh without the axis `stage`.
 int64_t stagesOf(const Program &program);
+/// Returns the number of microbatches of a step; 1 for a mesh without the axis `microbatch`.
 int64_t microbatchesOf(const Program &program);
-/// Coordinate of a rank (of ranksOf) on the axis `stage`.
+/// Returns the pipeline stage of `rank`, a number below ranksOf(program).
 int64_t stageOf(const Program &program, int64_t rank);
-/// The rank at the same place of stage `stage`.
+/// Returns the rank of stage `stage` whose other mesh coordinates are those of `rank`.
 int64_t rankOnStage(const Program &program, int64_t rank, int64_t stage);
-/// The rank as kernels that ask for a position see it: one of the whole mesh, microbatches included.
+/// Returns the position in the whole mesh, the axis `microbatch` included, of `rank` while it runs `microbatch`.
+/// Kernels that depend on the rank, such as random numbers, take this position.
 int64_t virtualRank(const Program &program, int64_t rank, int64_t microbatch);
+/// Returns the rank of a position in the whole mesh: the inverse of virtualRank without the microbatch.
 int64_t realRank(const Mesh &mesh, int64_t virtualRank);
 
-/// The ops that communicate: one operand, one result, and that is `pending`.
+/// Returns true if `op` is a collective. A collective has one operand and one result, which is pending.
 bool isCollective(std::string_view op);
 
-/// Ops of the entry function of a program with a schedule alone. `transfer`: the value of stage attrs.from on stage
-/// attrs.to; its task is the sender's. `accumulate`: the sum of a microbatch's value over all microbatches, in the
-/// order in which the stage runs them, perhaps in a wider type.
+/// Ops that occur only in the entry function of a program with a schedule. `transfer` sends a value from stage
+/// attrs["from"] to stage attrs["to"], and its task is the sender's. `accumulate` sums a value over all microbatches,
+/// in the order in which the stage runs them, in the value's type or a wider one.
 inline constexpr std::string_view kTransfer = "transfer", kAccumulate = "accumulate";
 
-/// Numbers in attributes: JSON has no infinities, so `writeProgram` writes "inf", "-inf" and "nan". Nothing where it is
-/// no number.
-std::optional<double> numberFrom(const nlohmann::ordered_json &json);
+/// Parses a number of an attribute, where "inf", "-inf" and "nan" stand for the values that JSON numbers cannot have.
+/// Returns nothing if `json` is no number.
+std::optional<double> parseNumber(const nlohmann::ordered_json &json);
 
-/// Counts, indices, shapes and names agree; each instruction's operands are defined before it, in the functions and in
-/// the lists of steps, where there are lists. Everything that a hand-edited or damaged file can get wrong is found here
-/// (kernels check their own attributes when they are bound).
+/// Checks everything that a damaged or hand-edited program can get wrong, except the kernels' own attributes, which are
+/// checked when kernels are bound: counts, indices, shapes and names agree, and every operand is defined before its
+/// use, in functions and in lists of steps. Lists of steps may be missing.
 Status checkProgram(const Program &program);
-std::string writeProgram(const Program &program); // the bytes of program.json: deterministic
+/// Returns the text of program.json; the same program always gives the same bytes.
+std::string writeProgram(const Program &program);
+/// Parses the text of program.json. Fails if the text is malformed, of another version, or fails checkProgram.
 Result<Program> readProgram(std::string_view json);
-/// One function as it stands there.
+/// Returns the JSON text of one function as it stands in program.json.
 std::string writeFunction(const Function &function);
 
-/// A package is a folder: program.json, weights.safetensors with the initial parameters, buffers and constants under
-/// their names (parameters are absent when the model came without weights), and the files of native code.
+/// Name of the file in a package folder that holds the program.
 inline constexpr const char *kProgramFile = "program.json";
+/// Name of the file in a package folder that holds the initial parameters, buffers and constants, under their names.
+/// Parameters are missing from it when the model came without weights.
 inline constexpr const char *kWeightsFile = "weights.safetensors";
 
 } // namespace kerf::package

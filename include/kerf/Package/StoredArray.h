@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of .npz and .npy files whose content stays in the file until a part of it is read.
+
+// NumPy arrays in .npz and .npy files that are read in parts, instead of being loaded as a whole.
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
 
 namespace kerf {
 
-/// Where an array's row-major bytes lie in its file. `compressed`: they are deflated, and can only be read with the
-/// whole file (readTensors).
+/// Type of a NumPy array and the location of its row-major bytes in its file.
 struct StoredArray {
   DType dtype = DType::F32;
   Shape shape;
-  uint64_t offset = 0; // of the first element
-  bool compressed = false;
+  uint64_t offset = 0;     // position of the first element, in bytes from the beginning of the file
+  bool compressed = false; // true if the array is deflated: it can then be read only as a whole, by readTensors
 };
 
-/// Lists the arrays of a .npz file, or the one of a .npy file under the name "". Reads headers alone; sizes are checked
-/// against the file.
+/// Lists the arrays of a .npz file by name, or the array of a .npy file under the name "". Reads only the arrays'
+/// headers; fails if a header is malformed or an array is longer than its file.
 Result<std::map<std::string, StoredArray>> listArrays(const std::string &path);
 
-/// Checks the checksums of the arrays of a .npz file that are not compressed; a .npy file has none. The file is read
-/// from beginning to end, a piece at a time.
+/// Checks the CRC-32 checksums of the uncompressed arrays of a .npz file, reading the file once in small pieces.
+/// Succeeds for a .npy file, which has no checksum.
 Status verifyArrays(const std::string &path);
 
-/// Copies `bytes` bytes of a file from `offset` on. Fails where the file ends before.
+/// Reads `bytes` bytes of a file, beginning at byte `offset`, into `out`. Fails if the file ends before.
 Status readBytes(const std::string &path, uint64_t offset, uint64_t bytes, std::byte *out);
 
 } // namespace kerf

@@ -1,77 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a plan is as it is: what limits it, what each decision's best alternative would cost, and which change of the
-// cluster or of the batch would turn the decision round. All figures are the simulator's.
+// Explains a plan: what limits its speed, what the best alternative to each of its decisions would cost, and which
+// change of the cluster or of the batch would make the alternative the better one. All figures are the simulator's.
 #pragma once
 
 #include "kerf/PlanSearch/PlanSearch.h"
 
 namespace kerf {
 
-/// A quantity of the cluster that time depends on: "infiniband.bandwidth", "device.flops", "device.memory_bandwidth".
-/// Scaled in the cluster; false where there is none of this name.
+/// Multiplies one quantity of the cluster by `factor`, such as "infiniband.bandwidth", "device.flops" or
+/// "device.memory_bandwidth". Returns false, and changes nothing, when the cluster has no such quantity.
 bool scaleQuantity(Cluster &cluster, const std::string &name, double factor);
-/// Those of the cluster that a plan can be sensitive to, inside out.
-std::vector<std::string> quantitiesOf(const Cluster &cluster);
+/// Returns the names of the cluster's quantities that step times depend on, from the device to the outermost link.
+std::vector<std::string> scalableQuantities(const Cluster &cluster);
 
-/// The step of one plan as one quantity grows by 1 %, all else the same.
+/// The change of a plan's step time when one quantity of the cluster grows by 1 % and everything else stays the same.
 struct Sensitivity {
-  std::string quantity;
-  double secondsPerPercent = 0; // negative: faster
+  std::string quantity;         // as in scalableQuantities
+  double secondsPerPercent = 0; // negative: the step becomes faster
 };
 
-/// The quantity's factor at which the alternative becomes the faster one (bisected to 1 %). "global_batch" is one too.
-struct Flip {
-  std::string quantity;
-  double factor = 1;
+/// The factor of a quantity at which an alternative plan becomes the faster one, found by bisection to 1 %. The
+/// quantity may also be "global_batch".
+struct BreakEven {
+  std::string quantity; // as in scalableQuantities, or "global_batch"
+  double factor = 1;    // multiple of the quantity's present value
 };
 
-/// The best plan found that decides something otherwise, and where it becomes the better one.
-struct Alternative : OtherwisePlan {
-  std::string none;        // why there is no such plan
-  std::vector<Flip> flips; // the nearest to 1 first
+/// An alternative to one decision of a plan, and where the alternative becomes the better plan.
+struct Alternative : AlternativePlan {
+  std::string none;                  // the reason why there is no such plan; empty: there is one
+  std::vector<BreakEven> breakEvens; // quantities whose change makes this plan the faster one; the least change first
 };
 
-/// The best plan on devices of more or less memory.
-struct OtherMemory {
-  std::optional<FoundPlan> plan; // none: nothing found that fits
-  int64_t memoryBytes = 0;       // of a device; of a mixed cluster 0, or the limit that was given
-  double lowerBoundSeconds = 0;
+/// The best plan for the same cluster with more or less memory on every device.
+struct MemoryVariant {
+  std::optional<FoundPlan> plan; // absent: no plan that fits was found
+  int64_t memoryBytes = 0;       // memory limit of a device; on a mixed cluster 0 unless the user gave a limit
+  double lowerBoundSeconds = 0;  // lower bound of the seconds of a step, over all plans with that memory
+  /// Returns whether `plan` is proven to be the best one.
   bool proven() const { return plan && lowerBoundSeconds >= plan->simulation.stepSeconds; }
 };
 
+/// Everything that explains one plan.
 struct Explanation {
-  Plan constraints;                       // of the search, that every alternative keeps
-  std::vector<Sensitivity> sensitivities; // the strongest first
-  size_t fullestStage = 0;                // the one with the least memory to spare
-  OtherMemory moreMemory, lessMemory;     // with 10 % more on every device, and with 10 % less
-  /// In the order of kDecisions, without those that cannot be otherwise; only the first ones where the search was
-  /// stopped.
+  Plan constraints;                       // constraints of the search, which every alternative keeps
+  std::vector<Sensitivity> sensitivities; // the largest gain first
+  size_t fullestStage = 0;                // the stage that uses the largest share of its device's memory
+  MemoryVariant moreMemory, lessMemory;   // best plans with 10 % (kMemoryStep) more and less memory
+  /// One alternative for each decision that the search was free to make, in the order of kDecisions. Only the first
+  /// ones where the search was stopped.
   std::vector<Alternative> alternatives;
 };
 
-inline constexpr double kMemoryStep = 0.1; // share of every device's memory that is added, and taken away
+inline constexpr double kMemoryStep = 0.1; // share of a device's memory that MemoryVariant adds or removes
 
-/// `plan` is one that searchPlans found with these arguments. All decisions are asked about in one search; what it
-/// leaves unproven is searched again with the pins of the answer, as searchPlans would. `begun` is told each search.
+/// Explains `plan`, which searchPlans found with the same arguments. One common search looks for alternatives to all
+/// decisions; each alternative that it leaves unproven is searched again with the alternative's pins. `onSearchBegin`
+/// is called with a description of each search.
 Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                 const PlanSearchOptions &options, const FoundPlan &plan,
-                                const std::function<void(const std::string &)> &begun = {});
+                                const std::function<void(const std::string &)> &onSearchBegin = {});
 
-/// The constraints with `pins` too, as `kerf plan --constraints` takes them.
+/// Returns the constraints with `pins` added, as `kerf plan --constraints` takes them. `pins` override constraints.
 Plan withPins(const Plan &constraints, const Plan &pins);
-/// Pins as a constraints file: {"kerf": 1, ...}.
+/// Returns pins as the JSON of a constraints file: {"kerf": 1, ...}.
 nlohmann::ordered_json constraintsJson(const Plan &pins);
 
-/// What two plans decide differently: the key of plan.json, and both values as text ("-": not decided).
+/// A decision that two plans make differently.
 struct PlanDifference {
-  std::string key, one, other;
+  std::string key;        // key of plan.json that holds the decision
+  std::string one, other; // the values in both plans as text; "-": the plan leaves the decision open
 };
+/// Returns all decisions that two plans make differently.
 std::vector<PlanDifference> differences(const Plan &one, const Plan &other);
-/// What the plan says of the key, as text.
+/// Returns a plan's value for a key of plan.json as text; "-" when the plan leaves the decision open.
 std::string decisionText(const Plan &plan, const std::string &key);
 
-/// The plan on a cluster, as the simulator has it.
-Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
-                                const LayoutSource &layouts);
+/// Completes a plan for the cluster and simulates it. Fails when the plan contradicts the cluster, the
+/// job or the model.
+Result<FoundPlan> simulatePlan(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
+                               const LayoutSource &layouts);
 
 } // namespace kerf

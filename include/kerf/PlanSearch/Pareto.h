@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans that trade step time for devices and for memory.
+// Pareto plans: plans that trade step time for fewer ranks or less memory.
 #pragma once
 
 #include "kerf/PlanSearch/PlanSearch.h"
 
 namespace kerf {
 
+/// A plan with the three quantities that Pareto plans trade.
 struct ParetoPlan {
-  int64_t ranks = 0;
-  double deviceBytes = 0; // that a device must have
-  FoundPlan plan;
+  int64_t ranks = 0;      // ranks that the plan uses
+  double deviceBytes = 0; // bytes of memory that the fullest device needs
+  FoundPlan plan;         // the plan; FoundPlan::simulation has its step time
 };
 
-/// Of the best plan, of the best for fewer ranks (halves, and three quarters of them, down to a sixteenth), and of the
-/// best for less memory (eighths of what the best takes, on all ranks): those that no other beats in step time, ranks
-/// and memory at once, the fastest first. Each is a search of its own over a fraction of the budget. `begun` is told
-/// what is searched.
+/// Returns Pareto plans, fastest first: no other plan of the list is at least as good in step time, ranks and memory.
+/// Candidates are `best`, the best plans on fewer ranks (halves, quarters, ... and three quarters of these, down to a
+/// sixteenth of all), and the best plans with less memory (eighths of what `best` needs, on all ranks). Each candidate
+/// takes a search with a fraction of the work budget. `onSearchBegin` is called with a description of each search.
 std::vector<ParetoPlan> paretoPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                     const PlanSearchOptions &options, const FoundPlan &best,
-                                    const std::function<void(const std::string &)> &begun = {});
+                                    const std::function<void(const std::string &)> &onSearchBegin = {});
 
 } // namespace kerf

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks, before a search, for jobs that a trainer cannot run at all: its machines, its types of numbers, its
-// optimizers, and the pins of the constraints.
+// Checks before a search: refuses jobs that a trainer cannot run at all because of the machines, the element type, the
+// optimizer, or the pins of the constraints.
 #pragma once
 
 #include "kerf/PlanSearch/PlanSearch.h"
 
 namespace kerf {
 
-/// Refuses machines that the trainer does not run on.
+/// Checks that the trainer runs on the cluster's devices.
 Status checkMachines(const Trainer &trainer, const Cluster &cluster);
-/// Refuses what no plan for the trainer can have. `optimizer`: the word of --optimizer.
+/// Checks that the trainer runs on the cluster's devices, in the element type `dtype`, with the optimizer `optimizer`
+/// (a word of the option --optimizer).
 Status checkTrainer(const Trainer &trainer, const Cluster &cluster, const std::string &dtype,
                     const std::string &optimizer);
-/// Refuses the first pin that the trainer cannot run. Pins of `overlap`, `gradient_dtype` and `attention` are taken as
-/// they are: they are options of a trainer, and `kerf export` says what it cannot be told. `where` names the pins.
+/// Checks that the trainer can run every pin; the error names the first pin at fault. Pins of `overlap`,
+/// `gradient_dtype` and `attention` are not checked: `kerf export` reports those that the trainer has no option for.
+/// `where` names the pins in the error.
 Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &where);
 
 } // namespace kerf

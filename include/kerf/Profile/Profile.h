@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the machine that it runs on and says what it found as a cluster: kernels one by one on one thread, on all
-// cores at once, and collectives between ranks that are threads (docs/cost-model.md, "This machine").
+// Measurement of the machine that Kerf runs on (`kerf profile`). It measures single kernels on one thread, kernels on
+// all cores at once, and collectives between ranks that are threads, and returns the result as a cluster
+// (docs/cost-model.md, "This machine").
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -11,47 +12,52 @@
 
 namespace kerf {
 
-/// A kernel as it was measured: what it does, and how long one call took.
+/// A measured kernel.
 struct KernelSample {
-  std::string name; // "dot_general 256 x 256 x 64"
-  Work work;
-  double seconds = 0;
+  std::string name;   // operator and sizes: "dot_general 256 x 256 x 64"
+  Work work;          // operations, bytes and shape of one call
+  double seconds = 0; // seconds of one call
 };
 
-/// A collective between all ranks of a mesh of one axis.
+/// A measured collective between all ranks of a mesh with one axis.
 struct CollectiveSample {
-  Collective collective = Collective::AllReduce;
-  int64_t ranks = 2;
-  double bytes = 0; // as CollectiveModel::seconds counts them
-  double seconds = 0;
+  Collective collective = Collective::AllReduce; // communication pattern
+  int64_t ranks = 2;                             // ranks of the mesh
+  double bytes = 0;                              // bytes of one call, counted as in CollectiveModel::seconds
+  double seconds = 0;                            // seconds of one call
 };
 
+/// The options of a profile.
 struct ProfileOptions {
-  int64_t ranks = 0; // that the cluster is to have; 0: 4, or all cores where there are more
+  int64_t ranks = 0; // ranks of the resulting cluster; 0: the number of cores, but at least 4
+  /// How long to measure: at most 15 s (Quick) or 60 s (Full) on an idle machine.
   enum class Effort { Quick, Full } effort = Effort::Full;
-  /// Called before each group of measurements, with what is measured next.
+  /// A function that is called before each group of measurements with a description of the group.
   std::function<void(const std::string &)> onProgress = [](const std::string &) {};
 };
 
+/// The measurements of a machine, and the cluster that was fitted to them.
 struct Profile {
-  Cluster cluster;
-  std::vector<KernelSample> kernels;
-  std::vector<CollectiveSample> collectives;
+  Cluster cluster;                           // cluster whose constants were fitted to the measurements
+  std::vector<KernelSample> kernels;         // measured kernels
+  std::vector<CollectiveSample> collectives; // measured collectives
 };
 
-/// Takes at most 60 s, and 15 s with little effort, on an idle machine.
+/// Measures the CPUs of the machine that Kerf runs on. Fails if a kernel or a collective does not run.
 Result<Profile> profileCpu(const ProfileOptions &options);
 
-/// The curves of the device that make computeSeconds agree best with the samples, by class. Peaks and memory bandwidth
-/// must be set.
-void fitKernels(Device &device, std::span<const KernelSample> samples);
-/// The same for the innermost level and curves.collectiveSeconds, after fitKernels.
+/// Sets the efficiency curves of `device`, one class of kernels after the other, to the values for which computeSeconds
+/// agrees best with `samples`. The device's peak FLOP/s and memory bandwidth must already be set.
+void fitKernels(DeviceSpec &device, std::span<const KernelSample> samples);
+/// Sets bandwidth and latency of the cluster's innermost level and the device's collectiveSeconds and reduceShare to
+/// the values for which predictedSeconds agrees best with `samples`. Must be called after fitKernels.
 void fitCollectives(Cluster &cluster, std::span<const CollectiveSample> samples);
 
-/// What the cluster's own model says of a sample.
+/// Returns the seconds that the cost model predicts for the collective of `sample` on `cluster`.
 double predictedSeconds(const Cluster &cluster, const CollectiveSample &sample);
-/// Median of |predicted / measured - 1|, of one class or of the collectives.
-double medianError(const Device &device, std::span<const KernelSample> samples, KernelClass kernelClass);
+/// Returns the median of |predicted / measured - 1| over the samples of the class `kernelClass`; 0 without samples.
+double medianError(const DeviceSpec &device, std::span<const KernelSample> samples, KernelClass kernelClass);
+/// Returns the median of |predicted / measured - 1| over the collectives in `samples`; 0 without samples.
 double medianError(const Cluster &cluster, std::span<const CollectiveSample> samples);
 
 } // namespace kerf

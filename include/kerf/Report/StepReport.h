@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything there is to say of a plan that the simulator judges, as plain data; and as text, as JSON and as one HTML
-// page that needs nothing else (docs/interface.md lists the keys and the sections).
+
+// The report of a simulated plan as plain data, and the same as text, JSON and one self-contained HTML page
+// (docs/interface.md lists the keys and the sections).
 #pragma once
 
 #include "kerf/CostModel/StepParts.h"
@@ -9,48 +10,57 @@
 
 namespace kerf {
 
-/// A kernel or a collective and the stages that run it; calls and seconds are of the stage on which it takes longest.
+/// A kernel and the pipeline stages that run it. Calls and seconds are those of the stage on which the kernel
+/// takes longest.
 struct KernelRow : KernelOfStep {
-  std::vector<int64_t> stages;
+  std::vector<int64_t> stages; // indices of the pipeline stages that run the kernel
 };
+/// A collective and the pipeline stages that run it. Calls and seconds are those of the stage on which the collective
+/// takes longest.
 struct CollectiveRow : CollectiveOfStep {
-  std::vector<int64_t> stages;
+  std::vector<int64_t> stages; // indices of the pipeline stages that run the collective
 };
 
+/// Everything that is known about a simulated plan and, if the plan was searched, about its search.
 struct StepReport {
-  std::string model;
-  Cluster cluster; // that the plan may use
-  Plan plan;       // complete
-  Mesh mesh;
-  int64_t microbatches = 1; // of one data group
-  double modelFlops = 0;
-  Simulation simulation;                                 // with its trace
-  std::vector<std::pair<std::string, int64_t>> segments; // the model's, in its order, and how many times each is there
+  std::string model;        // name of the model file
+  Cluster cluster;          // cluster that the plan may use, perhaps more ranks than it uses
+  Plan plan;                // complete plan
+  Mesh mesh;                // mesh of the ranks that the plan uses
+  int64_t microbatches = 1; // number of microbatches in a step, of each model replica
+  double modelFlops = 0;    // FLOP of a step without recomputation
+  Simulation simulation;    // simulated step, with its trace
+  /// Segments of the layer chain in the order of the model, each with the number of times that it is repeated.
+  std::vector<std::pair<std::string, int64_t>> segments;
   std::vector<KernelRow> kernels;
-  std::vector<CollectiveRow> collectives;
+  std::vector<CollectiveRow> collectives; // the longest first
   std::vector<std::string> warnings;
-  // Of a search, else empty:
+  /// Lower bound of the step time in the searched space; none if the plan was not searched.
   std::optional<double> lowerBoundSeconds;
-  std::vector<std::string> outside; // of the space that the bound is about
-  PlanSearchStatistics statistics;
-  std::vector<FoundPlan> others;  // the next best
-  std::vector<ParetoPlan> pareto; // the fastest first
+  std::vector<std::string> outside; // descriptions of plans that the searched space, and so the bound, does not cover
+  PlanSearchStatistics statistics;  // counts of the search; zero if the plan was not searched
+  std::vector<FoundPlan> others;    // the next best plans of the search, the fastest first
+  std::vector<ParetoPlan> pareto;   // plans that trade step time for ranks or memory, the fastest first
 };
 
-/// What `simulate` said, and the kernels and collectives of `work`, which it was about. `pipeline` is the one that it
-/// ran on.
+/// Makes a report from the result of `simulate` on `work`, `step` and `pipeline`: lists the kernels and collectives
+/// that were simulated. The members that describe a search stay empty.
 StepReport stepReport(std::string model, const Cluster &cluster, Plan plan, const StepWork &work, const StepPlan &step,
                       const PipelineModel &pipeline, Simulation simulation);
 
-/// Where a step is slower (seconds > 0) or faster than another: parts of the breakdown, the largest difference first.
-std::vector<std::pair<std::string, double>> differences(const Breakdown &one, const Breakdown &than);
+/// Returns the parts of the step time in which `one` differs from `baseline`, as pairs of a name and seconds (positive
+/// where `one` is slower), the largest difference first.
+std::vector<std::pair<std::string, double>> differences(const Breakdown &one, const Breakdown &baseline);
 
-/// Summary as it is printed, then memory by stage, operators, collectives and the other plans in full.
+/// Returns the report as text: the summary that `kerf plan` prints, then memory by stage, operators, collectives and
+/// the other plans in full.
 std::string toText(const StepReport &report);
+/// Returns the report as JSON (keys: docs/interface.md).
 nlohmann::ordered_json toJson(const StepReport &report);
+/// Returns the report as one self-contained HTML page.
 std::string toHtml(const StepReport &report);
 
-/// The keys that `kerf simulate --json` prints.
+/// Returns a simulated step as JSON, with the keys of `kerf simulate --json`.
 nlohmann::ordered_json toJson(const Simulation &simulation);
 
 } // namespace kerf

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a simulated step takes, and a plan that was found with it, for people.
+
+// Short texts about simulated plans: what `kerf plan` and `kerf simulate` print.
 #pragma once
 
 #include "kerf/PlanSearch/PlanSearch.h"
 
 namespace kerf {
 
-/// Seconds, where they go, and the memory of the stage that has the least to spare.
+/// Returns a simulated step as text: step time and its parts, and the memory of the fullest pipeline stage. `ranks` is
+/// the number of ranks of the plan, and `cluster` the cluster's name.
 std::string toText(const Simulation &simulation, int64_t ranks, const std::string &cluster);
 
-/// The best plan's decisions, its step, how far from the best it can be, and the plans behind it.
+/// Returns the result of a search as text: the best plan's decisions, its step, how far it is from the lower bound, and
+/// the next best plans. `model` is the name of the model's file.
 std::string toText(const FoundPlans &found, const std::string &model, const Cluster &cluster);
 
-/// What a complete plan decides, for people: {"mesh", "stage 8 x data 8 (outermost first)"}, ...
-std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan);
+/// Returns the decisions of a complete plan as pairs of a name and a text: {"mesh", "stage 8 x data 8 (outermost
+/// first)"}, {"recompute", "full"}, ...
+std::vector<std::pair<std::string, std::string>> decisionTexts(const Plan &plan);
 
-/// By which share no plan of the space searched is faster. 0: proven the best.
-double gapOf(double stepSeconds, double lowerBoundSeconds);
-/// `outside`: what the space that the bound is about leaves out (kerf/PlanSearch/Outside.h).
+/// Returns the share (0 to 1) of the step time by which a plan in the searched space could be faster at most; 0 if the
+/// plan is proven optimal.
+double optimalityGap(double stepSeconds, double lowerBoundSeconds);
+/// Returns as text what the lower bound says about the plan. `outside` describes the plans that the searched space does
+/// not cover (kerf/PlanSearch/OutsideSpace.h).
 std::string boundText(double stepSeconds, double lowerBoundSeconds, const std::vector<std::string> &outside);
-/// "8 of 64 ranks stay unused"; "" where none do.
+/// Returns how many ranks of the cluster a plan of `ranks` ranks leaves unused, e.g. "8 of 64 ranks stay unused"; "" if
+/// none. `proven` tells whether the plan is proven optimal.
 std::string unusedText(int64_t ranks, const Cluster &cluster, bool proven);
 
-/// "stage 8 x data 16 x model 8, 1f1b, full recomputation": a plan in a line.
+/// Returns a plan in one line: "stage 8 x data 16 x model 8, 1f1b, microbatch 1, recompute full".
 std::string planText(const Plan &plan);
 
 } // namespace kerf

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: what a program keeps between steps, written in pieces by the ranks that hold it and read by the ranks of
-// any other plan of the same model (docs/checkpoints.md).
+// Checkpoints of a training run: the parameters, buffers and optimizer states of a program between two steps.
+// Each rank writes the pieces of tensors that it holds, and the ranks of any other plan of the same model can
+// read them (docs/checkpoints.md).
 //
-//   DIR/step-000020/index.json               of every tensor its shapes, type and which box of it lies in which file
-//   DIR/step-000020/rank-00003.safetensors   the boxes that rank 3 wrote, under the tensors' names
-//   DIR/latest                               "step-000020"
+//   DIR/step-000020/index.json               each tensor's shapes, element type, and which box of it lies in which file
+//   DIR/step-000020/rank-00003.safetensors   the boxes that rank 3 wrote, each under its tensor's name
+//   DIR/latest                               the name of the newest checkpoint: "step-000020"
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
@@ -13,74 +14,96 @@
 
 namespace kerf::runtime {
 
-/// A box of a tensor, in the shape that the program which wrote it saw; in its file it is a dense tensor of `count`.
+/// A rectangular part (box) of a tensor in one file of a checkpoint. The file holds the box as a dense, row-major
+/// tensor of shape `count`.
 struct SavedBox {
-  int file = 0; // index into CheckpointIndex::files
-  Shape begin, count;
-  uint32_t checksum = 0; // CRC-32 of its bytes
+  int file = 0;          // index into CheckpointIndex::files of the file that holds the box
+  Shape begin;           // the first index of the box in each dimension of SavedTensor::shape
+  Shape count;           // elements of the box in each dimension; each at least 1
+  uint32_t checksum = 0; // CRC-32 of the box's bytes
   bool operator==(const SavedBox &) const = default;
 };
 
+/// The entry of one tensor in a checkpoint's index.
 struct SavedTensor {
-  package::ArgKind kind = package::ArgKind::Parameter; // parameter, buffer or state
-  DType dtype = DType::F32;
-  Shape shape, exportedShape;  // as package::Arg has them
-  std::vector<SavedBox> boxes; // disjoint, together the whole tensor
+  package::ArgKind kind = package::ArgKind::Parameter; // parameter, buffer or (optimizer) state; no other kind is saved
+  DType dtype = DType::F32;                            // element type in the files
+  Shape shape;                                         // global shape in the program that wrote the checkpoint
+  Shape exportedShape;         // shape in the exported model: the same elements in the same row-major order
+  std::vector<SavedBox> boxes; // boxes that do not overlap and together cover the whole tensor
   bool operator==(const SavedTensor &) const = default;
 };
 
+/// One file of tensor data in a checkpoint's folder.
 struct SavedFile {
-  int64_t rank = 0; // that wrote it; its name follows from it
-  int64_t bytes = 0;
+  int64_t rank = 0;  // the rank that wrote the file; the file's name is fileName(*this)
+  int64_t bytes = 0; // size of the file in bytes, its header included
   bool operator==(const SavedFile &) const = default;
 };
 
+/// The content of a checkpoint's index.json: the position in the training, and where each tensor's data lies.
 struct CheckpointIndex {
-  int64_t nextStep = 0; // the first that is not in it
-  uint64_t seed = 0;    // all that random numbers depend on
-  int64_t dataSteps = 1;
-  int64_t skippedSteps = 0; // of those before `nextStep`, steps that changed nothing (OnNan::Skip)
-  std::vector<SavedFile> files;
-  std::map<std::string, SavedTensor> tensors;
-  nlohmann::ordered_json info = nlohmann::ordered_json::object(); // of who wrote it: the model, the plan, the options
+  int64_t nextStep = 0;         // the number of the first step that the checkpoint does not contain, counted from 0
+  uint64_t seed = 0;            // the run's seed, on which dropout and initial values depend
+  int64_t dataSteps = 1;        // batches in one pass through the run's training data
+  int64_t skippedSteps = 0;     // steps before `nextStep` that updated nothing because of OnNan::Skip
+  std::vector<SavedFile> files; // files of tensor data, in ascending order of rank
+  std::map<std::string, SavedTensor> tensors; // tensors, by exported name
+  /// A description of the run that wrote the checkpoint: its model, plan, learning rate schedule and
+  /// data order (checkpointInfo).
+  nlohmann::ordered_json info = nlohmann::ordered_json::object();
   bool operator==(const CheckpointIndex &) const = default;
-  int64_t bytes() const; // of all files
+  /// Returns the total size of all files of tensor data, in bytes.
+  int64_t bytes() const;
 };
 
+/// Name of the index file in a checkpoint's folder.
 inline constexpr const char *kIndexFile = "index.json";
+/// Name of the file, beside the checkpoints' folders, that holds the name of the newest checkpoint's folder.
 inline constexpr const char *kLatestFile = "latest";
-std::string fileName(const SavedFile &file);  // "rank-00003.safetensors"
-std::string checkpointName(int64_t nextStep); // "step-000020"
+/// Returns the name of a file of tensor data, for example "rank-00003.safetensors".
+std::string fileName(const SavedFile &file);
+/// Returns the name of the folder of the checkpoint that is taken before step `nextStep`, for example "step-000020".
+std::string checkpointName(int64_t nextStep);
 
-std::string writeIndex(const CheckpointIndex &index); // the bytes of index.json, with a checksum of its own
-/// Counts, shapes, boxes and the checksum are checked.
+/// Returns the text of index.json for an index, with a checksum over the text itself.
+std::string writeIndex(const CheckpointIndex &index);
+/// Parses the text of index.json. Fails if the checksum does not match, or if counts, shapes or boxes
+/// contradict each other.
 Result<CheckpointIndex> readIndex(std::string_view json);
 
-/// Who writes what: of every tensor that stays between steps the boxes of its sharding, each of the lowest rank that
-/// holds it. Without checksums; the sizes of the files are right.
+/// Computes which rank writes which boxes in a checkpoint of the program. The boxes of a tensor are those of its
+/// sharding, and the lowest rank that holds a box writes that box. File sizes are set; checksums are left 0.
 Result<CheckpointIndex> planCheckpoint(const package::Program &program);
 
-/// A whole one on disk.
+/// A complete checkpoint on disk.
 struct Checkpoint {
-  std::string folder; // DIR/step-000020
-  CheckpointIndex index;
+  std::string folder;    // the checkpoint's own folder, for example DIR/step-000020
+  CheckpointIndex index; // the parsed index.json of that folder
 };
-/// `path` is the folder of one, or of several: then the one that `latest` names, or the one of the most steps where no
-/// `latest` is there. Reads the index alone.
+/// Opens a checkpoint by reading its index only. `path` is either the folder of one checkpoint, or a folder of several.
+/// In a folder of several, the checkpoint named by the file `latest` is opened, or the one with the most steps where no
+/// `latest` exists. Fails if the folder, the index or the named checkpoint is missing or damaged.
 Result<Checkpoint> openCheckpoint(const std::string &path);
-/// It holds what the program keeps between steps, and nothing else; exported shapes are the same.
+/// Checks that the checkpoint holds exactly the tensors that the program keeps between steps, with the same exported
+/// shapes and compatible element types. Fails with a message that names the differing tensors.
 Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &program);
-/// Sizes, headers and checksums of every `parts`-th file from file `part` on: together, the ranks read each once.
+/// Checks the sizes, headers and checksums of the checkpoint's files whose indices in CheckpointIndex::files are
+/// `part`, `part + parts`, `part + 2 * parts`, and so on. If each of `parts` ranks calls this function with its own
+/// `part`, each file is read once.
 Status verifyFiles(const Checkpoint &checkpoint, int64_t part, int64_t parts);
 
-/// What a run writes.
+/// Where, how often and how many checkpoints a run writes.
 struct CheckpointOptions {
-  std::string folder;  // DIR; empty: nothing is written
-  int64_t every = 100; // steps from one to the next; the last step of a run has one too
-  int64_t keep = 2;    // newest that stay
-  nlohmann::ordered_json info = nlohmann::ordered_json::object(); // CheckpointIndex::info
-  std::function<void(int64_t nextStep, double seconds)> onSaved;  // on rank 0
-  std::function<void(const std::string &text)> onNote;            // on rank 0: what a user should know of the folder
+  std::string folder;  // the folder DIR that holds the checkpoints' folders; empty: no checkpoint is written
+  int64_t every = 100; // steps from one checkpoint to the next; the last step of a run is followed by one in any case
+  int64_t keep = 2;    // number of newest checkpoints to keep; older ones are removed
+  nlohmann::ordered_json info = nlohmann::ordered_json::object(); // the description to store as CheckpointIndex::info
+  /// Called on rank 0 after each checkpoint, with the seconds that writing it took.
+  std::function<void(int64_t nextStep, double seconds)> onSaved;
+  /// Called on rank 0 with a note for the user about the folder, such as that the lock of a dead process
+  /// was taken over.
+  std::function<void(const std::string &text)> onNote;
 };
 
 } // namespace kerf::runtime

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between ranks. Collectives are written once over these few calls (Collectives.h), so that every communicator
-// adds in the same order and gives the same bits. Calls block, never spin: more ranks than cores is normal. All may be
-// called by several threads (streams) of a rank at once; messages match by (sender, tag), in the order in which they
-// were sent.
+// Point-to-point messages between ranks, in host memory. Collectives in host memory are written once over this
+// interface, so every communicator adds in the same order and gives the same bits. Calls block and never spin, because
+// more ranks than processor cores is normal. Several threads (streams) of a rank may make calls at the same time. A
+// receive matches a message by (sender, tag), in the order in which the messages were sent.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -15,53 +15,62 @@
 
 namespace kerf::runtime {
 
+/// One rank's endpoint for messages to and from all other ranks of a run.
 class Communicator {
 public:
   virtual ~Communicator() = default;
+  /// Returns the number of this rank, from 0.
   virtual int64_t rank() const = 0;
+  /// Returns the number of ranks.
   virtual int64_t size() const = 0;
 
-  /// Room for so many messages under way from this rank, and as many to it: within it, sending and receiving allocate
-  /// nothing.
+  /// Reserves room for `messages` messages in flight from this rank, and as many in flight to this rank. Up to this
+  /// number, sending and receiving allocate nothing.
   virtual void reserve(size_t messages) = 0;
 
-  /// Begins to send. The bytes must stay as they are until `finishSends` of the tag has returned, with or without
-  /// success.
+  /// Starts to send `bytes` to rank `to`. The bytes must not change or be freed until `finishSends(tag)` has returned,
+  /// whether that call succeeds or fails.
   virtual Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) = 0;
-  /// Waits until every send of this rank under `tag` has left its buffer.
+  /// Waits until every message that this rank has sent under `tag` has left its buffer.
   virtual Status finishSends(int64_t tag) = 0;
-  /// Waits for the message; its size must be that of `bytes`.
+  /// Waits for a message from rank `from` under `tag`, and copies it to `bytes`. Fails if the message has another
+  /// size than `bytes`.
   virtual Status receive(std::span<std::byte> bytes, int64_t from, int64_t tag) = 0;
 
-  /// Ends every rank: calls under way and to come fail with this message (threads), or the job ends with it on standard
-  /// error (MPI).
+  /// Ends the run on every rank. With threads, all present and later calls fail with `error`. With MPI, the job ends
+  /// and prints `error` to standard error.
   virtual void abort(const Error &error) = 0;
-  /// What the ranks were ended with, if they were.
+  /// Returns the error that ended the run (see `abort`), or nothing while the run goes on.
   virtual std::optional<Error> failure() const = 0;
-  /// The largest tag.
+  /// Returns the largest tag that a message may have.
   virtual int64_t maxTag() const = 0;
 };
 
-/// A link slower than memory. What a rank sends passes one message after the other, whatever the receiver does, and
-/// arrives `latencySeconds` after its last byte has passed. Nobody computes meanwhile: a wait for it takes no core.
+/// A simulated link between ranks that is slower than memory. Each rank's messages pass the link one after the other,
+/// whether or not the receiver is ready. A message arrives `latencySeconds` after its last byte has passed. Waiting for
+/// the link uses no processor core.
 struct EmulatedLink {
-  double bytesPerSecond = 0, latencySeconds = 0;
+  double bytesPerSecond = 0; // bandwidth of each rank's outgoing link
+  double latencySeconds = 0; // seconds from a message's last byte on the link to its arrival
 };
 
-/// Ranks as threads of this process; element r is for the thread of rank r.
+/// Creates the communicators of `ranks` ranks that are threads of this process. Element r of the result is for the
+/// thread of rank r. With `link`, messages are delayed as on that link.
 std::vector<std::unique_ptr<Communicator>> createThreadCommunicators(int64_t ranks,
                                                                      const std::optional<EmulatedLink> &link = {});
 
-/// True in a process that mpirun or srun started.
+/// Returns whether mpirun or srun started this process.
 bool launchedByMpi();
-/// The ranks of MPI_COMM_WORLD. Initializes MPI; the destructor finalizes it. Once a process.
+/// Initializes MPI and creates a communicator over MPI_COMM_WORLD, whose destructor finalizes MPI. May be called
+/// once per process.
 Result<std::unique_ptr<Communicator>> createMpiCommunicator();
 
-/// Every rank calls it with its own status; all get the error of the lowest rank that has one ("rank 2: ..." unless all
-/// say the same). For what each rank checks by itself, before steps begin. Tag 0 and 1.
+/// Combines the statuses of all ranks, each of which passes its own. Returns on every rank the error of the lowest rank
+/// that has one, or success. The message begins with "rank N: " unless all ranks have the same error. Used for checks
+/// that each rank makes by itself before the first step. Uses the tags 0 and 1.
 Status agree(Communicator &communicator, const Status &status);
 
-/// Tags from here on are free for the collectives of a program.
+/// The first tag that a program's transfers and collectives may use; smaller tags belong to the runtime.
 inline constexpr int64_t kFirstCollectiveTag = 4;
 
 } // namespace kerf::runtime

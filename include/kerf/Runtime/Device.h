@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The services that the executor needs of a device: memory, kernels, streams and events. It knows no other way to the
-// hardware, so a device is a folder of lib/Runtime that implements these (docs/adding-a-device.md). A device serves one
-// rank.
+// The services that the executor needs from a device: memory, kernels, collectives, streams and events. The executor
+// reaches the hardware in no other way, so adding a device means adding one folder to lib/Runtime that implements this
+// interface (docs/adding-a-device.md). A Device object serves one rank.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -16,154 +16,185 @@ class Communicator;
 struct CollectiveOptions;
 struct CollectiveRequest;
 
-/// A dense, row-major local tensor. `data` is an address in the device's memory, which host code hands on and never
-/// reads; it is null for tensors without elements, and while memory is only being planned.
+/// A dense, row-major tensor on one rank. `data` is an address in the device's memory: host code passes it on and never
+/// reads through it. `data` is null for a tensor without elements, and while memory is only being planned.
 struct TensorView {
   void *data = nullptr;
   DType dtype = DType::F32;
-  Shape shape;
+  Shape shape; // local shape, that of this rank's shard
+  /// Returns the number of elements on this rank.
   int64_t elements() const { return elementsOf(shape); }
+  /// Returns the bytes of the elements on this rank.
   int64_t bytes() const { return elements() * bytesOf(dtype); }
 };
 
-/// The part of a package's code that a device has loaded.
+/// The compiled kernels of a package (Program::native) that a device has loaded.
 class DeviceCode {
 public:
   virtual ~DeviceCode() = default;
-  /// Returns whether the device runs the function of the program as one kernel.
+  /// Returns whether the device runs the program's function of this name as one compiled kernel.
   virtual bool has(std::string_view function) const = 0;
-  /// Returns why the device uses none of the package's code, or "".
-  virtual std::string unused() const = 0;
+  /// Returns why the device uses none of the package's compiled kernels, or an empty text if it uses them or
+  /// there are none.
+  virtual std::string reasonUnused() const = 0;
 };
 
-/// The operands and the place of one kernel. `rank` and `mesh` are for operators whose result depends on the rank
-/// (shard_offset, local_slice, mask_padding). `scratch` has the bytes that Device::scratchBytes asked for; its content
-/// does not survive the kernel, and kernels of one stream share it.
+/// One instruction to bind to memory: its operands, its results and its surroundings.
 struct KernelRequest {
   const package::Instruction &instruction;
-  std::vector<TensorView> operands, results;
+  std::vector<TensorView> operands, results; // the instruction's operands and results, in its order
+  /// The program's mesh and this rank's number in it, for operators whose result depends on the rank (shard_offset,
+  /// local_slice, mask_padding). The rank counts microbatch axes, too.
   const Mesh &mesh;
   int64_t rank = 0;
+  /// Temporary memory of as many bytes as Device::scratchBytes returned. Its content is lost after the kernel, and all
+  /// kernels of one stream share it.
   void *scratch = nullptr;
-  /// Set where the instruction calls a function that is one kernel: the function, and the code that has it.
+  /// The function that the instruction calls and that runs as one compiled kernel; null for any other instruction.
   const package::Function *function = nullptr;
+  /// The loaded code that holds the compiled kernel of `function`; null where no code is loaded.
   const DeviceCode *code = nullptr;
-  /// Which instruction it is: a fault names it.
+  /// Index of the instruction in the body of the rank's flat program (package::FlatProgram::body). A fault reports this
+  /// index.
   int64_t number = -1;
 };
 
-/// A point in a stream. It may be recorded again and again.
+/// A marker that is recorded in a stream and that other streams can wait for. The same event may be
+/// recorded many times.
 class Event {
 public:
   virtual ~Event() = default;
-  /// Returns when a stream reached the event's last record, in seconds of the machine's steady clock. The stream must
-  /// have been synchronized since.
+  /// Returns the time at which a stream reached the event's last record, in seconds of the machine's steady clock. The
+  /// stream must have been synchronized since that record.
   virtual Result<double> seconds() = 0;
 };
 
-/// The direction of a copy. The host's side of it lies in memory of Device::allocateHost.
+/// The direction of a copy. A copy's host side must lie in memory that Device::allocateHost returned.
 enum class CopyKind { ToDevice, ToHost, OnDevice };
 
-/// Work in order. All calls but `synchronize` may return before the work has been done, and what they refer to must
-/// live until it has; none allocates within what was reserved.
+/// A queue of work that a device does in order. Every call except `synchronize` may return before its work is done,
+/// and everything that the work refers to must live until then. No call allocates memory within the number of calls
+/// that was reserved.
 class Stream {
 public:
   virtual ~Stream() = default;
-  /// Makes room for so many calls of launch, copy, record and wait between two of synchronize.
+  /// Reserves room for `calls` calls of launch, copy, record and wait between two calls of synchronize.
   virtual void reserve(size_t calls) = 0;
-  /// Copies between places that do not overlap.
+  /// Enqueues a copy of `bytes` bytes. The two memory ranges must not overlap.
   virtual Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) = 0;
+  /// Enqueues a record of the event.
   virtual Status record(Event &event) = 0;
-  /// Makes all work that is enqueued later run after the event's last record. Fails when the recorded stream had failed
-  /// and that is known by now.
+  /// Makes all work that is enqueued later wait for the event's last record. Fails if the recorded stream is already
+  /// known to have failed.
   virtual Status wait(Event &event) = 0;
-  /// Waits until all of the stream's work has ended, and returns its first failure, which is thereby forgotten. After a
-  /// failure the rest of the stream's work is skipped, waits included.
+  /// Waits until all of the stream's work has ended. Returns the first failure, and forgets it. After a failure, the
+  /// rest of the stream's work is skipped, waits included.
   virtual Status synchronize() = 0;
 };
 
-/// A kernel, copy, collective or message that is bound to fixed memory.
+/// A kernel, copy, collective or message that is bound to fixed addresses and can be launched in every step.
 class BoundKernel {
 public:
   virtual ~BoundKernel() = default;
-  /// Enqueues it on a stream of its device. Fails when that is known by now.
+  /// Enqueues the kernel on a stream of its device. Fails if the launch, or the stream's earlier work, is already known
+  /// to have failed.
   virtual Status launch(Stream &stream) = 0;
 };
 
-/// A kernel's complaint about its input, for example a label out of range.
+/// An error that a kernel found in its input, for example a class label that is out of range.
 struct Fault {
-  int64_t number = -1; // KernelRequest::number
+  int64_t number = -1; // index of the faulty instruction in the rank's flat program (KernelRequest::number)
   Error error;
 };
 
-/// `Compute` runs kernels; on a CPU it may be the calling thread. Whatever runs beside kernels has streams of its own.
-enum class StreamKind { Compute, Beside };
+/// The purpose of a stream. A `Compute` stream runs kernels; on a CPU it may be the calling thread. `Auxiliary` streams
+/// run collectives, messages and copies concurrently with the kernels.
+enum class StreamKind { Compute, Auxiliary };
 
-/// `Plan`: as if the machine's processor ran all of the package's code, for plans of machines that are not here.
+/// The purpose of loading a package's compiled kernels. `Run` loads the kernels that this machine can execute. `Plan`
+/// loads nothing and reports every kernel as present, in order to plan the memory of a machine whose processor runs
+/// all of them.
 enum class CodeUse { Run, Plan };
 
+/// A device of one rank. createDevice makes one.
 class Device {
 public:
   virtual ~Device() = default;
+  /// Returns the name of the kind of device (DeviceKind::kind).
   virtual std::string_view kind() const = 0;
 
-  /// Addresses of tensors and scratch are multiples of so many bytes.
+  /// Returns the alignment in bytes of every tensor's and scratch memory's address.
   virtual int64_t alignment() const = 0;
-  /// Returns memory of any content, aligned to `alignment`; an Error when the device has not that much.
+  /// Allocates `bytes` bytes of device memory with undefined content, aligned to `alignment`. Fails if the device has
+  /// not enough memory.
   virtual Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) = 0;
-  /// Returns memory of the host that streams copy to and from, which host code may read and write.
+  /// Allocates `bytes` bytes of host memory that streams can copy to and from, and that host code may read and write.
   virtual Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) = 0;
-  /// These two copy from and to any memory of the host and wait for the copy. No stream may be using the device's side.
+  /// Copies `bytes` bytes from any host memory to the device, and waits for the copy. No stream may be using the device
+  /// memory.
   virtual Status copyIn(void *device, const void *host, int64_t bytes) = 0;
+  /// Copies `bytes` bytes from the device to any host memory, and waits for the copy. No stream may be writing the
+  /// device memory.
   virtual Status copyOut(void *host, const void *device, int64_t bytes) = 0;
 
+  /// Loads the program's compiled kernels, as far as the device can use them. The program must outlive the result.
   virtual Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse use) = 0;
-  /// Returns the scratch that `bind` of the same request needs (addresses may be null); an Error where `bind` would
-  /// give one.
+  /// Returns the bytes of scratch memory that `bind` needs for the same request, whose addresses may still be null.
+  /// Fails where `bind` would fail.
   virtual Result<int64_t> scratchBytes(const KernelRequest &request) = 0;
-  /// Returns whether result `result` may be written over operand `operand` of the same bytes. `function`: of a call
-  /// that is one kernel.
+  /// Returns whether the instruction may write its result number `result` in place over its operand number `operand`,
+  /// which has as many bytes. `function` is the function that a call runs as one compiled kernel, else null.
   virtual bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
                             int result) const = 0;
-  /// Checks op, attributes, types and shapes; an Error names what it found and what it can do. The request need not
-  /// outlive the call.
+  /// Checks the instruction's op, attributes, types and shapes, and binds it to the request's addresses. An error says
+  /// what was found and what is supported. The request need not outlive the call.
   virtual Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) = 0;
 
+  /// Returns the bytes of scratch memory that CollectiveBackend::bind needs for the same request.
   virtual Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) = 0;
-  /// Returns what binds collectives and messages of this device. All ranks call it with the same options. An Error
-  /// where the options ask for what the device cannot do.
+  /// Creates the object that binds this rank's collectives and messages. All ranks must call it with the same options.
+  /// Fails if the options require what the device cannot do.
   virtual Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
                                                                        const CollectiveOptions &options) = 0;
 
+  /// Creates a stream of the device.
   virtual Result<std::unique_ptr<Stream>> createStream(StreamKind kind) = 0;
+  /// Creates an event that the device's streams can record and wait for.
   virtual Result<std::unique_ptr<Event>> createEvent() = 0;
 
-  /// Returns the first fault that a kernel has met since the last call, and forgets it. Streams that may have met one
-  /// must have been synchronized.
+  /// Returns the first fault that a kernel has met since the last call, and forgets it; nothing if there was none.
+  /// Streams whose kernels may have met a fault must have been synchronized.
   virtual std::optional<Fault> takeFault() = 0;
 };
 
+/// The parameters that createDevice passes to a kind's `create` function.
 struct DeviceOptions {
-  std::string parameter = {}; // what follows the kind and a colon where a device is chosen
-  int64_t threads = 1;        // of the host, that share the work of the rank's kernels where these run on the host
-  int64_t rank = 0;           // that the device serves
+  std::string parameter = {}; // the text behind the colon of "KIND:PARAMETER"; createDevice sets it
+  int64_t threads = 1;        // host threads that share the work of the rank's kernels, where kernels run on the host
+  int64_t rank = 0;           // the rank that the device serves
 };
 
-/// A kind of device: what its folder defines and CMake registers (lib/Runtime/CMakeLists.txt).
+/// The entry of one kind of device in the table of kinds. A device's folder defines it, and
+/// lib/Runtime/CMakeLists.txt registers it.
 struct DeviceKind {
-  std::string_view kind, what;
+  std::string_view kind; // the name that --device takes
+  std::string_view what; // a short description for help texts and messages
+  /// Creates a device of this kind.
   Result<std::unique_ptr<Device>> (*create)(const DeviceOptions &options);
-  /// Returns the parameter for a device that was chosen without one; null for a kind that takes no parameter.
+  /// Chooses the parameter for a device that was named without one; null for a kind that takes no parameter.
   std::string (*chooseParameter)() = nullptr;
 };
 
-/// The kinds of this build; the first is the one that runs where nothing else is asked for.
+/// Returns the kinds of devices in this build. The first one is the default.
 std::span<const DeviceKind *const> deviceKinds();
-inline constexpr std::string_view kDefaultDevice = ""; // stands for the first kind
+/// The device name that stands for the default kind.
+inline constexpr std::string_view kDefaultDevice = "";
 
-/// Returns "KIND" or "KIND:PARAMETER" with what was left to choose chosen; an Error for a kind that is not there.
+/// Returns the full name of a device, "KIND" or "KIND:PARAMETER", with a default kind or parameter filled in. Fails if
+/// this build has no such kind, or if the kind takes no parameter and one is given.
 Result<std::string> resolveDevice(std::string_view chosen);
-/// `chosen`: "KIND", "KIND:PARAMETER" or kDefaultDevice; what it says of the parameter counts.
+/// Creates a device. `chosen` is "KIND", "KIND:PARAMETER" or kDefaultDevice; its parameter replaces
+/// `options.parameter`. Fails as resolveDevice does, or if the device cannot be opened.
 Result<std::unique_ptr<Device>> createDevice(std::string_view chosen = kDefaultDevice, DeviceOptions options = {});
 
 } // namespace kerf::runtime

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learning rate of each step: a warm-up, then a schedule.
+// The learning rate of each training step: a linear warm-up followed by a schedule.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,18 @@
 
 namespace kerf::runtime {
 
-/// Steps are counted from 0. The rate rises from 0 to `peak` during the first `warmup` steps and then follows the
-/// schedule, which a linear or cosine one ends with 0 at step `total`; it stays 0 from there on.
+/// A learning rate schedule over the steps of a training, which are counted from 0. The rate rises linearly from 0 to
+/// `peak` during the first `warmup` steps and then follows `schedule`. A linear or cosine schedule reaches 0 at step
+/// `total`, and the rate stays 0 after that step.
 struct LearningRate {
-  std::string schedule = "constant"; // constant, linear, cosine
-  double peak = 1e-3;
-  int64_t warmup = 0, total = 0;
+  std::string schedule = "constant"; // "constant", "linear" or "cosine"
+  double peak = 1e-3;                // the highest learning rate
+  int64_t warmup = 0;                // number of warm-up steps
+  int64_t total = 0;                 // the step at which a linear or cosine schedule reaches 0; unused by "constant"
 
-  /// Returns what the rate at `step` is a multiple of `peak` by, from 0 to 1.
+  /// Returns the learning rate of step `step` as a fraction of `peak`, from 0 to 1.
   double factor(int64_t step) const;
+  /// Returns the learning rate of step `step`.
   double at(int64_t step) const { return peak * factor(step); }
 };
 

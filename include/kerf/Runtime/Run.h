@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program run for some steps: what `kerf run` and `kerf train` do, as a call that a framework can embed. It neither
-// prints nor exits, but for a rank that fails during a step under MPI, which must end the job.
+// Runs a program for a number of steps: the work of `kerf run` and `kerf train`, as a function that a framework can
+// embed. The function neither prints nor exits, with one exception: under MPI, a rank that fails during a step must
+// end the job.
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
@@ -11,123 +12,147 @@
 
 namespace kerf::runtime {
 
+/// The outcome of one training step.
 struct StepResult {
-  int64_t step = 0;
-  double loss = 0, learningRate = 0, seconds = 0;
-  bool skipped = false; // by OnNan::Skip
+  int64_t step = 0;        // number of the step, from 0
+  double loss = 0;         // mean loss over the step's batches
+  double learningRate = 0; // the learning rate that the step used
+  double seconds = 0;      // duration of the step in seconds
+  bool skipped = false;    // true if the step was undone because of OnNan::Skip
 };
 
-/// The action of a run after a step whose loss is infinite or NaN.
+/// The reaction of a run to a step whose loss is infinite or NaN.
 enum class OnNan {
-  Stop,    // fails, and writes no checkpoint and no weights of numbers that are not finite
-  Skip,    // takes the step back, also where the loss is finite and what the step has updated is not
-  Continue // nothing
+  Stop,    // the run fails, and writes no checkpoint and no weights that contain non-finite numbers
+  Skip,    // the step is undone; also where the loss is finite and a tensor that the step updated is not
+  Continue // the run goes on as if the loss were finite
 };
 
-/// The means of the loss and of other scalar results over held-out data.
+/// The result of evaluating the model on held-out data.
 struct Evaluation {
-  int64_t step = 0; // the last one that was trained before
-  int64_t batches = 0;
-  std::vector<std::pair<std::string, double>> means; // by result, "loss" first
-  double seconds = 0;
+  int64_t step = 0;    // number of the last training step before the evaluation, from 0
+  int64_t batches = 0; // number of batches that were evaluated
+  /// Mean over the batches of each scalar result, by the result's name; "loss" comes first.
+  std::vector<std::pair<std::string, double>> means;
+  double seconds = 0; // duration of the evaluation in seconds
 };
 
-/// When and on what a run is evaluated. Nothing is updated by it, dropout is off.
+/// When a run is evaluated, and on which data. An evaluation updates nothing, and dropout is off.
 struct EvaluationOptions {
-  const DataSet *data = nullptr;  // none: nothing is evaluated
-  bool samples = false;           // as DataOrder has it; the order is always that of the data
-  int64_t every = 1;              // steps from one evaluation to the next; one follows the last step, too
-  std::optional<int64_t> batches; // of each evaluation, from the first on; without: one pass
+  const DataSet *data = nullptr;  // the held-out data; null: no evaluation
+  bool samples = false;           // whether a row of `data` is one sample (DataOrder::samples); rows are never shuffled
+  int64_t every = 1;              // steps from one evaluation to the next; one also follows the last step
+  std::optional<int64_t> batches; // number of batches of each evaluation, from the data's first; absent: one pass
 };
 
+/// The options of a run.
 struct RunOptions {
-  /// A step takes as many batches as the program was compiled for (package::batchesOfStep).
+  /// The number of the first step and the number of steps. A step takes as many batches as the program was
+  /// compiled for (package::batchesOfStep).
   int64_t firstStep = 0, steps = 1;
-  /// By the number of the step, counted from 0.
+  /// Returns the learning rate of the step with this number, counted from 0.
   std::function<double(int64_t)> learningRate = [](int64_t) { return 0.0; };
-  /// What the schedule multiplies learning rates by, for parameters with one of their own.
+  /// Returns the schedule's factor at the step with this number: learning rates that belong to single parameters are
+  /// multiplied by it.
   std::function<double(int64_t)> rateFactor = [](int64_t) { return 1.0; };
-  /// How batches are made of the data, in which order.
+  /// How batches are made from the training data.
   DataOrder order;
-  /// The batch of the first step, counted through all passes; without, that of a run that began at step 0.
+  /// Number of the batch that the first step begins with, counted through all passes of the data; absent: `firstStep`
+  /// times the batches of a step.
   std::optional<int64_t> firstBatch;
-  /// In each process, by its first rank, before the first step.
+  /// Called once in each process, by its first rank, before the first step.
   std::function<void()> onStart;
-  /// On rank 0, after each step. An error ends the run.
+  /// Called on rank 0 after each step. An error ends the run.
   std::function<Status(const StepResult &)> onStep;
-  /// By each rank after each step. Returns a signal (SIGINT or SIGTERM) that asks the run to end after this step, or 0.
+  /// Called by each rank after each step. Returns the signal (SIGINT or SIGTERM) that asks the run to end after this
+  /// step, or 0 for none.
   std::function<int()> stopSignal;
+  /// The reaction to a step with an infinite or NaN loss.
   OnNan onNan = OnNan::Stop;
+  /// When, and on which data, the model is evaluated.
   EvaluationOptions evaluation;
-  /// On rank 0, after each evaluation. An error ends the run.
+  /// Called on rank 0 after each evaluation. An error ends the run.
   std::function<Status(const Evaluation &)> onEvaluation;
-  /// This process is one rank of it. Without, all ranks are threads of this process.
+  /// The communicator of this process's rank, where each rank is a process; null: all ranks are threads
+  /// of this process.
   Communicator *communicator = nullptr;
-  /// The device of each rank, in the form that createDevice takes.
+  /// The device of each rank, as a name that createDevice takes.
   std::string device;
-  /// Of each rank, for its kernels; no result depends on it.
+  /// Number of host threads of each rank for its kernels. Results do not depend on this number.
   int64_t threads = 1;
+  /// Seed of dropout and of initial parameters.
   uint64_t seed = 0;
-  /// Written at the end, by rank 0: parameters and buffers under their exported names and shapes.
+  /// Path of the file to which rank 0 writes the parameters and buffers at the end, under their exported names and
+  /// shapes; empty: none.
   std::string savePath;
-  /// Called at the end on rank 0 with the tensors that `savePath` would hold. An error ends the run.
+  /// Called on rank 0 at the end, with the tensors that the file `savePath` would hold. An error ends the run.
   std::function<Status(const TensorMap &)> saveTo;
-  /// States of the optimizer too.
+  /// Whether the optimizer's states are also written to the file `savePath` and given to the function `saveTo`.
   bool saveStates = false;
-  /// Written at the end, by rank 0: the last step of every rank as a timeline for chrome://tracing or Perfetto.
+  /// Path of the file to which rank 0 writes the last step of every rank, as a timeline for chrome://tracing or
+  /// Perfetto; empty: none.
   std::string tracePath;
-  /// Written during the run; none where its folder is empty.
+  /// The folder and the frequency of checkpoints; no checkpoint is written if the folder is empty.
   CheckpointOptions checkpoint;
-  /// Where parameters, buffers and states begin, instead of `weights` and the seed. `firstStep` should be its next
-  /// step.
+  /// Checkpoint to resume from: it gives the initial parameters, buffers and states instead of `weights` and the seed.
+  /// `firstStep` should be the checkpoint's next step. Null: none.
   const Checkpoint *resume = nullptr;
-  /// Between ranks that are threads.
+  /// The simulated link between ranks that are threads of this process; absent: messages arrive at once.
   std::optional<EmulatedLink> link;
+  /// How the ranks' programs are executed.
   ExecutorOptions executor;
 };
 
+/// The results and measurements of a run.
 struct RunReport {
+  /// The outcome of each step of this run, in order.
   std::vector<StepResult> steps;
-  /// The signal that ended the run, or 0.
+  /// The signal (SIGINT or SIGTERM) that ended the run before its last step, or 0.
   int stoppedBy = 0;
-  /// Steps of the whole training so far that were skipped.
+  /// Number of steps skipped (OnNan::Skip) in the whole training, including the steps before a resumed checkpoint.
   int64_t skippedSteps = 0;
+  /// The evaluations of this run, in order.
   std::vector<Evaluation> evaluations;
-  /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), whole. On rank 0.
+  /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), as global tensors.
+  /// Filled on rank 0 only.
   TensorMap firstResults;
-  MemoryReport memory;                   // of this rank
-  std::vector<MemoryReport> stageMemory; // of a rank of each stage. On rank 0
-  TimeReport times;                      // of rank 0
-  double loadSeconds = 0;
-  std::vector<std::string> initialized; // parameters that no file gave
-  std::vector<std::string> unused;      // names in `weights` that the program doesn't have
+  MemoryReport memory;                   // memory of this rank
+  std::vector<MemoryReport> stageMemory; // memory of one rank of each pipeline stage; filled on rank 0 only
+  TimeReport times;                      // times of this rank
+  double loadSeconds = 0;                // seconds to load the program and fill its arguments
+  std::vector<std::string> initialized;  // parameters that no file gave and that were initialized from the seed
+  std::vector<std::string> unused;       // names in `weights` that the program does not have
 };
 
-/// `weights`: parameters, buffers, constants and, to go on with, states, under their names. `data`: for each input an
-/// array with one leading axis of steps or samples, which starts again after its last. Names, shapes and types of
-/// either are checked before the first step, numbers out of range in the step that meets them. The same report is
-/// returned on every rank but for what says rank 0. An error that all ranks know has its message on rank 0; the others'
-/// is empty.
+/// Runs a program. `weights` holds parameters, buffers, constants and, to continue a training, optimizer states under
+/// their exported names. `data` holds one array for each input of the program, whose first axis counts batches or
+/// samples; after the last row, the data starts again. Names, shapes and types of both are checked before the first
+/// step; values that are out of range fail in the step that meets them. Every rank returns the same report, except for
+/// fields that say otherwise. If all ranks have the same error, only rank 0 has its message, and the message on the
+/// others is empty.
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const DataSet &data,
                       const RunOptions &options);
+/// Runs a program on data in memory; otherwise like the function above.
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data,
                       const RunOptions &options);
 
-/// The batches of one pass through the data. Fails where the data does not fit the program.
+/// Returns the number of batches in one pass through the data. Fails if the data does not fit the program's inputs.
 Result<int64_t> batchesOf(const package::Program &program, const DataSet &data, const DataOrder &order);
 
-/// program.json and, if there, weights.safetensors of a package's folder.
+/// The content of a package's folder: program.json, and weights.safetensors where it exists.
 struct LoadedPackage {
   package::Program program;
-  TensorMap weights;
+  TensorMap weights; // empty if the package has no weights
 };
+/// Reads the package in `folder`. Fails if program.json is missing, or if any file is damaged.
 Result<LoadedPackage> loadPackage(const std::string &folder);
 
-/// Returns why the device uses none of the package's code, or "".
-Result<std::string> unusedCode(const package::Program &program, std::string_view device = kDefaultDevice);
+/// Returns why the device uses none of the package's compiled kernels, or an empty text if it uses them or
+/// there are none.
+Result<std::string> reasonCodeUnused(const package::Program &program, std::string_view device = kDefaultDevice);
 
-/// Checks and converts, in the calling thread: what `run` does with `weights` and `data` before ranks start. For
-/// callers that want the message early.
+/// Makes the checks of `weights`, `data` and `resume` that `run` makes before ranks start, without starting them. For
+/// callers that want the error message early.
 Status checkInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
                    const DataOrder &order, const Checkpoint *resume = nullptr);
 

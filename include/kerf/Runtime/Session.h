@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program run step by step: the caller gives each step its batch. The ranks are threads of this process, which load
-// the program once and wait between steps. It neither prints nor exits.
+// Runs a program step by step: the caller passes each step its batch. The ranks are threads of this process, which load
+// the program once and wait between steps. A session neither prints nor exits.
 #pragma once
 
 #include "kerf/Runtime/LearningRate.h"
@@ -8,74 +8,81 @@
 
 namespace kerf::runtime {
 
+/// The options of a session.
 struct SessionOptions {
-  LearningRate learningRate;
-  uint64_t seed = 0;                                // of dropout, and of parameters that no weights give
-  std::string device = std::string(kDefaultDevice); // of each rank, as createDevice takes it
-  int64_t threads = 1;                              // of each rank, for its kernels; no result depends on it
-  OnNan onNan = OnNan::Stop;                        // Stop: `step` fails
-  std::optional<EmulatedLink> link = {};            // between the ranks
+  LearningRate learningRate;                        // learning rate of each step
+  uint64_t seed = 0;                                // seed of dropout, and of parameters that `weights` does not give
+  std::string device = std::string(kDefaultDevice); // device of each rank, as a name that createDevice takes
+  int64_t threads = 1;                              // host threads of each rank's kernels; results do not depend on it
+  OnNan onNan = OnNan::Stop;                        // reaction to an infinite or NaN loss; Stop: Session::step fails
+  std::optional<EmulatedLink> link = {};            // simulated link between the ranks; absent: none
   ExecutorOptions executor = {};
 };
 
-/// An input of the program, as `step` takes it.
+/// The name, type and shape of one tensor that each batch must contain.
 struct BatchTensor {
   std::string name;
   DType dtype = DType::F32;
   Shape shape;
 };
 
-/// One call at a time, from any thread; `cancel` and `ended` may be called beside another call.
+/// A loaded program that trains one step per call. Only one call may be active at a time, from any thread, except that
+/// `cancel` and `ended` may be called during another call.
 ///
-/// A call that fails leaves the session as it was, and the next call is as good as any, unless `ended` says otherwise:
-/// an error inside a step, or of a rank, ends the session, and every later call fails with what it ended with.
+/// A call that fails on its arguments leaves the session unchanged and usable. An error inside a step or on a rank ends
+/// the session: `ended` then returns that error, and every later call fails with it.
 class Session {
 public:
-  /// `weights`: parameters, buffers, constants and, to go on with, states, under their names; names that the program
-  /// does not have are left out. Waits until every rank has loaded its program and has its memory.
+  /// Loads a program on all of its ranks, and waits until every rank has its memory. `weights` holds parameters,
+  /// buffers, constants and, to continue a training, optimizer states under their exported names; names that the
+  /// program does not have are ignored.
   static Result<Session> create(package::Program program, const TensorMap &weights, const SessionOptions &options);
   Session(Session &&) noexcept;
   Session &operator=(Session &&) noexcept;
   ~Session();
 
-  /// Returns the tensors that a batch must hold. Where a step takes several batches (package::batchesOfStep), each
-  /// shape has their number in front.
+  /// Returns the tensors that a batch must contain. If a step takes several batches (package::batchesOfStep), the first
+  /// axis of each shape is their number.
   const std::vector<BatchTensor> &inputs() const;
 
-  /// One step of training on the batch: its loss, and the learning rate that it took. `batch` holds every input and
-  /// nothing else; floating types are converted into each other, and integers where the numbers fit. Fails without a
-  /// step where it does not. A loss that is not finite is an error under OnNan::Stop: the parameters are what the step
-  /// has made of them, `load` or `assign` gives others.
+  /// Trains one step on `batch` and returns its loss and learning rate. `batch` must contain exactly the tensors of
+  /// `inputs()`. Floating types are converted into each other, and integer types where the numbers fit. Fails without a
+  /// step if the batch does not match. Under OnNan::Stop, also fails after a step whose loss is not finite: the
+  /// parameters are then as that step left them, and `load` or `assign` can replace them.
   Result<StepResult> step(const TensorMap &batch);
-  /// The number of the next step, counted from 0.
+  /// Returns the number of the next step, counted from 0.
   int64_t nextStep() const;
 
-  /// The means of the loss, and of the program's other scalars, over `batches` batches of the data, from the first one
-  /// on; over one pass without. `samples` as DataOrder has it. Nothing is trained.
+  /// Computes the means of the loss and of the program's other scalar results over the first `batches` batches of the
+  /// data, or over all of them if `batches` is absent. `samples` says whether a row of the data is one sample
+  /// (DataOrder::samples). Nothing is updated.
   Result<Evaluation> evaluate(const DataSet &data, bool samples = false, std::optional<int64_t> batches = {});
 
-  /// Parameters and buffers as they are now, whole, under their exported names and in their exported shapes.
+  /// Returns the current parameters and buffers as global tensors, under their exported names and in
+  /// their exported shapes.
   Result<TensorMap> parameters();
-  /// Replaces parameters and buffers by those that `tensors` names. States of the optimizer stay.
+  /// Replaces the parameters and buffers that `tensors` names. Optimizer states stay unchanged.
   Status assign(const TensorMap &tensors);
 
-  /// Writes a checkpoint of everything that the next steps depend on into `folder`, and keeps the one before it: a
-  /// session of any plan of the same model, or `kerf train --resume`, goes on from it (docs/checkpoints.md). `info`
-  /// tells of the writer.
+  /// Writes a checkpoint of everything that the next steps depend on into `folder`, and keeps the checkpoint before it
+  /// as well. A session of any plan of the same model, or `kerf train --resume`, can continue from the checkpoint
+  /// (docs/checkpoints.md). `info` describes the writer (CheckpointIndex::info).
   Status save(const std::string &folder, const nlohmann::ordered_json &info = nlohmann::ordered_json::object());
-  /// Goes on from the checkpoint: parameters, buffers, states, seed and the number of the next step are its own.
+  /// Continues from a checkpoint: takes over its parameters, buffers, optimizer states, seed and step number.
   Status load(const Checkpoint &checkpoint);
 
-  /// Ends the session from another thread. A step under way ends with the error kCancelled when its ranks next wait for
-  /// each other, at the latest when it is done; an evaluation, with the batch that it is at.
+  /// Ends the session; may be called from another thread. A step that is running fails with the error
+  /// kCancelled when its ranks next wait for each other, at the latest when the step is done. An evaluation
+  /// ends with its current batch.
   void cancel();
-  /// Returns the error that ended the session, or nothing while it has not ended.
+  /// Returns the error that ended the session, or nothing if the session is usable.
   std::optional<Error> ended() const;
 
+  /// Returns the program that the session runs.
   const package::Program &program() const;
-  /// Returns the memory that rank 0 has taken.
+  /// Returns the memory of rank 0.
   const MemoryReport &memory() const;
-  /// Parameters that no weights gave: they were initialized from the seed.
+  /// Returns the names of the parameters that `weights` did not give and that were initialized from the seed.
   const std::vector<std::string> &initialized() const;
 
 private:
@@ -84,7 +91,7 @@ private:
   std::unique_ptr<State> state;
 };
 
-/// The message that a cancelled session ends with.
+/// The message of the error that ends a cancelled session.
 inline constexpr const char *kCancelled = "the training was cancelled";
 
 } // namespace kerf::runtime

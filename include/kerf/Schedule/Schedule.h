@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipeline schedules as plain data: in which order each stage runs which microbatch's forward and backward. The cost
-// model prices them, passes and the runtime follow them (docs/cost-model.md).
+// Pipeline schedules as plain data: the order in which each pipeline stage runs the forward and backward passes of the
+// microbatches. The cost model prices a schedule, and the compiler and the runtime follow it (docs/cost-model.md).
 //
 //   1f1b, 2 stages, 3 microbatches        stage 0:  F0 F1 B0 F2 B1 B2        stage 1:  F0 B0 F1 B1 F2 B2
 //
@@ -18,143 +18,173 @@
 
 namespace kerf {
 
+/// The kinds of tasks of a pipeline stage. A schedule either has Backward tasks, or splits each backward pass into an
+/// InputGradient and a WeightGradient task.
 enum class TaskKind {
-  Forward,
-  Backward,       // input gradient and weight gradient in one
-  InputGradient,  // what the stage before waits for
-  WeightGradient, // nobody waits for it but the optimizer
+  Forward,        // forward pass
+  Backward,       // complete backward pass: input gradient and weight gradient
+  InputGradient,  // first half of a split backward: the gradient that the previous stage waits for
+  WeightGradient, // second half of a split backward: gradients of the weights, which only the optimizer waits for
 };
+/// Returns the name of a kind of task: "forward", "backward", "input-gradient" or "weight-gradient".
 std::string_view toString(TaskKind kind);
 
+/// A unit of work of a pipeline stage: one pass of one microbatch through one chunk of the stage's layers.
 struct Task {
-  TaskKind kind = TaskKind::Forward;
-  int64_t microbatch = 0;
-  int64_t chunk = 0;
+  TaskKind kind = TaskKind::Forward; // forward, backward, or half of a backward
+  int64_t microbatch = 0;            // index of the microbatch, from 0
+  int64_t chunk = 0;                 // index of the chunk of the stage, from 0
   bool operator==(const Task &) const = default;
 };
-/// "F3" or, with more than one chunk, "F3.1": forward of microbatch 3 on chunk 1. B, I and W likewise.
+/// Returns a short name of a task: F (forward), B (backward), I (input gradient) or W (weight gradient), then the
+/// microbatch and, if a stage has several chunks, the chunk. "F3.1" is the forward of microbatch 3 on chunk 1.
 std::string toString(const Task &task, int64_t chunks);
 
-/// The record of each kind in lib/Schedule/Records.cpp says what it is.
+/// The pipeline schedules that Kerf has. The records in lib/Schedule/Records.cpp describe each one.
 enum class ScheduleKind { OneFOneB, Interleaved, ZeroBubbleH1, ZeroBubble1P, ZeroBubble2P, GPipe };
 
-/// What the searched zero-bubble schedules are made for, in any unit; the send is between neighbouring stages.
+/// Durations of the tasks of one microbatch, for which the zero-bubble schedules are optimized. Only their ratios
+/// matter, so that any unit of time may be used.
 struct PassDurations {
-  double forward = 1, inputGradient = 1, weightGradient = 1, send = 0;
+  double forward = 1;        // duration of the forward of one microbatch, in any unit of time that all fields share
+  double inputGradient = 1;  // duration of the first half of a split backward, in the unit of `forward`
+  double weightGradient = 1; // duration of the second half of a split backward, in the unit of `forward`
+  double send = 0;           // duration of a message between neighbouring stages, in the unit of `forward`
 };
 
+/// The input of makeSchedule: the kind of schedule and its parameters.
 struct ScheduleOptions {
-  ScheduleKind kind = ScheduleKind::OneFOneB;
-  int64_t stages = 1;
-  int64_t microbatches = 1;
-  int64_t chunks = 1; // above 1 for kinds that are `chunked` only
-  // For kinds that are `searched` only.
-  PassDurations durations;
-  /// Of a microbatch's activations, the share that stays from the input gradient to the weight gradient (0 to 1).
-  double keptForWeights = 1;
-  /// Activations of one microbatch on each stage beside the mean of all; empty: alike. The limit is in means.
+  ScheduleKind kind = ScheduleKind::OneFOneB; // kind of schedule to compute
+  int64_t stages = 1;                         // number of pipeline stages
+  int64_t microbatches = 1;                   // number of microbatches of a step
+  int64_t chunks = 1; // model chunks per stage; above 1 only for schedules whose record is `chunked`
+  // The fields below are read only for schedules whose record is `searched`.
+  PassDurations durations; // durations for which the order is optimized
+  /// Share, from 0 to 1, of a microbatch's activations that stay in memory between its input gradient and
+  /// its weight gradient.
+  double weightGradientShare = 1;
+  /// Activation memory of one microbatch on each stage, divided by the mean over all stages; empty means that all
+  /// stages need the same. The schedule's memory limit counts in units of this mean.
   std::vector<double> activations;
 };
 
+/// A pipeline schedule: the order of the tasks of every stage.
 struct Schedule {
-  ScheduleKind kind = ScheduleKind::OneFOneB;
-  int64_t stages = 1, microbatches = 1, chunks = 1;
-  /// Weight gradients are tasks of their own. Then a stage starts its next step without waiting for the others (the
-  /// optimizer's global checks are made afterwards, Qi et al. 2023 section 4), so that a step takes as long as the
-  /// busiest stage's first to last task, not as the first stage's start to the last one's end.
+  ScheduleKind kind = ScheduleKind::OneFOneB;       // kind of the schedule
+  int64_t stages = 1, microbatches = 1, chunks = 1; // pipeline stages, microbatches of a step, model chunks per stage
+  /// Whether backward passes are split into input-gradient and weight-gradient tasks. If so, a stage starts its next
+  /// step without waiting for the other stages, because the optimizer's global checks are made afterwards (Qi et al.
+  /// 2023, section 4). The step then takes as long as the longest time from the first to the last task of one stage,
+  /// instead of the time from the first task of the first stage to the last task of any stage.
   bool splitBackward = false;
-  std::vector<std::vector<Task>> order; // by stage
+  std::vector<std::vector<Task>> order; // by stage: its tasks in execution order
 };
 
-/// Says whether a model in one stage, cut into microbatches, may run under a schedule.
+/// Whether a model in a single pipeline stage may be cut into microbatches and run under a
+/// schedule (gradient accumulation).
 enum class SingleStage {
-  Searched,  // a search tries it
-  WhenNamed, // only where a plan names it
-  Never,
+  Searched,  // yes, and a search for the best plan tries it
+  WhenNamed, // yes, but only if a plan names the schedule
+  Never,     // no: the schedule needs two or more stages
 };
 
-/// Everything that the rooms need to know of a schedule. A new one is a kind, a record, and the function that makes its
-/// orders.
+/// Everything that Kerf needs to know about one schedule. A new schedule consists of a ScheduleKind, a record, and the
+/// function that computes the order of its tasks.
 struct ScheduleRecord {
-  ScheduleKind kind = ScheduleKind::OneFOneB;
-  std::string_view name,
-      variant = {};            // the words of a plan; of several variants of one name the first is the usual one
-  bool chunked = false;        // a stage has two or more parts of the model
-  bool splitsBackward = false; // as Schedule::splitBackward
-  bool searched = false;       // its orders are made for the durations of the tasks
-  SingleStage singleStage = SingleStage::Never;
-  /// Makes the tasks of each stage, in the order in which it runs them.
+  ScheduleKind kind = ScheduleKind::OneFOneB; // kind that the record describes
+  std::string_view name;                      // the plan's "schedule": "1f1b", "interleaved", "zero-bubble", "gpipe"
+  std::string_view variant = {}; // the plan's variant: "h1", "1p", "2p"; the first record of a name is its default
+  bool chunked = false;          // whether a stage holds two or more chunks of the model
+  bool splitsBackward = false;   // value of Schedule::splitBackward
+  bool searched = false;         // whether the order is computed by a search for the durations of the tasks
+  SingleStage singleStage = SingleStage::Never; // whether a model in one stage may use the schedule
+  /// Returns the tasks of each stage in execution order.
   std::vector<std::vector<Task>> (*order)(const ScheduleOptions &options) = nullptr;
-  /// Returns the most forwards that a stage runs before its first backward. Null: it may run all of them.
-  double (*mostForwardsFirst)(const ScheduleOptions &options, int64_t stage) = nullptr;
-  /// Returns how many microbatches a stage holds at least on a chunk, at a moment that is the same for all of its
-  /// chunks. Null: one.
-  int64_t (*leastInFlight)(const ScheduleOptions &options, int64_t stage, int64_t chunk) = nullptr;
+  /// Returns the largest number of forwards that a stage runs before its first backward. Null: there is no limit.
+  double (*maxWarmupForwards)(const ScheduleOptions &options, int64_t stage) = nullptr;
+  /// Returns a lower bound of the number of microbatches in flight on a chunk, at a moment that is the same for all
+  /// chunks of the stage. Null: the bound is 1.
+  int64_t (*minInFlight)(const ScheduleOptions &options, int64_t stage, int64_t chunk) = nullptr;
 };
 
-/// All schedules, in the order in which a search tries them.
+/// Returns the records of all schedules, in the order in which a search tries them.
 std::span<const ScheduleRecord> schedules();
+/// Returns the record of a kind of schedule.
 const ScheduleRecord &recordOf(ScheduleKind kind);
-/// Returns the record that has both words of a plan. Without a variant it is the first record of that name. Null: no
-/// schedule has these words.
+/// Returns the record of the schedule with this name and variant, or null if there is none. An empty variant selects
+/// the default variant of the name.
 const ScheduleRecord *findSchedule(std::string_view name, std::string_view variant);
-/// Returns the schedule of a pipeline for which a plan names none.
-const ScheduleRecord &usualSchedule(bool chunked);
-/// Returns the number of chunks of a schedule for which a plan says none.
-int64_t usualChunks(std::string_view name);
-/// Returns the names that a plan may use ("1f1b", "interleaved", ...), each once.
+/// Returns the schedule of a pipeline for which a plan names none; `chunked` says whether a stage has several chunks.
+const ScheduleRecord &defaultSchedule(bool chunked);
+/// Returns the number of chunks per stage for a plan that names the schedule `name` but no number of chunks: 2 for
+/// schedules that need chunks, otherwise 1.
+int64_t defaultChunkCount(std::string_view name);
+/// Returns the names of all schedules ("1f1b", "interleaved", ...), each once.
 std::vector<std::string_view> scheduleNames();
 /// Returns the variants of all schedules ("h1", "1p", ...), each once.
 std::vector<std::string_view> scheduleVariants();
-/// Returns a schedule as reports write it: "zero-bubble 1p", "interleaved of 2 chunks".
+/// Returns the description of a schedule in reports: "zero-bubble 1p", "interleaved of 2 chunks".
 std::string scheduleText(std::string_view name, std::string_view variant, int64_t chunks);
 
-/// Returns the options of the schedule that a plan names by these words; an error where there is no such schedule.
+/// Returns the options of the schedule that a plan describes by these words and numbers. Fails if there is no schedule
+/// of this name, or if the schedule has no such variant.
 Result<ScheduleOptions> scheduleOptions(std::string_view name, std::string_view variant, int64_t stages,
                                         int64_t microbatches, int64_t chunks);
-/// Returns the most forwards that `stage` runs before its first backward, infinity where no limit is known. How many
-/// fit under a schedule that is searched depends on `options.activations`.
-double mostForwardsFirst(const ScheduleOptions &options, int64_t stage);
-/// Returns how many microbatches `stage` holds at least on `chunk`, at a moment that is the same for all its chunks.
-int64_t leastInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk);
+/// Returns the largest number of forwards that `stage` runs before its first backward; infinity if no limit is known.
+/// For schedules that are searched, the number depends on `options.activations`.
+double maxWarmupForwards(const ScheduleOptions &options, int64_t stage);
+/// Returns a lower bound of the number of microbatches that are in flight on `chunk` of `stage`, at a moment that is
+/// the same for all chunks of the stage. The bound is used to reject plans that cannot fit into memory.
+int64_t minInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk);
 
-/// Always passes check().
+/// Computes the order of all tasks. Fails if a number is out of range (for example 0 stages, or chunks for a schedule
+/// that has none) or if the schedule would have more than 16 million tasks. The returned schedule passes check().
 Result<Schedule> makeSchedule(const ScheduleOptions &options);
 
-/// Where a task's input comes from and its output goes.
+/// One of the stages * chunks parts of the model: chunk `chunk` of stage `stage`.
 struct StageChunk {
-  int64_t stage = 0, chunk = 0;
+  int64_t stage = 0, chunk = 0; // indices of the pipeline stage and of its chunk, from 0
   bool operator==(const StageChunk &) const = default;
 };
+/// Returns the part of the model that comes directly before `part` (its forwards send activations to `part`), or
+/// nothing for the first part.
 std::optional<StageChunk> partBefore(const Schedule &schedule, StageChunk part);
+/// Returns the part of the model that comes directly after `part`, or nothing for the last part.
 std::optional<StageChunk> partAfter(const Schedule &schedule, StageChunk part);
 
-/// What check() counts, by stage.
+/// The numbers that check() counts for each stage.
 struct ScheduleCheck {
-  /// Most microbatch-chunks whose activations are held at once: forward begun, backward (or weight gradient) not done.
+  /// By stage: the largest number of (microbatch, chunk) pairs whose activations are in memory at once, from the start
+  /// of the forward to the end of the backward (of the weight gradient if the backward is split).
   std::vector<int64_t> inFlight;
-  /// The same until the input gradient is done: what recomputation or the input gradient alone needs.
+  /// By stage: as `inFlight`, but only until the end of the input gradient. This counts the activations that
+  /// recomputation, or the input gradient alone, needs.
   std::vector<int64_t> inFlightInputGradient;
 };
 
-/// Every task once, a forward before its backward, no deadlock, and between two stages messages are received in the
-/// order in which they are sent (one queue per direction and pair of chunks).
+/// Checks that a schedule is correct and counts its microbatches in flight. Fails unless every task occurs once, every
+/// forward precedes its backward, the stages do not deadlock, and messages between two stages are received in the order
+/// in which they are sent (there is one queue per direction and pair of chunks).
 Result<ScheduleCheck> check(const Schedule &schedule);
 
+/// The start and the end of one task in a timeline.
 struct TaskTime {
-  double start = 0, end = 0;
+  double start = 0, end = 0; // seconds after the start of the step
 };
+/// The timeline of a schedule.
 struct ScheduleTimes {
-  std::vector<std::vector<TaskTime>> tasks; // as Schedule::order
-  double makespan = 0;                      // first start to last end
-  double longestStage = 0;                  // the longest of the stages' first start to last end
+  std::vector<std::vector<TaskTime>> tasks; // times of the tasks, indexed as Schedule::order
+  double makespan = 0;                      // seconds from the first start to the last end over all stages
+  double longestStageSpan = 0;              // seconds from first start to last end of the stage where this is longest
 };
+/// A function that returns the seconds that `stage` needs for `task`.
 using TaskSeconds = std::function<double(int64_t stage, const Task &task)>;
-/// Of the message that leaves `from` with the output of a forward (to the part after) or of an input gradient (to the
-/// part before). Not asked for parts of one stage.
+/// A function that returns the seconds of the message that the part `from` sends after `task`: the output of a forward
+/// goes to the part after, an input gradient to the part before. It is not called for messages within one stage.
 using SendSeconds = std::function<double(StageChunk from, const Task &task)>;
 
-/// Each stage runs its tasks one after the other, each as soon as its input is there. The schedule must pass check().
+/// Computes when each task starts and ends if every stage runs its tasks in order, each as soon as its input has
+/// arrived. The schedule must pass check().
 ScheduleTimes runSchedule(const Schedule &schedule, const TaskSeconds &task, const SendSeconds &send);
 
 } // namespace kerf

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a solution is as it is: what every other strategy would cost at least, and what memory is worth.
+// Explains a solution of the placement problem: what each alternative strategy would cost at least, and what a byte of
+// memory is worth.
 #pragma once
 
 #include "kerf/Search/Problem.h"
 
 namespace kerf {
 
+/// Sensitivity information about one solution of a placement problem.
 struct SolutionExplanation {
-  /// [node][strategy]: no choice that fits and takes it costs less; kUnboundedTotal: none does. From the reduced costs
-  /// of a dual under the solution's prices, so it may be below what the strategy really costs, never above.
-  std::vector<std::vector<TotalCost>> atLeast;
-  /// What one byte more of the limit would save at about this limit, in cost units: the sum of the moments' prices.
+  /// Lower bounds of the total cost when a node is forced to take a strategy, indexed by [node][strategy], over all
+  /// choices within the memory limit; kUnboundedTotal: no such choice exists. The bounds come from the reduced costs of
+  /// a dual, so the true cost may be higher but never lower.
+  std::vector<std::vector<TotalCost>> lowerBounds;
+  /// Cost units that one more byte of memory would save near the present limit: the sum of the moments' shadow prices.
   double costPerByte = 0;
 };
 
-/// `solution` must be one of `problem`, with its prices.
+/// Computes the explanation of `solution`, which must be a solution of `problem` that still has its prices.
 SolutionExplanation explain(const Problem &problem, const Solution &solution);
 
 } // namespace kerf

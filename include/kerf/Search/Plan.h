@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every decision for one model on one cluster, as plain data and as plan.json (docs/interface.md). A partial plan is a
-// set of constraints: what it says stays, the rest is found.
+// Plans: all decisions about how one model is trained on one cluster, as plain data and as plan.json
+// (docs/interface.md). A plan in which some decisions are missing serves as constraints of a search: decisions that it
+// makes are kept, the others are searched.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
@@ -11,124 +12,143 @@
 
 namespace kerf {
 
-/// The axes that a plan may name, outermost first unless `order` says otherwise.
+/// The mesh axes that a plan may name, from the outermost to the innermost unless the plan's `order` differs.
 inline constexpr const char *kPlanAxes[] = {"stage", "data", "context", "expert", "model"};
-/// Index in kPlanAxes, or -1.
+/// Returns the index of the axis `name` in kPlanAxes, or -1 if there is none of that name.
 int planAxis(std::string_view name);
 
-/// What a plan's `overlap` may list.
+/// The words that a plan's key "overlap" may list: kinds of communication that run beside computation.
 inline constexpr const char *kPlanOverlaps[] = {"gradients", "parameters", "tensor", "stage", "products"};
 
-/// The strategy of the ops that `pattern` matches: factor -> mesh axes that cut it.
+/// The sharding strategy of some ops: the mesh axes that cut each factor of the op's iteration space.
 struct OpPlan {
-  std::string pattern; // glob on "scope/op#k" (kerf/Transforms/OpKeys.h), or an exported node name
-  std::map<std::string, std::vector<std::string>> strategy;
+  std::string pattern; // glob on "scope/op#k" (kerf/Transforms/OpKeys.h), or the name of a node in the exported model
+  std::map<std::string, std::vector<std::string>> strategy; // for each factor: the mesh axes that cut it
   bool operator==(const OpPlan &) const = default;
 };
 
-/// How an argument (parameter, state, input) lies on the mesh: the axes of each dimension.
+/// The sharding of some arguments of the model (parameters, states, inputs): the mesh axes that cut each dimension.
 struct ArgumentPlan {
-  std::string pattern; // glob on the exported name
-  std::vector<std::vector<std::string>> dims;
+  std::string pattern;                        // glob on the argument's exported name
+  std::vector<std::vector<std::string>> dims; // for each dimension of the argument: names of the mesh axes that cut it
   bool operator==(const ArgumentPlan &) const = default;
 };
 
-/// How microbatches pass through stages (kerf/Schedule/Schedule.h). Empty and 0: free.
+/// The pipeline schedule (kerf/Schedule/Schedule.h): the order in which stages run microbatches. Empty text and 0 mean
+/// that the decision is left to the search.
 struct SchedulePlan {
-  std::string name; // "gpipe", "1f1b", "interleaved", "zero-bubble"
-  int64_t chunks = 0;
-  std::string variant; // of zero-bubble: "h1", "1p", "2p"
+  std::string name;    // "gpipe", "1f1b", "interleaved" or "zero-bubble"
+  int64_t chunks = 0;  // parts of the model that each stage holds, more than 1 only for interleaved schedules
+  std::string variant; // variant of the schedule "zero-bubble": "h1", "1p" or "2p"
   bool operator==(const SchedulePlan &) const = default;
 };
 
-/// One run of layers, chunk `chunk` of stage `stage`: first to last, or none where the run holds only what stands
-/// before or after all layers. Or all up to the ops that `until` means (a glob on names of the forward pass); the last
-/// run then holds the rest.
+/// The part of the model that chunk `chunk` of stage `stage` holds: either a run of layers, or all ops up to a border
+/// that an op's name gives.
 struct StageLayers {
-  std::optional<std::pair<int64_t, int64_t>> layers;
-  int64_t stage = 0, chunk = 0;
+  std::optional<std::pair<int64_t, int64_t>> layers; // first and last layer; absent: no layer, or `until` is given
+  int64_t stage = 0, chunk = 0;                      // numbers of the stage and of its chunk, from 0
+  /// Glob on op names of the forward pass: the part holds the ops after the previous part, up to the matching ones.
+  /// Empty: the part is given by `layers`, or it is the last part and holds all remaining ops.
   std::string until = {};
-  std::map<std::string, int64_t> mesh = {}; // the stage's, without "stage"; empty: the plan's
+  std::map<std::string, int64_t> mesh = {}; // axis sizes of the stage's own mesh; empty: the plan's
   bool operator==(const StageLayers &) const = default;
 };
 
-/// What the layers that `pattern` matches recompute: a layer's number "7", numbers "4-7", or a glob on the number or on
-/// the layer's name ("transformer.h.7").
+/// The activation checkpointing mode of the layers that `pattern` matches.
 struct LayerRecompute {
-  std::string pattern;
-  Recompute mode = Recompute::None;
+  std::string pattern; // a layer number "7", a range "4-7", or a glob on the number or the name ("transformer.h.7")
+  Recompute mode = Recompute::None; // activation checkpointing mode of each layer that `pattern` matches
   bool operator==(const LayerRecompute &) const = default;
 };
 
-/// Whether the backward makes the results of the ops that `pattern` matches again, whatever their layer recomputes.
+/// Whether the backward pass recomputes the results of some ops, regardless of their layers' mode.
 struct OpRecompute {
-  std::string pattern; // as OpPlan::pattern
-  bool again = false;
+  std::string pattern;    // glob on op names, as in OpPlan::pattern
+  bool recompute = false; // false: the results are kept from the forward pass
   bool operator==(const OpRecompute &) const = default;
 };
 
-/// The part of a plan that says where tensors and operators lie: the mesh, and how its axes cut them.
+/// The part of a plan that decides where tensors and ops are placed: the mesh, and what its axes cut. An absent or
+/// empty field leaves the decision to the search.
 struct PlanLayout {
-  std::map<std::string, int64_t> meshSizes; // absent: free
-  std::vector<std::string> order;           // empty: free
-  std::vector<StageLayers> stages;          // empty: free
-  std::optional<OpLayout> layout;           // absent: free
-  std::vector<bool> sequenceParallel;       // one value, or one for each stage; empty: free
-  std::optional<ContextStyle> contextStyle; // absent: free
-  std::vector<int64_t> optimizerSharding;   // one value, or one for each stage; empty: free
-  int64_t optimizerShardingRanks = 0;       // 0: free
-  std::vector<OpPlan> ops;                  // the first that matches counts
-  std::vector<ArgumentPlan> arguments;      // likewise
+  std::map<std::string, int64_t> meshSizes; // ranks along each axis, by the axis' name
+  std::vector<std::string> order;           // the axes from the outermost to the innermost
+  std::vector<StageLayers> stages;          // the cut of the model into pipeline stages
+  std::optional<OpLayout> layout;           // how the axis "model" shards the ops of a layer
+  /// Whether the axis "model" also cuts the sequence: one value for all stages, or one for each stage.
+  std::vector<bool> sequenceParallel;
+  std::optional<ContextStyle> contextStyle; // the attention algorithm of context parallelism
+  /// The ZeRO level, 0 to 3: one value for all stages, or one for each stage.
+  std::vector<int64_t> optimizerSharding;
+  int64_t optimizerShardingRanks = 0;  // ranks that share one copy of the optimizer states; 0: undecided
+  std::vector<OpPlan> ops;             // pinned strategies; the first pattern that matches an op counts
+  std::vector<ArgumentPlan> arguments; // pinned shardings; the first pattern that matches an argument counts
 };
 
-/// When and how it runs.
+/// The part of a plan that decides when and how computation runs. An absent or empty field leaves the decision to the
+/// search.
 struct PlanExecution {
-  int64_t globalBatch = 0, microbatch = 0; // samples; 0: free
-  SchedulePlan schedule;
-  std::vector<Recompute> recompute;                // one value, or one for each stage; empty: free
-  std::vector<LayerRecompute> recomputeLayers;     // instead: the first that matches a layer counts, else None
-  std::vector<OpRecompute> recomputeOps;           // the first that matches counts, else the layer's
-  std::optional<std::vector<std::string>> overlap; // of kPlanOverlaps; absent: free
-  std::string gradientDtype;                       // empty: free
-  std::optional<AttentionKernels> attention;       // absent: free
+  int64_t globalBatch = 0; // samples of a step on all ranks; 0: undecided
+  int64_t microbatch = 0;  // samples of a microbatch on one data group; 0: undecided
+  SchedulePlan schedule;   // the pipeline schedule
+  /// The activation checkpointing mode of the layers: one mode for all stages, or one for each stage. Empty: undecided,
+  /// or decided by `recomputeLayers`.
+  std::vector<Recompute> recompute;
+  std::vector<LayerRecompute> recomputeLayers; // modes by layer, used instead of `recompute`; other layers: None
+  /// Pinned recomputation of single ops; the first pattern that matches an op counts. The mode of the op's layer
+  /// decides for an op that no pattern matches.
+  std::vector<OpRecompute> recomputeOps;
+  std::optional<std::vector<std::string>> overlap; // communication that runs beside computation: words of kPlanOverlaps
+  std::string gradientDtype;                       // element type in which gradients are summed, for example "f32"
+  std::optional<AttentionKernels> attention;       // the implementation of attention
 
+  /// Returns whether the plan decides what layers recompute.
   bool decidesRecompute() const { return !recompute.empty() || !recomputeLayers.empty(); }
 };
 
 /// The step time and the memory that were predicted when the plan was made.
 struct Prediction {
-  double stepSeconds = 0, lowerBoundSeconds = 0;
-  std::vector<int64_t> peakBytes; // one per stage
-  bool fits = true;
+  double stepSeconds = 0;         // seconds of one training step
+  double lowerBoundSeconds = 0;   // no plan of the search space takes less; 0: no bound is known
+  std::vector<int64_t> peakBytes; // peak bytes of tensors on a device, indexed by stage
+  bool fits = true;               // whether every stage fits into its device's memory
 };
 
+/// All decisions for one model on one cluster; incomplete when it serves as constraints.
 struct Plan : PlanLayout, PlanExecution {
-  std::optional<Prediction> predicted; // present in a complete plan
-  std::string modelHash, clusterHash;
-  /// "report", "job" and "notes" of the file, as they are.
-  nlohmann::ordered_json others = nlohmann::ordered_json::object();
+  std::optional<Prediction> predicted; // present in a plan that a search has completed
+  std::string modelHash, clusterHash; // SHA-256 of the model and cluster files that the plan was made for; may be empty
+  /// The keys "report", "job" and "notes" of the file, unchanged.
+  nlohmann::ordered_json keptKeys = nlohmann::ordered_json::object();
 
+  /// Returns whether the plan was completed by a search.
   bool complete() const { return predicted.has_value(); }
-  /// Axes of size > 1 in the plan's order: the mesh that passes see.
+  /// Returns the mesh as compiler passes see it: the axes of size greater than 1, in the plan's order.
   Mesh mesh() const;
 };
 
-/// What each part of the pipeline but the last ends with (chunk c of stage s is part c * stages + s), where the plan
-/// cuts at ops; empty where it cuts between layers. Refuses parts that are told twice or not at all.
+/// Returns the op pattern with which each pipeline part except the last ends, where the plan cuts the model at ops;
+/// empty where it cuts between layers. Part c * stages + s is chunk c of stage s. Fails when a part is given twice or
+/// is missing; `where` names the plan in the error.
 Result<std::vector<std::string>> stageCuts(const Plan &plan, const std::string &where);
 
+/// Returns whether a LayerRecompute pattern matches layer `number` of the given name. An empty name matches no glob.
 bool matchesLayer(const std::string &pattern, int64_t number, const std::string &name);
-/// What layer `number` of stage `stage` recomputes; `name` empty: not known.
-Recompute recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name);
+/// Returns the activation checkpointing mode of layer `number`, which lies in stage `stage`. An empty `name` means that
+/// the layer's name is unknown.
+Recompute recomputeModeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name);
 
-/// `where` names the file in messages. Keys that are not known are refused.
+/// Parses the text of a plan.json. Fails on malformed text, unknown keys and values out of range; `where` names the
+/// file in the error.
 Result<Plan> parsePlan(std::string_view json, const std::string &where);
-/// The file's; messages name it.
+/// Reads a plan.json. Fails like parsePlan, or when the file cannot be read.
 Result<Plan> readPlan(const std::string &path);
-/// Deterministic text, ends with a newline.
+/// Returns the plan as the text of a plan.json, which ends with a newline. Equal plans give equal texts.
 std::string toJson(const Plan &plan);
 
-/// The first thing in the plan that the passes can't lower yet, with what they can: one table (docs/plan.md).
+/// Checks that the plan makes only decisions that the search of operator strategies can lower (docs/plan.md). The error
+/// names the first other decision and what to do; `where` names the plan in the error.
 Status checkLowerable(const Plan &plan, const std::string &where);
 
 } // namespace kerf

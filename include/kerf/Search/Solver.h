@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers a placement problem: the best answer found within a budget, and a lower bound that it can't be below. The
-// mathematics: docs/search.md.
+// Solves the placement problem (Problem.h): returns the best choice found within a budget, and a proven lower bound of
+// the optimum. docs/search.md describes the method.
 #pragma once
 
 #include "kerf/Search/Problem.h"
@@ -8,41 +8,44 @@
 
 namespace kerf {
 
+/// The state of a running call of `solve`.
 struct Progress {
-  double seconds = 0; // since the call
-  std::optional<TotalCost> cost;
-  TotalCost lowerBound = 0;
+  double seconds = 0;            // wall-clock seconds since the call
+  std::optional<TotalCost> cost; // cost of the best choice so far that meets all constraints; absent: none yet
+  TotalCost lowerBound = 0;      // no choice that meets all constraints costs less
 };
 
+/// Settings of the solver of placement problems (`solve`): its budget, its threads, and what it starts from.
 struct SolveOptions {
-  /// Elementary steps (table cells looked at) before the solver settles for what it has. Work and not seconds: the
-  /// answer does not depend on the machine. The default is about half a second of one 2020s core.
+  /// Elementary steps (table entries read) after which the search ends. The budget counts work and not seconds, so that
+  /// the answer does not depend on the machine. The default takes about half a second on one core of the 2020s.
   int64_t workBudget = 400'000'000;
-  /// Wall seconds instead of work: the answer may then differ from machine to machine and run to run. Absent: none.
+  /// Wall-clock seconds after which the search ends, instead of `workBudget`. The answer may then differ from run to
+  /// run. Absent: the work budget counts.
   std::optional<double> seconds = {};
-  /// With a work budget the answer is the same whenever the number of threads is.
+  /// Number of threads, 1 or more. With a work budget, equal thread counts give equal answers.
   int threads = 1;
-  /// An answer to start from, one strategy per node; it need not fit. Empty: none.
+  /// A choice to start from, one strategy for each node; it need not meet the memory limit. Empty: none.
   std::vector<int> start = {};
-  /// The solution of a problem that differs a little (costs, pins, the limit): its choice, prices and dual are where
-  /// this search starts. Must live during the call.
-  const Solution *after = nullptr;
+  /// The solution of a similar problem (with other costs, pins or memory limit), for a warm start from its choice,
+  /// prices and dual. It must live until the call returns. Null: none.
+  const Solution *previous = nullptr;
 };
 
-/// An Error only where `check` fails or `start` has the wrong length or range. A problem that nothing can satisfy is a
-/// Solution with `feasible` false. `progress` is called when the answer or the bound gets better, on the calling
-/// thread.
+/// Solves `problem`. Fails only when `check` fails or an option is out of range; a problem without a solution
+/// returns a Solution with `feasible` false. `progress` is called on the calling thread whenever the choice
+/// or the bound improves.
 Result<Solution> solve(const Problem &problem, const SolveOptions &options = {},
                        const std::function<void(const Progress &)> &progress = {});
 
-/// The best answers under several limits, in the order given, from the largest limit to the smallest: each search
-/// starts from the last one, and answers that fit a smaller limit too are not looked for again. The options, work and
-/// seconds too, are for each.
+/// Solves `problem` under each of several memory limits and returns the solutions in the same order. The largest limit
+/// is solved first; each further search starts from the solution before it, or is skipped when that solution fits the
+/// smaller limit too. Budgets of `options` hold for each search.
 Result<std::vector<Solution>> sweep(const Problem &problem, const std::vector<int64_t> &memoryLimitsBytes,
                                     const SolveOptions &options = {});
 
-/// The runner-up for one decision: the cheapest answer in which `node` takes another strategy than in `solution` (its
-/// tied nodes follow). `feasible` is false when there is none.
+/// Finds the runner-up for one decision: the cheapest choice in which `node` (and the nodes tied to it) takes another
+/// strategy than in `solution`. `feasible` of the result is false when there is none.
 Result<Solution> solveExcluding(const Problem &problem, const Solution &solution, int node,
                                 const SolveOptions &options = {});
 

@@ -1,89 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sharding rule of an op: a map from every tensor dimension to the factors (indices) of its iteration space.
+// The sharding rule of an op: for each tensor dimension, the factors (indices of the op's iteration space) that the
+// dimension is composed of.
 //
 //   dot_general   ([b, m, k], [b, k, n]) -> ([b, m, n])      b, m, n pass through; k: reduction(sum)
-//   reshape       ([ij, k]) -> ([i, jk])   i=2, j=4, k=4     one dimension, several factors, major first
+//   reshape       ([ij, k]) -> ([i, jk])   i=2, j=4, k=4     a dimension of several factors, most significant first
 //   embedding     ([v, d], [t]) -> ([t, d])                  v: reduction(sum) of masked rows
 //
-// A *strategy* assigns each mesh axis to one factor or to none. Everything else follows: the sharding of each operand
-// and result, the partial results, the local shapes.
+// A *strategy* assigns each mesh axis to one factor or to none. The rule and the strategy together determine the
+// sharding of each operand and result, which results are partial, and all local shapes.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
 
 namespace kerf {
 
+/// The kinds of factors: whether and how a mesh axis may cut a factor.
 enum class FactorKind {
-  /// May be cut. A result that lacks the factor, while some operand has it, is left partial by `reduction`.
+  /// A mesh axis may cut the factor. If an operand has the factor and a result lacks it, the result becomes partial, to
+  /// be combined by Factor::reduction.
   Cuttable,
-  /// May be cut, but then the op must first be decomposed into simpler ones (softmax over a split class dimension).
+  /// A mesh axis may cut the factor, but the op must first be decomposed into simpler ops. Example: a softmax whose
+  /// class dimension is cut.
   Decomposed,
-  /// May not be cut.
+  /// No mesh axis may cut the factor.
   Replicated,
-  /// No index: the op is linear in the operands of `partialOperands` taken together, so that these may be partial sums
-  /// over an axis and the results in `partialResults` then are too (add: both operands; multiply: one of the two).
+  /// The factor is not an index but states that the op is linear in the operands `partialOperands` taken together:
+  /// these operands may be partial sums over a mesh axis, and the results `partialResults` are then partial sums too.
+  /// An add is linear in both operands together; a multiply is linear in each of the two alone.
   PartialSum,
 };
 
+/// One index of an op's iteration space (or, for FactorKind::PartialSum, one linearity property of the op).
 struct Factor {
-  std::string name;
-  int64_t size = 1; // 0 for PartialSum
-  FactorKind kind = FactorKind::Cuttable;
-  ReduceKind reduction = ReduceKind::Sum;
-  std::vector<int> partialOperands, partialResults; // PartialSum only
+  std::string name;                       // name in printed rules: "m", "k", "sum0"
+  int64_t size = 1;                       // number of values of the index; 0 for PartialSum
+  FactorKind kind = FactorKind::Cuttable; // whether and how a mesh axis may cut the factor
+  ReduceKind reduction = ReduceKind::Sum; // how partial results over the factor are combined
+  std::vector<int> partialOperands = {};  // PartialSum only: operand indices that may be partial together
+  std::vector<int> partialResults = {};   // PartialSum only: result indices that are partial in that case
 };
 
-/// dims[d]: the factors of dimension d, major first; the product of their sizes is the dimension's size.
+/// The factors of one tensor: entry d lists the indices of the factors of dimension d, the most significant first. The
+/// product of their sizes is the size of the dimension; a dimension of size 1 may have no factor.
 using FactorMap = std::vector<std::vector<int>>;
 
+/// The sharding rule of one op: its factors, and how they make up each operand and result.
 struct Rule {
-  std::vector<Factor> factors;
-  std::vector<FactorMap> operands, results;
+  std::vector<Factor> factors;              // all factors; the maps below refer to them by index
+  std::vector<FactorMap> operands, results; // factors of each operand and each result
 };
 
-/// factorOfAxis[a]: the factor that mesh axis a cuts, or -1.
+/// A way to shard one op: which factor each mesh axis cuts.
 struct Strategy {
-  std::vector<int> factorOfAxis;
+  std::vector<int> factorOfAxis; // entry a: index of the factor that mesh axis a cuts, or -1 for no factor
   auto operator<=>(const Strategy &) const = default;
 };
 
+/// The shardings of all operands and results of one op under one strategy.
 struct OpSharding {
-  std::vector<Sharding> operands, results;
+  std::vector<Sharding> operands, results; // sharding of each operand and each result
   bool operator==(const OpSharding &) const = default;
 };
 
-/// The shardings that `strategy` asks of the operands and gives to the results; nothing when the strategy can't be
-/// carried out: it cuts a Replicated factor or one of size 0, leaves a tensor partial in two different kinds, or cuts a
-/// minor factor of a dimension whose major factors aren't cut down to one element each, or cuts such a minor factor
-/// unevenly (positions would not hold contiguous chunks of one size). Factor i of size s cut n ways has local size
-/// ceil(s/n), also where s < n (trailing ranks then hold only padding); a dimension's chunk is the product of its
-/// factors' local sizes. Several axes that cut one factor are ordered as in the mesh. Assignments of axes of size 1 are
-/// ignored: such axes never occur in a sharding. The local op computes the local results from the local operands. Where
-/// a cut Cuttable factor that some result lacks is padded, the op must first put `reduction`'s neutral element into an
-/// operand's padding; a cut Decomposed factor leaves no result partial: the simpler ops into which the caller
-/// decomposes do those reductions.
+/// Returns the shardings that `strategy` requires of the operands and produces for the results. The local op then
+/// computes the local results from the local operands.
+///
+/// Returns nothing if the strategy is impossible. A strategy is impossible if it
+/// - cuts a Replicated factor or a factor of size 0,
+/// - makes a tensor partial with two different reductions,
+/// - cuts a minor factor of a dimension while a more significant factor still has several elements on a rank, or
+/// - cuts a minor factor unevenly below a more significant factor (ranks would not hold contiguous chunks of one size).
+///
+/// A factor of size s that is cut into n shards has the local size ceil(s/n), also if s < n (trailing ranks then hold
+/// only padding). A dimension's chunk is the product of the local sizes of its factors. Several axes that cut one
+/// factor are ordered as in the mesh; axes of size 1 are ignored. If a cut Cuttable factor is padded and some result
+/// lacks the factor, the caller must first write the neutral element of `reduction` into an operand's padding. A cut
+/// Decomposed factor leaves no result partial: the simpler ops of the decomposition do the reductions.
 std::optional<OpSharding> project(const Rule &rule, const Mesh &mesh, const Strategy &strategy);
 
-/// Every strategy that `project` accepts, in lexicographic order, all -1 first. An axis of size 1 is never assigned; a
-/// factor of size smaller than the ways that would cut it is not cut.
+/// Returns all strategies that `project` accepts, in lexicographic order, beginning with "no axis cuts anything". Axes
+/// of size 1 are never assigned, and a factor is never cut into more shards than it has elements.
 std::vector<Strategy> enumerateStrategies(const Rule &rule, const Mesh &mesh);
 
-/// The lines above, for docs and errors: "([b, m, k], [b, k, n]) -> ([b, m, n])  k: reduction(sum)"; sizes where a
-/// dimension has several factors: "([ij, k]) -> ([i, jk])  i=2, j=4, k=4". A dimension of size 1 without a factor is
-/// "1".
+/// Returns the rule as one line for documentation and errors: "([b, m, k], [b, k, n]) -> ([b, m, n])  k:
+/// reduction(sum)". If a dimension has several factors, the sizes are appended: "([ij, k]) -> ([i, jk])  i=2, j=4,
+/// k=4". A dimension of size 1 without a factor is printed as "1".
 std::string toString(const Rule &rule);
-/// The rule fits the op: counts, tensor ranks, products of factor sizes, no factor twice in one tensor.
+/// Checks that `rule` fits an op with operands and results of these shapes: the same number of tensors and dimensions,
+/// products of factor sizes equal to dimension sizes, and no factor twice in one tensor.
 Status checkRule(const Rule &rule, std::span<const Shape> operandShapes, std::span<const Shape> resultShapes);
 
-// Rules that many ops share. Factors are named i, j, k, ...; dimensions of size 1 have one in elementwiseRule, none in
-// reshapeRule.
-/// All operands and results of one shape. `linearOperandSets`: each a set of operands in which the op is jointly
-/// linear, a PartialSum factor named sum0, sum1, ...
+/// Returns the rule of an elementwise op: all operands and results have the shape `shape`, and each dimension is one
+/// Cuttable factor (named i, j, k, ...), dimensions of size 1 included. Each entry of `linearOperandSets` is a set of
+/// operand indices in which the op is jointly linear; it becomes a PartialSum factor named sum0, sum1, ...
 Rule elementwiseRule(const Shape &shape, int numOperands, int numResults,
                      const std::vector<std::vector<int>> &linearOperandSets);
-/// Factors are the parts into which the two row-major shapes cut each other: 8x4 -> 2x16 gives ([ij, k]) -> ([i, jk]).
-/// Where the rest shares no boundary, each dimension's rest is Replicated: 6x4 -> 4x6 gives ([ij, m]) -> ([ik, l]) with
-/// i=2 and j=3, k=2, l=6, m=4 replicated. Has no PartialSum factor: the op that knows that it is linear adds one.
+/// Returns the rule of a reshape between two row-major shapes. The factors (named i, j, k, ...) are the parts into
+/// which the two shapes cut each other: 8x4 -> 2x16 gives ([ij, k]) -> ([i, jk]). Where the shapes share no
+/// boundary, the rest of each dimension is a Replicated factor: 6x4 -> 4x6 gives ([ij, m]) -> ([ik, l]) with i=2 and
+/// replicated j=3, k=2, l=6, m=4. Dimensions of size 1 have no factor. The rule has no PartialSum factor; a linear
+/// op adds one itself.
 Rule reshapeRule(const Shape &from, const Shape &to);
 
 } // namespace kerf

@@ -1,50 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the lists of steps that a package's ranks run (kerf/Package/Package.h, StepList): the schedule gives the order,
-// then passes change it, one after the other. What is decided here is in the package, and the runtime decides nothing.
+
+// Makes the lists of steps that the ranks of a package run (StepList in kerf/Package/Package.h). The pipeline schedule
+// gives the initial order, which passes then change one after the other. The result is stored in the package, so that
+// the runtime decides nothing about order, streams or buckets.
 #pragma once
 
 #include "kerf/Package/FlatProgram.h"
 
 namespace kerf::steps {
 
-/// A link of 10 GB/s and 50 microseconds passes half of it in its latency.
+/// Default size of a bucket in bytes. A link of 10 GB/s with a latency of 50 microseconds transfers half of this size
+/// within its latency, so larger buckets gain little.
 inline constexpr int64_t kBucketBytes = 1 << 20;
 
+/// Options of the passes that change lists of steps.
 struct StepOptions {
-  /// Reductions of gradients, and gathers of what the step leaves behind, are put together until they have so many
-  /// bytes; 0: only what is ready at the same moment. Nothing: every collective alone, the oracle of the buckets'
-  /// tests.
+  /// Bytes that a bucket collects before it starts, for reductions of gradients and gathers of updated parameters. 0
+  /// joins only collectives that are ready at the same moment. No value runs every collective alone, which the tests of
+  /// buckets use as their reference.
   std::optional<int64_t> bucketBytes = kBucketBytes;
 };
 
-/// A change of one stage's list. What it leaves reads and makes the same values.
+/// A pass over the list of steps of one pipeline stage. A pass changes order, buckets and streams, but not the values
+/// that are computed.
 struct StepPass {
-  std::string_view name, what;
-  /// Returns how many instructions it has moved, joined or marked.
+  std::string_view name;        // e.g. "fill-buckets"
+  std::string_view description; // one sentence for reports
+  /// Runs the pass and returns how many instructions it moved, joined or marked.
   int64_t (*run)(package::FlatProgram &flat, const StepOptions &options);
-  /// Returns the options that the pass obeys, "bytes=1048576"; null for a pass without.
+  /// Returns the options that the pass uses as text, e.g. "bytes=1048576"; null for a pass without options.
   std::string (*options)(const StepOptions &options) = nullptr;
 };
-/// In the order in which they run.
+/// Returns all passes, in the order in which they run.
 std::span<const StepPass> stepPasses();
-/// "fill-buckets{bytes=1048576},gather-ahead,...".
+/// Returns the names and options of all passes, e.g. "fill-buckets{bytes=1048576},gather-ahead,...".
 std::string stepPassesText(const StepOptions &options);
 
-/// Several collectives that are one.
+/// Several collectives that run as one.
 struct Bucket {
-  std::string op, stream; // op: of the first; stream: "" where it is waited for at once
-  int64_t collectives = 0, bytes = 0;
+  std::string op;          // op of the bucket's first collective, e.g. "all_reduce"
+  std::string stream;      // stream on which the bucket runs; "": the stream of kernels
+  int64_t collectives = 0; // number of collectives in the bucket
+  int64_t bytes = 0;       // bytes, on one rank, of the operands of all these collectives together
 };
+/// Returns the buckets of a stage, in the order in which they start.
 std::vector<Bucket> bucketsOf(const package::FlatProgram &flat);
 
-/// Counts of the changes that the passes made to a stage's list.
-struct StepFigures {
-  std::vector<std::pair<std::string_view, int64_t>> changed; // by pass: what StepPass::run returned
-  std::vector<Bucket> buckets;
+/// How much the passes changed the list of steps of one pipeline stage.
+struct StepPassCounts {
+  /// For each pass: its name, and the number of instructions that it moved, joined or marked.
+  std::vector<std::pair<std::string_view, int64_t>> changed;
+  std::vector<Bucket> buckets; // buckets of the final list
 };
 
-/// Fills the lists of a program that passes checkProgram without them, and Program::stepPasses. Returns what was done
-/// to the list of each stage.
-Result<std::vector<StepFigures>> makeSteps(package::Program &program, const StepOptions &options = {});
+/// Fills Program::steps and Program::stepPasses of a program that passes checkProgram. Returns for each stage how much
+/// the passes changed its list. Fails if the program's schedule does not exist.
+Result<std::vector<StepPassCounts>> makeSteps(package::Program &program, const StepOptions &options = {});
 
 } // namespace kerf::steps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of JSON files that people write: what is wrong is told with file, line and column.
+// Checks of JSON files that people write. Error messages name the file, the line and the column.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -8,12 +8,13 @@
 
 namespace kerf {
 
-/// Refuses text that is not JSON, that nests deeper than kMostNesting levels, or that has one key twice in an object
-/// (readers would take one of them and ignore the other). `where` names the file in the message.
+/// Checks that `text` is valid JSON. Fails if it is not JSON, if arrays and objects nest more than kMaxJsonNesting
+/// levels deep, or if one object has the same key twice (JSON readers would silently ignore one of the two values).
+/// `where` is the name of the file in the error message.
 Status checkJson(std::string_view text, const std::string &where);
 
-/// "line 3, column 7" of the first member `key` of any object in `text`; "" where there is none. For messages about
-/// keys that no reader knows.
-std::string placeOfKey(std::string_view text, std::string_view key);
+/// Returns the place of the first member named `key` in the JSON `text`, as "line 3, column 7", for error messages
+/// about unknown keys. Lines and columns count from 1; a column is a byte. Returns "" if no object has such a member.
+std::string locateKey(std::string_view text, std::string_view key);
 
 } // namespace kerf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON that nests without end would exhaust the stack where it is copied or printed.
+// A limit on the nesting depth of JSON text: very deep nesting would overflow the stack of the recursive functions that
+// copy or print a JSON value.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,13 @@
 
 namespace kerf {
 
-inline constexpr int kMostNesting = 100; // levels; what Kerf reads has fewer than ten
+/// Deepest nesting of arrays and objects, in levels, that Kerf accepts in a JSON file. The files that Kerf writes have
+/// fewer than ten levels.
+inline constexpr int kMaxJsonNesting = 100;
 
-/// How deep arrays and objects of a JSON text nest, brackets in strings aside.
-inline int nestingOf(std::string_view json) {
+/// Returns the nesting depth of the arrays and objects in `json`: 0 for a plain value, 2 for `{"a": [1]}`. Brackets
+/// inside strings do not count. The text need not be valid JSON.
+inline int jsonNesting(std::string_view json) {
   int depth = 0, most = 0;
   bool inString = false;
   for (std::size_t i = 0; i < json.size(); ++i) {

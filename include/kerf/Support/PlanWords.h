@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways between which a plan chooses, and their words in plan.json. A word stands here and nowhere else.
+// The enumerations that a plan chooses from, and the word that each value has in plan.json. Each word is defined here
+// and nowhere else.
 #pragma once
 
 #include <algorithm>
@@ -10,27 +11,29 @@
 
 namespace kerf {
 
-/// The activations of a layer that the backward pass makes again instead of keeping them.
+/// Activation checkpointing mode of a layer: which activations are dropped after the forward pass, and how the backward
+/// pass gets them back.
 enum class Recompute {
-  None,
-  Selective, // attention's core: scores, softmax, dropout
-  Full,      // all but the layer's input
-  Offload,   // none: they are kept in the host's memory
+  None,      // all activations that the backward pass needs stay in device memory
+  Selective, // attention scores, softmax and dropout are recomputed in the backward pass
+  Full,      // only the layer's input is kept; the whole forward pass of the layer is recomputed
+  Offload,   // nothing is recomputed: activations are copied to the host's memory and back
 };
-/// The way in which the mesh axis "model" cuts operators.
+/// The way in which the mesh axis "model" (tensor parallelism) shards the operators of a layer.
 enum class OpLayout {
-  Megatron, // products column by column, then row by row; the vocabulary of embedding and loss
-  Solved,   // of each operator what a search has chosen
+  Megatron, // Megatron-LM's: a column-parallel product, then a row-parallel one; embedding and loss cut by vocabulary
+  Solved,   // a separate sharding for each operator, which a search has chosen
 };
+/// The implementation of attention: one fused kernel (FlashAttention), or separate kernels that write the scores.
 enum class AttentionKernels { Fused, Unfused };
-/// How attention runs over a sequence that "context" cuts.
+/// The algorithm of context parallelism: how attention runs when the mesh axis "context" cuts the sequence.
 enum class ContextStyle {
-  Ring,    // queries stay, blocks of keys and values pass round all ranks (Liu et al. 2023)
-  Ulysses, // all-to-alls exchange the cut of the sequence for one of heads, and back (Jacobs et al. 2023)
+  Ring,    // queries stay; blocks of keys and values travel around a ring of all ranks (Liu et al. 2023)
+  Ulysses, // all-to-alls exchange the cut of the sequence for a cut of the heads, and back (Jacobs et al. 2023)
 };
 
-/// The words of an enumeration, in its order.
-template <typename Way> struct PlanWords;
+/// The plan.json words of the enumeration `Choice`, in the order of its values. Specialized for each enumeration above.
+template <typename Choice> struct PlanWords;
 template <> struct PlanWords<Recompute> {
   static constexpr std::array<std::string_view, 4> words = {"none", "selective", "full", "offload"};
 };
@@ -44,16 +47,17 @@ template <> struct PlanWords<ContextStyle> {
   static constexpr std::array<std::string_view, 2> words = {"ring", "ulysses"};
 };
 
-template <typename Way>
-  requires requires { PlanWords<Way>::words; }
-constexpr std::string_view toString(Way way) {
-  return PlanWords<Way>::words[static_cast<size_t>(way)];
+/// Returns the word of `choice` in plan.json, for example "selective" for Recompute::Selective.
+template <typename Choice>
+  requires requires { PlanWords<Choice>::words; }
+constexpr std::string_view toString(Choice choice) {
+  return PlanWords<Choice>::words[static_cast<size_t>(choice)];
 }
-/// The way of a word; nothing for a word that is none.
-template <typename Way> constexpr std::optional<Way> parseWay(std::string_view word) {
-  const auto &words = PlanWords<Way>::words;
+/// Returns the value of the enumeration `Choice` that has the plan.json word `word`, or nothing if no value has it.
+template <typename Choice> constexpr std::optional<Choice> parsePlanWord(std::string_view word) {
+  const auto &words = PlanWords<Choice>::words;
   auto found = std::find(words.begin(), words.end(), word);
-  return found == words.end() ? std::nullopt : std::optional(static_cast<Way>(found - words.begin()));
+  return found == words.end() ? std::nullopt : std::optional(static_cast<Choice>(found - words.begin()));
 }
 
 } // namespace kerf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages name the fact, and the setting that would help in angle brackets: "5000 ranks on this machine; give <ranks>
-// from 1 to 1024". Whoever shows a message writes the setting as its users give it: `kerf` as the option --ranks.
+// Error messages write the name of a setting in angle brackets: "5000 ranks on this machine; give <ranks> from 1 to
+// 1024". The code that prints the message replaces the bracketed name with the spelling that its users know: the
+// command line tool `kerf` prints "--ranks".
 #pragma once
 
 #include <functional>
@@ -10,11 +11,13 @@
 
 namespace kerf {
 
-/// The name of a setting as its users write it; nothing for what is no setting.
+/// A function that returns how users write the setting `name` (for example "--ranks" for "ranks"), or nothing if there
+/// is no such setting.
 using SettingSpelling = std::function<std::optional<std::string>(std::string_view name)>;
 
-/// The message with each "<name>" that `spell` knows written as it says. Names are lower-case letters and hyphens; what
-/// stands directly behind a letter or a digit, as in "tensor<loss>", is no setting.
+/// Returns `message` with each bracketed setting name, such as "<ranks>", replaced by the spelling that `spell` returns
+/// for it. Setting names consist of lower-case letters and hyphens. A bracket directly after a letter or digit, as in
+/// "tensor<loss>", and a name for which `spell` returns nothing are left unchanged.
 std::string spellSettings(std::string_view message, const SettingSpelling &spell);
 
 } // namespace kerf

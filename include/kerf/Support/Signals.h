@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C and the like, as a request that a long computation can look at: the first signal is only remembered, a second
-// one ends the process as it would without this.
+// Turns signals such as Ctrl-C into a request that a long computation can poll. The first signal is only recorded; a
+// second signal ends the process as usual.
 #pragma once
 
 #include <initializer_list>
 
 namespace kerf {
 
-/// Remembers the first of `signals` that comes from now on. Signals are the process's: it is for programs, not for
-/// libraries.
+/// Installs handlers that record the first of `signals` to arrive from now on. Signal handlers belong to the whole
+/// process, so only programs may call this function, not libraries.
 void listenForSignals(std::initializer_list<int> signals);
 
-/// Returns the signal that has come, or 0.
+/// Returns the number of the recorded signal, or 0 if no signal has arrived since listenForSignals.
 int receivedSignal();
 
 } // namespace kerf

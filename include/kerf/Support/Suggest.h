@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the known word that is nearest to a misspelled one.
+// Suggestions for misspelled words: the known word that is closest to the one that was written.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace kerf {
 
-/// Returns the word of `known` that differs from `word` in the fewest letters (added, dropped, changed, or two
-/// neighbours swapped; case and '-' or '_' do not count); "" where none is near: more than a third of the letters
-/// differ.
+/// Returns the word of `known` with the smallest edit distance to `word`. An edit inserts, deletes or changes a letter
+/// or swaps two neighbouring letters; upper and lower case and the signs '-' and '_' make no difference. Returns "" if
+/// every known word differs in more than a third of the letters of `word`.
 std::string nearestWord(std::string_view word, const std::vector<std::string> &known);
 
-/// "did you mean "mesh"?", or, where no word is near, "known are mesh, order".
+/// Returns the end of an error message about the unknown word `word`: `did you mean "mesh"?` if a word of `known` is
+/// close to it, and otherwise the list of all known words, "known are mesh, order".
 std::string suggestion(std::string_view word, const std::vector<std::string> &known);
 
 } // namespace kerf

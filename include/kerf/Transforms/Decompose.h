@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites as simpler ops, one at a time: for passes that find only later which of them must go.
+// Decomposition of a single composite op into simpler ops, for passes that find out only while they run which
+// composites have to be decomposed.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 
 namespace kerf {
 
-/// Puts a composite's simpler ops in its place and erases it. They have its location and `kerf.backward`, but no
-/// strategy. Returns them in program order. Reports an error where the op is no composite, or has an offset
-/// (decomposition comes before partitioning).
+/// Replaces a composite by simpler ops, erases it, and returns the new ops in program order. The new ops have the
+/// composite's location and its `kerf.backward`, but no strategy. Reports an error where `op` is no composite, or where
+/// it has an `offset` operand (decomposition must come before partitioning).
 mlir::FailureOr<llvm::SmallVector<mlir::Operation *>> decomposeOp(mlir::Operation *op);
 
-/// True when the op's `kerf.strategy` cuts a factor that asks for decomposition.
+/// Returns whether the op's `kerf.strategy` shards a factor of kind Decomposed, which requires that the op is
+/// decomposed first.
 bool cutsDecomposedFactor(mlir::Operation *op);
 
 } // namespace kerf

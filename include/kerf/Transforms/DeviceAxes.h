@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Axes of device ops as their attributes hold them: flat triples (axis, before, size).
+// Conversion between lists of mesh axes and the flat lists of triples (axis, before, size) that the `axes` attributes
+// of device ops hold.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
@@ -8,6 +9,7 @@
 
 namespace kerf {
 
+/// Returns the axes that a flat list of triples (axis, before, size) stands for.
 inline std::vector<AxisRef> axesFromFlat(llvm::ArrayRef<int64_t> flat) {
   std::vector<AxisRef> axes;
   for (size_t i = 0; i + 2 < flat.size(); i += 3)
@@ -15,6 +17,7 @@ inline std::vector<AxisRef> axesFromFlat(llvm::ArrayRef<int64_t> flat) {
   return axes;
 }
 
+/// Returns the flat list of triples (axis, before, size) for `axes`, in the same order.
 inline llvm::SmallVector<int64_t> flatAxes(const std::vector<AxisRef> &axes) {
   llvm::SmallVector<int64_t> flat;
   for (const AxisRef &axis : axes)

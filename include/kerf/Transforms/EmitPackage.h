@@ -6,13 +6,15 @@
 
 namespace kerf {
 
-/// Of a function that is a kernel (package::Function::kernel).
+/// The name of the attribute that marks a function as one fused kernel (package::Function::kernel).
 inline constexpr const char *kKernelAttr = "kerf.kernel";
 
-/// The device-level module as the plain data that the runtime reads. Errors: an op or a type that packages don't have.
+/// Returns the device-level module as the plain data that the runtime executes. Fails where the module has an op or a
+/// type that packages cannot express.
 Result<package::Program> emitPackage(mlir::ModuleOp module);
 
-/// f32 -> DType::F32, i1 -> Bool, ...; nothing for other types.
+/// Returns the package's name of an element type (DType::F32 for f32, DType::Bool for i1, ...), or nothing for a type
+/// that packages cannot express.
 std::optional<DType> dtypeOf(mlir::Type elementType);
 
 } // namespace kerf

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a layout means for experts: which dimensions are theirs, and the axis "expert".
+// Expert parallelism: how the mesh axes "expert", "model" and "context" shard the ops of mixtures of experts.
 #pragma once
 
 #include "kerf/Transforms/Placement.h"
 
 namespace kerf {
 
-/// Experts of the module's mixtures: 0 where it has none; the fewest where they differ.
+/// Returns the number of experts of the module's mixtures of experts: 0 where the module has none, the smallest number
+/// where mixtures differ.
 int64_t expertsOf(mlir::ModuleOp module);
 
-/// `layout`, where "model" leaves alone which expert a dimension counts and the slots of each, but may cut the width of
-/// what is exchanged (each of its ranks then exchanges a share, and gathers); and the axis "expert" cuts
-///   - the experts, wherever an op has them: their products, parameters and optimizer states;
-///   - the batch elsewhere, in what sends tokens to slots and back too. Between the two the slots change hands by
-///   all-to-alls (GShard, Lepikhin et al. 2020).
-/// For buildProblem.
-StrategyRank withExperts(mlir::ModuleOp module, const Mesh &mesh, StrategyRank layout);
+/// Returns the preference `layout`, extended to mixtures of experts, for buildProblem.
+///   - The axis "expert" shards the experts wherever an op has a dimension of experts: in their products, parameters
+///     and optimizer states. It shards the batch everywhere else, including the ops that move tokens to slots and back.
+///     Between the two, all-to-alls exchange the slots (GShard, Lepikhin et al. 2020).
+///   - The axis "model" may not shard a dimension that counts experts or slots. It may shard the width of the tokens
+///     that are exchanged, so that each of its ranks exchanges a share, and gathers the tokens afterwards.
+StrategyPreference preferenceWithExperts(mlir::ModuleOp module, const Mesh &mesh, StrategyPreference layout);
 
-/// `rules` (none: the ops' own), where tokens that "context" cuts are sent to slots that it cuts as well: each of its
-/// ranks fills its share of every expert's slots, without a look at the tokens of the others. For buildProblem, of
-/// predictions.
-RuleOfOp withExpertGroups(const Mesh &mesh, RuleOfOp rules);
+/// Returns the sharding rules `rules` (empty: each op's own rule), changed for ops that move tokens to slots where
+/// "context" shards the tokens. The slots are then sharded by "context" too: each of its ranks fills its share of every
+/// expert's slots with its own tokens, without exchanging tokens with the others. For buildProblem, in predictions.
+RuleOfOp rulesWithExpertGroups(const Mesh &mesh, RuleOfOp rules);
 
 } // namespace kerf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which numbers have which type in a step that computes in 16 bits, as the command line and the passes say it
-// (docs/mixed-precision.md).
+// The options of mixed precision: which numbers of a training step have which type, and how the loss is scaled
+// (docs/mixed-precision.md). The command line and the passes share them.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -9,19 +9,21 @@
 
 namespace kerf {
 
-/// What the loss is multiplied by for its gradients, so that small ones survive f16.
+/// The loss scale: a number by which the gradient of the loss is multiplied so that small gradients do not underflow in
+/// f16. None: 1. Dynamic: adapted from step to step. Static: fixed.
 enum class LossScaling { None, Dynamic, Static };
 
-/// Parameters, states and their updates are f32. Defaults of the scale are torch.amp.GradScaler's.
+/// The types of a step's numbers. Parameters, optimizer states and their updates are f32. The defaults of the loss
+/// scale are those of torch.amp.GradScaler.
 struct PrecisionOptions {
-  DType compute = DType::BF16;  // or F16: products, attention, elementwise ops
-  bool reduceInCompute = false; // gradients are summed over ranks in `compute` instead of f32
+  DType compute = DType::BF16;  // the type of products, attention and elementwise ops: BF16 or F16
+  bool reduceInCompute = false; // whether gradients are summed over ranks in `compute` instead of in f32
   LossScaling scaling = LossScaling::None;
-  double lossScale = 65536;       // the first one, or the only one
-  int64_t lossScaleWindow = 2000; // dynamic: good steps in a row after which it doubles
+  double lossScale = 65536;       // the initial loss scale (Dynamic) or the only one (Static)
+  int64_t lossScaleWindow = 2000; // Dynamic: number of steps in a row without overflow after which the scale doubles
 };
 
-/// kerf-mixed-precision with these options.
+/// Creates the pass kerf-mixed-precision with these options.
 std::unique_ptr<mlir::Pass> createMixedPrecision(const PrecisionOptions &options);
 
 } // namespace kerf

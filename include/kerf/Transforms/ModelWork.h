@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step and its placement -> what one rank does, as plain data (kerf/CostModel/ModelWork.h):
-// kernels at local sizes, collectives, saved tensors. A repeated layer is told once (docs/cost-model.md, "From a model
-// to its work").
+// Converts a training step and its placement to the work of one rank, as plain data (kerf/CostModel/ModelWork.h):
+// kernels at local sizes, collectives and saved tensors. The work of repeated layers is listed once
+// (docs/cost-model.md, "From a model to its work").
 #pragma once
 
 #include "kerf/CostModel/ModelWork.h"
@@ -9,18 +9,21 @@
 
 namespace kerf {
 
+/// The settings of a plan that determine the work of a step besides its placement.
 struct WorkOptions {
-  /// Of floating tensors: "f64", "f32", "bf16", "f16", or "f8" (products only; the rest is bf16). Sums and the loss are
-  /// f32 at least.
+  /// The type of floating-point tensors: "f64", "f32", "bf16", "f16", or "f8" (products only; the rest is bf16). Sums
+  /// and the loss are in f32 or wider.
   std::string dtype = "f32";
-  bool fusedAttention = true; // else products, softmax and dropout of their own
-  /// Axis of the placement's mesh -> the plan's axis that it is (kPlanAxes); nothing: the axis stands for
-  /// microbatches.
+  bool fusedAttention = true; // false: attention is separate kernels for its products, softmax and dropout
+  /// For each axis of the placement's mesh, the axis of the plan (kPlanAxes) or sub-axis that it stands for; nothing
+  /// for the axis that counts microbatches.
   std::vector<std::optional<AxisRef>> axes;
-  /// Of the pipeline, where the step is cut at ops (kerf-cut-stages): what each gets is told.
+  /// The number of pipeline parts, where the step is cut at named ops (kerf-cut-stages). With more than 1,
+  /// ModelWork::receivedBytes lists what each part receives.
   int64_t parts = 1;
 };
 
+/// Returns the work of one rank for one microbatch of the step, with strategy `choice[i]` for node i of `placement`.
 Result<ModelWork> modelWork(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice,
                             const CollectiveModel &collectives, const WorkOptions &options);
 

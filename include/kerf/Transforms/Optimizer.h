@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer of a training step, as the command line and kerf-add-optimizer both say it.
+// The optimizer options of a training step, which the command line and the pass kerf-add-optimizer share.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -13,53 +13,57 @@
 
 namespace kerf {
 
-/// Parameters with settings of their own.
+/// A group of parameters with optimizer options of their own.
 struct OptimizerGroup {
-  std::string glob;                   // of names; a parameter is of the first group whose glob matches
-  std::optional<double> learningRate; // instead of the step's; the schedule multiplies it likewise
-  std::optional<double> weightDecay;
-  std::string optimizer = {}; // instead of the step's; "": the step's
+  std::string glob;                   // pattern of parameter names; a parameter belongs to the first group that matches
+  std::optional<double> learningRate; // base rate in place of the step's; the same schedule multiplies it
+  std::optional<double> weightDecay;  // weight decay of the group; absent: the step's weight decay
+  std::string optimizer = {};         // name of an optimizer record; "": the step's optimizer
 };
 
-/// The learning rate is not here: it is an input of the step.
+/// The optimizer of a training step. The learning rate is no option, because it is an input of the step.
 struct OptimizerOptions {
-  std::string optimizer = "sgd";         // a record's name (OptimizerRecord.h)
-  SettingValues settings = {};           // that are given, for all optimizers that have them; records have the others
-  std::vector<std::string> noDecayGlobs; // parameters (by name) without weight decay
-  double clipNorm = 0.0;                 // largest global norm of the gradients; 0: no clipping
-  bool gradientNorms = false;            // also return each gradient's squared norm, before clipping
-  std::string reduceType;                // "bf16" or "f16": in which gradients are summed over ranks; "": their own
+  std::string optimizer = "sgd"; // name of a record (OptimizerRecord.h)
+  SettingValues settings = {};   // the settings given, used by all optimizers that have them; others keep their default
+  std::vector<std::string> noDecayGlobs; // patterns of the names of parameters without weight decay
+  double clipNorm = 0.0;                 // largest allowed global norm of the gradients; 0: no clipping
+  bool gradientNorms = false;            // whether the step returns each gradient's squared norm, before clipping
+  std::string reduceType; // type in which gradients are summed over ranks: "bf16" or "f16"; "": each gradient's type
   std::vector<OptimizerGroup> groups;
-  int64_t accumulate = 1;         // batches of one step, whose gradients are averaged; >= 1
-  int64_t lossScaleWindow = 2000; // good steps after which a dynamic loss scale doubles; >= 1
+  int64_t accumulate = 1;         // gradient accumulation: batches of a step, whose gradients are averaged; >= 1
+  int64_t lossScaleWindow = 2000; // steps in a row without overflow after which a dynamic loss scale doubles; >= 1
 };
 
-/// The optimizer of one parameter, with a value for each of its settings.
+/// The optimizer of one parameter, with a value for each of the optimizer's settings.
 struct ParameterOptimizer {
   const OptimizerRecord *record = nullptr;
   SettingValues settings;
+  /// Returns the names and shapes of the states that this optimizer keeps for a parameter of `shape`.
   std::vector<OptimizerState> states(const Shape &shape) const { return record->states(settings, shape); }
 };
-/// `shape`: the parameter's, as it was exported. The optimizers of `options` exist (checkSettings).
+/// Returns the optimizer of the parameter called `name`, whose shape in the exported model is `shape`. The options have
+/// passed checkSettings.
 ParameterOptimizer parameterOptimizer(const OptimizerOptions &options, std::string_view name, const Shape &shape);
 
-/// The optimizers that parameters may get: of the step, of groups, and for shapes that one of these does not take.
+/// Returns the optimizers that the options may assign to a parameter: the step's, those of groups, and the fallbacks of
+/// these for shapes that they do not accept.
 std::vector<const OptimizerRecord *> optimizersOf(const OptimizerOptions &options);
 
-/// Refuses optimizers that do not exist, and settings that none of the optimizers has or that are out of range.
+/// Checks the options. Fails where an optimizer does not exist, and where a setting is out of range or belongs to none
+/// of the optimizers.
 Status checkSettings(const OptimizerOptions &options);
 
-/// "momentum=0.9" as a name and a number.
+/// Parses a setting such as "momentum=0.9" into its name and value. Fails where `text` has another form.
 Result<std::pair<std::string, double>> settingFrom(const std::string &text);
 
-/// Attribute of a module whose step takes several batches: how many.
+/// The name of the module attribute that holds the number of batches of a step, where it is more than 1.
 inline constexpr const char *kAccumulateAttr = "kerf.accumulate";
 
-/// Makes @main, which returns the loss and gradients, the training step (Passes.td says how it looks). Reports options
-/// out of range.
+/// Turns @main, which returns the loss and gradients, into the training step that Passes.td describes
+/// (kerf-add-optimizer). Reports an error where an option is out of range.
 mlir::LogicalResult addOptimizer(mlir::ModuleOp module, const OptimizerOptions &options);
 
-/// kerf-add-optimizer with these options.
+/// Creates the pass kerf-add-optimizer with these options.
 std::unique_ptr<mlir::Pass> createAddOptimizer(const OptimizerOptions &options);
 
 } // namespace kerf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of an optimizer: its settings, its states and its rule. Everything else follows from the record: the
-// options of the command line, the step's IR, how updates are cut, fused, checkpointed and priced.
+// The record of an optimizer: its settings, its states and its update rule. All else is derived from the record: the
+// options of the command line, the IR of the step, and how updates are sharded, fused, checkpointed and priced.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
@@ -12,55 +12,61 @@
 
 namespace kerf {
 
-enum class SettingKind { Real, Whole, Switch }; // a Switch is 0 or 1
+/// The kind of number that a setting holds. A Switch is 0 (off) or 1 (on).
+enum class SettingKind { Real, Integer, Switch };
 
-/// A hyper-parameter: the command line's option --NAME.
+/// A hyper-parameter of an optimizer, which the command line has as the option --NAME.
 struct OptimizerSetting {
-  const char *name;                                                  // "weight-decay"
-  const char *text;                                                  // one line of --help
-  double usual;                                                      // where it is not given
-  double least = 0, below = std::numeric_limits<double>::infinity(); // it lies in [least, below)
+  const char *name;     // name of the setting, e.g. "weight-decay"
+  const char *helpText; // one line of --help
+  double defaultValue;
+  /// The setting's value is at least `minimum` and less than `upperLimit`.
+  double minimum = 0, upperLimit = std::numeric_limits<double>::infinity();
   SettingKind kind = SettingKind::Real;
 };
 
-/// A tensor that an optimizer keeps for one parameter. Its elements have the parameter's type and start as 0.
+/// A tensor that an optimizer keeps for one parameter from step to step. It has the parameter's element type and starts
+/// as zeros.
 struct OptimizerState {
-  const char *name; // "exp_avg": the state of parameter w is "exp_avg/w"
-  Shape shape;
+  const char *name; // name of the kind of state: with "exp_avg", the state of parameter w is called "exp_avg/w"
+  Shape shape;      // global shape of the state
 };
 
-/// The settings of one parameter's update by name, all of the record's.
+/// A value for each setting of an optimizer record, by the setting's name.
 using SettingValues = std::map<std::string, double, std::less<>>;
 
-class Update; // of one parameter (lib/Transforms/Update.h)
+class Update; // the update of one parameter (lib/Transforms/Update.h)
 
+/// An optimizer, as a row of the table that `optimizers` returns.
 struct OptimizerRecord {
-  const char *name; // "adamw", as --optimizer says it
-  const char *text; // one line of --help, with the paper
+  const char *name;     // "adamw", the word for --optimizer
+  const char *helpText; // one line of --help, with the paper
   std::vector<OptimizerSetting> settings;
-  /// The states of a parameter of this shape.
+  /// Returns the states that the optimizer keeps for a parameter of `shape`.
   std::vector<OptimizerState> (*states)(const SettingValues &settings, const Shape &shape);
-  /// Emits the new parameter and the new states.
+  /// Emits the ops that compute the new parameter and the new states.
   void (*rule)(Update &update);
-  /// The rule reads the number of the update.
-  bool readsNumber = false;
-  /// The rule tells dimensions apart: parameters have the shapes that they were exported with. Other rules see them as
-  /// the program has them.
-  bool readsShape = false;
-  /// Which shapes the rule is for, and the optimizer that parameters of other shapes get; null: all shapes.
-  bool (*takes)(const Shape &shape) = nullptr;
-  const char *otherwise = nullptr;
+  /// Whether the rule reads the number of the update.
+  bool readsUpdateNumber = false;
+  /// Whether the rule treats the dimensions of a parameter differently (rows and columns). Such a rule sees the shape
+  /// in the exported model; all other rules see the shape that the program uses.
+  bool readsParameterShape = false;
+  /// Returns whether the rule applies to parameters of `shape`; null: it applies to all shapes.
+  bool (*acceptsShape)(const Shape &shape) = nullptr;
+  /// The name of the optimizer for parameters whose shape the rule does not accept; null where it accepts all shapes.
+  const char *fallback = nullptr;
 };
 
-/// All optimizers, in the order of --help.
+/// Returns all optimizers, in the order of --help.
 const std::vector<OptimizerRecord> &optimizers();
-/// The record, or null.
+/// Returns the record of the optimizer called `name`, or null where there is none.
 const OptimizerRecord *findOptimizer(std::string_view name);
-/// One setting for each name that settings of optimizers have, in the order of the records.
+/// Returns the settings of all optimizers, one for each name, in the order of the records.
 std::vector<OptimizerSetting> allSettings();
-/// "sgd, adam, adamw, ...".
+/// Returns the names of all optimizers as a text: "sgd, adam, adamw, ...".
 std::string optimizerNames();
-/// The optimizer that a parameter of this shape gets: the record, or the one that it names for other shapes.
+/// Returns the optimizer of a parameter of `shape` for which `record` was chosen: `record` itself, or its fallback
+/// where it does not accept the shape.
 const OptimizerRecord &optimizerOf(const OptimizerRecord &record, const Shape &shape);
 
 } // namespace kerf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes of Kerf: create*() and registration, generated from Passes.td, which says what each does.
+// The passes of Kerf: the functions create*() and the registration, which are generated from Passes.td. Passes.td
+// describes each pass.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -12,6 +13,7 @@ namespace kerf {
 #define GEN_PASS_REGISTRATION
 #include "kerf/Transforms/Passes.h.inc"
 
-/// kerf-partition with reshards priced on a cluster (kerf/Transforms/Work.h).
+/// Creates the pass kerf-partition, which chooses the sequence of collectives for each reshard by `price`
+/// (stepPriceFor in kerf/Transforms/Work.h prices them on a cluster).
 std::unique_ptr<mlir::Pass> createPartition(StepPrice price);
 } // namespace kerf

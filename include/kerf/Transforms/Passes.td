@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes, in the order in which a model flows through them.
+// All passes of Kerf, in the order in which a model goes through them. The descriptions are the source of docs/passes.md.
 #ifndef KERF_TRANSFORMS_PASSES_TD
 #define KERF_TRANSFORMS_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def RecognizeComposites : Pass<"kerf-recognize-composites", "::mlir::ModuleOp"> {
-  let summary = "Finds gelu, layer_norm, rms_norm and attention in the ops that exporters write for them";
+  let summary = "Recognizes softmax, gelu, norms, cross_entropy and attention in the ops that exporters write for them";
   let description = [{
-    Before, a normalization or an attention is implicit in a dozen ops, S x T scores among them. After, it is one composite, with a
-    kernel, a backward form and a sharding rule of its own. The same values, up to rounding: a model trained without this pass has the
-    same losses.
+    Before the pass, a normalization or an attention is implicit in about a dozen ops, which include the S x T scores
+    of attention. After the pass it is one composite op, which has a kernel, a backward op and a sharding rule. The
+    values are the same up to rounding: a model that is trained without this pass has the same losses.
 
-    Matched by what is computed, not by names or op order: GELU as a polynomial in x and its tanh (or erf); the norms with x * x or
-    power, mean by multiply or divide, rsqrt or 1 / sqrt; attention with the scale on the scores or on query and key, the keys
-    transposed in any way, additive or selecting masks, the NaN guard of `scaled_dot_product_attention`, and the repeated keys and values
-    of grouped queries. A mask that the IR shows to hide exactly the later keys (iota, compare) becomes `causal`; another one stays an
-    operand. Attention is [B, S, H, D]: transposes are put around it, and cancel with the exporter's.
-
-    So are softmax and the losses that are written by hand: with z = log_softmax(x), written in any way and moved by reshapes, transposes and
-    slices, `take_along` of z at the labels, the sum of z over a one-hot mask, and logsumexp(x) less `take_along` of x are the
-    `cross_entropy` of x, which keeps one number for each row instead of z and its mask. Masks and means around it are ops on rows.
+    A pattern is matched by what the ops compute, not by their names or order:
+    * GELU is matched as a polynomial in x and its tanh, or with erf.
+    * The norms are matched with x * x or a power, with a mean by multiplication or by division, and with rsqrt or 1 /
+      sqrt.
+    * Attention is matched with the scale on the scores or on query and key, with keys that are transposed in any way,
+      with masks that are added or selected, with the NaN guard of `scaled_dot_product_attention`, and with the
+      repeated keys and values of grouped queries. A mask that is built in the IR (iota, compare) and hides exactly
+      the later keys becomes the attribute `causal`; any other mask stays an operand. Since the operands of the
+      composite are [B, S, H, D], the pass adds transposes, which cancel with those of the exporter.
+    * Cross entropy written by hand is matched in three forms. With z = log_softmax(x), written in any way and moved
+      by reshapes, transposes and slices, these are: `take_along` of z at the labels, the sum of z over a one-hot
+      mask, and logsumexp(x) minus `take_along` of x. The composite saves one number for each row for the backward
+      pass, instead of z and its mask. Masks and means applied to the loss remain ops on rows.
 
     ```mlir
     %s = kerf.dot_general %q, %kt ...                        // [B, H, S, T]
@@ -36,24 +40,29 @@ def RecognizeComposites : Pass<"kerf-recognize-composites", "::mlir::ModuleOp"> 
     %out1, %lse = kerf.attention %q1, %k1, %v1 {scale = 0.25 : f64, causal} ...
     %out = kerf.transpose %out1 {permutation = array<i64: 0, 2, 1, 3>} ...
     ```
-    Apart from `kerf-fold-reshapes`: this one finds meaning, that one moves shapes.
+    The pass is separate from `kerf-fold-reshapes` because it recognizes what ops compute, whereas the other pass only
+    rearranges shapes.
   }];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
 def FoldReshapes : Pass<"kerf-fold-reshapes", "::mlir::ModuleOp"> {
-  let summary = "Keeps batch, sequence and head dimensions apart at every op, with parameters viewed to match";
+  let summary = "Keeps batch, sequence and head dimensions separate at every op, and gives parameters matching shapes";
   let description = [{
-    Before, a dimension that should be cut is implicit: part of a merged one (8 x 32 samples as 256 rows, 4 heads of 16 as 64 columns).
-    A cut of the merged dimension that does not fall on a border of the parts can't be carried through the reshape. After, each is a
-    dimension of its own wherever possible; a reshape remains where ops really need another shape.
+    Before the pass, a dimension that should be sharded may exist only as a part of a merged dimension: 8 x 32 samples
+    as 256 rows, or 4 heads of 16 as 64 columns. A sharding of the merged dimension whose shard borders differ from
+    the borders of the parts cannot be carried through the reshape. After the pass, each such dimension is a dimension
+    of its own wherever possible. A reshape remains only where an op needs another shape.
 
-    * Merging reshapes sink below elementwise ops, products, reductions, cross_entropy and embedding; splitting ones rise above them;
-      they cancel where they meet.
-    * A split that rises to a parameter makes it a *view*: the argument's type changes, `kerf.exported_shape` keeps the exporter's.
-    * A product that contracts a merged dimension contracts its parts; its parameter is viewed the same way.
+    * Reshapes that merge dimensions move down below elementwise ops, products, reductions, cross_entropy and
+      embedding. Reshapes that split dimensions move up above these ops. The two kinds cancel where they meet.
+    * A split that reaches a parameter changes the type of the argument: the parameter becomes a *view* of the
+      exported one, and `kerf.exported_shape` keeps the exporter's shape.
+    * A product that contracts a merged dimension contracts the parts instead; its parameter becomes a view in the
+      same way.
     * Equal slices of a fused projection (3 x 64 columns) become slices of a dimension of size 3.
-    * Transposes fold into a product's dimension numbers, cancel with each other, and rise through elementwise ops where they cancel above.
+    * Transposes are folded into the dimension numbers of products and cancel with each other; they move up through
+      elementwise ops where they cancel above.
 
     ```mlir
     func.func @main(%x: tensor<8x32x64xf32>, %w: tensor<64x64xf32> {kerf.kind = "parameter", kerf.name = "w"}) -> ... {
@@ -66,22 +75,27 @@ def FoldReshapes : Pass<"kerf-fold-reshapes", "::mlir::ModuleOp"> {
     func.func @main(%x: tensor<8x32x64xf32>, %w: tensor<64x4x16xf32> {kerf.exported_shape = array<i64: 64, 64>, ...}) -> ... {
       %2 = kerf.dot_general %x, %w ... -> tensor<8x32x4x16xf32>
     ```
-    Runs before outlining: a layer's parameters are still arguments of @main.
+    The pass runs before `kerf-outline-layers`, while the parameters of a layer are still arguments of @main.
   }];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
 def OutlineLayers : Pass<"kerf-outline-layers", "::mlir::ModuleOp"> {
-  let summary = "Makes one function of each repeated layer, called once per layer";
+  let summary = "Makes one function of each kind of repeated layer, which is called once for each layer";
   let description = [{
-    Before, that a model is N equal layers is implicit in its op sequence. After, each distinct layer is one private function and
-    every instance a `kerf.call` at the layer's module scope: what comes later costs what the distinct layers cost.
+    Before the pass, the fact that a model consists of N equal layers is implicit in its sequence of ops. After the
+    pass, each distinct kind of layer is one private function and every layer is a `kerf.call` of it, located at the
+    layer's module scope. The cost of later passes therefore depends on the number of distinct layers, not on N.
 
-    Found by structure, not by names: ops, attributes and types repeat with a period, and an operand comes from the same place of
-    its own segment or from outside in every segment. What comes from outside becomes an argument of the call: the residual stream,
-    the layer's parameters, what all layers share. Constants, and ops that depend on no parameter but differ between layers, are
-    cloned into the function. Of the rotations of a repeat, the one with the fewest values crossing from segment to segment is
-    taken; ties go to the one that module scopes agree with. Runs before differentiation: one layer has one gradient.
+    Layers are found by structure, not by names: ops, attributes and types repeat with a period, and in every segment
+    of the repeat an operand comes either from the same position of this segment or from outside of it. Values from
+    outside become arguments of the call: the residual stream, the layer's parameters, and values that all layers
+    share. Constants are cloned into the function. So is an op that depends on no parameter if each layer has a copy
+    of it with operands of its own (a mask, for example); the operands that differ become arguments. A repeat can be
+    divided into segments at different ops; the pass takes the division with the fewest values that cross from segment
+    to segment, and of equal ones the division that module scopes agree with.
+
+    The pass runs before differentiation, so that each kind of layer gets one backward function.
 
     ```mlir
     func.func @main(%x: tensor<4x8xf32>, %w0: tensor<8x8xf32>, %w1: tensor<8x8xf32>) -> tensor<4x8xf32> {
@@ -105,19 +119,22 @@ def OutlineLayers : Pass<"kerf-outline-layers", "::mlir::ModuleOp"> {
 }
 
 def CutStages : Pass<"kerf-cut-stages", "::mlir::ModuleOp"> {
-  let summary = "Cuts the forward pass into parts of a pipeline at ops that are named";
+  let summary = "Divides the forward pass into pipeline parts at named ops";
   let description = [{
-    Before, @main is the forward pass: calls of layers, and ops around them. After, each part of the pipeline is a run of calls (and
-    what stands before the first call and behind the last one), and each call says its part (`kerf.part`).
+    Before the pass, @main is the forward pass: calls of layers, and ops around the calls. After the pass, each part
+    of the pipeline is a sequence of calls (and the first and last part also have the ops before the first call and
+    after the last one), and each call carries the number of its part (`kerf.part`).
 
-    The pattern `until` of a part (the name of an op, as plans and reports have it, with a layer's own number) names the ops that the
-    part ends with. It holds them, and of what they need all that no part before it holds; the last part holds the rest. So a value may
-    skip parts, and a branch that the cut ops do not need is in a later part whatever its place in the file. What depends on inputs alone
-    is made by each part that needs it.
+    For each part but the last, the option `until` has a pattern that names the ops at which the part ends. Op names
+    are those of plans and reports, with the number of the layer. A part holds these ops and all ops that they depend
+    on and that no earlier part holds. The last part holds the remaining ops. A value may therefore skip parts, and a
+    branch that the named ops do not depend on is in a later part, wherever the branch stands in the file. Ops that
+    depend on inputs alone are computed in each part that needs them.
 
-    A layer that a cut goes through is replaced by a function for each part that has some of it, at the layer's module scope; what
-    stands outside of layers, where its place does not tell its part, by functions too. Runs before differentiation, so that each piece
-    has a backward function of its own, and is recomputed, planned and priced as a layer.
+    A layer that is divided between parts is replaced by one function for each of these parts, located at the layer's
+    module scope. Ops outside of layers become functions too where their position does not determine their part. The
+    pass runs before differentiation, so that each function has a backward function and is recomputed, planned and
+    priced like a layer.
 
     ```mlir
     // until = "h.1.up/dot_general"
@@ -131,17 +148,19 @@ def CutStages : Pass<"kerf-cut-stages", "::mlir::ModuleOp"> {
     %2 = kerf.call @layer_piece_0(%a, %u1, %1) {kerf.part = 1 : i64} : ... loc("h.1")
     ```
   }];
-  let options = [ListOption<"until", "until", "std::string", "what each part but the last ends with, in order">];
+  let options = [ListOption<"until", "until", "std::string", "for each pipeline part but the last, in order: a pattern of the names of the ops at which the part ends">];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
 def SeparateLayers : Pass<"kerf-separate-layers", "::mlir::ModuleOp"> {
-  let summary = "Gives layers that a plan treats otherwise functions of their own";
+  let summary = "Gives a layer a function of its own where a plan treats this layer differently";
   let description = [{
-    Before, all layers of a kind share one function, so that they share one strategy. After, each layer for which the patterns of a
-    plan's ops mean other ops than for most layers of its kind has a copy of the function, whose ops have the layer's own names. A call
-    that stands for several layers (`kerf.repeat`), which are not treated alike, becomes a call for each. Where no pattern tells
-    layers of a kind apart, nothing changes. Runs before differentiation, so that the copy has a backward function of its own.
+    Before the pass, all layers of a kind share one function, and therefore one strategy. After the pass, a layer for
+    which the op patterns of a plan select other ops than for most layers of its kind has its own copy of the
+    function, in which ops have the layer's own names. A call that stands for several layers (`kerf.repeat`) becomes a
+    call for each layer where these layers are treated differently. Where no pattern distinguishes layers of a kind,
+    the pass changes nothing. The pass runs before differentiation, so that the copy gets a backward function of its
+    own.
 
     ```mlir
     // patterns = "h.0.up/dot_general"
@@ -157,30 +176,35 @@ def SeparateLayers : Pass<"kerf-separate-layers", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    ListOption<"patterns", "patterns", "std::string", "the names of ops that a plan decides, as globs">,
-    Option<"ofAllOps", "of-all-ops", "bool", "false", "the patterns are the whole names of all ops, as a plan that was found has them">];
+    ListOption<"patterns", "patterns", "std::string", "globs of the op names for which a plan has an entry">,
+    Option<"ofAllOps", "of-all-ops", "bool", "false", "the patterns are the complete names of all ops, as in a plan that the search wrote">];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
 def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
-  let summary = "Computes in 16 bits on f32 parameters";
+  let summary = "Computes in 16 bits while parameters stay in f32";
   let description = [{
-    Before, every floating value is f32. After, the loss is computed in bf16 or f16 where that is safe:
+    Before the pass, every floating-point value is f32. After the pass, the loss is computed in bf16 or f16 where this
+    is numerically safe:
 
-    * Parameters stay f32 arguments. Where 16-bit ops use one it is converted, once a function.
-    * Products, attention, token dispatch and what is elementwise compute in 16 bits. Looked-up rows are converted when they have been picked.
-    * Kernels of attention, softmax, norms and cross_entropy compute in f32 inside. Their statistics and log-sum-exp are f32 results; norms read scale
-      and bias, attention its mask as they are.
-    * f32 are: sums (`reduce`), exponential, log, square roots and powers that were not recognized as part of a composite, what cross_entropy gives, what
-      comes from integers or from a floating input, and what is elementwise on one of these; so the way from the logits to the loss. A product makes 16
-      bits of it again. Other ops are f32.
+    * Parameters stay f32 arguments. A parameter that 16-bit ops use is converted once in each function. Rows of a
+      table are converted after they have been looked up.
+    * Products, attention, dispatch of tokens and elementwise ops compute in 16 bits.
+    * Kernels of attention, softmax, norms and cross_entropy compute in f32 internally. Their statistics and
+      log-sum-exp are f32 results. Norms read scale and bias in f32, and attention reads its mask in the mask's type.
+    * These stay f32: sums (`reduce`); exponential, log, square roots and powers that are not part of a recognized
+      composite; the results of cross_entropy; values that come from integers or from a floating-point input; and
+      elementwise ops on any of these, so that the computation from the logits to the loss is f32. A product converts
+      its f32 operands to 16 bits again. All other ops stay f32.
 
-    Gradients follow by themselves: that of a parameter is converted to f32 at the parameter, and canonicalization lets the products and sums before that
-    give f32 at once, so that ranks and microbatches are added up in f32.
+    Gradients need no rule of their own: the gradient of a parameter is converted to f32 at the parameter, and
+    canonicalization lets the products and sums that compute the gradient write f32 directly, so that gradients are
+    summed over ranks and microbatches in f32.
 
-    With `loss-scale` @main has one argument more, "grad_scaler/scale" (kind "state" or, for `static`, "constant"): kerf-differentiate begins with it
-    instead of 1, kerf-add-optimizer divides the gradients by it. Apart from import, which reads a model in one type; before differentiation, so that no
-    gradient has to be told.
+    With `loss-scale`, @main has an additional argument "grad_scaler/scale" (kind "state" or, for `static`,
+    "constant"). `kerf-differentiate` starts from this argument instead of from 1, and `kerf-add-optimizer` divides
+    the gradients by it. The pass is separate from import, which reads a model in one type. It runs before
+    differentiation, so that gradients get their types from the forward ops.
 
     ```mlir
     func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x"},
@@ -197,28 +221,33 @@ def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"dtype", "dtype", "std::string", "\"bf16\"", "bf16 or f16">,
-    Option<"lossScale", "loss-scale", "std::string", "\"none\"", "none, dynamic or static">,
+    Option<"dtype", "dtype", "std::string", "\"bf16\"", "the 16-bit type to compute in: bf16 or f16">,
+    Option<"lossScale", "loss-scale", "std::string", "\"none\"", "how the loss is scaled for its gradients: none, dynamic or static">,
   ];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
 def Differentiate : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
-  let summary = "Reverse-mode gradients of the loss for every trainable parameter";
+  let summary = "Adds the gradient of the loss for every trainable parameter (reverse mode)";
   let description = [{
-    Before, @main returns the loss (its first result; others are dropped). After, it returns the loss and, in argument order, the
-    gradient of each argument marked `kerf.trainable`, named "gradient/NAME". Only ops between trainable parameters and the loss
-    get a backward form (activity analysis); each op tells its own (GradientOpInterface). New ops have the location of their forward
-    op and `kerf.backward`. Where a value has several users, its gradients are added, last user first.
+    Before the pass, @main returns the loss as its first result; further results are dropped. After the pass, it
+    returns the loss and, in the order of the arguments, the gradient of each argument that is marked
+    `kerf.trainable`, with the name "gradient/NAME". Only ops between trainable parameters and the loss get backward
+    ops (activity analysis). Each op defines its own gradient (GradientOpInterface). A backward op has the location of
+    its forward op and the attribute `kerf.backward`. Where a value has several users, their gradients are added,
+    starting with the last user.
 
-    A called function is differentiated once, for the union of what its calls need: @layer returns in addition what the backward
-    form uses (but what an argument, a constant or a broadcast gives again is not kept), @layer_backward takes these, the
-    arguments and the results' gradients, and gives the arguments' gradients.
+    A called function is differentiated once, for the union of what its calls need. @layer returns the values that its
+    backward function reads, in addition to its own results; values that can be had again from an argument, a constant
+    or a broadcast are not returned. @layer_backward takes these values, the arguments and the gradients of the
+    results, and returns the gradients of the arguments.
 
-    The loss's own gradient is 1, or the argument "grad_scaler/scale" where @main has one (`kerf-mixed-precision`).
+    The gradient of the loss itself is 1, or the argument "grad_scaler/scale" where @main has one
+    (`kerf-mixed-precision`).
 
-    A trainable parameter that the loss does not depend on loses the mark, with a warning. An op without a gradient in the way is an
-    error. Apart from the optimizer: gradients are the same for all of them.
+    A trainable parameter that the loss does not depend on loses its mark, with a warning. An op without a gradient
+    between a parameter and the loss is an error. The pass is separate from `kerf-add-optimizer` because gradients are
+    the same for all optimizers.
 
     ```mlir
     func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
@@ -238,30 +267,37 @@ def Differentiate : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
 }
 
 def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
-  let summary = "Makes one training step of the loss and its gradients";
+  let summary = "Turns the loss and its gradients into one training step";
   let description = [{
-    Before, @main gives gradients. After, it is the step: arguments as before, then the optimizer's states (kind "state", named STATE/NAME, as
-    "exp_avg/w"; they start as zeros), the learning rate and the number of the step (from 0); results are the loss, the new parameters, the new states
-    and new buffers. `kerf.updated_by` on a parameter, state or buffer is the index of the result that replaces it.
+    Before the pass, @main returns the loss and gradients. After the pass, it is a training step. Its arguments are
+    the former ones, the optimizer's states (kind "state", with the name STATE/NAME, such as "exp_avg/w"; states start
+    as zeros), the learning rate and the number of the step (from 0). Its results are the loss, the new parameters,
+    the new states and the new buffers. The attribute `kerf.updated_by` of a parameter, state or buffer is the index
+    of the result that replaces it.
 
-    The update of a parameter is what the optimizer's rule says (kerf/Transforms/OptimizerRecord.h): `kerf.map`s, and reductions and products between
-    them, all with `kerf.update = NAME`. What all parameters share, such as corrections by the number of the step, are scalars computed once, in f64.
-    16-bit parameters are updated in f32.
+    The optimizer's rule (kerf/Transforms/OptimizerRecord.h) defines the update of a parameter as `kerf.map`s with
+    reductions and products between them. All these ops carry `kerf.update = NAME`. Values that all parameters share,
+    such as bias corrections by the number of the step, are scalars that are computed once, in f64. 16-bit parameters
+    are updated in f32.
 
-    Each gradient passes one `kerf.sync_gradient`, as soon as it is complete: how it is summed over ranks is decided later. Clipping scales all
-    gradients by min(1, clip-norm / (norm + 1e-6)) of their global norm (torch.nn.utils.clip_grad_norm_); squares of 16-bit
-    gradients are summed in f32. `gradient-norms` adds results "gradient_norm_squared/NAME", of gradients before clipping. With `reduce-type` a gradient
-    is converted to that type before its `kerf.sync_gradient` and back behind it.
+    Each gradient passes through one `kerf.sync_gradient` as soon as it is complete; later passes decide how the
+    gradient is summed over ranks. Clipping multiplies all gradients by min(1, clip-norm / (norm + 1e-6)), where norm
+    is their global norm (as torch.nn.utils.clip_grad_norm_ does). The squares of 16-bit gradients are summed in f32.
+    `gradient-norms` adds the results "gradient_norm_squared/NAME", computed before clipping. With `reduce-type`, a
+    gradient is converted to this type before its `kerf.sync_gradient` and back after it.
 
-    Where @main has the argument "grad_scaler/scale" (`kerf-mixed-precision`), gradients are divided by it as soon as they are whole, and a step in which
-    one of them has an element that is not finite changes nothing: every update selects the old values, on every rank alike, since the counts of such elements
-    are summed like any other sum. A scale of kind "state" is then halved, and doubled after `loss-scale-window` steps in a row without such an element
-    ("grad_scaler/growth_tracker" counts them): torch.amp.GradScaler. The number of the update is then "grad_scaler/updates", the steps that were not
-    skipped.
+    Where @main has the argument "grad_scaler/scale" (`kerf-mixed-precision`), gradients are divided by this loss
+    scale as soon as they are complete. A step in which a gradient has an infinite or NaN element is skipped: every
+    update selects the old values. All ranks skip the same steps, because the numbers of such elements are summed over
+    ranks. A loss scale of kind "state" is halved after a skipped step, and doubled after `loss-scale-window` steps in
+    a row that were not skipped (the state "grad_scaler/growth_tracker" counts them), as torch.amp.GradScaler does.
+    The number of the update is then the state "grad_scaler/updates", which counts the steps that were not skipped.
 
-    A step of N batches (OptimizerOptions::accumulate) adds each batch's gradient to a state "accumulated_gradient/NAME", and updates from its Nth part;
-    the module's attribute `kerf.accumulate` is N, and "step" counts batches. A parameter of a group with a learning rate of its own has that times
-    "learning_rate_factor", a second argument of kind "learning_rate", which is what the schedule multiplies learning rates by.
+    With gradient accumulation over N batches (OptimizerOptions::accumulate), each batch's gradient is added to a
+    state "accumulated_gradient/NAME", and the Nth batch updates the parameter with 1/N of this sum. The module's
+    attribute `kerf.accumulate` is N, and the argument "step" counts batches. The learning rate of a parameter group
+    with its own learning rate is this rate multiplied by "learning_rate_factor", a second argument of kind
+    "learning_rate", which holds the schedule's current factor.
 
     ```mlir
     func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable})
@@ -281,23 +317,24 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "an optimizer's name (kerf train --help lists them)">,
-    ListOption<"settings", "settings", "std::string", "NAME=VALUE: settings of the optimizer, such as momentum=0.9">,
-    ListOption<"noDecay", "no-decay", "std::string", "globs of parameter names without weight decay">,
-    Option<"clipNorm", "clip-norm", "double", "0.0", "largest global norm of the gradients; 0: no clipping">,
-    Option<"gradientNorms", "gradient-norms", "bool", "false", "also return each gradient's squared norm">,
-    Option<"reduceType", "reduce-type", "std::string", "\"\"", "bf16 or f16: gradients are summed over ranks in it; by default in their own">,
-    Option<"lossScaleWindow", "loss-scale-window", "int64_t", "2000", "steps in a row without overflow after which the loss scale doubles">,
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "name of the optimizer (kerf train --help lists the names)">,
+    ListOption<"settings", "settings", "std::string", "settings of the optimizer as NAME=VALUE, such as momentum=0.9">,
+    ListOption<"noDecay", "no-decay", "std::string", "globs of the names of parameters that get no weight decay">,
+    Option<"clipNorm", "clip-norm", "double", "0.0", "largest allowed global norm of the gradients; 0: no clipping">,
+    Option<"gradientNorms", "gradient-norms", "bool", "false", "also return the squared norm of each gradient, before clipping">,
+    Option<"reduceType", "reduce-type", "std::string", "\"\"", "the type in which gradients are summed over ranks: bf16 or f16; empty: each gradient's own type">,
+    Option<"lossScaleWindow", "loss-scale-window", "int64_t", "2000", "number of steps in a row without overflow after which the loss scale doubles">,
   ];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
 def DecomposeComposites : Pass<"kerf-decompose-composites", "::mlir::ModuleOp"> {
-  let summary = "Puts simpler ops in place of composites whose strategy asks for it";
+  let summary = "Replaces composites whose reduced dimension is sharded by simpler ops";
   let description = [{
-    Before, that a softmax over a cut dimension needs two small all-reduces is implicit in its sharding rule (a *Decomposed* factor).
-    After, the reductions are ops of their own, whose partial results are resharded like any other. The new ops have the composite's
-    location and `kerf.backward`, but no strategy: what plans the composite plans them.
+    Before the pass, the fact that a softmax over a sharded dimension needs two small all-reduces is implicit in its
+    sharding rule (a *Decomposed* factor). After the pass, the reductions are ops of their own, whose partial results
+    are resharded like those of any other reduction. The new ops have the composite's location and its
+    `kerf.backward`, but no strategy: they follow the shardings of the values around them.
 
     ```mlir
     %y = kerf.softmax %x {dimension = 1 : i64, kerf.strategy = {model = "v"}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -311,26 +348,32 @@ def DecomposeComposites : Pass<"kerf-decompose-composites", "::mlir::ModuleOp"> 
     %s = kerf.reduce %2 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
     ...
     ```
-    Apart from recognition, whose inverse it is for chosen ops only: the search decides between them.
+    The pass undoes `kerf-recognize-composites` for some ops only. It is a pass of its own because the search decides,
+    for each composite, whether to shard the reduced dimension.
   }];
-  let options = [Option<"all", "all", "bool", "false", "every composite, whatever its strategy">];
+  let options = [Option<"all", "all", "bool", "false", "decompose every composite, whatever its strategy">];
   let dependentDialects = ["::kerf::ir::KerfDialect"];
 }
 
 def InsertReshards : Pass<"kerf-insert-reshards", "::mlir::ModuleOp"> {
-  let summary = "Makes every change of sharding an op of its own";
+  let summary = "Makes every change of sharding an explicit kerf.reshard op";
   let description = [{
-    Before, a plan says how each op cuts its work (`kerf.strategy`) and how arguments lie (`kerf.sharding`); that a producer leaves a
-    value otherwise than a user needs it is implicit. After, each op's operands lie as its strategy asks: `kerf.reshard` ops stand
-    between, one per value and form, made from the nearest form that is there already. Partial sums stay partial until a user can't
-    take them. Composites whose reduced dimension is cut (cross_entropy over split classes) are decomposed first. `sync_gradient` is told
-    what it gets and what it leaves, and stays abstract.
+    Before the pass, a plan states how each op distributes its work (`kerf.strategy`) and how arguments are sharded
+    (`kerf.sharding`). It is implicit that the sharding in which a producer leaves a value may differ from the one
+    that a user needs. After the pass, each operand has the sharding that its op's strategy requires: `kerf.reshard`
+    ops convert between the two. There is one reshard for each value and required sharding, and it starts from the
+    closest sharding in which the value already exists. Partial sums stay partial until a user cannot take them.
+    Composites whose reduced dimension is sharded (cross_entropy over sharded classes) are decomposed first.
+    `sync_gradient` gets attributes with the sharding of its operand and result, and is expanded only by
+    `kerf-partition`.
 
-    An op without a strategy follows its operands: it takes the strategy that moves the fewest bytes, and of these the one that cuts
-    most; what depends on nothing cut (iota, a broadcast) is made as its users need it. Hand-annotated IR needs no more than the
-    strategies that matter.
+    An op without a strategy follows its operands: it takes the strategy that moves the fewest bytes, and of equal
+    ones the strategy that shards the most. An op that depends on nothing sharded (iota, a broadcast) is computed in
+    the sharding that its users need. IR that is annotated by hand therefore needs strategies only for the ops that
+    matter.
 
-    Apart from partitioning: what moves can be read, counted and changed here, before it is collectives.
+    The pass is separate from `kerf-partition` so that data movement can be read, counted and changed before it
+    becomes collectives.
 
     ```mlir
     %y = kerf.dot_general %x, %w {kerf.strategy = {model = "k"}, ...}
@@ -347,12 +390,14 @@ def InsertReshards : Pass<"kerf-insert-reshards", "::mlir::ModuleOp"> {
 }
 
 def Partition : Pass<"kerf-partition", "::mlir::ModuleOp"> {
-  let summary = "Makes the program of one rank: local shapes and collectives";
+  let summary = "Lowers the step to the program of one rank, with local shapes and collectives";
   let description = [{
-    Before, tensors are whole and shardings are attributes. After, every tensor has its local shape, a reshard is the cheapest sequence
-    of collectives (on the `kerf` tool's cluster; by bytes received where there is none), started and awaited, and the rank is a value in
-    the program: one program serves all, and its size does not depend on how many they are. Dimensions that do not divide are padded;
-    `kerf.mask_padding` puts a neutral element there before an op that reduces over them.
+    Before the pass, tensors are whole and shardings are attributes. After the pass, every tensor has the shape of one
+    rank's shard, and each reshard is the cheapest sequence of collectives that are started and awaited (cheapest by
+    seconds on the `kerf` tool's cluster, or by bytes received where no cluster is given). The number of the rank is a
+    value in the program, so that one program serves all ranks and its size does not depend on their number. A
+    dimension that is not divisible by its number of shards is padded; `kerf.mask_padding` writes a neutral element
+    into the padding before an op that reduces over the dimension.
 
     ```mlir
     %r = kerf.reshard %y {from = #kerf.sharding<[{}, {} ], partial = ["model"]>, to = #kerf.sharding<[{}, {} ]>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -367,11 +412,13 @@ def Partition : Pass<"kerf-partition", "::mlir::ModuleOp"> {
 }
 
 def ChunkProducts : Pass<"kerf-chunk-products", "::mlir::ModuleOp"> {
-  let summary = "Lets products and the collectives before and after them take turns, piece by piece";
+  let summary = "Splits products and adjacent collectives into chunks so that both overlap";
   let description = [{
-    Before, a product waits for the gather of its operand, and the sum of its result over ranks waits for all of it. After, both go in up to
-    4 pieces along a dimension of the result that the collective does not cut: what one piece communicates runs beside the product of
-    another. Rows of a product and elements of a sum are the same bits however many others there are.
+    Before the pass, a matrix product waits for the all-gather of its operand, and the all-reduce of its result waits
+    for the complete product. After the pass, product and collective are each split into up to 4 chunks along a
+    dimension of the result that the collective does not shard, so that the communication of one chunk overlaps with
+    the product of another. The results are bitwise the same, because neither the rows of a product nor the elements
+    of a sum depend on how many others are computed with them.
 
     ```mlir
     %y = kerf.dot_general %x, %w {...} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
@@ -394,25 +441,30 @@ def ChunkProducts : Pass<"kerf-chunk-products", "::mlir::ModuleOp"> {
 }
 
 def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> {
-  let summary = "Starts gradient collectives as early and waits as late as the program allows";
+  let summary = "Starts gradient collectives as early, and waits for them as late, as data dependences allow";
   let description = [{
-    Before, every collective is awaited where it is started. After, a gradient's collective starts when the gradient is there and is
-    awaited when the optimizer needs it, so that it runs beside the rest of backward on its own stream. With `all` every collective
-    does: the sum of an input's gradient, say, beside the product of the weight's.
+    Before the pass, every collective is awaited immediately after its start. After the pass, the collective of a
+    gradient starts as soon as the gradient is computed and is awaited where the optimizer reads the result, so that
+    it overlaps with the rest of the backward pass on a stream of its own. With `all`, every collective is moved in
+    this way; for example, the all-reduce of an input's gradient overlaps with the product that computes the weight's
+    gradient.
   }];
-  let options = [Option<"all", "all", "bool", "false", "collectives of activations start early, too">];
+  let options = [Option<"all", "all", "bool", "false", "start the collectives of activations early too, not only those of gradients">];
 }
 
 def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
-  let summary = "Makes values of a layer again in its backward pass instead of keeping them";
+  let summary = "Recomputes activations of a layer in its backward pass instead of saving them (activation checkpointing)";
   let description = [{
-    Before, a layer's forward function hands everything that its backward one uses from one to the other. After, a call of a backward function
-    with `kerf.recompute` gets the layer's arguments instead and computes again what it needs: all of it ("full"), or what the core of
-    attention made ("selective": attention, softmax). The same ops on the same values, collectives included: the same bits.
-    What an op of the layer with `kerf.recompute = true` made is computed again in any layer, what one with `kerf.recompute = false` made in
-    none: it is handed over, also where the backward function itself does not need it.
+    Before the pass, a layer's forward function returns every value that its backward function reads. After the pass,
+    a call of a backward function with the attribute `kerf.recompute` gets the layer's arguments instead, and
+    recomputes what it needs: everything ("full"), or only the results of the core of attention ("selective":
+    attention, softmax). The same ops, collectives included, run on the same values, so that results are bitwise the
+    same. The results of an op with `kerf.recompute = true` are recomputed in every layer of this kind. The results of
+    an op with `kerf.recompute = false` are saved in every layer, even where the backward function itself does not
+    read them.
 
-    Apart from differentiation: layers of one kind may differ in it, and one backward function serves all that don't.
+    The pass is separate from differentiation because layers of one kind may differ in recomputation; layers with
+    equal settings share a backward function.
 
     ```mlir
     %y, %h = kerf.call @layer(%x, %w) : ...
@@ -428,11 +480,13 @@ def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
 }
 
 def OffloadActivations : Pass<"kerf-offload-activations", "::mlir::ModuleOp"> {
-  let summary = "Keeps in the host's memory what layers keep for their backward pass";
+  let summary = "Keeps saved activations in host memory until the backward pass needs them";
   let description = [{
-    Before, what the forward pass leaves for a layer's backward one stays on the device. After, a backward call with `kerf.offload` gets copies
-    that were made in the host's memory as soon as the values were there, and fetched again right before the call; the runtime moves
-    both apart, so that they run beside other layers. Values that a backward op without `kerf.offload` reads as well stay.
+    Before the pass, the activations that the forward pass saves for a layer's backward pass stay in device memory.
+    After the pass, they are copied to host memory as soon as they are computed, and a backward call with the
+    attribute `kerf.offload` gets copies that are fetched back immediately before the call. The runtime starts the
+    copies early enough that they overlap with the computation of other layers. A value that is also read by a
+    backward op without `kerf.offload` stays in device memory.
 
     ```mlir
     %y, %h = kerf.call @layer(%x, %w) : ...
@@ -452,11 +506,12 @@ def OffloadActivations : Pass<"kerf-offload-activations", "::mlir::ModuleOp"> {
 }
 
 def SplitBackward : Pass<"kerf-split-backward", "::mlir::ModuleOp"> {
-  let summary = "Makes two of a layer's backward function: gradients of its inputs, and of its parameters";
+  let summary = "Splits a layer's backward function into one for the gradients of inputs and one for those of parameters";
   let description = [{
-    Before, one call gives all gradients of a layer. After, @layer_backward_input gives those that other ops wait for, and
-    @layer_backward_weights, from what the first one hands it, those that are only summed over microbatches (`kerf.accumulate`). Zero-bubble
-    schedules run the second when there is nothing else to do.
+    Before the pass, one call computes all gradients of a layer. After the pass, @layer_backward_input computes the
+    gradients that other ops wait for. @layer_backward_weights computes, from values that the first function returns,
+    the gradients that are only summed over microbatches (`kerf.accumulate`). Zero-bubble pipeline schedules run the
+    second function when a stage would otherwise be idle.
 
     ```mlir
     %dx, %dw = kerf.call @layer_backward(%h, %w, %dy) {kerf.backward} : ...
@@ -471,24 +526,28 @@ def SplitBackward : Pass<"kerf-split-backward", "::mlir::ModuleOp"> {
 }
 
 def AssignTasks : Pass<"kerf-assign-tasks", "::mlir::ModuleOp"> {
-  let summary = "Says when and on which stage each op of the step runs";
+  let summary = "Assigns each op of the step to a phase, pipeline stage and chunk";
   let description = [{
-    Runs where the mesh has an axis "microbatch" or "stage" (docs/pipelines.md). Before, @main is one step in sequence, told for one
-    microbatch; layers may say their part of the pipeline (`kerf.part`: chunk c of stage s is part c * stages + s). After, every op of
-    @main has `kerf.task`: its phase, stage and chunk.
+    The pass runs where the mesh has an axis "microbatch" or "stage" (docs/pipelines.md). Before the pass, @main is
+    one step in program order, written for one microbatch; calls of layers may carry their pipeline part (`kerf.part`:
+    chunk c of stage s is part c * stages + s). After the pass, every op of @main has `kerf.task`: its phase, stage
+    and chunk.
 
-    * What depends on the microbatch is *forward* or *backward*. What stands before all layers belongs to the
-      first part, what stands behind them to the last one, what stands between to the part that its operands come from; a gradient to the part of
-      the op that it is of.
-    * What depends on sums over microbatches (`kerf.accumulate`) is *update*, on the stage of its largest operand.
-    * What depends on neither is *prepare*, once a step, on each stage that needs it. What depends on inputs alone is made by each part that
-      needs it.
-    * A parameter lives on the first stage that uses it, its states beside it (`kerf.stage` on arguments and results). What a stage needs from another one
-      is a `kerf.transfer`: activations and their gradients, values that skip stages, parameters that two stages share.
+    * Ops that depend on the microbatch have the phase *forward* or *backward*. Ops before all layers belong to the
+      first part, ops after all layers to the last one, and ops between layers to the part that their operands come
+      from. The op of a gradient belongs to the part of the forward op that it differentiates.
+    * Ops that depend on sums over microbatches (`kerf.accumulate`) have the phase *update*, on the stage of their
+      largest operand.
+    * Ops that depend on neither have the phase *prepare*: they run once for each step, on each stage that needs them.
+      Ops that depend on inputs alone run in each part that needs them.
+    * A parameter resides on the first stage that uses it, together with its optimizer states (`kerf.stage` on
+      arguments and results). A value that one stage needs from another one becomes a `kerf.transfer`: activations and
+      their gradients, values that skip stages, and parameters that two stages share.
 
-    A gradient to which two stages contribute is summed over microbatches on each before the two are added. An op that needs a sum over the batch
-    before the last microbatch is done (statistics of a batch) is an error. With `split-backward`, *input_gradient* and *weight_gradient* (what leads
-    to sums only) stand for *backward*.
+    A gradient to which two stages contribute is summed over microbatches on each stage before the two sums are added.
+    An op that needs a sum over the batch before the last microbatch is done (statistics of a batch) is an error. With
+    `split-backward`, the phases *input_gradient* and *weight_gradient* (ops that lead to sums over microbatches only)
+    replace *backward*.
 
     ```mlir
     kerf.mesh @mesh #kerf.mesh<"stage"=2, "microbatch"=4>
@@ -502,32 +561,38 @@ def AssignTasks : Pass<"kerf-assign-tasks", "::mlir::ModuleOp"> {
     %2 = kerf.call @layer(%t, %w1) {kerf.task = {chunk = 0 : i64, phase = "forward", stage = 1 : i64}} : ...
     ```
   }];
-  let options = [Option<"chunks", "chunks", "int64_t", "1", "parts of each stage">,
-                 Option<"splitBackward", "split-backward", "bool", "false", "tell gradients of inputs and of weights apart">];
+  let options = [Option<"chunks", "chunks", "int64_t", "1", "number of chunks of layers on each pipeline stage (interleaved schedules have more than 1)">,
+                 Option<"splitBackward", "split-backward", "bool", "false", "assign gradients of inputs and gradients of weights to different phases">];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
 def ExpandMaps : Pass<"kerf-expand-maps", "::mlir::ModuleOp"> {
-  let summary = "Puts the ops of its body in place of each map";
+  let summary = "Replaces each kerf.map by the ops of its body";
   let description = [{
-    Before, one `kerf.map` stands for a formula. After, the ops of its body stand in its place, on the map's operands and with its
-    attributes. Scalars are broadcast where an op has a tensor beside them.
+    Before the pass, one `kerf.map` stands for a formula on elements. After the pass, the ops of its body stand in its
+    place, applied to the map's operands (tensors instead of scalars) and with the map's attributes. A scalar operand
+    is broadcast where an op combines it with a tensor. The pass is separate from `kerf-fuse-pointwise`, which fuses
+    these ops with their neighbours.
   }];
   let dependentDialects = ["::kerf::ir::KerfDialect"];
 }
 
 def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
-  let summary = "Makes kernels of chains of pointwise ops";
+  let summary = "Fuses chains of pointwise ops into kernels";
   let description = [{
-    Before, every op is a pass over its tensors in memory. After, ops that feed each other are functions with `kerf.kernel`, called where the
-    last of the ops stood: one pass over what they read and give (docs/native.md). Broadcasts of what they read are part of them, where rows of
-    the broadcast are long enough. Reductions that end a chain are part of it: what is only reduced is stored nowhere. Equal chains are calls of
-    one function. An op of 16-bit floats is a kernel by itself too.
+    Before the pass, every op reads its operands from memory and writes its result to memory. After the pass,
+    pointwise ops that feed each other form a function with the attribute `kerf.kernel`, which is called where the
+    last of these ops stood and makes one pass over the memory that it reads and writes (docs/native.md). Broadcasts
+    of operands become part of the kernel where the rows of the broadcast are long enough. A reduction at the end of a
+    chain becomes part of the kernel, so that a value that is only reduced is never stored. Equal chains are calls of
+    one function. A single op on 16-bit floats becomes a kernel too.
 
-    * The ops are of one shape, of floating types and i1, and of one task. Reductions are over the same dimensions, and leave rows long enough.
-    * Nothing is reduced beside stored results where routines are called, nor routines' values into few numbers (docs/native.md).
-    * Nobody else may read a value of the chain before the chain's end; beside other work in between, waiting for the end must not hold more
-      memory than is no longer stored.
+    * The ops of a kernel have one shape, floating-point types or i1, and one task. All its reductions are over the
+      same dimensions and leave rows that are long enough.
+    * A kernel that calls math routines does not combine reductions with stored results, and does not reduce the
+      routines' results to a few numbers (docs/native.md).
+    * No op outside of the chain reads a value of the chain before the chain's end. Where other ops stand between the
+      ops of the chain, moving the chain to its end does not keep more memory alive than fusion saves.
 
     ```mlir
     %1 = kerf.broadcast_in_dim %bias {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<8x64xf32>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pipelines of Kerf: which passes a model goes through, in which order, from the imported graph to the package.
-// docs/architecture.md says why each stands where it stands; docs/passes.md says what each does.
+// The pass pipelines of Kerf: which passes a model goes through, in which order, from the imported graph to the
+// package. docs/architecture.md explains the order; docs/passes.md describes each pass.
 #pragma once
 
 #include "kerf/Transforms/MixedPrecision.h"
@@ -13,37 +13,43 @@
 
 namespace kerf {
 
-/// These options say how an imported graph becomes one training step over whole tensors.
+/// The options of the pipeline that turns an imported graph into one training step over whole tensors.
 struct StepPipeline {
-  /// The program has gradients and an optimizer of its own: only its repeated layers are looked for.
+  /// Whether the imported program is a complete step, with gradients and an optimizer of its own. Such a program only
+  /// has its repeated layers outlined.
   bool wholeStep = false;
   bool recognizeComposites = true;
-  std::vector<std::string> layerPatterns = {}; // of ops that a plan names; a layer that one names gets its own function
-  bool patternsOfAllOps = false;
-  std::vector<std::string> cuts = {};             // patterns of the ops at which pipeline stages end
-  std::optional<PrecisionOptions> precision = {}; // none: as imported
+  /// Patterns of the op names for which a plan has entries. A layer that such an entry treats differently from others
+  /// of its kind gets its own function.
+  std::vector<std::string> layerPatterns = {};
+  bool patternsOfAllOps = false;      // whether `layerPatterns` are the complete names of all ops
+  std::vector<std::string> cuts = {}; // for each pipeline part but the last, the pattern of the ops at which it ends
+  std::optional<PrecisionOptions> precision = {}; // nothing: numbers keep the types of the imported graph
   OptimizerOptions optimizer = {};
 };
 
-/// These options say how a step with strategies becomes the program of one rank.
+/// The options of the pipeline that lowers a step with strategies to the program of one rank.
 struct LoweringPipeline {
-  StepPrice price;            // of reshards
-  bool chunkProducts = false; // products run in chunks beside the collectives that bring their operands
-  bool overlapAll = false;    // collectives of layers, too, run beside other work
-  std::optional<AssignTasksOptions> tasks = {}; // of a plan that says how a step is executed
+  StepPrice price; // function that prices one collective of a reshard; the cheapest sequence of collectives is chosen
+  bool chunkProducts = false; // whether products run in chunks that overlap with the collectives of their operands
+  bool overlapAll = false;    // whether collectives of activations overlap with other work too, like those of gradients
+  std::optional<AssignTasksOptions> tasks = {}; // nothing: the step has no microbatches and no pipeline
 };
 
-/// The imported graph -> one training step over whole tensors, in functions of layers.
+/// Adds the passes that turn the imported graph into one training step over whole tensors, with a function for each
+/// kind of layer.
 void addStepPasses(mlir::OpPassManager &passes, const StepPipeline &options);
-/// A step whose ops have strategies -> the same with reshards between them.
+/// Adds the passes that insert explicit reshards into a step whose ops have strategies.
 void addPlacementPasses(mlir::OpPassManager &passes);
-/// Ops with strategies and reshards -> one rank's ops and collectives, in tasks where a plan says how it is executed.
+/// Adds the passes that lower ops with strategies and reshards to the ops and collectives of one rank, and that assign
+/// them to schedule tasks where `options.tasks` is given.
 void addLoweringPasses(mlir::OpPassManager &passes, const LoweringPipeline &options);
-/// One rank's ops -> instructions, which `emitPackage` writes; with `fuse`, calls of kernels in place of pointwise
-/// ones.
+/// Adds the passes that turn the ops of one rank into the instructions that `emitPackage` writes. With `fuse`,
+/// pointwise ops are fused into kernels.
 void addPackagingPasses(mlir::OpPassManager &passes, bool fuse);
 
-/// "builtin.module(kerf-recognize-composites,kerf-fold-reshapes,...)", as `kerf-opt --pass-pipeline` takes it.
+/// Returns the pipeline as text, as `kerf-opt --pass-pipeline` reads it:
+/// "builtin.module(kerf-recognize-composites,kerf-fold-reshapes,...)".
 std::string pipelineText(const mlir::OpPassManager &passes);
 
 /// Registers the pipelines by name for kerf-opt: --kerf-step, --kerf-placement, --kerf-lowering, --kerf-packaging.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan says of single ops' recomputation, as `kerf.recompute` of the ops of layers' forward functions.
+// A plan's entries about the recomputation of single ops, written as `kerf.recompute` on the ops of
+// layers' forward functions.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -9,14 +10,17 @@
 
 namespace kerf {
 
-/// Whether the layer's backward makes the op's results again; nothing: as the rest of the layer. What only lays another
-/// op's result out otherwise goes with that op.
-std::optional<bool> recomputePin(mlir::Operation *op);
+/// Returns the plan's decision whether a layer's backward pass recomputes the op's results: true, false, or nothing
+/// where the layer's mode decides. An op that only rearranges its operand (SameValue: a reshape, a transpose) takes the
+/// decision for the op that computes the operand.
+std::optional<bool> recomputationPin(mlir::Operation *op);
 
-/// What selective recomputation makes again: dear to keep and cheap to compute (Korthikanti et al. 2022, section 5).
+/// Returns whether selective recomputation recomputes the op's result: attention and softmax, whose results are large
+/// and cheap to compute (Korthikanti et al. 2022, section 5).
 bool isAttentionCore(mlir::Operation *op);
 
-/// The first pin that matches an op counts. Refuses those that match no op of a layer's forward function.
+/// Sets `kerf.recompute` on the ops that the `pins` of a plan match; of several matching pins the first one applies.
+/// Fails where a pin matches no op of a layer's forward function that an earlier pin left over.
 Status pinRecomputation(mlir::ModuleOp module, llvm::ArrayRef<OpRecompute> pins);
 
 } // namespace kerf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of what an op and a reshard do on one rank: the cost model asked about IR.
+// The cost model applied to IR: the seconds that ops and reshards take on one rank.
 #pragma once
 
 #include "kerf/CostModel/Collectives.h"
@@ -7,18 +7,20 @@
 
 namespace kerf {
 
-/// Seconds of the op on local tensors, with what a decomposition adds where the strategy cuts a Decomposed factor.
+/// Returns the seconds of an op on one rank's shards (`sharding`). Where `strategy` shards a Decomposed factor of
+/// `rule`, the result includes the collectives that the decomposition adds.
 double opSeconds(mlir::Operation *op, const Rule &rule, const Strategy &strategy, const OpSharding &sharding,
                  const CollectiveModel &collectives);
 
-/// Seconds of the cheapest way between two shardings; +inf where there is none.
+/// Returns the seconds of the cheapest sequence of collectives that changes the sharding of a tensor of `shape` from
+/// `from` to `to`; infinity where no sequence does.
 double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, int64_t elementBytes,
                         const Sharding &from, const Sharding &to);
 
-/// StepPrice of the cluster.
-StepPrice priceOn(const CollectiveModel &collectives);
+/// Returns the price function of reshard steps in seconds on the cluster of `collectives`.
+StepPrice stepPriceFor(const CollectiveModel &collectives);
 
-/// Seconds of one op of the device level: a kernel, or a collective.
+/// Returns the seconds of one op of the device level, which is a kernel or a collective.
 double deviceOpSeconds(mlir::Operation *op, const CollectiveModel &collectives);
 
 } // namespace kerf

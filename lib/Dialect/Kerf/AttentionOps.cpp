@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention and attention_backward: checks, sharding rules, gradient, decompositions.
-//
-// Decomposed, the H = G * R query heads are dimensions [G, R]: each group of R shares a key/value head. Scores are [B,
-// G, S, R, T].
+// The ops attention and attention_backward: verifiers, sharding rules, gradient and decompositions.
+// Decompositions split the H = G * R query heads into the dimensions [G, R], where the R heads of a group share a
+// key/value head. The scores then are [B, G, S, R, T].
 #include "CompositeRules.h"
 #include "RingAttention.h"
 #include <limits>
@@ -12,7 +11,7 @@ using namespace kerf;
 using namespace kerf::ir;
 
 namespace {
-/// Sizes of one attention.
+/// The dimensions of an attention op.
 struct Sizes {
   int64_t batch, queries, keys, heads, groups, headsPerGroup, keyDim, valueDim;
 
@@ -22,7 +21,7 @@ struct Sizes {
         groups(tensorType(key).getDimSize(2)), headsPerGroup(groups > 0 ? heads / groups : 0),
         keyDim(tensorType(query).getDimSize(3)), valueDim(tensorType(value).getDimSize(3)) {}
 
-  /// Query-key pairs that count.
+  /// Returns the number of query-key pairs that are computed; causal attention computes about half of them.
   double pairs(bool causal) const {
     double all = static_cast<double>(queries) * static_cast<double>(keys);
     double seen = causal ? 0.5 * static_cast<double>(queries) * static_cast<double>(keys + 1) : all;
@@ -33,7 +32,7 @@ struct Sizes {
 enum Operand { kQuery, kKey, kValue, kMask };
 } // namespace
 
-/// The bullets, which attention and its backward form share.
+/// Checks the shapes that attention and its backward op have in common (the bullets of their description).
 static LogicalResult checkAttention(Operation *op, Value query, Value key, Value value, Value mask, bool causal,
                                     std::optional<ArrayRef<int64_t>> queryAxes) {
   for (auto [name, operand] : {std::pair{"query", query}, {"key", key}, {"value", value}})
@@ -47,7 +46,7 @@ static LogicalResult checkAttention(Operation *op, Value query, Value key, Value
       failed(checkShape(op, "value", value, {n.batch, n.keys, n.groups, n.valueDim})))
     return failure();
   if (causal && !queryAxes && n.queries != n.keys)
-    return op->emitOpError() << "causal asks for as many queries as keys, but there are " << n.queries << " and "
+    return op->emitOpError() << "causal attention needs as many queries as keys, but there are " << n.queries << " and "
                              << n.keys;
   if (!mask)
     return success();
@@ -62,7 +61,7 @@ static LogicalResult checkAttention(Operation *op, Value query, Value key, Value
   return checkShape(op, "mask", mask, {batch, heads, n.queries, n.keys});
 }
 
-/// The factors of an attention, and the maps of its tensors.
+/// A writer of the sharding rule of an attention op: its factors, and the maps of its tensors.
 namespace {
 struct AttentionRule : RuleWriter {
   int b, g, r, s, t, d, e;
@@ -74,7 +73,7 @@ struct AttentionRule : RuleWriter {
         e(factor("e", n.valueDim, FactorKind::Replicated)), query({{b}, {s}, {g, r}, {d}}), key({{b}, {t}, {g}, {d}}),
         value({{b}, {t}, {g}, {e}}), output({{b}, {s}, {g, r}, {e}}), lse({{b}, {g, r}, {s}}) {}
 
-  /// A dimension of size 1 that is broadcast carries no factor.
+  /// Returns the map of the mask. A dimension of size 1, which is broadcast, has no factor.
   FactorMap maskMap(Value mask) const {
     bool wholeBatch = tensorType(mask).getDimSize(0) == rule.factors[b].size;
     bool wholeHeads = tensorType(mask).getDimSize(1) == rule.factors[g].size * rule.factors[r].size;
@@ -86,8 +85,7 @@ struct AttentionRule : RuleWriter {
 };
 } // namespace
 
-//===-- decomposition
-//-----------------------------------------------------------------------------------------------------===//
+//===-- decomposition ---------------------------------------------------------------------------------------------===//
 
 /// [B, S, H, X] -> [B, S, G, R, X]
 static Value splitHeads(Emitter &emit, Value x, const Sizes &n) {
@@ -115,7 +113,7 @@ static Value spreadMask(Emitter &emit, Value mask, ArrayRef<int64_t> scores, con
   return emit.broadcast(emit.transpose(split, {0, 1, 3, 2, 4}), scores, {0, 1, 2, 3, 4});
 }
 
-/// scale * q k^T + mask, -inf where a query doesn't see a key. [B, G, S, R, T]
+/// Returns the scores scale * q k^T + mask, [B, G, S, R, T], with -inf where a query does not attend to a key.
 static Value scoresOf(Emitter &emit, Value query, Value key, Value mask, double scale, bool causal, const Sizes &n) {
   Value scores = emit.dot(splitHeads(emit, query, n), key, {0, 2}, {0, 2}, {4}, {3});
   scores = emit.multiply(scores, emit.splat(scale, scores));
@@ -136,16 +134,15 @@ static Value scoresOf(Emitter &emit, Value query, Value key, Value mask, double 
   return emit.select(emit.broadcast(sees, shape, {2, 4}), scores, hidden);
 }
 
-/// -inf becomes the lowest finite number: the row of a query that sees nothing then gives exp(-inf - lowest) = 0
-/// instead of NaN.
+/// Returns x with the lowest finite number in place of -inf. The row of a query that attends to no key then gives
+/// exp(-inf - lowest) = 0 instead of NaN.
 static Value finite(Emitter &emit, Value x) {
   auto type = cast<FloatType>(tensorType(x).getElementType());
   double lowest = llvm::APFloat::getLargest(type.getFloatSemantics(), /*Negative=*/true).convertToDouble();
   return emit.maximum(x, emit.splat(lowest, x));
 }
 
-//===-- attention
-//---------------------------------------------------------------------------------------------------------===//
+//===-- attention -------------------------------------------------------------------------------------------------===//
 
 LogicalResult AttentionOp::verify() {
   if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal(), getQueryAxes())))
@@ -165,7 +162,7 @@ Rule kerf::ir::ringRule(Rule rule) {
   return rule;
 }
 
-/// Where the plan lets keys and values pass round the ranks that share the queries.
+/// Returns the rule of ring attention where the plan asks for it (kerf.ring), otherwise `rule`.
 static Rule withRing(Operation *op, Rule rule) {
   return op->hasAttr(KerfDialect::kRingAttr) ? ringRule(std::move(rule)) : rule;
 }
@@ -179,7 +176,8 @@ Rule AttentionOp::getShardingRule() {
   return withRing(*this, std::move(writer.rule));
 }
 
-/// Cut causal queries tell where they begin.
+/// Where the queries of causal attention are sharded, the local op gets the axes that determine its
+/// first query's number.
 static SmallVector<Value> localAttention(OpBuilder &builder, Operation *op, bool causal, ValueRange operands,
                                          TypeRange resultTypes, ArrayRef<AxisRef> axes) {
   SmallVector<Value> results = cloneWithTypes(builder, op, operands, resultTypes);
@@ -193,7 +191,7 @@ static SmallVector<Value> localAttention(OpBuilder &builder, Operation *op, bool
 FailureOr<SmallVector<Value>> AttentionOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
                                                     const LocalizeContext &context) {
   const std::vector<AxisRef> &axes = context.sharding.operands[kQuery].dims[1].axes;
-  if ((*this)->hasAttr(KerfDialect::kRingAttr) && ways(axes) > 1)
+  if ((*this)->hasAttr(KerfDialect::kRingAttr) && shardCount(axes) > 1)
     return ringAttention(builder, *this, operands, resultTypes, axes);
   return localAttention(builder, *this, getCausal(), operands, resultTypes, axes);
 }
@@ -201,7 +199,7 @@ FailureOr<SmallVector<Value>> AttentionOp::localize(OpBuilder &builder, ValueRan
 FailureOr<SmallVector<Value>> AttentionBackwardOp::localize(OpBuilder &builder, ValueRange operands,
                                                             TypeRange resultTypes, const LocalizeContext &context) {
   const std::vector<AxisRef> &axes = context.sharding.operands[kQuery].dims[1].axes;
-  if ((*this)->hasAttr(KerfDialect::kRingAttr) && ways(axes) > 1)
+  if ((*this)->hasAttr(KerfDialect::kRingAttr) && shardCount(axes) > 1)
     return ringAttentionBackward(builder, *this, operands, resultTypes, axes);
   return localAttention(builder, *this, getCausal(), operands, resultTypes, axes);
 }
@@ -212,7 +210,7 @@ double AttentionOp::getFlops() {
 }
 KernelClass AttentionOp::getKernelClass() { return KernelClass::Attention; }
 
-/// [samples, length, heads, width] of queries and keys.
+/// Sets the sizes m, n, k and batch of an attention kernel from the local shapes [samples, length, heads, width].
 static void describeAttention(const Shape &query, const Shape &key, Work &work) {
   work.batch = static_cast<double>(query[0] * query[2]);
   work.m = static_cast<double>(query[1]);
@@ -238,8 +236,8 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
   if (failed(refuseGradient(*this, "lse", resultGradients[1])))
     return failure();
   if (getMask() && wanted[kMask])
-    return emitOpError()
-           << "the mask depends on a trained parameter, but has no gradient here; import with recognition off";
+    return emitOpError() << "the mask depends on a trained parameter, but attention computes no gradient of its mask; "
+                         << "give <no-recognition>";
   auto backward = AttentionBackwardOp::create(
       builder, getLoc(), getQuery().getType(), getKey().getType(), getValue().getType(), getQuery(), getKey(),
       getValue(), getMask(), getResult(), getLse(), resultGradients[0], getScaleAttr(), getCausalAttr(), nullptr);
@@ -264,8 +262,7 @@ SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
   return {mergeHeads(emit, output, n), emit.reshape(emit.transpose(lse, {0, 1, 3, 2}), {n.batch, n.heads, n.queries})};
 }
 
-//===-- attention_backward
-//--------------------------------------------------------------------------------------------------===//
+//===-- attention_backward ----------------------------------------------------------------------------------------===//
 
 LogicalResult AttentionBackwardOp::verify() {
   if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal(), getQueryAxes())))
@@ -293,7 +290,7 @@ Rule AttentionBackwardOp::getShardingRule() {
 }
 
 double AttentionBackwardOp::getFlops() {
-  // Five products: q k^T again, dout v^T, and one for each gradient.
+  // There are five products: the recomputed q k^T, dout v^T, and one for each of the three gradients.
   Sizes n(getQuery(), getKey(), getValue());
   return 2.0 * n.pairs(getCausal()) * static_cast<double>(3 * n.keyDim + 2 * n.valueDim);
 }

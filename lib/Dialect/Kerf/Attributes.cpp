@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mesh and sharding attributes: their text, and the way to and from the plain data of kerf/Sharding.
+// Attributes for meshes and shardings: their text form, and the conversion to and from the plain data of kerf/Sharding.
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -19,8 +19,7 @@ void KerfDialect::registerKerfAttributes() {
       >();
 }
 
-//===-- mesh: <"data"=2, "model"=4>
-//-----------------------------------------------------------------------------------===//
+//===-- mesh: <"data"=2, "model"=4> -------------------------------------------------------------------------------===//
 
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
   SmallVector<StringAttr> names;
@@ -79,8 +78,7 @@ MeshAttr MeshAttr::fromMesh(MLIRContext *context, const Mesh &mesh) {
   return get(context, names, sizes);
 }
 
-//===-- axis: "model" or "model":(1)2
-//---------------------------------------------------------------------------------===//
+//===-- axis: "model" or "model":(1)2 -----------------------------------------------------------------------------===//
 
 namespace {
 
@@ -164,8 +162,7 @@ void DimAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-//===-- sharding: <[{"data"}, {}], partial = ["model"]>
-//---------------------------------------------------------------===//
+//===-- sharding: <[{"data"}, {}], partial = ["model"]> -----------------------------------------------------------===//
 
 Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<DimAttr> dims;

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that sum over indices or look elements up: verifiers, sharding rules, work and gradients.
+// Ops that sum over dimensions or look elements up by index: verifiers, sharding rules, work and gradients.
 #include "CompositeRules.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-//===-- dot_general
-//---------------------------------------------------------------------------------------------------===//
+//===-- dot_general -----------------------------------------------------------------------------------------------===//
 
 namespace {
 
-/// The dimensions of a tensor of `rank` that neither list names.
+/// Returns the dimensions of a tensor of `rank` dimensions that are in neither list.
 SmallVector<int64_t> freeDims(int64_t rank, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
   SmallVector<int64_t> dims;
   for (int64_t dim = 0; dim < rank; ++dim)
@@ -28,7 +27,8 @@ SmallVector<int64_t> rhsFree(DotGeneralOp op) {
   return freeDims(tensorType(op.getRhs()).getRank(), op.getRhsBatching(), op.getRhsContracting());
 }
 
-/// The batching and contracting dimensions of one side: inside of the rank, none named twice.
+/// Checks one operand's batching and contracting dimensions: each lies within the operand's rank, and none
+/// is listed twice.
 LogicalResult checkSide(DotGeneralOp op, StringRef side, Value value, ArrayRef<int64_t> batching,
                         ArrayRef<int64_t> contracting) {
   SmallVector<int64_t> seen;
@@ -43,7 +43,7 @@ LogicalResult checkSide(DotGeneralOp op, StringRef side, Value value, ArrayRef<i
   return success();
 }
 
-/// Dimensions that meet: as many on either side, of equal sizes.
+/// Checks that lhs and rhs list equally many dimensions, of equal sizes. `verb` is the word for the list in messages.
 LogicalResult checkPairs(DotGeneralOp op, StringRef verb, ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs) {
   if (lhs.size() != rhs.size())
     return op.emitOpError() << verb << " " << lhs.size() << " dimensions of lhs with " << rhs.size() << " of rhs";
@@ -56,7 +56,7 @@ LogicalResult checkPairs(DotGeneralOp op, StringRef verb, ArrayRef<int64_t> lhs,
   return success();
 }
 
-/// "m", or "m0", "m1", ... where there are several.
+/// Returns the name of factor i of `count`: "m" if it is the only one, else "m0", "m1", ...
 std::string numbered(StringRef prefix, size_t i, size_t count) {
   return count == 1 ? prefix.str() : prefix.str().append(std::to_string(i));
 }
@@ -133,16 +133,16 @@ void DotGeneralOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, W
 
 namespace {
 
-/// One operand of a product as seen by its gradient, which is the product of the result's gradient and of the other
-/// operand over what the other operand brought to the result.
+/// One operand of a product, from the viewpoint of the operand's gradient. This gradient is the product of the result's
+/// gradient and of the other operand, which contracts the dimensions that the other operand contributed to the result.
 struct ProductSide {
   Value operand, other;
   ArrayRef<int64_t> batching, otherBatching, contracting, otherContracting;
-  SmallVector<int64_t> free, otherFree; // of the operand, of the other
-  int64_t firstOtherFree;               // where the latter stand in the result
+  SmallVector<int64_t> free, otherFree; // remaining dimensions of this operand and of the other one
+  int64_t firstOtherFree;               // position in the result at which `otherFree` begins
 };
 
-/// Dimension p of `order`'s tensor is dimension order[p] of the operand: the permutation that puts them in place.
+/// Returns the permutation that puts dimensions in place: dimension p of the given tensor becomes dimension order[p].
 SmallVector<int64_t> inverse(ArrayRef<int64_t> order) {
   SmallVector<int64_t> permutation(order.size());
   for (auto [position, dim] : llvm::enumerate(order))
@@ -152,15 +152,16 @@ SmallVector<int64_t> inverse(ArrayRef<int64_t> order) {
 
 Value productGradient(Emitter &emit, const ProductSide &side, Value gradient) {
   Shape batch = firstDims(side.batching.size());
-  SmallVector<int64_t> meeting; // the result's dimensions that the other operand brought
+  SmallVector<int64_t> meeting; // the result's dimensions that the other operand contributed
   for (size_t i = 0; i < side.otherFree.size(); ++i)
     meeting.push_back(side.firstOtherFree + i);
-  // The other operand's contracting dimensions stay free in its own order; each stands for the operand's partner.
+  // The other operand's contracting dimensions remain in its own order; each corresponds to a dimension
+  // of this operand.
   SmallVector<int64_t> sortedContracting(side.otherContracting), partners;
   llvm::sort(sortedContracting);
   for (int64_t dim : sortedContracting)
     partners.push_back(side.contracting[llvm::find(side.otherContracting, dim) - side.otherContracting.begin()]);
-  // Both orders of the factors give the gradient up to a transposition: take the one that needs none.
+  // Both orders of the two factors give the gradient up to a transpose. The order that needs no transpose is taken.
   SmallVector<int64_t> freeFirst(side.batching), freeLast(side.batching);
   llvm::append_range(freeFirst, side.free);
   llvm::append_range(freeFirst, partners);
@@ -192,8 +193,7 @@ LogicalResult DotGeneralOp::buildGradient(OpBuilder &builder, ArrayRef<Value> re
   return success();
 }
 
-//===-- reduce
-//--------------------------------------------------------------------------------------------------------===//
+//===-- reduce ----------------------------------------------------------------------------------------------------===//
 
 LogicalResult ReduceOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), dims = getDimensions();
@@ -254,7 +254,7 @@ LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
     operandGradients[0] = emit.broadcast(gradient, from, kept);
     return success();
   }
-  // The elements that reach the extremum share the gradient equally.
+  // The elements that equal the extremum share the gradient equally.
   Value reaches = emit.compare(getOperand(), emit.broadcast(getResult(), from, kept), Comparison::EQ);
   Value count = emit.sum(emit.convert(reaches, getType().getElementType()), getDimensions());
   Value share = emit.broadcast(emit.divide(gradient, count), from, kept);
@@ -262,10 +262,9 @@ LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
   return success();
 }
 
-//===-- gather and scatter_add
-//----------------------------------------------------------------------------------------===//
+//===-- gather and scatter_add ------------------------------------------------------------------------------------===//
 
-/// What both check: `slices` has the indices' dimensions in place of dimension `axis` of `table`.
+/// Checks that `slices` has the dimensions of `indices` in place of dimension `axis` of `table`.
 static LogicalResult checkLookup(Operation *op, Value table, Value indices, Value slices, int64_t axis,
                                  StringRef tableName, StringRef slicesName) {
   ArrayRef<int64_t> whole = tensorType(table).getShape();
@@ -284,7 +283,8 @@ static LogicalResult checkLookup(Operation *op, Value table, Value indices, Valu
 
 namespace {
 
-/// Factors of a lookup: the table's dimensions before the axis, the axis, those after, and the indices' own.
+/// The factors of a lookup: the table's dimensions before the axis, the axis, those after it, and the dimensions
+/// of the indices.
 struct LookupMaps {
   FactorMap table, indices, slices;
 };
@@ -310,7 +310,7 @@ LogicalResult GatherOp::verify() {
   return checkLookup(*this, getOperand(), getIndices(), getResult(), getAxis(), "operand", "result");
 }
 
-// ([a, v, c], [t]) -> ([a, t, c])      v may not be cut
+// ([a, v, c], [t]) -> ([a, t, c])      v may not be sharded
 Rule GatherOp::getShardingRule() {
   RuleWriter writer;
   LookupMaps maps = lookupMaps(writer, getOperand(), getIndices(), getAxis());
@@ -321,7 +321,7 @@ Rule GatherOp::getShardingRule() {
 }
 
 void GatherOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  readsWhatItWrites(*this, operands, results, work);
+  countPickedBytesOnly(*this, operands, results, work);
 }
 
 LogicalResult GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
@@ -337,7 +337,7 @@ LogicalResult ScatterAddOp::verify() {
   return checkLookup(*this, getResult(), getIndices(), getUpdates(), getAxis(), "result", "updates");
 }
 
-// ([t], [a, t, c]) -> ([a, v, c])  t: reduction(sum)      v may not be cut
+// ([t], [a, t, c]) -> ([a, v, c])  t: reduction(sum)      v may not be sharded
 Rule ScatterAddOp::getShardingRule() {
   RuleWriter writer;
   LookupMaps maps = lookupMaps(writer, getResult(), getIndices(), getAxis());

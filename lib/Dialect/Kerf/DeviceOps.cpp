@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifiers of the device level: axes, and the local shapes on either side of a collective.
+// Verifiers of the ops of the device level: lists of axes, and the local shapes before and after a collective.
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 
 #include <limits>
@@ -10,7 +10,7 @@ using namespace kerf::ir;
 
 namespace {
 
-/// Flat triples (axis index, before, size), major first.
+/// Checks a flat list of triples (axis index, before, size), major axis first.
 LogicalResult checkAxes(Operation *op, ArrayRef<int64_t> axes) {
   if (axes.size() % 3 != 0)
     return op->emitOpError() << "has " << axes.size() << " numbers for axes; these are triples (index, before, size)";
@@ -21,13 +21,13 @@ LogicalResult checkAxes(Operation *op, ArrayRef<int64_t> axes) {
   return success();
 }
 
-/// Positions along `axes`, no more than an int64_t holds.
-int64_t waysOf(ArrayRef<int64_t> axes) {
-  int64_t ways = 1;
+/// Returns the number of ranks along `axes`, limited to the largest int64_t.
+int64_t shardCountOf(ArrayRef<int64_t> axes) {
+  int64_t shards = 1;
   for (; !axes.empty(); axes = axes.drop_front(3))
-    if (__builtin_mul_overflow(ways, axes[2], &ways))
+    if (__builtin_mul_overflow(shards, axes[2], &shards))
       return std::numeric_limits<int64_t>::max();
-  return ways;
+  return shards;
 }
 
 LogicalResult checkDim(Operation *op, StringRef name, int64_t dim, RankedTensorType type) {
@@ -36,7 +36,7 @@ LogicalResult checkDim(Operation *op, StringRef name, int64_t dim, RankedTensorT
   return op->emitOpError() << name << " " << dim << " is outside of the rank " << type.getRank();
 }
 
-/// Element types, ranks and the sizes of all dimensions but `dims` agree.
+/// Checks that element types, ranks and the sizes of all dimensions but `dims` agree.
 LogicalResult checkAgree(Operation *op, RankedTensorType operand, RankedTensorType result, ArrayRef<int64_t> dims) {
   if (operand.getElementType() != result.getElementType())
     return op->emitOpError() << "has operand elements of " << operand.getElementType() << " and result elements of "
@@ -51,24 +51,26 @@ LogicalResult checkAgree(Operation *op, RankedTensorType operand, RankedTensorTy
   return success();
 }
 
-/// Along `dim`, `ways` pieces of `piece` hold all of `whole`.
-LogicalResult checkPieces(Operation *op, int64_t dim, int64_t ways, StringRef pieceName, RankedTensorType piece,
+/// Checks that along `dim` the shards of size `piece`, one for each of the ranks, hold a dimension of size `whole`.
+LogicalResult checkShards(Operation *op, int64_t dim, int64_t shards, StringRef pieceName, RankedTensorType piece,
                           StringRef wholeName, RankedTensorType whole) {
   int64_t capacity;
-  if (__builtin_mul_overflow(ways, piece.getDimSize(dim), &capacity) || whole.getDimSize(dim) <= capacity)
+  if (__builtin_mul_overflow(shards, piece.getDimSize(dim), &capacity) || whole.getDimSize(dim) <= capacity)
     return success();
   return op->emitOpError() << "has size " << whole.getDimSize(dim) << " in the " << wholeName << " along dimension "
-                           << dim << ", but " << ways << " pieces of the " << pieceName << "'s size "
+                           << dim << ", but " << shards << " pieces of the " << pieceName << "'s size "
                            << piece.getDimSize(dim) << " hold only " << capacity;
 }
 
 LogicalResult checkSameType(Operation *op, RankedTensorType operand, RankedTensorType result) {
   if (operand == result)
     return success();
-  return op->emitOpError() << "turns " << operand << " into " << result << "; both should be of one type";
+  return op->emitOpError() << "has an operand of type " << operand << " and a result of type " << result
+                           << "; they must be equal";
 }
 
-/// For each of `rank` dimensions a count of triples and the triples, after the number of dimensions.
+/// Checks a sharding as a flat list: the number of dimensions, then for each the number of its axis triples
+/// and the triples.
 LogicalResult checkLayout(Operation *op, StringRef name, ArrayRef<int64_t> flat, int64_t rank) {
   if (flat.empty() || flat[0] != rank)
     return op->emitOpError() << name << " is of " << (flat.empty() ? 0 : flat[0]) << " dimensions, the operand of "
@@ -90,8 +92,7 @@ LogicalResult checkLayout(Operation *op, StringRef name, ArrayRef<int64_t> flat,
 
 } // namespace
 
-//===-- pieces of a tensor
-//--------------------------------------------------------------------------------------------===//
+//===-- pieces of a tensor ----------------------------------------------------------------------------------------===//
 
 LogicalResult ShardOffsetOp::verify() {
   if (failed(checkAxes(*this, getAxes())))
@@ -107,9 +108,9 @@ LogicalResult MaskPaddingOp::verify() {
   int64_t dim = getDim(), size = getSize();
   if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, getType())))
     return failure();
-  int64_t chunk = getType().getDimSize(dim), ways = waysOf(getAxes()), capacity;
-  if (size < 0 || (!__builtin_mul_overflow(ways, chunk, &capacity) && size > capacity))
-    return emitOpError() << "size " << size << " does not lie between 0 and the " << ways << " pieces of " << chunk
+  int64_t chunk = getType().getDimSize(dim), shards = shardCountOf(getAxes()), capacity;
+  if (size < 0 || (!__builtin_mul_overflow(shards, chunk, &capacity) && size > capacity))
+    return emitOpError() << "size " << size << " does not lie between 0 and the " << shards << " pieces of " << chunk
                          << " that the axes and dimension " << dim << " hold";
   return success();
 }
@@ -122,8 +123,7 @@ LogicalResult LocalSliceOp::verify() {
   return checkAgree(*this, operand, result, dim);
 }
 
-//===-- collectives
-//---------------------------------------------------------------------------------------------------===//
+//===-- collectives -----------------------------------------------------------------------------------------------===//
 
 LogicalResult kerf::ir::verifyKeepsType(Operation *collective) {
   auto axes = collective->getAttrOfType<DenseI64ArrayAttr>("axes");
@@ -141,7 +141,7 @@ LogicalResult AllGatherOp::verify() {
   if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, operand)) ||
       failed(checkAgree(*this, operand, result, dim)))
     return failure();
-  return checkPieces(*this, dim, waysOf(getAxes()), "operand", operand, "result", result);
+  return checkShards(*this, dim, shardCountOf(getAxes()), "operand", operand, "result", result);
 }
 
 LogicalResult ReduceScatterOp::verify() {
@@ -150,21 +150,21 @@ LogicalResult ReduceScatterOp::verify() {
   if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, operand)) ||
       failed(checkAgree(*this, operand, result, dim)))
     return failure();
-  return checkPieces(*this, dim, waysOf(getAxes()), "result", result, "operand", operand);
+  return checkShards(*this, dim, shardCountOf(getAxes()), "result", result, "operand", operand);
 }
 
 LogicalResult AllToAllOp::verify() {
   RankedTensorType operand = getOperand().getType(), result = getType().getTensor();
-  int64_t dim = getDim(), other = getOtherDim(), ways = waysOf(getAxes());
+  int64_t dim = getDim(), other = getOtherDim(), shards = shardCountOf(getAxes());
   if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, operand)) ||
       failed(checkDim(*this, "other_dim", other, operand)))
     return failure();
   if (dim == other)
     return emitOpError() << "dim and other_dim are both " << dim;
   if (failed(checkAgree(*this, operand, result, {dim, other})) ||
-      failed(checkPieces(*this, dim, ways, "operand", operand, "result", result)))
+      failed(checkShards(*this, dim, shards, "operand", operand, "result", result)))
     return failure();
-  return checkPieces(*this, other, ways, "result", result, "operand", operand);
+  return checkShards(*this, other, shards, "result", result, "operand", operand);
 }
 
 LogicalResult CollectivePermuteOp::verify() {
@@ -184,7 +184,7 @@ LogicalResult RingBalanceOp::verify() {
     return failure();
   if (type.getDimSize(dim) % 2 == 0)
     return success();
-  return emitOpError() << "halves dimension " << dim << " of size " << type.getDimSize(dim) << ", which is odd";
+  return emitOpError() << "needs an even size along dimension " << dim << ", but the size is " << type.getDimSize(dim);
 }
 
 LogicalResult OffloadOp::verify() { return checkSameType(*this, getOperand().getType(), getType().getTensor()); }
@@ -193,8 +193,7 @@ LogicalResult PrefetchOp::verify() { return checkSameType(*this, getOperand().ge
 
 LogicalResult WaitOp::verify() { return checkSameType(*this, getOperand().getType().getTensor(), getType()); }
 
-//===-- stages
-//--------------------------------------------------------------------------------------------------------===//
+//===-- stages ----------------------------------------------------------------------------------------------------===//
 
 LogicalResult TransferOp::verify() {
   if (getFrom() < 0 || getTo() < 0 || getFrom() == getTo())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that work on each element apart: gradients and folds. Their sharding rules are generated from ElementwiseOps.td:
-// every dimension passes through, and a partial sum passes where the op is linear.
+// Elementwise ops: gradients and folds. Their sharding rules are generated from ElementwiseOps.td: every dimension may
+// be sharded, and a partial sum may pass through where the op is linear.
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Package/Precision.h"
 
@@ -14,7 +14,7 @@ using namespace kerf::ir;
 
 namespace {
 
-/// The gradient of an op of one operand: what `build` makes, where it is wanted.
+/// Sets the gradient of a unary op's operand to the result of `build`, if it is wanted.
 LogicalResult unaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients,
                             function_ref<Value()> build) {
   gradients.assign(1, Value());
@@ -23,7 +23,7 @@ LogicalResult unaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImp
   return success();
 }
 
-/// The same for two operands, each apart.
+/// Sets the gradients of a binary op's operands to the results of two functions, each if it is wanted.
 LogicalResult binaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients,
                              function_ref<Value()> buildLhs, function_ref<Value()> buildRhs) {
   gradients.assign(2, Value());
@@ -34,8 +34,8 @@ LogicalResult binaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorIm
   return success();
 }
 
-/// The value that every element of `value` has, where a constant says so: through broadcasts, reshapes and conversions
-/// to floats.
+/// Returns the number that all elements of `value` equal, if it is a constant behind broadcasts, reshapes and
+/// conversions between floating-point types; nothing otherwise.
 std::optional<double> splatValue(Value value) {
   auto isThrough = [](Operation *op) {
     return isa_and_nonnull<BroadcastInDimOp, ReshapeOp>(op) ||
@@ -57,10 +57,9 @@ std::optional<double> splatValue(Value value) {
 
 } // namespace
 
-//===-- one operand
-//---------------------------------------------------------------------------------------------------===//
+//===-- one operand -----------------------------------------------------------------------------------------------===//
 
-// Each in terms of the op's own result y where that is cheaper than of its operand x.
+// Each gradient is written with the op's result y where this is cheaper than with its operand x.
 
 LogicalResult NegateOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                       SmallVectorImpl<Value> &operandGradients) {
@@ -109,7 +108,7 @@ LogicalResult TanhOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGr
   Emitter emit{builder, getLoc()};
   return unaryGradient(*this, wanted, operandGradients, [&] { // dy * (1 - y^2)
     Value one = emit.splat(1.0, getResult());
-    // Rounded to 16 bits, y^2 near 1 would leave nothing of the difference; y itself does.
+    // In 16 bits, y^2 near 1 would be rounded to 1 and leave no difference; (1 - y) * (1 + y) keeps it.
     Value slope = isHalf(getType().getElementType())
                       ? emit.multiply(emit.subtract(one, getResult()), emit.add(one, getResult()))
                       : emit.subtract(one, emit.multiply(getResult(), getResult()));
@@ -187,7 +186,7 @@ LogicalResult ReducePrecisionOp::buildGradient(OpBuilder &builder, ArrayRef<Valu
 LogicalResult ConvertOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                        SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, getLoc()};
-  return unaryGradient(*this, wanted, operandGradients, [&] { // none comes back through an integer
+  return unaryGradient(*this, wanted, operandGradients, [&] { // an integer operand has no gradient
     return isFloat(getResult()) ? emit.convert(resultGradients[0], tensorType(getOperand()).getElementType()) : Value();
   });
 }
@@ -210,9 +209,9 @@ OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
   return DenseElementsAttr::get(tensorType(getResult()), number);
 }
 
-/// Sums of 16-bit elements that only a conversion to f32 reads are given in f32 at once: a gradient is then rounded
-/// once, and what ranks still have to add up is f32. To get there, the conversion goes before what moves or adds
-/// elements.
+/// The sum of 16-bit elements may be f32. If only a conversion to f32 reads such a sum, the sum gives f32 directly: the
+/// gradient is then rounded once only, and ranks add up f32 values. The conversion is moved above ops that move or add
+/// elements, so that it reaches the sum.
 LogicalResult ConvertOp::canonicalize(ConvertOp op, PatternRewriter &rewriter) {
   Operation *source = op.getOperand().getDefiningOp();
   auto type = op.getResult().getType();
@@ -239,8 +238,7 @@ LogicalResult ConvertOp::canonicalize(ConvertOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-//===-- two operands
-//--------------------------------------------------------------------------------------------------===//
+//===-- two operands ----------------------------------------------------------------------------------------------===//
 
 LogicalResult AddOp::buildGradient(OpBuilder &, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                    SmallVectorImpl<Value> &operandGradients) {
@@ -274,15 +272,15 @@ LogicalResult DivideOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
   });
 }
 
-/// Of maximum and minimum: the gradient goes to the operand that `wins` over the other. Where they tie, each gets half,
-/// as in PyTorch's max of two tensors; but a constant operand is a bound (relu, clamp), and there the slope at the
-/// bound is 0, as in PyTorch's relu.
+/// Computes the gradients of maximum and minimum: the gradient goes to the operand that `wins` over the other. Where
+/// they are equal, each gets half, as in PyTorch's max of two tensors. But a constant operand is a bound (relu, clamp);
+/// at the bound, the slope is 0, as in PyTorch's relu.
 static LogicalResult extremumGradient(Operation *op, Comparison wins, OpBuilder &builder, Value gradient,
                                       ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, op->getLoc()};
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
   bool isBound = splatValue(lhs) || splatValue(rhs);
-  Value atTie; // what either operand gets where it doesn't win
+  Value atTie; // the share of an operand where both are equal
   auto share = [&](Value x, Value other) {
     if (!atTie) {
       Value zero = emit.splat(0.0, gradient);
@@ -304,7 +302,7 @@ LogicalResult MinimumOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
   return extremumGradient(*this, Comparison::LT, builder, resultGradients[0], wanted, operandGradients);
 }
 
-/// n * x^(n-1) for a known n; null where it is 0.
+/// Returns n * x^(n-1) for a constant n; null where this is 0 everywhere.
 static Value slopeOfPower(Emitter &emit, PowerOp op, double n) {
   Value x = op.getLhs();
   if (n == 0)
@@ -315,7 +313,7 @@ static Value slopeOfPower(Emitter &emit, PowerOp op, double n) {
     return emit.add(x, x);
   if (n == 3)
     return emit.multiply(emit.multiply(x, x), emit.splat(3.0, x));
-  if (n == 0.5) // 1 / (2 sqrt(x)), with sqrt(x) the op's own result
+  if (n == 0.5) // the slope is 1 / (2 sqrt(x)), where sqrt(x) is the op's result
     return emit.divide(emit.splat(0.5, x), op.getResult());
   Value lower = PowerOp::create(emit.builder, emit.loc, x.getType(), x, emit.splat(n - 1, x));
   return emit.multiply(lower, emit.splat(n, x));
@@ -330,14 +328,14 @@ LogicalResult PowerOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultG
       Value slope = slopeOfPower(emit, *this, *known);
       return slope ? emit.multiply(gradient, slope) : Value();
     }
-    // n * x^(n-1), but 0 where n is 0: there 0 * 0^-1 would be NaN.
+    // The slope is n * x^(n-1), but 0 where n is 0, because 0 * 0^-1 would be NaN.
     Value zero = emit.splat(0.0, x);
     Value lower = PowerOp::create(builder, getLoc(), getType(), x, emit.subtract(n, emit.splat(1.0, n)));
     Value slope = emit.select(emit.compare(n, zero, Comparison::EQ), zero, emit.multiply(n, lower));
     return emit.multiply(gradient, slope);
   };
   auto ofExponent = [&]() -> Value {
-    // y * log(x), but 0 where x is 0 and n is not negative: the limit, where 0 * log(0) would be NaN.
+    // The slope is y * log(x), but 0 (the limit) where x is 0 and n is not negative, because 0 * log(0) would be NaN.
     Value zero = emit.splat(0.0, x);
     Value atZero = emit.compare(x, zero, Comparison::EQ), notNegative = emit.compare(n, zero, Comparison::GE);
     Value isLimit = AndOp::create(builder, getLoc(), atZero.getType(), atZero, notNegative);
@@ -347,8 +345,7 @@ LogicalResult PowerOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultG
   return binaryGradient(*this, wanted, operandGradients, ofBase, ofExponent);
 }
 
-//===-- three operands
-//------------------------------------------------------------------------------------------------===//
+//===-- three operands --------------------------------------------------------------------------------------------===//
 
 LogicalResult SelectOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                       SmallVectorImpl<Value> &operandGradients) {

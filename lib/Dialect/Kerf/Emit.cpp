@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops with result types that follow from the operands (kerf/Dialect/Kerf/Emit.h).
+// An emitter of ops that infers result types from operands.
 #include "kerf/Dialect/Kerf/Emit.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,7 +13,7 @@ static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, tensorType(value).getElementType());
 }
 
-Shape kerf::ir::without(ArrayRef<int64_t> shape, int64_t dim) {
+Shape kerf::ir::withoutDim(ArrayRef<int64_t> shape, int64_t dim) {
   Shape rest(shape.begin(), shape.end());
   rest.erase(rest.begin() + dim);
   return rest;
@@ -45,7 +45,7 @@ Value Emitter::broadcast(Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> dim
 
 Value Emitter::broadcastAlong(Value x, Value like, int64_t dim) {
   auto shape = tensorType(like).getShape();
-  Shape dims = without(firstDims(static_cast<int64_t>(shape.size())), dim);
+  Shape dims = withoutDim(firstDims(static_cast<int64_t>(shape.size())), dim);
   return broadcast(x, shape, dims);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registration of the dialect, and the small questions that ops, passes and readers ask of IR.
+// Registration of the dialect, and the small functions about ops and types that many passes share.
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "kerf/Dialect/Kerf/TakeAlong.h"
 
@@ -104,7 +104,7 @@ KernelClass kerf::ir::kernelClassOf(Operation *op) {
   return work ? work.getKernelClass() : KernelClass::Nothing;
 }
 
-void kerf::ir::readsWhatItWrites(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+void kerf::ir::countPickedBytesOnly(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
   auto bytes = [](const Shape &shape, Value value) {
     return elementsIn(shape) * static_cast<double>(bytesPerElement(value.getType()));
   };
@@ -117,17 +117,17 @@ std::optional<HalfRule> kerf::ir::halfRuleOf(Operation *op) {
     return HalfRule::Widest;
   if (op->hasTrait<In16Bits<HalfRule::Half>::Impl>())
     return HalfRule::Half;
-  if (op->hasTrait<In16Bits<HalfRule::LikeFirst>::Impl>())
-    return HalfRule::LikeFirst;
+  if (op->hasTrait<In16Bits<HalfRule::TypeOfFirst>::Impl>())
+    return HalfRule::TypeOfFirst;
   if (op->hasTrait<In16Bits<HalfRule::Rows>::Impl>())
     return HalfRule::Rows;
-  if (op->hasTrait<In16Bits<HalfRule::AsItIs>::Impl>())
-    return HalfRule::AsItIs;
+  if (op->hasTrait<In16Bits<HalfRule::OperandsAsIs>::Impl>())
+    return HalfRule::OperandsAsIs;
   return std::nullopt;
 }
 
-bool kerf::ir::isMadeAgain(Operation *op) {
-  return op->hasTrait<MadeWhereRead>() && llvm::all_of(op->getOperands(), [&](Value operand) {
+bool kerf::ir::isCheaperToRecompute(Operation *op) {
+  return op->hasTrait<FusesIntoUsers>() && llvm::all_of(op->getOperands(), [&](Value operand) {
            return tensorType(operand).getNumElements() <= tensorType(op->getResult(0)).getNumElements();
          });
 }

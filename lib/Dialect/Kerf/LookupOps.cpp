@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites that read a row or a class by number: cross_entropy, embedding and their backward forms.
+// Composites that look up a row or a class by index: cross_entropy, embedding and their backward ops.
 #include "LookupRules.h"
 
 using namespace mlir;
@@ -24,7 +24,7 @@ SmallVector<Value> kerf::ir::withZeroedPadding(OpBuilder &builder, Operation *op
   return result;
 }
 
-Value kerf::ir::pieceOffset(Emitter &emit, const DimSharding &dimension) {
+Value kerf::ir::shardOffset(Emitter &emit, const DimSharding &dimension) {
   if (dimension.axes.empty())
     return Value();
   auto type = RankedTensorType::get({}, emit.builder.getI64Type());
@@ -41,8 +41,7 @@ LogicalResult kerf::ir::checkOffset(Operation *op, Value offset) {
   return checkShape(op, "offset", offset, {});
 }
 
-//===-- cross_entropy
-//-----------------------------------------------------------------------------------------------------===//
+//===-- cross_entropy ---------------------------------------------------------------------------------------------===//
 
 static LogicalResult checkCrossEntropy(Operation *op, Value logits, Value labels, Value lse) {
   if (tensorType(logits).getRank() == 0)
@@ -53,8 +52,8 @@ static LogicalResult checkCrossEntropy(Operation *op, Value logits, Value labels
   return checkShape(op, "lse", lse, rows);
 }
 
-/// Rows pass through, the class dimension may be cut after decomposition. `rows` and `logits` are the maps of the op's
-/// tensors.
+/// The sharding rule of cross_entropy and its backward op: rows may be sharded as they are, classes after
+/// decomposition. `rows` and `logits` are the maps of the op's tensors.
 namespace {
 struct CrossEntropyRule : RuleWriter {
   FactorMap rows, logits;
@@ -64,7 +63,8 @@ struct CrossEntropyRule : RuleWriter {
 };
 } // namespace
 
-/// Whether a class is the row's label, of the logits' shape. By comparison, so that the class dimension can be cut.
+/// Returns an i1 tensor of the logits' shape that is true at the class that is the row's label. It is computed by
+/// comparison with an iota, so that the class dimension can be sharded.
 static Value isLabel(Emitter &emit, Value logits, Value labels) {
   auto shape = tensorType(logits).getShape();
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
@@ -72,7 +72,7 @@ static Value isLabel(Emitter &emit, Value logits, Value labels) {
   return emit.compare(classes, emit.broadcastAlong(labels, logits, last), Comparison::EQ);
 }
 
-/// `x` where the label counts, else 0.
+/// Returns x in rows whose label counts, and 0 in rows whose label is `ignoreIndex`.
 static Value whereCounts(Emitter &emit, Value labels, int64_t ignoreIndex, Value x) {
   Value counts = emit.compare(labels, emit.splat(ignoreIndex, labels), Comparison::NE);
   return emit.select(counts, x, emit.splat(0.0, x));
@@ -159,10 +159,10 @@ SmallVector<Value> CrossEntropyBackwardOp::decompose(OpBuilder &builder) {
   return {emit.multiply(emit.subtract(probabilities, oneHot), emit.broadcastAlong(gradient, x, last))};
 }
 
-//===-- embedding
-//-----------------------------------------------------------------------------------------------------------===//
+//===-- embedding -------------------------------------------------------------------------------------------------===//
 
-/// [v, d], [t..], [t.., d] for `table`, `indices` and the looked-up rows.
+/// The sharding rule of embedding and its backward op, with the maps of `table` [v, d], `indices` [t..] and
+/// rows [t.., d].
 namespace {
 struct EmbeddingRule : RuleWriter {
   FactorMap table, indices, rows;
@@ -207,7 +207,7 @@ FailureOr<SmallVector<Value>> EmbeddingOp::localize(OpBuilder &builder, ValueRan
                                                     const LocalizeContext &context) {
   Emitter emit{builder, getLoc()};
   SmallVector<Value> local = withZeroedPadding(builder, *this, operands, 1, context);
-  Value offset = pieceOffset(emit, context.sharding.operands[0].dims[0]);
+  Value offset = shardOffset(emit, context.sharding.operands[0].dims[0]);
   return SmallVector<Value>{
       EmbeddingOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
 }
@@ -215,7 +215,7 @@ FailureOr<SmallVector<Value>> EmbeddingOp::localize(OpBuilder &builder, ValueRan
 double EmbeddingOp::getFlops() { return 0; }
 KernelClass EmbeddingOp::getKernelClass() { return KernelClass::Gather; }
 void EmbeddingOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  readsWhatItWrites(*this, operands, results, work);
+  countPickedBytesOnly(*this, operands, results, work);
 }
 
 LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
@@ -227,7 +227,7 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
   return success();
 }
 
-/// 1 where an index names a row that the rank holds: [t.., v].
+/// Returns the tensor [t.., v] that is 1 where the index at t names row v of the rank's shard, and 0 elsewhere.
 static Value oneHotRows(Emitter &emit, Value indices, Value offset, RankedTensorType table) {
   Shape shape = shapeOf(indices);
   int64_t last = static_cast<int64_t>(shape.size());
@@ -243,7 +243,8 @@ static Value oneHotRows(Emitter &emit, Value indices, Value offset, RankedTensor
 
 SmallVector<Value> EmbeddingOp::decompose(OpBuilder &builder) {
   Emitter emit{builder, getLoc()};
-  // A product with one-hot rows, not a gather: its rows can be cut as the table's.
+  // The gradient is a product with one-hot rows, not a gather, because the product's rows can be sharded
+  // like the table's.
   Value oneHot = oneHotRows(emit, getIndices(), getOffset(), getTable().getType());
   return {emit.dot(oneHot, getTable(), {}, {}, {getIndices().getType().getRank()}, {0})};
 }
@@ -266,7 +267,7 @@ FailureOr<SmallVector<Value>> EmbeddingBackwardOp::localize(OpBuilder &builder, 
                                                             TypeRange resultTypes, const LocalizeContext &context) {
   Emitter emit{builder, getLoc()};
   SmallVector<Value> local = withZeroedPadding(builder, *this, operands, 0, context);
-  Value offset = pieceOffset(emit, context.sharding.results[0].dims[0]);
+  Value offset = shardOffset(emit, context.sharding.results[0].dims[0]);
   return SmallVector<Value>{
       EmbeddingBackwardOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
 }

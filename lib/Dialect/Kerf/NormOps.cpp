@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax, gelu, layer_norm and rms_norm with their backward forms: checks, sharding rules, gradients, decompositions.
+// softmax, gelu, layer_norm and rms_norm with their backward ops: verifiers, sharding rules, gradients, decompositions.
 #include "CompositeRules.h"
 #include <cmath>
 #include <numbers>
@@ -13,8 +13,7 @@ static int64_t lastDim(Value value) { return tensorType(value).getRank() - 1; }
 static int64_t lastSize(Value value) { return tensorType(value).getShape().back(); }
 static ArrayRef<int64_t> leadingShape(Value value) { return tensorType(value).getShape().drop_back(); }
 
-//===-- softmax
-//-------------------------------------------------------------------------------------------------------===//
+//===-- softmax ---------------------------------------------------------------------------------------------------===//
 
 static Rule softmaxRule(Operation *op, int64_t dimension) {
   RuleWriter writer;
@@ -45,7 +44,7 @@ SmallVector<Value> SoftmaxOp::decompose(OpBuilder &builder) {
   Emitter emit{builder, getLoc()};
   Value x = getOperand();
   int64_t dim = getDimension();
-  // The maximum goes first, so that no exponential overflows.
+  // The maximum is subtracted first, so that no exponential overflows.
   Value shifted = emit.subtract(x, emit.broadcastAlong(emit.reduce(x, ReduceKindIR::max, {dim}), x, dim));
   Value exponentials = emit.exponential(shifted);
   return {emit.divide(exponentials, emit.broadcastAlong(emit.sum(exponentials, {dim}), x, dim))};
@@ -63,8 +62,7 @@ SmallVector<Value> SoftmaxBackwardOp::decompose(OpBuilder &builder) {
   return {emit.multiply(getOutput(), emit.subtract(getGradient(), emit.broadcastAlong(total, getOutput(), dim)))};
 }
 
-//===-- gelu
-//----------------------------------------------------------------------------------------------------------===//
+//===-- gelu ------------------------------------------------------------------------------------------------------===//
 
 static constexpr double kTanhScale = 0.79788456080286535588; // sqrt(2 / pi)
 static constexpr double kTanhCubic = 0.044715;               // Hendrycks and Gimpel, Gaussian Error Linear Units, 2016
@@ -133,14 +131,14 @@ SmallVector<Value> GeluBackwardOp::decompose(OpBuilder &builder) {
   return {emit.multiply(getGradient(), slope)};
 }
 
-//===-- layer_norm and rms_norm
-//-----------------------------------------------------------------------------------------===//
+//===-- layer_norm and rms_norm -----------------------------------------------------------------------------------===//
 
-/// Kinds of value around a norm.
+/// The shapes of values around a norm: the operand's shape, that without the last dimension, or the
+/// last dimension alone.
 enum class NormShape { Whole, Rows, Last };
 
-/// Leading dimensions pass through, the last may be cut after decomposition. A backward form's sums over rows lack the
-/// leading factors.
+/// Returns the sharding rule of a norm: leading dimensions may be sharded as they are, the last one after
+/// decomposition. Results that a backward op sums over rows lack the leading factors.
 static Rule normRule(Value operand, ArrayRef<NormShape> operands, ArrayRef<NormShape> results) {
   RuleWriter writer;
   FactorMap rows = writer.dims("i", leadingShape(operand));
@@ -161,13 +159,13 @@ static LogicalResult checkHasLastDimension(Operation *op, Value operand) {
   return op->emitOpError() << "operand has rank 0, but at least 1 is needed";
 }
 
-/// sum(x) / n over the last dimension.
+/// Returns the means over the last dimension.
 static Value lastMean(Emitter &emit, Value x) {
   Value total = emit.sum(x, {lastDim(x)});
   return emit.divide(total, emit.splat(static_cast<double>(lastSize(x)), total));
 }
 
-/// x over all dimensions but the last.
+/// Returns the sums over all dimensions but the last.
 static Value rowSum(Emitter &emit, Value x) { return emit.sum(x, firstDims(lastDim(x))); }
 
 LogicalResult LayerNormOp::verify() {

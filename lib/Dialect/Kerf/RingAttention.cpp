@@ -10,15 +10,15 @@ namespace {
 
 enum class Way { There, Back };
 
-/// Writes one attention's steps at the end of a block.
+/// An emitter of the device ops of one ring attention, at the end of a block.
 class Ring {
 public:
   Ring(OpBuilder &builder, Operation *op, Value query, bool causal, bool masked, ArrayRef<AxisRef> ring)
       : builder(builder), op(op), loc(op->getLoc()), axes(builder.getDenseI64ArrayAttr(axisTriples(ring))),
-        ranks(ways(ring)), balanced(causal && !masked && tensorType(query).getDimSize(1) % 2 == 0),
+        ranks(shardCount(ring)), balanced(causal && !masked && tensorType(query).getDimSize(1) % 2 == 0),
         before(builder.getBlock()->empty() ? nullptr : &builder.getBlock()->back()) {}
 
-  /// What was written is the gradient of what `op` is the gradient of.
+  /// Ops emitted for a backward op get its attribute kerf.backward.
   ~Ring() {
     Attribute backward = op->getDiscardableAttr(KerfDialect::kBackwardAttr);
     if (!backward)
@@ -38,7 +38,7 @@ public:
       return WaitOp::create(builder, loc, cast<PendingType>(value.getType()).getTensor(), value);
     });
   }
-  /// Each along the dimension of its sequence.
+  /// Emits ring_balance (or its inverse) for each value, along the dimension that is the value's sequence.
   SmallVector<Value> balance(ArrayRef<std::pair<Value, int64_t>> values, Way way) {
     if (!balanced)
       return llvm::map_to_vector(values, [](auto &value) { return value.first; });
@@ -50,7 +50,7 @@ public:
     });
     return wait(started);
   }
-  /// The mask's columns of the rank's own keys.
+  /// Returns the columns of the mask that belong to the rank's own keys.
   Value ownColumns(Value mask, Value key) {
     if (!mask)
       return mask;
@@ -63,7 +63,7 @@ public:
   Value converted(Value value, Type type) {
     return value.getType() == type ? value : ConvertOp::create(builder, loc, type, value).getResult();
   }
-  /// Sums over blocks are kept in f32 at least.
+  /// Returns the type in which sums over blocks are kept: f32 for 16-bit types.
   Type wide(Type type) const {
     auto tensor = cast<RankedTensorType>(type);
     return isHalf(tensor.getElementType()) ? RankedTensorType::get(tensor.getShape(), builder.getF32Type()) : tensor;
@@ -81,7 +81,7 @@ private:
   StringAttr cause(StringRef what) const { return builder.getStringAttr(what + " of " + nodeName(loc)); }
 
   bool balanced;
-  Operation *before; // what is written
+  Operation *before; // the op before the first one emitted
 };
 
 constexpr StringRef kKeysAndValues = "keys and values", kTheirGradients = "gradients of keys and values";
@@ -98,7 +98,7 @@ SmallVector<Value> kerf::ir::ringAttention(OpBuilder &builder, AttentionOp op, V
   auto own =
       AttentionOp::create(builder, op.getLoc(), ring.wide(types[0]), ring.wide(types[1]), query, block[0], block[1],
                           ring.ownColumns(mask, block[0]), op.getScaleAttr(), op.getCausalAttr(), nullptr);
-  auto pinLike = [&](Operation *block) { // what a plan says of its recomputation
+  auto pinLike = [&](Operation *block) { // copies a plan's decision about the recomputation of `op`
     if (Attribute pin = op->getAttr(KerfDialect::kRecomputeAttr))
       block->setAttr(KerfDialect::kRecomputeAttr, pin);
   };
@@ -131,7 +131,7 @@ SmallVector<Value> kerf::ir::ringAttentionBackward(OpBuilder &builder, Attention
                                          op.getScaleAttr(), op.getCausalAttr(), nullptr);
   Value queryGradient = own.getQueryGradient();
   Emitter emit{builder, op.getLoc()};
-  SmallVector<Value> following; // the blocks' gradients, behind them on their way
+  SmallVector<Value> following; // gradients of the blocks, which follow their blocks around the ring
   auto addArrived = [&](SmallVector<Value> here) {
     SmallVector<Value> arrived = ring.wait(following);
     for (auto [sum, more] : llvm::zip(here, arrived))
@@ -154,17 +154,16 @@ SmallVector<Value> kerf::ir::ringAttentionBackward(OpBuilder &builder, Attention
   return ring.balance({{ring.converted(queryGradient, types[0]), 1}, {sums[0], 1}, {sums[1], 1}}, Way::Back);
 }
 
-//===-- the block ops
-//-------------------------------------------------------------------------------------------------------===//
+//===-- the block ops ---------------------------------------------------------------------------------------------===//
 
-/// Query-key pairs of a block that the busiest rank computes.
+/// Returns the number of query-key pairs of a block that the rank with the most work computes.
 static double pairsOf(Value query, Value key, bool balanced) {
   double pairs = static_cast<double>(shapeOf(query)[0] * shapeOf(query)[1] * shapeOf(query)[2]) *
                  static_cast<double>(shapeOf(key)[1]);
   return balanced ? pairs / 2 : pairs;
 }
 
-/// The bullets, which both ops share.
+/// Checks the shapes that attention_block and its backward op have in common (the bullets of their description).
 template <typename Block> static LogicalResult checkBlock(Block op, Value output, Value lse) {
   Shape query = shapeOf(op.getQuery()), key = shapeOf(op.getKey()), value = shapeOf(op.getValue());
   for (auto [name, shape] : {std::pair{"query", query}, {"key", key}, {"value", value}})
@@ -187,7 +186,7 @@ template <typename Block> static LogicalResult checkBlock(Block op, Value output
   if (step < 1 || step >= ranks)
     return op.emitOpError() << "step is " << step << ", but " << ranks << " ranks have steps 1 to " << ranks - 1;
   if (op.getBalanced() && (!op.getCausal() || op.getMask() || query[1] % 2 != 0))
-    return op.emitOpError() << "is balanced, which asks for causal, no mask and an even number of queries (here "
+    return op.emitOpError() << "is balanced, which requires causal, no mask and an even number of queries (here "
                             << query[1] << ")";
   if (!op.getMask())
     return success();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that send tokens to experts and back: verifiers, sharding rules, work and gradients. dispatch and combine are
-// each other's transpose, so each is the other's gradient for what it moves, and combine_backward both's for the
-// weights.
+// Ops of mixtures of experts: verifiers, sharding rules, work and gradients. dispatch and combine are each other's
+// transpose, so each computes the other's gradient with respect to the moved values; combine_backward computes the
+// gradient of both with respect to the weights.
 #include "CompositeRules.h"
 
 using namespace mlir;
@@ -21,10 +21,9 @@ static LogicalResult checkRank(Operation *op, StringRef what, Value value, int64
   return op->emitOpError() << what << " has rank " << tensorType(value).getRank() << ", but should have " << rank;
 }
 
-//===-- top_k
-//---------------------------------------------------------------------------------------------------------===//
+//===-- top_k -----------------------------------------------------------------------------------------------------===//
 
-/// `picked` has the shape of `all` but for the last dimension, which is at most that of `all`.
+/// Checks that `picked` has the shape of `all` except for the last dimension, which is at most that of `all`.
 static LogicalResult checkPicked(Operation *op, StringRef allName, Value all, StringRef pickedName, Value picked) {
   ArrayRef<int64_t> whole = tensorType(all).getShape(), part = tensorType(picked).getShape();
   if (whole.empty() || part.empty())
@@ -52,7 +51,8 @@ LogicalResult TopKBackwardOp::verify() {
 }
 
 namespace {
-/// The dimensions before the last, which may be cut, and the last ones of all elements and of the picked ones.
+/// A writer of the sharding rules of top_k and its backward op: the leading dimensions, which may be sharded, and the
+/// last dimensions of all elements and of the picked ones, which may not.
 struct TopKRule : RuleWriter {
   FactorMap all, picked;
   TopKRule(Value whole, Value part) {
@@ -63,7 +63,7 @@ struct TopKRule : RuleWriter {
 };
 } // namespace
 
-// ([i.., v]) -> ([i.., k], [i.., k])      v and k may not be cut
+// ([i.., v]) -> ([i.., k], [i.., k])      v and k may not be sharded
 Rule TopKOp::getShardingRule() {
   TopKRule writer(getScores(), getValues());
   writer.rule.operands = {writer.all};
@@ -83,7 +83,7 @@ LogicalResult TopKOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGr
   return success();
 }
 
-// ([i.., k], [i.., k]) -> ([i.., v])      v and k may not be cut
+// ([i.., k], [i.., k]) -> ([i.., v])      v and k may not be sharded
 Rule TopKBackwardOp::getShardingRule() {
   TopKRule writer(getResult(), getGradient());
   writer.rule.operands = {writer.picked, writer.picked};
@@ -95,12 +95,11 @@ Rule TopKBackwardOp::getShardingRule() {
 double TopKBackwardOp::getFlops() { return elements(getGradient()); }
 KernelClass TopKBackwardOp::getKernelClass() { return KernelClass::Gather; }
 
-//===-- dispatch and combine
-//------------------------------------------------------------------------------------------===//
+//===-- dispatch and combine --------------------------------------------------------------------------------------===//
 
 namespace {
 
-/// The tensors of a routing op by what they are, whichever of them is the result.
+/// The tensors of a routing op by their role, whichever of them is the result.
 struct Routing {
   Value slots, indices, weights, tokens; // [e, b, c, d], [b, s, k], [b, s, k], [b, s, d]
   Value offset;
@@ -157,13 +156,14 @@ struct RoutingRule : RuleWriter {
   }
 };
 
-/// Products of copies that have a slot on this rank, at most as many as there are slots.
+/// Returns the number of elements moved on this rank: those of copies with a slot, of which there are at most as many
+/// as slots.
 double movedElements(const Routing &r) {
   double width = static_cast<double>(tensorType(r.tokens).getShape().back());
   return std::min(elements(r.indices) * width, elements(r.slots));
 }
 
-/// The first expert that a rank holds, where they are cut; else null.
+/// Returns the number of the first expert in a rank's shard; null where experts are not sharded.
 Value firstExpert(Emitter &emit, const DimSharding &experts) {
   if (experts.axes.empty())
     return Value();
@@ -172,7 +172,8 @@ Value firstExpert(Emitter &emit, const DimSharding &experts) {
                                static_cast<uint64_t>(experts.chunk));
 }
 
-/// On pieces, with `slots` lying as it does. Choices of padding are 0: they must not end the run.
+/// Emits the op on shards, where `slots` has the given sharding. Choices in padding become 0, because an invalid one
+/// would end the run.
 template <typename Op>
 SmallVector<Value> localized(Op op, OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
                              const Sharding &slots, const LocalizeContext &context) {
@@ -189,7 +190,7 @@ LogicalResult DispatchOp::verify() { return check(*this, routingOf(*this)); }
 LogicalResult CombineOp::verify() { return check(*this, routingOf(*this)); }
 LogicalResult CombineBackwardOp::verify() { return check(*this, routingOf(*this)); }
 
-// ([b, s, d], [b, s, k], [b, s, k]) -> ([e, b, c, d])      s, k and c may not be cut
+// ([b, s, d], [b, s, k], [b, s, k]) -> ([e, b, c, d])      s, k and c may not be sharded
 Rule DispatchOp::getShardingRule() {
   RoutingRule writer(routingOf(*this));
   writer.rule.operands = {writer.tokens, writer.choices, writer.choices};
@@ -223,7 +224,7 @@ LogicalResult DispatchOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resu
   return success();
 }
 
-// ([e, b, c, d], [b, s, k], [b, s, k]) -> ([b, s, d])  e: reduction(sum)      s, k and c may not be cut
+// ([e, b, c, d], [b, s, k], [b, s, k]) -> ([b, s, d])  e: reduction(sum)      s, k and c may not be sharded
 Rule CombineOp::getShardingRule() {
   RoutingRule writer(routingOf(*this));
   writer.rule.operands = {writer.slots, writer.choices, writer.choices};
@@ -245,7 +246,7 @@ KernelClass CombineOp::getKernelClass() { return KernelClass::Gather; }
 Value CombineOp::getSlots() { return getOperand(); }
 Value CombineOp::getTokenStream() { return getResult(); }
 
-/// Fits `work` to an op that reads slots: only those that hold a copy of a token.
+/// Corrects `work.bytes` of an op that reads slots: it reads only slots that hold a token.
 static void readsFilledSlots(Operation *op, ArrayRef<Shape> operands, Work &work) {
   double slots = elementsIn(operands[0]), copies = elementsIn(operands[1]) * static_cast<double>(operands[0].back());
   work.bytes -= std::max(0.0, slots - copies) * static_cast<double>(bytesPerElement(op->getOperand(0).getType()));
@@ -266,7 +267,7 @@ LogicalResult CombineOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
   return success();
 }
 
-// ([e, b, c, d], [b, s, k], [b, s, d]) -> ([b, s, k])  e, d: reduction(sum)      s, k and c may not be cut
+// ([e, b, c, d], [b, s, k], [b, s, d]) -> ([b, s, k])  e, d: reduction(sum)      s, k and c may not be sharded
 Rule CombineBackwardOp::getShardingRule() {
   RoutingRule writer(routingOf(*this));
   writer.rule.operands = {writer.slots, writer.choices, writer.tokens};

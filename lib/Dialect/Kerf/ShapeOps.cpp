@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that make, move or combine whole dimensions: verifiers, sharding rules, local forms, gradients and folds.
+// Ops that create, rearrange or combine tensors: verifiers, sharding rules, lowering to shards, gradients and folds.
 #include "CompositeRules.h"
 
 #include "mlir/IR/Matchers.h"
@@ -10,7 +10,7 @@ using namespace kerf::ir;
 
 namespace {
 
-/// i, j, k, ... for the dimensions of an op whose rule speaks of them all.
+/// Returns the factor name of dimension `dim` (i, j, k, ...) in a rule that has a factor for each dimension of the op.
 std::string indexName(int64_t dim) {
   constexpr int64_t kLetters = 'z' - 'i' + 1;
   return dim < kLetters ? std::string(1, static_cast<char>('i' + dim)) : std::string("d").append(std::to_string(dim));
@@ -23,7 +23,7 @@ LogicalResult checkElementType(Operation *op, Value operand, Value result) {
   return op->emitOpError() << "has operand elements of " << from << " and result elements of " << to;
 }
 
-/// One entry of the attribute `name` a dimension of the operand.
+/// Checks that the attribute `name` has one entry for each dimension of the operand.
 LogicalResult checkCount(Operation *op, StringRef name, ArrayRef<int64_t> entries, int64_t rank) {
   if (static_cast<int64_t>(entries.size()) == rank)
     return success();
@@ -37,8 +37,8 @@ LogicalResult checkScalar(Operation *op, StringRef name, Value scalar, Value lik
                            << tensorType(like).getElementType();
 }
 
-/// An operand and a result of equal rank: a dimension that `isWhole` passes through, another may be cut on neither
-/// side.
+/// Returns the rule of an op whose operand and result have equal rank: a dimension for which `isWhole` is true may be
+/// sharded, any other one neither in the operand nor in the result.
 RuleWriter dimensionwise(Operation *op, function_ref<bool(int64_t)> isWhole) {
   RuleWriter writer;
   FactorMap operand, result;
@@ -61,8 +61,7 @@ RuleWriter dimensionwise(Operation *op, function_ref<bool(int64_t)> isWhole) {
 
 } // namespace
 
-//===-- constant
-//------------------------------------------------------------------------------------------------------===//
+//===-- constant --------------------------------------------------------------------------------------------------===//
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
@@ -71,7 +70,7 @@ static bool isSplat(ConstantOp op) {
   return elements && elements.isSplat();
 }
 
-// dense<0.0>: () -> ([i, j])      otherwise i and j may not be cut
+// dense<0.0>: () -> ([i, j])      where elements differ, i and j may not be sharded
 Rule ConstantOp::getShardingRule() {
   RuleWriter writer;
   FactorMap result;
@@ -88,13 +87,13 @@ FailureOr<SmallVector<Value>> ConstantOp::localize(OpBuilder &builder, ValueRang
   if (type == getType())
     return SmallVector<Value>{ConstantOp::create(builder, getLoc(), type, getValue())};
   if (!isSplat(*this))
-    return emitOpError() << "of " << getType() << " is cut to " << type << ", but only a splat may be";
+    return emitOpError() << "of type " << getType() << " cannot be sharded into " << type
+                         << "; only a constant whose elements are equal may be sharded";
   auto elements = cast<DenseElementsAttr>(getValue()).resizeSplat(type);
   return SmallVector<Value>{ConstantOp::create(builder, getLoc(), type, elements)};
 }
 
-//===-- iota
-//----------------------------------------------------------------------------------------------------------===//
+//===-- iota ------------------------------------------------------------------------------------------------------===//
 
 LogicalResult IotaOp::verify() {
   int64_t rank = tensorType(getResult()).getRank();
@@ -127,8 +126,7 @@ FailureOr<SmallVector<Value>> IotaOp::localize(OpBuilder &builder, ValueRange op
   return SmallVector<Value>{IotaOp::create(builder, getLoc(), resultTypes[0], offset, getDimension())};
 }
 
-//===-- broadcast_in_dim
-//----------------------------------------------------------------------------------------------===//
+//===-- broadcast_in_dim ------------------------------------------------------------------------------------------===//
 
 LogicalResult BroadcastInDimOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), to = tensorType(getResult()).getShape(),
@@ -149,8 +147,8 @@ LogicalResult BroadcastInDimOp::verify() {
   return success();
 }
 
-// ([j]) -> ([i, j]): what the copies make has a factor of the result alone, and a dimension of size 1 that is expanded
-// has no factor.
+// ([j]) -> ([i, j]). A dimension that exists only in the result has a factor of the result alone; a dimension of size 1
+// that is expanded has no factor in the operand.
 Rule BroadcastInDimOp::getShardingRule() {
   RuleWriter writer;
   Shape from = shapeOf(getOperand()), to = shapeOf(getResult());
@@ -173,7 +171,7 @@ LogicalResult BroadcastInDimOp::buildGradient(OpBuilder &builder, ArrayRef<Value
   if (!wanted[0])
     return success();
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), to = tensorType(getResult()).getShape();
-  SmallVector<int64_t> copied; // the dimensions along which there is more than one copy
+  SmallVector<int64_t> copied; // the dimensions along which elements are copied
   for (int64_t dim = 0, rank = to.size(); dim < rank; ++dim) {
     const auto *source = llvm::find(getBroadcastDimensions(), dim);
     bool isKept =
@@ -186,12 +184,11 @@ LogicalResult BroadcastInDimOp::buildGradient(OpBuilder &builder, ArrayRef<Value
 }
 
 OpFoldResult BroadcastInDimOp::fold(FoldAdaptor) {
-  // Strictly increasing dimensions between equal types are the identity.
+  // An op with strictly increasing dimensions and equal types is the identity.
   return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult();
 }
 
-//===-- reshape
-//-------------------------------------------------------------------------------------------------------===//
+//===-- reshape ---------------------------------------------------------------------------------------------------===//
 
 LogicalResult ReshapeOp::verify() {
   int64_t from = tensorType(getOperand()).getNumElements(), to = tensorType(getResult()).getNumElements();
@@ -230,8 +227,7 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   return getResult();
 }
 
-//===-- transpose
-//-----------------------------------------------------------------------------------------------------===//
+//===-- transpose -------------------------------------------------------------------------------------------------===//
 
 LogicalResult TransposeOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), permutation = getPermutation();
@@ -293,10 +289,9 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   return getResult();
 }
 
-//===-- slice
-//---------------------------------------------------------------------------------------------------------===//
+//===-- slice -----------------------------------------------------------------------------------------------------===//
 
-/// The whole of the dimension is taken.
+/// Returns whether the slice takes the complete dimension.
 static bool isWhole(SliceOp op, int64_t dim) {
   return op.getStart()[dim] == 0 && op.getStrides()[dim] == 1 &&
          op.getLimit()[dim] == tensorType(op.getOperand()).getDimSize(dim);
@@ -321,7 +316,7 @@ LogicalResult SliceOp::verify() {
   return checkShape(*this, "result", getResult(), expected);
 }
 
-// ([i, j]) -> ([i, j'])      j, of which a part is taken, may not be cut
+// ([i, j]) -> ([i, j'])      j, of which only a part is taken, may not be sharded
 Rule SliceOp::getShardingRule() {
   RuleWriter writer = dimensionwise(*this, [&](int64_t dim) { return isWhole(*this, dim); });
   writer.linear({0}, {0});
@@ -329,12 +324,12 @@ Rule SliceOp::getShardingRule() {
 }
 
 void SliceOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  readsWhatItWrites(*this, operands, results, work);
+  countPickedBytesOnly(*this, operands, results, work);
 }
 
 FailureOr<SmallVector<Value>> SliceOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
                                                 const LocalizeContext &) {
-  // A dimension that may be cut is taken whole, also of the local operand.
+  // A dimension that is sharded is taken completely, so the limit of the local op is the size of the local operand.
   SmallVector<int64_t> limit(getLimit());
   for (int64_t dim = 0, rank = limit.size(); dim < rank; ++dim)
     if (isWhole(*this, dim))
@@ -349,7 +344,7 @@ LogicalResult SliceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultG
   operandGradients.assign(1, Value());
   if (!wanted[0] || tensorType(getResult()).getNumElements() == 0)
     return success();
-  // The elements go back to where they came from, zeros between and around them.
+  // The gradient's elements are put back at their places, with zeros between and around them.
   Shape from = shapeOf(getOperand()), taken = shapeOf(getResult());
   SmallVector<int64_t> high, interior;
   for (size_t dim = 0; dim < from.size(); ++dim) {
@@ -366,11 +361,10 @@ LogicalResult SliceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultG
 
 OpFoldResult SliceOp::fold(FoldAdaptor) {
   return getOperand().getType() == getType() ? OpFoldResult(getOperand())
-                                             : OpFoldResult(); // as many elements: all of them
+                                             : OpFoldResult(); // equal sizes: all elements are taken
 }
 
-//===-- pad
-//-----------------------------------------------------------------------------------------------------------===//
+//===-- pad -------------------------------------------------------------------------------------------------------===//
 
 LogicalResult PadOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), low = getLow(), high = getHigh(),
@@ -391,12 +385,12 @@ LogicalResult PadOp::verify() {
   return checkShape(*this, "result", getResult(), expected);
 }
 
-// ([i, j], []) -> ([i, j'])      j, which is padded, may not be cut
+// ([i, j], []) -> ([i, j'])      j, which is padded, may not be sharded
 Rule PadOp::getShardingRule() {
   RuleWriter writer = dimensionwise(
       *this, [&](int64_t dim) { return getLow()[dim] == 0 && getHigh()[dim] == 0 && getInterior()[dim] == 0; });
   writer.rule.operands.emplace_back();
-  if (matchPattern(getPaddingValue(), m_AnyZeroFloat())) // another border would be summed too
+  if (matchPattern(getPaddingValue(), m_AnyZeroFloat())) // a nonzero border would be summed as well
     writer.linear({0}, {0});
   return writer.rule;
 }
@@ -418,15 +412,14 @@ LogicalResult PadOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGra
   Value inner = SliceOp::create(builder, getLoc(), getOperand().getType(), gradient, getLow(), limit, strides);
   if (wanted[0])
     operandGradients[0] = inner;
-  if (wanted[1]) { // the sum over what isn't of the operand
+  if (wanted[1]) { // the sum over the elements that are padding
     Shape dims = firstDims(from.size());
     operandGradients[1] = emit.subtract(emit.sum(gradient, dims), emit.sum(inner, dims));
   }
   return success();
 }
 
-//===-- concatenate
-//---------------------------------------------------------------------------------------------------===//
+//===-- concatenate -----------------------------------------------------------------------------------------------===//
 
 LogicalResult ConcatenateOp::verify() {
   if (getInputs().empty())
@@ -451,7 +444,7 @@ LogicalResult ConcatenateOp::verify() {
   return checkShape(*this, "result", getResult(), expected);
 }
 
-// ([i0, j], [i1, j]) -> ([i, j])      i0, i1 and i, along which the operands lie, may not be cut
+// ([i0, j], [i1, j]) -> ([i, j])      i0, i1 and i, the concatenated dimension, may not be sharded
 Rule ConcatenateOp::getShardingRule() {
   RuleWriter writer;
   FactorMap result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// take_along and its gradient: verifiers, sharding rules, local forms.
+// take_along and its gradient: verifiers, sharding rules, lowering to shards.
 #include "LookupRules.h"
 #include "kerf/Dialect/Kerf/TakeAlong.h"
 #include "mlir/IR/OpImplementation.h"
@@ -11,7 +11,7 @@ using namespace kerf::ir;
 #define GET_OP_CLASSES
 #include "kerf/Dialect/Kerf/TakeAlongOps.cpp.inc"
 
-/// Checks what both ops say of their tensors: `table` [b.., v, c..], indices [b.., t..], `slices` [b.., t.., c..].
+/// Checks the shapes that both ops have in common: `table` [b.., v, c..], indices [b.., t..], `slices` [b.., t.., c..].
 template <typename Op>
 static LogicalResult checkLookup(Op op, Value table, Value slices, StringRef tableName, StringRef slicesName) {
   ArrayRef<int64_t> whole = tensorType(table).getShape(), at = tensorType(op.getIndices()).getShape();
@@ -38,13 +38,14 @@ static LogicalResult checkLookup(Op op, Value table, Value slices, StringRef tab
 
 namespace {
 
-/// The dimensions of the three tensors as factors: b.., v, c.. of the table, b.., t.. of the indices.
+/// A writer of the sharding rules of both ops, with the factors b.., v and c.. of the table, and b.. and t..
+/// of the indices.
 struct TakeAlongRule : RuleWriter {
   FactorMap table, indices, slices;
 
   TakeAlongRule(Value tableValue, Value indexValue, int64_t batchDims) {
     ArrayRef<int64_t> whole = tensorType(tableValue).getShape(), at = tensorType(indexValue).getShape();
-    // Partial results are sums: of integers there are none.
+    // Partial results have to be summed, which is not supported for integers.
     bool isFloat = isa<FloatType>(tensorType(tableValue).getElementType());
     FactorMap batch = dims("b", whole.take_front(batchDims));
     FactorMap looked = {{factor("v", whole[batchDims], isFloat ? FactorKind::Cuttable : FactorKind::Replicated)}};
@@ -57,19 +58,18 @@ struct TakeAlongRule : RuleWriter {
 
 } // namespace
 
-/// The op on local operands, the indices being operand `indices`; `table` tells how the looked-up dimension lies.
+/// Emits the op on shards. Operand number `indices` is the indices; `table` is the sharding of the looked-up tensor.
 template <typename Op>
 static SmallVector<Value> localLookup(Op op, OpBuilder &builder, ValueRange operands, int indices,
                                       TypeRange resultTypes, const LocalizeContext &context, const Sharding &table) {
   Emitter emit{builder, op.getLoc()};
   SmallVector<Value> local = withZeroedPadding(builder, op, operands, indices, context);
-  Value offset = pieceOffset(emit, table.dims[op.getBatchDims()]);
+  Value offset = shardOffset(emit, table.dims[op.getBatchDims()]);
   return {Op::create(builder, op.getLoc(), resultTypes[0], local[0], local[1], offset, op.getBatchDimsAttr(),
                      op.getSizeAttr())};
 }
 
-//===-- take_along
-//-------------------------------------------------------------------------------------------------------===//
+//===-- take_along ------------------------------------------------------------------------------------------------===//
 
 LogicalResult TakeAlongOp::verify() { return checkLookup(*this, getOperand(), getResult(), "operand", "result"); }
 
@@ -90,7 +90,7 @@ FailureOr<SmallVector<Value>> TakeAlongOp::localize(OpBuilder &builder, ValueRan
 }
 
 void TakeAlongOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  readsWhatItWrites(*this, operands, results, work);
+  countPickedBytesOnly(*this, operands, results, work);
 }
 
 LogicalResult TakeAlongOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
@@ -103,8 +103,7 @@ LogicalResult TakeAlongOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
   return success();
 }
 
-//===-- take_along_backward
-//----------------------------------------------------------------------------------------------===//
+//===-- take_along_backward ---------------------------------------------------------------------------------------===//
 
 LogicalResult TakeAlongBackwardOp::verify() {
   return checkLookup(*this, getResult(), getGradient(), "result", "gradient");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers, dropout, checks of gradients and optimizer updates: verifiers and sharding rules. (The rule
-// of sync_gradient is generated: elementwise, and no partial sum passes.)
+// Calls of repeated layers, dropout, checks of gradients, and maps: verifiers and sharding rules. (The rule of
+// sync_gradient is generated: it is elementwise, and no partial sum may pass through.)
 #include "CompositeRules.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -9,8 +9,7 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-//===-- call
-//----------------------------------------------------------------------------------------------------------===//
+//===-- call ------------------------------------------------------------------------------------------------------===//
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto callee = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(*this, getCalleeAttr());
@@ -30,8 +29,7 @@ static LogicalResult checkScalar(Operation *op, StringRef name, Value value) {
   return success();
 }
 
-//===-- dropout
-//----------------------------------------------------------------------------------------------------------===//
+//===-- dropout ---------------------------------------------------------------------------------------------------===//
 
 LogicalResult DropoutOp::verify() {
   for (auto [name, value] : {std::pair("seed", Value(getSeed())), {"step", getStep()}, {"stream", getStream()}})
@@ -44,7 +42,7 @@ LogicalResult DropoutOp::verify() {
     return emitOpError() << "rate is " << rate << "; it is in [0, 1)";
   if (static_cast<bool>(getOffset()) != getSizes().has_value())
     return emitOpError() << "has " << (getOffset() ? "an offset and no sizes" : "sizes and no offset")
-                         << "; a piece of a tensor has both";
+                         << "; an op on a shard has both, an op on a whole tensor neither";
   int64_t rank = tensorType(getOperand()).getRank();
   if (getSizes() && static_cast<int64_t>(getSizes()->size()) != rank)
     return emitOpError() << "sizes has " << getSizes()->size() << " entries for an operand of rank " << rank;
@@ -59,7 +57,7 @@ Rule DropoutOp::getShardingRule() {
   return rule;
 }
 
-/// The place of a rank's first element is a sum over the dimensions that are cut.
+/// The row-major index of a shard's first element is a sum over the sharded dimensions.
 FailureOr<SmallVector<Value>> DropoutOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
                                                   const LocalizeContext &context) {
   ArrayRef<int64_t> sizes = tensorType(getOperand()).getShape();
@@ -76,12 +74,12 @@ FailureOr<SmallVector<Value>> DropoutOp::localize(OpBuilder &builder, ValueRange
   if (!offset)
     return cloneWithTypes(builder, *this, operands, resultTypes);
   if (getOffset())
-    return emitOpError() << "is on a piece of a tensor already";
+    return emitOpError() << "has an offset, so that it already works on a shard; it cannot be lowered a second time";
   return SmallVector<Value>{DropoutOp::create(builder, getLoc(), resultTypes[0], operands[0], operands[1], operands[2],
                                               operands[3], offset, getRateAttr(), builder.getDenseI64ArrayAttr(sizes))};
 }
 
-/// The words of four elements take ten rounds of two products and what goes with them.
+/// The random words of four elements take ten rounds, each with two products and some other operations.
 double DropoutOp::getFlops() {
   constexpr double kOperations = 20;
   return kOperations * resultElements(*this);
@@ -96,8 +94,7 @@ LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
   return success();
 }
 
-//===-- count_nonfinite
-//----------------------------------------------------------------------------------------------------===//
+//===-- count_nonfinite -------------------------------------------------------------------------------------------===//
 
 LogicalResult CountNonfiniteOp::verify() {
   if (int64_t rank = getType().getRank())
@@ -114,10 +111,9 @@ Rule CountNonfiniteOp::getShardingRule() {
 double CountNonfiniteOp::getFlops() { return static_cast<double>(tensorType(getOperand()).getNumElements()); }
 KernelClass CountNonfiniteOp::getKernelClass() { return KernelClass::Reduction; }
 
-//===-- formulas on elements
-//----------------------------------------------------------------------------------------------------===//
+//===-- formulas on elements --------------------------------------------------------------------------------------===//
 
-/// ([i, j], ..., []) -> ([i, j], ...). Nothing is known to be linear: operands are whole.
+/// ([i, j], ..., []) -> ([i, j], ...). Linearity is not analysed, so partial sums may not pass through the op.
 Rule MapOp::getShardingRule() {
   Shape shape = shapeOf(getResult(0));
   Rule rule = elementwiseRule(shape, static_cast<int>(getNumOperands()), static_cast<int>(getNumResults()), {});
@@ -127,12 +123,12 @@ Rule MapOp::getShardingRule() {
   return rule;
 }
 
-/// The scalar of a tensor's element type.
+/// Returns the type of a scalar with the tensor's element type.
 static Type scalarOf(Type type) { return RankedTensorType::get({}, cast<RankedTensorType>(type).getElementType()); }
 
 LogicalResult MapOp::verify() {
   if (getNumResults() == 0)
-    return emitOpError() << "has no result; a map gives at least one";
+    return emitOpError() << "has no result; a map has at least one";
   Shape shape = shapeOf(getResult(0));
   for (auto [i, type] : llvm::enumerate(getResultTypes()))
     if (shapeOf(type) != shape)
@@ -159,6 +155,6 @@ LogicalResult MapOp::verify() {
                            << scalarOf(getResult(i).getType());
   for (Operation &op : block.without_terminator())
     if (!isa<ConstantOp>(op) && !op.hasTrait<OpTrait::Elementwise>())
-      return op.emitOpError() << "does not work on each element apart; a map's body has only ops that do";
+      return op.emitOpError() << "is not elementwise; the body of a map may hold elementwise ops only";
   return success();
 }

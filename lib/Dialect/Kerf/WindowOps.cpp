@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that slide a window: verifiers, sharding rules, work and gradients. The three convolution ops are one sum of
-// products seen from its three sides, so each is a gradient of the others.
+// Ops that slide a window over a tensor: verifiers, sharding rules, work and gradients. The three convolution ops
+// compute one sum of products for its three tensors in turn, so that each is a gradient of the others.
 #include "CompositeRules.h"
 
 using namespace mlir;
@@ -16,14 +16,14 @@ static double windowElements(ArrayRef<int64_t> window) {
 
 namespace {
 
-/// How a window moves; one entry a dimension that it moves along.
+/// The movement of a window, with an entry for each dimension that it slides along.
 struct Steps {
   ArrayRef<int64_t> strides, dilations, low, high;
 };
 
 template <typename Op> Steps stepsOf(Op op) { return {op.getStrides(), op.getDilations(), op.getLow(), op.getHigh()}; }
 
-/// As many entries as dimensions, none too small; sizes of the window included.
+/// Checks that window and steps have an entry for each dimension, and that no entry is too small.
 LogicalResult checkSteps(Operation *op, ArrayRef<int64_t> window, const Steps &steps) {
   const std::tuple<StringRef, ArrayRef<int64_t>, int64_t> lists[] = {{"window", window, 1},
                                                                      {"strides", steps.strides, 1},
@@ -33,7 +33,7 @@ LogicalResult checkSteps(Operation *op, ArrayRef<int64_t> window, const Steps &s
   for (const auto &[name, entries, least] : lists) {
     if (entries.size() != window.size())
       return op->emitOpError() << name << " has " << entries.size() << " entries for " << window.size()
-                               << " dimensions that the window moves along";
+                               << " dimensions that the window slides along";
     for (auto [dim, entry] : llvm::enumerate(entries))
       if (entry < least)
         return op->emitOpError() << name << " has entry " << entry << " for dimension " << dim << "; it is at least "
@@ -42,7 +42,8 @@ LogicalResult checkSteps(Operation *op, ArrayRef<int64_t> window, const Steps &s
   return success();
 }
 
-/// Places of the window along a dimension, or nothing where the padded operand does not hold it.
+/// Returns the number of positions of the window along a dimension, or nothing where the padded operand is smaller than
+/// the window.
 std::optional<int64_t> placesOf(int64_t size, int64_t window, const Steps &steps, size_t dim) {
   int64_t room = steps.low[dim] + size + steps.high[dim] - (window - 1) * steps.dilations[dim] - 1;
   if (room < 0)
@@ -50,7 +51,7 @@ std::optional<int64_t> placesOf(int64_t size, int64_t window, const Steps &steps
   return room / steps.strides[dim] + 1;
 }
 
-/// The dimensions of `moved`, from `first` on, are the places of the window over those of `operand`.
+/// Checks that the dimensions of `moved`, from `first` on, count the positions of the window over those of `operand`.
 LogicalResult checkPlaces(Operation *op, StringRef operandName, Value operand, StringRef movedName, Value moved,
                           ArrayRef<int64_t> window, const Steps &steps, size_t first) {
   ArrayRef<int64_t> from = tensorType(operand).getShape(), to = tensorType(moved).getShape();
@@ -63,7 +64,7 @@ LogicalResult checkPlaces(Operation *op, StringRef operandName, Value operand, S
                                << (window[dim] - 1) * steps.dilations[dim] + 1;
     if (to[first + dim] != *places)
       return op->emitOpError() << "dimension " << first + dim << " of the " << movedName << " has size "
-                               << to[first + dim] << ", but the window has " << *places << " places";
+                               << to[first + dim] << ", but the window has " << *places << " positions";
   }
   return success();
 }
@@ -77,17 +78,16 @@ LogicalResult checkSameElements(Operation *op) {
   return success();
 }
 
-//===-- convolution
-//---------------------------------------------------------------------------------------------------===//
+//===-- convolution -----------------------------------------------------------------------------------------------===//
 
-/// The tensors of a convolution, whichever of them the op makes: [n, gc, s..], [go, c, w..], [n, go, t..].
+/// The three tensors of a convolution, whichever of them is the result: [n, gc, s..], [go, c, w..], [n, go, t..].
 struct Convolution {
   Value operand, kernel, result;
   StringRef operandName, kernelName, resultName;
 
   int64_t groups() const { return tensorType(operand).getDimSize(1) / tensorType(kernel).getDimSize(1); }
   ArrayRef<int64_t> window() const { return tensorType(kernel).getShape().drop_front(2); }
-  /// A multiplication and an addition for every weight of every result.
+  /// Returns the FLOP: a multiplication and an addition for each weight and each element of the result.
   double flops() const {
     return 2 * elements(result) * static_cast<double>(tensorType(kernel).getDimSize(1)) * windowElements(window());
   }
@@ -119,7 +119,7 @@ LogicalResult check(Operation *op, const Convolution &c, const Steps &steps) {
     return op->emitOpError() << "the " << c.resultName << " has " << y[1] << " channels, which " << c.groups()
                              << " groups do not divide";
   if (k[0] != y[1])
-    return op->emitOpError() << "the " << c.kernelName << " makes " << k[0] << " channels, the " << c.resultName
+    return op->emitOpError() << "the " << c.kernelName << " produces " << k[0] << " channels, the " << c.resultName
                              << " has " << y[1];
   if (x[0] != y[0])
     return op->emitOpError() << "the " << c.operandName << " has " << x[0] << " samples, the " << c.resultName
@@ -127,7 +127,8 @@ LogicalResult check(Operation *op, const Convolution &c, const Steps &steps) {
   return checkPlaces(op, c.operandName, c.operand, c.resultName, c.result, c.window(), steps, 2);
 }
 
-/// Factors of the three tensors; a side's channels are its groups and those of a group.
+/// A writer of the sharding rules of convolutions. The channels of operand and result are the groups and the channels
+/// of a group.
 struct ConvolutionRule : RuleWriter {
   FactorMap operand, kernel, result;
 
@@ -164,7 +165,7 @@ LogicalResult ConvolutionOp::verify() { return check(*this, convolutionOf(*this)
 LogicalResult ConvolutionTransposeOp::verify() { return check(*this, convolutionOf(*this), stepsOf(*this)); }
 LogicalResult ConvolutionKernelOp::verify() { return check(*this, convolutionOf(*this), stepsOf(*this)); }
 
-// ([n, gc, s], [go, c, w]) -> ([n, go, t])  c: reduction(sum)      s, w and t may not be cut
+// ([n, gc, s], [go, c, w]) -> ([n, go, t])  c: reduction(sum)      s, w and t may not be sharded
 Rule ConvolutionOp::getShardingRule() {
   ConvolutionRule writer(convolutionOf(*this));
   return writer.of(writer.operand, writer.kernel, writer.result);
@@ -187,7 +188,8 @@ KernelClass ConvolutionOp::getKernelClass() { return KernelClass::Product; }
 KernelClass ConvolutionTransposeOp::getKernelClass() { return KernelClass::Product; }
 KernelClass ConvolutionKernelOp::getKernelClass() { return KernelClass::Product; }
 
-/// A convolution is a product for each group of channels: of a weight matrix and of what windows see at each place.
+/// A convolution is one product for each group of channels: of a matrix of weights and a matrix with the window's
+/// elements at each position.
 static double weightsOf(const Shape &kernel) { return elementsIn(kernel) / static_cast<double>(kernel[0]); }
 static double placesOf(const Shape &result) { return elementsIn(result) / static_cast<double>(result[1]); }
 
@@ -236,11 +238,10 @@ LogicalResult ConvolutionTransposeOp::buildGradient(OpBuilder &builder, ArrayRef
   return success();
 }
 
-//===-- reduce_window and select_and_scatter
-//--------------------------------------------------------------------------===//
+//===-- reduce_window and select_and_scatter ----------------------------------------------------------------------===//
 
-/// A dimension along which there is nothing but a window of one element in every place passes through; another may be
-/// cut on neither side. Gives the factors of what the window moves over and of its places.
+/// Returns a rule in which a dimension with a window of one element, stride 1 and no padding may be sharded, and no
+/// other one. Also gives the factors of the dimensions that the window slides along and of its positions.
 template <typename Op>
 static std::pair<FactorMap, FactorMap> windowMaps(Op op, RuleWriter &writer, Value operand, Value moved) {
   FactorMap from, to;
@@ -275,7 +276,7 @@ template <typename Op> static LogicalResult checkWindow(Op op, Value operand, St
 
 LogicalResult ReduceWindowOp::verify() { return checkWindow(*this, getOperand(), "result", getResult()); }
 
-// ([i, s]) -> ([i, t])      s and t, along which the window moves, may not be cut
+// ([i, s]) -> ([i, t])      s and t, along which the window slides, may not be sharded
 Rule ReduceWindowOp::getShardingRule() {
   RuleWriter writer;
   auto [operand, result] = windowMaps(*this, writer, getOperand(), getResult());
@@ -300,8 +301,9 @@ LogicalResult ReduceWindowOp::buildGradient(OpBuilder &builder, ArrayRef<Value> 
                                    getKind(), getWindow(), getStrides(), getDilations(), getLow(), getHigh());
     return success();
   }
-  // Element s gets the gradients of the places t with t * stride + w * dilation - low = s: the sum over a window of the
-  // same dilation that moves by 1 over the gradients, which lie `stride` apart with zeros between and around them.
+  // Element s gets the gradients of the positions t with t * stride + w * dilation - low = s. This is the sum over a
+  // window of the same dilation and stride 1 that slides over the gradients, which are `stride` apart with zeros
+  // between and around them.
   Shape from = shapeOf(getOperand()), places = shapeOf(getResult());
   SmallVector<int64_t> low, high, interior, start, limit, spread, ones(from.size(), 1), none(from.size(), 0);
   for (size_t dim = 0; dim < from.size(); ++dim) {
@@ -312,7 +314,7 @@ LogicalResult ReduceWindowOp::buildGradient(OpBuilder &builder, ArrayRef<Value> 
     high.push_back(std::max<int64_t>(behind, 0));
     interior.push_back(getStrides()[dim] - 1);
     spread.push_back(low.back() + width + high.back());
-    start.push_back(std::max<int64_t>(-before, 0)); // places that lie in the padding alone
+    start.push_back(std::max<int64_t>(-before, 0)); // positions at which the window covers only padding
     limit.push_back(spread.back() - std::max<int64_t>(-behind, 0));
   }
   Type element = getType().getElementType();
@@ -341,7 +343,7 @@ LogicalResult SelectAndScatterOp::verify() {
   return checkShape(*this, "result", getResult(), tensorType(getOperand()).getShape());
 }
 
-// ([i, s], [i, t]) -> ([i, s])      s and t, along which the window moves, may not be cut
+// ([i, s], [i, t]) -> ([i, s])      s and t, along which the window slides, may not be sharded
 Rule SelectAndScatterOp::getShardingRule() {
   RuleWriter writer;
   auto [operand, gradient] = windowMaps(*this, writer, getOperand(), getGradient());

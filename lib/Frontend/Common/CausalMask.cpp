@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal masks among constants: recognized by their elements, written as two index comparisons instead of as data.
+// Recognizes causal masks among constants by their elements, and writes them as a comparison of two indices instead of
+// as data.
 #include "Common/TermBuilder.h"
 
 namespace kerf::frontend {
 
 namespace {
 
-constexpr double kMaskedAtMost = -1e9; // a score this low has no weight after softmax in any floating type
+constexpr double kMaskedAtMost =
+    -1e9; // a score of at most this value has weight 0 after softmax in every floating-point type
 
 template <typename T> bool isLowerTriangle(const T *data, int64_t size, T below, T above) {
   for (int64_t row = 0; row < size; ++row)
@@ -44,7 +46,8 @@ std::optional<CausalMask> findCausalMask(const Literal &literal) {
   return std::nullopt;
 }
 
-// Made once for each size, type and value, before everything else, so that repeated layers stay alike.
+// Each mask is written once for each size, type and value, at the beginning of the function, so that repeated layers
+// stay equal.
 mlir::Value TermBuilder::emitCausalMask(int64_t size, DType dtype, double masked) {
   mlir::Value &known = causalMasks[{size, dtype, masked}];
   if (known)

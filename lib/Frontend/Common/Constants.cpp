@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a constant enters the IR: as a scalar or small constant, as the indices of a causal mask, or as an argument of
-// the function whose data stays outside; then broadcast, never as copies.
+// Writes constants into the IR: as a small constant, as an index comparison (causal masks), or as a function argument
+// whose data stay outside of the IR. Repeated slices become a broadcast.
 #include "Common/TermBuilder.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -9,7 +9,7 @@
 namespace kerf::frontend {
 
 namespace {
-constexpr int64_t kMostInIR = 1024; // elements; kerf.constant says the same
+constexpr int64_t kMostInIR = 1024; // largest number of elements of a constant in the IR, as kerf.constant requires
 
 mlir::DenseElementsAttr denseAttr(const Literal &literal, mlir::RankedTensorType type) {
   int64_t elements = literal.storedElements();
@@ -20,7 +20,8 @@ mlir::DenseElementsAttr denseAttr(const Literal &literal, mlir::RankedTensorType
   llvm::ArrayRef<char> raw(reinterpret_cast<const char *>(literal.stored.data), literal.stored.bytes());
   return mlir::DenseElementsAttr::getFromRawBuffer(type, raw);
 }
-/// 0, 1, 2, ...: an op that may be cut, where a constant may not.
+/// Returns whether the literal is 0, 1, 2, ..., which becomes an iota, because an operator can be sharded and a
+/// constant cannot.
 bool isIndex(const Literal &literal) {
   bool vector = literal.shape.size() == 1 && literal.shape[0] > 1;
   if (!vector || (literal.dtype() != DType::I32 && literal.dtype() != DType::I64))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops on constants. Loops run over stored elements only: where all operands hold one slice for many, so
-// does the result.
+// Folds elementwise operations. Loops run over stored elements only: along a dimension in which all operands store one
+// slice, the result stores one slice too.
 #include "Common/Fold.h"
 #include "kerf/Package/Precision.h"
 
@@ -13,14 +13,14 @@ namespace kerf::frontend {
 
 namespace {
 
-/// The result's shape and stored shape, and each operand's step in elements along each result dimension (0: one slice
-/// for all).
+/// The loop over the result: its shape and stored shape, and for each operand the step in elements along each dimension
+/// (0: the operand stores one slice).
 struct Broadcast {
   Shape shape, stored;
   std::vector<std::vector<int64_t>> steps;
 };
 
-// Above so many elements of the result it pays to look for equal slices in the operands first.
+// With more elements in the result, searching the operands for equal slices first saves time.
 constexpr int64_t kWorthCompressing = 4096;
 
 Result<Broadcast> planBroadcast(std::vector<Literal> &operands) {
@@ -103,7 +103,7 @@ Result<Literal> map2(const Literal &x, const Literal &y, DType result, F f) {
           stepB = scalar ? 0 : plan->steps[1].back();
   forEachRow(*plan, [&](int64_t o, const std::vector<int64_t> &at) {
     const In *p = a + at[0], *q = b + at[1];
-    // The steps are 0 or 1; each case apart, the compiler makes vector code.
+    // The steps are 0 or 1. With a loop for each case, the C++ compiler vectorizes.
     if (stepA && stepB)
       for (int64_t i = 0; i < length; ++i)
         out[o + i] = f(p[i], q[i]);
@@ -157,7 +157,7 @@ template <typename T> T applyFloat(Unary op, T x) {
   return x;
 }
 
-/// Integer arithmetic wraps around, as NumPy's does; unsigned arithmetic says so in C++.
+/// Computes integer arithmetic that wraps around as in NumPy, by unsigned arithmetic, for which C++ defines overflow.
 template <typename T, typename F> T wrap(T x, T y, F f) {
   using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
   return T(f(U(x), U(y)));
@@ -236,13 +236,13 @@ template <typename T> Result<Literal> foldFloat(Binary op, const Literal &x, con
     return map2<T, T>(x, y, dtype, [](T a, T b) { return std::fmod(a, b); });
   case Binary::Power:
     return map2<T, T>(x, y, dtype, [](T a, T b) { return std::pow(a, b); });
-  // NaN wins: both comparisons with it are false.
+  // The result is NaN if an operand is NaN, as both comparisons with NaN are false.
   case Binary::Maximum:
     return map2<T, T>(x, y, dtype, [](T a, T b) { return a > b || a != a ? a : b; });
   case Binary::Minimum:
     return map2<T, T>(x, y, dtype, [](T a, T b) { return a < b || a != a ? a : b; });
   default:
-    return Error{fmt::format("a logical operation on constants of {}", toString(dtype))};
+    return Error{fmt::format("a logical operation is not defined on constants of {}", toString(dtype))};
   }
 }
 
@@ -264,7 +264,8 @@ template <typename T> Result<Literal> compareAs(Order order, const Literal &x, c
   return Error{"unreachable", ExitStatus::InternalCheck};
 }
 
-/// Float to integer truncates and keeps to the type's range, NaN is 0: C++ leaves both undefined.
+/// Converts floating-point numbers to integers: truncated, clamped to the range of the type, and NaN as 0, cases that
+/// C++ leaves undefined.
 template <typename To, typename From> To convertNumber(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     if (x != x)
@@ -298,7 +299,7 @@ Result<Literal> foldUnary(Unary op, const Literal &x) {
       case Unary::Not:
         return map1<T, T>(x, x.dtype(), [](T a) { return T(~a); });
       default:
-        return Error{fmt::format("a floating-point function of constants of {}", toString(x.dtype()))};
+        return Error{fmt::format("a floating-point function is not defined on constants of {}", toString(x.dtype()))};
       }
     }
   });

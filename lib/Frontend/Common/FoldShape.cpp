@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on constants that move, look up or sum elements.
+// Folds operations that move, look up or reduce elements.
 #include "Common/Fold.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ Result<Literal> foldReshape(const Literal &x, const Shape &shape) {
     result.shape = shape;
     return result;
   }
-  // Dimensions of size 1 that come and go leave the others' storage as it is.
+  // Adding and removing dimensions of size 1 does not change how the other dimensions are stored.
   auto big = [](const Shape &s) {
     Shape dims;
     std::copy_if(s.begin(), s.end(), std::back_inserter(dims), [](int64_t size) { return size != 1; });
@@ -148,7 +148,7 @@ Result<Literal> foldConcatenate(const std::vector<Literal> &inputs, int64_t dim)
 
 Result<Literal> foldPad(const Literal &x, const Literal &value, const std::vector<int64_t> &low,
                         const std::vector<int64_t> &high) {
-  // A border is a concatenation with copies of the value.
+  // Padding is a concatenation with copies of the value.
   Literal result = x;
   for (size_t d = 0; d < low.size(); ++d) {
     auto border = [&](int64_t size) {
@@ -241,7 +241,7 @@ Result<Literal> foldGatherNd(const Literal &x, const Literal &indices, int64_t b
   return fresh->literal;
 }
 
-/// The maximum or minimum of nothing.
+/// Returns the maximum or minimum over no elements: the least or the largest value of the type.
 template <typename T> static T neutralOf(Reduction op, DType dtype) {
   using Limits = std::numeric_limits<T>;
   if (op == Reduction::Maximum)
@@ -249,7 +249,7 @@ template <typename T> static T neutralOf(Reduction op, DType dtype) {
   return dtype == DType::Bool ? T(1) : Limits::has_infinity ? Limits::infinity() : Limits::max();
 }
 
-/// Of integers, around: C++ says so of unsigned ones.
+/// Adds integers with wrap-around, by unsigned arithmetic, for which C++ defines overflow.
 template <typename T> static T added(T x, T y) {
   if constexpr (std::is_floating_point_v<T>)
     return x + y;
@@ -293,7 +293,7 @@ Result<Literal> foldReduce(Reduction op, const Literal &x, const std::vector<int
   return current;
 }
 
-Result<Literal> foldCumulativeSum(const Literal &x, int64_t axis, SumOf sumOf, Direction direction) {
+Result<Literal> foldCumulativeSum(const Literal &x, int64_t axis, CumulativeSumKind sumOf, Direction direction) {
   Result<Literal> whole = materialize(x);
   if (!whole)
     return whole;
@@ -312,7 +312,7 @@ Result<Literal> foldCumulativeSum(const Literal &x, int64_t axis, SumOf sumOf, D
           int64_t at = direction == Direction::Forward ? k : parts.size - 1 - k,
                   i = (o * parts.size + at) * parts.inner + j;
           T next = added(sum, in[i]);
-          out[i] = sumOf == SumOf::UpToHere ? next : sum;
+          out[i] = sumOf == CumulativeSumKind::Inclusive ? next : sum;
           sum = next;
         }
       }
@@ -329,7 +329,7 @@ Result<Literal> foldRange(const Literal &start, const Literal &limit, const Lite
     return Error{"the step of a Range is 0"};
   double count = std::max(0.0, std::ceil((*to - *from) / *step));
   if (!(count < double(int64_t(1) << 32)))
-    return Error{fmt::format("a Range of {} elements", count)};
+    return Error{fmt::format("a Range has {} elements, which is too many", count)};
   Result<FreshLiteral> fresh = allocateLiteral(start.dtype(), {int64_t(count)});
   if (!fresh)
     return fresh.error();

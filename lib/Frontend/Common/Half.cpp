@@ -14,7 +14,7 @@ constexpr NarrowFormat kFloat16{
 constexpr NarrowFormat kBFloat16{
     "BFLOAT16", "bf16", 16, 16, NarrowFormat::Kind::Floating, 7, -126, 0x1.FEp127, NarrowFormat::Special::Infinities};
 
-/// Operators whose results have no other numbers than their operands.
+/// The operators whose results contain only elements of their operands, so that no rounding is necessary.
 constexpr std::string_view kMoving[] = {
     "Abs",
     "Compress",
@@ -55,7 +55,7 @@ constexpr std::string_view kMoving[] = {
     "SequenceErase",
     "SequenceInsert",
 };
-/// Operators that set the type of their results themselves, or whose results other nodes made.
+/// The operators that set the types of their results themselves, or whose results were computed by other nodes.
 constexpr std::string_view kOwnType[] = {"Cast", "CastLike", "If", "Loop", "Scan", "SequenceMap"};
 
 template <size_t n> bool isAmong(const std::string_view (&names)[n], std::string_view name) {
@@ -79,8 +79,9 @@ Result<Term> toHalf(TermBuilder &b, const NarrowFormat &format, Term x) {
     return x;
   x.narrow = nullptr;
   Formula f(b, b.floatType());
-  Term y = f.taken(b.reducePrecision(f.convert(x, f.dtype), format.mantissaBits, format.minExponent));
-  // In f32 rounding alone makes an infinity of what is beyond the largest bfloat16, which has the same exponents.
+  Term y = f.unwrap(b.reducePrecision(f.convert(x, f.dtype), format.mantissaBits, format.minExponent));
+  // In f32, rounding alone makes values beyond the largest bfloat16 infinite, because both formats have the same
+  // exponents.
   if (&format == &kFloat16 || f.dtype == DType::F64) {
     double infinity = std::numeric_limits<double>::infinity();
     y = f.select(f.compare(Order::Greater, y, f.number(format.largest)), f.number(infinity), y);
@@ -108,8 +109,8 @@ const NarrowFormat *halfOfResults(const OnnxNode &node) {
   }
   int read = node.opType() == "Pow" ? 1 : node.inputCount(); // the exponent has a type of its own
   for (int i = 0; i < read; ++i)
-    if (node.hasInput(i) && !node.entry(i).terms.empty() && isHalf(node.entry(i).terms.front().narrow))
-      return node.entry(i).terms.front().narrow;
+    if (node.hasInput(i) && !node.value(i).terms.empty() && isHalf(node.value(i).terms.front().narrow))
+      return node.value(i).terms.front().narrow;
   return nullptr;
 }
 

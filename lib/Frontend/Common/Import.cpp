@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One door for every kind of model file.
+// Selects the importer for the format of a model.
 #include "kerf/Frontend/Import.h"
 #include "Common/KerfFile.h"
 #include "Config/TransformerImport.h"
@@ -16,7 +16,7 @@ namespace kerf {
 
 using namespace frontend;
 
-/// The tensors of `--weights` that the model has, with a message about the others.
+/// Returns the tensors of --weights that the model has, and adds a warning on the others.
 static Result<TensorMap> replacements(const OnnxFile &file, const std::string &path,
                                       std::vector<std::string> &warnings) {
   Result<TensorMap> given = readWeights(path);
@@ -27,8 +27,8 @@ static Result<TensorMap> replacements(const OnnxFile &file, const std::string &p
     if (!file.find(name))
       unknown.push_back(name);
   if (unknown.size() == given->size())
-    return Error{
-        fmt::format("<weights> '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
+    return Error{fmt::format("<weights> '{}' has none of the model's tensors; its tensors are: {}", path,
+                             fmt::join(unknown, ", "))};
   if (!unknown.empty())
     warnings.push_back(fmt::format("<weights> '{}': {} of its {} tensors are not in the model: {}", path,
                                    unknown.size(), given->size(), fmt::join(unknown, ", ")));
@@ -61,7 +61,7 @@ static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const Mo
   return model;
 }
 
-/// Why a file with no known ending is no model, and what to give instead.
+/// Returns the error for a file with an unknown suffix: why it is not a model, and what to give instead.
 static Error notAModel(const std::filesystem::path &file) {
   std::error_code code;
   const std::string path = file.string(), ending = file.extension().string();
@@ -77,18 +77,19 @@ static Error notAModel(const std::filesystem::path &file) {
                     path)};
   }
   if (ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".safetensors" || ending == ".py")
-    return {fmt::format("'{}' holds no graph that Kerf reads; export the model to ONNX, or give its Hugging Face "
-                        "config.json{}",
-                        path, ending == ".py" ? "" : " and the weights by <weights>")};
-  return {fmt::format("'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it",
+    return {fmt::format(
+        "'{}' has no graph that Kerf can read; export the model to ONNX, or give its Hugging Face config.json{}", path,
+        ending == ".py" ? "" : " and the weights by <weights>")};
+  return {fmt::format("'{}' is not a model file that Kerf reads; give a .onnx file, a config.json, or an .mlir file as "
+                      "'kerf import' writes it",
                       path)};
 }
 
-/// An export has its sizes: those that were asked for have to be the same.
+/// Fails when --global-batch or --sequence differs from the fixed sizes of an export.
 static Status checkSizes(const ImportedModel &model, const std::string &path, const ImportOptions &options) {
   if (options.expertCapacity)
-    return Error{fmt::format("'{}' is an export, which has its experts' slots: <expert-capacity> is for a config.json; "
-                             "leave it out",
+    return Error{fmt::format("'{}' is an export, whose expert capacity is fixed; leave <expert-capacity> out, which "
+                             "applies to a config.json only",
                              path)};
   auto main = mlir::SymbolTable(*model.module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
   int64_t batch = 0;
@@ -113,16 +114,16 @@ static Status checkSizes(const ImportedModel &model, const std::string &path, co
   return ok();
 }
 
-/// Names of metrics are names of results.
+/// Fails for a metric called "loss", a metric given twice, and metrics of a config.json, whose model only has a loss.
 static Status checkMetrics(const std::vector<std::string> &metrics, const ModelSource &source) {
   std::set<std::string> seen = {"loss"};
   for (const std::string &name : metrics)
     if (!seen.insert(name).second)
-      return Error{name == "loss" ? "<metric> loss: evaluations tell the loss anyway"
-                                  : fmt::format("<metric> {} is given twice", name)};
+      return Error{name == "loss" ? "<metric> loss: evaluations report the loss without this option; leave it out"
+                                  : fmt::format("<metric> {} is given twice; give it once", name)};
   if (!metrics.empty() && source.isConfig())
-    return Error{
-        fmt::format("<metric> {}: the model of '{}' has no output but its loss", metrics.front(), source.name)};
+    return Error{fmt::format("<metric> {}: the model of '{}' has no output but its loss; leave the option out",
+                             metrics.front(), source.name)};
   return ok();
 }
 

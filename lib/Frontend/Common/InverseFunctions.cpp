@@ -13,14 +13,15 @@ static Result<Term> finished(Formula &f, Term term) {
   return term;
 }
 
-/// sqrt(1 - x) and sqrt(1 + x): apart, so that nothing cancels near the ends and no slope there is infinity times 0.
+/// Returns sqrt(1 - x) and sqrt(1 + x). As separate factors they avoid cancellation near the ends of the range, and
+/// gradients there are not infinity times 0.
 static std::pair<Term, Term> roots(Formula &f, const Term &x) {
   Term one = f.number(1);
   return {f.unary(Unary::Sqrt, f.subtract(one, x)), f.unary(Unary::Sqrt, f.add(one, x))};
 }
 
-// Both by tan(a / 2) = sin a / (1 + cos a): of the arc sine a, cos a = sqrt(1 - x) sqrt(1 + x); of half the arc cosine,
-// whose sine and cosine are sqrt((1 - x) / 2) and sqrt((1 + x) / 2).
+// Both functions use tan(a / 2) = sin a / (1 + cos a). For a = arcsin x, cos a = sqrt(1 - x) sqrt(1 + x). For a =
+// arccos x, sin(a / 2) = sqrt((1 - x) / 2) and cos(a / 2) = sqrt((1 + x) / 2).
 
 Result<Term> arcSine(TermBuilder &b, const Term &x) {
   KERF_CHECK(checkFloat(x));
@@ -38,7 +39,7 @@ Result<Term> arcCosine(TermBuilder &b, const Term &x) {
   return finished(f, f.multiply(f.number(4), f.unary(Unary::Atan, quarter)));
 }
 
-/// Of -0 too.
+/// Returns whether `x` is negative; true for -0 too.
 static Term isNegative(Formula &f, const Term &x) {
   Term zero = f.number(0);
   return f.compare(Order::Less, f.select(f.compare(Order::Equal, x, zero), f.divide(f.number(1), x), x), zero);
@@ -47,8 +48,8 @@ static Term isNegative(Formula &f, const Term &x) {
 Result<Term> arcTangentOfRatio(TermBuilder &b, const Term &y, const Term &x) {
   KERF_CHECK(checkFloat(y));
   Formula f(b, y.dtype);
-  // The larger one divides, so that the ratio is at most 1 in size. Of two infinities it is 1 or -1, of two zeros the
-  // first of them.
+  // The larger operand is the divisor, so that the ratio is at most 1 in magnitude. For two infinities the ratio is 1
+  // or -1, and for two zeros it is the first zero.
   Term sizeX = f.unary(Unary::Abs, x), sizeY = f.unary(Unary::Abs, y);
   Term turned = f.compare(Order::Greater, sizeY, sizeX);
   Term above = f.select(turned, x, y), below = f.select(turned, y, x);
@@ -57,7 +58,7 @@ Result<Term> arcTangentOfRatio(TermBuilder &b, const Term &y, const Term &x) {
   below = f.select(infinite, f.unary(Unary::Sign, below), below);
   below = f.select(f.compare(Order::Equal, below, f.number(0)), f.number(1), below);
   Term angle = f.unary(Unary::Atan, f.divide(above, below));
-  // From the axis next to which the point lies.
+  // The angle is measured from the axis nearest to the point.
   auto signedAs = [&](const Term &sign, double size) {
     return f.select(isNegative(f, sign), f.number(-size), f.number(size));
   };

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inverses of sine and cosine, and angles of points, as formulas over the arctangent: accurate to a few units in the
-// last place over the whole range, with the slopes of the functions at its ends.
+// Arcsine, arccosine and atan2 as formulas over the arctangent. They are accurate to a few units in the last place over
+// the whole range, and their gradients at the ends of the range are those of the functions.
 #pragma once
 
 #include "Common/TermBuilder.h"
 
 namespace kerf::frontend {
 
-/// Of floating terms; NaN outside of [-1, 1].
+/// Returns the arcsine of a floating-point term; NaN outside of [-1, 1].
 Result<Term> arcSine(TermBuilder &b, const Term &x);
+/// Returns the arccosine of a floating-point term; NaN outside of [-1, 1].
 Result<Term> arcCosine(TermBuilder &b, const Term &x);
-/// The angle of the point (x, y), of one shape, with the sign of y: C's atan2.
+/// Returns the angle of the points (x, y) in radians with the sign of y, as C's atan2 does. `x` and `y` have one shape.
 Result<Term> arcTangentOfRatio(TermBuilder &b, const Term &y, const Term &x);
 
 } // namespace kerf::frontend

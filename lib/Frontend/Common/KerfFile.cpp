@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes kerf IR as text. Weights stay in their files; the module says in which.
+// Reads and writes kerf IR as text. Weights stay in their files, which the module names.
 #include "Common/KerfFile.h"
 #include "Common/TermBuilder.h"
+#include "Common/WayOut.h"
 #include "Config/TransformerImport.h"
 #include "Onnx/OnnxFile.h"
 #include "StableHlo/HloImport.h"
@@ -26,7 +27,7 @@ namespace {
 
 constexpr const char *kWeightsAttr = "kerf.weights";
 
-/// Collects what MLIR would print.
+/// Collects the errors that MLIR would print.
 class Diagnostics {
 public:
   explicit Diagnostics(mlir::MLIRContext *context)
@@ -63,7 +64,7 @@ Status checkArguments(mlir::func::FuncOp function) {
   return ok();
 }
 
-/// Every floating type and constant becomes `floatType`.
+/// Converts every floating-point type and constant of the module to `floatType`.
 void retype(mlir::ModuleOp module, DType floatType) {
   mlir::Type element = elementType(module.getContext(), floatType);
   auto converted = [&](mlir::Type type) -> mlir::Type {
@@ -100,7 +101,7 @@ void retype(mlir::ModuleOp module, DType floatType) {
   });
 }
 
-/// A conversion between types that are one now.
+/// Removes conversions between types that have become equal.
 void dropIdleConversions(mlir::ModuleOp module) {
   module.walk([](ir::ConvertOp op) {
     if (op.getOperand().getType() != op.getType())
@@ -110,7 +111,8 @@ void dropIdleConversions(mlir::ModuleOp module) {
   });
 }
 
-/// The named tensors of every weights file, later files first; only those that the function takes, of its shapes.
+/// Reads the tensors of all weights files that are arguments of the function, with its shapes. Tensors of later files
+/// have precedence.
 Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std::vector<std::string> &files) {
   for (const std::string &file : files) {
     KERF_TRY(tensors, readWeights(file));
@@ -128,67 +130,71 @@ Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std:
       if (it->second.shape == wanted)
         model.weights[it->first] = it->second;
       else if (textAttr(function, i, ir::KerfDialect::kKindAttr) !=
-               "constant") // a constant was cut down when it was imported
-        return Error{fmt::format("'{}' in '{}' has the shape {}, the model's has {}", it->first, file,
-                                 shapeText(it->second.shape), shapeText(wanted))};
+               "constant") // the import stored only one slice of a constant
+        return Error{fmt::format("'{}' in '{}' has the shape {}, but the model's tensor has {}; give the file with "
+                                 "this model's weights",
+                                 it->first, file, shapeText(it->second.shape), shapeText(wanted))};
     }
     if (found == 0)
-      return Error{fmt::format("'{}' holds none of the model's tensors", file)};
+      return Error{fmt::format("'{}' has none of the model's tensors; give the file with this model's weights", file)};
   }
   return ok();
 }
 
-/// What a file may hold beside ops that check themselves: functions of one block, over tensors, that call each other
-/// with kerf.call.
+/// Checks the module beyond MLIR's verifier: functions have one block and tensor types, and call each other with
+/// kerf.call.
 Status checkFunctions(mlir::ModuleOp module) {
   for (mlir::Operation &op : module.getOps())
     if (!mlir::isa<mlir::func::FuncOp, ir::MeshOp>(op))
-      return Error{fmt::format("{} stands in the module; it holds functions and one kerf.mesh",
+      return Error{fmt::format("the module contains {}, but only functions and one kerf.mesh are allowed",
                                op.getName().getStringRef().str())};
   for (auto function : module.getOps<mlir::func::FuncOp>()) {
     std::string name = function.getName().str();
     if (!function.getBody().hasOneBlock())
-      return Error{fmt::format("@{} has {} blocks; a function has one", name, function.getBody().getBlocks().size())};
+      return Error{
+          fmt::format("@{} has {} blocks, but a function must have one", name, function.getBody().getBlocks().size())};
     for (mlir::TypeRange types :
          {mlir::TypeRange(function.getArgumentTypes()), mlir::TypeRange(function.getResultTypes())})
       for (mlir::Type type : types)
         if (auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type); !tensor || !tensor.hasStaticShape()) {
           std::string text;
           llvm::raw_string_ostream(text) << type;
-          return Error{fmt::format("@{} takes or gives {}; these are tensors of known sizes", name, text)};
+          return Error{fmt::format(
+              "@{} has an argument or a result of type {}, but only tensors of static shape are allowed", name, text)};
         }
     for (mlir::Operation &op : function.front().without_terminator())
       if (!mlir::isa<ir::KerfDialect>(op.getDialect()))
-        return Error{fmt::format("@{} has {}; ops are kerf's", name, op.getName().getStringRef().str())};
+        return Error{fmt::format("@{} contains {}, but only operators of the dialect kerf are allowed", name,
+                                 op.getName().getStringRef().str())};
   }
   return ok();
 }
 
-/// A module with an entry whose arguments are named.
+/// Fails unless the module has a function @main whose arguments have names.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> parseKerf(mlir::MLIRContext &context, const std::string &path,
                                                     const std::string &text) {
   Diagnostics diagnostics(&context);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, mlir::ParserConfig(&context), path);
   if (!module)
-    return Error{fmt::format("'{}' is not kerf IR: {}", path, diagnostics.text)};
+    return Error{fmt::format("'{}' is not kerf IR: {}; {}", path, diagnostics.text, kCorrectIr)};
   mlir::func::FuncOp function = entryOf(*module);
   if (!function || function.isExternal())
-    return Error{fmt::format("'{}' has no function @main", path)};
+    return Error{fmt::format("'{}' has no function @main; {}", path, kCorrectIr)};
   if (Status status = checkFunctions(*module); !status)
-    return Error{fmt::format("'{}': {}", path, status.error().message)};
+    return withWayOut({fmt::format("'{}': {}", path, status.error().message)}, kCorrectIr);
   if (Status status = checkArguments(function); !status)
-    return Error{fmt::format("'{}': {}", path, status.error().message)};
+    return withWayOut({fmt::format("'{}': {}", path, status.error().message)}, kCorrectIr);
   return module;
 }
 
-/// Takes the attribute that names the weights' files off the module, and loads them.
+/// Removes the attribute that names the weights files from the module, and reads these files.
 Status takeWeights(ImportedModel &model, const ModelSource &source, const std::optional<std::string> &more) {
   std::vector<std::string> files;
   if (auto named = (*model.module)->getAttrOfType<mlir::ArrayAttr>(kWeightsAttr))
     for (mlir::Attribute name : named) {
       auto file = mlir::dyn_cast<mlir::StringAttr>(name);
       if (!file)
-        return Error{fmt::format("'{}': kerf.weights is not a list of file names", source.name)};
+        return Error{fmt::format("'{}': kerf.weights is not a list of file names; {}", source.name, kCorrectIr)};
       files.push_back(source.beside(file.str()));
     }
   (*model.module)->removeAttr(kWeightsAttr);
@@ -215,7 +221,8 @@ Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options) {
           function.setArgAttr(i, ir::KerfDialect::kTrainableAttr, mlir::UnitAttr::get(function.getContext()));
       }
       if (!any)
-        return Error{fmt::format("{} '{}' matches none of the model's parameters", option, glob)};
+        return Error{
+            fmt::format("{} '{}' matches none of the model's parameters; 'kerf import' lists them", option, glob)};
     }
     return ok();
   };
@@ -237,7 +244,7 @@ Result<TensorMap> readWeights(const std::string &path) {
     return beside ? std::move(*beside) : TensorMap();
   }
   if (kind == ".mlir")
-    return TensorMap(); // a program's weights lie beside it
+    return TensorMap(); // the weights of StableHLO lie beside the text
   if (kind != ".onnx")
     return readTensors(path);
   KERF_TRY(file, readOnnx(path));
@@ -248,8 +255,8 @@ Result<TensorMap> readWeights(const std::string &path) {
   return tensors;
 }
 
-/// The first name of either dialect says which it is: a word of the text, or an operation between quotes as the generic
-/// form has it. Comments, and strings such as names of nodes, may hold anything.
+/// Returns whether the text is StableHLO or kerf IR, by the first operation name of either dialect, quoted or not.
+/// Comments and other strings are skipped.
 static bool isStableHlo(llvm::StringRef text) {
   auto endOfWord = [&](size_t at) {
     while (at < text.size() && (llvm::isAlnum(text[at]) || llvm::StringRef("_.$-").contains(text[at])))
@@ -286,7 +293,8 @@ Result<ImportedModel> readKerf(mlir::MLIRContext &context, const ModelSource &so
   const std::string &path = source.name;
   KERF_TRY(text, source.read());
   if (text.rfind("ML\xefR", 0) == 0)
-    return Error{fmt::format("'{}' is MLIR bytecode; Kerf reads text: what JAX's lowered.as_text() gives", path)};
+    return Error{
+        fmt::format("'{}' is MLIR bytecode, but Kerf reads text; write the text with JAX's lowered.as_text()", path)};
   if (isStableHlo(text))
     return importStableHlo(context, source, text, options);
   ImportedModel model;
@@ -295,10 +303,12 @@ Result<ImportedModel> readKerf(mlir::MLIRContext &context, const ModelSource &so
   mlir::func::FuncOp function = entryOf(*model.module);
   auto resultName = function.getResultAttrOfType<mlir::StringAttr>(0, ir::KerfDialect::kNameAttr);
   if (!options.loss.empty() && (!resultName || resultName.str() != options.loss))
-    return Error{fmt::format("'{}' has the loss '{}' already; <loss> is chosen when a model is imported", path,
-                             resultName ? resultName.str() : "")};
+    return Error{fmt::format("'{}' is kerf IR, which already has the loss '{}'; give <loss> when the model is imported "
+                             "from its original file",
+                             path, resultName ? resultName.str() : "")};
   if (!options.metrics.empty())
-    return Error{fmt::format("'{}' is kerf IR, whose results are chosen already; <metric> is for exports", path)};
+    return Error{fmt::format(
+        "'{}' is kerf IR, whose results are fixed; give <metric> when the model is imported from its export", path)};
   retype(*model.module, options.floatType);
   dropIdleConversions(*model.module);
   KERF_CHECK(applyGlobs(function, options));
@@ -320,9 +330,9 @@ Result<ImportedModel> readDeviceProgram(mlir::MLIRContext &context, const std::s
   KERF_TRY(module, parseKerf(context, path, text));
   model.module = std::move(module);
   if (model.module->getOps<ir::MeshOp>().empty())
-    return Error{fmt::format("'{}' has no kerf.mesh: it is no device program; `kerf compile <device-ir>` writes one "
-                             "to begin with",
-                             path)};
+    return Error{fmt::format(
+        "'{}' has no kerf.mesh, so it is not a device program; `kerf compile <device-ir>` writes a device program",
+        path)};
   if (Status status = verifyModule(*model.module); !status)
     return Error{fmt::format("'{}': {}", path, status.error().message)};
   KERF_CHECK(takeWeights(model, path, weights));

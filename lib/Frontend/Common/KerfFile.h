@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kerf IR as text in files.
+// Reads kerf IR from text files, and weights from files of all formats.
 #pragma once
 
 #include "kerf/Frontend/Import.h"
@@ -7,13 +7,16 @@
 
 namespace kerf::frontend {
 
+/// Reads a model in kerf IR, as `writeModel` writes it. Fails when the text is not valid kerf IR or a weights file does
+/// not match it.
 Result<ImportedModel> readKerf(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options);
-/// Tensors of a weights file of any kind that Kerf reads: .onnx (its initializers), .safetensors, .npz, a folder of
-/// .npy, config.json (what lies beside it; nothing where there is none).
+/// Reads the tensors of a weights file: .onnx (its initializers), .safetensors, .npz, a folder of .npy files, or
+/// config.json (the weights beside it, or no tensors if there are none).
 Result<TensorMap> readWeights(const std::string &path);
-/// Marks what is trained by name; an error for a glob that matches no parameter.
+/// Marks the arguments of `function` that are trained, according to the glob patterns in `options`. Fails for a pattern
+/// that matches no parameter.
 Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options);
-/// Verifies the module; the verifier's message is the error.
+/// Runs MLIR's verifier on the module. Fails with the message of the verifier.
 Status verifyModule(mlir::ModuleOp module);
 
 } // namespace kerf::frontend

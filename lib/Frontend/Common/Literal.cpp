@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making, comparing and compressing constant tensors.
+// Creates, compares and compresses constant tensors.
 #include "Common/Literal.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace kerf::frontend {
 
 namespace {
 constexpr int64_t kMostBytes = int64_t(8)
-                               << 30; // of one folded constant: the widest mask of the models read so far has 0.13 GiB
-// No machine holds as many, and their bytes and a few sums of them fit 64 bits.
+                               << 30; // limit of one folded constant; the largest mask of known models has 0.13 GiB
+// Limit of the number of elements: no machine holds as many, and sums of such byte counts fit into 64 bits.
 constexpr __int128 kMostElements = __int128(1) << 56;
 } // namespace
 
@@ -30,7 +30,7 @@ Result<FreshLiteral> allocateLiteral(DType dtype, const Shape &shape) {
   __int128 bytes = bytesOf(dtype);
   for (int64_t size : shape) {
     if (size < 0)
-      return Error{fmt::format("a constant has the shape {}", shapeText(shape))};
+      return Error{fmt::format("a constant has the invalid shape {}", shapeText(shape))};
     bytes *= size;
     if (bytes > kMostBytes)
       return Error{fmt::format("a constant of shape {} and type {} would take more than {} bytes at import",
@@ -85,7 +85,7 @@ Result<Literal> materialize(const Literal &literal) {
   Result<FreshLiteral> fresh = allocateLiteral(literal.dtype(), literal.shape);
   if (!fresh)
     return fresh.error();
-  // From the last dimension to the first, a block of the result is the block of the next dimension, size times.
+  // From the last dimension to the first, each block of the result repeats the block of the next dimension.
   int64_t element = bytesOf(literal.dtype());
   auto fill = [&](auto &self, size_t dim, const std::byte *from, std::byte *to) -> std::pair<int64_t, int64_t> {
     if (dim == literal.shape.size()) {
@@ -110,7 +110,7 @@ Result<Literal> materialize(const Literal &literal) {
   return fresh->literal;
 }
 
-/// `tensor` with the first slice along `dim` only.
+/// Returns the first slice of `tensor` along `dim`.
 static Tensor firstSlice(const Tensor &tensor, size_t dim, int64_t outer, int64_t inner) {
   Shape shape = tensor.shape;
   int64_t size = shape[dim];
@@ -147,7 +147,7 @@ Status checkShape(const Shape &shape) {
   for (int64_t size : shape) {
     elements *= size;
     if (size < 0 || elements > kMostElements)
-      return Error{fmt::format("the impossible shape {}", shapeText(shape))};
+      return Error{fmt::format("the shape {} is not valid", shapeText(shape))};
   }
   return ok();
 }
@@ -180,7 +180,7 @@ Result<Literal> broadcastLiteral(const Literal &literal, const Shape &shape) {
 
 Result<std::vector<int64_t>> integersOf(const Literal &literal) {
   if (isFloat(literal.dtype()))
-    return Error{fmt::format("integers are needed, a constant of {} is given", toString(literal.dtype()))};
+    return Error{fmt::format("integers are needed, but the constant has the type {}", toString(literal.dtype()))};
   Result<Literal> whole = materialize(literal);
   if (!whole)
     return whole.error();
@@ -194,11 +194,11 @@ Result<std::vector<int64_t>> integersOf(const Literal &literal) {
 
 Result<double> numberOf(const Literal &literal) {
   if (elementsOf(literal.shape) != 1)
-    return Error{fmt::format("a single number is needed, a constant of shape {} is given", shapeText(literal.shape))};
+    return Error{fmt::format("a single number is needed, but the constant has the shape {}", shapeText(literal.shape))};
   return dispatch(literal.dtype(), [&](auto zero) { return double(*literal.as<decltype(zero)>()); });
 }
 
-bool isAll(const Literal &literal, double value) {
+bool allElementsEqual(const Literal &literal, double value) {
   return dispatch(literal.dtype(), [&](auto zero) {
     const auto *data = literal.as<decltype(zero)>();
     return std::all_of(data, data + literal.storedElements(), [&](auto x) { return double(x) == value; });

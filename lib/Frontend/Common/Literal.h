@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant tensors that the importer computes with. Masks of big models are copies of one slice along the batch: copies
-// are not stored, so that folding a mask of 8 x 1 x 2048 x 2048 touches 2048 x 2048 elements.
+// Constant tensors with which the importer computes. Equal slices along a dimension are stored once. Folding a mask of
+// shape 8 x 1 x 2048 x 2048 that is equal for all samples therefore touches 2048 x 2048 elements.
 //
 //   shape [8, 1, 4, 4], stored [1, 1, 4, 4]: element (b, 0, i, j) is stored element (0, 0, i, j) for every b.
 #pragma once
@@ -10,58 +10,68 @@
 
 namespace kerf::frontend {
 
+/// A constant tensor. Dimensions along which all slices are equal may be stored with size 1.
 struct Literal {
-  Tensor stored; // F64, F32, I64, I32, I8, U8 or Bool, each bool one byte of 0 or 1; aligned to its element
-  Shape shape;   // of stored's rank; stored.shape[d] is shape[d] or 1
+  Tensor stored; // elements of F64, F32, I64, I32, I8, U8 or Bool (a byte of 0 or 1), aligned to their size
+  Shape shape;   // the full shape; stored.shape[d] is shape[d] or 1
 
   DType dtype() const { return stored.dtype; }
+  /// Returns the stored elements as an array of the C++ type T, which must match `dtype()`.
   template <typename T> const T *as() const { return reinterpret_cast<const T *>(stored.data); }
+  /// Returns the number of stored elements.
   int64_t storedElements() const { return elementsOf(stored.shape); }
+  /// Returns whether a single element is stored, so that all elements are equal.
   bool isSplat() const { return storedElements() == 1; }
 };
 
-/// A zeroed literal to fill: `data<T>()` may be written until the literal is handed on. An error above 8 GiB.
+/// A new literal whose elements can still be written.
 struct FreshLiteral {
   Literal literal;
-  std::byte *bytes = nullptr;
+  std::byte *bytes = nullptr; // the memory of the elements, initially zero
   template <typename T> T *as() const { return reinterpret_cast<T *>(bytes); }
 };
+/// Allocates a literal of zeros. Fails above 8 GiB.
 Result<FreshLiteral> allocateLiteral(DType dtype, const Shape &shape);
 
-/// Takes a view of `tensor`, converted to `floatType` where it is floating.
+/// Returns `tensor` as a literal without copying it. A floating-point tensor is converted to `floatType`.
 Result<Literal> literalFromTensor(const Tensor &tensor, DType floatType);
+/// Returns a scalar of type `dtype`.
 Literal scalarLiteral(DType dtype, double value);
+/// Returns a scalar of the integer type `dtype`.
 Literal scalarLiteral(DType dtype, int64_t value);
-/// A vector of I64.
+/// Returns a one-dimensional literal of type I64.
 Literal indexLiteral(const std::vector<int64_t> &values);
 
-/// Every element stored.
+/// Returns the literal with all elements stored (stored.shape equals shape). Fails above 8 GiB.
 Result<Literal> materialize(const Literal &literal);
-/// The same value, with dimensions along which all slices are equal stored once.
+/// Returns the same tensor, with equal slices along a dimension stored once.
 Literal compress(const Literal &literal);
-/// The literal broadcast to `shape` (NumPy's rule), nothing copied.
+/// Broadcasts the literal to `shape` by NumPy's rule, without copying elements. Fails when the shapes do not fit.
 Result<Literal> broadcastLiteral(const Literal &literal, const Shape &shape);
-/// The values of an integer (or boolean) literal, in row-major order.
+/// Returns the elements of an integer or boolean literal in row-major order. Fails for floating-point elements.
 Result<std::vector<int64_t>> integersOf(const Literal &literal);
-/// The value of a literal of one element.
+/// Returns the value of a literal with one element. Fails for another number of elements.
 Result<double> numberOf(const Literal &literal);
-/// Every element equals `value`.
-bool isAll(const Literal &literal, double value);
+/// Returns whether every element equals `value`.
+bool allElementsEqual(const Literal &literal, double value);
+/// Returns whether two literals have the same type, shape and elements.
 bool sameValue(const Literal &a, const Literal &b);
 
-/// Sizes are not negative, and so many elements can be counted.
+/// Fails when a size is negative or the number of elements exceeds 64 bits.
 Status checkShape(const Shape &shape);
-/// NumPy's rule: aligned at the last dimension, equal or 1.
+/// Returns the common shape of `a` and `b` by NumPy's broadcasting rule: aligned at the last dimension, sizes are equal
+/// or 1. Fails when the shapes do not fit.
 Result<Shape> broadcastShapes(const Shape &a, const Shape &b);
+/// Returns whether `dtype` is a floating-point type.
 bool isFloat(DType dtype);
-/// `axis` counted from the end where negative; an error outside of [0, rank).
+/// Returns `axis`, with a negative value counted from the end. Fails when the result is outside of [0, rank).
 Result<int64_t> normalizeAxis(int64_t axis, int64_t rank);
 
-/// f(T{}) with the C++ type that holds an element; Bool and U8 are uint8_t.
+/// Calls f(T{}) with the C++ type T of the elements of `dtype`; Bool and U8 are uint8_t.
 template <typename F> auto dispatch(DType dtype, F f) {
   if (dtype == DType::F64)
     return f(double{});
-  return dtype == DType::F32 ? f(float{}) : forInteger(dtype, f);
+  return dtype == DType::F32 ? f(float{}) : withIntegerType(dtype, f);
 }
 
 } // namespace kerf::frontend

@@ -14,7 +14,7 @@ Result<Term> takeAlong(TermBuilder &b, const Term &x, const Term &indices, int64
     return b.gather(x, indices, 0);
   if (x.rank() <= batchDims || indices.rank() < batchDims ||
       !std::equal(x.shape.begin(), x.shape.begin() + batchDims, indices.shape.begin()))
-    return Error{fmt::format("indices of shape {} for data of shape {} with {} batch dimensions",
+    return Error{fmt::format("indices of shape {} do not fit data of shape {} with {} batch dimensions",
                              shapeText(indices.shape), shapeText(x.shape), batchDims)};
   Shape shape = indices.shape;
   shape.insert(shape.end(), x.shape.begin() + batchDims + 1, x.shape.end());
@@ -26,12 +26,12 @@ Result<Term> takeAlong(TermBuilder &b, const Term &x, const Term &indices, int64
 
 namespace {
 
-/// Integers that are 0, step, 2 step, ... along one dimension, the same for all others.
+/// Integers that count 0, step, 2 step, ... along one dimension and are constant along the others.
 struct Counted {
   int64_t dim, step;
 };
 
-/// The same of a vector of constants.
+/// Recognizes such integers in a constant vector.
 template <typename Values> std::optional<Counted> countedVector(const Values &values) {
   if (values.size() < 2)
     return std::nullopt;
@@ -74,7 +74,7 @@ std::optional<Counted> asCounted(const TermBuilder &b, mlir::Value value) {
     int64_t dim = broadcast.getBroadcastDimensions()[inner->dim];
     return from[inner->dim] == to[dim] ? std::optional(Counted{dim, inner->step}) : std::nullopt;
   }
-  // A reshape keeps the dimension of the same size with as many elements behind it.
+  // A reshape preserves a dimension if its size and the number of elements after it stay the same.
   auto behind = [](const Shape &shape, int64_t dim) { return elementsOf(Shape(shape.begin() + dim + 1, shape.end())); };
   for (int64_t dim = 0; dim < int64_t(to.size()); ++dim)
     if (to[dim] == from[inner->dim] && behind(to, dim) == behind(from, inner->dim))
@@ -108,7 +108,7 @@ Result<Term> componentOf(TermBuilder &b, const Term &indices, int64_t k) {
 
 Result<std::optional<Term>> takeAtTuples(TermBuilder &b, const Term &x, const std::vector<Term> &components) {
   int64_t depth = int64_t(components.size()), looked = -1;
-  std::vector<int64_t> batch, along; // dimensions of x, and of the tuples
+  std::vector<int64_t> batch, along; // corresponding dimensions of x and of the tuples
   for (int64_t k = 0; k < depth; ++k) {
     std::optional<Counted> counted = components[k].isConstant() ? std::nullopt : asCounted(b, components[k].value);
     bool isOwn = counted && counted->step == 1 && components[k].shape[counted->dim] == x.shape[k] &&
@@ -125,7 +125,7 @@ Result<std::optional<Term>> takeAtTuples(TermBuilder &b, const Term &x, const st
   if (looked < 0 || batch.empty())
     return std::optional<Term>();
   const Shape &tuples = components[looked].shape;
-  std::vector<int64_t> order = batch, places = along; // of x; of the index, the batch first
+  std::vector<int64_t> order = batch, places = along; // dimension orders of x and of the index, batch dimensions first
   order.push_back(looked);
   for (int64_t d = depth; d < x.rank(); ++d)
     order.push_back(d);
@@ -134,7 +134,7 @@ Result<std::optional<Term>> takeAtTuples(TermBuilder &b, const Term &x, const st
       places.push_back(d);
   Formula f(b, x.dtype);
   Term picked =
-      f.taken(takeAlong(b, f.transpose(x, order), f.transpose(components[looked], places), int64_t(batch.size())));
+      f.unwrap(takeAlong(b, f.transpose(x, order), f.transpose(components[looked], places), int64_t(batch.size())));
   std::vector<int64_t> back = inverseOf(places);
   for (int64_t d = depth; d < x.rank(); ++d)
     back.push_back(int64_t(back.size()));
@@ -163,11 +163,11 @@ Result<std::optional<Term>> takeMergedRows(TermBuilder &b, const Term &x, const 
     if (elementsOf(rest) == 1)
       rest.clear();
     apart.insert(apart.end(), rest.begin(), rest.end());
-    // The tensor before it was reshaped, where that is what the rows are taken of.
+    // The rows may come from a tensor that was merged by a reshape; then the tensor before the reshape is used.
     auto reshape = x.value ? x.value.getDefiningOp<ir::ReshapeOp>() : ir::ReshapeOp();
     bool wasApart = reshape && ir::shapeOf(reshape.getOperand()) == apart;
     Term table = wasApart ? b.fromValue(reshape.getOperand()) : f.reshape(x, apart);
-    Term picked = f.taken(takeAlong(b, table, f.transpose(b.fromValue(other), places), 1));
+    Term picked = f.unwrap(takeAlong(b, table, f.transpose(b.fromValue(other), places), 1));
     std::vector<int64_t> back = inverseOf(places);
     for (size_t d = 0; d < rest.size(); ++d)
       back.push_back(int64_t(back.size()));

@@ -17,11 +17,15 @@ Result<LossRequest> parseLoss(const std::string &text) {
     return LossRequest{whole, ""};
   size_t comma = whole.find(',');
   if (whole.back() != ')' || comma == std::string::npos)
-    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS)", text)};
+    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS); give both names, or "
+                             "only the name of the loss",
+                             text)};
   LossRequest request{trimmed(std::string_view(whole).substr(call.size(), comma - call.size())),
                       trimmed(std::string_view(whole).substr(comma + 1, whole.size() - comma - 2))};
   if (request.value.empty() || request.labels.empty())
-    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS)", text)};
+    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS); give both names, or "
+                             "only the name of the loss",
+                             text)};
   return request;
 }
 

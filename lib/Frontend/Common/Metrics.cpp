@@ -6,7 +6,7 @@
 
 namespace kerf::frontend {
 
-/// `value` in `element`. Where it is a sum of integers, what is added is converted.
+/// Converts `value` to the type `element`. For a sum of integers, the summands are converted before the sum.
 static mlir::Value converted(ir::Emitter &emit, mlir::Value value, mlir::Type element) {
   if (ir::tensorType(value).getElementType() == element)
     return value;
@@ -26,7 +26,8 @@ static mlir::Value converted(ir::Emitter &emit, mlir::Value value, mlir::Type el
 
 Result<mlir::Value> metricOf(TermBuilder &b, const std::string &name, const Term &value, DType type) {
   if (elementsOf(value.shape) != 1)
-    return Error{fmt::format("the metric '{}' has the shape {}, one number is needed", name, shapeText(value.shape))};
+    return Error{fmt::format("the metric '{}' has the shape {}, but one number is needed; return its mean or sum", name,
+                             shapeText(value.shape))};
   KERF_TRY(scalar, b.reshape(value, {}));
   mlir::Value number = b.emit(scalar);
   ir::Emitter emit{b.builder, b.loc};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: scalars that a model returns beside its loss (ImportOptions::metrics).
+// Metrics: scalars that a model returns besides its loss (ImportOptions::metrics).
 #pragma once
 
 #include "Common/TermBuilder.h"
 
 namespace kerf::frontend {
 
-/// Returns the metric `name`, a value of one element, as a scalar of `type`. An integer that is a sum of integers
-/// becomes a sum of floating numbers: a step sums these over its microbatches.
+/// Returns the metric `name`, whose `value` has one element, as a scalar of the floating-point `type`. A sum of
+/// integers becomes a sum of floating-point numbers, which a step can add up over its microbatches. Fails when `value`
+/// has several elements.
 Result<mlir::Value> metricOf(TermBuilder &b, const std::string &name, const Term &value, DType type);
 
 } // namespace kerf::frontend

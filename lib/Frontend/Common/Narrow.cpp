@@ -27,29 +27,30 @@ constexpr NarrowFormat kFormats[] = {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// Truncated, and what the low bits of that are.
+/// Truncates each element to an integer and keeps its low bits.
 Term lowBits(Formula &f, const NarrowFormat &format, const Term &x) {
   bool isWhole = !isFloat(x.dtype) && x.dtype != DType::Bool;
   Term whole = isWhole ? x : f.convert(x, DType::I32);
   auto integer = [&](int64_t value) { return f.b.integer(whole.dtype, value); };
   int64_t mask = (int64_t(1) << format.bits) - 1, half = int64_t(1) << (format.bits - 1);
-  auto masked = [&](const Term &y) { return f.taken(f.b.binary(Binary::And, y, integer(mask))); };
+  auto masked = [&](const Term &y) { return f.unwrap(f.b.binary(Binary::And, y, integer(mask))); };
   if (format.kind == Kind::Unsigned)
     return f.convert(masked(whole), DType::U8);
   whole = f.convert(masked(whole), DType::I8);
   return f.subtract(masked(f.add(whole, integer(half))), integer(half));
 }
 
-/// The operator's text has NaN for infinities in the formats without -0; its test cases have the largest, as here.
+/// Rounds to a floating-point format. For infinities in formats without -0 the text of ONNX's Cast says NaN, but its
+/// test cases expect the largest value, as computed here.
 Term nearest(Formula &f, const NarrowFormat &format, const Term &x, Saturate saturate) {
-  Term y = f.taken(f.b.reducePrecision(f.convert(x, f.dtype), format.mantissaBits, format.minExponent));
+  Term y = f.unwrap(f.b.reducePrecision(f.convert(x, f.dtype), format.mantissaBits, format.minExponent));
   bool keeps = saturate == Saturate::Yes || format.special == Special::None;
   double beyond = keeps ? format.largest : format.special == Special::Infinities ? kInfinity : kNan;
-  // Selections, not a minimum: the slope at the largest number is 1.
+  // Selections are used instead of a minimum, so that the gradient at the largest value is 1.
   y = f.select(f.compare(Order::Greater, y, f.number(format.largest)), f.number(beyond), y);
   y = f.select(f.compare(Order::Less, y, f.number(-format.largest)), f.number(-beyond), y);
   if (format.special == Special::None)
-    y = f.select(f.taken(f.b.isNan(y)), f.number(-0.0), y);
+    y = f.select(f.unwrap(f.b.isNan(y)), f.number(-0.0), y);
   return format.special == Special::NegativeZeroIsNan ? f.subtract(y, f.number(-0.0)) : y; // -0 becomes 0
 }
 } // namespace
@@ -67,7 +68,7 @@ const NarrowFormat *narrowFormat(std::string_view hloName) {
   return rowOf([&](const NarrowFormat &format) { return !hloName.empty() && format.hloName == hloName; });
 }
 
-DType heldType(const NarrowFormat &format) {
+DType storageType(const NarrowFormat &format) {
   return format.kind == Kind::Floating ? DType::F32 : format.kind == Kind::Signed ? DType::I8 : DType::U8;
 }
 
@@ -94,7 +95,7 @@ double decoded(const NarrowFormat &format, unsigned bits) {
 }
 
 Tensor decodedTensor(const NarrowFormat &format, const Shape &shape, const std::byte *packed) {
-  auto [tensor, memory] = allocateTensor(heldType(format), shape);
+  auto [tensor, memory] = allocateTensor(storageType(format), shape);
   const unsigned mask = (1u << format.bits) - 1;
   const int inByte = 8 / format.bits;
   std::array<double, 256> values{};

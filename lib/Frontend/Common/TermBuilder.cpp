@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each op twice: on constants (Fold.h), and as an op of the dialect.
+// Implements each operation twice: folded for constant operands (Fold.h), and as an operator of the dialect otherwise.
 #include "Common/TermBuilder.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -93,7 +93,7 @@ Term TermBuilder::fromValue(Value value) {
   return term;
 }
 
-/// `folded` as a term.
+/// Returns the folded literal as a term.
 template <typename Op> static Value unaryOp(TermBuilder &b, Value x) {
   return Op::create(b.builder, b.loc, x.getType(), x);
 }
@@ -152,23 +152,24 @@ Result<Term> TermBuilder::unary(Unary op, const Term &x) {
 
 Result<Term> TermBuilder::binary(Binary op, const Term &x, const Term &y) {
   if (x.dtype != y.dtype)
-    return Error{fmt::format("operands of {} and {}", toString(x.dtype), toString(y.dtype))};
+    return Error{fmt::format("its operands have the types {} and {}, which must be equal", toString(x.dtype),
+                             toString(y.dtype))};
   KERF_TRY(shape, broadcastShapes(x.shape, y.shape));
   if (x.isConstant() && y.isConstant())
     return fromResult(foldBinary(op, *x.literal, *y.literal));
   if (op == Binary::Remainder)
-    return Error{"the remainder of computed values is not supported, only of constants"};
+    return Error{"the remainder is supported for constants only, not for computed values"};
   bool logical = op == Binary::And || op == Binary::Or;
   if (logical && isFloat(x.dtype))
     return Error{fmt::format("the operator is not defined on {}", toString(x.dtype))};
   if (op == Binary::Power && !isFloat(x.dtype))
-    return Error{
-        fmt::format("the power of computed values of {} is not supported, only of constants", toString(x.dtype))};
-  // A mask that hides nothing is no op.
+    return Error{fmt::format("the power of values of {} is supported for constants only, not for computed values",
+                             toString(x.dtype))};
+  // Adding a mask of zeros needs no operator.
   for (const auto &[constant, other] : {std::pair(&x, &y), std::pair(&y, &x)})
     if (constant->isConstant() && shape == other->shape &&
-        ((op == Binary::Add && isAll(*constant->literal, 0)) ||
-         (op == Binary::And && x.dtype == DType::Bool && isAll(*constant->literal, 1))))
+        ((op == Binary::Add && allElementsEqual(*constant->literal, 0)) ||
+         (op == Binary::And && x.dtype == DType::Bool && allElementsEqual(*constant->literal, 1))))
       return *other;
   Value a = emitAs(x, shape), b = emitAs(y, shape);
   auto make = [&]() -> Value {
@@ -201,7 +202,8 @@ Result<Term> TermBuilder::binary(Binary op, const Term &x, const Term &y) {
 
 Result<Term> TermBuilder::compare(Order order, const Term &x, const Term &y) {
   if (x.dtype != y.dtype)
-    return Error{fmt::format("operands of {} and {}", toString(x.dtype), toString(y.dtype))};
+    return Error{fmt::format("its operands have the types {} and {}, which must be equal", toString(x.dtype),
+                             toString(y.dtype))};
   KERF_TRY(shape, broadcastShapes(x.shape, y.shape));
   if (x.isConstant() && y.isConstant())
     return fromResult(foldCompare(order, *x.literal, *y.literal));
@@ -213,16 +215,16 @@ Result<Term> TermBuilder::compare(Order order, const Term &x, const Term &y) {
 
 Result<Term> TermBuilder::select(const Term &predicate, const Term &x, const Term &y) {
   if (x.dtype != y.dtype || predicate.dtype != DType::Bool)
-    return Error{
-        fmt::format("operands of {}, {} and {}", toString(predicate.dtype), toString(x.dtype), toString(y.dtype))};
+    return Error{fmt::format("its operands have the types {}, {} and {}, which do not fit together",
+                             toString(predicate.dtype), toString(x.dtype), toString(y.dtype))};
   KERF_TRY(values, broadcastShapes(x.shape, y.shape));
   KERF_TRY(shape, broadcastShapes(predicate.shape, values));
   if (predicate.isConstant()) {
     if (x.isConstant() && y.isConstant())
       return fromResult(foldSelect(*predicate.literal, *x.literal, *y.literal));
-    if (isAll(*predicate.literal, 1))
+    if (allElementsEqual(*predicate.literal, 1))
       return broadcast(x, shape);
-    if (isAll(*predicate.literal, 0))
+    if (allElementsEqual(*predicate.literal, 0))
       return broadcast(y, shape);
   }
   Value p = emitAs(predicate, shape), a = emitAs(x, shape), b = emitAs(y, shape);
@@ -264,7 +266,7 @@ Result<Term> TermBuilder::gather(const Term &x, const Term &indices, int64_t axi
   shape.insert(shape.end(), indices.shape.begin(), indices.shape.end());
   shape.insert(shape.end(), x.shape.begin() + axis + 1, x.shape.end());
   Value operand = emit(x), at = emit(indices);
-  // Whole rows of a table: the op whose rows may be cut.
+  // A lookup of whole rows becomes an embedding, whose rows can be sharded.
   if (axis == 0 && x.rank() == 2 && isFloat(x.dtype))
     return fromValue(ir::EmbeddingOp::create(builder, loc, type(x.dtype, shape), operand, at, Value(),
                                              builder.getI64IntegerAttr(x.shape[0])));
@@ -283,16 +285,17 @@ Term TermBuilder::dropout(const Term &x, double rate, const Term &stream) {
 
 Result<Term> TermBuilder::dot(const Term &x, const Dims &xDims, const Term &y, const Dims &yDims) {
   if (x.dtype != y.dtype || !isFloat(x.dtype))
-    return Error{fmt::format("a product of {} and {}; it is defined on floating types that agree", toString(x.dtype),
-                             toString(y.dtype))};
+    return Error{fmt::format("a product needs operands of one floating-point type, but these have {} and {}",
+                             toString(x.dtype), toString(y.dtype))};
   auto contains = [](const std::vector<int64_t> &dims, int64_t dim) {
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
   };
   auto pairUp = [&](const std::vector<int64_t> &a, const std::vector<int64_t> &b) -> Status {
     for (size_t i = 0; i < a.size(); ++i)
       if (x.shape[a[i]] != y.shape[b[i]])
-        return Error{fmt::format("operands of shapes {} and {}: dimension {} of {} elements meets dimension {} of {}",
-                                 shapeText(x.shape), shapeText(y.shape), a[i], x.shape[a[i]], b[i], y.shape[b[i]])};
+        return Error{fmt::format(
+            "operands of shapes {} and {} do not fit: dimension {} has {} elements, but dimension {} has {}",
+            shapeText(x.shape), shapeText(y.shape), a[i], x.shape[a[i]], b[i], y.shape[b[i]])};
     return ok();
   };
   KERF_CHECK(pairUp(xDims.batching, yDims.batching));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops on terms that move, join or sum elements.
+// Operations on terms that move, join or reduce elements.
 #include "Common/TermBuilder.h"
 
 #include <fmt/format.h>
@@ -75,7 +75,7 @@ Result<Term> TermBuilder::concatenate(const std::vector<Term> &inputs, int64_t d
     if (input.rank() == first.rank())
       others[dim] = first.shape[dim];
     if (others != first.shape || input.dtype != first.dtype)
-      return Error{fmt::format("{} {} and {} {} do not join along dimension {}", toString(first.dtype),
+      return Error{fmt::format("{} {} and {} {} cannot be concatenated along dimension {}", toString(first.dtype),
                                shapeText(first.shape), toString(input.dtype), shapeText(input.shape), dim)};
     shape[dim] += input.shape[dim];
     if (input.shape[dim] > 0)
@@ -100,8 +100,8 @@ Result<Term> TermBuilder::concatenate(const std::vector<Term> &inputs, int64_t d
 
 Result<Term> TermBuilder::pad(const Term &x, const Term &value, const Shape &low, const Shape &high) {
   if (value.dtype != x.dtype || elementsOf(value.shape) != 1)
-    return Error{fmt::format("the value to pad {} with is {} {}", toString(x.dtype), toString(value.dtype),
-                             shapeText(value.shape))};
+    return Error{fmt::format("the padding value for {} is {} {}, but a scalar of the same type is needed",
+                             toString(x.dtype), toString(value.dtype), shapeText(value.shape))};
   Shape shape = x.shape;
   for (int64_t d = 0; d < x.rank(); ++d)
     shape[d] += low[d] + high[d];

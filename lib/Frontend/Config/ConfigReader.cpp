@@ -13,8 +13,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uintmax_t kMostFileBytes = 16 << 20; // a configuration has kilobytes; lists of labels make the largest
-constexpr size_t kMostShown = 60;              // of a value in a message
+constexpr uintmax_t kMostFileBytes =
+    16 << 20;                     // real configurations have kilobytes; long lists of labels are the largest
+constexpr size_t kMostShown = 60; // characters of a value that a message shows
 
 const json kNull;
 
@@ -30,19 +31,20 @@ Result<ConfigReader> ConfigReader::open(const ModelSource &source) {
   std::error_code code;
   uintmax_t size = source.bytes ? source.bytes->size() : std::filesystem::file_size(path, code);
   if (!code && size > kMostFileBytes)
-    return Error{fmt::format("'{}' has {} bytes: no configuration is larger than {}", path, size, kMostFileBytes)};
+    return Error{fmt::format("'{}' has {} bytes, but a configuration has at most {}", path, size, kMostFileBytes)};
   auto text = source.read();
   if (!text)
     return text.error();
-  if (int levels = nestingOf(*text); levels > kMostNesting)
-    return Error{
-        fmt::format("'{}' nests {} levels deep: no configuration has more than {}", path, levels, kMostNesting)};
+  if (int levels = jsonNesting(*text); levels > kMaxJsonNesting)
+    return Error{fmt::format("'{}' has {} levels of nesting, but a configuration has at most {}", path, levels,
+                             kMaxJsonNesting)};
   if (Status status = checkJson(*text, fmt::format("'{}'", path)); !status)
     return status.error();
   auto whole = std::make_shared<json>(json::parse(*text, nullptr, /*allow_exceptions=*/false));
   if (!whole->is_object())
-    return Error{
-        fmt::format("'{}' is no Hugging Face configuration: it holds {}, not an object", path, whole->type_name())};
+    return Error{fmt::format("'{}' is not a Hugging Face configuration: its content is {}, not an object; give the "
+                             "config.json of a model",
+                             path, whole->type_name())};
   ConfigReader reader(whole.get(), "", std::make_shared<std::optional<std::string>>());
   reader.whole = std::move(whole);
   return reader;
@@ -70,51 +72,51 @@ void ConfigReader::fail(const std::string &message) {
 Status ConfigReader::status() const { return *error ? Status(Error{**error}) : ok(); }
 
 void ConfigReader::refuse(const std::string &name, const json &value, const std::string &wanted) {
-  fail(fmt::format("{}{} is {}, {} is needed", within, name, shown(value), wanted));
+  fail(fmt::format("{}{} is {}, but {} is needed", within, name, shown(value), wanted));
 }
 
-std::optional<int64_t> ConfigReader::integer(const std::string &names, std::optional<int64_t> otherwise, int64_t least,
+std::optional<int64_t> ConfigReader::integer(const std::string &names, std::optional<int64_t> fallback, int64_t least,
                                              int64_t most) {
   auto [name, value] = at(names);
   if (value.is_null())
-    return object->contains(name) ? std::nullopt : otherwise;
+    return object->contains(name) ? std::nullopt : fallback;
   bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX));
   if (!fits || value.get<int64_t>() < least || value.get<int64_t>() > most) {
     refuse(name, value, fmt::format("an integer from {} to {}", least, most));
-    return otherwise.value_or(least);
+    return fallback.value_or(least);
   }
   return value.get<int64_t>();
 }
 
-double ConfigReader::number(const std::string &names, double otherwise, double above) {
+double ConfigReader::number(const std::string &names, double fallback, double above) {
   auto [name, value] = at(names);
   if (value.is_null())
-    return otherwise;
+    return fallback;
   if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= above) {
     refuse(name, value, fmt::format("a number above {}", above));
-    return otherwise;
+    return fallback;
   }
   return value.get<double>();
 }
 
-bool ConfigReader::flag(const std::string &names, bool otherwise) {
+bool ConfigReader::flag(const std::string &names, bool fallback) {
   auto [name, value] = at(names);
   if (value.is_null())
-    return otherwise;
+    return fallback;
   if (!value.is_boolean()) {
     refuse(name, value, "true or false");
-    return otherwise;
+    return fallback;
   }
   return value.get<bool>();
 }
 
-std::string ConfigReader::text(const std::string &names, const std::string &otherwise) {
+std::string ConfigReader::text(const std::string &names, const std::string &fallback) {
   auto [name, value] = at(names);
   if (value.is_null())
-    return otherwise;
+    return fallback;
   if (!value.is_string()) {
     refuse(name, value, "a text");
-    return otherwise;
+    return fallback;
   }
   return value.get<std::string>();
 }

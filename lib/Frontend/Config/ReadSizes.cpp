@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Frontend/ReadSizes.h"
+#include "Common/WayOut.h"
 #include "Config/TransformerModel.h"
 
 #include <cmath>
@@ -10,15 +11,15 @@ using namespace frontend;
 
 namespace {
 
-const char *word(Task task) {
-  switch (task) {
-  case Task::CausalLm:
+const char *word(TrainingObjective objective) {
+  switch (objective) {
+  case TrainingObjective::CausalLm:
     return "causal";
-  case Task::MaskedLm:
+  case TrainingObjective::MaskedLm:
     return "masked";
-  case Task::ImageClassification:
+  case TrainingObjective::ImageClassification:
     return "image";
-  case Task::SequenceToSequence:
+  case TrainingObjective::SequenceToSequence:
     return "sequence-to-sequence";
   }
   return "";
@@ -74,8 +75,8 @@ const char *word(Activation activation) {
   return "";
 }
 
-/// The base as the configuration has it. Where it leaves it to its family's default, from the frequencies that the base
-/// makes: b^(-1 / pairs) is the second over the first; rounded to four digits, as those defaults are.
+/// Returns the base of rotary position embeddings as the configuration has it. If it is absent, the base follows from
+/// the first two frequencies, whose ratio is base^(-1 / pairs), rounded to four digits as the families' defaults are.
 double rotaryBase(ConfigReader &config, std::optional<ConfigReader> &section, const std::vector<double> &frequencies) {
   if (section && section->has("rope_theta"))
     return section->number("rope_theta", 0, 0);
@@ -90,8 +91,8 @@ double rotaryBase(ConfigReader &config, std::optional<ConfigReader> &section, co
 
 void readRotary(ConfigReader &config, const TransformerModel &m, ModelSizes &sizes) {
   auto section = config.section("rope_parameters|rope_scaling");
-  sizes.rotated = 2 * int64_t(m.rotaryFrequencies.size());
-  sizes.rotaryFraction = double(sizes.rotated) / double(m.headSize);
+  sizes.rotaryHeadSize = 2 * int64_t(m.rotaryFrequencies.size());
+  sizes.rotaryFraction = double(sizes.rotaryHeadSize) / double(m.headSize);
   sizes.rotaryBase = rotaryBase(config, section, m.rotaryFrequencies);
   std::string kind = section ? section->text("rope_type|type", "default") : "default";
   if (kind == "linear" || kind == "llama3" || kind == "yarn") {
@@ -100,28 +101,28 @@ void readRotary(ConfigReader &config, const TransformerModel &m, ModelSizes &siz
   }
 }
 
-/// Of models without experts and latents, whose parameters have one form.
-std::vector<MegatronCut> cutsOf(const TransformerModel &m) {
-  using Where = MegatronCut::Where;
-  std::vector<MegatronCut> cuts;
+/// Counts the parameters of a model without experts and latent attention.
+std::vector<MegatronSharding> cutsOf(const TransformerModel &m) {
+  using Dimension = MegatronSharding::Dimension;
+  std::vector<MegatronSharding> cuts;
   if (m.experts || m.keyValueRank)
     return cuts;
   bool inOut = m.layout == WeightLayout::InOut;
   for (const ModuleNames *n : {&m.names, &m.decoder}) {
-    auto add = [&](const std::string &module, const char *parameter, Where where) {
+    auto add = [&](const std::string &module, const char *parameter, Dimension dimension) {
       if (!module.empty())
-        cuts.push_back({n->layers + ".*." + module + parameter, where});
+        cuts.push_back({n->layers + ".*." + module + parameter, dimension});
     };
     for (const std::string &in :
          {n->fused, n->query, n->key, n->value, n->gate, n->up, n->crossQuery, n->crossKey, n->crossValue}) {
-      add(in, ".weight", inOut ? Where::NotFirst : Where::NotLast);
-      add(in, ".bias", Where::Any);
+      add(in, ".weight", inOut ? Dimension::NotFirst : Dimension::NotLast);
+      add(in, ".bias", Dimension::Any);
     }
     for (const std::string &out : {n->output, n->down, n->crossOutput})
-      add(out, ".weight", inOut ? Where::NotLast : Where::NotFirst);
+      add(out, ".weight", inOut ? Dimension::NotLast : Dimension::NotFirst);
     for (const std::string &words : {n->tokens, n->head})
       if (!words.empty())
-        cuts.push_back({words + ".weight", Where::First});
+        cuts.push_back({words + ".weight", Dimension::First});
   }
   return cuts;
 }
@@ -140,14 +141,14 @@ Result<ModelSizes> readModelSizes(const std::string &configPath, int64_t sequenc
   const TransformerModel &m = *model;
   ModelSizes sizes;
   sizes.family = config->text("model_type", "");
-  sizes.task = word(m.task);
+  sizes.task = word(m.objective);
   sizes.layers = m.layers;
   sizes.decoderLayers = m.decoderLayers;
   sizes.hidden = m.hidden;
   sizes.heads = m.heads;
-  sizes.groups = m.groups;
+  sizes.keyValueHeads = m.groups;
   sizes.headSize = m.headSize;
-  sizes.inner = m.experts && !m.denseLayers ? 0 : m.inner;
+  sizes.mlpWidth = m.experts && !m.denseLayers ? 0 : m.inner;
   sizes.vocabulary = m.vocabulary;
   sizes.positions = m.maxPositions;
   sizes.sequence = step.sequence;
@@ -168,26 +169,26 @@ Result<ModelSizes> readModelSizes(const std::string &configPath, int64_t sequenc
     sizes.queryLatent = m.queryRank;
     sizes.keyValueLatent = m.keyValueRank;
     sizes.valueSize = m.valueSize;
-    sizes.rotaryFraction = 1; // of the elements that carry the position
+    sizes.rotaryFraction = 1; // the fraction refers to the elements that carry the position
   }
   sizes.tiedEmbeddings = m.tiedHead;
   sizes.embeddingNorm = m.embeddingNorm;
   sizes.scaledEmbedding = m.scaledEmbedding;
   sizes.experts = m.experts;
-  sizes.choices = m.choices;
-  sizes.expertInner = m.expertInner;
-  sizes.choicesAddToOne = m.choicesAddToOne;
+  sizes.expertsPerToken = m.choices;
+  sizes.expertWidth = m.expertInner;
+  sizes.normalizedExpertWeights = m.choicesAddToOne;
   sizes.denseLayers = m.denseLayers;
-  sizes.sharedInner = m.sharedInner;
-  sizes.sharedGate = m.sharedInner && !m.names.sharedGate.empty();
+  sizes.sharedExpertWidth = m.sharedInner;
+  sizes.sharedExpertGate = m.sharedInner && !m.names.sharedGate.empty();
   sizes.router = m.router == Router::Softmax ? "softmax" : "corrected-sigmoid";
   sizes.expertGroups = m.expertGroups;
-  sizes.chosenGroups = m.chosenGroups;
+  sizes.groupsPerToken = m.chosenGroups;
   sizes.routedScale = m.routedScale;
   sizes.cuts = cutsOf(m);
   sizes.dropout = m.dropsAttention || m.dropsResidual || m.dropsEmbedding;
   if (Status status = config->status(); !status)
-    return status.error();
+    return withWayOut(status.error(), kCorrectConfiguration);
   return sizes;
 }
 

@@ -9,13 +9,13 @@ namespace kerf::frontend {
 
 namespace {
 
-// Sizes of a small model. Most are odd, so that dimensions that are cut have ranks with padding.
-constexpr int64_t kTokens = 16; // of a sequence, for each rank that it is cut over
+// Sizes of a reduced model. Most are odd, so that sharded dimensions have ranks with padding.
+constexpr int64_t kTokens = 16; // tokens of a sequence for each of its shards
 constexpr int64_t kHeadSize = 8, kInner = 21, kExpertInner = 13, kSharedInner = 11, kVocabulary = 61, kClasses = 11;
 constexpr int64_t kQueryRank = 7, kKeyValueRank = 9, kLatentRotated = 4, kLatentKept = 5, kLatentValue = 5;
 constexpr int64_t kPatchSize = 2, kPatchesASide = 4, kChannels = 3;
 constexpr int64_t kExpertsARank = 2, kLeastExperts = 4, kExpertGroups = 2;
-constexpr int64_t kSparePositions = 3; // rows of a table of positions that no token uses
+constexpr int64_t kSparePositions = 3; // rows of the position table that no token uses
 
 class Reducer {
 public:
@@ -42,7 +42,7 @@ private:
     value = small;
   }
 
-  /// At least one layer of each kind stays.
+  /// Reduces the number of layers; at least one layer of each kind remains.
   void reduceLayers() {
     if (sizes.layers >= m.layers + m.decoderLayers)
       return;
@@ -59,7 +59,7 @@ private:
 
   void reduceStep() {
     step.batch = sizes.batch;
-    if (m.task == Task::ImageClassification) {
+    if (m.objective == TrainingObjective::ImageClassification) {
       set("image size", m.imageSize, std::min(m.imageSize, kPatchesASide * kPatchSize));
       set("patch size", m.patchSize, std::min(m.patchSize, std::min(m.imageSize, kPatchSize)));
       set("channels", m.channels, std::min(m.channels, kChannels));
@@ -72,7 +72,7 @@ private:
     set("sequence", step.sequence, kTokens * sizes.sequenceShards);
     int64_t spare = m.maxPositions > full ? kSparePositions : 0;
     set("positions", m.maxPositions, step.sequence + spare);
-    if (m.window > 0) { // the window stays shorter than the sequence
+    if (m.window > 0) { // the window has to remain shorter than the sequence
       double share = double(m.window) / double(full);
       set("sliding window", m.window,
           std::clamp<int64_t>(std::llround(share * double(step.sequence)), 1, step.sequence - 1));
@@ -104,7 +104,8 @@ private:
           std::clamp<int64_t>(2 * std::llround(double(kHeadSize / 2) * double(rotated) / double(full)), 2, kHeadSize));
   }
 
-  /// Keeps so many elements of a head rotated, by frequencies from the fastest to the slowest of the full model's.
+  /// Reduces the rotated elements of a head to `elements`; the kept frequencies are spread over those of the full
+  /// model.
   void pickFrequencies(int64_t elements) {
     std::vector<double> picked;
     int64_t pairs = elements / 2, all = int64_t(m.rotaryFrequencies.size());
@@ -115,7 +116,7 @@ private:
     m.rotaryFrequencies = std::move(picked);
   }
 
-  /// Fewer experts in at most two groups; each token still takes some of them and some of the groups.
+  /// Reduces the experts, in at most two groups. Each token is still routed to some but not all experts and groups.
   void reduceExperts() {
     int64_t all = m.experts, groups = m.expertGroups;
     set("experts", m.experts, std::min(all, std::max(kLeastExperts, kExpertsARank * sizes.expertShards)));
@@ -127,7 +128,7 @@ private:
     }
     set("intermediate size of experts", m.expertInner, std::min(m.expertInner, kExpertInner));
     set("intermediate size of shared experts", m.sharedInner, std::min(m.sharedInner, kSharedInner));
-    m.slots = slotsOf(m, step);
+    m.slots = slotsPerExpert(m, step);
   }
 
   TransformerModel &m;

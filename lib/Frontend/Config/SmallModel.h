@@ -7,8 +7,9 @@
 
 namespace kerf::frontend {
 
-/// Makes the sizes of `model` and of its step as small as `sizes` allow. Returns what was changed, one text for each
-/// size. Works on the model as plain data, so that it holds for every family, whatever its configuration calls a size.
+/// Reduces the sizes of `model` and of its step to the least that `sizes` allow. Returns one text for each reduced
+/// size, such as "hidden size 4096 -> 32". Works on the model as plain data, and so for every family, whatever its
+/// configuration calls a size.
 std::vector<std::string> reduceSizes(TransformerModel &model, StepSize &step, const SmallSizes &sizes);
 
 } // namespace kerf::frontend

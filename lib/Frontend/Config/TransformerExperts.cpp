@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a layer's MLP makes of the stream, or a router and the experts that it chooses for each token.
+// Writes the MLP of a layer, or its router and experts.
 #include "Config/TransformerLayer.h"
 
 namespace kerf::frontend {
@@ -29,8 +29,9 @@ public:
     return w.linear(emit.multiply(gate, up), 1, {m.hidden}, names.down, m.layout, m.mlpBias);
   }
 
-  /// Copies of each token to the slots of its experts [E, B, slots, hidden], their MLPs, and their sum. The router's
-  /// probability of a copy multiplies its activations, not its result: the same number, and results are not kept.
+  /// Dispatches each token to the slots of its experts [E, B, slots, hidden], applies their MLPs, and sums the results.
+  /// The router's probability multiplies the activations instead of the results, which gives the same numbers without
+  /// saving the results for the backward pass.
   Value mixture(Value x) {
     auto [weights, choices] = route(x);
     Shape shape = ir::shapeOf(weights);
@@ -75,25 +76,25 @@ private:
     return {picked.getValues(), picked.getIndices()};
   }
 
-  /// True at the places of the last dimension of `scores` that were picked.
+  /// Returns a mask that is true at the elements of the last dimension of `scores` that were chosen.
   Value isPicked(const Picked &picked, Value scores) {
     Value hits = ir::TopKBackwardOp::create(w.opBuilder(), w.location(), scores.getType(), picked.indices,
                                             emit.splat(1.0, picked.values));
     return emit.compare(hits, emit.splat(0.0, hits), ir::Comparison::GT);
   }
 
-  /// The scores of the experts in the best groups, `otherwise` elsewhere. A group is as good as the best of its
-  /// experts, or as the sum of the best two where scores are corrected.
-  Value ofBestGroups(Value scores, double otherwise) {
+  /// Returns the scores of the experts in the best groups, and `fallback` elsewhere. The score of a group is the best
+  /// score of its experts, or the sum of the two best scores if scores are corrected.
+  Value ofBestGroups(Value scores, double fallback) {
     Shape shape = ir::shapeOf(scores), grouped = {shape[0], shape[1], m.expertGroups, m.experts / m.expertGroups};
     Value groups = emit.reshape(scores, grouped);
     Value best = m.router == Router::Softmax ? emit.reduce(groups, ir::ReduceKindIR::max, {3})
                                              : emit.sum(largest(groups, 2).values, {3});
     Value chosen = emit.broadcast(isPicked(largest(best, m.chosenGroups), best), grouped, {0, 1, 2});
-    return emit.select(emit.reshape(chosen, shape), scores, emit.splat(otherwise, scores));
+    return emit.select(emit.reshape(chosen, shape), scores, emit.splat(fallback, scores));
   }
 
-  /// The experts of each token and the weights of their results.
+  /// Chooses the experts of each token and the weights of their results.
   Picked route(Value x) {
     Value scores = w.linear(x, 1, {m.experts}, n.router, m.layout, /*hasBias=*/false);
     w.at(n.router, "top_k");
@@ -108,7 +109,8 @@ private:
       Value corrected = emit.add(scores, emit.broadcastLast(correction, scores));
       if (m.chosenGroups < m.expertGroups)
         corrected = ofBestGroups(corrected, kHiddenScore);
-      // Experts are chosen without gradients: the chosen ones' sigmoids are above all that is put in others' place.
+      // The choice has no gradients. Sigmoids of chosen experts are greater than the value that replaces the other
+      // scores.
       scores = emit.select(isPicked(largest(corrected, m.choices), scores), scores, emit.splat(-1.0, scores));
     }
     Picked picked = largest(scores, m.choices);
@@ -120,7 +122,7 @@ private:
     return picked;
   }
 
-  /// The MLP that all tokens take, times a number of each where it has a gate.
+  /// Applies the shared expert to all tokens, multiplied by a gate value for each token if it has a gate.
   Value shared(Value x) {
     auto module = [&](const std::string &name) { return n.sharedExpert + "." + name; };
     Value all = mlp(x, m.sharedInner, {module(n.expertGate), module(n.expertUp), module(n.expertDown)});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families of models that a config.json may name, one row each: the choices and names of the family, the keys of
-// its sizes with the defaults of Hugging Face's configuration class (Transformers 5), and what else its configuration
-// decides. Those with experts are in MixtureFamilies.cpp.
+// The table of supported families of a config.json. A row has the structure and the module names of the family, the
+// keys of its sizes with the defaults of Hugging Face's configuration class (Transformers 5), and a function that reads
+// its other keys. Families with experts are in MixtureFamilies.cpp.
 #include "Config/TransformerFamilies.h"
 
 #include <fmt/format.h>
@@ -98,9 +98,9 @@ Family llama() {
 
 Family mistral() {
   Family f = llamaLike("mistral", "MistralForCausalLM");
-  f.keys.groups.otherwise = 8;
-  f.keys.inner.otherwise = 14336;
-  f.keys.maxPositions.otherwise = 131072;
+  f.keys.groups.fallback = 8;
+  f.keys.inner.fallback = 14336;
+  f.keys.maxPositions.fallback = 131072;
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
     readRotary(config, m, step, {});
     readWindow(config, m, step, {4096, 0});
@@ -110,10 +110,10 @@ Family mistral() {
 
 Family qwen2() {
   Family f = llamaLike("qwen2", "Qwen2ForCausalLM");
-  f.keys.groups.otherwise = 32;
-  f.keys.inner.otherwise = 22016;
-  f.keys.vocabulary.otherwise = 151936;
-  f.keys.maxPositions.otherwise = 32768;
+  f.keys.groups.fallback = 32;
+  f.keys.inner.fallback = 22016;
+  f.keys.vocabulary.fallback = 151936;
+  f.keys.maxPositions.fallback = 32768;
   f.model.queryKeyValueBias = true;
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
     readRotary(config, m, step, {});
@@ -127,7 +127,7 @@ Family qwen3() {
   Family f = qwen2();
   f.modelType = "qwen3";
   f.architecture = "Qwen3ForCausalLM";
-  f.keys.headSize.otherwise = 128;
+  f.keys.headSize.fallback = 128;
   f.model.queryKeyNorm = HeadNorm::EachHead;
   f.model.names.queryNorm = "self_attn.q_norm";
   f.model.names.keyNorm = "self_attn.k_norm";
@@ -142,14 +142,14 @@ Family qwen3() {
 
 Family gemma() {
   Family f = llamaLike("gemma", "GemmaForCausalLM");
-  f.keys.layers.otherwise = 28;
-  f.keys.hidden.otherwise = 3072;
-  f.keys.heads.otherwise = 16;
-  f.keys.groups.otherwise = 16;
-  f.keys.headSize.otherwise = 256;
-  f.keys.inner.otherwise = 24576;
-  f.keys.vocabulary.otherwise = 256000;
-  f.keys.maxPositions.otherwise = 8192;
+  f.keys.layers.fallback = 28;
+  f.keys.hidden.fallback = 3072;
+  f.keys.heads.fallback = 16;
+  f.keys.groups.fallback = 16;
+  f.keys.headSize.fallback = 256;
+  f.keys.inner.fallback = 24576;
+  f.keys.vocabulary.fallback = 256000;
+  f.keys.maxPositions.fallback = 8192;
   f.keys.activation = {"hidden_act", "gelu_pytorch_tanh"};
   f.keys.tiedHead = true;
   f.fixed = {{"use_bidirectional_attention", false}};
@@ -158,7 +158,8 @@ Family gemma() {
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
     m.queryKeyValueBias = m.outputBias = config.flag("attention_bias", false);
     readRotary(config, m, step, {});
-    if (m.activation == Activation::Gelu) // as the first releases say it, and Transformers takes it
+    if (m.activation ==
+        Activation::Gelu) // the first releases write this name, which Transformers treats as the tanh form
       m.activation = Activation::GeluTanh;
   };
   return f;
@@ -211,7 +212,7 @@ Family opt() {
   f.keys.inner = {"ffn_dim", 3072};
   f.keys.vocabulary = {"vocab_size", 50272};
   f.keys.maxPositions = {"max_position_embeddings", 2048};
-  f.keys.epsilon = {"", 1e-5}; // nn.LayerNorm's own
+  f.keys.epsilon = {"", 1e-5}; // default of nn.LayerNorm
   f.keys.activation = {"activation_function", "relu"};
   f.keys.tiedHead = true;
   f.fixed = {{"enable_bias", true}, {"layer_norm_elementwise_affine", true}};
@@ -234,10 +235,10 @@ Family opt() {
     bool before = config.flag("do_layer_norm_before", true);
     m.residual = before ? ResidualForm::PreNorm : ResidualForm::PostNorm;
     m.finalNorm = before && !config.flag("_remove_final_layer_norm", false);
-    auto width = config.integer("word_embed_proj_dim", m.hidden, 1, kMostSize);
+    auto width = config.integer("word_embed_proj_dim", m.hidden, 1, kMaxSize);
     if (width && *width != m.hidden)
       config.fail(fmt::format(
-          "word_embed_proj_dim is {} and hidden_size {}: embeddings of another width (OPT-350m) are not supported",
+          "word_embed_proj_dim is {}, but hidden_size is {}; embeddings of another width (OPT-350m) are not supported",
           *width, m.hidden));
   };
   return f;
@@ -284,7 +285,7 @@ void refineFalcon(ConfigReader &config, TransformerModel &m, const StepSize &ste
   if (!grouped)
     m.groups = config.flag("multi_query", true) ? 1 : m.heads;
   if (grouped && !parallel)
-    config.fail("new_decoder_architecture is true and parallel_attn false: no such Falcon exists");
+    config.fail("new_decoder_architecture is true, but parallel_attn is false; no Falcon model has this combination");
   if (parallel && grouped && config.integer("num_ln_in_parallel_attn", std::nullopt, 1, 2).value_or(2) == 2) {
     m.residual = ResidualForm::Parallel;
     m.names.attentionNorm = "ln_attn";
@@ -329,7 +330,7 @@ Family bert() {
   f.keys.tiedHead = true;
   f.fixed = {{"is_decoder", false}, {"add_cross_attention", false}, {"position_embedding_type", "absolute"}};
   TransformerModel &m = f.model;
-  m.task = Task::MaskedLm;
+  m.objective = TrainingObjective::MaskedLm;
   m.optionalPrefix = "bert.";
   m.residual = ResidualForm::PostNorm;
   m.embeddingNorm = true;
@@ -355,7 +356,7 @@ Family bert() {
   n.headBias = "cls.predictions.bias";
   n.head = "cls.predictions.decoder";
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &) {
-    m.tokenTypes = config.integer("type_vocab_size", 2, 1, kMostSize).value_or(2);
+    m.tokenTypes = config.integer("type_vocab_size", 2, 1, kMaxSize).value_or(2);
   };
   return f;
 }
@@ -372,7 +373,7 @@ Family vit() {
   f.keys.activation = {"hidden_act", "gelu"};
   f.fixed = {{"problem_type", "single_label_classification"}};
   TransformerModel &m = f.model;
-  m.task = Task::ImageClassification;
+  m.objective = TrainingObjective::ImageClassification;
   m.optionalPrefix = "vit.";
   m.outputBias = m.mlpBias = m.headBias = true;
   ModuleNames &n = m.names;
@@ -397,28 +398,29 @@ Family vit() {
     m.imageSize = config.integer("image_size", 224, 1, 1 << 16).value_or(224);
     m.patchSize = config.integer("patch_size", 16, 1, 1 << 16).value_or(16);
     m.channels = config.integer("num_channels", 3, 1, 1 << 16).value_or(3);
-    m.classes = config.count("id2label").value_or(config.integer("num_labels", 2, 1, kMostSize).value_or(2));
+    m.classes = config.count("id2label").value_or(config.integer("num_labels", 2, 1, kMaxSize).value_or(2));
     if (m.imageSize % m.patchSize != 0)
-      config.fail(fmt::format("image_size {} is no multiple of patch_size {}", m.imageSize, m.patchSize));
+      config.fail(fmt::format("image_size {} is not a multiple of patch_size {}", m.imageSize, m.patchSize));
     if (m.classes < 2)
-      config.fail(fmt::format("id2label names {} classes, at least 2 are needed: a regression has no cross entropy",
-                              m.classes));
+      config.fail(
+          fmt::format("id2label names {} classes, but at least 2 are needed, because a regression has no cross entropy",
+                      m.classes));
   };
   return f;
 }
 
 void refineT5(ConfigReader &config, TransformerModel &m, const StepSize &) {
-  m.decoderLayers = config.integer("num_decoder_layers", m.layers, 1, kMostLayers).value_or(m.layers);
+  m.decoderLayers = config.integer("num_decoder_layers", m.layers, 1, kMaxLayers).value_or(m.layers);
   m.buckets = config.integer("relative_attention_num_buckets", 32, 4, 1 << 10).value_or(32);
   m.farthest = config.integer("relative_attention_max_distance", 128, 2, 1 << 20).value_or(128);
   if (m.buckets % 4 != 0 || m.farthest <= m.buckets / 2)
-    config.fail(fmt::format("relative_attention_num_buckets {} is no multiple of 4, or half of it is not below "
+    config.fail(fmt::format("relative_attention_num_buckets {} must be a multiple of 4 whose half is less than "
                             "relative_attention_max_distance {}",
                             m.buckets, m.farthest));
   m.startToken = config.integer("decoder_start_token_id|pad_token_id", 0, 0, m.vocabulary - 1).value_or(0);
   m.paddingToken = config.integer("pad_token_id", 0, 0, m.vocabulary - 1).value_or(0);
-  // The first T5 ties its head and scales what it takes, 1.1 does neither; Transformers 5 saves the second choice
-  // alone.
+  // T5 1.0 ties its head to the embedding and scales the head's input, T5 1.1 does neither. Transformers 5 saves only
+  // one of the two keys.
   m.scaledHead = config.flag("scale_decoder_outputs", m.tiedHead);
   std::string form = config.text("feed_forward_proj", "relu");
   m.gated = form.rfind("gated-", 0) == 0;
@@ -442,13 +444,13 @@ Family t5() {
   f.keys.headSize = {"d_kv|head_dim", 64};
   f.keys.inner = {"d_ff", 2048};
   f.keys.vocabulary = {"vocab_size", 32128};
-  f.keys.maxPositions = {"n_positions", 512}; // for the default sequence only
+  f.keys.maxPositions = {"n_positions", 512}; // only limits the default sequence length
   f.keys.epsilon = {"layer_norm_epsilon", 1e-6};
   f.keys.activation = {"", "relu"};
   f.keys.tiedHead = true;
   f.fixed = {{"is_encoder_decoder", true}};
   TransformerModel &m = f.model;
-  m.task = Task::SequenceToSequence;
+  m.objective = TrainingObjective::SequenceToSequence;
   m.norm = NormKind::Rms;
   m.position = PositionKind::RelativeBias;
   m.scaledAttention = false;
@@ -496,10 +498,10 @@ const std::vector<Family> &families() {
 
 const std::vector<RefusedFamily> &refusedFamilies() {
   static const std::vector<RefusedFamily> table = {
-      {"gemma2", "layers of two kinds: windows in every second one, and scores that are capped by tanh"},
-      {"gemma3_text", "layers of two kinds: windows in five of six"},
-      {"gpt_neo", "layers of two kinds: windows in every second one"},
-      {"roberta", "positions that are counted from the padding of each row"},
+      {"gemma2", "every second layer has sliding-window attention, and scores are capped by tanh"},
+      {"gemma3_text", "five of six layers have sliding-window attention"},
+      {"gpt_neo", "every second layer has sliding-window attention"},
+      {"roberta", "positions are counted from the padding of each row"},
   };
   return table;
 }

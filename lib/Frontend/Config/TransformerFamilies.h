@@ -1,88 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a family of models is: a row of the table in TransformerFamilies.cpp, and the readers that several rows share.
+// Families of Hugging Face models: the type of a row of the table in TransformerFamilies.cpp, and readers of keys that
+// several rows share.
 #pragma once
 
 #include "Config/TransformerModel.h"
 
 namespace kerf::frontend {
 
-inline constexpr int64_t kMostSize = int64_t(1) << 30; // of a width, a vocabulary
-inline constexpr int64_t kMostLayers = 1024;
-inline constexpr int64_t kMostExperts = 1 << 14, kMostHeadSize = 2048;
+// The largest sizes that a configuration may have; larger values are taken for damaged files.
+inline constexpr int64_t kMaxSize = int64_t(1) << 30; // of a width or a vocabulary, in elements
+inline constexpr int64_t kMaxLayers = 1024;           // layers
+inline constexpr int64_t kMaxExperts = 1 << 14;       // experts of a layer
+inline constexpr int64_t kMaxHeadSize = 2048;         // elements of an attention head
 
+/// A family of models: the keys of its configuration, and its structure.
 struct Family {
-  const char *modelType = "";    // as config.json has it
-  const char *architecture = ""; // of Transformers' classes, the one that is built
+  const char *modelType = "";    // value of model_type in config.json, such as "llama"
+  const char *architecture = ""; // the class of Hugging Face Transformers that is imported, such as "LlamaForCausalLM"
 
-  /// The keys of what every family has, with the defaults of its configuration class. No names: the default always.
+  /// A key with an integer value. `names` are the names of the key, separated by '|'; if there are none, the value is
+  /// always the default.
   struct Count {
     const char *names = "";
-    std::optional<int64_t> otherwise; // nothing: derived from other sizes
+    std::optional<int64_t> fallback; // default; absent: derived from other sizes
   };
+  /// A key with a number as its value; `names` and `fallback` as for Count.
   struct Number {
     const char *names = "";
-    double otherwise = 0;
+    double fallback = 0;
   };
+  /// A key with a text as its value; `names` and `fallback` as for Count.
   struct Text {
-    const char *names = "", *otherwise = "";
+    const char *names = "", *fallback = "";
   };
+  /// The keys that every family has, with the defaults of its configuration class.
   struct Keys {
     Count layers, hidden, heads;
-    Count groups;   // derived: heads
-    Count headSize; // derived: hidden / heads
-    Count inner;    // derived: 4 * hidden
+    Count groups;   // default: heads
+    Count headSize; // default: hidden / heads
+    Count inner;    // default: 4 * hidden
     Count vocabulary, maxPositions;
     Number epsilon;
     Text activation;
     bool tiedHead = false; // default of tie_word_embeddings
   } keys;
 
-  /// Keys that may only have this value: another one asks for something that is not supported.
+  /// Keys with the only value that is supported; another value is an error.
   std::vector<std::pair<const char *, nlohmann::json>> fixed;
-  TransformerModel model; // without its sizes
-  /// Reads the rest of the keys. Null: there is no rest.
+  TransformerModel model; // the structure of the family, without sizes
+  /// Reads the remaining keys of the family into `model`; null: there are none.
   void (*refine)(ConfigReader &config, TransformerModel &model, const StepSize &step) = nullptr;
 };
 
+/// A family that is not supported, with the reason.
 struct RefusedFamily {
-  const char *modelType, *missing;
+  const char *modelType; // value of model_type in config.json
+  const char *missing;   // the feature that Kerf lacks
 };
 
+/// Returns the supported families.
 const std::vector<Family> &families();
-/// Families that many will ask for, and what is missing for them.
+/// Returns well-known families that are not supported.
 const std::vector<RefusedFamily> &refusedFamilies();
 
-/// Those of the table whose layers have experts (MixtureFamilies.cpp).
+/// Returns the supported families whose layers have experts (MixtureFamilies.cpp).
 std::vector<Family> mixtureFamilies();
-/// The names of LLaMA's modules.
+/// Returns the module names of LLaMA.
 ModuleNames decoderNames();
-/// LLaMA and its many descendants: RMS norms, rotary positions, a gated MLP, no biases.
+/// Returns a family with the structure of LLaMA: RMS norms, rotary position embeddings, a gated MLP, and no biases.
 Family llamaLike(const char *modelType, const char *architecture);
 
-/// The activation of that name, which `key` has.
+/// Sets the activation of the model to `name`, the value of the key `key`. Stores an error in `config` for an unknown
+/// name.
 void setActivation(ConfigReader &config, TransformerModel &model, const std::string &key, const std::string &name);
 
+/// The names and defaults of the keys of rotary position embeddings.
 struct RotaryKeys {
   const char *base = "rope_theta", *fraction = "partial_rotary_factor";
-  double fractionOtherwise = 1, baseOtherwise = 10000;
+  double fractionDefault = 1, baseDefault = 10000;
 };
-/// Rotary positions: rope_parameters (Transformers 5), or rope_scaling and the keys beside it.
+/// Reads rotary position embeddings: rope_parameters (Transformers 5), or rope_scaling and the keys beside it.
 void readRotary(ConfigReader &config, TransformerModel &model, const StepSize &step, const RotaryKeys &keys);
-/// YaRN's scale of what positions turn, where they are stretched by `factor` (Peng et al. 2023, section 3.4).
+/// Returns YaRN's factor for the cosines and sines of positions stretched by `factor`, 0.1 * weight * ln(factor) + 1
+/// (Peng et al. 2023, section 3.4).
 double yarnScale(double factor, double weight);
 
-/// Defaults of sliding_window (nothing: none) and of max_window_layers, the first layer that has it.
+/// The defaults of the keys of sliding-window attention.
 struct WindowKeys {
-  std::optional<int64_t> window;
-  int64_t firstLayer;
+  std::optional<int64_t> window; // default of sliding_window in tokens; absent: no window
+  int64_t firstLayer;            // default of max_window_layers, the first layer with a window
 };
-/// sliding_window, in all layers or in none. Nothing where the sequence is inside the window.
+/// Reads sliding_window, which must apply to all layers or to none. Sets no window when the sequence of `step` is not
+/// longer than the window.
 void readWindow(ConfigReader &config, TransformerModel &model, const StepSize &step, const WindowKeys &keys);
 
-/// Experts: their number and width under the family's keys, how many a token takes, and the slots that `step` asks for.
+/// The keys of a mixture of experts.
 struct ExpertKeys {
-  Family::Count experts, inner, choices;
+  Family::Count experts; // number of experts
+  Family::Count inner;   // width of an expert's MLP
+  Family::Count choices; // number of experts that each token is routed to
 };
+/// Reads the sizes of the experts, and sets the capacity of each expert that `step` asks for.
 void readExperts(ConfigReader &config, TransformerModel &model, const StepSize &step, const ExpertKeys &keys);
 
 } // namespace kerf::frontend

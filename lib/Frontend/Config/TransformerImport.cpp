@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration becomes IR: @main with embedding, one call of @layer for each layer, head and loss; and finds its
-// weights.
+// Writes the IR of a configuration's model (@main with embedding, one call of @layer for each layer, head and loss),
+// and reads its weights.
 #include "Config/TransformerImport.h"
 #include "Common/KerfFile.h"
 #include "Config/SmallModel.h"
@@ -20,7 +20,7 @@ namespace {
 
 using mlir::Value;
 
-constexpr int64_t kIgnoredLabel = -100; // PyTorch's cross_entropy leaves this label out by default
+constexpr int64_t kIgnoredLabel = -100; // the label that PyTorch's cross_entropy ignores by default
 constexpr const char *kWeightsFile = "model.safetensors";
 
 mlir::func::FuncOp emptyFunction(mlir::ModuleOp module, llvm::StringRef name, mlir::Location loc) {
@@ -38,19 +38,19 @@ public:
         floatType(floatType), element(elementType(&context, floatType)), unknown(mlir::UnknownLoc::get(&context)),
         module(mlir::ModuleOp::create(unknown)), main(emptyFunction(*module, ir::KerfDialect::kEntryName, unknown)),
         w(main, element, ""), emit(w.emitter()) {
-    w.marksDropout = structureOnly;
+    w.dropoutMarksEnabled = structureOnly;
   }
 
   Result<mlir::OwningOpRef<mlir::ModuleOp>> run() {
     mlir::Type ids = w.opBuilder().getI64Type();
-    bool image = m.task == Task::ImageClassification;
+    bool image = m.objective == TrainingObjective::ImageClassification;
     Value given = image ? w.input("pixel_values", element, {batch, m.channels, m.imageSize, m.imageSize})
                         : w.input("input_ids", ids, {batch, sequence});
     SharedValues shared;
     Value types;
-    if (m.task == Task::MaskedLm || m.task == Task::SequenceToSequence)
+    if (m.objective == TrainingObjective::MaskedLm || m.objective == TrainingObjective::SequenceToSequence)
       shared.mask = paddingMask(w, w.input("attention_mask", ids, {batch, sequence}));
-    if (m.task == Task::MaskedLm)
+    if (m.objective == TrainingObjective::MaskedLm)
       types = w.input("token_type_ids", ids, {batch, sequence});
     Value labels = w.input("labels", ids, image ? Shape{batch} : Shape{batch, sequence});
     Value x = image ? pictureEmbedding(given) : tokenEmbedding(given, types);
@@ -61,7 +61,7 @@ public:
     else if (m.window > 0)
       shared.mask = windowMask(w, m.window, sequence);
     else if (m.position == PositionKind::RelativeBias)
-      shared.bias = relativeBias(w, m, n.relativeBias, sequence, Sees::All);
+      shared.bias = relativeBias(w, m, n.relativeBias, sequence, VisibleKeys::All);
     if (m.denseLayers > 0) {
       TransformerModel dense = m;
       dense.experts = 0;
@@ -98,12 +98,13 @@ private:
       w.at(n.positions, "embedding");
       Value all = w.parameter(n.positions + ".weight", {m.maxPositions + m.positionOffset, m.hidden});
       Value rows = w.slice(all, 0, m.positionOffset, m.positionOffset + sequence);
-      x = w.dropping(emit.add(x, emit.broadcast(rows, ir::shapeOf(x), {1, 2})), m.dropsEmbedding);
+      x = w.markDropout(emit.add(x, emit.broadcast(rows, ir::shapeOf(x), {1, 2})), m.dropsEmbedding);
     }
     return m.embeddingNorm ? w.norm(x, m.norm, m.epsilon, n.embeddingNorm) : x;
   }
 
-  /// Patches do not overlap: the convolution is a product over each patch's channels and pixels.
+  /// Embeds the patches of an image. As patches do not overlap, the convolution is a matrix product over the channels
+  /// and pixels of each patch.
   Value pictureEmbedding(Value pixels) {
     int64_t side = m.imageSize / m.patchSize;
     w.at(n.patches, "linear");
@@ -123,7 +124,7 @@ private:
     int64_t begin, end;
   };
 
-  /// Calls of one function; the first layer tells what it is.
+  /// Writes one call for each layer. The first layer defines the function.
   Value layers(Value x, const SharedValues &shared, const TransformerModel &kind, const ModuleNames &names,
                Layers range, const char *name) {
     auto scopeOf = [&](int64_t k) { return w.opBuilder().getStringAttr(fmt::format("{}.{}", names.layers, k)); };
@@ -131,9 +132,9 @@ private:
     layer->moveBefore(main);
     layer.setPrivate();
     FunctionWriter body(layer, element, scopeOf(range.begin).str() + ".");
-    body.marksDropout = structureOnly;
+    body.dropoutMarksEnabled = structureOnly;
     writeLayer(body, kind, names, x, shared);
-    llvm::SmallVector<Value> common = given(shared);
+    llvm::SmallVector<Value> common = presentValues(shared);
     llvm::ArrayRef<TransformerArgument> parameters = llvm::ArrayRef(body.arguments()).drop_front(1 + common.size());
     auto types = layer.getArgumentTypes().drop_front(1 + common.size());
     for (int64_t k = range.begin; k < (structureOnly ? range.begin + 1 : range.end); ++k) {
@@ -150,7 +151,7 @@ private:
     return x;
   }
 
-  /// What the decoder reads: the labels one token late, padding where they don't count.
+  /// Returns the input of the decoder: the labels shifted by one token, with padding in place of ignored labels.
   Value lateLabels(Value labels) {
     w.at(m.decoder.layers, "shift");
     Value start = emit.splat(m.startToken, w.slice(labels, 1, 0, 1));
@@ -159,13 +160,13 @@ private:
     return emit.select(ignored, emit.splat(m.paddingToken, late), late);
   }
 
-  /// The decoder's result from the encoder's.
+  /// Applies the decoder to the result of the encoder.
   Value decoder(Value encoded, Value mask, Value labels) {
     SharedValues shared;
     shared.memory = w.norm(encoded, m.norm, m.epsilon, n.finalNorm);
     shared.memoryMask = mask;
     Value x = embedding(n.tokens, m.vocabulary, lateLabels(labels));
-    shared.bias = relativeBias(w, m, m.decoder.relativeBias, sequence, Sees::Earlier);
+    shared.bias = relativeBias(w, m, m.decoder.relativeBias, sequence, VisibleKeys::UpToQuery);
     return layers(x, shared, m, m.decoder, {0, m.decoderLayers}, "decoder_layer");
   }
 
@@ -174,7 +175,7 @@ private:
       x = w.norm(x, m.norm, m.epsilon, m.decoderLayers ? m.decoder.finalNorm : n.finalNorm);
     if (m.scaledHead)
       x = emit.multiply(x, emit.splat(1 / std::sqrt(double(m.hidden)), x));
-    if (m.task == Task::ImageClassification) {
+    if (m.objective == TrainingObjective::ImageClassification) {
       w.at(n.head, "class_token");
       x = emit.reshape(w.slice(x, 1, 0, 1), {batch, m.hidden});
       return w.linear(x, 1, {m.classes}, n.head, m.layout, m.headBias);
@@ -192,7 +193,8 @@ private:
 
   Result<Value> lossOf(Value logits, Value labels) {
     w.at("loss", "cross_entropy");
-    if (m.task == Task::CausalLm) { // each token's label is the next token; the last has none
+    if (m.objective ==
+        TrainingObjective::CausalLm) { // the label of each token is the next token; the last token has none
       Value none = emit.splat(kIgnoredLabel, w.slice(labels, 1, 0, 1));
       labels = w.concatenate({w.slice(labels, 1, 1, sequence), none}, 1);
     }
@@ -232,8 +234,8 @@ private:
   Value table; // of the tokens
 };
 
-/// The tensors of one name of every expert's module, one after another: [E, n, ...]. Nothing where the first is not
-/// there.
+/// Joins the tensors of one name in the modules of all experts to [E, n, ...]. Returns nothing if the first expert has
+/// no such tensor.
 Result<std::optional<Tensor>> stacked(const TensorMap &given, const std::string &prefix,
                                       const std::vector<std::string> &modules, int64_t experts,
                                       std::set<std::string> &known) {
@@ -246,26 +248,28 @@ Result<std::optional<Tensor>> stacked(const TensorMap &given, const std::string 
   const Tensor &like = first->second;
   Shape shape = like.shape;
   if (shape.size() != 2)
-    return Error{fmt::format("'{}' has the shape {}, of two dimensions is needed", first->first, shapeText(shape))};
+    return Error{fmt::format("'{}' has the shape {}, but two dimensions are needed; give the weights of this "
+                             "configuration's model",
+                             first->first, shapeText(shape))};
   auto [all, bytes] = allocateTensor(like.dtype, {experts, int64_t(modules.size()) * shape[0], shape[1]});
   for (int64_t expert = 0; expert < experts; ++expert)
     for (size_t part = 0; part < modules.size(); ++part) {
       std::string name = nameOf(expert, part);
       auto it = given.find(name);
       if (it == given.end())
-        return Error{fmt::format("'{}' is there and '{}' is not: the weights of {} experts are needed", first->first,
-                                 name, experts)};
+        return Error{fmt::format("the weights have '{}' but not '{}'; the weights of all {} experts are needed",
+                                 first->first, name, experts)};
       if (it->second.shape != shape || it->second.dtype != like.dtype)
-        return Error{fmt::format("'{}' is {}{}, '{}' is {}{}: experts have weights of one type", first->first,
-                                 toString(like.dtype), shapeText(shape), name, toString(it->second.dtype),
-                                 shapeText(it->second.shape))};
+        return Error{fmt::format(
+            "'{}' is {}{}, but '{}' is {}{}; the weights of all experts must have one type and shape", first->first,
+            toString(like.dtype), shapeText(shape), name, toString(it->second.dtype), shapeText(it->second.shape))};
       bytes = std::copy_n(it->second.data, it->second.bytes(), bytes);
       known.insert(name);
     }
   return std::optional<Tensor>(std::move(all));
 }
 
-/// A parameter of all experts from the tensors of each, as published checkpoints have them.
+/// Builds the parameter of all experts from one tensor for each expert, as published checkpoints have them.
 Result<std::optional<Tensor>> expertWeights(const TensorMap &given, const std::string &name, const TransformerModel &m,
                                             std::set<std::string> &known) {
   const ModuleNames &n = m.names;
@@ -279,8 +283,8 @@ Result<std::optional<Tensor>> expertWeights(const TensorMap &given, const std::s
   return std::optional<Tensor>();
 }
 
-/// The tensors of the model's parameters, by their names. What else the file holds is told, but for the head's copy of
-/// a tied table.
+/// Returns the tensors of the model's parameters by name. Adds a warning on other tensors of the file, except the
+/// head's copy of a tied table.
 Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const TransformerModel &m, const TensorMap &given,
                    const std::string &from) {
   std::set<std::string> known;
@@ -309,8 +313,9 @@ Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const Transfor
     if (auto exported = main.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, ir::KerfDialect::kExportedShapeAttr))
       wanted.assign(exported.asArrayRef().begin(), exported.asArrayRef().end());
     if (tensor.shape != wanted)
-      return Error{fmt::format("'{}' in '{}' has the shape {}, the configuration's model has {}", found, from,
-                               shapeText(tensor.shape), shapeText(wanted))};
+      return Error{fmt::format("'{}' in '{}' has the shape {}, but the configuration's model has {}; give the "
+                               "config.json that belongs to the weights",
+                               found, from, shapeText(tensor.shape), shapeText(wanted))};
     model.weights[name] = tensor;
   }
   std::vector<std::string> others;
@@ -318,7 +323,8 @@ Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const Transfor
     if (!known.count(name) && !(m.tiedHead && name == m.names.head + ".weight"))
       others.push_back(name);
   if (known.empty())
-    return Error{fmt::format("'{}' holds none of the model's tensors; it has: {}", from, fmt::join(others, ", "))};
+    return Error{
+        fmt::format("'{}' has none of the model's tensors; its tensors are: {}", from, fmt::join(others, ", "))};
   if (!others.empty())
     model.warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the model: {}", from, others.size(),
                                          given.size(), fmt::join(others, ", ")));
@@ -359,7 +365,9 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const ModelSource
                                    const ImportOptions &options) {
   const std::string &path = source.name;
   if (!options.loss.empty() && options.loss != "loss")
-    return Error{fmt::format("'{}' has the loss of its model; <loss> '{}' is for exports", path, options.loss)};
+    return Error{fmt::format(
+        "'{}' is a configuration, whose loss is fixed; leave <loss> '{}' out, which applies to exports only", path,
+        options.loss)};
   ImportedModel model;
   StepSize step = stepSizeOf(options);
   KERF_TRY(transformer, modelFromConfig(source, step, model.warnings));

@@ -13,7 +13,7 @@ FunctionWriter::FunctionWriter(mlir::func::FuncOp function, mlir::Type floatType
 
 void FunctionWriter::at(const std::string &module, const char *node) {
   std::string name = scope + module;
-  while (!name.empty() && name.back() == '.') // the layer itself
+  while (!name.empty() && name.back() == '.') // the scope of the layer itself ends with a dot
     name.pop_back();
   emit.loc = mlir::NameLoc::get(builder.getStringAttr(name.empty() ? node : name + "/" + node));
 }
@@ -41,7 +41,7 @@ Value FunctionWriter::input(const std::string &name, mlir::Type element, const S
   return argument({name, "input", shape}, mlir::RankedTensorType::get(shape, element));
 }
 
-Value FunctionWriter::received(Value given) { return given ? argument({"", "", {}}, given.getType()) : Value(); }
+Value FunctionWriter::layerInput(Value given) { return given ? argument({"", "", {}}, given.getType()) : Value(); }
 
 void FunctionWriter::finish(Value result) {
   mlir::func::ReturnOp::create(builder, function.getLoc(), result);
@@ -104,8 +104,8 @@ Value FunctionWriter::activation(Value x, Activation kind) {
   return x;
 }
 
-Value FunctionWriter::dropping(Value result, bool drops) {
-  if (drops && marksDropout)
+Value FunctionWriter::markDropout(Value result, bool drops) {
+  if (drops && dropoutMarksEnabled)
     result.getDefiningOp()->setAttr(ir::KerfDialect::kDropoutAttr, builder.getUnitAttr());
   return result;
 }
@@ -146,8 +146,8 @@ class LayerWriter {
 public:
   LayerWriter(FunctionWriter &w, const TransformerModel &m, const ModuleNames &names, const SharedValues &shared)
       : w(w), m(m), n(names), emit(w.emitter()),
-        shared{w.received(shared.cosine), w.received(shared.sine),   w.received(shared.mask),
-               w.received(shared.bias),   w.received(shared.memory), w.received(shared.memoryMask)} {}
+        shared{w.layerInput(shared.cosine), w.layerInput(shared.sine),   w.layerInput(shared.mask),
+               w.layerInput(shared.bias),   w.layerInput(shared.memory), w.layerInput(shared.memoryMask)} {}
 
   Value residual(Value x) {
     switch (m.residual) {
@@ -186,20 +186,21 @@ private:
 
   Value add(Value x, Value y) {
     w.at("", "residual");
-    return w.dropping(emit.add(x, y), m.dropsResidual);
+    return w.markDropout(emit.add(x, y), m.dropsResidual);
   }
 
   Value project(Value x, int64_t heads, const std::string &module) {
     return w.linear(x, 1, {heads, m.headSize}, module, m.layout, m.queryKeyValueBias);
   }
 
-  /// Place `at` of the three in a projection [B, S, 3, H, D].
+  /// Returns one of the three parts of a stacked projection [B, S, 3, H, D].
   Value stacked(Value all, int64_t at) {
     Shape shape = ir::shapeOf(all);
     return emit.reshape(w.slice(all, 2, at, at + 1), {shape[0], shape[1], m.heads, m.headSize});
   }
 
-  /// Members [from, to) of each group in a projection [B, S, G, H / G + 2, D], without G where it is 1.
+  /// Returns the members [from, to) of each group in a projection [B, S, G, H / G + 2, D]; without the dimension G if
+  /// it is 1.
   Value grouped(Value all, int64_t from, int64_t to) {
     Shape shape = ir::shapeOf(all);
     Value members = w.slice(all, int64_t(shape.size()) - 2, from, to);
@@ -232,10 +233,11 @@ private:
     return {};
   }
 
-  /// Queries, keys and values from latents. The last elements of a head are rotated; those of keys are one for all
-  /// heads.
+  /// Computes queries, keys and values from latent vectors. The last elements of each head are rotated; all heads share
+  /// the rotated elements of the keys.
   Heads latentHeads(Value x) {
-    constexpr double kEpsilon = 1e-6; // of the latents' norms, whatever the configuration's (modeling_deepseek_v2.py)
+    constexpr double kEpsilon =
+        1e-6; // epsilon of the latent norms, which is not that of the configuration (modeling_deepseek_v2.py)
     auto latentNorm = [&](Value latent, const std::string &module) { return w.norm(latent, m.norm, kEpsilon, module); };
     const int64_t turning = int64_t(m.rotaryFrequencies.size()) * 2, still = m.headSize - turning;
     Value from = x;
@@ -257,8 +259,8 @@ private:
     return {wholeQuery, wholeKey, w.slice(made, 3, still, still + m.valueSize)};
   }
 
-  /// The first and the second elements of all pairs, rotated: a cos - b sin, b cos + a sin. Queries and keys alike may
-  /// have their pairs in any order.
+  /// Rotates adjacent pairs (a, b) to (a cos - b sin, b cos + a sin). Returns all first elements, then all second
+  /// elements; the order does not matter, as it is the same for queries and keys.
   std::pair<Value, Value> turned(Value x) {
     const int64_t last = int64_t(ir::shapeOf(x).size()) - 1, count = ir::shapeOf(x)[last];
     Value a = m.rotaryPairs ? w.slice(x, last, 0, count, 2) : w.slice(x, last, 0, count / 2);
@@ -271,7 +273,8 @@ private:
     return {first, emit.add(emit.multiply(b, cosine), emit.multiply(a, sine))};
   }
 
-  /// x cos + turned(x) sin over the rotated elements; turned: the second half, negated, before the first.
+  /// Rotates pairs in two halves: x cos + turned(x) sin, where turned(x) is the negated second half followed by the
+  /// first half.
   Value rotated(Value x) {
     int64_t count = int64_t(m.rotaryFrequencies.size()) * 2;
     Value part = w.slice(x, 3, 0, count);
@@ -318,16 +321,17 @@ private:
 
   Value fusedAttention(const Heads &h, Value mask) {
     Shape shape = ir::shapeOf(h.query);
-    mlir::UnitAttr causal = m.task == Task::CausalLm ? w.opBuilder().getUnitAttr() : mlir::UnitAttr();
+    mlir::UnitAttr causal = m.objective == TrainingObjective::CausalLm ? w.opBuilder().getUnitAttr() : mlir::UnitAttr();
     llvm::SmallVector<mlir::Type> types = {w.type({shape[0], shape[1], shape[2], m.valueSize}),
                                            w.type({shape[0], shape[2], shape[1]})};
     Value attended = ir::AttentionOp::create(w.opBuilder(), w.location(), types, h.query, h.key, h.value, mask,
                                              w.opBuilder().getF64FloatAttr(scale()), causal, nullptr)
                          .getResult();
-    return w.dropping(attended, m.dropsAttention);
+    return w.markDropout(attended, m.dropsAttention);
   }
 
-  /// Op by op: the attention op has no gradient for what is added to its scores.
+  /// Computes attention with a trained bias by single operators, because the attention operator has no gradient for a
+  /// bias.
   Value biasedAttention(const Heads &h) {
     Value scores = emit.dot(h.query, h.key, {0, 2}, {0, 2}, {3}, {3}); // [B, H, S, T]
     if (m.scaledAttention)
@@ -352,7 +356,7 @@ private:
 
 } // namespace
 
-llvm::SmallVector<Value> given(const SharedValues &s) {
+llvm::SmallVector<Value> presentValues(const SharedValues &s) {
   llvm::SmallVector<Value> values = {s.cosine, s.sine, s.mask, s.bias, s.memory, s.memoryMask};
   llvm::erase(values, Value());
   return values;
@@ -360,7 +364,7 @@ llvm::SmallVector<Value> given(const SharedValues &s) {
 
 void writeLayer(FunctionWriter &writer, const TransformerModel &model, const ModuleNames &names, Value stream,
                 const SharedValues &shared) {
-  Value x = writer.received(stream);
+  Value x = writer.layerInput(stream);
   writer.finish(LayerWriter(writer, model, names, shared).residual(x));
 }
 

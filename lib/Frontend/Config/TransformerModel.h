@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer as plain data: its sizes, its choices among the forms that are in use, and the names of its parameters
-// in Hugging Face's checkpoints. A family of models (TransformerFamilies.cpp) is one such record with the keys that
-// fill it; TransformerImport.cpp and TransformerLayer.cpp write every record as IR.
+// A transformer as plain data: its sizes, its structure, and the names of its parameters in Hugging Face checkpoints. A
+// family of models (TransformerFamilies.cpp) is one such record together with the configuration keys that fill it.
+// TransformerImport.cpp and TransformerLayer.cpp write a record as IR.
 #pragma once
 
 #include "Config/ConfigReader.h"
@@ -9,132 +9,150 @@
 
 namespace kerf::frontend {
 
-enum class Task {
-  CausalLm,            // each token's label is the next one; the loss shifts the labels, as Hugging Face's models do
-  MaskedLm,            // labels are -100 but at the masked positions
-  ImageClassification, // one label a picture, from the first (class) token
-  SequenceToSequence,  // encoder and decoder; the decoder reads the labels, one token late
+/// The objective for which a model is trained.
+enum class TrainingObjective {
+  CausalLm,            // next-token prediction; the loss shifts the labels by one token, as in Hugging Face's models
+  MaskedLm,            // prediction of masked tokens; labels are -100 except at masked positions
+  ImageClassification, // one label for each image, predicted from the first token (the class token)
+  SequenceToSequence,  // encoder and decoder; the decoder reads the labels shifted by one token
 };
+/// The kind of normalization.
 enum class NormKind {
   Layer,
   Rms,
-  RmsPlusOne, // the scale is 1 + weight
+  RmsPlusOne, // RMS norm whose scale is 1 + weight
 };
+/// The encoding of token positions.
 enum class PositionKind {
   Learned,
   Rotary,
   Alibi,
-  RelativeBias, // a trained number for each head and bucket of distances is added to the scores
+  RelativeBias, // T5: a trained number for each head and bucket of distances, added to the scores
 };
-/// How attention a and MLP f stand in the residual stream x; n, m are norms.
+/// The place of attention `a`, MLP `f` and the norms `n` and `m` in a layer with the residual stream `x`.
 enum class ResidualForm {
   PreNorm,            // y = x + a(n(x)); y + f(m(y))
   PostNorm,           // y = n(x + a(x)); m(y + f(y))
   Parallel,           // x + a(n(x)) + f(m(x))
   ParallelSharedNorm, // x + a(n(x)) + f(n(x))
 };
-/// How the weights of queries, keys and values lie. H heads, G key/value heads, D elements each.
+/// The form of the weights of queries, keys and values. H heads and G key/value heads have D elements each.
 enum class ProjectionForm {
-  Separate, // [H, D], [G, D], [G, D]
-  Stacked,  // one of [3, H, D]; G = H
-  Grouped,  // one of [G, H / G + 2, D]: after the queries of each group, its key and its value
-  Latent,   // two products, with a norm of the latent between them: one for keys and values of all heads, beside which
-            // lies the rotated part of the key, one for all heads; and one for queries, or [H, D]
+  Separate, // three weights [H, D], [G, D], [G, D]
+  Stacked,  // one weight [3, H, D]; G = H
+  Grouped,  // one weight [G, H / G + 2, D]: the queries of each group, then its key and its value
+  Latent,   // multi-head latent attention (DeepSeek-V2): a product to a latent vector, a norm, and a product to the
+          // heads, for keys and values (with a rotated part of the key that all heads share), and for queries or [H, D]
 };
-/// What the norms of queries and keys are over.
+/// The dimensions over which queries and keys are normalized.
 enum class HeadNorm { None, EachHead, AllHeads };
-/// What a token's experts are chosen by, and the weights of their results.
+/// The scores by which the experts of a token are chosen and their results are weighted.
 enum class Router {
   Softmax,
-  CorrectedSigmoid, // chosen by the sigmoid and a number of each expert that is not trained by gradients (Wang et al.
-                    // 2024); weighted by the sigmoid
+  CorrectedSigmoid, // chosen by the sigmoid plus a bias of each expert that gradients do not train (Wang et al. 2024);
+                    // weighted by the sigmoid
 };
+/// The activation function of an MLP.
 enum class Activation { Gelu, GeluTanh, Relu, Silu };
+/// The order of the dimensions of a linear layer's weight.
 enum class WeightLayout {
-  OutIn, // nn.Linear
-  InOut, // GPT-2's Conv1D
+  OutIn, // [out, in], as in nn.Linear
+  InOut, // [in, out], as in GPT-2's Conv1D
 };
 
-/// Names of modules: of the model from its root, of a layer within it. A parameter is MODULE.weight or MODULE.bias.
+/// The names of modules in a checkpoint: full names for modules of the model, and names within the layer for modules of
+/// a layer. A parameter is called MODULE.weight or MODULE.bias. "" stands for a module that the model does not have.
 struct ModuleNames {
   std::string tokens, positions, tokenTypes, embeddingNorm;
-  std::string layers; // layer k is "LAYERS.k"
+  std::string layers; // prefix of layers: layer k is "LAYERS.k"
   std::string attention, fused, query, key, value, queryNorm, keyNorm, output, attentionNorm, mlpNorm;
-  std::string queryLatent, keyValueLatent; // the products before the norms; `query` and `key` come after them
+  std::string queryLatent,
+      keyValueLatent; // products to the latent vectors; `query` and `key` are the products after the norms
   std::string gate, up, down;
-  std::string router, experts, sharedExpert, sharedGate; // no name of the gate: what the shared expert makes is added
-  std::string expertGate, expertUp, expertDown; // in a checkpoint, after the expert's number or the shared expert
-  std::string crossNorm, crossAttention, crossQuery, crossKey, crossValue, crossOutput; // on the encoder's result
-  std::string relativeBias;                                                             // of the model, not of a layer
+  std::string router, experts, sharedExpert,
+      sharedGate; // without `sharedGate`, the result of the shared expert is added unweighted
+  std::string expertGate, expertUp, expertDown; // names within an expert
+  std::string crossNorm, crossAttention, crossQuery, crossKey, crossValue,
+      crossOutput;          // attention on the encoder's result
+  std::string relativeBias; // a module of the model, not of a layer
   std::string finalNorm, head;
-  std::string headTransform, headNorm, headBias; // masked LM: a dense layer, a norm, and a parameter of its own
-  std::string patches, classToken;               // images; the class token is a parameter
+  std::string headTransform, headNorm, headBias; // masked LM: a dense layer and a norm before the head, and its bias
+  std::string patches, classToken;               // image models; `classToken` is a parameter
 };
 
+/// A transformer: structure, sizes and names.
 struct TransformerModel {
-  Task task = Task::CausalLm;
-  ModuleNames names;          // of the encoder, where there is a decoder after it
-  ModuleNames decoder;        // its layers, bias and final norm
-  std::string optionalPrefix; // checkpoints of the model without its head leave this out of every name
+  TrainingObjective objective = TrainingObjective::CausalLm;
+  ModuleNames names;          // names of the model, or of its encoder
+  ModuleNames decoder;        // names of the decoder's layers, relative bias and final norm
+  std::string optionalPrefix; // prefix of all names that checkpoints of the model without its head lack
 
-  int64_t layers = 0, decoderLayers = 0, hidden = 0, heads = 0, groups = 0, headSize = 0, inner = 0, vocabulary = 0,
-          maxPositions = 0;
-  int64_t tokenTypes = 0;                                          // masked LM: rows of that table
-  int64_t imageSize = 0, patchSize = 0, channels = 0, classes = 0; // images
+  int64_t layers = 0, decoderLayers = 0; // decoderLayers is 0 in a model without a decoder
+  int64_t hidden = 0;                    // width of the residual stream
+  int64_t heads = 0, groups = 0;         // query heads, and key/value heads
+  int64_t headSize = 0, inner = 0;       // elements of a head; width of the MLP
+  int64_t vocabulary = 0, maxPositions = 0;
+  int64_t tokenTypes = 0;                                          // masked LM: rows of the table of token types
+  int64_t imageSize = 0, patchSize = 0, channels = 0, classes = 0; // image models; sizes in pixels
 
   NormKind norm = NormKind::Layer;
   double epsilon = 0;
-  bool dropsAttention = false, dropsResidual = false, dropsEmbedding = false; // in training, with some probability
+  /// Whether the configuration applies dropout to attention weights, to the results of attention and MLP, and to
+  /// embeddings.
+  bool dropsAttention = false, dropsResidual = false, dropsEmbedding = false;
   bool finalNorm = true, embeddingNorm = false;
   HeadNorm queryKeyNorm = HeadNorm::None;
 
-  int64_t valueSize = 0;                   // elements of a head's value; headSize: of its query and its key
-  int64_t queryRank = 0, keyValueRank = 0; // elements of the latents; 0: queries have none
+  int64_t valueSize = 0;                   // elements of a head's value; headSize then is the size of its query and key
+  int64_t queryRank = 0, keyValueRank = 0; // elements of the latent vectors; queryRank 0: queries have none
 
   PositionKind position = PositionKind::Learned;
-  int64_t positionOffset = 0;            // rows of the table of positions before the first
-  std::vector<double> rotaryFrequencies; // radians a position, for each pair of rotated elements
-  double rotaryScale = 1;                // of cosines and sines
-  bool rotaryPairs = false;              // pairs lie side by side, not in two halves
-  int64_t window = 0;                    // a token sees itself and the window - 1 before it; 0: all before it
+  int64_t positionOffset = 0;            // rows of the position table before the row of position 0
+  std::vector<double> rotaryFrequencies; // radians per position for each pair of rotated elements
+  double rotaryScale = 1;                // factor of cosines and sines
+  bool rotaryPairs = false;              // true: rotated pairs are adjacent; false: they are in two halves
+  int64_t window = 0; // a token sees itself and the window - 1 tokens before it; 0: all tokens before it
 
-  int64_t buckets = 0, farthest = 0; // relative bias: buckets, and the distance from which on all are in the last
+  int64_t buckets = 0;  // relative bias: number of buckets
+  int64_t farthest = 0; // relative bias: distance from which all pairs share the last bucket
 
   ResidualForm residual = ResidualForm::PreNorm;
   ProjectionForm projection = ProjectionForm::Separate;
   WeightLayout layout = WeightLayout::OutIn;
   bool queryKeyValueBias = false, outputBias = false, mlpBias = false, headBias = false;
-  bool gated = false; // the activation's result times a second product
+  bool gated = false; // whether the activation's result is multiplied by a second product (gated MLP)
   Activation activation = Activation::Gelu;
-  /// 0: one MLP for all tokens. Else each token takes `choices` of the experts, gated MLPs of width `expertInner`, and
-  /// an expert has `slots` for each sample.
-  int64_t experts = 0, choices = 0, expertInner = 0, slots = 0;
-  int64_t denseLayers = 0; // the first ones, which have an MLP of width `inner` in the place of experts
+  int64_t experts = 0;     // experts of a layer; 0: one MLP for all tokens
+  int64_t choices = 0;     // experts to which each token is routed
+  int64_t expertInner = 0; // width of an expert, which is a gated MLP
+  int64_t slots = 0;       // capacity of an expert: tokens of each sample
+  int64_t denseLayers = 0; // the first layers, which have an MLP of width `inner` instead of experts
   Router router = Router::Softmax;
-  int64_t expertGroups = 1, chosenGroups = 1; // a token's experts are of so many groups
-  double routedScale = 1;                     // of the weights of a token's choices
-  bool choicesAddToOne = false;               // before they are scaled
-  int64_t sharedInner = 0;                    // 0: none. The width of an MLP for all tokens beside the experts
-  bool scaledEmbedding = false;               // by the square root of the hidden size
-  bool tiedHead = false;                      // the head's weight is the table of tokens
-  bool scaledHead = false;                    // what the head takes, by 1 / the square root of the hidden size
-  bool scaledAttention = true;                // scores, by 1 / the square root of a head's size
-  double scoreScale = 1;                      // of scores besides
-  int64_t startToken = 0, paddingToken = 0;   // of what the decoder reads
+  int64_t expertGroups = 1,
+          chosenGroups = 1;     // number of expert groups, and of groups from which a token's experts are chosen
+  double routedScale = 1;       // factor of the weights of a token's experts
+  bool choicesAddToOne = false; // whether the weights of a token's experts are normalized to sum 1 before scaling
+  int64_t sharedInner = 0;      // width of the shared expert, an MLP for all tokens; 0: none
+  bool scaledEmbedding = false; // whether embeddings are multiplied by sqrt(hidden)
+  bool tiedHead = false;        // whether the head's weight is the token table
+  bool scaledHead = false;      // whether the head's input is multiplied by 1 / sqrt(hidden)
+  bool scaledAttention = true;  // whether scores are multiplied by 1 / sqrt(headSize)
+  double scoreScale = 1;        // additional factor of scores
+  int64_t startToken = 0, paddingToken = 0; // tokens that the decoder reads at the start and for padding
 };
 
-/// The size of one step, as asked for.
+/// The requested size of one step.
 struct StepSize {
-  int64_t batch = 0, sequence = 0;       // 0: the default
-  double expertCapacity = kExactExperts; // as in ImportOptions
+  int64_t batch = 0, sequence = 0;       // samples, and tokens of a sample; 0: the default
+  double expertCapacity = kExactExperts; // capacity of experts (ImportOptions::expertCapacity)
 };
 
-/// Slots that an expert has for each sample of the step.
-int64_t slotsOf(const TransformerModel &model, const StepSize &step);
+/// Returns the capacity of an expert: the tokens of each sample for which it has slots.
+int64_t slotsPerExpert(const TransformerModel &model, const StepSize &step);
 
-/// The model of a configuration, checked: sizes are positive and fit each other, and so does `step`, whose defaults are
-/// filled in. Warnings say where the configuration asks for something that is left out without changing the training
-/// step.
+/// Reads the model of a configuration and checks that its sizes are positive and consistent. Fills in the defaults of
+/// `step`. Appends warnings on parts of the configuration that are ignored because they do not affect a training step.
+/// Fails for unsupported families and values.
 Result<TransformerModel> modelFromConfig(const ModelSource &source, StepSize &step, std::vector<std::string> &warnings);
 
 } // namespace kerf::frontend

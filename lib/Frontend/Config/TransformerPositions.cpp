@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Positions and masks, computed once from the indices of the tokens and used by every layer.
+// Writes position embeddings and masks, which @main computes once from token indices and every layer uses.
 #include "Config/TransformerLayer.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@ namespace kerf::frontend {
 
 using mlir::Value;
 
-/// 0, 1, ..., sequence - 1 as floating-point numbers.
+/// Returns the numbers 0, 1, ..., sequence - 1 in floating point.
 static Value positions(FunctionWriter &w, int64_t sequence) {
   Value indices = w.emitter().iota({sequence}, w.opBuilder().getI64Type(), 0);
   return w.emitter().convert(indices, w.type({}).getElementType());
@@ -30,8 +30,8 @@ void addRotaryTables(FunctionWriter &w, const TransformerModel &m, int64_t seque
   shared.sine = scaled(ir::SineOp::create(w.opBuilder(), w.location(), angles.getType(), angles));
 }
 
-/// Press, Smith and Lewis, Train Short, Test Long (2022): head h adds slope_h times the key's position. With a number
-/// of heads that is no power of two, the slopes between those of the next larger one fill up.
+/// Returns the slopes of ALiBi (Press, Smith and Lewis, Train Short, Test Long, 2022): head h adds slope_h times the
+/// position of the key. If the number of heads is not a power of two, slopes of the next power of two are added.
 Value alibiBias(FunctionWriter &w, const TransformerModel &m, int64_t sequence) {
   ir::Emitter &emit = w.emitter();
   int64_t power = int64_t(1) << int64_t(std::log2(double(m.heads)));
@@ -46,7 +46,7 @@ Value alibiBias(FunctionWriter &w, const TransformerModel &m, int64_t sequence) 
   return emit.broadcast(emit.multiply(slope, at), {1, m.heads, sequence, sequence}, {1, 3});
 }
 
-/// The key's index minus the query's, [S, S].
+/// Returns the index of the key minus the index of the query [S, S].
 static Value distances(FunctionWriter &w, int64_t sequence) {
   ir::Emitter &emit = w.emitter();
   mlir::Type index = w.opBuilder().getI64Type();
@@ -70,12 +70,13 @@ Value paddingMask(FunctionWriter &w, Value mask) {
   return emit.broadcast(kept, {shape[0], 1, shape[1], shape[1]}, {0, 3});
 }
 
-/// T5 (Raffel et al. 2020): distances up to half of the buckets have one each, longer ones share them in powers, all
-/// from `farthest` on share the last. bucket(d) is the number of these that are not above d.
+/// Returns the least distance of each bucket but the first, as in T5 (Raffel et al. 2020). Distances below half of the
+/// buckets have a bucket each, longer distances share buckets of exponentially growing size, and distances from
+/// `farthest` on share the last bucket. The bucket of distance d is the number of returned values up to d.
 static std::vector<int64_t> bucketStarts(int64_t buckets, int64_t farthest) {
   int64_t exact = buckets / 2;
   std::vector<int64_t> starts;
-  auto bucket = [&](int64_t distance) { // in float32, as Transformers computes it
+  auto bucket = [&](int64_t distance) { // computed in float32 as in Transformers
     if (distance < exact)
       return distance;
     float power = std::log(float(distance) / float(exact)) / float(std::log(double(farthest) / double(exact)));
@@ -88,13 +89,13 @@ static std::vector<int64_t> bucketStarts(int64_t buckets, int64_t farthest) {
 }
 
 Value relativeBias(FunctionWriter &w, const TransformerModel &m, const std::string &module, int64_t sequence,
-                   Sees which) {
+                   VisibleKeys visible) {
   ir::Emitter &emit = w.emitter();
   mlir::OpBuilder &b = w.opBuilder();
-  bool both = which == Sees::All;
+  bool both = visible == VisibleKeys::All;
   int64_t each = both ? m.buckets / 2 : m.buckets, longest = sequence - 1, offsets = 2 * longest + 1;
   w.at(module, "bucket");
-  // The bucket of each offset -longest, ..., longest of a key from its query.
+  // The bucket of each offset -longest, ..., longest of a key relative to its query.
   Value offset = emit.iota({offsets}, b.getI64Type(), 0);
   offset = emit.subtract(offset, emit.splat(longest, offset));
   Value zero = emit.splat(int64_t(0), offset);
@@ -108,7 +109,7 @@ Value relativeBias(FunctionWriter &w, const TransformerModel &m, const std::stri
   Value reached =
       emit.compare(emit.broadcast(distance, grid, {0}), emit.broadcast(start, grid, {1}), ir::Comparison::GE);
   Value bucket = emit.sum(emit.convert(reached, b.getI64Type()), {1});
-  if (both) { // later keys have buckets of their own
+  if (both) { // keys after the query have a second set of buckets
     Value later = emit.convert(emit.compare(offset, zero, ir::Comparison::GT), b.getI64Type());
     bucket = emit.add(bucket, emit.multiply(later, emit.splat(each, later)));
   }

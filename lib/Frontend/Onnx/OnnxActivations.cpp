@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of one element that are a formula of others.
+// Activation functions, as formulas of elementwise operators.
 #include "Common/Formula.h"
 
 #include <fmt/format.h>
@@ -7,13 +7,14 @@
 namespace kerf::frontend {
 
 namespace {
-/// log(1 + exp(x)) without overflow: max(x, 0) + log(1 + exp(-|x|)).
+/// Returns log(1 + exp(x)) without overflow, as max(x, 0) + log(1 + exp(-|x|)).
 Term softplusOf(Formula &f, const Term &x) {
   Term small = f.unary(Unary::Exponential, f.unary(Unary::Negate, f.unary(Unary::Abs, x)));
   return f.add(f.maximum(x, f.number(0)), f.unary(Unary::Log, f.add(f.number(1), small)));
 }
 
-/// alpha * (exp(x / width) - 1) where x < 0, x elsewhere; the exponential of positive numbers is never taken.
+/// Returns alpha * (exp(x / width) - 1) where x < 0 and x elsewhere. Exponentials of positive numbers, which could
+/// overflow, are avoided.
 Term eluOf(Formula &f, const Term &x, double alpha, double width) {
   Term below = f.minimum(x, f.number(0));
   Term scaled = width == 1 ? below : f.divide(below, f.number(width));
@@ -21,7 +22,7 @@ Term eluOf(Formula &f, const Term &x, double alpha, double width) {
   return f.add(f.maximum(x, f.number(0)), curve);
 }
 
-/// max(0, min(1, alpha * x + beta)).
+/// Returns max(0, min(1, alpha * x + beta)).
 Term hardSigmoidOf(Formula &f, const Term &x, double alpha, double beta) {
   return f.maximum(f.number(0), f.minimum(f.number(1), f.add(f.multiply(f.number(alpha), x), f.number(beta))));
 }
@@ -41,8 +42,8 @@ Status importPRelu(OnnxNode &node) {
   Formula f(node.b, x.dtype);
   KERF_TRY(shape, broadcastShapes(x.shape, slope.shape));
   if (shape != x.shape)
-    return Error{
-        fmt::format("slopes of shape {} for an operand of shape {}", shapeText(slope.shape), shapeText(x.shape))};
+    return Error{fmt::format("slopes of shape {} do not fit an operand of shape {}", shapeText(slope.shape),
+                             shapeText(x.shape))};
   Term zero = f.number(0);
   return f.set(node, 0, f.select(f.compare(Order::Less, x, zero), f.multiply(slope, x), x));
 }
@@ -82,7 +83,7 @@ Status importCelu(OnnxNode &node) {
   Formula f(node.b, x.dtype);
   double alpha = node.number("alpha", 1);
   if (alpha == 0)
-    return Error{"alpha is 0; it divides the operand"};
+    return Error{"alpha is 0, but the operand is divided by alpha"};
   return f.set(node, 0, eluOf(f, x, alpha, alpha));
 }
 
@@ -155,7 +156,7 @@ Status importInverseHyperbolic(OnnxNode &node) {
   Term square = f.multiply(x, x);
   if (node.opType() == "Acosh")
     return f.set(node, 0, f.unary(Unary::Log, f.add(x, f.unary(Unary::Sqrt, f.subtract(square, one)))));
-  // Of |x|, whose sum does not cancel; then x's sign.
+  // The formula is computed for |x|, where its sum does not cancel, and gets the sign of x.
   Term sum = f.add(f.unary(Unary::Abs, x), f.unary(Unary::Sqrt, f.add(square, one)));
   Term above = f.unary(Unary::Log, sum);
   return f.set(node, 0, f.select(f.compare(Order::Less, x, f.number(0)), f.unary(Unary::Negate, above), above));

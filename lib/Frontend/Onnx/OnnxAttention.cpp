@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: the composite of the dialect where the node is no more than that, else its formula.
+// Attention: the composite operator of the dialect if it covers the node, and a formula of single operators otherwise.
 #include "Common/Formula.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Query, key or value as [batch, heads, sequence, width].
+/// Returns query, key or value in the shape [batch, heads, sequence, width].
 Result<Term> attentionOperand(OnnxNode &node, int input, const char *headsAttribute) {
   const Term &x = node.input(input);
   KERF_CHECK(checkFloat(x));
@@ -19,24 +19,24 @@ Result<Term> attentionOperand(OnnxNode &node, int input, const char *headsAttrib
     return x;
   int64_t heads = node.integer(headsAttribute, 0);
   if (x.rank() != 3 || heads < 1 || x.shape[2] % heads != 0)
-    return Error{fmt::format("operand {} of shape {} with {} heads", input, shapeText(x.shape), heads)};
+    return Error{fmt::format("operand {} of shape {} does not fit {} heads", input, shapeText(x.shape), heads)};
   KERF_TRY(apart, node.b.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads}));
   return node.b.transpose(apart, {0, 2, 1, 3});
 }
 
 struct Operands3 {
   Term query, key, value;
-  int64_t past = 0; // keys before the query's first
+  int64_t past = 0; // number of cached keys before the first query
 };
 
-/// The operands behind what was kept of earlier ones.
+/// Returns query, key and value with the cached keys and values before the new ones.
 Result<Operands3> attentionOperands(OnnxNode &node) {
   KERF_TRY(query, attentionOperand(node, 0, "q_num_heads"));
   KERF_TRY(key, attentionOperand(node, 1, "kv_num_heads"));
   KERF_TRY(value, attentionOperand(node, 2, "kv_num_heads"));
   Operands3 from{query, key, value};
   if (node.hasInput(4) != node.hasInput(5))
-    return Error{"past keys and past values are used together"};
+    return Error{"past keys and past values must be given together"};
   if (node.hasInput(4)) {
     from.past = node.input(4).rank() == 4 ? node.input(4).shape[2] : 0;
     KERF_TRY(keys, node.b.concatenate({node.input(4), key}, 2));
@@ -46,7 +46,8 @@ Result<Operands3> attentionOperands(OnnxNode &node) {
   }
   const Shape &q = from.query.shape, &k = from.key.shape, &v = from.value.shape;
   if (k[0] != q[0] || v[0] != q[0] || v[1] != k[1] || v[2] != k[2] || k[3] != q[3] || k[1] == 0 || q[1] % k[1] != 0)
-    return Error{fmt::format("query, key and value of shapes {}, {} and {}", shapeText(q), shapeText(k), shapeText(v))};
+    return Error{fmt::format("query, key and value have the shapes {}, {} and {}, which do not fit together",
+                             shapeText(q), shapeText(k), shapeText(v))};
   return from;
 }
 
@@ -63,10 +64,10 @@ Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
   const Term &mask = node.input(3);
   KERF_TRY(fits, broadcastShapes(mask.shape, scores));
   if (fits != scores || (mask.dtype != DType::Bool && !isFloat(mask.dtype)))
-    return Error{fmt::format("a mask of {} {} on scores of shape {}", toString(mask.dtype), shapeText(mask.shape),
-                             shapeText(scores))};
+    return Error{fmt::format("a mask of type {} and shape {} does not fit scores of shape {}", toString(mask.dtype),
+                             shapeText(mask.shape), shapeText(scores))};
   if (mask.isConstant()) {
-    if (isAll(*mask.literal, mask.dtype == DType::Bool ? 1 : 0))
+    if (allElementsEqual(*mask.literal, mask.dtype == DType::Bool ? 1 : 0))
       return result;
     std::optional<CausalMask> found = findCausalMask(*mask.literal);
     if (found && found->size == scores[2] && found->size == scores[3]) {
@@ -74,7 +75,7 @@ Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
       return result;
     }
   }
-  // Batch and heads stay 1 where the mask is the same for all.
+  // Batch and heads keep size 1 if the mask is equal for all of them.
   Term given = mask;
   if (mask.isConstant()) {
     Literal one = compress(*mask.literal);
@@ -88,13 +89,15 @@ Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
   return result;
 }
 
-/// Whether the node is more than the composite: a cache, a window, a cap, a look at the scores.
+/// Returns whether the composite operator covers the node, which needs a node without cache, window, score cap and
+/// output of scores.
 bool isPlain(OnnxNode &node, const Operands3 &from) {
   bool isCausal = node.integer("is_causal", 0) != 0;
   bool hasWindow = node.integer("left_window_size", -1) >= 0 || node.integer("right_window_size", -1) >= 0;
   bool maskIsShort = node.hasInput(3) && (node.input(3).rank() == 0 || node.input(3).shape.back() != from.key.shape[2]);
-  return !hasWindow && !maskIsShort && !node.hasInput(4) && !node.hasInput(6) && !node.wants(1) && !node.wants(2) &&
-         !node.wants(3) && node.number("softcap", 0) == 0 && (!isCausal || from.query.shape[2] == from.key.shape[2]);
+  return !hasWindow && !maskIsShort && !node.hasInput(4) && !node.hasInput(6) && !node.isOutputUsed(1) &&
+         !node.isOutputUsed(2) && !node.isOutputUsed(3) && node.number("softcap", 0) == 0 &&
+         (!isCausal || from.query.shape[2] == from.key.shape[2]);
 }
 
 Status setResult(OnnxNode &node, Formula &f, const Term &result) { // [batch, heads, sequence, width]
@@ -120,7 +123,8 @@ Status plainAttention(OnnxNode &node, const Operands3 &from, double scale) {
   return setResult(node, f, f.transpose(b.fromValue(op.getResult()), {0, 2, 1, 3}));
 }
 
-/// What is added to the scores: 0, -infinity where a key must not be seen, a mask's own numbers. Nothing if nothing is.
+/// Returns the bias that is added to the scores: 0, -infinity for hidden keys, or the values of a mask. Returns nothing
+/// if there is no bias.
 std::optional<Term> biasOf(OnnxNode &node, Formula &f, const Operands3 &from) {
   int64_t queries = from.query.shape[2], keys = from.key.shape[2];
   std::optional<Term> bias;
@@ -131,7 +135,7 @@ std::optional<Term> biasOf(OnnxNode &node, Formula &f, const Operands3 &from) {
   if (node.hasInput(3)) {
     Term mask = node.input(3);
     bool isBool = mask.dtype == DType::Bool;
-    if (mask.rank() > 0 && mask.shape.back() < keys && mask.shape.back() > 1) { // what it does not name is hidden
+    if (mask.rank() > 0 && mask.shape.back() < keys && mask.shape.back() > 1) { // keys beyond the mask are hidden
       Shape none(mask.rank(), 0), behind(mask.rank(), 0);
       behind.back() = keys - mask.shape.back();
       mask = f.pad(mask, isBool ? node.b.integer(DType::Bool, 0) : f.number(-kInfinity), none, behind);
@@ -141,7 +145,8 @@ std::optional<Term> biasOf(OnnxNode &node, Formula &f, const Operands3 &from) {
     else
       bias = mask;
   }
-  Term at = f.counted(keys, 3, 4), place = f.counted(queries, 2, 4); // of the keys, and of each query among them
+  Term at = f.iota(keys, 3, 4),
+       place = f.iota(queries, 2, 4); // positions of the keys, and of each query among the keys
   auto whole = [&](int64_t value) { return node.b.integer(DType::I64, value); };
   if (node.hasInput(6)) {
     Term count = f.reshape(f.convert(node.input(6), DType::I64), {from.query.shape[0], 1, 1, 1});
@@ -159,32 +164,32 @@ std::optional<Term> biasOf(OnnxNode &node, Formula &f, const Operands3 &from) {
   return bias;
 }
 
-/// softmax(cap(query key^T scale) + bias) value; a query that sees no key gives zeros.
+/// Computes softmax(cap(query key^T scale) + bias) value. A query without visible keys gives zeros.
 Status formulaOfAttention(OnnxNode &node, const Operands3 &from, double scale) {
   TermBuilder &b = node.b;
   Formula f(b, from.query.dtype);
-  auto forEachHead = [&](const Term &x) { // of the query, where several share one
+  auto forEachHead = [&](const Term &x) { // repeats a key/value head for the query heads that share it
     int64_t heads = from.query.shape[1], own = x.shape[1], length = x.shape[2], width = x.shape[3];
     Term apart = f.reshape(x, {x.shape[0], own, 1, length, width});
     return f.reshape(f.broadcast(apart, {x.shape[0], own, heads / own, length, width}),
                      {x.shape[0], heads, length, width});
   };
   Term keys = forEachHead(from.key), values = forEachHead(from.value);
-  Term scores = f.taken(b.dot(from.query, {{0, 1}, {3}}, keys, {{0, 1}, {3}}));
+  Term scores = f.unwrap(b.dot(from.query, {{0, 1}, {3}}, keys, {{0, 1}, {3}}));
   scores = f.multiply(scores, f.number(scale));
-  Term seen[] = {scores, scores, scores, scores}; // what the fourth output shows, by mode
+  Term seen[] = {scores, scores, scores, scores}; // value of the fourth output, by qk_matmul_output_mode
   if (double cap = node.number("softcap", 0); cap > 0)
     scores = f.multiply(f.unary(Unary::Tanh, f.divide(scores, f.number(cap))), f.number(cap));
   seen[1] = scores;
   std::optional<Term> bias = biasOf(node, f, from);
-  Term isBlind; // each query that sees no key
+  Term isBlind; // queries without visible keys
   if (bias) {
     if (f.fault)
       return *f.fault;
     KERF_TRY(fits, broadcastShapes(bias->shape, scores.shape));
     if (fits != scores.shape || bias->dtype != scores.dtype)
-      return Error{fmt::format("a mask of {} {} on scores of shape {}", toString(node.input(3).dtype),
-                               shapeText(node.input(3).shape), shapeText(scores.shape))};
+      return Error{fmt::format("a mask of type {} and shape {} does not fit scores of shape {}",
+                               toString(node.input(3).dtype), shapeText(node.input(3).shape), shapeText(scores.shape))};
     Shape rows = bias->shape;
     rows.back() = 1;
     Term most = f.reshape(f.reduce(Reduction::Maximum, *bias, {bias->rank() - 1}), rows);
@@ -200,15 +205,15 @@ Status formulaOfAttention(OnnxNode &node, const Operands3 &from, double scale) {
   if (bias)
     shares = f.select(isBlind, f.number(0), shares);
   seen[3] = shares;
-  KERF_CHECK(setResult(node, f, f.taken(b.dot(shares, {{0, 1}, {3}}, values, {{0, 1}, {2}}))));
-  if (node.wants(1))
+  KERF_CHECK(setResult(node, f, f.unwrap(b.dot(shares, {{0, 1}, {3}}, values, {{0, 1}, {2}}))));
+  if (node.isOutputUsed(1))
     KERF_CHECK(node.set(1, from.key));
-  if (node.wants(2))
+  if (node.isOutputUsed(2))
     KERF_CHECK(node.set(2, from.value));
   int64_t mode = node.integer("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3)
-    return Error{fmt::format("qk_matmul_output_mode is {}, 0 to 3 are known", mode)};
-  return node.wants(3) ? f.set(node, 3, seen[mode]) : ok();
+    return Error{fmt::format("qk_matmul_output_mode is {}, but only 0 to 3 are defined", mode)};
+  return node.isOutputUsed(3) ? f.set(node, 3, seen[mode]) : ok();
 }
 
 } // namespace
@@ -219,14 +224,15 @@ Status importAttention(OnnxNode &node) {
   return isPlain(node, from) ? plainAttention(node, from, scale) : formulaOfAttention(node, from, scale);
 }
 
-/// Pairs of elements turned by the angles of their position: halves of each head's width, or neighbours.
+/// Imports rotary position embeddings: rotates pairs of elements, which are the halves of a head or neighbours, by the
+/// angles of their position.
 Status importRotaryEmbedding(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_CHECK(checkFloat(x));
   Formula f(node.b, x.dtype);
   int64_t heads = node.integer("num_heads", 0);
   if (x.rank() != 4 && (x.rank() != 3 || heads < 1 || x.shape[2] % heads != 0))
-    return Error{fmt::format("an operand of shape {} with {} heads", shapeText(x.shape), heads)};
+    return Error{fmt::format("an operand of shape {} does not fit {} heads", shapeText(x.shape), heads)};
   Term whole = x.rank() == 4 ? f.transpose(x, {0, 2, 1, 3}) // [batch, sequence, heads, width]
                              : f.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads});
   Shape shape = whole.shape;
@@ -234,14 +240,16 @@ Status importRotaryEmbedding(OnnxNode &node) {
   width = width ? width : shape[3];
   half = width / 2;
   if (width < 2 || width % 2 != 0 || width > shape[3])
-    return Error{fmt::format("{} of {} elements of a head are turned", width, shape[3])};
+    return Error{fmt::format(
+        "{} of {} elements of a head are to be rotated; an even number up to the size of the head is needed", width,
+        shape[3])};
   auto angles = [&](int input) { // [batch or 1, sequence, 1, half]
     Term cache = node.input(input);
     if (node.hasInput(3))
-      cache = f.taken(node.b.gather(cache, node.input(3), 0));
+      cache = f.unwrap(node.b.gather(cache, node.input(3), 0));
     if (cache.rank() != 3 || cache.shape[1] != shape[1] || cache.shape[2] != half)
-      return f.taken(Error{fmt::format("operand {} of shape {} for {} positions and {} angles", input,
-                                       shapeText(node.input(input).shape), shape[1], half)});
+      return f.unwrap(Error{fmt::format("operand {} of shape {} does not fit {} positions and {} angles", input,
+                                        shapeText(node.input(input).shape), shape[1], half)});
     return f.reshape(cache, {cache.shape[0], shape[1], 1, half});
   };
   Term cosine = angles(1), sine = angles(2);
@@ -249,7 +257,7 @@ Status importRotaryEmbedding(OnnxNode &node) {
     return *f.fault;
   bool areNeighbours = node.integer("interleaved", 0) != 0;
   Term turned = f.slice(whole, 3, 0, width), rest = f.slice(whole, 3, width, shape[3]);
-  Shape pairs = shape; // which of the pair, beside the width or before it
+  Shape pairs = shape; // the dimension of the pair, after the width (neighbours) or before it (halves)
   pairs[3] = areNeighbours ? half : 2;
   pairs.push_back(areNeighbours ? 2 : half);
   int64_t which = areNeighbours ? 4 : 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that are composites of the dialect: softmax, GELU, norms, cross entropy.
+// Imports operators that are composite operators of the dialect: softmax, GELU, norms and cross entropy.
 #include "Common/Formula.h"
 #include "Common/Lookups.h"
 
@@ -20,7 +20,7 @@ Status importGelu(OnnxNode &node) {
   const Term &x = node.input(0);
   std::string approximate = node.text("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
-    return Error{fmt::format("approximate '{}' is not supported, only 'none' and 'tanh'", approximate)};
+    return Error{fmt::format("approximate '{}' is not supported; supported are 'none' and 'tanh'", approximate)};
   KERF_TRY(operand, emitFloat(node.b, x, x.shape));
   mlir::UnitAttr byTanh = approximate == "tanh" ? node.b.builder.getUnitAttr() : mlir::UnitAttr();
   return node.set(0,
@@ -29,10 +29,10 @@ Status importGelu(OnnxNode &node) {
 
 namespace {
 
-/// A norm's operands with the normalized dimensions as one, the last.
+/// The operands of a norm, with the normalized dimensions merged into the last dimension.
 struct NormOperands {
   mlir::Value operand, scale, bias;
-  Shape statistics; // the shape of what there is one of for each row, in ONNX
+  Shape statistics; // shape of the statistics of each row, as ONNX has them
 };
 
 Result<NormOperands> normOperands(OnnxNode &node) {
@@ -72,9 +72,9 @@ Status importLayerNormalization(OnnxNode &node) {
                                     from.operand, from.scale, from.bias,
                                     b.builder.getF64FloatAttr(node.number("epsilon", 1e-5f)));
   KERF_CHECK(node.set(0, b.reshape(b.fromValue(op.getResult()), x.shape)));
-  if (node.wants(1))
+  if (node.isOutputUsed(1))
     KERF_CHECK(node.set(1, b.reshape(b.fromValue(op.getMean()), from.statistics)));
-  if (node.wants(2))
+  if (node.isOutputUsed(2))
     KERF_CHECK(node.set(2, b.reshape(b.fromValue(op.getRstd()), from.statistics)));
   return ok();
 }
@@ -94,12 +94,13 @@ Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels
                           std::string_view reduction) {
   Shape rows = logits.shape;
   if (rows.empty())
-    return Error{"logits without a class dimension"};
+    return Error{"the logits have no class dimension"};
   rows.pop_back();
   if (labels.shape != rows || (labels.dtype != DType::I64 && labels.dtype != DType::I32))
-    return Error{fmt::format("labels of {} {} for logits of shape {}: one integer for each row is needed",
-                             toString(labels.dtype), shapeText(labels.shape), shapeText(logits.shape))};
-  // Without a label to ignore: one that no label is.
+    return Error{
+        fmt::format("labels of type {} and shape {} do not fit logits of shape {}; one integer for each row is needed",
+                    toString(labels.dtype), shapeText(labels.shape), shapeText(logits.shape))};
+  // Without an ignored label, a value that no label has is used.
   int64_t ignore = ignored.value_or(std::numeric_limits<int64_t>::min());
   KERF_TRY(operand, emitFloat(b, logits, logits.shape));
   mlir::Value classes = b.emit(labels);
@@ -117,8 +118,8 @@ Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels
     return sum;
   if (!ignored)
     return b.binary(Binary::Divide, sum, b.integer(sum.dtype, elementsOf(rows)));
-  // The labels that count are counted in the graph, so that the denominator is that of the whole batch however it is
-  // cut.
+  // The graph counts the labels that are not ignored, so that the denominator is that of the whole batch, however the
+  // batch is sharded.
   KERF_TRY(counts, b.compare(Order::NotEqual, b.fromValue(classes), b.integer(labels.dtype, ignore)));
   KERF_TRY(ones, b.convert(counts, logits.dtype));
   KERF_TRY(count, b.reduce(Reduction::Sum, ones, all));
@@ -127,7 +128,7 @@ Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels
 
 namespace {
 
-/// ONNX has the classes in dimension 1, the dialect in the last.
+/// Moves the classes from dimension 1, where ONNX has them, to the last dimension.
 Result<Term> classesLast(TermBuilder &b, const Term &scores) {
   std::vector<int64_t> permutation{0};
   for (int64_t d = 2; d < scores.rank(); ++d)
@@ -136,7 +137,7 @@ Result<Term> classesLast(TermBuilder &b, const Term &scores) {
   return b.transpose(scores, permutation);
 }
 
-/// x - log(sum(exp(x))) along `axis`.
+/// Returns x - log(sum(exp(x))) along `axis`.
 Term logSoftmax(Formula &f, const Term &x, int64_t axis) {
   Shape kept = x.shape;
   kept[axis] = 1;
@@ -145,22 +146,23 @@ Term logSoftmax(Formula &f, const Term &x, int64_t axis) {
   return f.subtract(shifted, f.reshape(f.unary(Unary::Log, sum), kept));
 }
 
-/// -weight * x at each label, reduced; `x` are log probabilities with the classes in dimension 1. A look-up, so that
-/// there is one number a row and not one a class.
+/// Returns the negative log-likelihood: -weight * x at each label, reduced. `x` has log probabilities with the classes
+/// in dimension 1. A lookup is used, so that each row needs one number instead of one for each class.
 Status setLikelihoodLoss(OnnxNode &node, const Term &x, std::string_view reduction) {
   const Term &labels = node.input(1);
   Shape rows = x.shape;
   int64_t count = x.shape[1];
   rows.erase(rows.begin() + 1);
   if (labels.shape != rows || (labels.dtype != DType::I64 && labels.dtype != DType::I32))
-    return Error{fmt::format("labels of {} {} for scores of shape {}: one integer for each row is needed",
-                             toString(labels.dtype), shapeText(labels.shape), shapeText(x.shape))};
+    return Error{
+        fmt::format("labels of type {} and shape {} do not fit scores of shape {}; one integer for each row is needed",
+                    toString(labels.dtype), shapeText(labels.shape), shapeText(x.shape))};
   if (node.hasInput(2) && node.input(2).shape != Shape{count})
-    return Error{fmt::format("weights of shape {} for {} classes", shapeText(node.input(2).shape), count)};
+    return Error{fmt::format("weights of shape {} do not fit {} classes", shapeText(node.input(2).shape), count)};
   Formula f(node.b, x.dtype);
   KERF_TRY(scores, classesLast(node.b, x));
   auto whole = [&](int64_t value) { return node.b.integer(labels.dtype, value); };
-  // Where the label is to be ignored class 0 is read; a negative one is no class, nor one counted from the end.
+  // For an ignored label, class 0 is read. Negative labels are not counted from the end.
   Term place = f.select(f.compare(Order::Less, labels, whole(0)), whole(count), labels);
   std::optional<Term> isIgnored;
   if (node.has("ignore_index")) {
@@ -171,10 +173,10 @@ Status setLikelihoodLoss(OnnxNode &node, const Term &x, std::string_view reducti
   column.push_back(1);
   Term zero = f.number(0);
   auto unlessIgnored = [&](const Term &value) { return isIgnored ? f.select(*isIgnored, zero, value) : value; };
-  Term picked = f.reshape(f.taken(takeAlong(node.b, scores, f.reshape(place, column), scores.rank() - 1)), rows);
-  std::optional<Term> weight; // of each row
+  Term picked = f.reshape(f.unwrap(takeAlong(node.b, scores, f.reshape(place, column), scores.rank() - 1)), rows);
+  std::optional<Term> weight; // weight of each row
   if (node.hasInput(2))
-    weight = unlessIgnored(f.taken(node.b.gather(node.input(2), place, 0)));
+    weight = unlessIgnored(f.unwrap(node.b.gather(node.input(2), place, 0)));
   Term each = f.unary(Unary::Negate, unlessIgnored(weight ? f.multiply(picked, *weight) : picked));
   if (reduction == "none")
     return f.set(node, 0, each);
@@ -182,7 +184,7 @@ Status setLikelihoodLoss(OnnxNode &node, const Term &x, std::string_view reducti
   for (int64_t d = 0; d < each.rank(); ++d)
     all.push_back(d);
   Term sum = f.reduce(Reduction::Sum, each, all);
-  if (reduction == "mean") { // by the weights of the labels that count, of the whole batch however it is cut
+  if (reduction == "mean") { // the denominator is the sum of weights over the whole batch, however the batch is sharded
     Term counted = weight ? *weight : unlessIgnored(f.broadcast(f.number(1), rows));
     sum = f.divide(sum, f.reduce(Reduction::Sum, counted, all));
   }
@@ -204,7 +206,8 @@ Status importLikelihoodLoss(OnnxNode &node) {
   KERF_CHECK(checkFloat(x));
   std::string reduction = node.text("reduction", "mean");
   if (x.rank() < 2 || (reduction != "mean" && reduction != "sum" && reduction != "none"))
-    return Error{fmt::format("scores of shape {} with reduction '{}'", shapeText(x.shape), reduction)};
+    return Error{
+        fmt::format("scores of shape {} with reduction '{}' are not supported", shapeText(x.shape), reduction)};
   return setLikelihoodLoss(node, x, reduction);
 }
 
@@ -213,9 +216,10 @@ Status importCrossEntropyLoss(OnnxNode &node) {
   KERF_CHECK(checkFloat(scores));
   std::string reduction = node.text("reduction", "mean");
   if (scores.rank() < 2 || (reduction != "mean" && reduction != "sum" && reduction != "none"))
-    return Error{fmt::format("scores of shape {} with reduction '{}'", shapeText(scores.shape), reduction)};
+    return Error{
+        fmt::format("scores of shape {} with reduction '{}' are not supported", shapeText(scores.shape), reduction)};
   Formula f(node.b, scores.dtype);
-  if (node.wants(1))
+  if (node.isOutputUsed(1))
     KERF_CHECK(f.set(node, 1, logSoftmax(f, scores, 1)));
   if (node.hasInput(2)) // weights of classes
     return setLikelihoodLoss(node, logSoftmax(f, scores, 1), reduction);

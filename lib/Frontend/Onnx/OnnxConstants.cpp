@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that make constants, and those that Kerf computes on constants only.
+// Imports operators that create constants, and operators that Kerf computes on constants only.
 #include "Common/Formula.h"
 #include "Common/Narrow.h"
 
@@ -10,7 +10,7 @@ namespace kerf::frontend {
 
 Result<Term> termFromProto(TermBuilder &b, const onnx::TensorProto &proto) {
   Result<Tensor> tensor =
-      tensorFromProto(proto, nullptr); // the file's protobuf outlives the import; what leaves it is copied below
+      tensorFromProto(proto, nullptr); // the protobuf outlives the import; data that are used after it are copied below
   if (!tensor)
     return tensor.error();
   if (!tensor->owner && tensor->bytes() > 0) {
@@ -24,28 +24,28 @@ Result<Term> termFromProto(TermBuilder &b, const onnx::TensorProto &proto) {
   return term;
 }
 
-static Result<Entry> textEntry(Shape shape, std::vector<std::string> texts) {
+static Result<GraphValue> textEntry(Shape shape, std::vector<std::string> texts) {
   KERF_CHECK(checkShape(shape));
   if (elementsOf(shape) != int64_t(texts.size()))
-    return Error{fmt::format("{} texts in a tensor of shape {}", texts.size(), shapeText(shape))};
-  return Entry{{}, Holds::Texts, std::move(shape), std::move(texts)};
+    return Error{fmt::format("{} texts do not fit a tensor of shape {}", texts.size(), shapeText(shape))};
+  return GraphValue{{}, GraphValueKind::Texts, std::move(shape), std::move(texts)};
 }
 
-Result<Entry> textsFromProto(const onnx::TensorProto &proto) {
-  Result<Entry> entry =
+Result<GraphValue> textsFromProto(const onnx::TensorProto &proto) {
+  Result<GraphValue> entry =
       textEntry({proto.dims().begin(), proto.dims().end()}, {proto.string_data().begin(), proto.string_data().end()});
   return entry ? entry : Error{fmt::format("tensor '{}': {}", proto.name(), entry.error().message)};
 }
 
-/// Of texts that are known: each becomes a number.
+/// Compares constant texts by mapping each different text to a number.
 Status importEqual(OnnxNode &node) {
-  const Entry &x = node.entry(0), &y = node.entry(1);
+  const GraphValue &x = node.value(0), &y = node.value(1);
   if (x.isTensor() && y.isTensor())
     return node.set(0, node.b.compare(Order::Equal, node.input(0), node.input(1)));
-  if (x.holds != Holds::Texts || y.holds != Holds::Texts)
-    return Error{fmt::format("it compares {} with {}", toString(x.holds), toString(y.holds))};
+  if (x.kind != GraphValueKind::Texts || y.kind != GraphValueKind::Texts)
+    return Error{fmt::format("comparing {} with {} is not supported", toString(x.kind), toString(y.kind))};
   std::map<std::string, int64_t> numbers;
-  auto numbered = [&](const Entry &entry) {
+  auto numbered = [&](const GraphValue &entry) {
     std::vector<int64_t> each;
     for (const std::string &text : entry.texts)
       each.push_back(numbers.emplace(text, int64_t(numbers.size())).first->second);
@@ -63,7 +63,7 @@ Status importConstant(OnnxNode &node) {
     if (value->t().data_type() != onnx::TensorProto::STRING)
       return node.set(0, termFromProto(node.b, value->t()));
     KERF_TRY(texts, textsFromProto(value->t()));
-    return node.setEntry(0, texts);
+    return node.setValue(0, texts);
   }
   if (const onnx::AttributeProto *value = node.find("value_int"))
     return set(scalarLiteral(DType::I64, value->i()));
@@ -79,11 +79,11 @@ Status importConstant(OnnxNode &node) {
   }
   if (const onnx::AttributeProto *value = node.find("value_string")) {
     KERF_TRY(text, textEntry({}, {value->s()}));
-    return node.setEntry(0, text);
+    return node.setValue(0, text);
   }
   if (const onnx::AttributeProto *value = node.find("value_strings")) {
     KERF_TRY(texts, textEntry({value->strings_size()}, {value->strings().begin(), value->strings().end()}));
-    return node.setEntry(0, texts);
+    return node.setValue(0, texts);
   }
   return Error{"the constant's value is a sparse tensor or absent; numbers and texts are supported"};
 }
@@ -94,7 +94,7 @@ Status importConstantOfShape(OnnxNode &node) {
   if (const onnx::AttributeProto *attribute = node.find("value")) {
     KERF_TRY(given, termFromProto(node.b, attribute->t()));
     if (elementsOf(given.shape) != 1)
-      return Error{fmt::format("its value has the shape {}, it must be one number", shapeText(given.shape))};
+      return Error{fmt::format("its value has the shape {}, but one number is needed", shapeText(given.shape))};
     value = given;
   }
   auto set = [&](Literal literal) {
@@ -132,12 +132,12 @@ static Status setFolded(OnnxNode &node, Result<Literal> literal) {
 Status importRange(OnnxNode &node) {
   const Term &start = node.input(0), &limit = node.input(1), &delta = node.input(2);
   if (start.dtype != limit.dtype || start.dtype != delta.dtype)
-    return Error{
-        fmt::format("operands of {}, {} and {}", toString(start.dtype), toString(limit.dtype), toString(delta.dtype))};
+    return Error{fmt::format("its operands have the types {}, {} and {}, which must be equal", toString(start.dtype),
+                             toString(limit.dtype), toString(delta.dtype))};
   return setFolded(node, foldRange(*start.literal, *limit.literal, *delta.literal));
 }
 
-/// The sum over a window that ends (or, in reverse, begins) at each element.
+/// Returns the cumulative sum of computed values, as a windowed sum that ends (in reverse: begins) at each element.
 static Status runningSum(OnnxNode &node, int64_t axis) {
   const Term &x = node.input(0);
   TermBuilder &b = node.b;
@@ -149,7 +149,7 @@ static Status runningSum(OnnxNode &node, int64_t axis) {
   window[axis] = size;
   (isReverse ? high : low)[axis] = size - 1;
   Term from = x;
-  if (excludes) { // shifted by one
+  if (excludes) { // an exclusive sum is shifted by one element
     Shape before(x.rank(), 0), behind(x.rank(), 0);
     (isReverse ? behind : before)[axis] = 1;
     KERF_TRY(padded, b.pad(x, b.integer(x.dtype, 0), before, behind));
@@ -165,48 +165,51 @@ Status importCumSum(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_TRY(axes, node.constantInput(1));
   if (axes.size() != 1)
-    return Error{fmt::format("its axis is {}, one number is needed", shapeText(axes))};
+    return Error{fmt::format("its axis is {}, but one number is needed", shapeText(axes))};
   KERF_TRY(axis, normalizeAxis(axes[0], x.rank()));
   if (!x.isConstant())
     return runningSum(node, axis);
   return setFolded(node, foldCumulativeSum(*x.literal, axis,
-                                           node.integer("exclusive", 0) ? SumOf::BeforeHere : SumOf::UpToHere,
+                                           node.integer("exclusive", 0) ? CumulativeSumKind::Exclusive
+                                                                        : CumulativeSumKind::Inclusive,
                                            node.integer("reverse", 0) ? Direction::Backward : Direction::Forward));
 }
 
 Status importTrilu(OnnxNode &node) {
   const Term &x = node.input(0);
   if (x.rank() < 2)
-    return Error{fmt::format("its operand has the shape {}, a matrix is needed", shapeText(x.shape))};
+    return Error{fmt::format("its operand has the shape {}, but a matrix is needed", shapeText(x.shape))};
   int64_t diagonal = 0;
   if (node.hasInput(1)) {
     KERF_TRY(k, node.constantInput(1));
     if (k.size() != 1)
-      return Error{fmt::format("its diagonal is {}, one number is needed", shapeText(k))};
+      return Error{fmt::format("its diagonal is {}, but one number is needed", shapeText(k))};
     diagonal = k[0];
   }
   Triangle kept = node.integer("upper", 1) ? Triangle::Upper : Triangle::Lower;
   if (x.isConstant())
     return setFolded(node, foldTriangle(*x.literal, diagonal, kept));
-  constexpr int64_t kMost = int64_t(1) << 30; // elements of its mask
+  constexpr int64_t kMost = int64_t(1) << 30; // limit of the elements of the triangular mask
   int64_t rows = x.shape[size_t(x.rank() - 2)], columns = x.shape.back();
   if (columns > 0 && rows > kMost / columns)
-    return Error{fmt::format("a triangle of {} x {} elements, at most {} are supported", rows, columns, kMost)};
+    return Error{
+        fmt::format("a triangle of {} x {} elements is too large; at most {} are supported", rows, columns, kMost)};
   KERF_TRY(ones, broadcastLiteral(scalarLiteral(DType::Bool, int64_t(1)), Shape(x.shape.end() - 2, x.shape.end())));
   KERF_TRY(mask, foldTriangle(ones, diagonal, kept));
   return node.set(0, node.b.select(node.b.fromLiteral(mask), x, node.b.integer(x.dtype, 0)));
 }
 
-/// x - x / y * y has the dividend's sign; without fmod the divisor's is wanted.
+/// Imports Mod. x - x / y * y has the sign of the dividend; without the attribute fmod the result has the sign of the
+/// divisor.
 static Status computedMod(OnnxNode &node, const Term &x, const Term &y) {
   if (isFloat(x.dtype))
-    return Error{"the remainder of computed floating numbers is not supported, only of integers or constants"};
+    return Error{"the remainder of floating-point numbers is supported for constants only, not for computed values"};
   Formula f(node.b, x.dtype);
   Term rest = f.subtract(x, f.multiply(f.divide(x, y), y)), zero = node.b.integer(x.dtype, 0);
   if (node.integer("fmod", 0))
     return f.set(node, 0, rest);
   Term isOther = f.compare(Order::NotEqual, f.compare(Order::Less, rest, zero), f.compare(Order::Less, y, zero));
-  Term moves = f.taken(node.b.binary(Binary::And, isOther, f.compare(Order::NotEqual, rest, zero)));
+  Term moves = f.unwrap(node.b.binary(Binary::And, isOther, f.compare(Order::NotEqual, rest, zero)));
   return f.set(node, 0, f.select(moves, f.add(rest, y), rest));
 }
 
@@ -215,7 +218,7 @@ Status importMod(OnnxNode &node) {
   if (!x.isConstant() || !node.input(1).isConstant())
     return computedMod(node, x, node.input(1));
   if (node.integer("fmod", 0) && !isFloat(x.dtype)) {
-    // The dividend's sign: x - trunc(x / y) * y.
+    // With fmod the result has the sign of the dividend: x - trunc(x / y) * y.
     KERF_TRY(quotient, node.b.binary(Binary::Divide, x, node.input(1)));
     KERF_TRY(whole, node.b.binary(Binary::Multiply, quotient, node.input(1)));
     return node.set(0, node.b.binary(Binary::Subtract, x, whole));
@@ -223,16 +226,16 @@ Status importMod(OnnxNode &node) {
   KERF_TRY(rest, node.b.binary(Binary::Remainder, x, node.input(1)));
   if (!isFloat(x.dtype) || node.integer("fmod", 0))
     return node.set(0, rest);
-  // Of floating numbers without fmod, the divisor's sign, as Python's.
+  // For floating-point numbers without fmod, the result has the sign of the divisor, as in Python.
   Formula f(node.b, x.dtype);
   const Term &divisor = node.input(1);
   Term zero = f.number(0),
        isOther = f.compare(Order::NotEqual, f.compare(Order::Less, rest, zero), f.compare(Order::Less, divisor, zero));
-  Term moves = f.taken(node.b.binary(Binary::And, isOther, f.compare(Order::NotEqual, rest, zero)));
+  Term moves = f.unwrap(node.b.binary(Binary::And, isOther, f.compare(Order::NotEqual, rest, zero)));
   return f.set(node, 0, f.select(moves, f.add(rest, divisor), rest));
 }
 
-/// Row-major, one column for each element that is not 0.
+/// Imports NonZero of a constant: one column of indices for each element that is not 0, in row-major order.
 Status importNonZero(OnnxNode &node) {
   KERF_TRY(isThere, foldConvert(*node.input(0).literal, DType::Bool));
   KERF_TRY(flags, integersOf(isThere));
@@ -254,7 +257,7 @@ Status importNonZero(OnnxNode &node) {
 Status importEyeLike(OnnxNode &node) {
   const Term &x = node.input(0);
   if (x.rank() != 2)
-    return Error{fmt::format("its operand has the shape {}, a matrix is needed", shapeText(x.shape))};
+    return Error{fmt::format("its operand has the shape {}, but a matrix is needed", shapeText(x.shape))};
   DType dtype = x.dtype;
   if (node.has("dtype")) {
     KERF_TRY(wanted, dtypeFromOnnx(int32_t(node.integer("dtype", 0))));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches, loops and optionals whose course is known at import: of a branch the nodes that are taken, of a loop those
-// of each round stand in the graph, one after the other; an optional is what it holds.
+// Imports branches, loops and optionals whose control flow is known at import. The nodes of the taken branch, and the
+// nodes of each loop iteration, become part of the graph. An optional is represented by its content.
 #include "Common/Formula.h"
 #include "Common/Half.h"
 
@@ -8,35 +8,33 @@
 
 namespace kerf::frontend {
 
-/// A truth value that is known at import.
-static Result<bool> knownTruth(const Entry &entry, std::string_view what) {
+/// Returns a boolean that must be constant at import.
+static Result<bool> knownTruth(const GraphValue &entry, std::string_view what) {
   if (!entry.isTensor())
-    return Error{fmt::format("{} is {}, it must be one truth value", what, toString(entry.holds))};
+    return Error{fmt::format("{} is {}, but one boolean is needed", what, toString(entry.kind))};
   const Term &condition = entry.terms.front();
   if (!condition.isConstant())
-    return Error{
-        fmt::format("{} is computed from the inputs or parameters; what is known at import is supported: shapes "
-                    "and constants",
-                    what)};
+    return Error{fmt::format(
+        "{} depends on inputs or parameters, but it must be known at import, from shapes and constants", what)};
   if (elementsOf(condition.shape) != 1)
-    return Error{fmt::format("{} has the shape {}, it must be one truth value", what, shapeText(condition.shape))};
-  return !isAll(*condition.literal, 0);
+    return Error{fmt::format("{} has the shape {}, but one boolean is needed", what, shapeText(condition.shape))};
+  return !allElementsEqual(*condition.literal, 0);
 }
 
 Status importIf(OnnxNode &node) {
-  KERF_TRY(holds, knownTruth(node.entry(0), "its condition"));
-  KERF_TRY(outputs, node.writtenOut(holds ? "then_branch" : "else_branch", {}));
+  KERF_TRY(holds, knownTruth(node.value(0), "its condition"));
+  KERF_TRY(outputs, node.writeSubgraph(holds ? "then_branch" : "else_branch", {}));
   if (int(outputs.size()) < node.outputCount())
-    return Error{fmt::format("a branch has {} outputs, the node {}", outputs.size(), node.outputCount())};
+    return Error{fmt::format("a branch has {} outputs, but the node has {}", outputs.size(), node.outputCount())};
   for (int i = 0; i < node.outputCount(); ++i)
-    KERF_CHECK(node.setEntry(i, outputs[size_t(i)]));
+    KERF_CHECK(node.setValue(i, outputs[size_t(i)]));
   return ok();
 }
 
-/// What each round gave of output `output`, along a new dimension `axis`.
+/// Stacks output `output` of all iterations along a new dimension `axis`.
 static Result<Term> stacked(TermBuilder &b, const std::vector<Term> &rounds, int64_t axis, size_t output) {
   if (rounds.empty())
-    return Error{fmt::format("it has no round, so output {} has no known shape", output)};
+    return Error{fmt::format("the loop has no iteration, so the shape of output {} is unknown", output)};
   KERF_TRY(place, normalizeAxis(axis, rounds[0].rank() + 1));
   std::vector<Term> slices;
   for (const Term &term : rounds) {
@@ -48,51 +46,53 @@ static Result<Term> stacked(TermBuilder &b, const std::vector<Term> &rounds, int
   return b.concatenate(slices, place);
 }
 
-/// One round of a loop: the body's outputs, `count` or more.
-static Result<std::vector<Entry>> roundOf(OnnxNode &node, const std::vector<Entry> &inputs, size_t count) {
-  KERF_TRY(outputs, node.writtenOut("body", inputs));
+/// Imports one iteration of a loop and returns the outputs of the body, at least `count`.
+static Result<std::vector<GraphValue>> roundOf(OnnxNode &node, const std::vector<GraphValue> &inputs, size_t count) {
+  KERF_TRY(outputs, node.writeSubgraph("body", inputs));
   if (outputs.size() < count)
-    return Error{fmt::format("its body has {} outputs, the node needs {}", outputs.size(), count)};
+    return Error{fmt::format("its body has {} outputs, but the node needs {}", outputs.size(), count)};
   return std::move(outputs);
 }
 
-/// What a round gave, to be stacked.
-static Result<Term> tensorOf(const Entry &entry) {
+/// Returns the tensor that one iteration gives for a stacked output. Fails for other kinds of values and for narrow
+/// formats.
+static Result<Term> tensorOf(const GraphValue &entry) {
   if (!entry.isTensor())
-    return Error{fmt::format("its body stacks {}, tensors are needed", toString(entry.holds))};
+    return Error{fmt::format("its body stacks {}, but only tensors can be stacked", toString(entry.kind))};
   if (const NarrowFormat *format = entry.terms.front().narrow; format && !isHalf(format))
-    return Error{fmt::format("its body stacks tensors of {}: cast them to float or int8 in the body", format->name)};
+    return Error{fmt::format("its body stacks tensors of {}; cast them to float or int8 in the body", format->name)};
   return entry.terms.front();
 }
 
 Status importLoop(OnnxNode &node) {
-  constexpr int kVariables = 2; // operands before them: the number of rounds, whether there is a first one
+  constexpr int kVariables = 2; // number of operands before the loop variables: trip count and initial condition
   int64_t most = std::numeric_limits<int64_t>::max();
   bool goesOn = true;
   if (node.hasInput(0)) {
-    if (!node.entry(0).isTensor())
-      return Error{fmt::format("its number of rounds is {}", toString(node.entry(0).holds))};
+    if (!node.value(0).isTensor())
+      return Error{fmt::format("its trip count is {}, which is not supported", toString(node.value(0).kind))};
     KERF_TRY(rounds, node.constantInput(0));
     if (rounds.size() != 1)
-      return Error{fmt::format("its number of rounds has {} elements, one is needed", rounds.size())};
+      return Error{fmt::format("its trip count has {} elements, but one is needed", rounds.size())};
     most = rounds[0];
   }
   if (node.hasInput(1)) {
-    KERF_TRY(begins, knownTruth(node.entry(1), "its condition"));
+    KERF_TRY(begins, knownTruth(node.value(1), "its condition"));
     goesOn = begins;
   }
-  std::vector<Entry> variables;
+  std::vector<GraphValue> variables;
   for (int i = kVariables; i < node.inputCount(); ++i) {
     if (!node.hasInput(i))
       return Error{fmt::format("operand {} is absent", i)};
-    variables.push_back(node.entry(i));
+    variables.push_back(node.value(i));
   }
   std::vector<std::vector<Term>> scanned(size_t(std::max(0, node.outputCount() - int(variables.size()))));
   for (int64_t round = 0; round < most && goesOn; ++round) {
-    std::vector<Entry> inputs = {Entry{{node.b.integer(DType::I64, round)}}, Entry{{node.b.integer(DType::Bool, 1)}}};
+    std::vector<GraphValue> inputs = {GraphValue{{node.b.integer(DType::I64, round)}},
+                                      GraphValue{{node.b.integer(DType::Bool, 1)}}};
     inputs.insert(inputs.end(), variables.begin(), variables.end());
     KERF_TRY(outputs, roundOf(node, inputs, 1 + variables.size() + scanned.size()));
-    KERF_TRY(again, knownTruth(outputs[0], fmt::format("its condition after round {}", round)));
+    KERF_TRY(again, knownTruth(outputs[0], fmt::format("its condition after iteration {}", round)));
     goesOn = again;
     std::copy_n(outputs.begin() + 1, variables.size(), variables.begin());
     for (size_t i = 0; i < scanned.size(); ++i) {
@@ -101,28 +101,28 @@ Status importLoop(OnnxNode &node) {
     }
   }
   for (size_t i = 0; i < size_t(node.outputCount()); ++i)
-    KERF_CHECK(i < variables.size() ? node.setEntry(int(i), variables[i])
+    KERF_CHECK(i < variables.size() ? node.setValue(int(i), variables[i])
                                     : node.set(int(i), stacked(node.b, scanned[i - variables.size()], 0, i)));
   return ok();
 }
 
 namespace {
 
-/// How a Scan goes through a tensor: along which dimension, and from which end.
-struct Way {
+/// The dimension along which a Scan goes through a tensor, and whether it starts at the end.
+struct ScanDirection {
   int64_t axis = 0;
   bool isBackward = false;
 };
 
-Result<std::vector<Way>> waysOf(const OnnxNode &node, const std::string &which, size_t count) {
-  std::vector<Way> ways(count);
+Result<std::vector<ScanDirection>> scanDirections(const OnnxNode &node, const std::string &which, size_t count) {
+  std::vector<ScanDirection> directionOf(count);
   std::vector<int64_t> axes = node.integers(which + "_axes"), directions = node.integers(which + "_directions");
   if ((!axes.empty() && axes.size() != count) || (!directions.empty() && directions.size() != count))
-    return Error{
-        fmt::format("{} axes and {} directions, {} of each are needed", axes.size(), directions.size(), count)};
+    return Error{fmt::format("{} axes and {} directions are given, but {} of each are needed", axes.size(),
+                             directions.size(), count)};
   for (size_t i = 0; i < count; ++i)
-    ways[i] = {axes.empty() ? 0 : axes[i], !directions.empty() && directions[i] != 0};
-  return ways;
+    directionOf[i] = {axes.empty() ? 0 : axes[i], !directions.empty() && directions[i] != 0};
+  return directionOf;
 }
 
 } // namespace
@@ -130,30 +130,31 @@ Result<std::vector<Way>> waysOf(const OnnxNode &node, const std::string &which, 
 Status importScan(OnnxNode &node) {
   int64_t inputs = node.inputCount(), sliced = node.integer("num_scan_inputs", 0);
   if (sliced < 1 || sliced > inputs)
-    return Error{fmt::format("it goes through {} of its {} operands", sliced, inputs)};
+    return Error{fmt::format("num_scan_inputs is {}, but the node has {} operands", sliced, inputs)};
   size_t states = size_t(inputs - sliced);
-  std::vector<Entry> variables;
+  std::vector<GraphValue> variables;
   for (int i = 0; i < inputs; ++i) {
     if (!node.hasInput(i))
       return Error{fmt::format("operand {} is absent", i)};
     if (size_t(i) < states)
-      variables.push_back(node.entry(i));
+      variables.push_back(node.value(i));
   }
   size_t given = size_t(std::max<int64_t>(0, node.outputCount() - int64_t(states)));
-  KERF_TRY(in, waysOf(node, "scan_input", size_t(sliced)));
-  KERF_TRY(out, waysOf(node, "scan_output", given));
+  KERF_TRY(in, scanDirections(node, "scan_input", size_t(sliced)));
+  KERF_TRY(out, scanDirections(node, "scan_output", given));
   int64_t rounds = -1;
   for (size_t i = 0; i < in.size(); ++i) {
     const Term &x = node.input(int(states + i));
     KERF_TRY(axis, normalizeAxis(in[i].axis, x.rank()));
     in[i].axis = axis;
     if (rounds >= 0 && x.shape[size_t(axis)] != rounds)
-      return Error{fmt::format("it goes through {} and {} slices at once", rounds, x.shape[size_t(axis)])};
+      return Error{
+          fmt::format("its scan inputs have {} and {} slices, which must be equal", rounds, x.shape[size_t(axis)])};
     rounds = x.shape[size_t(axis)];
   }
   std::vector<std::vector<Term>> scanned(given);
   for (int64_t round = 0; round < rounds; ++round) {
-    std::vector<Entry> now = variables;
+    std::vector<GraphValue> now = variables;
     for (size_t i = 0; i < in.size(); ++i) {
       const Term &x = node.input(int(states + i));
       int64_t at = in[i].isBackward ? rounds - 1 - round : round;
@@ -161,7 +162,7 @@ Status importScan(OnnxNode &node) {
       Shape shape = x.shape;
       shape.erase(shape.begin() + in[i].axis);
       KERF_TRY(element, node.b.reshape(slice, shape));
-      now.push_back(Entry{{element}});
+      now.push_back(GraphValue{{element}});
     }
     KERF_TRY(outputs, roundOf(node, now, states + given));
     std::copy_n(outputs.begin(), states, variables.begin());
@@ -171,27 +172,28 @@ Status importScan(OnnxNode &node) {
     }
   }
   for (size_t i = 0; i < size_t(node.outputCount()); ++i)
-    KERF_CHECK(i < states ? node.setEntry(int(i), variables[i])
+    KERF_CHECK(i < states ? node.setValue(int(i), variables[i])
                           : node.set(int(i), stacked(node.b, scanned[i - states], out[i - states].axis, i)));
   return ok();
 }
 
 Status importSequenceMap(OnnxNode &node) {
-  std::vector<Entry> given;
+  std::vector<GraphValue> given;
   for (int i = 0; i < node.inputCount(); ++i) {
     if (!node.hasInput(i))
       return Error{fmt::format("operand {} is absent", i)};
-    given.push_back(node.entry(i));
+    given.push_back(node.value(i));
     if (given[size_t(i)].isSequence() ? given[size_t(i)].terms.size() != given[0].terms.size()
                                       : i == 0 || !given[size_t(i)].isTensor())
-      return Error{fmt::format("operand {} is {} ({}); the first is a sequence, the others are as long or tensors", i,
-                               toString(given[size_t(i)].holds), given[size_t(i)].terms.size())};
+      return Error{fmt::format("operand {} is {} (length {}); the first operand must be a sequence, and the others "
+                               "tensors or sequences of its length",
+                               i, toString(given[size_t(i)].kind), given[size_t(i)].terms.size())};
   }
   std::vector<std::vector<Term>> results(size_t(node.outputCount()));
   for (size_t at = 0; at < given[0].terms.size(); ++at) {
-    std::vector<Entry> now;
-    for (const Entry &entry : given)
-      now.push_back(entry.isSequence() ? Entry{{entry.terms[at]}} : entry);
+    std::vector<GraphValue> now;
+    for (const GraphValue &entry : given)
+      now.push_back(entry.isSequence() ? GraphValue{{entry.terms[at]}} : entry);
     KERF_TRY(outputs, roundOf(node, now, results.size()));
     for (size_t i = 0; i < results.size(); ++i) {
       KERF_TRY(gave, tensorOf(outputs[i]));
@@ -204,18 +206,18 @@ Status importSequenceMap(OnnxNode &node) {
 }
 
 Status importOptional(OnnxNode &node) {
-  return node.setEntry(0, node.hasInput(0) ? node.entry(0) : Entry{{}, Holds::Nothing});
+  return node.setValue(0, node.hasInput(0) ? node.value(0) : GraphValue{{}, GraphValueKind::Nothing});
 }
 
 Status importOptionalHasElement(OnnxNode &node) {
-  bool holds = node.hasInput(0) && node.entry(0).holds != Holds::Nothing;
+  bool holds = node.hasInput(0) && node.value(0).kind != GraphValueKind::Nothing;
   return node.set(0, node.b.integer(DType::Bool, holds));
 }
 
 Status importOptionalGetElement(OnnxNode &node) {
-  if (node.entry(0).holds == Holds::Nothing)
-    return Error{"its optional holds nothing"};
-  return node.setEntry(0, node.entry(0));
+  if (node.value(0).kind == GraphValueKind::Nothing)
+    return Error{"its optional is empty"};
+  return node.setValue(0, node.value(0));
 }
 
 } // namespace kerf::frontend

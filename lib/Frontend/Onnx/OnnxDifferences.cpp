@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How training the graph differs from training the module that it was exported from, as far as PyTorch's metadata, the
-// names and the values tell: what the exporter dropped without an error, and what it does not say.
+// Finds differences between training the graph and training the original module, from PyTorch's metadata, names and
+// values: parts that the exporter dropped without an error, and facts that it does not record.
 #include "Onnx/OnnxParameters.h"
 #include "Onnx/TorchMetadata.h"
 
@@ -14,7 +14,7 @@ namespace kerf::frontend {
 
 namespace {
 
-/// Names without repetition, in the order of their first mention; the text ends after the first twelve.
+/// A list of different names in the order of their first occurrence. Its text shows the first twelve names.
 class NameList {
 public:
   void add(const std::string &name) {
@@ -35,8 +35,8 @@ private:
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-/// The path of the module that a node belongs to; where the file does not say it, what the older exporter's name has of
-/// it ("/layers/layers.0/bn/BatchNormalization"), or the node's name.
+/// Returns the module path of a node. If the metadata lack it, the path comes from the older exporter's node name
+/// ("/layers/layers.0/bn/BatchNormalization"), or else is the name of the node.
 std::string placeOf(const onnx::NodeProto &node) {
   if (std::string module = moduleOf(node); !module.empty())
     return module;
@@ -59,14 +59,15 @@ int64_t integerOf(const onnx::NodeProto &node, std::string_view name) {
   return 0;
 }
 
-/// Batch normalization in inference form: as its own node, or folded into the convolution before it.
+/// Returns whether the node is a batch normalization in inference form, or a convolution into which one was folded.
 bool usesRunningStatistics(const onnx::NodeProto &node) {
   if (node.op_type() == "BatchNormalization")
     return !integerOf(node, "training_mode");
   return contains(metadata(node.metadata_props(), "pkg.onnxscript.rewriter.rule_name"), "FuseBatchNorm");
 }
 
-/// The module was in training mode: its call takes the statistics of the batch, or the call changes the running ones.
+/// Returns whether the batch normalization was exported in training mode: its call uses batch statistics or changes the
+/// running statistics.
 bool tookStatisticsOfBatch(const onnx::NodeProto &node, const std::vector<std::string> &mutated) {
   std::string call = callOf(node);
   constexpr size_t kTraining = 5; // (input, weight, bias, running_mean, running_var, training, ...)
@@ -89,13 +90,12 @@ void addBatchNorms(const OnnxFile &file, const std::vector<int> &needed, std::ve
   }
   if (!inTraining.empty())
     warnings.push_back(
-        fmt::format("batch normalization by the statistics of the batch was exported as one by the running statistics, "
-                    "which stay as they are; training this graph is not training the module (export with "
-                    "dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, "
-                    "docs/exporting.md): {}",
+        fmt::format("batch normalization with batch statistics was exported as one with the running statistics, which "
+                    "stay constant; training this graph is not training the module (export with dynamo=False, "
+                    "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, docs/exporting.md): {}",
                     inTraining.text()));
   if (!inEvaluation.empty())
-    warnings.push_back(fmt::format("batch normalization uses the running statistics, which stay as they are: the "
+    warnings.push_back(fmt::format("batch normalization uses the running statistics, which stay constant, because the "
                                    "module was exported in evaluation mode: {}",
                                    inEvaluation.text()));
 }
@@ -112,11 +112,11 @@ void addLabelSmoothing(const OnnxFile &file, const std::vector<int> &needed, std
   }
   if (!losses.empty())
     warnings.push_back(fmt::format("the exporter dropped label_smoothing; training this graph is not training the "
-                                   "module (write the loss out, docs/exporting.md): {}",
+                                   "module (write the loss with basic operators, docs/exporting.md): {}",
                                    losses.text()));
 }
 
-/// A node of dropout that drops something: its third operand says so, and without one it does nothing.
+/// Returns whether the Dropout node drops elements, which it does only if its third operand (training mode) is true.
 bool drops(const OnnxFile &file, const onnx::NodeProto &node) {
   if (node.op_type() != "Dropout" || node.input_size() < 3 || node.input(2).empty())
     return false;
@@ -125,11 +125,11 @@ bool drops(const OnnxFile &file, const onnx::NodeProto &node) {
          training->tensor.data[0] != std::byte(0);
 }
 
-/// Dropout that a call asks for and no node of it does; and modules of dropout that do nothing.
+/// Adds warnings on dropout that a call requests but no node applies, and on dropout modules without effect.
 void addDropout(const OnnxFile &file, std::vector<std::string> &warnings) {
   constexpr size_t kProbability = 4; // (query, key, value, attn_mask, dropout_p, is_causal)
   NameList dropped, idle;
-  std::set<std::string> doing; // modules and calls that have a node of dropout
+  std::set<std::string> doing; // modules and calls with a Dropout node that has an effect
   const auto &nodes = file.model->graph().node();
   for (const onnx::NodeProto &node : nodes)
     if (drops(file, node)) {
@@ -149,14 +149,14 @@ void addDropout(const OnnxFile &file, std::vector<std::string> &warnings) {
   }
   if (!dropped.empty())
     warnings.push_back(fmt::format("the exporter dropped the dropout inside of attention; training this graph is not "
-                                   "training the module (write it out, docs/exporting.md): {}",
+                                   "training the module (write attention with basic operators, docs/exporting.md): {}",
                                    dropped.text()));
   if (!idle.empty())
     warnings.push_back(
-        fmt::format("dropout does nothing, because the module was exported in evaluation mode: {}", idle.text()));
+        fmt::format("dropout has no effect, because the module was exported in evaluation mode: {}", idle.text()));
 }
 
-/// The variables of PyTorch's graph ("detach_1") that a node of this graph makes by detach().
+/// Returns the variables of PyTorch's graph ("detach_1") that a detach() node of this graph computes.
 std::set<std::string> keptDetached(const OnnxFile &file) {
   std::set<std::string> kept;
   for (const onnx::NodeProto &node : file.model->graph().node())
@@ -165,10 +165,10 @@ std::set<std::string> keptDetached(const OnnxFile &file) {
   return kept;
 }
 
-/// Returns whether the call of the node reads a detached value that no node of this graph makes, at a place where the
-/// node has no constant.
+/// Returns whether the call of the node reads a detached value that no node of this graph computes, as an operand that
+/// is not constant.
 bool readsLostDetached(const OnnxFile &file, const onnx::NodeProto &node, const std::set<std::string> &kept) {
-  constexpr std::string_view kName = "detach"; // PyTorch calls them "detach", "detach_1", ...
+  constexpr std::string_view kName = "detach"; // PyTorch names these variables "detach", "detach_1", ...
   std::string call = callOf(node);
   size_t at = call.find("](args = (");
   if (at == std::string::npos)
@@ -191,8 +191,8 @@ bool readsLostDetached(const OnnxFile &file, const onnx::NodeProto &node, const 
   return false;
 }
 
-/// Warns where the module does something that the graph leaves out: it detaches a value, it writes a tensor in
-/// forward(), or it passes an argument that the exporter drops.
+/// Adds warnings on operations of the module that the graph lacks: detaching a value, writing a tensor in forward(),
+/// and arguments that the exporter drops.
 void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vector<std::string> &warnings) {
   NameList detached, written, left;
   const std::set<std::string> kept = keptDetached(file);
@@ -210,7 +210,7 @@ void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vecto
         divisor && *divisor != "None" && node.op_type() == "AveragePool")
       left.add(fmt::format("divisor_override={} of {}", *divisor, placeOf(node)));
   }
-  std::set<std::string> statistics; // of batch normalization, which has warnings of its own
+  std::set<std::string> statistics; // statistics of batch normalization, which have other warnings
   for (const onnx::NodeProto &node : file.model->graph().node())
     if (node.op_type() == "BatchNormalization" && node.input_size() > 4)
       statistics.insert({node.input(3), node.input(4)});
@@ -218,22 +218,23 @@ void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vecto
     if (!statistics.count(name) && !name.ends_with("num_batches_tracked"))
       written.add(name);
   if (!detached.empty())
-    warnings.push_back(fmt::format("the exporter's optimizer removed detach(): gradients flow where the module stops "
-                                   "them; training this graph is not training the module (export with dynamo=True, "
-                                   "optimize=False, docs/exporting.md): {}",
-                                   detached.text()));
+    warnings.push_back(fmt::format(
+        "the exporter's optimizer removed detach(), so gradients flow where the module stops them; training this graph "
+        "is not training the module (export with dynamo=True, optimize=False, docs/exporting.md): {}",
+        detached.text()));
   if (!written.empty())
-    warnings.push_back(fmt::format("forward() writes these tensors, which the graph leaves as they are; training this "
-                                   "graph is not training the module (update them outside of forward(), or take the "
-                                   "update out; docs/exporting.md): {}",
-                                   written.text()));
+    warnings.push_back(fmt::format(
+        "forward() writes these tensors, which the graph leaves constant; training this graph is not training the "
+        "module (update them outside of forward(), or remove the update; docs/exporting.md): {}",
+        written.text()));
   if (!left.empty())
-    warnings.push_back(fmt::format("the exporter left arguments out; training this graph is not training the module "
-                                   "(docs/exporting.md): {}",
+    warnings.push_back(fmt::format("the exporter dropped arguments of these calls; training this graph is not training "
+                                   "the module (docs/exporting.md): {}",
                                    left.text()));
 }
 
-/// A row of padding stays as it is where it is zeros (untrainedRow); another one is trained like the others.
+/// Adds warnings on padding rows of embedding tables that are not zero and are therefore trained (compare
+/// untrainedRow).
 void addPadding(const OnnxFile &file, const std::vector<int> &needed, std::vector<std::string> &warnings) {
   NameList padded;
   constexpr size_t kPadding = 2; // (weight, indices, padding_idx, ...)
@@ -245,12 +246,12 @@ void addPadding(const OnnxFile &file, const std::vector<int> &needed, std::vecto
       padded.add(fmt::format("{} row {}", node.input(0), *row));
   }
   if (!padded.empty())
-    warnings.push_back(fmt::format("a row of padding (padding_idx) that is not zeros is trained, which PyTorch keeps "
-                                   "as it is: {}",
-                                   padded.text()));
+    warnings.push_back(
+        fmt::format("a padding row (padding_idx) that is not zero is trained, although PyTorch keeps it constant: {}",
+                    padded.text()));
 }
 
-/// The rows of a table that are zeros throughout, at most two of them.
+/// Returns the first two rows of a table whose elements are all zero.
 std::vector<int64_t> rowsOfZeros(const Tensor &table) {
   std::vector<int64_t> rows;
   int64_t bytes = table.shape[1] * bytesOf(table.dtype);
@@ -261,7 +262,7 @@ std::vector<int64_t> rowsOfZeros(const Tensor &table) {
   return rows;
 }
 
-/// The last word of a name that PyTorch's own layers give to a parameter. A loss has a buffer `pos_weight`.
+/// Returns whether the name ends like a parameter of PyTorch's own layers; `pos_weight`, a buffer of a loss, does not.
 bool isNameOfLayer(std::string_view name) {
   std::string_view last = name.substr(name.rfind('.') + 1);
   if (last == "pos_weight")
@@ -269,14 +270,14 @@ bool isNameOfLayer(std::string_view name) {
   return contains(last, "weight") || contains(last, "bias") || contains(last, "original") || contains(last, "lora");
 }
 
-/// PyTorch's older exporter does not say which tensors are parameters, which row of a table is padding, and whether the
-/// module was in training mode.
+/// Adds warnings on models of PyTorch's older exporter, which does not record which tensors are parameters, which row
+/// of a table is padding, and whether the module was in training mode.
 void addOlderExporter(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::vector<int> &needed,
                       std::vector<std::string> &warnings) {
   const auto &graph = file.model->graph();
   bool named = std::any_of(graph.node().begin(), graph.node().end(),
                            [](const onnx::NodeProto &node) { return node.name().rfind("/", 0) == 0; });
-  if (file.model->producer_name() != "pytorch" || hasKinds(file) || !named)
+  if (file.model->producer_name() != "pytorch" || exporterMarksParameters(file) || !named)
     return;
   NameList buffers, padded, tables;
   bool isTraining = false;
@@ -297,33 +298,33 @@ void addOlderExporter(const OnnxFile &file, const std::vector<InitializerRole> &
       tables.add(table->name);
   }
   if (!buffers.empty())
-    warnings.push_back(fmt::format("PyTorch's older exporter does not tell parameters from buffers; these are trained, "
-                                   "and no layer of PyTorch has a parameter of that name (<frozen> NAME keeps a "
-                                   "buffer as it is): {}",
-                                   buffers.text()));
+    warnings.push_back(fmt::format(
+        "PyTorch's older exporter does not distinguish parameters from buffers; these tensors are trained, although no "
+        "layer of PyTorch has a parameter of that name (<frozen> NAME keeps a buffer constant): {}",
+        buffers.text()));
   if (!padded.empty())
-    warnings.push_back(fmt::format("PyTorch's older exporter does not tell padding_idx; a row of zeros, which may be "
-                                   "padding, is trained: {}",
-                                   padded.text()));
+    warnings.push_back(fmt::format(
+        "PyTorch's older exporter does not record padding_idx; a row of zeros, which may be padding, is trained: {}",
+        padded.text()));
   if (!tables.empty())
-    warnings.push_back(fmt::format("PyTorch's older exporter does not tell padding_idx; every row of these tables is "
-                                   "trained: {}",
-                                   tables.text()));
+    warnings.push_back(
+        fmt::format("PyTorch's older exporter does not record padding_idx; every row of these tables is trained: {}",
+                    tables.text()));
   if (!isTraining)
-    warnings.push_back("PyTorch's older exporter leaves dropout out, and uses running statistics, unless it is given "
-                       "training=torch.onnx.TrainingMode.TRAINING; this graph has no dropout. detach(), no_grad() and "
-                       "buffers that forward() writes leave no trace in its exports");
+    warnings.push_back("PyTorch's older exporter drops dropout and uses running statistics, unless "
+                       "training=torch.onnx.TrainingMode.TRAINING is given; this graph has no dropout. Its exports do "
+                       "not show detach(), no_grad() and buffers that forward() writes");
 }
 
-/// Additions of low rank (LoRA) are trained while their base stays as it is, which no exporter writes down.
+/// Adds a warning on LoRA, whose base weights should be frozen, which no exporter records.
 void addLowRank(const OnnxFile &file, const std::vector<InitializerRole> &roles, std::vector<std::string> &warnings) {
   NameList additions, others;
   for (size_t i = 0; i < file.initializers.size(); ++i)
     if (const std::string &name = file.initializers[i].name; roles[i] == InitializerRole::TrainedParameter)
       (contains(name, "lora_") ? additions : others).add(name);
   if (!additions.empty() && !others.empty())
-    warnings.push_back(fmt::format("exports do not tell requires_grad=False: beside {} these are trained too "
-                                   "(<frozen> '*' <trainable> '*lora_*' trains the additions alone): {}",
+    warnings.push_back(fmt::format("exports do not record requires_grad=False, so besides {} these tensors are trained "
+                                   "too (<frozen> '*' <trainable> '*lora_*' trains the LoRA weights only): {}",
                                    additions.text(), others.text()));
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the protobuf and finds every initializer's bytes: in the file, in its external data, or nowhere (a model
-// without weights).
+// Parses the protobuf of an ONNX model, and finds the data of every initializer: in the file, in an external file, or
+// missing.
 #include "Onnx/OnnxFile.h"
 #include "Common/Literal.h"
 #include "Common/Narrow.h"
+#include "Common/WayOut.h"
 
 #include <algorithm>
 #include <charconv>
@@ -18,7 +19,7 @@ namespace kerf::frontend {
 
 namespace {
 
-constexpr int32_t kExternal = 1; // TensorProto.DataLocation
+constexpr int32_t kExternal = 1; // TensorProto.DataLocation.EXTERNAL
 constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 
@@ -29,9 +30,9 @@ Result<Shape> shapeOf(const onnx::TensorProto &proto) {
   return shape;
 }
 
-/// What a tensor of the file says of itself.
+/// The type and shape of a tensor in the file.
 struct Stored {
-  DType dtype; // that it is read as
+  DType dtype; // type in which the tensor is stored in memory
   Shape shape;
   const NarrowFormat *narrow = nullptr;
 
@@ -43,7 +44,7 @@ struct Stored {
 
 Result<Stored> storedOf(const onnx::TensorProto &proto) {
   const NarrowFormat *narrow = narrowFormat(proto.data_type());
-  Result<DType> dtype = narrow ? heldType(*narrow) : dtypeFromOnnx(proto.data_type());
+  Result<DType> dtype = narrow ? storageType(*narrow) : dtypeFromOnnx(proto.data_type());
   if (!dtype)
     return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};
   Result<Shape> shape = shapeOf(proto);
@@ -52,17 +53,17 @@ Result<Stored> storedOf(const onnx::TensorProto &proto) {
   return Stored{*dtype, std::move(*shape), narrow};
 }
 
-/// Of those bytes, which `owner` keeps alive.
+/// Returns the tensor whose data are at `data`, kept alive by `owner`; packed narrow formats are decoded.
 Tensor tensorOf(const Stored &stored, const std::byte *data, std::shared_ptr<const void> owner) {
   if (stored.narrow && data)
     return decodedTensor(*stored.narrow, stored.shape, data);
   return Tensor{stored.dtype, stored.shape, data, std::move(owner)};
 }
 
-/// Several elements of less than a byte are one of int32_data, as they are one byte of raw_data.
+/// Reads packed elements from the field int32_data, each of whose entries holds one byte of raw_data.
 Result<Tensor> fromPackedField(const onnx::TensorProto &proto, const Stored &stored) {
   if (proto.int32_data_size() != stored.bytes())
-    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} entries of int32_data, it has {}",
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} entries of int32_data, but it has {}",
                              proto.name(), shapeText(stored.shape), stored.type(), stored.bytes(),
                              proto.int32_data_size())};
   std::vector<std::byte> packed;
@@ -71,7 +72,7 @@ Result<Tensor> fromPackedField(const onnx::TensorProto &proto, const Stored &sto
   return decodedTensor(*stored.narrow, stored.shape, packed.data());
 }
 
-/// Data in the typed field that the format prescribes for the type.
+/// Reads data from the typed field that ONNX prescribes for the element type.
 Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, const Stored &stored) {
   if (stored.narrow)
     return fromPackedField(proto, stored);
@@ -89,7 +90,7 @@ Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, const Stored &sto
   else
     given = proto.int32_data_size();
   if (given != elements)
-    return Error{fmt::format("tensor '{}' of shape {} needs {} elements, its data has {}", proto.name(),
+    return Error{fmt::format("tensor '{}' of shape {} needs {} elements, but its data has {}", proto.name(),
                              shapeText(shape), elements, given)};
   auto [tensor, memory] = allocateTensor(dtype, shape);
   auto copy = [&, to = memory](const auto &field, auto zero) {
@@ -114,7 +115,7 @@ Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, const Stored &sto
   else if (dtype == DType::I16 || dtype == DType::U16)
     copy(proto.int32_data(), uint16_t{});
   else
-    copy(proto.int32_data(), uint8_t{}); // I8, U8, Bool: the low byte
+    copy(proto.int32_data(), uint8_t{}); // I8, U8 and Bool are in the low byte
   return tensor;
 }
 
@@ -136,21 +137,20 @@ Result<ExternalPlace> externalPlace(const onnx::TensorProto &proto) {
     const char *end = pair.value().data() + pair.value().size();
     auto [stop, status] = std::from_chars(pair.value().data(), end, number);
     if (status != std::errc() || stop != end || number < 0)
-      return Error{fmt::format("tensor '{}': its external data's {} is '{}', no number of bytes", proto.name(),
-                               pair.key(), pair.value())};
+      return Error{fmt::format("tensor '{}': the {} of its external data is '{}', which is not a number of bytes",
+                               proto.name(), pair.key(), pair.value())};
   }
   std::filesystem::path path(place.location);
   bool escapes = path.is_absolute();
   for (const auto &part : path)
     escapes |= part == "..";
   if (place.location.empty() || escapes || place.location.find('\0') != std::string::npos)
-    return Error{
-        fmt::format("tensor '{}': its external data lies at '{}', which is not a file inside the model's folder",
-                    proto.name(), place.location)};
+    return Error{fmt::format("tensor '{}': its external data is at '{}', which is not a file inside the model's folder",
+                             proto.name(), place.location)};
   return place;
 }
 
-/// Maps each external file once; a file that does not exist is a null pointer.
+/// Memory-maps each external file once. A file that does not exist is a null pointer.
 class ExternalFiles {
 public:
   explicit ExternalFiles(const ModelSource &source) : source(source) {}
@@ -180,19 +180,20 @@ Result<Tensor> externalTensor(const onnx::TensorProto &proto, const Stored &stor
     return place.error();
   const int64_t bytes = stored.bytes();
   if (place->length >= 0 && place->length != bytes)
-    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its external data has {}",
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, but its external data has {}",
                              proto.name(), shapeText(stored.shape), stored.type(), bytes, place->length)};
   Result<std::shared_ptr<const MappedFile>> file = files.open(place->location);
   if (!file)
-    return file.error();
+    return withWayOut(file.error(), "make the file readable");
   if (!*file) {
     ++onnx.missingFiles[place->location];
     return tensorOf(stored, nullptr, nullptr);
   }
   int64_t size = int64_t((*file)->bytes);
   if (place->offset > size || bytes > size - place->offset)
-    return Error{fmt::format("tensor '{}' is {} bytes from byte {} on of '{}', which has only {}: the file is cut off",
-                             proto.name(), bytes, place->offset, place->location, size)};
+    return Error{
+        fmt::format("tensor '{}' has {} bytes from byte {} on in '{}', but the file has only {} bytes; it is truncated",
+                    proto.name(), bytes, place->offset, place->location, size)};
   return tensorOf(stored, (*file)->data + place->offset, *file);
 }
 
@@ -228,12 +229,13 @@ Status readInitializers(OnnxFile &file, const ModelSource &source) {
       file.initializers[it->second].foldedFrom = metadata(info.metadata_props(), kFoldedKey);
     }
   };
-  std::for_each(graph.input().begin(), graph.input().end(), describe); // keep_initializers_as_inputs
+  std::for_each(graph.input().begin(), graph.input().end(),
+                describe); // PyTorch's option keep_initializers_as_inputs puts the metadata there
   std::for_each(graph.value_info().begin(), graph.value_info().end(), describe);
   return ok();
 }
 
-/// layers.0.linear.bias and layers.1.linear.bias.
+/// Returns whether two names differ in digits only, such as layers.0.linear.bias and layers.1.linear.bias.
 bool differInNumbers(std::string_view a, std::string_view b) {
   auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
   std::string x, y;
@@ -242,25 +244,26 @@ bool differInNumbers(std::string_view a, std::string_view b) {
   return x == y;
 }
 
-/// PyTorch's older exporter keeps one of several equal tensors and makes the others by Identity. In a fresh model what
-/// is the same number throughout (norms) and what copies of a layer begin with only happen to be equal: each is an
-/// initializer again. Other equal tensors are tied.
+/// Separates tensors that PyTorch's older exporter merged because of equal values, keeping one and replacing the others
+/// by Identity nodes. In a freshly initialized model, uniform tensors (norms) and tensors of repeated layers are equal
+/// by accident, so each becomes an initializer of its own. Other equal tensors stay tied.
 void separateEqual(OnnxFile &file, onnx::GraphProto &graph) {
   std::set<std::string> outputs;
   for (const onnx::ValueInfoProto &output : graph.output())
     outputs.insert(output.name());
   for (const Initializer &initializer : file.initializers)
     if (!initializer.kind.empty())
-      return; // the newer exporter
+      return; // the newer exporter does not merge tensors
   auto isMerged = [&](const onnx::NodeProto &node) {
     if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1 ||
         node.name().rfind("Identity_", 0) != 0)
       return false;
     const std::string &name = node.output(0);
     const Initializer *of = file.find(node.input(0));
-    bool isNumber = name.find_first_not_of("0123456789") == std::string::npos; // a value of the graph
+    bool isNumber =
+        name.find_first_not_of("0123456789") == std::string::npos; // a name of digits is an intermediate value
     return of && isFloat(of->tensor.dtype) && !of->narrow && !isNumber && name[0] != '/' && !outputs.count(name) &&
-           !file.find(name) && (isOneNumber(of->tensor) || differInNumbers(name, of->name));
+           !file.find(name) && (isUniform(of->tensor) || differInNumbers(name, of->name));
   };
   int kept = 0;
   for (int i = 0; i < graph.node_size(); ++i) {
@@ -279,7 +282,7 @@ void separateEqual(OnnxFile &file, onnx::GraphProto &graph) {
 
 } // namespace
 
-bool isOneNumber(const Tensor &tensor) {
+bool isUniform(const Tensor &tensor) {
   int64_t element = bytesOf(tensor.dtype);
   return tensor.data && tensor.bytes() > 0 &&
          std::memcmp(tensor.data, tensor.data + element, size_t(tensor.bytes() - element)) == 0;
@@ -323,9 +326,9 @@ Result<DType> dtypeFromOnnx(int32_t type) {
     return DType::Bool;
   }
   const NarrowFormat *narrow = narrowFormat(type);
-  return Error{fmt::format("element type {} of the format ({}) is not one of those that Kerf computes with (float, "
-                           "double, float16, bfloat16, "
-                           "int64, int32, int16, int8, uint64, uint32, uint16, uint8, bool)",
+  return Error{fmt::format("element type {} of the format ({}) is not one in which Kerf computes (float, double, "
+                           "float16, bfloat16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, bool); use "
+                           "one of these types in the module and export it again",
                            type,
                            narrow                  ? std::string(narrow->name)
                            : T::Type_IsValid(type) ? T::Type_Name(T::Type(type))
@@ -337,18 +340,18 @@ Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<c
   if (!stored)
     return stored.error();
   if (proto.data_location() == kExternal)
-    return Error{fmt::format("tensor '{}': external data is read for initializers only", proto.name())};
+    return Error{fmt::format("tensor '{}': external data is supported for initializers only", proto.name())};
   const std::string &raw = proto.raw_data();
   const int64_t bytes = stored->bytes();
   if (raw.empty() && bytes > 0)
     return fromTypedFields(proto, *stored);
   if (int64_t(raw.size()) != bytes)
-    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its data has {}", proto.name(),
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, but its data has {}", proto.name(),
                              shapeText(stored->shape), stored->type(), bytes, raw.size())};
   return tensorOf(*stored, reinterpret_cast<const std::byte *>(raw.data()), std::move(owner));
 }
 
-/// The protobuf message of a file that is mapped while it is parsed, or of bytes in memory.
+/// Parses the protobuf message of a memory-mapped file or of bytes in memory.
 static Result<std::shared_ptr<onnx::ModelProto>> parseModel(const ModelSource &source) {
   std::shared_ptr<const MappedFile> mapped;
   if (!source.bytes) {
@@ -360,16 +363,17 @@ static Result<std::shared_ptr<onnx::ModelProto>> parseModel(const ModelSource &s
   const void *data = mapped ? static_cast<const void *>(mapped->data) : source.bytes->data();
   const size_t bytes = mapped ? mapped->bytes : source.bytes->size();
   if (bytes > size_t(std::numeric_limits<int32_t>::max()))
-    return Error{fmt::format("'{}' has {} bytes; a protobuf file has at most 2147483647: export with external data",
-                             source.name, bytes)};
+    return Error{fmt::format(
+        "'{}' has {} bytes, but a protobuf file has at most 2147483647; export the model with external data",
+        source.name, bytes)};
   auto model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::ArrayInputStream array(data, int(bytes));
   google::protobuf::io::CodedInputStream stream(&array);
   stream.SetTotalBytesLimit(std::numeric_limits<int32_t>::max());
   if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
-    return Error{
-        fmt::format("'{}' is not a whole ONNX file: its {} bytes end in the middle of a field, or it is another format",
-                    source.name, bytes)};
+    return Error{fmt::format(
+        "'{}' is not a complete ONNX file; its {} bytes end in the middle of a field, or the file has another format",
+        source.name, bytes)};
   return model;
 }
 
@@ -385,10 +389,10 @@ Result<OnnxFile> readOnnx(const ModelSource &source) {
     if (set.domain().empty() || set.domain() == "ai.onnx")
       file.opset = set.version();
   if (model->graph().node_size() == 0 || file.opset <= 0)
-    return Error{
-        fmt::format("'{}' holds no ONNX model: {} nodes, opset {}", path, model->graph().node_size(), file.opset)};
+    return Error{fmt::format("'{}' has no ONNX model: {} nodes, opset {}; {}", path, model->graph().node_size(),
+                             file.opset, kExportAgain)};
   if (Status status = readInitializers(file, source); !status)
-    return Error{fmt::format("'{}': {}", path, status.error().message)};
+    return withWayOut({fmt::format("'{}': {}", path, status.error().message), status.error().status}, kExportAgain);
   separateEqual(file, *model->mutable_graph());
   return file;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of the module that an exporter's optimizer folded into constants, merged or left out: training what is
-// left is not training the module.
+// Finds parameters of the module that an exporter's optimizer folded into constants, merged or removed, so that
+// training the graph would not train the module.
 #include "Common/Literal.h"
 #include "Onnx/OnnxParameters.h"
 #include "Onnx/TorchMetadata.h"
@@ -19,9 +19,9 @@ std::string_view allButLast(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-/// Whether the missing parameter is tied to one that is there: an embedding whose table has another module's name (the
-/// exporter keeps the last of the names), or a module that holds its child's parameter as its own. Equal tensors of a
-/// fresh model look alike otherwise.
+/// Returns whether the missing parameter is tied to an existing one: an embedding whose table has the name of another
+/// module (the exporter keeps the last name), or a module that holds its child's parameter. In other cases, equal
+/// tensors of a freshly initialized model cannot be told apart from tied ones.
 bool isTied(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::string &missing) {
   std::string module(allButLast(missing));
   auto isParameter = [&](const std::string &name) {
@@ -41,7 +41,7 @@ std::string described(const Initializer &initializer) {
   return fmt::format("{} {}", initializer.name, shapeText(initializer.tensor.shape));
 }
 
-/// The constants that a name was folded into, by that name.
+/// Returns the constants into which each name was folded, by that name.
 std::map<std::string, std::vector<int>> constantsMadeOf(const OnnxFile &file) {
   std::map<std::string, std::vector<int>> made;
   for (size_t i = 0; i < file.initializers.size(); ++i)
@@ -50,7 +50,7 @@ std::map<std::string, std::vector<int>> constantsMadeOf(const OnnxFile &file) {
   return made;
 }
 
-/// The operands of an operator that hold weights, from `first` up to `last`.
+/// The operands of an operator, from `first` to `last`, that hold weights.
 struct Weights {
   std::string_view op;
   int first, last;
@@ -59,8 +59,8 @@ constexpr Weights kWeights[] = {{"Conv", 1, 2},   {"ConvTranspose", 1, 2}, {"Gem
                                 {"MatMul", 0, 1}, {"Gather", 0, 0},        {"GRU", 1, 3},
                                 {"LSTM", 1, 3},   {"PRelu", 1, 1},         {"RNN", 1, 3}};
 
-/// PyTorch's older exporter gives what it folded a name of its own, and does not say what it was made of. Weights of
-/// products and tables are made of parameters.
+/// Returns whether a constant that PyTorch's older exporter folded, without recording its origin, was computed from
+/// parameters, as weights of products and tables are.
 void addNamelessWeights(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::vector<int> &needed,
                         LostParameters &lost) {
   for (int index : needed) {
@@ -73,16 +73,17 @@ void addNamelessWeights(const OnnxFile &file, const std::vector<InitializerRole>
       if (!constant || constant->name.rfind("onnx::", 0) != 0 || !isFloat(constant->tensor.dtype) ||
           (elementsOf(constant->tensor.shape) < 2 && node.op_type() != "PRelu") ||
           roles[size_t(constant - file.initializers.data())] != InitializerRole::Constant ||
-          transposedOf(file, roles, *constant) || !lost.constants.insert(constant->name).second)
+          parameterTransposedTo(file, roles, *constant) || !lost.constants.insert(constant->name).second)
         continue;
-      lost.folded.push_back(
-          fmt::format("what became the constant {} of {} '{}'", described(*constant), node.op_type(), node.name()));
+      lost.folded.push_back(fmt::format("a parameter that became the constant {} of {} '{}'", described(*constant),
+                                        node.op_type(), node.name()));
     }
   }
 }
 
-/// A constant that one use of a trained parameter was folded into, while others still read the parameter: no gradient
-/// comes back from there. Transposed copies are read as transposes of it.
+/// Returns the constants into which one use of a trained parameter was folded while other nodes still read the
+/// parameter, so that this use gives no gradient. Transposed copies do not count, because they are imported as
+/// transposes of the parameter.
 const Initializer *usedFolded(const OnnxFile &file, const std::vector<InitializerRole> &roles,
                               const Initializer &parameter, const std::vector<int> &made) {
   if (roles[size_t(&parameter - file.initializers.data())] != InitializerRole::TrainedParameter)
@@ -90,7 +91,7 @@ const Initializer *usedFolded(const OnnxFile &file, const std::vector<Initialize
   for (int index : made) {
     const Initializer &constant = file.initializers[index];
     if (roles[index] == InitializerRole::Constant && isFloat(constant.tensor.dtype) && &constant != &parameter &&
-        !transposedOf(file, roles, constant))
+        !parameterTransposedTo(file, roles, constant))
       return &constant;
   }
   return nullptr;
@@ -103,11 +104,11 @@ LostParameters lostParameters(const OnnxFile &file, const std::vector<Initialize
   LostParameters lost;
   std::set<std::string> transposed = transposedWeights(file), variables = variablesOfCalls(file);
   std::map<std::string, std::vector<int>> madeOf = constantsMadeOf(file);
-  bool kinds = hasKinds(file);
+  bool kinds = exporterMarksParameters(file);
   for (const auto &[variable, name] : signatureParameters(file)) {
     ++lost.parameters;
     if (const Initializer *there = file.find(name)) {
-      // The optimizer gives the product of a folding the name of an operand.
+      // The optimizer gives a folded result the name of one of its operands.
       if (kinds && there->kind != "PARAMETER" && isFloat(there->tensor.dtype) && !there->narrow &&
           roles[size_t(there - file.initializers.data())] == InitializerRole::Constant) {
         lost.folded.push_back(fmt::format("{} (a constant has its name)", name));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the nodes that the loss and the metrics depend on (OnnxNeeded.h), in the file's order, and hands each to its
-// operator's handler. A graph that reads a value that nothing makes, or before it is made, is refused.
+// Imports the nodes on which the loss and the metrics depend (OnnxNeeded.h), in the order of the file, each by the
+// handler of its operator. A graph that reads a value which no node computes, or before it is computed, is refused.
 #include "Onnx/OnnxGraph.h"
 #include "Common/Half.h"
 #include "Common/Metrics.h"
+#include "Common/WayOut.h"
 #include "Onnx/OnnxNeeded.h"
 #include "Onnx/OnnxNode.h"
 #include "Onnx/OnnxParameters.h"
@@ -19,8 +20,8 @@ namespace kerf::frontend {
 
 namespace {
 
-constexpr int64_t kMostWrittenOut = 100000; // nodes of subgraphs; 96 layers have about 10,000
-constexpr int64_t kIgnoredLabel = -100;     // PyTorch's cross_entropy leaves this label out by default
+constexpr int64_t kMostWrittenOut = 100000; // limit of imported subgraph nodes; 96 layers have about 10,000
+constexpr int64_t kIgnoredLabel = -100;     // the label that PyTorch's cross_entropy ignores by default
 
 struct Argument {
   std::string name, kind;
@@ -50,9 +51,9 @@ private:
   void addUpdatedBuffers();
   Status importNode(const onnx::NodeProto &proto, const std::string &name);
   Result<Term> withoutRow(const Term &rows, const Term &indices, int64_t row);
-  Result<std::vector<Entry>> writeOut(const onnx::GraphProto &subgraph, const std::vector<Entry> &inputs,
-                                      const std::string &outer);
-  Result<const Entry *> lookup(const std::string &name);
+  Result<std::vector<GraphValue>> writeSubgraph(const onnx::GraphProto &subgraph, const std::vector<GraphValue> &inputs,
+                                                const std::string &outer);
+  Result<const GraphValue *> lookup(const std::string &name);
   Result<Term> buildLoss();
   Result<std::vector<mlir::Value>> buildMetrics();
   void decideHalf();
@@ -67,46 +68,48 @@ private:
   const TensorMap &replaced;
   mlir::Location unknown;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  mlir::func::FuncOp function; // its type is set when all arguments are known
+  mlir::func::FuncOp function; // its type is set at the end, when all arguments are known
   mlir::Block *block;
   TermBuilder b;
 
   std::vector<InitializerRole> roles;
   std::unordered_map<std::string, std::string> scopes;
-  std::unordered_map<std::string, Entry> values;
-  std::vector<Argument> arguments; // of the block, in order, but those of constants and of what is random
+  std::unordered_map<std::string, GraphValue> values;
+  std::vector<Argument> arguments; // arguments of the block in order, without those of constants and random numbers
   NeededNodes needed;
   TensorMap weights;
   std::vector<std::string> warnings;
-  std::map<std::string, mlir::BlockArgument> updatedBuffers; // that a node replaces after each step
+  std::map<std::string, mlir::BlockArgument> updatedBuffers; // buffers that a node updates in each step
   std::vector<std::pair<std::string, Term>> updates;
   int64_t nodesWrittenOut = 0;
-  bool keepsHalf = true; // what the model computes in 16 bits is rounded to them (Half.h)
+  bool keepsHalf = true; // whether 16-bit parts of the model are rounded to their format (Half.h)
 };
 
 Status GraphImport::addInputs() {
   for (const onnx::ValueInfoProto &input : graph().input()) {
     if (file.find(input.name()))
-      continue; // older files list initializers as inputs with a default
+      continue; // older files list initializers among the inputs
     const onnx::TypeProto::Tensor &type = input.type().tensor_type();
     const NarrowFormat *narrow = narrowFormat(type.elem_type());
-    Result<DType> dtype = narrow ? heldType(*narrow) : dtypeFromOnnx(type.elem_type());
+    Result<DType> dtype = narrow ? storageType(*narrow) : dtypeFromOnnx(type.elem_type());
     if (!dtype || !type.has_shape())
-      return Error{fmt::format("input '{}': {}", input.name(), dtype ? "it has no shape" : dtype.error().message)};
+      return withWayOut(
+          {fmt::format("input '{}': {}", input.name(), dtype ? "it has no shape" : dtype.error().message)},
+          "export the model with static shapes");
     Shape shape;
     for (const onnx::TensorShapeProto::Dimension &dim : type.shape().dim()) {
       if (dim.value_case() != onnx::TensorShapeProto::Dimension::kDimValue)
-        return Error{
-            fmt::format("dimension {} of input '{}' has no size (it is called '{}'): export with static shapes",
-                        shape.size(), input.name(), dim.dim_param())};
+        return Error{fmt::format(
+            "dimension {} of input '{}' has no size (its name is '{}'); export the model with static shapes",
+            shape.size(), input.name(), dim.dim_param())};
       shape.push_back(dim.dim_value());
     }
     if (Status status = checkShape(shape); !status)
-      return Error{fmt::format("input '{}' has {}", input.name(), status.error().message)};
+      return withWayOut({fmt::format("input '{}' has {}", input.name(), status.error().message)}, kExportAgain);
     DType element = isFloat(*dtype) ? options.floatType : *dtype;
     arguments.push_back({input.name(), "input"});
     Term term = b.fromValue(block->addArgument(b.type(element, shape), unknown));
-    if (narrow) { // the data's numbers may be others than the format has
+    if (narrow) { // the data may contain numbers that the format lacks
       b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr(input.name())));
       KERF_TRY(rounded, toNarrow(b, *narrow, term, Saturate::Yes));
       term = rounded;
@@ -116,7 +119,7 @@ Status GraphImport::addInputs() {
       KERF_TRY(rounded, toHalf(b, *half, term));
       term = rounded;
     }
-    values[input.name()] = Entry{{std::move(term)}};
+    values[input.name()] = GraphValue{{std::move(term)}};
   }
   return ok();
 }
@@ -126,7 +129,7 @@ Status GraphImport::addParameters() {
   for (int index : needed.nodes)
     forReads(graph().node(index), [&](const std::string &input) {
       read.insert(input);
-      const Initializer *copy = file.find(input), *of = copy ? transposedOf(file, roles, *copy) : nullptr;
+      const Initializer *copy = file.find(input), *of = copy ? parameterTransposedTo(file, roles, *copy) : nullptr;
       if (of)
         read.insert(of->name);
     });
@@ -142,21 +145,21 @@ Status GraphImport::addParameters() {
     arguments.push_back({initializer.name, "parameter", roles[i] == InitializerRole::TrainedParameter});
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(initializer.name));
     Term term = b.fromValue(block->addArgument(b.type(options.floatType, initializer.tensor.shape), at));
-    if (keepsHalf) // not trained: it has numbers of its format
+    if (keepsHalf) // an untrained tensor has only numbers of its format
       term.narrow = halfFormat(initializer.tensor.dtype);
-    values[initializer.name] = Entry{{std::move(term)}};
+    values[initializer.name] = GraphValue{{std::move(term)}};
     if (initializer.hasData())
       weights[initializer.name] = initializer.tensor;
   }
   if (!unused.empty())
-    warnings.push_back(fmt::format("the loss does not depend on {} parameters, which are left out: {}", unused.size(),
-                                   fmt::join(unused, ", ")));
+    warnings.push_back(fmt::format("the loss does not depend on {} parameters, which are not trained: {}",
+                                   unused.size(), fmt::join(unused, ", ")));
   return ok();
 }
 
-/// Running statistics of batch normalizations in training mode.
+/// Finds the running statistics of batch normalizations in training mode.
 void GraphImport::findUpdatedBuffers() {
-  constexpr int kFirst = 3, kLast = 4; // the operands that hold them
+  constexpr int kFirst = 3, kLast = 4; // the operands with the statistics
   for (int index : needed.nodes) {
     const onnx::NodeProto &node = graph().node(index);
     bool isTraining = std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto &attribute) {
@@ -179,21 +182,21 @@ void GraphImport::addUpdatedBuffers() {
     argument = block->addArgument(b.type(options.floatType, initializer.tensor.shape),
                                   mlir::NameLoc::get(b.builder.getStringAttr(name)));
     arguments.push_back({name, "buffer"});
-    values[name] = Entry{{b.fromValue(argument)}};
+    values[name] = GraphValue{{b.fromValue(argument)}};
     if (initializer.hasData())
       weights[name] = initializer.tensor;
   }
 }
 
-Result<const Entry *> GraphImport::lookup(const std::string &name) {
+Result<const GraphValue *> GraphImport::lookup(const std::string &name) {
   if (auto it = values.find(name); it != values.end())
     return &it->second;
   const Initializer *initializer = file.find(name);
   if (!initializer) {
     if (auto it = needed.producers.find(name); it != needed.producers.end())
-      return Error{fmt::format("it reads '{}' before node '{}' makes it: the graph has a cycle or is not sorted", name,
-                               nameOf(it->second))};
-    return Error{fmt::format("it reads '{}', which nothing makes", name)};
+      return Error{fmt::format("it reads '{}' before node '{}' computes it; the graph has a cycle or is not sorted",
+                               name, nameOf(it->second))};
+    return Error{fmt::format("it reads '{}', which no node computes; {}", name, kExportAgain)};
   }
   if (initializer->texts) {
     KERF_TRY(texts, textsFromProto(*initializer->texts));
@@ -202,15 +205,17 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
   bool buffer = roles[initializer - file.initializers.data()] == InitializerRole::Buffer;
   if (!initializer->hasData()) {
     if (!isFloat(initializer->tensor.dtype) || initializer->tensor.shape.empty() || initializer->narrow)
-      return Error{fmt::format("it needs the value of '{}', and its external data file does not exist", name)};
+      return Error{fmt::format("it needs the value of '{}', but the external data file of this tensor does not exist; "
+                               "put the file into the folder of the model",
+                               name)};
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(name));
     arguments.push_back({name, buffer ? "buffer" : "constant"});
-    return &(values[name] =
-                 Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer->tensor.shape), at))}});
+    return &(values[name] = GraphValue{
+                 {b.fromValue(block->addArgument(b.type(options.floatType, initializer->tensor.shape), at))}});
   }
-  if (const Initializer *of = buffer ? nullptr : transposedOf(file, roles, *initializer)) {
+  if (const Initializer *of = buffer ? nullptr : parameterTransposedTo(file, roles, *initializer)) {
     KERF_TRY(transposed, b.transpose(values.at(of->name).terms.front(), {1, 0}));
-    return &(values[name] = Entry{{std::move(transposed)}});
+    return &(values[name] = GraphValue{{std::move(transposed)}});
   }
   KERF_TRY(literal, literalFromTensor(initializer->tensor, options.floatType));
   Term term = b.fromLiteral(literal, name);
@@ -219,12 +224,12 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
   term.narrow = initializer->narrow;
   if (!term.narrow && keepsHalf)
     term.narrow = halfFormat(initializer->tensor.dtype);
-  return &(values[name] = Entry{{std::move(term)}});
+  return &(values[name] = GraphValue{{std::move(term)}});
 }
 
 mlir::Location GraphImport::locationOf(const onnx::NodeProto &node, const std::string &nodeName) {
   std::string scope = moduleOf(node);
-  // Nodes that an optimizer made have no scope: they belong where their operand was made.
+  // Nodes that an optimizer added have no module scope; they get the scope of their operand.
   for (int i = 0; i < node.input_size() && scope.empty() && node.metadata_props().empty(); ++i)
     if (auto it = scopes.find(node.input(i)); it != scopes.end())
       scope = it->second;
@@ -236,7 +241,7 @@ mlir::Location GraphImport::locationOf(const onnx::NodeProto &node, const std::s
 
 Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &name) {
   const OnnxOperator &op = *findOperator(proto.op_type());
-  std::vector<const Entry *> inputs;
+  std::vector<const GraphValue *> inputs;
   for (const std::string &input : proto.input()) {
     if (input.empty()) {
       inputs.push_back(nullptr);
@@ -245,41 +250,43 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
     KERF_TRY(entry, lookup(input));
     inputs.push_back(entry);
   }
-  // The map's nodes do not move, but an absent operand at the end is the same as none.
+  // Pointers into the map stay valid. Absent operands at the end are removed.
   while (!inputs.empty() && !inputs.back())
     inputs.pop_back();
   int present = int(std::find(inputs.begin(), inputs.end(), nullptr) - inputs.begin());
   if (int(inputs.size()) > op.maxInputs || present < op.minInputs)
-    return Error{fmt::format("it has {} operands, {} to {} are needed", present, op.minInputs, op.maxInputs)};
-  bool isEntries = op.operands == Operands::Entries || op.operands == Operands::Every,
-       readsNarrow = op.operands == Operands::Narrow || op.operands == Operands::Every;
+    return Error{fmt::format("it has {} operands, but {} to {} are needed", present, op.minInputs, op.maxInputs)};
+  bool isEntries = op.operands == OperandKinds::Entries || op.operands == OperandKinds::Every,
+       readsNarrow = op.operands == OperandKinds::Narrow || op.operands == OperandKinds::Every;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i])
       continue;
-    Holds wanted = op.operands == Operands::FirstSequence && i == 0 ? Holds::Sequence : Holds::Tensor;
-    if (!isEntries && inputs[i]->holds != wanted)
-      return Error{fmt::format("operand {} ('{}') is {}, {} is needed", i, proto.input(int(i)),
-                               toString(inputs[i]->holds), toString(wanted))};
+    GraphValueKind wanted =
+        op.operands == OperandKinds::FirstSequence && i == 0 ? GraphValueKind::Sequence : GraphValueKind::Tensor;
+    if (!isEntries && inputs[i]->kind != wanted)
+      return Error{fmt::format("operand {} ('{}') is {}, but {} is needed", i, proto.input(int(i)),
+                               toString(inputs[i]->kind), toString(wanted))};
     if (readsNarrow || inputs[i]->terms.empty())
       continue;
     if (const NarrowFormat *narrow = inputs[i]->terms.front().narrow; narrow && !isHalf(narrow))
-      return Error{fmt::format("operand {} ('{}') is {}, which Cast, CastLike and Identity read: cast it to {} first",
-                               i, proto.input(int(i)), narrow->name,
-                               isFloat(heldType(*narrow)) ? "a wider floating type" : "int8, uint8 or wider")};
+      return Error{fmt::format(
+          "operand {} ('{}') has the type {}, which only Cast, CastLike and Identity accept; cast it to {} first", i,
+          proto.input(int(i)), narrow->name,
+          isFloat(storageType(*narrow)) ? "a wider floating type" : "int8, uint8 or wider")};
   }
-  for (const Entry *input : inputs)
-    if (op.operands == Operands::Constant && input && !input->terms.front().isConstant())
-      return Error{"it is read on constants only; an operand is computed, or its data is absent"};
+  for (const GraphValue *input : inputs)
+    if (op.operands == OperandKinds::Constant && input && !input->terms.front().isConstant())
+      return Error{"it is supported for constant operands only, but an operand is computed or has no data"};
   b.setLocation(locationOf(proto, name));
   OnnxNode node(proto, file.opset, b, std::move(inputs),
-                [&](const onnx::GraphProto &subgraph, const std::vector<Entry> &given) {
-                  return writeOut(subgraph, given, name);
+                [&](const onnx::GraphProto &subgraph, const std::vector<GraphValue> &given) {
+                  return writeSubgraph(subgraph, given, name);
                 });
   const NarrowFormat *casts = keepsHalf ? halfOfCast(node) : nullptr, *half = keepsHalf ? halfOfResults(node) : nullptr;
   KERF_CHECK(casts ? node.set(0, toHalf(b, *casts, node.input(0))) : op.import(node));
   for (const auto &[name, term] : node.updates()) {
     if (!updatedBuffers.count(name))
-      return Error{fmt::format("it updates '{}', which is no buffer of the model", name)};
+      return Error{fmt::format("it updates '{}', which is not a buffer of the model", name)};
     if (std::any_of(updates.begin(), updates.end(), [&](const auto &update) { return update.first == name; }))
       return Error{fmt::format("it updates '{}', which another node updates too", name)};
     updates.emplace_back(name, term);
@@ -289,7 +296,7 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
       continue;
     if (!node.results()[i])
       return Error{fmt::format("its output {} ('{}') is not supported", i, proto.output(i))};
-    Entry entry = *node.results()[i];
+    GraphValue entry = *node.results()[i];
     if (std::optional<int64_t> row = untrainedRow(file, proto)) {
       KERF_TRY(rows, withoutRow(entry.terms.front(), node.input(1), *row));
       entry.terms = {rows};
@@ -301,15 +308,16 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
       if (term.name.empty())
         term.name = proto.output(i);
     if (!values.emplace(proto.output(i), std::move(entry)).second)
-      return Error{fmt::format("it makes '{}', which is there already", proto.output(i))};
+      return Error{fmt::format("it computes '{}', but another value has this name already", proto.output(i))};
   }
   return ok();
 }
 
-/// What was looked up at `indices`, zeros where that is `row`: the same numbers, but the row gets no gradient.
+/// Returns the looked-up rows with zeros where the index is `row`. The values are equal, as the row is zero, but the
+/// row gets no gradient.
 Result<Term> GraphImport::withoutRow(const Term &rows, const Term &indices, int64_t row) {
   KERF_TRY(isIt, b.compare(Order::Equal, indices, b.integer(indices.dtype, row)));
-  if (isIt.isConstant() && isAll(*isIt.literal, 0))
+  if (isIt.isConstant() && allElementsEqual(*isIt.literal, 0))
     return rows;
   Shape column = indices.shape;
   column.push_back(1);
@@ -317,20 +325,21 @@ Result<Term> GraphImport::withoutRow(const Term &rows, const Term &indices, int6
   return b.select(everywhere, b.scalar(rows.dtype, 0), rows);
 }
 
-/// What the subgraph names is gone behind it: its nodes may be written out again.
-Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgraph, const std::vector<Entry> &inputs,
-                                                 const std::string &outer) {
+/// Imports a subgraph. Its names are removed afterwards, so that it can be imported again.
+Result<std::vector<GraphValue>> GraphImport::writeSubgraph(const onnx::GraphProto &subgraph,
+                                                           const std::vector<GraphValue> &inputs,
+                                                           const std::string &outer) {
   if (size_t(subgraph.input_size()) != inputs.size())
-    return Error{fmt::format("its subgraph has {} inputs, {} are given", subgraph.input_size(), inputs.size())};
+    return Error{fmt::format("its subgraph has {} inputs, but {} are given", subgraph.input_size(), inputs.size())};
   nodesWrittenOut += 1 + subgraph.node_size();
   if (nodesWrittenOut > kMostWrittenOut)
-    return Error{fmt::format("its subgraphs are {} nodes or more when they are written out, {} are supported; export "
-                             "the model with fewer rounds",
+    return Error{fmt::format("its subgraphs have {} nodes or more when unrolled, but at most {} are supported; export "
+                             "the model with fewer iterations",
                              nodesWrittenOut, kMostWrittenOut)};
   std::vector<std::string> named;
-  auto name = [&](const std::string &value, Entry entry) -> Status {
+  auto name = [&](const std::string &value, GraphValue entry) -> Status {
     if (needed.producers.count(value) || file.find(value) || !values.emplace(value, std::move(entry)).second)
-      return Error{fmt::format("its subgraph names '{}', which is there already", value)};
+      return Error{fmt::format("its subgraph computes '{}', but another value has this name already", value)};
     named.push_back(value);
     return ok();
   };
@@ -344,7 +353,7 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
     }
     KERF_TRY(term, termFromProto(b, initializer));
     term.name = initializer.name();
-    KERF_CHECK(name(initializer.name(), Entry{{std::move(term)}}));
+    KERF_CHECK(name(initializer.name(), GraphValue{{std::move(term)}}));
   }
   for (int i = 0; i < subgraph.node_size(); ++i) {
     const onnx::NodeProto &node = subgraph.node(i);
@@ -358,7 +367,7 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
       return refuse(status.error().message);
     named.insert(named.end(), node.output().begin(), node.output().end());
   }
-  std::vector<Entry> outputs;
+  std::vector<GraphValue> outputs;
   for (const onnx::ValueInfoProto &output : subgraph.output()) {
     KERF_TRY(entry, lookup(output.name()));
     outputs.push_back(*entry);
@@ -368,7 +377,7 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
   return outputs;
 }
 
-/// The type that the model says.
+/// Returns the element type that the model declares.
 static std::string_view typeOf(const Term &term) { return term.narrow ? term.narrow->name : toString(term.dtype); }
 
 static bool isRefused(const Term &value) { return value.narrow && !isHalf(value.narrow); }
@@ -377,32 +386,39 @@ Result<Term> GraphImport::buildLoss() {
   const LossRequest &asked = needed.loss;
   for (const std::string &name : {asked.value, asked.labels})
     if (auto it = values.find(name); it != values.end() && !it->second.isTensor())
-      return Error{fmt::format("the loss reads '{}', which is {}", name, toString(it->second.holds))};
+      return Error{fmt::format("the loss reads '{}', which is {} instead of a tensor; name a tensor in <loss>", name,
+                               toString(it->second.kind))};
   const Term &value = values.at(asked.value).terms.front();
   if (asked.labels.empty()) {
     if (elementsOf(value.shape) != 1 || !isFloat(value.dtype) || isRefused(value))
-      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", asked.value, typeOf(value),
-                               shapeText(value.shape))};
+      return Error{fmt::format("the loss '{}' has the type {} and the shape {}, but a floating-point scalar is needed; "
+                               "name a scalar with <loss>, or build one with <loss> \"cross_entropy(LOGITS, LABELS)\"",
+                               asked.value, typeOf(value), shapeText(value.shape))};
     return b.reshape(value, {});
   }
   b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
   if (!isFloat(value.dtype) || value.rank() < 1 || isRefused(value))
-    return Error{fmt::format("the logits '{}' are {} {}", asked.value, typeOf(value), shapeText(value.shape))};
+    return Error{fmt::format("the logits '{}' have the type {} and the shape {}, but a floating-point tensor with a "
+                             "class dimension is needed; name other logits in <loss>",
+                             asked.value, typeOf(value), shapeText(value.shape))};
   auto labels = values.find(asked.labels);
   if (labels == values.end()) {
     Shape shape(value.shape.begin(), value.shape.end() - 1);
-    // Behind the other inputs: arguments of one kind stay together.
+    // The argument is inserted after the other inputs, so that arguments of one kind stay together.
     auto behind = std::find_if(arguments.begin(), arguments.end(), [](const Argument &a) { return a.kind != "input"; });
     int position = int(behind - arguments.begin());
     arguments.insert(behind, {asked.labels, "input"});
     mlir::BlockArgument argument = block->insertArgument(position, b.type(DType::I64, shape), unknown);
-    labels = values.emplace(asked.labels, Entry{{b.fromValue(argument)}}).first;
+    labels = values.emplace(asked.labels, GraphValue{{b.fromValue(argument)}}).first;
   }
   if (const Term &given = labels->second.terms.front(); given.narrow)
-    return Error{fmt::format("the labels '{}' are {}, an integer type is needed", asked.labels, typeOf(given))};
+    return Error{
+        fmt::format("the labels '{}' have the type {}, but an integer type is needed; name another input in <loss>",
+                    asked.labels, typeOf(given))};
   Result<Term> result = crossEntropy(b, value, labels->second.terms.front(), kIgnoredLabel, "mean");
   if (!result)
-    return Error{fmt::format("the loss '{}': {}", options.loss, result.error().message)};
+    return withWayOut({fmt::format("the loss '{}': {}", options.loss, result.error().message)},
+                      "name other logits or labels in <loss>");
   return result;
 }
 
@@ -411,20 +427,21 @@ Result<std::vector<mlir::Value>> GraphImport::buildMetrics() {
   for (const std::string &name : options.metrics) {
     auto found = values.find(name);
     if (found == values.end() || !found->second.isTensor())
-      return Error{fmt::format("the metric '{}' is no tensor", name)};
+      return Error{fmt::format("the metric '{}' is not a tensor; name a tensor with <metric>", name)};
     if (std::any_of(arguments.begin(), arguments.end(), [&](const Argument &one) { return one.name == name; }))
-      return Error{fmt::format("the metric '{}' has the name of an input or a parameter", name)};
+      return Error{fmt::format(
+          "the metric '{}' has the name of an input or a parameter; name a value that a node computes", name)};
     const Term &value = found->second.terms.front();
     if (isRefused(value))
-      return Error{fmt::format("the metric '{}' is {}: return it as f32", name, typeOf(value))};
+      return Error{fmt::format("the metric '{}' has the type {}; return it as f32", name, typeOf(value))};
     KERF_TRY(metric, metricOf(b, name, value, options.floatType));
     metrics.push_back(metric);
   }
   return metrics;
 }
 
-/// A model whose trained parameters have 16 bits was converted as a whole: its types follow --dtype, as its weights do.
-/// Otherwise 16 bits are what its casts and constants say.
+/// Returns whether 16-bit parts of the model keep their format. A model whose trained parameters have 16 bits was
+/// converted as a whole, and its types follow --dtype. In other models, casts and constants define the 16-bit parts.
 void GraphImport::decideHalf() {
   std::vector<std::string> narrow;
   for (size_t i = 0; i < file.initializers.size(); ++i)
@@ -438,7 +455,7 @@ void GraphImport::decideHalf() {
   });
   if (!keepsHalf && casts)
     warnings.push_back(fmt::format("{} trained parameters are stored in 16 bits ({}{}), so casts to float16 and "
-                                   "bfloat16 do nothing: the computation has the type of <dtype>",
+                                   "bfloat16 have no effect, and the computation has the type of <dtype>",
                                    narrow.size(), narrow.front(), narrow.size() > 1 ? ", .." : ""));
 }
 
@@ -449,11 +466,13 @@ Result<ImportedModel> GraphImport::run() {
   for (Initializer &initializer : file.initializers)
     if (auto it = replaced.find(initializer.name); it != replaced.end()) {
       if (it->second.shape != initializer.tensor.shape)
-        return Error{fmt::format("<weights>: '{}' has the shape {}, the model's has {}", initializer.name,
-                                 shapeText(it->second.shape), shapeText(initializer.tensor.shape))};
+        return Error{fmt::format("<weights>: '{}' has the shape {}, but the model's tensor has {}; give the weights "
+                                 "of this model",
+                                 initializer.name, shapeText(it->second.shape), shapeText(initializer.tensor.shape))};
       if (initializer.narrow)
-        return Error{fmt::format("<weights>: '{}' is {} in the model, whose numbers are the model's own: leave it out",
-                                 initializer.name, initializer.narrow->name)};
+        return Error{fmt::format(
+            "<weights>: '{}' has the narrow type {} in the model and cannot be replaced; remove it from the file",
+            initializer.name, initializer.narrow->name)};
       initializer.tensor = it->second;
     }
   KERF_TRY(reached, findNeeded(file, options.loss, options.metrics));
@@ -465,16 +484,16 @@ Result<ImportedModel> GraphImport::run() {
   addUpdatedBuffers();
   for (int index : needed.nodes)
     if (Status status = importNode(graph().node(index), nameOf(index)); !status)
-      return Error{
-          fmt::format("node '{}' ({}): {}", nameOf(index), graph().node(index).op_type(), status.error().message),
-          status.error().status};
+      return withWayOut(
+          {fmt::format("node '{}' ({}): {}", nameOf(index), graph().node(index).op_type(), status.error().message),
+           status.error().status},
+          kWriteNodeDifferently);
   KERF_TRY(loss, buildLoss());
   KERF_TRY(metrics, buildMetrics());
   return finish(loss, metrics);
 }
 
-/// Returns a description of each argument of the block. Arguments of missing initializers and of folded constants were
-/// added as they were needed, and the block has them in that order.
+/// Returns a description of each argument of the block, in order.
 std::vector<std::pair<mlir::BlockArgument, Argument>> GraphImport::describeArguments() {
   std::vector<std::pair<mlir::BlockArgument, Argument>> described;
   std::vector<mlir::BlockArgument> folded;
@@ -502,7 +521,7 @@ std::vector<std::pair<mlir::BlockArgument, Argument>> GraphImport::describeArgum
   return described;
 }
 
-/// Erases the arguments that nothing uses. Returns the attributes of the others.
+/// Erases unused arguments and returns the attributes of the others.
 llvm::SmallVector<mlir::DictionaryAttr> GraphImport::keepUsedArguments() {
   std::vector<std::pair<mlir::BlockArgument, Argument>> described = describeArguments();
   mlir::Builder &builder = b.builder;
@@ -538,7 +557,7 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vecto
     results.push_back(b.emit(term));
   results.append(metrics.begin(), metrics.end());
   mlir::func::ReturnOp::create(b.builder, unknown, results);
-  // Erases operators without uses: only their shapes were asked for, or a fold made them superfluous.
+  // Operators without uses are erased; only their shapes were needed, or folding made them superfluous.
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
       op.erase();
@@ -550,7 +569,7 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vecto
   for (size_t i = 0; i < updates.size(); ++i)
     function.setResultAttr(unsigned(i + 1), ir::KerfDialect::kNameAttr, builder.getStringAttr(updates[i].first));
   function.setResultAttr(0, ir::KerfDialect::kNameAttr,
-                         builder.getStringAttr("loss")); // whatever the exporter calls it
+                         builder.getStringAttr("loss")); // the loss is called "loss", whatever its name in the export
   for (size_t i = 0; i < metrics.size(); ++i)
     function.setResultAttr(unsigned(updates.size() + i + 1), ir::KerfDialect::kNameAttr,
                            builder.getStringAttr(options.metrics[i]));

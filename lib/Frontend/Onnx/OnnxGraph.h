@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a checked ONNX file to the IR.
+// Imports a parsed ONNX file as IR.
 #pragma once
 
 #include "Onnx/OnnxFile.h"
@@ -7,7 +7,8 @@
 
 namespace kerf::frontend {
 
-/// `replaced`: tensors that stand in for the file's own, by name.
+/// Imports the graph of `file`. Tensors in `replaced` replace initializers of the same names. Fails for unsupported
+/// operators and wrong options.
 Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options,
                                  const TensorMap &replaced);
 

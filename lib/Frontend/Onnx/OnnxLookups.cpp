@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that look elements up at computed places, and that find such places.
+// Imports operators that look up elements at computed indices, and operators that compute such indices.
 #include "Common/Formula.h"
 #include "Common/Lookups.h"
 
@@ -12,7 +12,7 @@ namespace kerf::frontend {
 
 namespace {
 
-/// The permutation that moves dimension `axis` behind the others; its own inverse only for the last two.
+/// Returns the permutation that moves dimension `axis` to the end.
 std::vector<int64_t> axisLast(int64_t rank, int64_t axis) {
   std::vector<int64_t> order(rank);
   std::iota(order.begin(), order.end(), 0);
@@ -31,7 +31,7 @@ struct Picked {
   Term values, indices;
 };
 
-/// The `count` largest along the last dimension, in order.
+/// Returns the `count` largest elements along the last dimension in descending order, and their indices.
 Picked topK(TermBuilder &b, const Term &x, int64_t count) {
   Shape shape = x.shape;
   shape.back() = count;
@@ -44,25 +44,27 @@ Picked topK(TermBuilder &b, const Term &x, int64_t count) {
 
 namespace {
 
-/// Of integers, which the op does not take: each element's place is how many come before it.
+/// Returns the largest (or smallest) integers, which the top_k operator does not support. The rank of an element is the
+/// number of elements that come before it.
 Result<Picked> topKOfIntegers(TermBuilder &b, const Term &x, int64_t count, Order before) {
-  constexpr int64_t kMost = int64_t(1) << 24; // comparisons
+  constexpr int64_t kMost = int64_t(1) << 24; // limit of comparisons
   int64_t size = x.shape.back(), last = x.rank();
   if (size > 0 && elementsOf(x.shape) > kMost / size)
-    return Error{fmt::format("the largest of {} {} are not supported, of floating numbers they are", shapeText(x.shape),
-                             toString(x.dtype))};
+    return Error{fmt::format(
+        "the largest elements of type {} and shape {} are not supported; cast the operand to a floating-point type",
+        shapeText(x.shape), toString(x.dtype))};
   Formula f(b, DType::I64);
   Shape left = x.shape, right = x.shape;
   left.push_back(1);                // [.., i, 1]
   right.insert(right.end() - 1, 1); // [.., 1, j]
   Term mine = f.reshape(x, left), other = f.reshape(x, right);
-  Term i = f.counted(size, last - 1, last + 1), j = f.counted(size, last, last + 1);
-  auto both = [&](const Term &p, const Term &q) { return f.taken(b.binary(Binary::And, p, q)); };
+  Term i = f.iota(size, last - 1, last + 1), j = f.iota(size, last, last + 1);
+  auto both = [&](const Term &p, const Term &q) { return f.unwrap(b.binary(Binary::And, p, q)); };
   Term isEarlier = both(f.compare(Order::Equal, other, mine), f.compare(Order::Less, j, i));
-  Term comesBefore = f.taken(b.binary(Binary::Or, f.compare(before, other, mine), isEarlier));
-  Term place = f.reduce(Reduction::Sum, f.convert(comesBefore, DType::I64), {last}); // of each i
-  // [.., k, i]: whether i is the k-th; then what it is, and where it stands.
-  Term isThere = f.compare(Order::Equal, f.reshape(place, right), f.counted(count, last - 1, last + 1));
+  Term comesBefore = f.unwrap(b.binary(Binary::Or, f.compare(before, other, mine), isEarlier));
+  Term place = f.reduce(Reduction::Sum, f.convert(comesBefore, DType::I64), {last}); // rank of each element i
+  // isThere [.., k, i] says whether element i has rank k; it selects values and indices.
+  Term isThere = f.compare(Order::Equal, f.reshape(place, right), f.iota(count, last - 1, last + 1));
   auto the = [&](const Term &what, DType dtype) {
     return f.reduce(Reduction::Sum, f.select(isThere, what, b.integer(dtype, 0)), {last});
   };
@@ -79,7 +81,7 @@ Status importTopK(OnnxNode &node) {
   KERF_TRY(counts, node.constantInput(1));
   KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), x.rank()));
   if (counts.size() != 1 || counts[0] < 1 || counts[0] > x.shape[axis])
-    return Error{fmt::format("K is {} for dimension {} of size {}", shapeText(counts), axis, x.shape[axis])};
+    return Error{fmt::format("K is {}, but dimension {} has the size {}", shapeText(counts), axis, x.shape[axis])};
   Formula f(node.b, x.dtype);
   bool largest = node.integer("largest", 1) != 0;
   Term scores = f.transpose(x, axisLast(x.rank(), axis));
@@ -104,7 +106,7 @@ Status importArgExtreme(OnnxNode &node) {
   KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), x.rank()));
   int64_t size = x.shape[axis];
   if (size == 0)
-    return Error{fmt::format("dimension {} of {} has no element", axis, shapeText(x.shape))};
+    return Error{fmt::format("dimension {} of shape {} has no element", axis, shapeText(x.shape))};
   Formula f(node.b, DType::I64);
   bool isLast = node.integer("select_last_index", 0) != 0, isMin = node.opType() == "ArgMin";
   Shape shape = x.shape;
@@ -115,9 +117,9 @@ Status importArgExtreme(OnnxNode &node) {
     if (f.fault)
       return *f.fault;
     place = topK(node.b, scores, 1).indices;
-  } else { // the first or last place whose element is the extreme one; of NaN alone, the last
+  } else { // the first or last index of the extreme element; the last index if all elements are NaN
     Term most = f.reshape(f.reduce(isMin ? Reduction::Minimum : Reduction::Maximum, x, {axis}), shape);
-    Term isThere = f.compare(Order::Equal, x, most), at = f.counted(size, axis, x.rank());
+    Term isThere = f.compare(Order::Equal, x, most), at = f.iota(size, axis, x.rank());
     Term none = node.b.integer(DType::I64, isLast ? 0 : size - 1);
     place = f.reduce(isLast ? Reduction::Maximum : Reduction::Minimum, f.select(isThere, at, none), {axis});
   }
@@ -128,8 +130,8 @@ Status importArgExtreme(OnnxNode &node) {
 
 namespace {
 
-/// Whether element `k` of every constant tuple of `at` (shape [t.., depth]) counts 0, 1, .. along one dimension of t,
-/// the same for all others; gives that dimension.
+/// Returns the dimension of the constant tuples `at` (shape [t.., depth]) along which component `k` counts 0, 1, ...
+/// while it is constant along the others. Returns nothing if there is none.
 std::optional<int64_t> countsAlong(const std::vector<int64_t> &at, const Shape &tuples, int64_t depth, int64_t k,
                                    int64_t size) {
   for (int64_t dim = 0; dim < int64_t(tuples.size()); ++dim) {
@@ -145,13 +147,13 @@ std::optional<int64_t> countsAlong(const std::vector<int64_t> &at, const Shape &
   return std::nullopt;
 }
 
-/// Constant tuples that name every element of the looked-up dimensions once along dimensions of their own: a broadcast,
-/// whose dimensions may be cut. Masks of exported models are read so.
+/// Recognizes constant tuples that enumerate the looked-up dimensions, each along a dimension of its own, and returns a
+/// broadcast, whose dimensions can be sharded. Exporters write masks in this way.
 Result<std::optional<Term>> gatherAsBroadcast(OnnxNode &node, const Term &x, const Term &indices) {
   KERF_TRY(at, integersOf(*indices.literal));
   int64_t depth = indices.shape.back();
   Shape tuples(indices.shape.begin(), indices.shape.end() - 1);
-  std::vector<int64_t> target; // where each of the looked-up dimensions lies in the result
+  std::vector<int64_t> target; // dimension of the result for each looked-up dimension
   for (int64_t k = 0; k < depth; ++k) {
     std::optional<int64_t> dim = countsAlong(at, tuples, depth, k, x.shape[k]);
     if (!dim || (!target.empty() && *dim <= target.back()))
@@ -168,7 +170,7 @@ Result<std::optional<Term>> gatherAsBroadcast(OnnxNode &node, const Term &x, con
   return std::optional(result);
 }
 
-/// `index`, counted from the end of a dimension of `size` where it is negative.
+/// Returns `index`, with negative values counted from the end of a dimension of `size` elements.
 Term fromFront(Formula &f, const Term &index, int64_t size) {
   Term zero = f.b.integer(index.dtype, 0);
   return f.select(f.compare(Order::Less, index, zero), f.add(index, f.b.integer(index.dtype, size)), index);
@@ -204,7 +206,7 @@ Status importGatherNd(OnnxNode &node) {
     if (picked)
       return node.set(0, *picked);
   }
-  // One dimension stands for those that are looked up; its index is counted from each of them.
+  // The looked-up dimensions are merged into one, and each component is normalized before the merge.
   Formula f(node.b, DType::I64);
   Shape merged(x.shape.begin(), x.shape.begin() + batchDims),
       looked(x.shape.begin() + batchDims, x.shape.begin() + batchDims + depth);
@@ -218,10 +220,11 @@ Status importGatherNd(OnnxNode &node) {
     Term counted = step == 1 ? index : f.multiply(index, node.b.integer(DType::I64, step));
     place = k == 0 ? counted : f.add(place, counted);
   }
-  return f.set(node, 0, f.taken(takeAlong(node.b, f.reshape(x, merged), place, batchDims)));
+  return f.set(node, 0, f.unwrap(takeAlong(node.b, f.reshape(x, merged), place, batchDims)));
 }
 
-/// Element [i.., indices[i.., j, k..], k..]: all dimensions but the one that is looked up are batch dimensions.
+/// Imports GatherElements: the result has x[i.., indices[i.., j, k..], k..], so that all dimensions but the looked-up
+/// one are batch dimensions.
 Status importGatherElements(OnnxNode &node) {
   const Term &x = node.input(0), &indices = node.input(1);
   KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), x.rank()));
@@ -241,32 +244,33 @@ Status importGatherElements(OnnxNode &node) {
   Term places = f.transpose(indices, order);
   if (f.fault)
     return *f.fault;
-  if (part.isConstant() && places.isConstant()) { // as one row, whose places are all known
+  if (part.isConstant() && places.isConstant()) { // constants are folded as a lookup in one flat row
     int64_t rows = elementsOf(part.shape) / std::max<int64_t>(x.shape[axis], 1), width = places.shape.back();
-    Term first = f.reshape(f.multiply(f.counted(rows, 0, 2), node.b.integer(DType::I64, x.shape[axis])), {rows, 1});
+    Term first = f.reshape(f.multiply(f.iota(rows, 0, 2), node.b.integer(DType::I64, x.shape[axis])), {rows, 1});
     Term inRow = f.convert(f.reshape(fromFront(f, places, x.shape[axis]), {rows, width}), DType::I64);
     Term flat = f.add(inRow, first);
-    Term picked = f.taken(node.b.gather(f.reshape(part, {elementsOf(part.shape)}), flat, 0));
+    Term picked = f.unwrap(node.b.gather(f.reshape(part, {elementsOf(part.shape)}), flat, 0));
     return f.set(node, 0, f.transpose(f.reshape(picked, places.shape), lastToAxis(x.rank(), axis)));
   }
-  Term picked = f.taken(takeAlong(node.b, part, places, x.rank() - 1));
+  Term picked = f.unwrap(takeAlong(node.b, part, places, x.rank() - 1));
   return f.set(node, 0, f.transpose(picked, lastToAxis(x.rank(), axis)));
 }
 
-/// The first elements of each sequence, as many as its length says, the other way round: a look-up in steps and batch
-/// joined.
+/// Imports ReverseSequence: reverses the first `length` elements of each sequence, by a lookup in the merged dimensions
+/// of steps and batch.
 Status importReverseSequence(OnnxNode &node) {
   const Term &x = node.input(0), &lengths = node.input(1);
   int64_t steps = node.integer("time_axis", 0), batch = node.integer("batch_axis", 1);
   if (x.rank() < 2 || steps + batch != 1 || steps * batch != 0 || isFloat(lengths.dtype) ||
       lengths.shape != Shape{x.shape[size_t(batch)]})
-    return Error{fmt::format("time_axis {}, batch_axis {} and lengths {} {} of a tensor of shape {}", steps, batch,
-                             toString(lengths.dtype), shapeText(lengths.shape), shapeText(x.shape))};
+    return Error{
+        fmt::format("time_axis {}, batch_axis {} and lengths of type {} and shape {} do not fit a tensor of shape {}",
+                    steps, batch, toString(lengths.dtype), shapeText(lengths.shape), shapeText(x.shape))};
   Formula f(node.b, DType::I64);
   Shape along(2, 1);
   along[size_t(batch)] = x.shape[size_t(batch)];
   Term length = f.reshape(f.convert(lengths, DType::I64), along);
-  Term step = f.counted(x.shape[size_t(steps)], steps, 2), sequence = f.counted(x.shape[size_t(batch)], batch, 2);
+  Term step = f.iota(x.shape[size_t(steps)], steps, 2), sequence = f.iota(x.shape[size_t(batch)], batch, 2);
   Term turned = f.subtract(f.subtract(length, node.b.integer(DType::I64, 1)), step);
   Term from = f.select(f.compare(Order::Less, step, length), turned, step);
   Term width = node.b.integer(DType::I64, x.shape[1]);
@@ -274,17 +278,17 @@ Status importReverseSequence(OnnxNode &node) {
   Shape joined{x.shape[0] * x.shape[1]};
   joined.insert(joined.end(), x.shape.begin() + 2, x.shape.end());
   Term table = f.reshape(x, joined);
-  return f.set(node, 0, f.taken(node.b.gather(table, place, 0)));
+  return f.set(node, 0, f.unwrap(node.b.gather(table, place, 0)));
 }
 
 Status importOneHot(OnnxNode &node) {
   const Term &indices = node.input(0), &values = node.input(2);
   if (!node.input(1).isConstant())
-    return Error{"its depth must be a constant: shapes are static in Kerf"};
-  KERF_TRY(given, numberOf(*node.input(1).literal)); // of any number type
+    return Error{"its depth must be a constant, because shapes are static in Kerf"};
+  KERF_TRY(given, numberOf(*node.input(1).literal)); // the depth may have any numeric type
   constexpr double kMost = double(int64_t(1) << 40);
   if (!(given >= 1 && given <= kMost) || given != std::floor(given) || values.shape != Shape{2})
-    return Error{fmt::format("depth {} and values of shape {}", given, shapeText(values.shape))};
+    return Error{fmt::format("depth {} and values of shape {} are not valid", given, shapeText(values.shape))};
   KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), indices.rank() + 1));
   int64_t depth = int64_t(given);
   Formula f(node.b, indices.dtype);
@@ -296,7 +300,7 @@ Status importOneHot(OnnxNode &node) {
   Term classes = f.reshape(f.convert(node.b.fromLiteral(indexLiteral(counted)), indices.dtype), along);
   Term at = f.reshape(indices, apart);
   at = f.select(f.compare(Order::Less, at, f.number(0)), f.add(at, f.number(double(depth))), at);
-  auto value = [&](int64_t i) { return f.reshape(f.taken(node.b.slice(values, 0, i, i + 1)), {}); };
+  auto value = [&](int64_t i) { return f.reshape(f.unwrap(node.b.slice(values, 0, i, i + 1)), {}); };
   return f.set(node, 0, f.select(f.compare(Order::Equal, at, classes), value(1), value(0)));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Onnx/OnnxNeeded.h"
+#include "Common/WayOut.h"
 #include "Onnx/OnnxNode.h"
 
 #include <fmt/format.h>
@@ -14,24 +15,24 @@ std::string nodeName(const onnx::NodeProto &node, int index) {
   return node.name().empty() ? fmt::format("{}_{}", node.op_type(), index) : node.name();
 }
 
-/// value -> the node that makes it. A graph that names a value twice is refused.
+/// Finds the node that computes each value. Fails when two values have one name.
 static Status findProducers(const OnnxFile &file, std::unordered_map<std::string, int> &producers) {
   const onnx::GraphProto &graph = file.model->graph();
   std::set<std::string> inputs;
   for (const onnx::ValueInfoProto &input : graph.input())
     if (input.name().empty() || !inputs.insert(input.name()).second)
-      return Error{fmt::format("two inputs are called '{}'", input.name())};
+      return Error{fmt::format("two inputs are called '{}'; {}", input.name(), kExportAgain)};
   for (int i = 0; i < graph.node_size(); ++i)
     for (const std::string &output : graph.node(i).output()) {
       if (output.empty())
         continue;
       auto [it, fresh] = producers.emplace(output, i);
       if (!fresh)
-        return Error{fmt::format("value '{}' is made by two nodes, '{}' and '{}'", output, nameOf(file, it->second),
-                                 nameOf(file, i))};
+        return Error{fmt::format("value '{}' is computed by two nodes, '{}' and '{}'; {}", output,
+                                 nameOf(file, it->second), nameOf(file, i), kExportAgain)};
       if (inputs.count(output) || file.find(output))
-        return Error{fmt::format("value '{}' is made by node '{}' and is an {} as well", output, nameOf(file, i),
-                                 inputs.count(output) ? "input" : "initializer")};
+        return Error{fmt::format("value '{}' is computed by node '{}' and is also an {}; {}", output, nameOf(file, i),
+                                 inputs.count(output) ? "input" : "initializer", kExportAgain)};
     }
   return ok();
 }
@@ -45,10 +46,11 @@ static Result<LossRequest> chooseLoss(const OnnxFile &file, const std::string &a
   if (!asked.empty()) {
     KERF_TRY(request, parseLoss(asked));
     if (!producers.count(request.value))
-      return Error{fmt::format("the loss '{}' names '{}', which no node makes; the outputs are: {}", asked,
+      return Error{fmt::format("the loss '{}' names '{}', which no node computes; the outputs are: {}", asked,
                                request.value, fmt::join(outputs, ", "))};
     if (!request.labels.empty() && producers.count(request.labels))
-      return Error{fmt::format("the loss '{}' names the labels '{}', which are not an input: node '{}' makes them",
+      return Error{fmt::format("the loss '{}' names the labels '{}', which are not an input, but computed by node "
+                               "'{}'; name an input, or a new name, which becomes an input",
                                asked, request.labels, nameOf(file, producers.at(request.labels)))};
     return request;
   }
@@ -62,11 +64,11 @@ static Result<LossRequest> chooseLoss(const OnnxFile &file, const std::string &a
       if (!isScalar(output) || (byName && output.name() != "loss"))
         continue;
       if (!producers.count(output.name()))
-        return Error{fmt::format("no node makes the output '{}'", output.name())};
+        return Error{fmt::format("no node computes the output '{}'; {}", output.name(), kExportAgain)};
       return LossRequest{output.name(), ""};
     }
   return Error{
-      fmt::format("none of the outputs ({}) is a floating scalar: name the loss with <loss> NAME, or build one with "
+      fmt::format("none of the outputs ({}) is a floating scalar; name the loss with <loss> NAME, or build one with "
                   "<loss> \"cross_entropy(LOGITS, LABELS)\"",
                   fmt::join(outputs, ", "))};
 }
@@ -85,7 +87,7 @@ Result<NeededNodes> findNeeded(const OnnxFile &file, const std::string &loss, co
       std::vector<std::string> outputs;
       for (const onnx::ValueInfoProto &output : graph.output())
         outputs.push_back(output.name());
-      return Error{fmt::format("the metric '{}' is no value that a node makes; the outputs are: {}", metric,
+      return Error{fmt::format("the metric '{}' is not a value that a node computes; the outputs are: {}", metric,
                                fmt::join(outputs, ", "))};
     }
     open.push_back(producer->second);
@@ -114,7 +116,7 @@ std::optional<std::string> whyRefused(const onnx::NodeProto &node, int64_t opset
     return fmt::format("domain {}", node.domain());
   const OnnxOperator *op = findOperator(node.op_type());
   if (op && (opset < op->minOpset || opset > op->maxOpset))
-    return fmt::format("read from opset {} to {}", op->minOpset, op->maxOpset);
+    return fmt::format("supported from opset {} to {}", op->minOpset, op->maxOpset);
   return op ? std::nullopt : std::optional(std::string());
 }
 
@@ -124,7 +126,7 @@ Status checkOperators(const OnnxFile &file, const std::vector<InitializerRole> &
     int count = 0;
   };
   std::map<std::string, Refused> refused;
-  std::set<std::string> constant; // values that are known without the inputs and the parameters
+  std::set<std::string> constant; // names of values that do not depend on inputs and parameters
   for (size_t i = 0; i < file.initializers.size(); ++i)
     if (roles[i] == InitializerRole::Constant || roles[i] == InitializerRole::Buffer)
       constant.insert(file.initializers[i].name);
@@ -133,11 +135,10 @@ Status checkOperators(const OnnxFile &file, const std::vector<InitializerRole> &
     bool isConstant = true;
     forReads(node, [&](const std::string &input) { isConstant &= input.empty() || constant.count(input); });
     std::optional<std::string> why = whyRefused(node, file.opset);
-    if (!why && findOperator(node.op_type())->operands == Operands::Constant && !isConstant)
-      why = node.op_type() == "NonZero"
-                ? "how many elements a computed mask chooses is known in the run only: keep all "
-                  "of them and multiply by the mask, or use torch.where"
-                : "read on constants only";
+    if (!why && findOperator(node.op_type())->operands == OperandKinds::Constant && !isConstant)
+      why = node.op_type() == "NonZero" ? "the number of elements that a computed mask selects is unknown at import; "
+                                          "keep all elements and multiply by the mask, or use torch.where"
+                                        : "supported for constants only";
     if (why) {
       Refused &entry = refused[node.op_type()];
       if (entry.count++ == 0) {
@@ -155,8 +156,11 @@ Status checkOperators(const OnnxFile &file, const std::vector<InitializerRole> &
     items.push_back(fmt::format("{} (opset {}; node '{}'{}{}{})", name, file.opset, entry.node,
                                 entry.count > 1 ? fmt::format(" and {} more", entry.count - 1) : "",
                                 entry.why.empty() ? "" : "; ", entry.why));
-  return Error{fmt::format("{} operator{} of this model {} not supported: {}", items.size(),
-                           items.size() == 1 ? "" : "s", items.size() == 1 ? "is" : "are", fmt::join(items, ", "))};
+  bool one = items.size() == 1;
+  return Error{fmt::format("{} operator{} of this model {} not supported: {}; write the module without {} and export "
+                           "it again (docs/operators.md lists the supported operators)",
+                           items.size(), one ? "" : "s", one ? "is" : "are", fmt::join(items, ", "),
+                           one ? "it" : "them")};
 }
 
 } // namespace kerf::frontend

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the nodes of an ONNX graph that its loss and its metrics depend on, from the file alone.
+// Finds the nodes of an ONNX graph on which the loss and the metrics depend.
 #pragma once
 
 #include "Common/LossRequest.h"
@@ -10,24 +10,27 @@
 
 namespace kerf::frontend {
 
+/// The nodes that an import needs.
 struct NeededNodes {
-  std::unordered_map<std::string, int> producers; // value -> node
+  std::unordered_map<std::string, int> producers; // name of a value -> index of the node that computes it
   LossRequest loss;
-  std::vector<int> nodes; // in the file's order
+  std::vector<int> nodes; // indices of the needed nodes, in the order of the file
 };
-/// `loss`: what the user asked for, or "": an output named "loss", else the first that is a floating scalar. `metrics`:
-/// other values that are needed. Errors: a name that two values have, a loss or a metric that no node makes.
+/// Finds the needed nodes. `loss` is the loss that the user asked for, or "" for the output named "loss", or else the
+/// first floating-point scalar output. `metrics` names further needed values. Fails when two values have one name, or
+/// no node computes the loss or a metric.
 Result<NeededNodes> findNeeded(const OnnxFile &file, const std::string &loss, const std::vector<std::string> &metrics);
 
-/// Why the node's operator is not read ("": Kerf does not know it), or nothing.
+/// Returns why the node's operator is not supported, "" for an unknown operator, or nothing if it is supported.
 std::optional<std::string> whyRefused(const onnx::NodeProto &node, int64_t opset);
-/// One message for all operators that Kerf cannot read; those of subgraphs are looked at when they are written out.
+/// Fails with one message on all needed operators that are not supported. Operators of subgraphs are checked later,
+/// when the subgraph is imported.
 Status checkOperators(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::vector<int> &needed);
 
-/// The node's name, or its operator and number.
+/// Returns the name of the node, or its operator and index ("MatMul_7") if it has none.
 std::string nodeName(const onnx::NodeProto &node, int index);
 
-/// The values that a node reads, those from outside of its subgraphs among them.
+/// Calls `read` with the name of each value that the node reads, including values that its subgraphs read.
 template <typename F> void forReads(const onnx::NodeProto &node, const F &read) {
   for (const std::string &input : node.input())
     read(input);

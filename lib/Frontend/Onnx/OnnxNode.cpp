@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a node's attributes and operands.
+// Reads attributes and operands of a node, and stores its results.
 #include "Onnx/OnnxNode.h"
 #include "Onnx/TorchMetadata.h"
 
@@ -7,15 +7,15 @@
 
 namespace kerf::frontend {
 
-const char *toString(Holds holds) {
-  switch (holds) {
-  case Holds::Tensor:
+const char *toString(GraphValueKind kind) {
+  switch (kind) {
+  case GraphValueKind::Tensor:
     return "a tensor";
-  case Holds::Sequence:
+  case GraphValueKind::Sequence:
     return "a sequence of tensors";
-  case Holds::Nothing:
-    return "an optional that holds nothing";
-  case Holds::Texts:
+  case GraphValueKind::Nothing:
+    return "an empty optional";
+  case GraphValueKind::Texts:
     return "a tensor of texts";
   }
   return "";
@@ -28,19 +28,19 @@ const onnx::AttributeProto *OnnxNode::find(std::string_view name) const {
   return nullptr;
 }
 
-int64_t OnnxNode::integer(std::string_view name, int64_t otherwise) const {
+int64_t OnnxNode::integer(std::string_view name, int64_t fallback) const {
   const onnx::AttributeProto *attribute = find(name);
-  return attribute ? attribute->i() : otherwise;
+  return attribute ? attribute->i() : fallback;
 }
 
-double OnnxNode::number(std::string_view name, double otherwise) const {
+double OnnxNode::number(std::string_view name, double fallback) const {
   const onnx::AttributeProto *attribute = find(name);
-  return attribute ? attribute->f() : otherwise;
+  return attribute ? attribute->f() : fallback;
 }
 
-std::string OnnxNode::text(std::string_view name, std::string otherwise) const {
+std::string OnnxNode::text(std::string_view name, std::string fallback) const {
   const onnx::AttributeProto *attribute = find(name);
-  return attribute ? attribute->s() : otherwise;
+  return attribute ? attribute->s() : fallback;
 }
 
 std::vector<int64_t> OnnxNode::integers(std::string_view name) const {
@@ -51,7 +51,8 @@ std::vector<int64_t> OnnxNode::integers(std::string_view name) const {
 Result<std::vector<int64_t>> OnnxNode::constantInput(int i) const {
   const Term &term = input(i);
   if (!term.isConstant())
-    return Error{fmt::format("operand {} ('{}') must be a constant: shapes are static in Kerf", i, proto.input(i))};
+    return Error{
+        fmt::format("operand {} ('{}') must be a constant, because shapes are static in Kerf", i, proto.input(i))};
   return integersOf(*term.literal);
 }
 
@@ -69,8 +70,8 @@ Result<std::optional<std::vector<int64_t>>> OnnxNode::integersFrom(int i, std::s
 
 Status OnnxNode::set(int i, Term term) {
   KERF_CHECK(checkShape(term.shape));
-  if (wants(i))
-    outputs[i] = Entry{{std::move(term)}};
+  if (isOutputUsed(i))
+    outputs[i] = GraphValue{{std::move(term)}};
   return ok();
 }
 
@@ -81,25 +82,25 @@ Status OnnxNode::set(int i, Result<Term> term) {
 }
 
 Status OnnxNode::setSequence(int i, std::vector<Term> terms) {
-  if (wants(i))
-    outputs[i] = Entry{std::move(terms), Holds::Sequence};
+  if (isOutputUsed(i))
+    outputs[i] = GraphValue{std::move(terms), GraphValueKind::Sequence};
   return ok();
 }
 
-Status OnnxNode::setEntry(int i, Entry entry) {
+Status OnnxNode::setValue(int i, GraphValue entry) {
   if (entry.isTensor())
     return set(i, entry.terms.front());
-  if (wants(i))
+  if (isOutputUsed(i))
     outputs[i] = std::move(entry);
   return ok();
 }
 
-Result<std::vector<Entry>> OnnxNode::writtenOut(std::string_view attribute,
-                                                const std::vector<Entry> &graphInputs) const {
+Result<std::vector<GraphValue>> OnnxNode::writeSubgraph(std::string_view attribute,
+                                                        const std::vector<GraphValue> &graphInputs) const {
   const onnx::AttributeProto *graph = find(attribute);
   if (!graph || !graph->has_g())
     return Error{fmt::format("it has no subgraph '{}'", attribute)};
-  return writeOut(graph->g(), graphInputs);
+  return subgraphWriter(graph->g(), graphInputs);
 }
 
 bool OnnxNode::isCallOf(std::string_view function) const {

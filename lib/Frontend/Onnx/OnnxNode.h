@@ -1,70 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ONNX node as its handler sees it: attributes, operands as terms, a builder, and room for the results.
+// One ONNX node in the form that the handler of its operator takes: attributes, operands, a builder, and the results.
 #pragma once
 
-#include "Onnx/OnnxFile.h"
 #include "Common/TermBuilder.h"
+#include "Onnx/OnnxFile.h"
 
 #include <functional>
 
 namespace kerf::frontend {
 
-enum class Holds { Tensor, Sequence, Nothing, Texts };
+/// The kind of a value in an ONNX graph; Nothing is an empty optional.
+enum class GraphValueKind { Tensor, Sequence, Nothing, Texts };
 
-/// What a name of the graph stands for. An optional that holds something is just that.
-struct Entry {
-  std::vector<Term> terms; // one, or those of a sequence (torch's split and chunk)
-  Holds holds = Holds::Tensor;
-  Shape textShape = {}; // of texts, which are compared at import and nothing else
-  std::vector<std::string> texts = {};
+/// The value of a name in an ONNX graph. A non-empty optional is represented by its content.
+struct GraphValue {
+  std::vector<Term> terms; // the tensor, or the tensors of a sequence (torch's split and chunk)
+  GraphValueKind kind = GraphValueKind::Tensor;
+  Shape textShape = {};                // shape of a string tensor, which only comparisons at import use
+  std::vector<std::string> texts = {}; // elements of a string tensor
 
-  bool isTensor() const { return holds == Holds::Tensor; }
-  bool isSequence() const { return holds == Holds::Sequence; }
+  bool isTensor() const { return kind == GraphValueKind::Tensor; }
+  bool isSequence() const { return kind == GraphValueKind::Sequence; }
 };
-/// "a tensor", "a sequence of tensors", ...
-const char *toString(Holds holds);
+/// Returns the kind as a text for messages: "a tensor", "a sequence of tensors", ...
+const char *toString(GraphValueKind kind);
 
-/// Writes a subgraph's nodes out, with these values for its inputs; gives its outputs.
-using WriteOut = std::function<Result<std::vector<Entry>>(const onnx::GraphProto &, const std::vector<Entry> &)>;
+/// A function that imports the nodes of a subgraph with the given input values, and returns the values of its outputs.
+using SubgraphWriter =
+    std::function<Result<std::vector<GraphValue>>(const onnx::GraphProto &, const std::vector<GraphValue> &)>;
 
+/// One node of the graph during its import.
 class OnnxNode {
 public:
-  OnnxNode(const onnx::NodeProto &proto, int64_t opset, TermBuilder &builder, std::vector<const Entry *> inputs,
-           WriteOut writeOut)
+  OnnxNode(const onnx::NodeProto &proto, int64_t opset, TermBuilder &builder, std::vector<const GraphValue *> inputs,
+           SubgraphWriter subgraphWriter)
       : b(builder), proto(proto), opsetVersion(opset), inputs(std::move(inputs)), outputs(proto.output_size()),
-        writeOut(std::move(writeOut)) {}
+        subgraphWriter(std::move(subgraphWriter)) {}
 
-  // Attributes; an absent one has the operator's default.
+  // Attributes. `fallback` is the operator's default, which is returned for an absent attribute.
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  int64_t integer(std::string_view name, int64_t otherwise) const;
-  double number(std::string_view name, double otherwise) const;
-  std::string text(std::string_view name, std::string otherwise) const;
+  int64_t integer(std::string_view name, int64_t fallback) const;
+  double number(std::string_view name, double fallback) const;
+  std::string text(std::string_view name, std::string fallback) const;
   std::vector<int64_t> integers(std::string_view name) const;
   const onnx::AttributeProto *find(std::string_view name) const;
 
-  // Operands. The table of operators says how many there are at least; a later one may be absent.
+  // Operands. The table of operators gives the minimum number; later operands may be absent.
   int inputCount() const { return int(inputs.size()); }
   bool hasInput(int i) const { return i < int(inputs.size()) && inputs[i]; }
-  /// A tensor: the table of operators says which operands may be something else.
+  /// Returns operand `i`, which must be a tensor; the table of operators says which operands may have other kinds.
   const Term &input(int i) const { return inputs[i]->terms.front(); }
-  const Entry &entry(int i) const { return *inputs[i]; }
-  /// The values of a constant integer operand.
+  /// Returns operand `i` of any kind.
+  const GraphValue &value(int i) const { return *inputs[i]; }
+  /// Returns the elements of a constant integer operand. Fails when the operand is not constant.
   Result<std::vector<int64_t>> constantInput(int i) const;
-  /// The integers of operand `i`, or of the attribute of that name (older opsets), or nothing.
+  /// Returns the integers of operand `i`, or else of the attribute (older operator sets), or nothing if both are
+  /// absent. Fails when the operand is not constant.
   Result<std::optional<std::vector<int64_t>>> integersFrom(int i, std::string_view attribute) const;
 
   int outputCount() const { return proto.output_size(); }
-  bool wants(int i) const { return i < proto.output_size() && !proto.output(i).empty(); }
+  /// Returns whether output `i` has a name, so that other nodes can read it.
+  bool isOutputUsed(int i) const { return i < proto.output_size() && !proto.output(i).empty(); }
+  /// Sets output `i` to a tensor. Fails for a shape that no machine can hold.
   Status set(int i, Term term);
   Status set(int i, Result<Term> term);
+  /// Sets output `i` to a sequence of tensors.
   Status setSequence(int i, std::vector<Term> terms);
-  Status setEntry(int i, Entry entry);
-  /// The outputs of the subgraph `attribute` of these inputs, written out in front of what follows this node.
-  Result<std::vector<Entry>> writtenOut(std::string_view attribute, const std::vector<Entry> &graphInputs) const;
-  const std::vector<std::optional<Entry>> &results() const { return outputs; }
-  /// Operand `i`, a buffer of the model, holds `term` after the step.
+  /// Sets output `i` to a value of any kind.
+  Status setValue(int i, GraphValue entry);
+  /// Imports the subgraph in the attribute `attribute` with the inputs `graphInputs`, before the nodes after this one.
+  /// Returns the values of its outputs.
+  Result<std::vector<GraphValue>> writeSubgraph(std::string_view attribute,
+                                                const std::vector<GraphValue> &graphInputs) const;
+  /// Returns the outputs that were set.
+  const std::vector<std::optional<GraphValue>> &results() const { return outputs; }
+  /// Makes `term` the value of operand `i`, a buffer of the model, after the step.
   void update(int i, Term term) { updated.emplace_back(proto.input(i), std::move(term)); }
-  /// Name of the buffer, its new value.
+  /// Returns the updated buffers: name and new value.
   const std::vector<std::pair<std::string, Term>> &updates() const { return updated; }
 
   int64_t opset() const { return opsetVersion; }
@@ -77,34 +89,36 @@ public:
 private:
   const onnx::NodeProto &proto;
   int64_t opsetVersion;
-  std::vector<const Entry *> inputs;
-  std::vector<std::optional<Entry>> outputs;
+  std::vector<const GraphValue *> inputs;
+  std::vector<std::optional<GraphValue>> outputs;
   std::vector<std::pair<std::string, Term>> updated;
-  WriteOut writeOut;
+  SubgraphWriter subgraphWriter;
 };
 
-enum class Operands {
-  Any,           // tensors of types that Kerf computes with
-  Narrow,        // tensors, of narrow formats too (Narrow.h)
-  FirstSequence, // a sequence of tensors, then tensors
-  Entries,       // whatever a name stands for, but tensors of narrow formats; the handler looks
-  Every,         // these too
-  Constant,      // the operator is computed at import only
+/// The operands that the handler of an operator accepts.
+enum class OperandKinds {
+  Any,           // tensors of types in which Kerf computes
+  Narrow,        // tensors of these types and of narrow formats (Narrow.h)
+  FirstSequence, // a sequence of tensors as the first operand, then tensors
+  Entries,       // values of every kind except tensors of narrow formats; the handler checks the kind
+  Every,         // values of every kind, including tensors of narrow formats
+  Constant,      // constant tensors only, because the operator is computed at import
 };
 
-/// What Kerf knows of one ONNX operator.
+/// A row of the table of ONNX operators.
 struct OnnxOperator {
-  const char *name;
+  const char *name; // operator type, such as "MatMul"
   int minOpset, maxOpset;
   int minInputs, maxInputs;
-  Operands operands;
+  OperandKinds operands;
   Status (*import)(OnnxNode &node);
 };
 
-/// Null for an operator that Kerf does not know.
+/// Returns the table row of an operator, or null if Kerf does not support it.
 const OnnxOperator *findOperator(std::string_view name);
 
-// Handlers, by file.
+// Handlers of operators, grouped by the file that defines them. Each imports one node, sets its outputs, and fails with
+// the reason when the node is not supported.
 Status importMatMul(OnnxNode &node); // OnnxProducts.cpp
 Status importGemm(OnnxNode &node);
 Status importReduce(OnnxNode &node);
@@ -144,7 +158,8 @@ Status importOptionalHasElement(OnnxNode &node);
 Status importOptionalGetElement(OnnxNode &node);
 
 Result<Term> termFromProto(TermBuilder &b, const onnx::TensorProto &proto); // OnnxConstants.cpp
-Result<Entry> textsFromProto(const onnx::TensorProto &proto);
+/// Returns the string tensor in `proto`.
+Result<GraphValue> textsFromProto(const onnx::TensorProto &proto);
 Status importEqual(OnnxNode &node);
 Status importConstant(OnnxNode &node);
 Status importConstantOfShape(OnnxNode &node);
@@ -216,8 +231,8 @@ Status importRmsNormalization(OnnxNode &node);
 Status importCrossEntropyLoss(OnnxNode &node);
 Status importLogSoftmax(OnnxNode &node);
 Status importLikelihoodLoss(OnnxNode &node);
-/// The mean (or sum, or each) of the cross entropy over the last dimension of `logits`; labels equal to `ignored` do
-/// not count.
+/// Returns the cross entropy over the last dimension of `logits`. `reduction` is "mean", "sum" or "none" (one value for
+/// each label). Labels equal to `ignored` do not count.
 Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored,
                           std::string_view reduction);
 

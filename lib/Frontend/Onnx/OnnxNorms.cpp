@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalizations of images: by batch, by sample and by groups of channels.
+// Imports normalizations of images: over the batch, over a sample, and over groups of channels.
 #include "Common/Formula.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace kerf::frontend {
 
 namespace {
 
-/// One value for each channel, with the dimensions behind it.
+/// Returns a vector with one value for each channel, reshaped to broadcast over the dimensions after the channels.
 Shape channelsOf(const Term &x) {
   Shape shape(x.rank() - 1, 1);
   shape[0] = x.shape[1];
@@ -19,12 +19,13 @@ Shape channelsOf(const Term &x) {
 Status checkChannels(OnnxNode &node) {
   const Term &x = node.input(0);
   if (x.rank() < 2 || !isFloat(x.dtype))
-    return Error{fmt::format("an operand {} {}: a floating one with channels in dimension 1 is needed",
+    return Error{fmt::format("an operand has the type {} and the shape {}, but a floating-point tensor with channels "
+                             "in dimension 1 is needed",
                              toString(x.dtype), shapeText(x.shape))};
   return ok();
 }
 
-/// The rows of `x`, whose last dimension is one row, with mean 0 and variance 1.
+/// Normalizes each row of `x`, its last dimension, to mean 0 and variance 1.
 Term normalizedRows(TermBuilder &b, const Term &x, double epsilon) {
   Shape rows(x.shape.begin(), x.shape.end() - 1), row{x.shape.back()};
   mlir::Value operand = b.emit(x), ones = b.emitAs(b.scalar(x.dtype, 1), row),
@@ -35,7 +36,7 @@ Term normalizedRows(TermBuilder &b, const Term &x, double epsilon) {
   return b.fromValue(op.getResult());
 }
 
-/// `x` normalized over groups of neighbouring channels of each sample, then scaled and shifted by values of shape
+/// Normalizes `x` over groups of neighbouring channels of each sample, then scales and shifts it by values of shape
 /// `spread`.
 Status normalizeGroups(OnnxNode &node, int64_t groups, const Shape &spread) {
   const Term &x = node.input(0);
@@ -44,7 +45,7 @@ Status normalizeGroups(OnnxNode &node, int64_t groups, const Shape &spread) {
   Term rows = f.reshape(x, {x.shape[0], groups, width});
   Term y = f.reshape(normalizedRows(node.b, rows, node.number("epsilon", 1e-5f)), x.shape);
   const Term &scale = node.input(1), &bias = node.input(2);
-  if (!scale.isConstant() || !isAll(*scale.literal, 1))
+  if (!scale.isConstant() || !allElementsEqual(*scale.literal, 1))
     y = f.multiply(y, f.reshape(scale, spread));
   return f.set(node, 0, f.add(y, f.reshape(bias, spread)));
 }
@@ -56,7 +57,7 @@ Status importInstanceNormalization(OnnxNode &node) {
   const Term &x = node.input(0);
   for (int i : {1, 2})
     if (node.input(i).shape != Shape{x.shape[1]})
-      return Error{fmt::format("operand {} has the shape {}, one value for each of {} channels is needed", i,
+      return Error{fmt::format("operand {} has the shape {}, but one value for each of {} channels is needed", i,
                                shapeText(node.input(i).shape), x.shape[1])};
   return normalizeGroups(node, x.shape[1], channelsOf(x));
 }
@@ -66,16 +67,16 @@ Status importGroupNormalization(OnnxNode &node) {
   const Term &x = node.input(0);
   int64_t groups = node.integer("num_groups", 0), channels = x.shape[1];
   if (groups < 1 || channels % groups != 0)
-    return Error{fmt::format("{} groups of {} channels", groups, channels)};
-  // A value for each group before opset 21, for each channel since.
+    return Error{fmt::format("{} groups do not divide {} channels", groups, channels)};
+  // Scale and bias have one value for each group before operator set 21, and for each channel since then.
   int64_t values = node.opset() < 21 ? groups : channels;
   for (int i : {1, 2})
     if (node.input(i).shape != Shape{values})
-      return Error{
-          fmt::format("operand {} has the shape {}, {} values are needed", i, shapeText(node.input(i).shape), values)};
+      return Error{fmt::format("operand {} has the shape {}, but {} values are needed", i,
+                               shapeText(node.input(i).shape), values)};
   if (values == channels)
     return normalizeGroups(node, groups, channelsOf(x));
-  // Each group's value for all of its channels.
+  // The value of each group is repeated for its channels.
   const Term original = x;
   Formula f(node.b, x.dtype);
   Shape whole = x.shape;
@@ -90,14 +91,14 @@ Status importBatchNormalization(OnnxNode &node) {
   const Term &x = node.input(0);
   for (int i : {1, 2, 3, 4})
     if (node.input(i).shape != Shape{x.shape[1]} || node.input(i).dtype != x.dtype)
-      return Error{fmt::format("operand {} is {} {}, one value of {} for each of {} channels is needed", i,
-                               toString(node.input(i).dtype), shapeText(node.input(i).shape), toString(x.dtype),
-                               x.shape[1])};
+      return Error{fmt::format(
+          "operand {} has the type {} and the shape {}, but one value of {} for each of {} channels is needed", i,
+          toString(node.input(i).dtype), shapeText(node.input(i).shape), toString(x.dtype), x.shape[1])};
   Formula f(node.b, x.dtype);
   Shape spread = channelsOf(x);
   Term mean = f.reshape(node.input(3), spread), variance = node.input(4);
   Term centered = f.subtract(x, mean);
-  if (node.integer("training_mode", 0)) { // statistics of the batch, of all of it however it is cut
+  if (node.integer("training_mode", 0)) { // statistics of the whole batch, however the batch is sharded
     std::vector<int64_t> others{0};
     for (int64_t d = 2; d < x.rank(); ++d)
       others.push_back(d);
@@ -128,7 +129,7 @@ Status importMeanVarianceNormalization(OnnxNode &node) {
     axis = inside;
   }
   std::sort(axes.begin(), axes.end());
-  constexpr double kEpsilon = 1e-9; // as the operator's definition has it
+  constexpr double kEpsilon = 1e-9; // value in the definition of the operator
   Formula f(node.b, x.dtype);
   Term centered = f.subtract(x, f.mean(x, axes));
   Term deviation = f.unary(Unary::Sqrt, f.mean(f.multiply(centered, centered), axes));
@@ -141,24 +142,25 @@ Status importLpNormalization(OnnxNode &node) {
   KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), x.rank()));
   int64_t p = node.integer("p", 2);
   if (p != 1 && p != 2)
-    return Error{fmt::format("p is {}, 1 or 2 are defined", p)};
+    return Error{fmt::format("p is {}, but only 1 and 2 are defined", p)};
   Formula f(node.b, x.dtype);
   Shape kept = x.shape;
   kept[axis] = 1;
   Term sum = f.reduce(Reduction::Sum, p == 1 ? f.unary(Unary::Abs, x) : f.multiply(x, x), {axis});
   Term norm = f.reshape(p == 1 ? sum : f.unary(Unary::Sqrt, sum), kept);
-  // A row of zeros stays zero.
+  // A row of zeros stays zero, instead of being divided by its norm 0.
   Term isZero = f.compare(Order::Equal, norm, f.number(0));
   return f.set(node, 0, f.divide(x, f.select(isZero, f.number(1), norm)));
 }
 
-/// Divides by a power of the sum of squares over neighbouring channels (Krizhevsky, Sutskever and Hinton, 2012).
+/// Imports LRN: divides by a power of the sum of squares over neighbouring channels (Krizhevsky, Sutskever and Hinton,
+/// 2012).
 Status importLrn(OnnxNode &node) {
   KERF_CHECK(checkChannels(node));
   const Term &x = node.input(0);
   int64_t size = node.integer("size", 0);
   if (size < 1 || size > 2 * x.shape[1] + 1)
-    return Error{fmt::format("a neighbourhood of {} of {} channels", size, x.shape[1])};
+    return Error{fmt::format("a neighbourhood of {} channels does not fit {} channels", size, x.shape[1])};
   Formula f(node.b, x.dtype);
   Shape ones(x.shape.size(), 1), low(x.shape.size(), 0), window = ones, high = low;
   window[1] = size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// This file decides which initializers are parameters, by their names or by what the exporter says of them. It also
-// writes the messages that tell the user so.
+// Decides which initializers are parameters, by the exporter's marks or by their names, and writes the warnings about
+// this decision.
 #include "Onnx/OnnxParameters.h"
 #include "Common/Literal.h"
 #include "Common/Narrow.h"
@@ -24,7 +24,7 @@ bool endsWith(std::string_view text, std::string_view end) {
 }
 bool startsWith(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
-/// A name that an exporter made up: nobody's parameter.
+/// Returns whether an exporter generated the name, so that the tensor is not a parameter of the module.
 bool isMadeUp(const std::string &name) {
   if (startsWith(name, "onnx::") || startsWith(name, "/") || startsWith(name, "const_") || endsWith(name, "/shape"))
     return true;
@@ -35,7 +35,7 @@ bool isNormStatistic(const std::string &name) {
   return endsWith(name, "running_mean") || endsWith(name, "running_var") || endsWith(name, "num_batches_tracked");
 }
 
-/// The one name that an initializer was folded from, or "".
+/// Returns the name from which an initializer was folded, or "" if there are none or several.
 std::string onlySource(const Initializer &initializer) {
   std::vector<std::string> from = listWords(initializer.foldedFrom);
   return from.size() == 1 ? from[0] : std::string();
@@ -55,12 +55,12 @@ bool isTransposeOf(const Initializer &copy, const Initializer &of) {
   return true;
 }
 
-/// Initializers that say what a node does (the scales of a Resize, the weights of a loss's classes): no parameters,
-/// whatever their shape.
+/// Returns initializers that configure nodes, such as the scales of a Resize or the class weights of a loss, and are
+/// therefore no parameters.
 std::set<std::string> settings(const OnnxFile &file) {
   struct Operand {
     std::string_view op;
-    int first; // it and those behind it
+    int first; // this operand and all after it
   };
   constexpr Operand kSettings[] = {{"NegativeLogLikelihoodLoss", 2}, {"OneHot", 1},  {"Pad", 1}, {"Resize", 1},
                                    {"SoftmaxCrossEntropyLoss", 2},   {"Upsample", 1}};
@@ -74,24 +74,24 @@ std::set<std::string> settings(const OnnxFile &file) {
 
 } // namespace
 
-bool hasKinds(const OnnxFile &file) {
+bool exporterMarksParameters(const OnnxFile &file) {
   return std::any_of(file.initializers.begin(), file.initializers.end(),
                      [](const Initializer &i) { return !i.kind.empty(); });
 }
 
 namespace {
 
-/// What PyTorch's older exporter calls the weight that it transposed for a product.
+/// Returns whether PyTorch's older exporter gave this name to a weight that it transposed for a matrix product.
 bool isTransposedByName(const OnnxFile &file, const Initializer &initializer) {
   return startsWith(initializer.name, "onnx::MatMul_") && initializer.tensor.shape.size() == 2 &&
-         isFloat(initializer.tensor.dtype) && !initializer.narrow && !hasKinds(file);
+         isFloat(initializer.tensor.dtype) && !initializer.narrow && !exporterMarksParameters(file);
 }
 
-/// The parameter that such a weight is the transpose of as well (a head tied to its embedding), or null. Matrices of
-/// one number throughout only look alike.
+/// Returns the parameter whose transpose the weight is too (a head tied to its embedding), or null. Uniform matrices do
+/// not count, because they are equal by accident.
 const Initializer *tiedTo(const OnnxFile &file, const Initializer &copy) {
   for (const Initializer &of : file.initializers)
-    if (!isMadeUp(of.name) && isTransposeOf(copy, of) && !isOneNumber(of.tensor))
+    if (!isMadeUp(of.name) && isTransposeOf(copy, of) && !isUniform(of.tensor))
       return &of;
   return nullptr;
 }
@@ -102,7 +102,7 @@ std::set<std::string> transposedWeights(const OnnxFile &file) {
   std::set<std::string> parameters;
   for (SignatureEntry &entry : signatureParameters(file))
     parameters.insert(std::move(entry.target));
-  std::map<std::string, std::vector<std::string>> madeOf; // name of a parameter that is gone -> what it went into
+  std::map<std::string, std::vector<std::string>> madeOf; // name of a missing parameter -> constants computed from it
   for (const Initializer &initializer : file.initializers)
     for (const std::string &from : listWords(initializer.foldedFrom))
       if (parameters.count(from) && !file.find(from))
@@ -139,7 +139,7 @@ std::optional<int64_t> untrainedRow(const OnnxFile &file, const onnx::NodeProto 
 }
 
 Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, const ImportOptions &options) {
-  bool kinds = hasKinds(file);
+  bool kinds = exporterMarksParameters(file);
   std::vector<bool> trainableUsed(options.trainable.size()), frozenUsed(options.frozen.size());
   std::vector<InitializerRole> roles;
   std::set<std::string> areSettings = settings(file), areTransposed = transposedWeights(file);
@@ -167,8 +167,8 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
       }
     for (size_t i = 0; i < options.trainable.size() && initializer.narrow; ++i)
       if (options.trainable[i] == name)
-        return Error{fmt::format("<trainable> '{}': it is {}, whose numbers are constants; export it as float and cast "
-                                 "it in the model to train it",
+        return Error{fmt::format("<trainable> '{}' has the narrow type {}, whose tensors are constants; to train it, "
+                                 "export it as float and cast it in the model",
                                  name, initializer.narrow->name)};
     roles.push_back(role);
   }
@@ -187,8 +187,8 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
   return roles;
 }
 
-const Initializer *transposedOf(const OnnxFile &file, const std::vector<InitializerRole> &roles,
-                                const Initializer &copy) {
+const Initializer *parameterTransposedTo(const OnnxFile &file, const std::vector<InitializerRole> &roles,
+                                         const Initializer &copy) {
   const Initializer *of = isTransposedByName(file, copy) ? tiedTo(file, copy) : file.find(onlySource(copy));
   bool isParameter = of && roles[of - file.initializers.data()] >= InitializerRole::FrozenParameter;
   return isParameter && isTransposeOf(copy, *of) ? of : nullptr;
@@ -201,16 +201,17 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     std::vector<std::string> files;
     for (const auto &[name, count] : file.missingFiles)
       files.push_back(fmt::format("'{}' ({} tensors)", name, count));
-    warnings.push_back(fmt::format("the model's weights are absent: {} does not exist", fmt::join(files, ", ")));
+    warnings.push_back(fmt::format("the weights file {} of the model does not exist; for training, put the file into "
+                                   "the model's folder, or give <weights>",
+                                   fmt::join(files, ", ")));
   }
 
   if (!lost.transposed.empty())
-    warnings.push_back(
-        fmt::format("the exporter transposed {} weights and gave them names of its own, by which they are "
-                    "trained and saved: {}",
-                    lost.transposed.size(), fmt::join(lost.transposed, ", ")));
+    warnings.push_back(fmt::format(
+        "the exporter transposed {} weights and renamed them; they are trained and saved under the new names: {}",
+        lost.transposed.size(), fmt::join(lost.transposed, ", ")));
   if (!lost.trainedAs.empty())
-    warnings.push_back(fmt::format("{} parameters are trained as the constants that the exporter made of them: {}",
+    warnings.push_back(fmt::format("{} parameters are trained as the constants into which the exporter folded them: {}",
                                    lost.trainedAs.size(), fmt::join(lost.trainedAs, ", ")));
   if (!lost.folded.empty())
     warnings.push_back(fmt::format(
@@ -219,13 +220,14 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         "constant): {}",
         lost.folded.size(), lost.parameters ? fmt::format("{} ", lost.parameters) : "", fmt::join(lost.folded, ", ")));
   if (!lost.unread.empty())
-    warnings.push_back(fmt::format("{} parameters of the module are not in the graph, which reads none of them: {}",
-                                   lost.unread.size(), fmt::join(lost.unread, ", ")));
+    warnings.push_back(
+        fmt::format("{} parameters of the module are not in the graph, because the module does not use them: {}",
+                    lost.unread.size(), fmt::join(lost.unread, ", ")));
 
-  // Without kinds a scalar may be a learned temperature or a constant.
+  // Without marks of the exporter, a scalar may be a learned temperature or a constant.
   std::vector<std::string> scalars;
-  bool isPyTorch = file.model->producer_name() == "pytorch"; // which names nothing else so
-  for (size_t i = 0; i < file.initializers.size() && !hasKinds(file); ++i)
+  bool isPyTorch = file.model->producer_name() == "pytorch"; // only PyTorch uses such names
+  for (size_t i = 0; i < file.initializers.size() && !exporterMarksParameters(file); ++i)
     if (const Initializer &one = file.initializers[i];
         isFloat(one.tensor.dtype) && !one.narrow && one.tensor.shape.empty() && roles[i] == InitializerRole::Constant &&
         !isMadeUp(one.name) && (isPyTorch || one.name.find('.') != std::string::npos))
@@ -243,7 +245,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
       narrow.push_back(fmt::format("{} ({})", initializer.name, initializer.narrow->name));
   if (!narrow.empty())
     warnings.push_back(
-        fmt::format("parameters of narrow formats are constants, not trained: {}", fmt::join(narrow, ", ")));
+        fmt::format("parameters of narrow formats are constants and are not trained: {}", fmt::join(narrow, ", ")));
 
   std::vector<std::string> apart;
   for (const std::string &name : file.separated)
@@ -252,14 +254,13 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
   constexpr size_t kNamed = 6;
   if (!apart.empty()) {
     size_t more = apart.size() > kNamed ? apart.size() - kNamed : 0;
-    warnings.push_back(fmt::format("the exporter merged parameters of equal values; {} that are one number throughout "
-                                   "or belong to repeated layers "
-                                   "are trained apart from those that they were merged with: {}{}",
+    warnings.push_back(fmt::format("the exporter merged parameters of equal values; {} that are uniform or belong to "
+                                   "repeated layers are trained separately again: {}{}",
                                    apart.size(), fmt::join(apart.begin(), apart.end() - int64_t(more), ", "),
                                    more ? fmt::format(" and {} more", more) : ""));
   }
 
-  constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
+  constexpr int64_t kLikeWeights = 1024; // elements; smaller tensors may be tables of scalars
   std::vector<std::string> large;
   std::set<std::string> constantsSaid = lost.constants;
   for (int index : needed) {
@@ -268,8 +269,8 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     bool isProduct =
         op == "MatMul" || op == "Gemm" || op == "Conv" || op == "Gather" || op == "LSTM" || op == "GRU" || op == "RNN";
     for (const std::string &input : node.input()) {
-      // The older exporter's name of what it folded: a parameter is among what it was made of, or a buffer.
-      bool isFolded = startsWith(input, "onnx::") && !hasKinds(file);
+      // The older exporter gives this name to folded constants, which were computed from a parameter or a buffer.
+      bool isFolded = startsWith(input, "onnx::") && !exporterMarksParameters(file);
       if (!isProduct && !isFolded)
         continue;
       auto it = file.initializerIndex.find(input);
@@ -278,7 +279,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         continue;
       const Tensor &tensor = file.initializers[it->second].tensor;
       if (!isFloat(tensor.dtype) || elementsOf(tensor.shape) < (isFolded ? 2 : kLikeWeights) ||
-          transposedOf(file, roles, file.initializers[it->second]))
+          parameterTransposedTo(file, roles, file.initializers[it->second]))
         continue;
       constantsSaid.insert(input);
       large.push_back(fmt::format("{} {} of '{}'", input, shapeText(tensor.shape), node.name()));

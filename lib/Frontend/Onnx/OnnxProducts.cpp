@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that sum over dimensions.
+// Imports operators that sum over dimensions: products, reductions, Einsum and Fourier transforms.
 #include "Common/Formula.h"
 
 #include <algorithm>
@@ -18,10 +18,10 @@ static std::vector<int64_t> upTo(int64_t count) {
   return dims;
 }
 
-/// Both have at least two dimensions.
+/// Multiplies two tensors with at least two dimensions each.
 static Result<Term> matrixProduct(TermBuilder &b, const Term &x, const Term &y) {
   Shape yBatch(y.shape.begin(), y.shape.end() - 2);
-  // One matrix for all of x: its leading dimensions stay free ones.
+  // If one matrix multiplies all of x, the leading dimensions of x stay free dimensions instead of batch dimensions.
   if (elementsOf(yBatch) == 1 && y.rank() <= x.rank()) {
     KERF_TRY(matrix, b.reshape(y, {y.shape[y.rank() - 2], y.shape[y.rank() - 1]}));
     return b.dot(x, {{}, {x.rank() - 1}}, matrix, {{}, {0}});
@@ -41,8 +41,9 @@ static Result<Term> matrixProduct(TermBuilder &b, const Term &x, const Term &y) 
 Status importMatMul(OnnxNode &node) {
   const Term &x = node.input(0), &y = node.input(1);
   if (x.rank() == 0 || y.rank() == 0)
-    return Error{fmt::format("a product of shapes {} and {}", shapeText(x.shape), shapeText(y.shape))};
-  // NumPy's rule: a vector is a row on the left, a column on the right, and that dimension is gone from the result.
+    return Error{
+        fmt::format("operands of shapes {} and {} cannot be multiplied", shapeText(x.shape), shapeText(y.shape))};
+  // NumPy's rule: a vector is a row on the left and a column on the right, and the result lacks this dimension.
   Shape row = x.shape, column = y.shape;
   if (x.rank() == 1)
     row.insert(row.begin(), 1);
@@ -62,8 +63,8 @@ Status importMatMul(OnnxNode &node) {
 Status importGemm(OnnxNode &node) {
   const Term &x = node.input(0), &y = node.input(1);
   if (x.rank() != 2 || y.rank() != 2)
-    return Error{
-        fmt::format("operands of shapes {} and {}, matrices are needed", shapeText(x.shape), shapeText(y.shape))};
+    return Error{fmt::format("the operands have the shapes {} and {}, but matrices are needed", shapeText(x.shape),
+                             shapeText(y.shape))};
   TermBuilder &b = node.b;
   int64_t inner = node.integer("transA", 0) ? 0 : 1, outer = node.integer("transB", 0) ? 1 : 0;
   KERF_TRY(product, b.dot(x, {{}, {inner}}, y, {{}, {outer}}));
@@ -77,12 +78,12 @@ Status importGemm(OnnxNode &node) {
   KERF_TRY(bias, scaled(node.input(2), beta));
   KERF_TRY(shape, broadcastShapes(bias.shape, result.shape));
   if (shape != result.shape)
-    return Error{
-        fmt::format("a bias of shape {} on a product of shape {}", shapeText(bias.shape), shapeText(result.shape))};
+    return Error{fmt::format("a bias of shape {} does not broadcast to a product of shape {}", shapeText(bias.shape),
+                             shapeText(result.shape))};
   return node.set(0, b.binary(Binary::Add, result, bias));
 }
 
-/// The product over `dims`, which are gone from the result: halves are multiplied until one is left.
+/// Returns the product over `dims`, which the result lacks, by multiplying halves until one element is left.
 static Term productOver(Formula &f, Term x, const std::vector<int64_t> &dims) {
   for (size_t i = dims.size(); i-- > 0 && !f.fault;) {
     int64_t dim = dims[i];
@@ -121,14 +122,14 @@ Status importReduce(OnnxNode &node) {
   }
   std::sort(dims.begin(), dims.end());
   if (std::adjacent_find(dims.begin(), dims.end()) != dims.end())
-    return Error{fmt::format("an axis is named twice in {}", shapeText(dims))};
-  // What is summed, and what is made of the sum.
+    return Error{fmt::format("an axis occurs twice in {}", shapeText(dims))};
+  // Each reduction sums a function of the elements and applies a function to the sum.
   Term each = squares ? f.multiply(x, x) : op == "ReduceL1" ? f.unary(Unary::Abs, x) : x;
-  Term largest; // taken out of the exponentials, so that none overflows
+  Term largest; // subtracted before the exponential, which then cannot overflow
   if (op == "ReduceLogSumExp") {
     KERF_CHECK(checkFloat(x));
     Term most = f.reshape(f.reduce(Reduction::Maximum, x, dims), kept);
-    // Where all are -inf (or one is inf) nothing is taken out.
+    // An infinite maximum is not subtracted, as the result would be NaN.
     Term size = f.unary(Unary::Abs, most);
     largest =
         f.select(f.compare(Order::Less, size, f.number(std::numeric_limits<double>::infinity())), most, f.number(0));
@@ -149,7 +150,7 @@ Status importReduce(OnnxNode &node) {
 
 namespace {
 
-/// The letters of one operand of an equation, "..." spelled out as digits: dimensions that broadcast.
+/// Returns the letters of one operand of an equation. The dimensions of "...", which broadcast, become digits.
 Result<std::string> lettersOf(std::string_view text, int64_t rank, int64_t ellipsis) {
   std::string letters;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -162,11 +163,11 @@ Result<std::string> lettersOf(std::string_view text, int64_t rank, int64_t ellip
     }
   }
   if (rank >= 0 && int64_t(letters.size()) != rank)
-    return Error{fmt::format("'{}' names {} dimensions of an operand of rank {}", text, letters.size(), rank)};
+    return Error{fmt::format("'{}' names {} dimensions, but the operand has the rank {}", text, letters.size(), rank)};
   return letters;
 }
 
-/// The operand with each letter once: a letter that is named twice is the diagonal.
+/// Returns the operand with each letter once; a repeated letter takes the diagonal.
 Result<Term> diagonals(TermBuilder &b, Term x, std::string &letters) {
   for (size_t d = 0; d < letters.size(); ++d)
     for (size_t e = d + 1; e < letters.size(); ++e) {
@@ -174,8 +175,9 @@ Result<Term> diagonals(TermBuilder &b, Term x, std::string &letters) {
         continue;
       int64_t size = x.shape[d];
       if (x.shape[e] != size)
-        return Error{fmt::format("'{}' is of size {} and of size {}", letters[d], size, x.shape[e])};
-      // Zeros off the diagonal, then the sum along one of the two.
+        return Error{
+            fmt::format("the letter '{}' has the sizes {} and {}, which must be equal", letters[d], size, x.shape[e])};
+      // Elements off the diagonal become zero, and one of the two dimensions is summed.
       Formula f(b, x.dtype);
       Shape rows(x.rank(), 1), columns(x.rank(), 1);
       rows[d] = columns[e] = size;
@@ -195,7 +197,7 @@ struct Lettered {
   std::string letters;
 };
 
-/// Sums over the letters that neither the result nor another operand has.
+/// Sums the dimensions whose letters neither the result nor another operand has.
 Result<Lettered> withoutOwn(TermBuilder &b, Lettered x, const std::string &others) {
   std::vector<int64_t> dims;
   std::string kept;
@@ -208,7 +210,7 @@ Result<Lettered> withoutOwn(TermBuilder &b, Lettered x, const std::string &other
   return Lettered{term, kept};
 }
 
-/// The product of two operands that keeps the letters of `kept`.
+/// Multiplies two operands and keeps the letters in `kept`.
 Result<Lettered> product(TermBuilder &b, const Lettered &x, const Lettered &y, const std::string &kept) {
   TermBuilder::Dims left, right;
   std::string letters, leftFree, rightFree;
@@ -261,7 +263,8 @@ Status importEinsum(OnnxNode &node) {
     else
       parts.back() += c;
   if (int(parts.size()) != node.inputCount())
-    return Error{fmt::format("equation '{}' has {} operands, the node {}", equation, parts.size(), node.inputCount())};
+    return Error{
+        fmt::format("equation '{}' has {} operands, but the node has {}", equation, parts.size(), node.inputCount())};
   int64_t ellipsis = 0;
   std::map<char, int> uses;
   std::vector<Lettered> operands;
@@ -269,7 +272,7 @@ Status importEinsum(OnnxNode &node) {
     size_t dots = parts[i].find("...");
     for (size_t c = 0; c < parts[i].size(); ++c)
       if (!std::isalpha(static_cast<unsigned char>(parts[i][c])) && (c < dots || c >= dots + 3))
-        return Error{fmt::format("equation '{}' has the sign '{}'", equation, parts[i][c])};
+        return Error{fmt::format("equation '{}' has the invalid character '{}'", equation, parts[i][c])};
     int64_t own = dots == std::string::npos ? 0 : node.input(int(i)).rank() - (int64_t(parts[i].size()) - 3);
     if (own < 0 || (i > 0 && dots != std::string::npos && ellipsis != 0 && own != ellipsis))
       return Error{fmt::format("'...' of equation '{}' stands for {} dimensions of operand {}", equation, own, i)};
@@ -284,14 +287,17 @@ Status importEinsum(OnnxNode &node) {
   if (arrow != std::string::npos) {
     KERF_TRY(letters, lettersOf(std::string_view(equation).substr(arrow + 2), -1, ellipsis));
     wanted = letters;
-  } else { // NumPy's rule: the broadcast dimensions, then the letters that stand once, sorted
+  } else { // NumPy's rule for a missing result: broadcast dimensions, then letters that occur once, in alphabetical
+           // order
     for (auto [letter, count] : uses)
       if (count == 1 || std::isdigit(static_cast<unsigned char>(letter)))
         wanted += letter;
   }
   for (char letter : wanted)
     if (!uses.count(letter) || std::count(wanted.begin(), wanted.end(), letter) > 1)
-      return Error{fmt::format("equation '{}': the result's '{}' is of no operand, or named twice", equation, letter)};
+      return Error{
+          fmt::format("equation '{}': the letter '{}' of the result occurs in no operand or twice in the result",
+                      equation, letter)};
   Lettered result = operands[0];
   for (size_t i = 0; i < operands.size(); ++i) {
     std::string others = wanted;
@@ -313,14 +319,17 @@ Status importEinsum(OnnxNode &node) {
 
 namespace {
 
-/// What a transform does along its dimension: [rows, parts, length, parts of the result], parts being the real and the
-/// imaginary one. `isHalf`: of a real signal, whose other half mirrors the first.
+/// Returns the matrix of a discrete Fourier transform with the shape [rows, parts, length, parts of the result], where
+/// parts are real and imaginary. With `isHalf` the signal is real, and the second half of its transform mirrors the
+/// first.
 Result<Term> fourierMatrix(TermBuilder &b, int64_t rows, int64_t parts, int64_t length, bool isInverse, bool isHalf) {
   constexpr int64_t kMost = int64_t(1) << 24; // 4096 by 4096
   bool isReal = isInverse && isHalf;
   int64_t places = isHalf && !isInverse ? length / 2 + 1 : length, made = isReal ? 1 : 2;
   if (rows > kMost / length)
-    return Error{fmt::format("a transform of {} elements to {}: its matrix has more than {}", rows, length, kMost)};
+    return Error{
+        fmt::format("a transform of {} elements to {} needs a matrix of more than {} elements, which is too large",
+                    rows, length, kMost)};
   KERF_TRY(fresh, allocateLiteral(DType::F64, {rows, parts, places, made}));
   double *to = fresh.as<double>(), turn = (isInverse ? 2 : -2) * std::acos(-1.0) / double(length);
   for (int64_t j = 0; j < rows; ++j) {
@@ -346,10 +355,9 @@ Status importDft(OnnxNode &node) {
   KERF_CHECK(checkFloat(x));
   int64_t parts = x.rank() ? x.shape.back() : 0;
   if (x.rank() < 2 || (parts != 1 && parts != 2))
-    return Error{
-        fmt::format("an operand of shape {}, its last dimension must hold one or two numbers: the real and the "
-                    "imaginary part",
-                    shapeText(x.shape))};
+    return Error{fmt::format(
+        "an operand has the shape {}, but its last dimension must have size 1 or 2: the real and the imaginary part",
+        shapeText(x.shape))};
   int64_t axis = node.integer("axis", node.opset() < 20 ? 1 : -2);
   if (node.hasInput(kAxis)) {
     KERF_TRY(given, node.constantInput(kAxis));
@@ -357,24 +365,25 @@ Status importDft(OnnxNode &node) {
   }
   KERF_TRY(along, normalizeAxis(axis, x.rank()));
   if (along == x.rank() - 1)
-    return Error{fmt::format("axis {} holds the real and the imaginary part", axis)};
+    return Error{
+        fmt::format("axis {} is the dimension of the real and imaginary parts and cannot be transformed", axis)};
   bool isInverse = node.integer("inverse", 0) != 0, isHalf = node.integer("onesided", 0) != 0;
   if (isHalf && !isInverse && parts == 2)
-    return Error{"onesided of complex numbers: what they become has no mirrored half"};
+    return Error{"onesided is set for complex numbers, whose transform has no mirrored half"};
   int64_t size = x.shape[size_t(along)], length = isInverse && isHalf ? 2 * (size - 1) : size;
   if (node.hasInput(kLength)) {
     KERF_TRY(given, node.constantInput(kLength));
     length = given.size() == 1 ? given[0] : 0;
   }
   if (length < 1)
-    return Error{fmt::format("a transform of {} elements to {}", size, length)};
-  int64_t rows = std::min(size, isInverse && isHalf ? length / 2 + 1 : length); // those that are not there are zeros
+    return Error{fmt::format("a transform of {} elements to {} is not supported", size, length)};
+  int64_t rows = std::min(size, isInverse && isHalf ? length / 2 + 1 : length); // missing rows are zeros
   KERF_TRY(matrix, fourierMatrix(node.b, rows, parts, length, isInverse, isHalf));
   Formula f(node.b, x.dtype);
   Term signal = f.slice(x, along, 0, rows), weights = f.convert(matrix, x.dtype);
   if (f.fault)
     return *f.fault;
-  Term product = f.taken(node.b.dot(signal, {{}, {along, x.rank() - 1}}, weights, {{}, {0, 1}}));
+  Term product = f.unwrap(node.b.dot(signal, {{}, {along, x.rank() - 1}}, weights, {{}, {0, 1}}));
   std::vector<int64_t> order = upTo(x.rank());
   order.erase(order.end() - 2);
   order.insert(order.begin() + along, x.rank() - 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM: their steps stand in the graph, one after the other. What the inputs bring to the gates is one
+// Imports RNN, GRU and LSTM, unrolled over their steps. The contribution of the inputs to the gates is one matrix
 // product for all steps.
 #include "Common/Formula.h"
 
@@ -16,37 +16,39 @@ Term tanhOf(Formula &f, const Term &x) { return f.unary(Unary::Tanh, x); }
 Term reluOf(Formula &f, const Term &x) { return f.maximum(x, f.number(0)); }
 
 struct State {
-  Term hidden, cell; // [batch, hidden]; a cell has the LSTM alone
+  Term hidden, cell; // [batch, hidden]; only the LSTM has a cell state
 };
 
-/// One direction of a node.
+/// The weights of one direction of a node.
 struct Layer {
   int64_t hidden = 0;
   Term recurrent;     // [gates * hidden, hidden]
-  Term recurrentBias; // [gates * hidden]; it is in the inputs' part already but where a GRU multiplies it
-  Term peepholes;     // LSTM: [3 * hidden] of the input, output and forget gates, if there are any
-  bool hasPeepholes = false, resetsBehind = false; // a GRU's reset gate is applied behind the recurrent product
+  Term recurrentBias; // [gates * hidden]; used only by a GRU that multiplies it, otherwise part of the inputs'
+                      // contribution
+  Term peepholes;     // LSTM: optional peephole weights [3 * hidden] of the input, output and forget gates
+  bool hasPeepholes = false,
+       resetsBehind = false; // resetsBehind: whether a GRU applies its reset gate after the recurrent product
   std::vector<Activation> activations;
 };
 
-/// One step: `input` [batch, gates * hidden] is what the inputs bring.
+/// A function that computes one step; `input` [batch, gates * hidden] is the contribution of the inputs to the gates.
 using Step = State (*)(Formula &, const Layer &, const Term &input, const State &before);
 
 Term gate(Formula &f, const Layer &layer, const Term &x, int64_t index) {
   return f.slice(x, x.rank() - 1, index * layer.hidden, (index + 1) * layer.hidden);
 }
 
-/// x [batch, hidden] times the transposed rows of gates [from, to).
+/// Multiplies x [batch, hidden] by the transposed rows of the gates [from, to).
 Term recurrentPart(Formula &f, const Layer &layer, const Term &x, int64_t from, int64_t to) {
   Term rows = f.slice(layer.recurrent, 0, from * layer.hidden, to * layer.hidden);
-  return f.taken(f.b.dot(x, {{}, {1}}, rows, {{}, {1}}));
+  return f.unwrap(f.b.dot(x, {{}, {1}}, rows, {{}, {1}}));
 }
 
 State rnnStep(Formula &f, const Layer &layer, const Term &input, const State &before) {
   return {layer.activations[0](f, f.add(input, recurrentPart(f, layer, before.hidden, 0, 1))), {}};
 }
 
-/// Gates: update, reset, hidden.
+/// Computes a step of a GRU. The gates are update, reset and hidden.
 State gruStep(Formula &f, const Layer &layer, const Term &input, const State &before) {
   const Term &h = before.hidden;
   Activation sigma = layer.activations[0], tau = layer.activations[1];
@@ -60,7 +62,7 @@ State gruStep(Formula &f, const Layer &layer, const Term &input, const State &be
   return {f.add(fresh, f.multiply(update, f.subtract(h, fresh))), {}};
 }
 
-/// Gates: input, output, forget, cell.
+/// Computes a step of an LSTM. The gates are input, output, forget and cell.
 State lstmStep(Formula &f, const Layer &layer, const Term &input, const State &before) {
   Term sums = f.add(input, recurrentPart(f, layer, before.hidden, 0, 4));
   auto at = [&](int64_t index, int64_t peephole, const Term &cell) {
@@ -77,7 +79,7 @@ struct Kind {
   const char *name;
   int64_t gates;
   Step step;
-  std::vector<Activation> activations; // unless the node names others
+  std::vector<Activation> activations; // default activations
 };
 
 const Kind &kindOf(const OnnxNode &node) {
@@ -87,41 +89,41 @@ const Kind &kindOf(const OnnxNode &node) {
   return node.opType() == "RNN" ? kKinds[0] : node.opType() == "GRU" ? kKinds[1] : kKinds[2];
 }
 
-// The node's inputs by number.
+// Numbers of the inputs of the node.
 constexpr int kWeights = 1, kRecurrence = 2, kBias = 3, kLengths = 4, kHidden = 5, kCell = 6, kPeepholes = 7;
 
-/// Of all directions, one after the other.
+/// Returns the activation functions of all directions, one after the other.
 Result<std::vector<Activation>> activationsOf(const OnnxNode &node, const Kind &kind, int64_t directions) {
   std::vector<Activation> chosen;
   const onnx::AttributeProto *names = node.find("activations");
   for (int i = 0; names && i < names->strings_size(); ++i) {
     const std::string &name = names->strings(i);
     if (name != "Sigmoid" && name != "Tanh" && name != "Relu")
-      return Error{fmt::format("the activation '{}'; Sigmoid, Tanh and Relu are supported", name)};
+      return Error{fmt::format("the activation '{}' is not supported; supported are Sigmoid, Tanh and Relu", name)};
     chosen.push_back(name == "Sigmoid" ? sigmoidOf : name == "Tanh" ? tanhOf : reluOf);
   }
   if (chosen.empty())
     for (int64_t d = 0; d < directions; ++d)
       chosen.insert(chosen.end(), kind.activations.begin(), kind.activations.end());
   if (int64_t wanted = directions * int64_t(kind.activations.size()); int64_t(chosen.size()) != wanted)
-    return Error{fmt::format("{} activations, {} directions need {}", chosen.size(), directions, wanted)};
+    return Error{fmt::format("{} activations are given, but {} directions need {}", chosen.size(), directions, wanted)};
   return chosen;
 }
 
-/// Operand `i` of `shape`; zeros if it is absent.
+/// Returns operand `i`, which must have `shape`; zeros if it is absent.
 Result<Term> operand(OnnxNode &node, int i, const char *what, const Shape &shape) {
   if (!node.hasInput(i))
     return node.b.broadcast(node.b.scalar(node.input(0).dtype, 0), shape);
   if (node.input(i).shape != shape)
     return Error{
-        fmt::format("{} has the shape {}, {} is needed", what, shapeText(node.input(i).shape), shapeText(shape))};
+        fmt::format("{} has the shape {}, but {} is needed", what, shapeText(node.input(i).shape), shapeText(shape))};
   return node.input(i);
 }
 
-/// The operands of a recurrent node, checked. Sizes: `steps`, `batch`, `hidden`; a state is [directions, batch,
-/// hidden], or [batch, directions, hidden] where `batchFirst`.
+/// The checked operands of a recurrent node. A state has the shape [directions, batch, hidden], or [batch, directions,
+/// hidden] with `batchFirst`.
 struct Operands {
-  bool batchFirst = false, backwards = false; // backwards: the one direction is "reverse"
+  bool batchFirst = false, backwards = false; // backwards: the single direction is "reverse"
   int64_t directions = 1, steps = 0, batch = 0, hidden = 0;
   Shape stateShape;
   Term x; // [steps, batch, size]
@@ -141,14 +143,14 @@ Result<Operands> operandsOf(OnnxNode &node, const Kind &kind, Formula &f) {
   o.batchFirst = node.integer("layout", 0) != 0;
   o.directions = direction == "bidirectional" ? 2 : 1;
   if (node.input(0).rank() != 3 || node.input(kRecurrence).rank() != 3)
-    return Error{fmt::format("inputs and recurrence weights of shapes {} and {}, three dimensions are needed",
+    return Error{fmt::format("inputs and recurrence weights have the shapes {} and {}, but three dimensions are needed",
                              shapeText(node.input(0).shape), shapeText(node.input(kRecurrence).shape))};
   o.x = o.batchFirst ? f.transpose(node.input(0), {1, 0, 2}) : node.input(0);
   o.steps = o.x.shape[0], o.batch = o.x.shape[1], o.hidden = node.input(kRecurrence).shape[2];
   if (int64_t said = node.integer("hidden_size", o.hidden); said != o.hidden)
-    return Error{fmt::format("hidden_size is {}, the recurrence weights have {}", said, o.hidden)};
+    return Error{fmt::format("hidden_size is {}, but the recurrence weights have {}", said, o.hidden)};
   if (o.steps == 0)
-    return Error{"a sequence without steps"};
+    return Error{"the sequence has no steps"};
   const int64_t gates = kind.gates * o.hidden;
   o.stateShape = o.batchFirst ? Shape{o.batch, o.directions, o.hidden} : Shape{o.directions, o.batch, o.hidden};
   KERF_TRY(activations, activationsOf(node, kind, o.directions));
@@ -168,14 +170,15 @@ Result<Operands> operandsOf(OnnxNode &node, const Kind &kind, Formula &f) {
   return o;
 }
 
-/// Entry `d` of dimension `dim`, without the dimension.
+/// Returns slice `d` of dimension `dim`, without this dimension.
 Term entryOf(Formula &f, const Term &x, int64_t dim, int64_t d) {
   Shape shape = x.shape;
   shape.erase(shape.begin() + dim);
   return f.reshape(f.slice(x, dim, d, d + 1), shape);
 }
 
-/// The layer of direction `d`, and what the inputs bring to the gates of each step: [steps, batch, gates * hidden].
+/// Returns the weights of direction `d`, and the contribution of the inputs to the gates [steps, batch, gates *
+/// hidden].
 std::pair<Layer, Term> layerOf(OnnxNode &node, const Kind &kind, Formula &f, const Operands &o, int64_t d) {
   const int64_t gates = kind.gates * o.hidden;
   Layer layer;
@@ -188,12 +191,12 @@ std::pair<Layer, Term> layerOf(OnnxNode &node, const Kind &kind, Formula &f, con
   layer.activations.assign(o.activations.begin() + d * count, o.activations.begin() + (d + 1) * count);
   Term bias = entryOf(f, o.biases, 0, d), own = f.slice(bias, 0, 0, gates);
   layer.recurrentBias = f.slice(bias, 0, gates, 2 * gates);
-  // Behind its reset gate the GRU adds the last part itself.
+  // A GRU that applies its reset gate after the product adds the last part of the bias itself.
   int64_t added = layer.resetsBehind ? 2 * o.hidden : gates;
   Term joined = f.add(f.slice(own, 0, 0, added), f.slice(layer.recurrentBias, 0, 0, added));
   if (layer.resetsBehind)
     joined = f.concatenate({joined, f.slice(own, 0, added, gates)}, 0);
-  Term brought = f.taken(node.b.dot(o.x, {{}, {2}}, entryOf(f, o.weights, 0, d), {{}, {1}}));
+  Term brought = f.unwrap(node.b.dot(o.x, {{}, {2}}, entryOf(f, o.weights, 0, d), {{}, {1}}));
   if (node.hasInput(kBias))
     brought = f.add(brought, joined);
   return {std::move(layer), brought};
@@ -206,8 +209,8 @@ Status importRecurrent(OnnxNode &node) {
   KERF_CHECK(checkFloat(node.input(0)));
   Formula f(node.b, node.input(0).dtype);
   KERF_TRY(o, operandsOf(node, kind, f));
-  int64_t along = o.batchFirst ? 1 : 0;        // where directions lie in a state
-  std::vector<Term> all, lastHidden, lastCell; // of each direction
+  int64_t along = o.batchFirst ? 1 : 0;        // dimension of the directions in a state
+  std::vector<Term> all, lastHidden, lastCell; // one for each direction
   for (int64_t d = 0; d < o.directions; ++d) {
     auto [layer, brought] = layerOf(node, kind, f, o, d);
     State state{entryOf(f, o.firstHidden, along, d), entryOf(f, o.firstCell, along, d)};
@@ -218,7 +221,7 @@ Status importRecurrent(OnnxNode &node) {
       Term input = f.reshape(f.slice(brought, 0, at, at + 1), {o.batch, kind.gates * o.hidden});
       State next = kind.step(f, layer, input, state);
       Term output = next.hidden;
-      if (o.lengths) { // a sequence that is over keeps its state and gives zeros
+      if (o.lengths) { // after its end, a sequence keeps its state and outputs zeros
         Term runs = f.compare(Order::Less, node.b.integer(o.lengths->dtype, at), *o.lengths);
         output = f.select(runs, next.hidden, f.number(0));
         next.hidden = f.select(runs, next.hidden, state.hidden);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images of another size. Every mode of Resize is linear in each dimension apart: a product with a constant matrix.
+// Imports Resize. Every mode is a linear function along each dimension, which becomes a product with a constant matrix.
 #include "Common/Formula.h"
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace kerf::frontend {
 
 namespace {
 
-/// How one dimension is resized.
+/// The resizing of one dimension.
 struct Axis {
   int64_t size, resized;
-  double scale;              // resized / size, or what the model gives for it
-  double start = 0, end = 1; // of the region of interest, as shares of the size
+  double scale;              // resized / size, or the scale that the model gives
+  double start = 0, end = 1; // region of interest, as fractions of the size
 };
 
 struct Mode {
@@ -24,7 +24,8 @@ struct Mode {
   bool antialias = false, excludeOutside = false;
 };
 
-/// Where element `i` of the result lies in the operand (the operator's table of coordinate_transformation_mode).
+/// Returns the coordinate in the operand of element `i` of the result (the operator's table of
+/// coordinate_transformation_mode).
 Result<double> coordinate(const Axis &axis, const Mode &mode, int64_t i) {
   double at = double(i), size = double(axis.size), resized = double(axis.resized);
   const std::string &how = mode.coordinates;
@@ -37,7 +38,7 @@ Result<double> coordinate(const Axis &axis, const Mode &mode, int64_t i) {
   if (how == "pytorch_half_pixel")
     return resized > 1 ? (at + 0.5) / axis.scale - 0.5 : 0;
   if (how == "align_corners")
-    return resized > 1 ? at * (size - 1) / (axis.scale * size - 1) : 0; // the resized length before it is rounded
+    return resized > 1 ? at * (size - 1) / (axis.scale * size - 1) : 0; // uses the resized length before rounding
   if (how == "asymmetric")
     return at / axis.scale;
   if (how == "tf_crop_and_resize")
@@ -59,7 +60,7 @@ Result<int64_t> nearestTo(double x, const std::string &mode) {
 }
 
 double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
-/// Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981.
+/// Returns the weight of cubic convolution (Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981).
 double cubic(double x, double a) {
   x = std::abs(x);
   if (x <= 1)
@@ -67,10 +68,10 @@ double cubic(double x, double a) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/// Row-major [resized, size]: what each element of the operand gives to each of the result.
+/// The row-major matrix [resized, size] with the weight of each element of the operand in each element of the result.
 struct Weights {
   std::vector<double> matrix;
-  std::vector<bool> isOutside; // of the operand, for tf_crop_and_resize
+  std::vector<bool> isOutside; // result elements outside of the operand, for tf_crop_and_resize
 };
 
 Result<Weights> weightsOf(const Axis &axis, const Mode &mode) {
@@ -90,7 +91,7 @@ Result<Weights> weightsOf(const Axis &axis, const Mode &mode) {
       add(at, 1);
       continue;
     }
-    // Smaller images are averaged where that is asked for: the filter is as wide as what one element stands for.
+    // With antialias, a smaller image is averaged by a filter as wide as the input of one element.
     double width = mode.antialias ? std::max(1.0, 1 / axis.scale) : 1;
     double reach = (mode.interpolation == "cubic" ? 2 : 1) * width, sum = 0;
     int64_t first = int64_t(std::floor(x - reach)), last = int64_t(std::ceil(x + reach));
@@ -109,19 +110,19 @@ Result<Weights> weightsOf(const Axis &axis, const Mode &mode) {
   return weights;
 }
 
-/// `x` with dimension `d` resized.
+/// Resizes dimension `d` of `x`.
 Term resizeAxis(Formula &f, const Term &x, int64_t d, const Axis &axis, const Weights &weights, const Mode &mode) {
   Result<FreshLiteral> fresh = allocateLiteral(x.dtype, {axis.resized, axis.size});
   if (!fresh)
-    return f.taken(fresh.error());
+    return f.unwrap(fresh.error());
   dispatch(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     std::transform(weights.matrix.begin(), weights.matrix.end(), fresh->template as<T>(),
                    [](double w) { return T(w); });
   });
   Term matrix = f.b.fromLiteral(fresh->literal);
-  // The product puts the resized dimension behind the others; back to its place.
-  Term product = f.taken(f.b.dot(x, {{}, {d}}, matrix, {{}, {1}}));
+  // The product has the resized dimension at the end, so it is transposed back.
+  Term product = f.unwrap(f.b.dot(x, {{}, {d}}, matrix, {{}, {1}}));
   std::vector<int64_t> order(x.rank() - 1);
   std::iota(order.begin(), order.end(), 0);
   order.insert(order.begin() + d, x.rank() - 1);
@@ -135,14 +136,14 @@ Term resizeAxis(Formula &f, const Term &x, int64_t d, const Axis &axis, const We
   return f.select(mask, f.number(mode.extrapolation), result);
 }
 
-/// The values of a constant floating operand, or nothing where it is absent or empty.
+/// Returns the elements of a constant floating-point operand, or nothing if the operand is absent or empty.
 Result<std::vector<double>> numbersFrom(OnnxNode &node, int i) {
   std::vector<double> numbers;
   if (!node.hasInput(i))
     return numbers;
   const Term &term = node.input(i);
   if (!term.isConstant())
-    return Error{fmt::format("operand {} must be a constant: shapes are static in Kerf", i)};
+    return Error{fmt::format("operand {} must be a constant, because shapes are static in Kerf", i)};
   KERF_TRY(whole, materialize(*term.literal));
   dispatch(whole.dtype(), [&](auto zero) {
     const auto *values = whole.template as<decltype(zero)>();
@@ -181,10 +182,10 @@ Status importResize(OnnxNode &node) {
   size_t count = axes.size();
   if ((scales.size() == count) == (sizes.size() == count) ||
       (mode.coordinates == "tf_crop_and_resize" && region.size() != 2 * count))
-    return Error{fmt::format("{} scales, {} sizes and {} bounds of a region for {} axes", scales.size(), sizes.size(),
-                             region.size(), count)};
+    return Error{fmt::format("{} scales, {} sizes and {} bounds of a region do not fit {} axes", scales.size(),
+                             sizes.size(), region.size(), count)};
   std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
-  std::optional<double> common; // of all axes, where the ratio is kept
+  std::optional<double> common; // common scale of all axes, if the aspect ratio is kept
   for (size_t i = 0; i < count && !sizes.empty() && policy != "stretch"; ++i) {
     double scale = sizes[i] / double(x.shape[axes[i]]);
     common = !common ? scale : policy == "not_larger" ? std::min(*common, scale) : std::max(*common, scale);
@@ -207,9 +208,9 @@ Status importResize(OnnxNode &node) {
       axis.start = region[i];
       axis.end = region[count + i];
     }
-    constexpr int64_t kMost = int64_t(1) << 26; // elements of the matrix that resizes: 8192 by 8192
+    constexpr int64_t kMost = int64_t(1) << 26; // limit of the elements of the matrix: 8192 by 8192
     if (axis.size < 1 || axis.resized < 1 || axis.resized > kMost / axis.size || !(axis.scale > 0))
-      return Error{fmt::format("dimension {} of size {} resized to {}", axes[i], axis.size, axis.resized)};
+      return Error{fmt::format("dimension {} of size {} cannot be resized to {}", axes[i], axis.size, axis.resized)};
     KERF_TRY(weights, weightsOf(axis, mode));
     bool isSame = axis.size == axis.resized;
     for (int64_t at = 0; at < axis.size && isSame; ++at)
@@ -226,7 +227,7 @@ Status importDepthToSpace(OnnxNode &node) {
   bool toSpace = node.opType() == "DepthToSpace", isCrd = node.text("mode", "DCR") == "CRD";
   if (x.rank() != 4 || block < 1 || block > (1 << 15) ||
       (toSpace ? x.shape[1] % (block * block) : x.shape[2] % block + x.shape[3] % block) != 0)
-    return Error{fmt::format("blocks of {} of an operand of shape {}", block, shapeText(x.shape))};
+    return Error{fmt::format("blocks of {} do not fit an operand of shape {}", block, shapeText(x.shape))};
   int64_t n = x.shape[0], c = x.shape[1], h = x.shape[2], w = x.shape[3];
   Formula f(node.b, x.dtype);
   if (!toSpace) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images looked up at computed places: AffineGrid makes the places, GridSample looks up. Each place reads a few pixels
-// around it ("taps"), whose weights are polynomials of how far it is behind the first; both have gradients.
+// Imports AffineGrid, which computes sampling positions, and GridSample, which samples an image there. A position reads
+// a few pixels around it ("taps"). Their weights are polynomials of the fractional part of the position, so that image
+// and positions have gradients.
 #include "Common/Formula.h"
 
 #include <cmath>
@@ -11,8 +12,8 @@ namespace {
 
 enum class Outside { Zeros, Border, Reflection };
 
-/// The pixels of one dimension that a place reads: the first is `first` behind the place's floor (of the nearest pixel:
-/// it alone), and weights[p][k] is what tap k's weight has of the p-th power of the place's fraction.
+/// The taps of one dimension. The first tap is `first` pixels after the floor of the position. weights[p][k] is the
+/// coefficient of the p-th power of the fraction in the weight of tap k. For nearest sampling there is one tap.
 struct Taps {
   int64_t first = 0;
   std::vector<std::vector<double>> weights;
@@ -24,21 +25,21 @@ Result<Taps> tapsOf(const std::string &mode, int64_t dims) {
     return Taps{0, {{1}}};
   if (mode == "linear" || mode == "bilinear")
     return Taps{0, {{1, 0}, {-1, 1}}};
-  // Cubic convolution (Keys 1981) with the parameter that the operator fixes.
+  // Cubic convolution (Keys 1981) with the parameter that the operator prescribes.
   constexpr double a = -0.75;
   if ((mode == "cubic" || mode == "bicubic") && dims == 2)
     return Taps{-1, {{0, 1, 0, 0}, {a, 0, -a, 0}, {-2 * a, -a - 3, 2 * a + 3, a}, {a, a + 2, -a - 2, -a}}};
-  return Error{fmt::format("mode '{}' over {} dimensions", mode, dims)};
+  return Error{fmt::format("mode '{}' is not supported over {} dimensions", mode, dims)};
 }
 
-/// Numbers along a new last dimension.
+/// Returns constants along a new last dimension.
 Term row(Formula &f, const std::vector<double> &values) {
   auto [tensor, memory] = allocateTensor(DType::F64, {int64_t(values.size())});
   std::copy(values.begin(), values.end(), reinterpret_cast<double *>(memory));
   return f.convert(f.b.fromLiteral({tensor, tensor.shape}), f.dtype);
 }
 
-/// Each value of `taps` for every combination of taps, of which dimension `dim` of `dims` is looked at.
+/// Repeats the values of the taps of dimension `dim` for every combination of taps in all `dims` dimensions.
 std::vector<double> combined(const std::vector<double> &taps, int64_t dim, int64_t dims) {
   int64_t count = int64_t(taps.size()), all = 1, step = 1;
   for (int64_t d = 0; d < dims; ++d) {
@@ -51,12 +52,13 @@ std::vector<double> combined(const std::vector<double> &taps, int64_t dim, int64
   return values;
 }
 
-/// Places inside [0, size - 1] as they are, others as `outside` says; zeros are the caller's.
+/// Maps positions outside of [0, size - 1] inside, by clamping or reflection. The caller handles zeros for positions
+/// outside.
 Term kept(Formula &f, Term x, int64_t size, Outside outside, bool alignsCorners) {
   if (outside == Outside::Zeros)
     return x;
   double low = alignsCorners ? 0 : -0.5, span = alignsCorners ? double(size - 1) : double(size);
-  if (outside == Outside::Reflection && span > 0) { // a wave of period 2 span
+  if (outside == Outside::Reflection && span > 0) { // reflection is a triangle wave of period 2 * span
     Term up = f.subtract(x, f.number(low)), period = f.number(2 * span);
     Term in = f.subtract(up, f.multiply(f.unary(Unary::Floor, f.divide(up, period)), period));
     x = f.subtract(f.number(low + span), f.unary(Unary::Abs, f.subtract(in, f.number(span))));
@@ -82,16 +84,17 @@ Status importGridSample(OnnxNode &node) {
   KERF_TRY(taps, tapsOf(mode, dims));
   bool isNearest = taps.weights.size() == 1, isCubic = taps.count() > 2;
 
-  // Of each place and combination of taps: its weight, and the row of a table of pixels that it reads.
+  // For each position and combination of taps: the weight, and the row of the pixel in a table of all pixels.
   Formula f(node.b, x.dtype), whole(node.b, DType::I64);
   auto integer = [&](int64_t value) { return node.b.integer(DType::I64, value); };
   Shape sizes(x.shape.begin() + 2, x.shape.end());
   int64_t pixels = elementsOf(sizes), step = pixels;
-  Term weight, at = whole.multiply(whole.counted(x.shape[0], 0, grid.rank()), integer(pixels));
+  Term weight, at = whole.multiply(whole.iota(x.shape[0], 0, grid.rank()), integer(pixels));
   for (int64_t d = 0; d < dims; ++d) {
     int64_t size = sizes[size_t(d)];
     step /= size;
-    Term place = f.slice(grid, grid.rank() - 1, dims - 1 - d, dims - d); // from -1 to 1; the last dimension comes first
+    Term place = f.slice(grid, grid.rank() - 1, dims - 1 - d,
+                         dims - d); // positions from -1 to 1; the last dimension comes first
     Term unit = f.add(place, f.number(1));
     place = alignsCorners
                 ? f.multiply(unit, f.number(double(size - 1) / 2))
@@ -123,7 +126,7 @@ Status importGridSample(OnnxNode &node) {
   if (whole.fault)
     return *whole.fault;
   Term table = f.reshape(f.transpose(x, channelsLast), {x.shape[0] * pixels, x.shape[1]});
-  Term read = f.taken(node.b.gather(table, at, 0)); // [samples, places, taps, channels]
+  Term read = f.unwrap(node.b.gather(table, at, 0)); // [samples, places, taps, channels]
   Shape spread = weight.shape;
   spread.push_back(1);
   Term sum = f.reduce(Reduction::Sum, f.multiply(read, f.reshape(weight, spread)), {grid.rank() - 1});
@@ -135,14 +138,14 @@ Status importAffineGrid(OnnxNode &node) {
   KERF_TRY(size, node.constantInput(1));
   int64_t dims = int64_t(size.size()) - 2;
   if (!isFloat(theta.dtype) || dims < 1 || theta.shape != Shape{size[0], dims, dims + 1})
-    return Error{fmt::format("matrices {} {} for images of shape {}", toString(theta.dtype), shapeText(theta.shape),
-                             shapeText(size))};
+    return Error{fmt::format("matrices of type {} and shape {} do not fit images of shape {}", toString(theta.dtype),
+                             shapeText(theta.shape), shapeText(size))};
   KERF_CHECK(checkShape(size));
   bool alignsCorners = node.integer("align_corners", 0) != 0;
   Formula f(node.b, theta.dtype);
   Shape whole(size.begin() + 2, size.end()), one(whole.size(), 1);
   whole.push_back(1);
-  std::vector<Term> columns; // of each place its coordinates from -1 to 1, the last dimension first, and 1
+  std::vector<Term> columns; // homogeneous coordinates of each position: from -1 to 1, the last dimension first, then 1
   for (int64_t d = dims - 1; d >= 0; --d) {
     int64_t count = size[size_t(d + 2)];
     std::vector<double> along;
@@ -158,7 +161,7 @@ Status importAffineGrid(OnnxNode &node) {
   Term places = f.concatenate(columns, dims);
   if (f.fault)
     return *f.fault;
-  Term grid = f.taken(node.b.dot(theta, {{}, {2}}, places, {{}, {dims}})); // [samples, coordinates, places]
+  Term grid = f.unwrap(node.b.dot(theta, {{}, {2}}, places, {{}, {dims}})); // [samples, coordinates, places]
   std::vector<int64_t> order{0};
   for (int64_t d = 0; d < dims; ++d)
     order.push_back(d + 2);

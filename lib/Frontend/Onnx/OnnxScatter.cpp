@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements put at given places of a tensor. Where the places are constants, the result is a look-up in the tensor with
-// the new elements behind it, and places that are named more than once are combined one after the other; where they
-// are computed, sums of what comes to each place.
+// Imports scatter operators, which write elements at given positions of a tensor. With constant positions, the result
+// is a lookup in the tensor with the new elements appended, and elements for one position are combined one after the
+// other. With computed positions, the new elements are summed for each position.
 #include "Common/Formula.h"
 
 #include <map>
@@ -10,10 +10,10 @@ namespace kerf::frontend {
 
 namespace {
 
-/// Slices of `slice` elements; `rows` [rows, slice] are to be put into `table` [places, slice].
+/// A scatter in a normal form: `rows` [rows, slice] are written into `table` [places, slice].
 struct Scatter {
   Term table, rows;
-  Term places; // [rows], of the table
+  Term places; // position in the table for each row [rows]
   std::string reduction;
 };
 
@@ -25,31 +25,31 @@ Result<Term> combined(TermBuilder &b, const std::string &reduction, const Term &
   return b.binary(reduction == "max" ? Binary::Maximum : Binary::Minimum, old, added);
 }
 
-/// `table` with the rows `from` at the places `at`, each place once.
+/// Returns `table` with the rows `from` at the positions `at`, which must be different.
 Term replaced(Formula &f, const Term &table, const Term &rows, const std::vector<int64_t> &at) {
   std::vector<int64_t> from(size_t(table.shape[0]));
   std::iota(from.begin(), from.end(), 0);
   for (size_t i = 0; i < at.size(); ++i)
     from[size_t(at[i])] = table.shape[0] + int64_t(i);
-  return f.taken(f.b.gather(f.concatenate({table, rows}, 0), f.b.fromLiteral(indexLiteral(from)), 0));
+  return f.unwrap(f.b.gather(f.concatenate({table, rows}, 0), f.b.fromLiteral(indexLiteral(from)), 0));
 }
 
 Term rowsAt(Formula &f, const Term &table, const std::vector<int64_t> &at) {
-  return f.taken(f.b.gather(table, f.b.fromLiteral(indexLiteral(at)), 0));
+  return f.unwrap(f.b.gather(table, f.b.fromLiteral(indexLiteral(at)), 0));
 }
 
 Result<Term> scatterAtConstants(TermBuilder &b, const Scatter &s) {
   KERF_TRY(places, integersOf(*s.places.literal));
-  constexpr int64_t kMost = 1 << 26; // rows: where each comes from is written down
+  constexpr int64_t kMost = 1 << 26; // limit of rows, whose sources are listed
   int64_t count = s.table.shape[0];
   if (count > kMost)
-    return Error{fmt::format("constant indices into {} places, at most {} are supported", count, kMost)};
-  // Round r has the places that are named for the r-th time.
+    return Error{fmt::format("constant indices into {} positions are not supported; at most {} are", count, kMost)};
+  // Round r has the positions that occur for the r-th time.
   std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> rounds; // places, rows
   std::map<int64_t, size_t> named;
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i] < 0 || places[i] >= count)
-      return Error{fmt::format("place {} is outside of the {} of the tensor", places[i], count)};
+      return Error{fmt::format("position {} is outside of the {} positions of the tensor", places[i], count)};
     size_t round = s.reduction == "none" ? 0 : named[places[i]]++;
     if (round >= rounds.size())
       rounds.resize(round + 1);
@@ -61,7 +61,7 @@ Result<Term> scatterAtConstants(TermBuilder &b, const Scatter &s) {
   for (const auto &[at, from] : rounds) {
     Term rows = rowsAt(f, s.rows, from);
     if (s.reduction != "none")
-      rows = f.taken(combined(b, s.reduction, rowsAt(f, table, at), rows));
+      rows = f.unwrap(combined(b, s.reduction, rowsAt(f, table, at), rows));
     table = replaced(f, table, rows, at);
   }
   if (f.fault)
@@ -69,11 +69,11 @@ Result<Term> scatterAtConstants(TermBuilder &b, const Scatter &s) {
   return table;
 }
 
-/// Computed places: sums of what comes to each, and whether something does.
+/// Scatters to computed positions: sums the rows for each position, and computes whether a position gets any row.
 Result<Term> scatterAtComputed(TermBuilder &b, const Scatter &s) {
   if (s.reduction != "none" && s.reduction != "add")
-    return Error{
-        fmt::format("the reduction '{}' at computed places is not supported, 'none' and 'add' are", s.reduction)};
+    return Error{fmt::format("the reduction '{}' at computed indices is not supported; supported are 'none' and 'add'",
+                             s.reduction)};
   KERF_CHECK(checkFloat(s.rows));
   Formula f(b, s.table.dtype);
   mlir::Value places = b.emit(s.places);
@@ -105,13 +105,13 @@ Status setScattered(OnnxNode &node, Formula &f, const Scatter &s) {
   return Error{fmt::format("the reduction '{}' is not supported", s.reduction)};
 }
 
-/// `index`, counted from the end where negative.
+/// Returns `index`, with negative values counted from the end.
 Term inside(Formula &f, const Term &index, int64_t size) {
   auto whole = [&](int64_t value) { return f.b.integer(DType::I64, value); };
   return f.select(f.compare(Order::Less, index, whole(0)), f.add(index, whole(size)), index);
 }
 
-/// Each index of a constant lies in its dimension; of computed ones the run tells.
+/// Fails when a constant index is out of range; computed indices are checked at run time.
 Status checkInside(const Term &indices, int64_t size) {
   if (!indices.isConstant())
     return ok();
@@ -124,7 +124,7 @@ Status checkInside(const Term &indices, int64_t size) {
 
 } // namespace
 
-/// Slices at tuples of indices.
+/// Imports ScatterND: writes slices at index tuples.
 Status importScatterNd(OnnxNode &node) {
   const Term &x = node.input(0), &indices = node.input(1), &updates = node.input(2);
   int64_t depth = indices.rank() ? indices.shape.back() : 0;
@@ -136,7 +136,8 @@ Status importScatterNd(OnnxNode &node) {
   Shape expected = tuples;
   expected.insert(expected.end(), slice.begin(), slice.end());
   if (updates.shape != expected)
-    return Error{fmt::format("updates of shape {}, {} is needed", shapeText(updates.shape), shapeText(expected))};
+    return Error{
+        fmt::format("updates have the shape {}, but {} is needed", shapeText(updates.shape), shapeText(expected))};
   int64_t rows = elementsOf(tuples), places = elementsOf(Shape(x.shape.begin(), x.shape.begin() + depth)),
           step = places, width = elementsOf(slice);
   Formula f(node.b, x.dtype);
@@ -152,7 +153,7 @@ Status importScatterNd(OnnxNode &node) {
       {f.reshape(x, {places, width}), f.reshape(updates, {rows, width}), place, node.text("reduction", "none")});
 }
 
-/// Element [i.., indices[i.., j, k..], k..] gets updates[i.., j, k..].
+/// Imports ScatterElements: element [i.., indices[i.., j, k..], k..] gets updates[i.., j, k..].
 Status importScatterElements(OnnxNode &node) {
   const Term &x = node.input(0), &indices = node.input(1), &updates = node.input(2);
   KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), x.rank()));
@@ -171,7 +172,7 @@ Status importScatterElements(OnnxNode &node) {
   for (int64_t d = 0; d < x.rank(); ++d) {
     step /= std::max<int64_t>(x.shape[d], 1);
     Term index =
-        d == axis ? inside(f, f.convert(indices, DType::I64), x.shape[d]) : f.counted(indices.shape[d], d, x.rank());
+        d == axis ? inside(f, f.convert(indices, DType::I64), x.shape[d]) : f.iota(indices.shape[d], d, x.rank());
     place = f.add(place, f.multiply(index, node.b.integer(DType::I64, step)));
   }
   return setScattered(node, f,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that move elements: their shapes, axes and indices are constants, so that every result's shape is known.
+// Imports operators that move elements. Their shapes, axes and indices must be constants, so that the shape of every
+// result is known.
 #include "Common/Lookups.h"
 #include "Onnx/OnnxNode.h"
 
@@ -19,15 +20,16 @@ Status importReshape(OnnxNode &node) {
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 0 && zeroCopies) {
       if (int64_t(d) >= x.rank())
-        return Error{fmt::format("shape {} copies dimension {} of {}", shapeText(wanted), d, shapeText(x.shape))};
+        return Error{fmt::format("shape {} copies dimension {}, which shape {} does not have", shapeText(wanted), d,
+                                 shapeText(x.shape))};
       shape[d] = x.shape[d];
     }
     if (shape[d] < -1 || (shape[d] == -1 && open >= 0))
-      return Error{fmt::format("the impossible shape {}", shapeText(wanted))};
+      return Error{fmt::format("the shape {} is not valid", shapeText(wanted))};
     if (shape[d] == -1)
       open = int64_t(d);
     else if (__builtin_mul_overflow(known, shape[d], &known))
-      return Error{fmt::format("the impossible shape {}", shapeText(wanted))};
+      return Error{fmt::format("the shape {} is not valid", shapeText(wanted))};
   }
   if (open >= 0) {
     int64_t elements = elementsOf(x.shape);
@@ -50,7 +52,7 @@ Status importFlatten(OnnxNode &node) {
                                         elementsOf(Shape(x.shape.begin() + axis, x.shape.end()))}));
 }
 
-/// The axes, sorted, each inside the rank and named once.
+/// Returns the axes in ascending order. Fails when an axis is out of range or occurs twice.
 static Result<std::vector<int64_t>> sortedAxes(std::vector<int64_t> axes, int64_t rank) {
   for (int64_t &axis : axes) {
     KERF_TRY(inside, normalizeAxis(axis, rank));
@@ -58,7 +60,7 @@ static Result<std::vector<int64_t>> sortedAxes(std::vector<int64_t> axes, int64_
   }
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
-    return Error{fmt::format("an axis is named twice in {}", shapeText(axes))};
+    return Error{fmt::format("an axis occurs twice in {}", shapeText(axes))};
   return axes;
 }
 
@@ -107,7 +109,7 @@ Status importExpand(OnnxNode &node) {
   KERF_TRY(shape, broadcastShapes(x.shape, wanted));
   for (int64_t size : shape)
     if (size < 0)
-      return Error{fmt::format("the impossible shape {}", shapeText(wanted))};
+      return Error{fmt::format("the shape {} is not valid", shapeText(wanted))};
   return node.set(0, node.b.broadcast(x, shape));
 }
 
@@ -116,15 +118,15 @@ Status importTile(OnnxNode &node) {
   KERF_TRY(repeats, node.constantInput(1));
   if (int64_t(repeats.size()) != x.rank() ||
       std::any_of(repeats.begin(), repeats.end(), [](int64_t r) { return r < 1; }))
-    return Error{fmt::format("repeats {} of a tensor of shape {}", shapeText(repeats), shapeText(x.shape))};
-  // Copies along a new dimension before each one.
+    return Error{fmt::format("repeats {} do not fit a tensor of shape {}", shapeText(repeats), shapeText(x.shape))};
+  // Tile copies along a new dimension before each dimension, then merges the two.
   Shape apart, copied, result;
   for (int64_t d = 0; d < x.rank(); ++d) {
     apart.insert(apart.end(), {1, x.shape[d]});
     copied.insert(copied.end(), {repeats[d], x.shape[d]});
   }
   KERF_TRY(spread, node.b.reshape(x, apart));
-  KERF_TRY(copies, node.b.broadcast(spread, copied)); // refuses what is too large
+  KERF_TRY(copies, node.b.broadcast(spread, copied)); // fails for results that are too large
   for (int64_t d = 0; d < x.rank(); ++d)
     result.push_back(repeats[d] * x.shape[d]);
   return node.set(0, node.b.reshape(copies, result));
@@ -138,7 +140,8 @@ Status importConcat(OnnxNode &node) {
   return node.set(0, node.b.concatenate(inputs, axis));
 }
 
-/// The elements at constant places of one dimension: a box of it where they count up, else looked up.
+/// Returns the elements at constant indices of one dimension: a slice if the indices are consecutive, and a lookup
+/// otherwise.
 static Result<Term> takeAlong(OnnxNode &node, const Term &x, const std::vector<int64_t> &at, int64_t dim) {
   bool countsUp = true;
   for (size_t i = 1; i < at.size(); ++i)
@@ -164,17 +167,17 @@ Status importSlice(OnnxNode &node) {
     steps = given;
   }
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
-    return Error{
-        fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(), axes.size(), steps.size())};
+    return Error{fmt::format("{} starts, {} ends, {} axes and {} steps are given, but their numbers must be equal",
+                             starts.size(), ends.size(), axes.size(), steps.size())};
   KERF_CHECK(sortedAxes(axes, x.rank()));
   Shape start(x.rank(), 0), limit = x.shape, strides(x.rank(), 1), count = x.shape;
   bool backward = false;
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t d = axes[i] < 0 ? axes[i] + x.rank() : axes[i], size = x.shape[d], step = steps[i];
     if (step == 0 || step == std::numeric_limits<int64_t>::min())
-      return Error{fmt::format("step {} along dimension {}", step, d)};
-    // NumPy's rule: counted from the end where negative, then kept inside (before the first element when stepping
-    // backward).
+      return Error{fmt::format("the step {} along dimension {} is not valid", step, d)};
+    // NumPy's rule: negative positions count from the end, then positions are clamped (when stepping backward, to one
+    // before the first element).
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
     auto inside = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
     start[d] = inside(starts[i]);
@@ -191,7 +194,7 @@ Status importSlice(OnnxNode &node) {
     KERF_TRY(reversed, foldSlice(*x.literal, start, count, strides));
     return node.set(0, node.b.fromLiteral(reversed));
   }
-  Term result = x; // looked up, dimension by dimension
+  Term result = x; // dimensions with steps are looked up one by one
   for (int64_t d = 0; d < x.rank(); ++d) {
     std::vector<int64_t> at;
     for (int64_t i = 0; i < count[d]; ++i)
@@ -202,29 +205,30 @@ Status importSlice(OnnxNode &node) {
   return node.set(0, result);
 }
 
-/// The pieces of `x` along `axis` with these sizes.
+/// Splits `x` along `axis` into pieces of the given sizes.
 static Result<std::vector<Term>> pieces(OnnxNode &node, const Term &x, int64_t axis,
                                         const std::vector<int64_t> &sizes) {
   std::vector<Term> result;
   int64_t from = 0;
   for (int64_t size : sizes) {
     if (size < 0 || size > x.shape[axis] - from)
-      return Error{fmt::format("pieces {} of dimension {} of size {}", shapeText(sizes), axis, x.shape[axis])};
+      return Error{fmt::format("pieces {} do not fit dimension {} of size {}", shapeText(sizes), axis, x.shape[axis])};
     KERF_TRY(piece, node.b.slice(x, axis, from, from + size));
     result.push_back(piece);
     from += size;
   }
   if (from != x.shape[axis])
-    return Error{
-        fmt::format("pieces {} add up to {}, dimension {} has {}", shapeText(sizes), from, axis, x.shape[axis])};
+    return Error{fmt::format("pieces {} add up to {}, but dimension {} has {} elements", shapeText(sizes), from, axis,
+                             x.shape[axis])};
   return result;
 }
 
-/// Pieces of `chunk` elements; the last may be smaller.
+/// Returns sizes of pieces of `chunk` elements; the last piece may be smaller.
 static Result<std::vector<int64_t>> chunks(int64_t size, int64_t chunk) {
-  constexpr int64_t kMost = 1 << 16; // each is a slice of its own
+  constexpr int64_t kMost = 1 << 16; // limit of pieces, each of which is a slice in the IR
   if (size / chunk > kMost)
-    return Error{fmt::format("{} pieces of {} elements, at most {} are supported", size / chunk, chunk, kMost)};
+    return Error{
+        fmt::format("{} pieces of {} elements are not supported; at most {} pieces are", size / chunk, chunk, kMost)};
   std::vector<int64_t> sizes(size / chunk, chunk);
   if (size % chunk)
     sizes.push_back(size % chunk);
@@ -237,10 +241,10 @@ Status importSplit(OnnxNode &node) {
   KERF_TRY(given, node.integersFrom(1, "split"));
   int64_t size = x.shape[axis], count = node.integer("num_outputs", node.outputCount());
   if (!given && (count < 1 || count > std::max<int64_t>(size, 1)))
-    return Error{fmt::format("{} pieces of dimension {} of size {}", count, axis, size)};
+    return Error{fmt::format("{} pieces do not fit dimension {} of size {}", count, axis, size)};
   KERF_TRY(sizes, given ? Result(*given) : chunks(size, std::max<int64_t>((size + count - 1) / count, 1)));
   if (int(sizes.size()) != node.outputCount())
-    return Error{fmt::format("{} pieces for {} outputs", sizes.size(), node.outputCount())};
+    return Error{fmt::format("there are {} pieces, but {} outputs", sizes.size(), node.outputCount())};
   KERF_TRY(parts, pieces(node, x, axis, sizes));
   for (size_t i = 0; i < parts.size(); ++i)
     KERF_CHECK(node.set(int(i), parts[i]));
@@ -259,7 +263,7 @@ Status importSplitToSequence(OnnxNode &node) {
     given = split;
   }
   if (isEach && given[0] < 1)
-    return Error{fmt::format("pieces of {} elements", given[0])};
+    return Error{fmt::format("pieces of {} elements are not valid", given[0])};
   KERF_TRY(sizes, isEach ? chunks(size, given[0]) : Result(given));
   KERF_TRY(parts, pieces(node, x, axis, sizes));
   if (removed)
@@ -273,11 +277,11 @@ Status importSplitToSequence(OnnxNode &node) {
 }
 
 Status importSequenceAt(OnnxNode &node) {
-  const Entry &sequence = node.entry(0);
+  const GraphValue &sequence = node.value(0);
   KERF_TRY(at, node.constantInput(1));
   int64_t count = sequence.terms.size();
   if (at.size() != 1)
-    return Error{fmt::format("its position is {}, one number is needed", shapeText(at))};
+    return Error{fmt::format("its position is {}, but one number is needed", shapeText(at))};
   KERF_TRY(index, normalizeAxis(at[0], count));
   return node.set(0, sequence.terms[index]);
 }
@@ -290,12 +294,12 @@ Status importSequenceConstruct(OnnxNode &node) {
 }
 
 Status importSequenceInsert(OnnxNode &node) {
-  std::vector<Term> terms = node.entry(0).terms;
+  std::vector<Term> terms = node.value(0).terms;
   int64_t count = int64_t(terms.size()), at = count;
   if (node.hasInput(2)) {
     KERF_TRY(given, node.constantInput(2));
     if (given.size() != 1 || given[0] < -count || given[0] > count)
-      return Error{fmt::format("position {} of a sequence of {} tensors", shapeText(given), count)};
+      return Error{fmt::format("position {} is outside of a sequence of {} tensors", shapeText(given), count)};
     at = given[0] < 0 ? given[0] + count : given[0];
   }
   terms.insert(terms.begin() + at, node.input(1));
@@ -303,7 +307,7 @@ Status importSequenceInsert(OnnxNode &node) {
 }
 
 Status importSequenceErase(OnnxNode &node) {
-  std::vector<Term> terms = node.entry(0).terms;
+  std::vector<Term> terms = node.value(0).terms;
   int64_t count = int64_t(terms.size());
   std::vector<int64_t> at{-1};
   if (node.hasInput(1)) {
@@ -311,20 +315,20 @@ Status importSequenceErase(OnnxNode &node) {
     at = given;
   }
   if (at.size() != 1 || at[0] < -count || at[0] >= count)
-    return Error{fmt::format("position {} of a sequence of {} tensors", shapeText(at), count)};
+    return Error{fmt::format("position {} is outside of a sequence of {} tensors", shapeText(at), count)};
   terms.erase(terms.begin() + (at[0] < 0 ? at[0] + count : at[0]));
   return node.setSequence(0, terms);
 }
 
 Status importSequenceLength(OnnxNode &node) {
-  return node.set(0, node.b.integer(DType::I64, int64_t(node.entry(0).terms.size())));
+  return node.set(0, node.b.integer(DType::I64, int64_t(node.value(0).terms.size())));
 }
 
 Status importConcatFromSequence(OnnxNode &node) {
-  std::vector<Term> terms = node.entry(0).terms;
-  bool isNew = node.integer("new_axis", 0) != 0; // along a dimension of its own
+  std::vector<Term> terms = node.value(0).terms;
+  bool isNew = node.integer("new_axis", 0) != 0; // whether the tensors are stacked along a new dimension
   if (terms.empty())
-    return Error{"a sequence without tensors has no concatenation"};
+    return Error{"an empty sequence cannot be concatenated"};
   KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), terms[0].rank() + (isNew ? 1 : 0)));
   for (Term &term : terms) {
     if (!isNew)
@@ -337,19 +341,19 @@ Status importConcatFromSequence(OnnxNode &node) {
   return node.set(0, node.b.concatenate(terms, axis));
 }
 
-/// Places -before to behind - 1 of one dimension, those outside taken from inside: the edge, its mirror image, or from
-/// the other end.
+/// Returns, for each element of a padded dimension, the index of its source inside: the edge, the mirror image, or the
+/// other end, by padding mode.
 static Result<Term> extend(OnnxNode &node, const Term &x, int64_t dim, int64_t before, int64_t behind,
                            const std::string &mode) {
-  constexpr int64_t kMost = 1 << 26; // places: each is looked up
+  constexpr int64_t kMost = 1 << 26; // limit of padded elements, each of which is looked up
   int64_t size = x.shape[dim];
   if (before == 0 && behind == size)
     return x;
   if (size == 0 && behind + before > 0)
     return Error{fmt::format("dimension {} has no element to extend", dim)};
   if (behind + before > kMost)
-    return Error{fmt::format("mode '{}' makes {} elements of dimension {} of {}; at most {} can be", mode,
-                             behind + before, dim, size, kMost)};
+    return Error{fmt::format("mode '{}' adds {} elements to dimension {} of {} elements, but at most {} are possible",
+                             mode, behind + before, dim, size, kMost)};
   std::vector<int64_t> at;
   for (int64_t i = -before; i < behind; ++i) {
     int64_t period = mode == "wrap" ? size : std::max<int64_t>(2 * (size - 1), 1),
@@ -373,15 +377,16 @@ Status importPad(OnnxNode &node) {
     axes = given;
   }
   if (pads.size() != 2 * axes.size())
-    return Error{fmt::format("{} pads for {} axes: two for each are needed", pads.size(), axes.size())};
+    return Error{
+        fmt::format("{} pads are given for {} axes, but two for each axis are needed", pads.size(), axes.size())};
   Shape low(x.rank(), 0), high(x.rank(), 0), start(x.rank(), 0), limit = x.shape;
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t d = axes[i] < 0 ? axes[i] + x.rank() : axes[i], before = pads[i], after = pads[axes.size() + i],
             size = x.shape[d];
-    constexpr int64_t kMost = int64_t(1) << 40; // elements: no border of a real model is near
+    constexpr int64_t kMost = int64_t(1) << 40; // limit of padding; real models have far less
     if (before < -size || after < -size || before > kMost || after > kMost ||
         std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < -size)
-      return Error{fmt::format("pads {} and {} of dimension {} of size {}", before, after, d, size)};
+      return Error{fmt::format("pads {} and {} do not fit dimension {} of size {}", before, after, d, size)};
     low[d] = std::max<int64_t>(before, 0);
     high[d] = std::max<int64_t>(after, 0);
     start[d] = std::max<int64_t>(-before, 0);
@@ -409,7 +414,7 @@ Status importCenterCropPad(OnnxNode &node) {
   }
   KERF_CHECK(sortedAxes(axes, x.rank()));
   if (wanted.size() != axes.size())
-    return Error{fmt::format("{} sizes for {} axes", wanted.size(), axes.size())};
+    return Error{fmt::format("{} sizes are given for {} axes", wanted.size(), axes.size())};
   Shape shape = x.shape, start(x.rank(), 0), limit = x.shape, low(x.rank(), 0), high(x.rank(), 0);
   for (size_t i = 0; i < axes.size(); ++i)
     shape[size_t(axes[i] < 0 ? axes[i] + x.rank() : axes[i])] = wanted[i];
@@ -425,7 +430,7 @@ Status importCenterCropPad(OnnxNode &node) {
   return node.set(0, node.b.pad(cropped, node.b.integer(x.dtype, 0), low, high));
 }
 
-/// The slices (or elements) whose condition, a constant, holds.
+/// Imports Compress: keeps the slices or elements for which the constant condition is true.
 Status importCompress(OnnxNode &node) {
   Term x = node.input(0);
   KERF_TRY(holds, node.constantInput(1));
@@ -442,11 +447,12 @@ Status importCompress(OnnxNode &node) {
     if (holds[size_t(i)])
       at.push_back(i);
   if (int64_t size = x.shape[size_t(axis)]; !at.empty() && at.back() >= size)
-    return Error{fmt::format("its condition chooses element {} of dimension {} of size {}", at.back(), axis, size)};
+    return Error{
+        fmt::format("its condition selects element {} of dimension {}, which has the size {}", at.back(), axis, size)};
   return node.set(0, takeAlong(node, x, at, axis));
 }
 
-/// Where constant indices count up by one: a box of the operand instead of a look-up.
+/// Recognizes consecutive constant indices, for which a slice replaces the lookup.
 static Result<std::optional<Term>> gatherAsSlice(OnnxNode &node, const Term &x, Literal indices, int64_t axis) {
   Literal one = compress(indices);
   Literal kept{one.stored, one.stored.shape};
@@ -481,7 +487,7 @@ Status importGather(OnnxNode &node) {
     KERF_TRY(slice, gatherAsSlice(node, x, *indices.literal, axis));
     if (slice)
       return node.set(0, *slice);
-    // Whole rows are looked up by an op that counts from the front alone.
+    // A lookup of whole rows becomes an embedding, whose indices must not be negative.
     KERF_TRY(isNegative, node.b.compare(Order::Less, indices, node.b.integer(indices.dtype, 0)));
     KERF_TRY(fromEnd, node.b.binary(Binary::Add, indices, node.b.integer(indices.dtype, x.shape[axis])));
     KERF_TRY(fromFront, node.b.select(isNegative, fromEnd, indices));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and pools.
+// Imports convolutions and pooling.
 #include "Common/Formula.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace kerf::frontend {
 
 namespace {
 
-/// How a window moves over the dimensions after the second; one entry each.
+/// The movement of a window over the dimensions after the second, with one entry for each dimension.
 struct Steps {
   Shape size, window, strides, dilations, low, high;
 
@@ -18,31 +18,31 @@ struct Steps {
   int64_t places(size_t d) const { return (low[d] + size[d] + high[d] - reach(d)) / strides[d] + 1; }
 };
 
-/// An attribute of one entry a dimension, or `otherwise` for each.
-Result<Shape> entriesOf(OnnxNode &node, const char *name, size_t count, int64_t otherwise, int64_t least) {
+/// Returns the attribute with one entry for each dimension, or `fallback` for each if the attribute is absent.
+Result<Shape> entriesOf(OnnxNode &node, const char *name, size_t count, int64_t fallback, int64_t least) {
   if (!node.has(name))
-    return Shape(count, otherwise);
+    return Shape(count, fallback);
   Shape entries = node.integers(name);
   if (entries.size() != count)
-    return Error{fmt::format("{} has {} entries, {} are needed", name, entries.size(), count)};
-  constexpr int64_t kMost = int64_t(1) << 31; // sums and products of two stay in 64 bits
+    return Error{fmt::format("{} has {} entries, but {} are needed", name, entries.size(), count)};
+  constexpr int64_t kMost = int64_t(1) << 31; // limit of sizes, so that sums and products of two fit into 64 bits
   for (int64_t entry : entries)
     if (entry < least || entry > kMost)
-      return Error{fmt::format("{} has the entry {}; from {} to {} are allowed", name, entry, least, kMost)};
+      return Error{fmt::format("{} has the entry {}, but only {} to {} are allowed", name, entry, least, kMost)};
   return entries;
 }
 
-/// Strides and dilations; pads where they are given and not to be found.
+/// Reads strides, dilations and explicit pads.
 Result<Steps> stepsOf(OnnxNode &node, const Shape &size, const Shape &window) {
   Steps steps;
   steps.size = size;
   steps.window = window;
   size_t count = size.size();
   if (count == 0 || window.size() != count)
-    return Error{fmt::format("a window of shape {} over dimensions {}", shapeText(window), shapeText(size))};
+    return Error{fmt::format("a window of shape {} does not fit dimensions {}", shapeText(window), shapeText(size))};
   for (int64_t w : window)
     if (w < 1)
-      return Error{fmt::format("a window of shape {}", shapeText(window))};
+      return Error{fmt::format("the window shape {} is not valid", shapeText(window))};
   KERF_TRY(strides, entriesOf(node, "strides", count, 1, 1));
   KERF_TRY(dilations, entriesOf(node, "dilations", count, 1, 1));
   KERF_TRY(pads, entriesOf(node, "pads", 2 * count, 0, 0));
@@ -53,7 +53,7 @@ Result<Steps> stepsOf(OnnxNode &node, const Shape &size, const Shape &window) {
   return steps;
 }
 
-/// The pads that auto_pad asks for, then a check that the window fits.
+/// Computes the pads of auto_pad, and checks that the window fits.
 Status padAndCheck(OnnxNode &node, Steps &steps) {
   std::string automatic = node.text("auto_pad", "NOTSET");
   bool upper = automatic == "SAME_UPPER", lower = automatic == "SAME_LOWER";
@@ -69,19 +69,20 @@ Status padAndCheck(OnnxNode &node, Steps &steps) {
       steps.high[d] = all - steps.low[d];
     }
     if (steps.low[d] + steps.size[d] + steps.high[d] < steps.reach(d))
-      return Error{fmt::format("a window that spans {} on dimension {} of {}, with its padding {}", steps.reach(d),
-                               d + 2, steps.size[d], steps.low[d] + steps.size[d] + steps.high[d])};
+      return Error{
+          fmt::format("a window that spans {} elements does not fit dimension {} of {} elements, with its padding {}",
+                      steps.reach(d), d + 2, steps.size[d], steps.low[d] + steps.size[d] + steps.high[d])};
   }
   return ok();
 }
 
-/// A bias for each channel, added.
+/// Adds a bias for each channel.
 Result<Term> withBias(OnnxNode &node, const Term &y) {
   if (!node.hasInput(2))
     return y;
   const Term &bias = node.input(2);
   if (bias.shape != Shape{y.shape[1]})
-    return Error{fmt::format("a bias of shape {} for {} channels", shapeText(bias.shape), y.shape[1])};
+    return Error{fmt::format("a bias of shape {} does not fit {} channels", shapeText(bias.shape), y.shape[1])};
   Shape spread(y.rank() - 1, 1);
   spread[0] = y.shape[1];
   KERF_TRY(column, node.b.reshape(bias, spread));
@@ -91,11 +92,12 @@ Result<Term> withBias(OnnxNode &node, const Term &y) {
 Status checkProduct(OnnxNode &node) {
   const Term &x = node.input(0), &w = node.input(1);
   if (x.rank() < 3 || w.rank() != x.rank() || x.dtype != w.dtype || !isFloat(x.dtype))
-    return Error{fmt::format("operands {} {} and {} {}: floating tensors of one rank of 3 or more are needed",
+    return Error{fmt::format("operands of types and shapes {} {} and {} {} are given, but floating-point tensors of "
+                             "one rank of 3 or more are needed",
                              toString(x.dtype), shapeText(x.shape), toString(w.dtype), shapeText(w.shape))};
   if (std::vector<int64_t> shape = node.integers("kernel_shape");
       node.has("kernel_shape") && shape != Shape(w.shape.begin() + 2, w.shape.end()))
-    return Error{fmt::format("kernel_shape {} with weights of shape {}", shapeText(shape), shapeText(w.shape))};
+    return Error{fmt::format("kernel_shape {} does not fit weights of shape {}", shapeText(shape), shapeText(w.shape))};
   return ok();
 }
 
@@ -109,8 +111,8 @@ Status importConv(OnnxNode &node) {
   int64_t groups = node.integer("group", 1);
   if (groups < 1 || w.shape[1] < 1 || x.shape[1] % groups != 0 || w.shape[1] != x.shape[1] / groups ||
       w.shape[0] % groups != 0)
-    return Error{
-        fmt::format("{} groups of operands of shapes {} and {}", groups, shapeText(x.shape), shapeText(w.shape))};
+    return Error{fmt::format("{} groups do not fit operands of shapes {} and {}", groups, shapeText(x.shape),
+                             shapeText(w.shape))};
   KERF_TRY(steps, stepsOf(node, behindChannels(x), behindChannels(w)));
   KERF_CHECK(padAndCheck(node, steps));
   Shape shape{x.shape[0], w.shape[0]};
@@ -128,8 +130,8 @@ Status importConvTranspose(OnnxNode &node) {
   KERF_CHECK(checkProduct(node));
   int64_t groups = node.integer("group", 1);
   if (groups < 1 || w.shape[1] < 1 || y.shape[1] != w.shape[0] || y.shape[1] % groups != 0)
-    return Error{
-        fmt::format("{} groups of operands of shapes {} and {}", groups, shapeText(y.shape), shapeText(w.shape))};
+    return Error{fmt::format("{} groups do not fit operands of shapes {} and {}", groups, shapeText(y.shape),
+                             shapeText(w.shape))};
   KERF_TRY(steps, stepsOf(node, behindChannels(y), behindChannels(w)));
   KERF_TRY(more, entriesOf(node, "output_padding", steps.count(), 0, 0));
   KERF_TRY(wanted, entriesOf(node, "output_shape", steps.count(), 0, 1));
@@ -137,7 +139,7 @@ Status importConvTranspose(OnnxNode &node) {
   Shape shape{y.shape[0], groups * w.shape[1]};
   for (size_t d = 0; d < steps.count(); ++d) {
     if (more[d] >= std::max(steps.strides[d], steps.dilations[d]))
-      return Error{fmt::format("output_padding {} of a stride of {}", more[d], steps.strides[d])};
+      return Error{fmt::format("output_padding {} does not fit a stride of {}", more[d], steps.strides[d])};
     int64_t whole = (steps.size[d] - 1) * steps.strides[d] + steps.reach(d) + more[d];
     bool isSame = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
     if (node.has("output_shape") || isSame) {
@@ -151,13 +153,14 @@ Status importConvTranspose(OnnxNode &node) {
         steps.low[d] = steps.high[d] = 0;
       shape.push_back(whole - steps.low[d] - steps.high[d]);
     }
-    // What a convolution of the result would have as places is the operand's size: what is more is never reached.
+    // A convolution of the result must have the size of the operand; elements of the result beyond that are never
+    // reached.
     int64_t size = shape.back(), reached = steps.low[d] + size + steps.high[d] - steps.reach(d);
     if (size < 1 || reached < 0 || reached / steps.strides[d] + 1 < steps.size[d])
       return Error{
           fmt::format("pads {} and {} leave {} elements of dimension {}", steps.low[d], steps.high[d], size, d + 2)};
   }
-  // Rows that no element of the operand reaches stay zero: made apart, behind.
+  // Rows that no element of the operand reaches are zero and are appended by padding.
   Shape made = shape, none(shape.size(), 0), behind(shape.size(), 0);
   for (size_t d = 0; d < steps.count(); ++d) {
     int64_t most =
@@ -175,7 +178,8 @@ Status importConvTranspose(OnnxNode &node) {
 
 namespace {
 
-/// A pool's steps; with ceil_mode, `extra[d]` elements of padding are beyond those that the model has.
+/// The window movement of a pooling operator. With ceil_mode, `extra[d]` elements of padding are added to those of the
+/// model.
 struct PoolSteps {
   Steps steps;
   Shape extra;
@@ -184,8 +188,8 @@ struct PoolSteps {
 Result<PoolSteps> poolSteps(OnnxNode &node) {
   const Term &x = node.input(0);
   if (x.rank() < 3)
-    return Error{
-        fmt::format("an operand of shape {}: dimensions behind samples and channels are needed", shapeText(x.shape))};
+    return Error{fmt::format("an operand has the shape {}, but dimensions after samples and channels are needed",
+                             shapeText(x.shape))};
   KERF_TRY(steps, stepsOf(node, behindChannels(x), node.integers("kernel_shape")));
   KERF_CHECK(padAndCheck(node, steps));
   PoolSteps result{steps, Shape(steps.count(), 0)};
@@ -194,7 +198,7 @@ Result<PoolSteps> poolSteps(OnnxNode &node) {
   for (size_t d = 0; d < steps.count(); ++d) {
     int64_t room = steps.low[d] + steps.size[d] + steps.high[d] - steps.reach(d), stride = steps.strides[d];
     int64_t places = (room + stride - 1) / stride + 1;
-    if ((places - 1) * stride >= steps.low[d] + steps.size[d]) // it would start in the padding behind
+    if ((places - 1) * stride >= steps.low[d] + steps.size[d]) // such a window would start in the padding at the end
       --places;
     result.extra[d] = std::max<int64_t>((places - 1) * stride - room, 0);
     result.steps.high[d] += result.extra[d];
@@ -217,7 +221,8 @@ Term reduceWindow(TermBuilder &b, const Term &x, const Steps &steps, ir::ReduceK
                                                 whole(steps.dilations, 1), whole(steps.low, 0), whole(steps.high, 0)));
 }
 
-/// How many elements each place of the window counts: a number where all count the same, else one for each place.
+/// Returns the number of elements that each window averages: one number if it is equal for all windows, or one for each
+/// window.
 Result<Term> countsOf(OnnxNode &node, const PoolSteps &pool, DType dtype) {
   const Steps &steps = pool.steps;
   bool countsPadding = node.integer("count_include_pad", 0) != 0;
@@ -233,7 +238,8 @@ Result<Term> countsOf(OnnxNode &node, const PoolSteps &pool, DType dtype) {
         int64_t at = t * steps.strides[d] + w * steps.dilations[d] - steps.low[d];
         count += at >= first && at < behind;
       }
-      counts.push_back(std::max<int64_t>(count, 1)); // a window over padding alone: its sum is 0
+      counts.push_back(
+          std::max<int64_t>(count, 1)); // avoids a division by 0 for a window over padding only, whose sum is 0
     }
     bool isEqual = std::equal(counts.begin() + 1, counts.end(), counts.begin());
     Shape shape(steps.count(), 1);
@@ -247,7 +253,7 @@ Result<Term> countsOf(OnnxNode &node, const PoolSteps &pool, DType dtype) {
   return all;
 }
 
-/// Row-major [places, window]: for each element of each window its place in the padded image, and in the image.
+/// The index of each element of each window [places, window], in the padded image and in the original image.
 struct WindowPlaces {
   std::vector<int64_t> padded, inside;
 };
@@ -259,7 +265,7 @@ WindowPlaces windowPlaces(const Steps &steps, bool isColumnMajor) {
     whole.push_back(steps.places(d));
     padded.push_back(steps.low[d] + steps.size[d] + steps.high[d]);
   }
-  for (size_t d = 1; d < count; ++d) { // steps between neighbours in the image
+  for (size_t d = 1; d < count; ++d) { // strides of the image
     if (isColumnMajor)
       own[d] = own[d - 1] * steps.size[d - 1];
     else
@@ -285,7 +291,7 @@ WindowPlaces windowPlaces(const Steps &steps, bool isColumnMajor) {
   return result;
 }
 
-/// Where in the whole operand each window's largest element lies; of equal ones the first.
+/// Returns the index, in the whole operand, of the largest element of each window; of equal elements the first.
 Term placesOfLargest(Formula &f, const Term &x, const Steps &steps, bool isColumnMajor) {
   WindowPlaces at = windowPlaces(steps, isColumnMajor);
   int64_t images = x.shape[0] * x.shape[1], image = elementsOf(steps.size), window = elementsOf(steps.window);
@@ -297,14 +303,14 @@ Term placesOfLargest(Formula &f, const Term &x, const Steps &steps, bool isColum
     shape.push_back(steps.places(d));
   Term padded = f.pad(x, f.number(-std::numeric_limits<double>::infinity()), low, high);
   Term flat = f.reshape(padded, {images, elementsOf(padded.shape) / std::max<int64_t>(images, 1)});
-  Term each = f.taken(f.b.gather(flat, f.b.fromLiteral(indexLiteral(at.padded)), 1));
+  Term each = f.unwrap(f.b.gather(flat, f.b.fromLiteral(indexLiteral(at.padded)), 1));
   mlir::Value scores = f.b.emit(f.reshape(each, {images, places, window}));
   Shape single{images, places, 1};
   auto top = ir::TopKOp::create(f.b.builder, f.b.loc, f.b.type(x.dtype, single), f.b.type(DType::I64, single), scores);
-  Term isIt = f.compare(Order::Equal, f.b.fromValue(top.getIndices()), f.counted(window, 2, 3));
+  Term isIt = f.compare(Order::Equal, f.b.fromValue(top.getIndices()), f.iota(window, 2, 3));
   Term inside = f.reshape(f.b.fromLiteral(indexLiteral(at.inside)), {1, places, window});
   Term place = f.reduce(Reduction::Sum, f.select(isIt, inside, f.b.integer(DType::I64, 0)), {2});
-  Term before = f.multiply(f.counted(images, 0, 2), f.b.integer(DType::I64, image));
+  Term before = f.multiply(f.iota(images, 0, 2), f.b.integer(DType::I64, image));
   return f.reshape(f.add(place, before), shape);
 }
 
@@ -314,7 +320,7 @@ Status importMaxPool(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_TRY(pool, poolSteps(node));
   KERF_CHECK(node.set(0, reduceWindow(node.b, x, pool.steps, ir::ReduceKindIR::max)));
-  if (!node.wants(1))
+  if (!node.isOutputUsed(1))
     return ok();
   KERF_CHECK(checkFloat(x));
   Formula f(node.b, x.dtype);
@@ -324,7 +330,7 @@ Status importMaxPool(OnnxNode &node) {
 Status importAveragePool(OnnxNode &node) {
   const Term &x = node.input(0);
   if (!isFloat(x.dtype))
-    return Error{fmt::format("an operand of {}, a floating type is needed", toString(x.dtype))};
+    return Error{fmt::format("an operand has the type {}, but a floating-point type is needed", toString(x.dtype))};
   KERF_TRY(pool, poolSteps(node));
   KERF_TRY(counts, countsOf(node, pool, x.dtype));
   return node.set(0, node.b.binary(Binary::Divide, reduceWindow(node.b, x, pool.steps, ir::ReduceKindIR::sum), counts));
@@ -335,7 +341,7 @@ Status importLpPool(OnnxNode &node) {
   KERF_CHECK(checkFloat(x));
   int64_t p = node.integer("p", 2);
   if (p < 1)
-    return Error{fmt::format("p is {}, at least 1 is needed", p)};
+    return Error{fmt::format("p is {}, but at least 1 is needed", p)};
   KERF_TRY(pool, poolSteps(node));
   Formula f(node.b, x.dtype);
   Term size = p == 2 ? f.multiply(x, x) : f.unary(Unary::Abs, x);
@@ -347,8 +353,8 @@ Status importLpPool(OnnxNode &node) {
 Status importGlobalPool(OnnxNode &node) {
   const Term &x = node.input(0);
   if (x.rank() < 3)
-    return Error{
-        fmt::format("an operand of shape {}: dimensions behind samples and channels are needed", shapeText(x.shape))};
+    return Error{fmt::format("an operand has the shape {}, but dimensions after samples and channels are needed",
+                             shapeText(x.shape))};
   std::vector<int64_t> dims(x.rank() - 2);
   std::iota(dims.begin(), dims.end(), 2);
   Formula f(node.b, x.dtype);

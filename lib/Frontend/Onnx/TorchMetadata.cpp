@@ -13,7 +13,7 @@ constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kClassesKey = "pkg.torch.onnx.class_hierarchy";
 constexpr std::string_view kNamespaceKey = "namespace";
 
-/// Lines "variable: KIND target='name'" of the signature.
+/// Returns the tensors of one kind in the signature, from lines of the form "variable: KIND target='name'".
 std::vector<SignatureEntry> signatureEntries(const OnnxFile &file, std::string_view kind) {
   std::string text = metadata(file.model->graph().metadata_props(), kSignatureKey);
   std::string mark = fmt::format(": {} target='", kind);
@@ -31,7 +31,7 @@ std::vector<SignatureEntry> signatureEntries(const OnnxFile &file, std::string_v
 
 bool isOfName(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); }
 
-/// The end of the text inside brackets that begins at `at`.
+/// Returns the end of the bracketed text that begins at `at`.
 size_t endOfBrackets(std::string_view text, size_t at) {
   int depth = 0;
   for (; at < text.size(); ++at) {
@@ -94,7 +94,7 @@ std::vector<std::string> mutatedTensors(const OnnxFile &file) {
 }
 
 std::string moduleOf(const onnx::NodeProto &node) {
-  // The last word is the node itself.
+  // The last component is the node itself.
   if (std::vector<std::string> scopes = listWords(metadata(node.metadata_props(), kScopesKey)); scopes.size() >= 2)
     return scopes[scopes.size() - 2];
   // "transformer: Model/transformer.wte: Embedding/embedding: aten.embedding"
@@ -141,7 +141,7 @@ std::set<std::string> variablesOfCalls(const OnnxFile &file) {
   std::set<std::string> variables;
   for (const onnx::NodeProto &node : file.model->graph().node()) {
     std::string call = callOf(node);
-    // Behind the first '%', which is before what the call gives.
+    // The first '%' stands before the result of the call, so the search starts after it.
     for (size_t at = call.find('%', 1); at != std::string::npos; at = call.find('%', at)) {
       size_t end = ++at;
       while (end < call.size() && isOfName(call[end]))

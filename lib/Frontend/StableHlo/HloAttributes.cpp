@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of StableHLO text, the builtin ones and those of any dialect that are words or records.
+// Scans attributes of StableHLO text: builtin ones, and words and records of any dialect.
 #include "StableHlo/HloScanner.h"
 
 #include <cerrno>
@@ -58,13 +58,13 @@ Result<Attribute> Scanner::attribute() {
     KERF_CHECK(functionType(result.inputs, result.outputs));
     return result;
   }
-  if (sees("array"))
+  if (nextIs("array"))
     return array();
-  if (sees("dense"))
+  if (nextIs("dense"))
     return dense();
-  if (sees("dense_resource"))
-    return error("a constant lies outside of the program (dense_resource): print the text with all constants");
-  if (sees("tensor") || c == '!') {
+  if (nextIs("dense_resource"))
+    return error("a constant is outside of the text (dense_resource); print the text with all constants");
+  if (nextIs("tensor") || c == '!') {
     KERF_TRY(one, type());
     result.kind = Attribute::Kind::Type;
     result.outputs = {std::move(one)};
@@ -110,7 +110,7 @@ Result<Attribute> Scanner::number() {
     errno = 0;
     result.integer = std::strtoll(token.c_str(), nullptr, 0);
     if (errno == ERANGE)
-      return error("an integer of more than 64 bits");
+      return error("an integer has more than 64 bits");
     if (token.back() == '-')
       return error("a number is missing after '-'");
   } else {
@@ -164,7 +164,7 @@ Result<Attribute> Scanner::record() {
   size_t start = at;
   KERF_CHECK(expect("<", "before an attribute's body"));
   result.kind = Attribute::Kind::Record;
-  while (seesWord()) {
+  while (nextIsWord()) {
     KERF_TRY(name, word("a name"));
     if (!take("="))
       break;
@@ -177,7 +177,7 @@ Result<Attribute> Scanner::record() {
   }
   if (take(">") && result.record.empty())
     return result;
-  // Not understood, and of no use.
+  // Attributes that are not understood are skipped, because no operation needs them.
   at = start;
   result = Attribute();
   result.kind = Attribute::Kind::Word;
@@ -200,7 +200,7 @@ Result<Attribute> Scanner::dialectAttribute() {
   size_t start = at;
   ++at;
   std::string last;
-  while (seesWord()) {
+  while (nextIsWord()) {
     KERF_TRY(one, word("a name"));
     last = one;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants of StableHLO text: lists of elements, one element for all, or their bytes in hexadecimal.
+// Scans constants of StableHLO text: lists of elements, one element for all (splat), or bytes in hexadecimal.
 #include "StableHlo/HloScanner.h"
 #include "kerf/Package/Half.h"
 
@@ -13,7 +13,7 @@ namespace kerf::frontend::hlo {
 
 namespace {
 
-/// Bytes of an element in a hexadecimal constant; 0 for a type that Kerf does not have.
+/// Returns the bytes of an element in a hexadecimal constant; 0 for a type that Kerf does not support.
 int64_t bytesOfElement(std::string_view element) {
   for (auto [name, bytes] : {std::pair("f64", 8),
                              {"i64", 8},
@@ -35,7 +35,7 @@ template <typename T> T fromBytes(const unsigned char *bytes) {
   return value;
 }
 
-/// Writes the element whose bytes are given.
+/// Writes one element from its bytes.
 void putBytes(std::string_view element, const unsigned char *bytes, const FreshLiteral &into, int64_t index) {
   if (element == "bf16")
     into.as<float>()[index] = floatFromBf16(fromBytes<uint16_t>(bytes));
@@ -62,7 +62,7 @@ Result<Attribute> Scanner::dense() {
   KERF_TRY(tensor, type());
   size_t end = at;
   if (tensor.element.empty())
-    return Error{fmt::format("{}: a constant of type {}; a tensor is needed", toText(typePlace), tensor.text)};
+    return Error{fmt::format("{}: a constant has the type {}, but a tensor is needed", toText(typePlace), tensor.text)};
   Result<DType> stored = storedType(tensor.element);
   if (!stored)
     return Error{fmt::format("{}: a constant: {}", toText(typePlace), stored.error().message)};
@@ -79,7 +79,7 @@ Result<Attribute> Scanner::dense() {
   } else {
     bool empty = next() == '>';
     bool splat = !empty && next() != '[';
-    // A list names every element: no more are made than the text is long.
+    // A list contains every element, so the text is at least as long as the tensor; larger tensors are refused.
     if (!splat && elementsOf(tensor.shape) > int64_t(bodyEnd - body))
       return error(fmt::format("a constant of shape {} has fewer elements in its list", shapeText(tensor.shape)));
     if (empty && elementsOf(tensor.shape) != 0)
@@ -109,7 +109,7 @@ Result<Attribute> Scanner::dense() {
 Status Scanner::elements(std::string_view type, const Shape &shape, size_t dim, FreshLiteral &into, int64_t &index) {
   if (dim == shape.size()) {
     if (next() == '[')
-      return error(fmt::format("a list where an element of a constant of shape {} stands", shapeText(shape)));
+      return error(fmt::format("a list stands in place of an element of a constant of shape {}", shapeText(shape)));
     return element(type, into, index++);
   }
   Level level(*this);
@@ -119,17 +119,17 @@ Status Scanner::elements(std::string_view type, const Shape &shape, size_t dim, 
   for (int64_t i = 0; i < shape[dim]; ++i) {
     if (i > 0 && !take(","))
       return error(
-          fmt::format("',' is missing behind element {} of {} in dimension {} of a constant", i, shape[dim], dim));
+          fmt::format("',' is missing after element {} of {} in dimension {} of a constant", i, shape[dim], dim));
     KERF_CHECK(elements(type, shape, dim + 1, into, index));
   }
   if (!take("]"))
-    return error(fmt::format("']' is missing behind the {} elements of dimension {} of a constant", shape[dim], dim));
+    return error(fmt::format("']' is missing after the {} elements of dimension {} of a constant", shape[dim], dim));
   return ok();
 }
 
 Status Scanner::element(std::string_view type, FreshLiteral &into, int64_t index) {
   skipBlanks();
-  if (type == "i1" && seesWord()) {
+  if (type == "i1" && nextIsWord()) {
     KERF_TRY(name, word("an element"));
     if (name != "true" && name != "false")
       return error(fmt::format("'{}' is neither true nor false", name));
@@ -165,7 +165,7 @@ Status Scanner::element(std::string_view type, FreshLiteral &into, int64_t index
     bool fits = errno != ERANGE;
     dispatch(into.literal.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      if constexpr (std::is_same_v<T, uint64_t>) { // its upper half does not fit into a signed number
+      if constexpr (std::is_same_v<T, uint64_t>) { // the upper half of its range does not fit into a signed number
         errno = 0;
         into.as<T>()[index] = std::strtoull(start, &stopped, 0);
         fits = errno != ERANGE && token[0] != '-';
@@ -183,7 +183,7 @@ Status Scanner::element(std::string_view type, FreshLiteral &into, int64_t index
   return ok();
 }
 
-/// The elements' bytes, the lowest first; those of one element stand for all.
+/// Decodes the bytes of all elements in little-endian order, or of one element that stands for all.
 Status Scanner::hexElements(const std::string &hex, std::string_view type, const Shape &shape, Literal &into) {
   std::vector<unsigned char> bytes;
   bool valid = hex.size() % 2 == 0 && hex.rfind("0x", 0) == 0;
@@ -192,13 +192,13 @@ Status Scanner::hexElements(const std::string &hex, std::string_view type, const
     bytes.push_back(static_cast<unsigned char>(std::strtol(hex.substr(i, 2).c_str(), nullptr, 16)));
   }
   if (!valid)
-    return error("a constant's string is not 0x and pairs of hexadecimal digits");
+    return error("the string of a constant is not 0x followed by pairs of hexadecimal digits");
   int64_t count = elementsOf(shape), size = bytesOfElement(type), given = int64_t(bytes.size());
-  bool packed = type == "i1" && given == (count + 7) / 8 && given != count; // eight booleans a byte
+  bool packed = type == "i1" && given == (count + 7) / 8 && given != count; // eight booleans in one byte
   bool splat = !packed && given == size && count != 1;
   if (!packed && !splat && given != count * size)
-    return error(fmt::format("a constant of shape {} and type {} needs {} bytes, its string has {}", shapeText(shape),
-                             type, count * size, given));
+    return error(fmt::format("a constant of shape {} and type {} needs {} bytes, but its string has {}",
+                             shapeText(shape), type, count * size, given));
   Shape stored = splat ? Shape(shape.size(), 1) : shape;
   auto fresh = allocateLiteral(*storedType(type), stored);
   if (!fresh)

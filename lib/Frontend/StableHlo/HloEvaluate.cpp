@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StableHlo/HloEvaluate.h"
 #include "Common/Narrow.h"
+#include "Common/WayOut.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,19 +12,20 @@ namespace kerf::frontend::hlo {
 
 namespace {
 
-constexpr int64_t kMostOperations = 1000000; // 96 layers of a train step have about 100,000
+constexpr int64_t kMostOperations =
+    1000000; // limit of evaluated operations; a train step of 96 layers has about 100,000
 constexpr size_t kDeepestCalls = 100;
 
-constexpr std::string_view kNarrowResults = "; convert alone gives numbers of such formats";
+constexpr std::string_view kNarrowResults = "; only convert has results of such formats";
 
-/// Ops whose one operand's elements are the result's.
+/// The operations whose result has the elements of the single operand.
 bool moves(const Operation &op) {
   constexpr std::string_view kMoves[] = {"sdy.sharding_constraint", "stablehlo.broadcast_in_dim",
                                          "stablehlo.reshape",       "stablehlo.reverse",
                                          "stablehlo.slice",         "stablehlo.transpose"};
   return std::find(std::begin(kMoves), std::end(kMoves), op.name) != std::end(kMoves);
 }
-/// Ops that read numbers of narrow formats as what they are: products give theirs in a wider type.
+/// The operations that accept tensors of narrow formats, because their results have a wider type.
 bool readsNarrow(const Operation &op) {
   return moves(op) || op.name == "stablehlo.convert" || op.name == "stablehlo.dot_general" ||
          op.name == "stablehlo.optimization_barrier";
@@ -31,7 +33,7 @@ bool readsNarrow(const Operation &op) {
 
 bool isReturn(const Operation &op) { return op.name == "func.return" || op.name == "stablehlo.return"; }
 
-/// A custom call that says how a tensor lies: Kerf decides that itself.
+/// Returns whether the custom call only annotates a sharding, which Kerf ignores and decides itself.
 bool isSharding(const Operation &op) {
   const Attribute *target = op.name == "stablehlo.custom_call" ? op.find("call_target_name") : nullptr;
   return target && (target->text == "Sharding" || target->text == "SPMDFullToShardShape" ||
@@ -43,7 +45,7 @@ bool isControl(const Operation &op) {
          op.name == "stablehlo.case" || op.name == "stablehlo.composite" || isReturn(op) || isSharding(op);
 }
 
-/// The function that a call or a composite stands for.
+/// Returns the function that a call or a composite calls.
 const Attribute *calleeOf(const Operation &op) {
   return op.name == "func.call"             ? op.find("callee")
          : op.name == "stablehlo.composite" ? op.find("decomposition")
@@ -60,7 +62,7 @@ void addUses(const Operation &op, std::set<std::string> &names) {
       addUses(inner, names);
 }
 
-/// Whether each op of a region is needed for the returned values that are wanted.
+/// Returns, for each operation of a region, whether the wanted results need it.
 std::vector<bool> neededOps(const Region &region, const std::vector<bool> &wanted) {
   std::vector<bool> needed(region.operations.size(), false);
   std::set<std::string> names;
@@ -81,8 +83,8 @@ std::vector<bool> neededOps(const Region &region, const std::vector<bool> &wante
   return needed;
 }
 
-/// "jit(f)/jvp(layer_0)/attn/dot_general" -> {"layer_0", "attn", "dot_general"}: what transformations JAX went through
-/// is no part of a model.
+/// Returns the parts of a name without JAX's transformations: "jit(f)/jvp(layer_0)/attn/dot_general" -> {"layer_0",
+/// "attn", "dot_general"}.
 std::vector<std::string> scopeParts(const std::string &location) {
   std::vector<std::string> parts;
   std::string part;
@@ -108,11 +110,12 @@ std::vector<std::string> scopeParts(const std::string &location) {
   return parts;
 }
 
-/// What is nested has said where it is.
+/// Adds the position in the text to an error, unless a nested operation has already added its own.
 Error at(const Operation &op, const Error &error) {
   if (error.message.rfind("line ", 0) == 0)
     return error;
-  return Error{fmt::format("{}: {}: {}", toText(op.place), op.name, error.message), error.status};
+  return withWayOut({fmt::format("{}: {}: {}", toText(op.place), op.name, error.message), error.status},
+                    kWriteOperationDifferently);
 }
 
 } // namespace
@@ -152,7 +155,7 @@ Status Evaluator::checkOperations(const Function &function, const std::vector<bo
       Refused &entry = refused[name];
       if (entry.count++ == 0)
         entry.first = op.place;
-      return; // what is in it is not of interest
+      return; // operations inside of an unsupported operation are not checked
     }
     for (const Region &region : op.regions)
       for (const Operation &inner : region.operations)
@@ -169,13 +172,16 @@ Status Evaluator::checkOperations(const Function &function, const std::vector<bo
     return ok();
   std::vector<std::string> items;
   for (const auto &[name, entry] : refused) {
-    std::string_view way = wayOut(name.substr(0, name.find(' ')));
+    std::string_view way = unsupportedHint(name.substr(0, name.find(' ')));
     items.push_back(fmt::format("{} ({}{}{}{})", name, toText(entry.first),
                                 entry.count > 1 ? fmt::format(" and {} more", entry.count - 1) : "",
                                 way.empty() ? "" : "; ", way));
   }
-  return Error{fmt::format("{} operation{} of this program {} not supported: {}", items.size(),
-                           items.size() == 1 ? "" : "s", items.size() == 1 ? "is" : "are", fmt::join(items, ", "))};
+  bool one = items.size() == 1;
+  return Error{fmt::format("{} operation{} of this program {} not supported: {}; write the function without {} "
+                           "(docs/stablehlo.md lists what is read)",
+                           items.size(), one ? "" : "s", one ? "is" : "are", fmt::join(items, ", "),
+                           one ? "it" : "them")};
 }
 
 Result<Terms> Evaluator::run(const Function &function, const Terms &arguments, const std::vector<bool> &wanted) {
@@ -193,16 +199,16 @@ Result<Term> Evaluator::lookup(const std::string &name, const Scope &scope) cons
     if (found == s->values.end())
       continue;
     if (index >= found->second.size())
-      return Error{fmt::format("it reads {}, and {} stands for {} values", name, base, found->second.size())};
+      return Error{fmt::format("it reads {}, but {} has {} values", name, base, found->second.size())};
     return found->second[index];
   }
-  return Error{fmt::format("it reads {}, which nothing before it makes", name)};
+  return Error{fmt::format("it reads {}, which no operation before it computes", name)};
 }
 
 Result<Terms> Evaluator::region(const Region &region, const Terms &arguments, const Scope *parent,
                                 const std::vector<bool> *wanted) {
   if (region.arguments.size() != arguments.size())
-    return Error{fmt::format("a block of {} arguments gets {}", region.arguments.size(), arguments.size())};
+    return Error{fmt::format("a block with {} arguments gets {} values", region.arguments.size(), arguments.size())};
   Scope scope;
   scope.parent = parent;
   for (size_t i = 0; i < arguments.size(); ++i)
@@ -234,12 +240,12 @@ Result<Terms> Evaluator::region(const Region &region, const Terms &arguments, co
 
 Status Evaluator::checkTypes(const std::vector<Type> &types, const Terms &terms, const char *which) const {
   if (types.size() != terms.size())
-    return Error{fmt::format("it has {} {}s, the text gives types of {}", terms.size(), which, types.size())};
+    return Error{fmt::format("it has {} {}s, but the text has types for {}", terms.size(), which, types.size())};
   for (size_t i = 0; i < types.size(); ++i) {
     KERF_TRY(said, tensorType(types[i], b.floatType()));
     const NarrowFormat *narrow = terms[i].narrow;
     if (said.dtype != terms[i].dtype || said.shape != terms[i].shape || said.narrow != narrow)
-      return Error{fmt::format("its {} {} is {} {}, the text says {}{}", which, i,
+      return Error{fmt::format("its {} {} is {} {}, but the text says {}{}", which, i,
                                narrow ? narrow->hloName : toString(terms[i].dtype), shapeText(terms[i].shape),
                                types[i].text, said.narrow && !narrow ? kNarrowResults : "")};
   }
@@ -248,8 +254,8 @@ Status Evaluator::checkTypes(const std::vector<Type> &types, const Terms &terms,
 
 Status Evaluator::operation(const Operation &op, Scope &scope) {
   if (++operations > kMostOperations)
-    return Error{fmt::format("the program runs more than {} operations once its loops and calls are written out",
-                             kMostOperations)};
+    return Error{fmt::format(
+        "the program has more than {} operations after its loops are unrolled and its calls inlined", kMostOperations)};
   Terms operands;
   for (const std::string &name : op.operands) {
     KERF_TRY(value, lookup(name, scope));
@@ -290,7 +296,7 @@ Result<Terms> Evaluator::plain(const Operation &op, const Terms &operands) {
     if (op.name == "stablehlo.scatter")
       return Error{fmt::format("a scatter into {} tensors at once is not supported", (count - 1) / 2)};
     return Error{
-        fmt::format("it has {} operands, {} to {} are needed", count, handler->minOperands, handler->maxOperands)};
+        fmt::format("it has {} operands, but {} to {} are needed", count, handler->minOperands, handler->maxOperands)};
   }
   Node node{op, b, operands, {}};
   for (const Type &type : op.resultTypes) {
@@ -317,8 +323,9 @@ Result<Terms> Evaluator::call(const Operation &op, const Terms &operands) {
   if (!function || !function->hasBody)
     return Error{fmt::format("there is no function @{} with a body", callee ? callee->text : "")};
   if (path.size() >= kDeepestCalls)
-    return Error{fmt::format("calls nest more than {} deep: @{} calls itself, or loops of loops", kDeepestCalls,
-                             function->name)};
+    return Error{
+        fmt::format("calls have more than {} levels of nesting; @{} calls itself, or loops are nested too deeply",
+                    kDeepestCalls, function->name)};
   path.push_back(function->name);
   auto results = region(function->body, operands, nullptr, nullptr);
   path.pop_back();
@@ -327,21 +334,20 @@ Result<Terms> Evaluator::call(const Operation &op, const Terms &operands) {
 
 Result<Terms> Evaluator::loop(const Operation &op, Terms values, const Scope &scope) {
   if (op.regions.size() != 2)
-    return Error{fmt::format("a loop has a condition and a body, this one {} regions", op.regions.size())};
+    return Error{fmt::format("a loop needs a condition and a body, but this loop has {} regions", op.regions.size())};
   if (path.size() >= kDeepestCalls)
-    return Error{fmt::format("calls and loops nest more than {} deep", kDeepestCalls)};
+    return Error{fmt::format("calls and loops have more than {} levels of nesting", kDeepestCalls)};
   for (int64_t round = 0;; ++round) {
     KERF_TRY(condition, region(op.regions[0], values, &scope, nullptr));
     if (condition.size() != 1 || condition[0].dtype != DType::Bool || elementsOf(condition[0].shape) != 1)
-      return Error{"its condition is no single boolean"};
+      return Error{"its condition is not a single boolean"};
     if (!condition[0].isConstant())
-      return Error{
-          "its condition is computed from the inputs or parameters: only loops whose number of rounds is known "
-          "are supported (lax.scan, lax.fori_loop with constant bounds)"};
-    if (isAll(*condition[0].literal, 0))
+      return Error{"its condition depends on inputs or parameters; only loops with a known number of iterations are "
+                   "supported (lax.scan, lax.fori_loop with constant bounds)"};
+    if (allElementsEqual(*condition[0].literal, 0))
       return values;
     if (++operations > kMostOperations)
-      return Error{fmt::format("after {} rounds more than {} operations have been run", round, kMostOperations)};
+      return Error{fmt::format("after {} iterations the program has more than {} operations", round, kMostOperations)};
     path.push_back(fmt::format("loop.{}", round));
     auto next = region(op.regions[1], values, &scope, nullptr);
     path.pop_back();
@@ -352,19 +358,20 @@ Result<Terms> Evaluator::loop(const Operation &op, Terms values, const Scope &sc
   }
 }
 
-/// A known predicate chooses one branch. Else all are computed and one is selected: branches have no effects.
+/// Evaluates a branch. With a known predicate only one branch is evaluated; otherwise all are evaluated and one result
+/// is selected, which is possible because branches have no side effects.
 Result<Terms> Evaluator::branch(const Operation &op, const Terms &operands, const Scope &scope) {
   size_t count = op.regions.size();
   if (operands.size() != 1 || elementsOf(operands[0].shape) != 1 || isFloat(operands[0].dtype) || count < 1)
-    return Error{"it needs one integer or boolean that chooses a branch"};
+    return Error{"it needs one integer or boolean that selects a branch"};
   bool isIf = op.name == "stablehlo.if";
   if (isIf && (count != 2 || operands[0].dtype != DType::Bool))
-    return Error{fmt::format("it has {} branches and a predicate of {}", count, toString(operands[0].dtype))};
+    return Error{fmt::format("it has {} branches, but a predicate of type {}", count, toString(operands[0].dtype))};
   const Term &chooser = operands[0];
   if (chooser.isConstant()) {
     KERF_TRY(values, frontend::integersOf(*chooser.literal));
     int64_t index = isIf ? 1 - values[0] : values[0];
-    // An index outside of the branches takes the last one.
+    // An index out of range selects the last branch.
     if (index < 0 || index >= int64_t(count))
       index = int64_t(count) - 1;
     return region(op.regions[size_t(index)], {}, &scope, nullptr);
@@ -374,7 +381,8 @@ Result<Terms> Evaluator::branch(const Operation &op, const Terms &operands, cons
   for (size_t i = count - 1; i-- > 0;) {
     KERF_TRY(other, region(op.regions[i], {}, &scope, nullptr));
     if (other.size() != chosen.size())
-      return Error{fmt::format("branches give {} and {} values", other.size(), chosen.size())};
+      return Error{
+          fmt::format("its branches return {} and {} values, which must be equal", other.size(), chosen.size())};
     b.setLocation(locationOf(op));
     Term here = scalar;
     if (!isIf) {
@@ -383,7 +391,8 @@ Result<Terms> Evaluator::branch(const Operation &op, const Terms &operands, cons
     }
     for (size_t k = 0; k < chosen.size(); ++k) {
       if (other[k].shape != chosen[k].shape)
-        return Error{fmt::format("branches give {} and {}", shapeText(other[k].shape), shapeText(chosen[k].shape))};
+        return Error{fmt::format("its branches return {} and {}, which must be equal", shapeText(other[k].shape),
+                                 shapeText(chosen[k].shape))};
       KERF_TRY(selected, b.select(here, other[k], chosen[k]));
       chosen[k] = selected;
     }

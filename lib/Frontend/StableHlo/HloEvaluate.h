@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a StableHLO function on terms: calls are inlined, loops whose condition is known are unrolled, branches become
-// selections. What depends on no argument is computed, the rest becomes ops.
+// Evaluates a StableHLO function on terms. Calls are inlined, loops with a known condition are unrolled, and branches
+// become selections. Values that depend on no argument are computed; all others become IR operators.
 #pragma once
 
 #include "StableHlo/HloOps.h"
@@ -9,16 +9,20 @@
 
 namespace kerf::frontend::hlo {
 
+/// An evaluator of the functions of one module.
 class Evaluator {
 public:
+  /// Evaluates functions of `module` and writes IR with `b`.
   Evaluator(const Module &module, TermBuilder &b) : module(module), b(b) {}
 
-  /// Values of the results that are `wanted`; the others are empty terms, and what only they need is left out.
+  /// Evaluates `function` with the given arguments and returns its results. Results that are not `wanted` are empty
+  /// terms, and operations that only these results need are skipped. Fails for unsupported operations.
   Result<Terms> run(const Function &function, const Terms &arguments, const std::vector<bool> &wanted);
-  /// One message for everything that is not supported in what those results need.
+  /// Fails with one message on all unsupported operations that the wanted results need.
   Status checkOperations(const Function &function, const std::vector<bool> &wanted);
 
 private:
+  /// The values that operations of a region can read.
   struct Scope {
     std::unordered_map<std::string, Terms> values;
     const Scope *parent = nullptr;
@@ -37,8 +41,8 @@ private:
 
   const Module &module;
   TermBuilder &b;
-  std::vector<std::string> path; // of functions and loops that are being run
-  int64_t operations = 0;
+  std::vector<std::string> path; // functions and loops under evaluation, for messages
+  int64_t operations = 0;        // number of evaluated operations, which has a limit
 };
 
 } // namespace kerf::frontend::hlo

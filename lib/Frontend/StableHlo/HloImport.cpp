@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the arguments and results of a StableHLO program are, and what they hold. A program that hands back some of its
-// arguments (donated in JAX) is a train step: those are parameters and states, each with the result that replaces it.
-// Any other is a loss function.
+// Determines the roles of the arguments and results of a StableHLO program, and reads the weights. A program that
+// returns new values of some arguments (donated in JAX) is a train step, and these arguments are parameters and states.
+// Any other program is a loss function.
 #include "StableHlo/HloImport.h"
 #include "Common/KerfFile.h"
 #include "Common/LossRequest.h"
 #include "Common/Metrics.h"
+#include "Common/WayOut.h"
 #include "Onnx/OnnxNode.h"
 #include "StableHlo/HloEvaluate.h"
 #include "StableHlo/HloSignature.h"
@@ -25,16 +26,16 @@ using namespace hlo;
 
 namespace {
 
-constexpr int64_t kIgnoredLabel = -100; // left out of a loss that --loss builds
+constexpr int64_t kIgnoredLabel = -100; // the ignored label of a loss that --loss builds
 
 struct InputOfMain {
   std::string name, kind;
   bool trained = false;
-  std::optional<size_t> result; // that replaces it after the step
+  std::optional<size_t> result; // index of the result that replaces the argument after a step; absent: none
   std::vector<std::string> stackOf;
 };
 
-/// "params['blocks'][0].w" -> "params.blocks.0.w": as JAX's debug information names an argument.
+/// Normalizes an argument name of JAX's debug information: "params['blocks'][0].w" -> "params.blocks.0.w".
 std::string dotted(const std::string &name) {
   std::string result;
   for (char c : name)
@@ -87,7 +88,7 @@ private:
 
   const hlo::Function *main = nullptr;
   std::optional<Signature> signature;
-  std::vector<InputOfMain> inputs; // of main's arguments; an input that --loss adds comes last
+  std::vector<InputOfMain> inputs; // one for each argument of main; an input that --loss adds comes last
   Terms arguments;
   bool isStep = false;
   LossRequest loss;
@@ -107,7 +108,7 @@ Status HloImport::findMain() {
   std::vector<std::string> names;
   for (const hlo::Function &f : text.functions)
     names.push_back("@" + f.name);
-  return Error{fmt::format("it has no function @main with a body; it has: {}",
+  return Error{fmt::format("it has no function @main with a body; its functions are: {}",
                            names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")))};
 }
 
@@ -123,7 +124,8 @@ Status HloImport::nameArguments() {
   signature = found;
   size_t count = main->arguments.size();
   if (signature && signature->arguments.size() != count)
-    return Error{fmt::format("@main has {} arguments, signature.json names {}", count, signature->arguments.size())};
+    return Error{
+        fmt::format("@main has {} arguments, but signature.json names {}", count, signature->arguments.size())};
   std::set<std::string> taken;
   for (size_t i = 0; i < count; ++i) {
     const hlo::Argument &argument = main->arguments[i];
@@ -133,7 +135,7 @@ Status HloImport::nameArguments() {
       input.name = named.name;
       input.stackOf = named.stackOf;
       if (named.shape && *named.shape != argument.type.shape)
-        return Error{fmt::format("argument {} of @main has the shape {}, signature.json says of '{}' {}", i,
+        return Error{fmt::format("argument {} of @main has the shape {}, but signature.json has '{}' with {}", i,
                                  shapeText(argument.type.shape), named.name, shapeText(*named.shape))};
     } else if (!argument.location.empty()) {
       input.name = dotted(argument.location);
@@ -154,7 +156,8 @@ std::string HloImport::resultName(size_t index) const {
   return info && !info->text.empty() ? info->text : fmt::format("result{}", index);
 }
 
-/// Donation in the text, else in the signature, else equal names there.
+/// Finds the result that replaces each argument: by donation in the text, or else in the signature, or else by equal
+/// names in the signature.
 Status HloImport::pairResults() {
   std::vector<std::optional<size_t>> replaced(main->resultTypes.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -164,7 +167,7 @@ Status HloImport::pairResults() {
       result = aliasing->integer;
     std::optional<int64_t> said = signature ? signature->arguments[i].aliasesResult : std::nullopt;
     if (result && said && *result != *said)
-      return Error{fmt::format("argument '{}' is replaced by result {} in the text, by result {} in signature.json",
+      return Error{fmt::format("argument '{}' is replaced by result {} in the text, but by result {} in signature.json",
                                inputs[i].name, *result, *said)};
     if (!result)
       result = said;
@@ -174,16 +177,16 @@ Status HloImport::pairResults() {
     if (!result)
       continue;
     if (*result < 0 || *result >= int64_t(main->resultTypes.size()))
-      return Error{fmt::format("argument '{}' is replaced by result {}; there are {}", inputs[i].name, *result,
-                               main->resultTypes.size())};
+      return Error{fmt::format("argument '{}' is replaced by result {}, but there are {} results", inputs[i].name,
+                               *result, main->resultTypes.size())};
     size_t r = size_t(*result);
     if (replaced[r])
       return Error{fmt::format("arguments '{}' and '{}' are both replaced by result {}", inputs[*replaced[r]].name,
                                inputs[i].name, r)};
     const hlo::Type &before = main->arguments[i].type, &after = main->resultTypes[r];
     if (before.element != after.element || before.shape != after.shape)
-      return Error{fmt::format("argument '{}' is {}, result {}, which replaces it, {}", inputs[i].name, before.text, r,
-                               after.text)};
+      return Error{fmt::format("argument '{}' is {}, but result {}, which replaces the argument, is {}", inputs[i].name,
+                               before.text, r, after.text)};
     replaced[r] = i;
     inputs[i].result = r;
     isStep = true;
@@ -229,16 +232,16 @@ Status HloImport::decideKinds() {
     anyTrained |= input.trained;
   }
   if (isStep && !(options.trainable.empty() && options.frozen.empty()))
-    return Error{"<trainable> and <frozen>: the program is a whole train step, which says itself what it trains"};
+    return Error{
+        "<trainable> and <frozen> do not apply to a whole train step, which defines what it trains; leave them out"};
   for (size_t k = 0; k < used.size(); ++k)
     if (!used[k])
       return Error{fmt::format("<trainable> '{}' matches none of the floating arguments; they are: {}",
                                options.trainable[k], nameList())};
   if (!isStep && !anyTrained)
-    return Error{fmt::format(
-        "none of the arguments is a parameter: {} Name arguments 'params.*' in signature.json, or say what is trained "
-        "with <trainable> GLOB; the arguments are: {}",
-        signature ? "" : "there is no signature.json beside the text.", nameList())};
+    return Error{fmt::format("none of the arguments is a parameter: {} Name arguments 'params.*' in signature.json, or "
+                             "give <trainable> GLOB; the arguments are: {}",
+                             signature ? "" : "there is no signature.json beside the text.", nameList())};
   return ok();
 }
 
@@ -246,10 +249,12 @@ Status HloImport::addArguments() {
   for (size_t i = 0; i < inputs.size(); ++i) {
     auto type = hlo::tensorType(main->arguments[i].type, options.floatType);
     if (!type)
-      return Error{fmt::format("argument {} of @main ('{}'): {}", i, inputs[i].name, type.error().message)};
+      return withWayOut({fmt::format("argument {} of @main ('{}'): {}", i, inputs[i].name, type.error().message)},
+                        "give the argument another type (docs/stablehlo.md)");
     if (type->narrow)
-      return Error{fmt::format("argument {} of @main ('{}') is {}; pass it as f32 and convert it in the function", i,
-                               inputs[i].name, main->arguments[i].type.text)};
+      return Error{
+          fmt::format("argument {} of @main ('{}') has the type {}; pass it as f32 and convert it in the function", i,
+                      inputs[i].name, main->arguments[i].type.text)};
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(inputs[i].name));
     arguments.push_back(b.fromValue(block->addArgument(b.type(type->dtype, type->shape), at)));
   }
@@ -271,11 +276,12 @@ Status HloImport::chooseLoss() {
       if (names[r] == loss.value || fmt::format("result{}", r) == loss.value) {
         lossResult = r;
         if (isStep && !loss.labels.empty())
-          return Error{fmt::format("the loss '{}': the program is a whole train step, whose loss is one of its results",
-                                   options.loss)};
+          return Error{fmt::format(
+              "the loss '{}' does not apply to a whole train step, whose loss is one of its results; leave <loss> out",
+              options.loss)};
         return ok();
       }
-    return Error{fmt::format("the loss '{}' names '{}', which is no result; the results are: {}", options.loss,
+    return Error{fmt::format("the loss '{}' names '{}', which is not a result; the results are: {}", options.loss,
                              loss.value, fmt::join(names, ", "))};
   }
   auto isScalar = [&](size_t r) {
@@ -289,7 +295,7 @@ Status HloImport::chooseLoss() {
         lossResult = r;
         return ok();
       }
-  return Error{fmt::format("none of the results ({}) is a floating scalar{}: return the loss{}", fmt::join(names, ", "),
+  return Error{fmt::format("none of the results ({}) is a floating scalar{}; return the loss{}", fmt::join(names, ", "),
                            isStep ? " beside the new parameters and states" : "",
                            isStep ? ""
                                   : ", name it with <loss> NAME, or build one with <loss> \"cross_entropy(LOGITS, "
@@ -306,10 +312,11 @@ Status HloImport::chooseMetrics() {
       if (fmt::format("result{}", r) == metric)
         found = r;
     if (found == names.size())
-      return Error{fmt::format("the metric '{}' is no result; the results are: {}", metric, fmt::join(names, ", "))};
+      return Error{fmt::format("the metric '{}' is not a result; the results are: {}", metric, fmt::join(names, ", "))};
     if (std::any_of(inputs.begin(), inputs.end(),
                     [&](const InputOfMain &input) { return input.result == found || input.name == metric; }))
-      return Error{fmt::format("the metric '{}' has the name of an argument, or replaces one", metric)};
+      return Error{
+          fmt::format("the metric '{}' has the name of an argument, or replaces one; name another result", metric)};
     metricResults.push_back(found);
   }
   return ok();
@@ -320,30 +327,35 @@ Result<Term> HloImport::buildLoss(const Terms &results) {
   b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
   if (loss.labels.empty()) {
     if (elementsOf(value.shape) != 1 || !isFloat(value.dtype))
-      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", resultName(lossResult),
-                               toString(value.dtype), shapeText(value.shape))};
+      return Error{fmt::format("the loss '{}' has the type {} and the shape {}, but a floating-point scalar is needed; "
+                               "return a scalar, or name another result with <loss>",
+                               resultName(lossResult), toString(value.dtype), shapeText(value.shape))};
     return b.reshape(value, {});
   }
   if (!isFloat(value.dtype) || value.rank() < 1)
-    return Error{fmt::format("the logits '{}' are {} {}", loss.value, toString(value.dtype), shapeText(value.shape))};
+    return Error{fmt::format("the logits '{}' have the type {} and the shape {}, but a floating-point tensor with a "
+                             "class dimension is needed; name other logits in <loss>",
+                             loss.value, toString(value.dtype), shapeText(value.shape))};
   Term labels;
   for (size_t i = 0; i < main->arguments.size(); ++i)
     if (inputs[i].name == loss.labels)
       labels = arguments[i];
   if (!labels.value) {
     Shape shape(value.shape.begin(), value.shape.end() - 1);
-    // In front of the constants that were made meanwhile.
+    // The input is inserted before the constants that became arguments in the meantime.
     inputs.push_back({loss.labels, "input", false, {}, {}});
     labels = b.fromValue(block->insertArgument(unsigned(inputs.size() - 1), b.type(DType::I64, shape), unknown));
     arguments.push_back(labels);
   }
   auto result = crossEntropy(b, value, labels, kIgnoredLabel, "mean");
   if (!result)
-    return Error{fmt::format("the loss '{}': {}", options.loss, result.error().message)};
+    return withWayOut({fmt::format("the loss '{}': {}", options.loss, result.error().message)},
+                      "name other logits or labels in <loss>");
   return result;
 }
 
-/// Slices of stacked parameters go to the front: each of another place, they would make repeated layers unlike.
+/// Moves slices of stacked parameters to the beginning of the function, because slices at different offsets would make
+/// repeated layers differ.
 void HloImport::hoistSlices() {
   mlir::Operation *front = &block->front();
   llvm::DenseSet<mlir::Operation *> hoisted;
@@ -366,13 +378,13 @@ void HloImport::hoistSlices() {
   }
 }
 
-/// The tensor of that name, or its parts joined; nothing where the file has none of them.
+/// Returns the tensor of that name, or its stacked parts joined; nothing if the file has none.
 Result<std::optional<Tensor>> HloImport::weightOf(const InputOfMain &input, const Shape &shape) {
   auto whole = given.find(input.name);
   if (whole != given.end()) {
     if (whole->second.shape != shape)
-      return Error{fmt::format("'{}' in '{}' has the shape {}, the program's has {}", input.name, weightsFile,
-                               shapeText(whole->second.shape), shapeText(shape))};
+      return Error{fmt::format("'{}' in '{}' has the shape {}, but the program's tensor has {}", input.name,
+                               weightsFile, shapeText(whole->second.shape), shapeText(shape))};
     return std::optional<Tensor>(whole->second);
   }
   std::vector<const Tensor *> parts;
@@ -383,12 +395,12 @@ Result<std::optional<Tensor>> HloImport::weightOf(const InputOfMain &input, cons
     return std::optional<Tensor>();
   Shape each(shape.empty() ? shape.begin() : shape.begin() + 1, shape.end());
   if (parts.size() != input.stackOf.size() || shape.empty() || int64_t(parts.size()) != shape[0])
-    return Error{fmt::format("'{}' is a stack of {} tensors, its shape is {}, and '{}' has {} of them", input.name,
+    return Error{fmt::format("'{}' is a stack of {} tensors with the shape {}, but '{}' has {} of them", input.name,
                              input.stackOf.size(), shapeText(shape), weightsFile, parts.size())};
   auto [tensor, bytes] = allocateTensor(parts.front()->dtype, shape);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i]->shape != each || parts[i]->dtype != parts.front()->dtype)
-      return Error{fmt::format("'{}' in '{}' is {} {}, the stack '{}' needs {} {}", input.stackOf[i], weightsFile,
+      return Error{fmt::format("'{}' in '{}' is {} {}, but the stack '{}' needs {} {}", input.stackOf[i], weightsFile,
                                toString(parts[i]->dtype), shapeText(parts[i]->shape), input.name,
                                toString(parts.front()->dtype), shapeText(each))};
     if (parts[i]->bytes() > 0)
@@ -469,8 +481,8 @@ Status HloImport::finish(const Terms &results, const Term &lossTerm, ImportedMod
     if (!used.count(name))
       unknownNames.push_back(name);
   if (!given.empty() && used.empty())
-    return Error{fmt::format("'{}' holds none of the program's tensors; it has: {}; the program's are: {}", weightsFile,
-                             fmt::join(unknownNames, ", "), nameList())};
+    return Error{fmt::format("'{}' has none of the program's tensors; its tensors are: {}; the program's are: {}",
+                             weightsFile, fmt::join(unknownNames, ", "), nameList())};
   if (!unknownNames.empty())
     warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the program: {}", weightsFile,
                                    unknownNames.size(), given.size(), fmt::join(unknownNames, ", ")));
@@ -479,8 +491,10 @@ Status HloImport::finish(const Terms &results, const Term &lossTerm, ImportedMod
 
 Result<ImportedModel> HloImport::run() {
   KERF_CHECK(findMain());
-  KERF_CHECK(nameArguments());
-  KERF_CHECK(pairResults());
+  if (Status status = nameArguments(); !status)
+    return withWayOut(status.error(), kWriteSignatureAgain);
+  if (Status status = pairResults(); !status)
+    return withWayOut(status.error(), kWriteSignatureAgain);
   KERF_CHECK(readGivenWeights());
   KERF_CHECK(decideKinds());
   KERF_CHECK(chooseLoss());
@@ -495,18 +509,22 @@ Result<ImportedModel> HloImport::run() {
   Evaluator evaluator(text, b);
   KERF_CHECK(evaluator.checkOperations(*main, wanted));
   KERF_CHECK(addArguments());
-  KERF_TRY(results, evaluator.run(*main, arguments, wanted));
+  auto evaluated = evaluator.run(*main, arguments, wanted);
+  if (!evaluated)
+    return withWayOut(evaluated.error(), kLowerAgain);
+  const Terms &results = *evaluated;
   if (results.size() != main->resultTypes.size())
-    return Error{fmt::format("@main returns {} values, its type says {}", results.size(), main->resultTypes.size())};
+    return Error{fmt::format("@main returns {} values, but its type has {}; {}", results.size(),
+                             main->resultTypes.size(), kLowerAgain)};
   for (size_t r = 0; r < results.size(); ++r) {
     if (!wanted[r])
       continue;
     KERF_TRY(said, hlo::tensorType(main->resultTypes[r], options.floatType));
     if (said.narrow)
-      return Error{fmt::format("result {} of @main is {}; return it as f32", r, main->resultTypes[r].text)};
+      return Error{fmt::format("result {} of @main has the type {}; return it as f32", r, main->resultTypes[r].text)};
     if (results[r].shape != said.shape || results[r].dtype != said.dtype)
-      return Error{fmt::format("result {} of @main is {} {}, its type says {}", r, toString(results[r].dtype),
-                               shapeText(results[r].shape), main->resultTypes[r].text)};
+      return Error{fmt::format("result {} of @main is {} {}, but its type is {}; {}", r, toString(results[r].dtype),
+                               shapeText(results[r].shape), main->resultTypes[r].text, kLowerAgain)};
   }
   KERF_TRY(lossTerm, buildLoss(results));
   ImportedModel model;
@@ -527,7 +545,7 @@ Result<ImportedModel> importStableHlo(mlir::MLIRContext &context, const ModelSou
   const std::string &path = source.name;
   auto parsed = hlo::parse(text);
   if (!parsed)
-    return Error{fmt::format("'{}': {}", path, parsed.error().message), parsed.error().status};
+    return withWayOut({fmt::format("'{}': {}", path, parsed.error().message), parsed.error().status}, kLowerAgain);
   auto model = HloImport(context, source, std::move(*parsed), options).run();
   if (!model)
     return Error{fmt::format("'{}': {}", path, model.error().message), model.error().status};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// StableHLO's gather and scatter as the dialect's ops. Four ways, the first that fits:
+// Translates StableHLO's gather and scatter to operators of the dialect. The first of four cases that fits applies:
 //
-//   one constant index        a slice; its scatter an update of a box
-//   one index for each row    a gather in batches (take_along_axis); its scatter a comparison with the index along the
+//   one constant index        a slice; for scatter an update of a box
+//   one index for each row    a batched gather (take_along_axis); for scatter a comparison with the index along the
 //                             dimension
 //   one dimension             gather, embedding; scatter_add, embedding_backward
 //   several dimensions        they are merged: row * columns + column, then as one dimension
 //
-// gather keeps an index inside of the operand, scatter leaves out what is outside.
+// Gather clamps an index to the operand; scatter ignores updates outside of the operand.
 #include "Common/Lookups.h"
 #include "StableHlo/HloOps.h"
 
@@ -22,25 +22,28 @@ bool contains(const std::vector<int64_t> &dims, int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
-/// Dimension numbers of both ops: "rows" are the dimensions that indices run over, "windows" those of a slice.
+/// The dimension numbers of gather and scatter. "Rows" are the dimensions over which the indices run, "windows" the
+/// dimensions of a slice.
 struct Numbers {
-  std::vector<int64_t> windowDims;    // of gather's result, of scatter's updates
-  std::vector<int64_t> dropped;       // of the operand: size 1 in a window and not part of it
-  std::vector<int64_t> batching;      // of the operand: run with the indices' dimensions
-  std::vector<int64_t> indexBatching; // these dimensions of the indices
-  std::vector<int64_t> indexed;       // of the operand: component k of an index is a position along indexed[k]
-  int64_t vectorDim = 0;              // of the indices: along it lie the components
+  std::vector<int64_t> windowDims;    // window dimensions of gather's result or of scatter's updates
+  std::vector<int64_t> dropped;       // dimensions of the operand with window size 1 that the result lacks
+  std::vector<int64_t> batching;      // batch dimensions of the operand
+  std::vector<int64_t> indexBatching; // the corresponding dimensions of the indices
+  std::vector<int64_t> indexed; // dimensions of the operand: component k of an index is a position along indexed[k]
+  int64_t vectorDim = 0;        // dimension of the indices that holds the components
 };
 
-/// Operand and indices in one form: the components are apart, and the windows are whole but along indexed dimensions.
+/// Operand and indices in a normal form: separate index components, and windows that span the whole operand except
+/// along indexed dimensions.
 struct Lookup {
-  Term operand;                           // cut down to what constant components and small windows leave
-  Shape window;                           // its size along each dimension of the operand
-  std::vector<int64_t> indexed, batching; // of the operand; what constant components decided is not indexed any more
-  std::vector<Term> components;           // one for each indexed dimension, of shape `rows`
+  Term operand; // operand restricted by constant components and small windows
+  Shape window; // size of a window along each dimension of the operand
+  std::vector<int64_t> indexed,
+      batching; // dimensions of the operand; dimensions with a constant component are not indexed any more
+  std::vector<Term> components; // one for each indexed dimension, of shape `rows`
   Shape rows;
-  std::vector<int64_t> rowOfBatching; // batching[i] runs with this row dimension
-  Shape start;                        // of the operand that was given, where it was cut down
+  std::vector<int64_t> rowOfBatching; // the row dimension that corresponds to batching[i]
+  Shape start;                        // start of the restricted operand in the given operand
 };
 
 Result<Numbers> numbersOf(const Node &node, std::string_view record, const char *window, const char *dropped,
@@ -68,27 +71,28 @@ Result<Numbers> numbersOf(const Node &node, std::string_view record, const char 
   KERF_CHECK(checkDims(numbers.indexBatching, indices.rank(), indexBatching));
   if (numbers.vectorDim < 0 || numbers.vectorDim > indices.rank())
     return Error{
-        fmt::format("index_vector_dim is {}, the indices have {} dimensions", numbers.vectorDim, indices.rank())};
+        fmt::format("index_vector_dim is {}, but the indices have {} dimensions", numbers.vectorDim, indices.rank())};
   if (numbers.batching.size() != numbers.indexBatching.size())
-    return Error{fmt::format("{} has {} dimensions, {} has {}", batching, numbers.batching.size(), indexBatching,
+    return Error{fmt::format("{} has {} dimensions, but {} has {}", batching, numbers.batching.size(), indexBatching,
                              numbers.indexBatching.size())};
   for (size_t i = 0; i < numbers.batching.size(); ++i) {
     int64_t dim = numbers.batching[i], other = numbers.indexBatching[i];
     if (contains(numbers.dropped, dim) || contains(numbers.indexed, dim) || other == numbers.vectorDim ||
         x.shape[dim] != indices.shape[other])
-      return Error{fmt::format("dimension {} of the operand, {}, does not run with dimension {} of the indices, {}",
+      return Error{fmt::format("dimension {} of the operand has {} elements, but dimension {} of the indices has {}",
                                dim, shapeText(x.shape), other, shapeText(indices.shape))};
   }
   int64_t components = numbers.vectorDim == indices.rank() ? 1 : indices.shape[numbers.vectorDim];
   if (components != int64_t(numbers.indexed.size()))
-    return Error{
-        fmt::format("an index has {} components, {} has {} dimensions", components, indexed, numbers.indexed.size())};
+    return Error{fmt::format("an index has {} components, but {} has {} dimensions", components, indexed,
+                             numbers.indexed.size())};
   if (isFloat(indices.dtype) || indices.dtype == DType::Bool)
     return Error{fmt::format("indices of {}", toString(indices.dtype))};
   return numbers;
 }
 
-/// `window`: the size of a slice along each dimension of the operand.
+/// Brings operand and indices into the normal form. `window` has the size of a slice along each dimension of the
+/// operand.
 enum class Access { Read, Write };
 Result<Lookup> prepare(Node &node, const Numbers &numbers, const Shape &window, Access access) {
   TermBuilder &b = node.b;
@@ -109,7 +113,8 @@ Result<Lookup> prepare(Node &node, const Numbers &numbers, const Shape &window, 
   Shape &shape = lookup.operand.shape;
   for (size_t d = 0; d < window.size(); ++d)
     if (window[d] < 0 || window[d] > shape[d])
-      return Error{fmt::format("a slice of {} elements along dimension {} of {}", window[d], d, shape[d])};
+      return Error{
+          fmt::format("a slice of {} elements does not fit dimension {} of {} elements", window[d], d, shape[d])};
   Shape from(shape.size(), 0), to = shape;
   for (size_t d = 0; d < window.size(); ++d)
     if (!contains(numbers.indexed, int64_t(d)) && !contains(numbers.batching, int64_t(d)))
@@ -130,14 +135,14 @@ Result<Lookup> prepare(Node &node, const Numbers &numbers, const Shape &window, 
       continue;
     }
     if (window[dim] != 1 && window[dim] != shape[dim])
-      return Error{
-          fmt::format("slices of {} of {} elements along dimension {} begin at computed indices; supported are "
-                      "slices of one element or of all",
-                      window[dim], shape[dim], dim)};
+      return Error{fmt::format("slices of {} of {} elements along dimension {} begin at computed indices, but only "
+                               "slices of one element or of all are supported",
+                               window[dim], shape[dim], dim)};
     if (window[dim] == shape[dim] && access == Access::Read)
-      continue; // it can only begin at 0
+      continue; // a window as large as the operand can only begin at 0
     if (window[dim] != 1)
-      return Error{fmt::format("updates of all {} elements along dimension {} at computed indices", window[dim], dim)};
+      return Error{fmt::format("updates of all {} elements along dimension {} at computed indices are not supported",
+                               window[dim], dim)};
     lookup.indexed.push_back(dim);
     lookup.components.push_back(component);
   }
@@ -148,12 +153,12 @@ Result<Lookup> prepare(Node &node, const Numbers &numbers, const Shape &window, 
   return lookup;
 }
 
-/// Dimensions of a tensor on the way from one order to another. A label is a row's dimension, or -1 - a dimension of
-/// the operand.
+/// Labels for the dimensions of a tensor that is transposed. A label is the number of a row dimension, or -1 - d for
+/// dimension d of the operand.
 using Labels = std::vector<int64_t>;
 int64_t windowLabel(int64_t dim) { return -1 - dim; }
 
-/// The order in which `from` stands in `to`.
+/// Returns the permutation that brings the labels `from` into the order `to`.
 std::vector<int64_t> orderOf(const Labels &from, const Labels &to) {
   std::vector<int64_t> order;
   for (int64_t label : to)
@@ -161,10 +166,10 @@ std::vector<int64_t> orderOf(const Labels &from, const Labels &to) {
   return order;
 }
 
-/// The dimensions of gather's result (scatter's updates) without those that an index decides, and with them.
+/// The dimensions of gather's result (or of scatter's updates), without and with the indexed dimensions.
 struct Arrangement {
   Labels labels;
-  Shape shape; // of all
+  Shape shape; // shape with all dimensions
 };
 Result<Arrangement> arrange(const Lookup &lookup, const Numbers &numbers, int64_t rank, const char *name) {
   Arrangement result;
@@ -176,8 +181,9 @@ Result<Arrangement> arrange(const Lookup &lookup, const Numbers &numbers, int64_
     if (!contains(numbers.dropped, d) && !contains(numbers.batching, d))
       windows.push_back(d);
   if (windows.size() != numbers.windowDims.size() || windows.size() + lookup.rows.size() != size_t(rank))
-    return Error{fmt::format("{} has {} dimensions, a slice {}, with {} of the indices and {} in all", name,
-                             numbers.windowDims.size(), windows.size(), lookup.rows.size(), rank)};
+    return Error{
+        fmt::format("{} has {} dimensions and a slice {}; with {} dimensions of the indices there must be {} in all",
+                    name, numbers.windowDims.size(), windows.size(), lookup.rows.size(), rank)};
   size_t window = 0, row = 0;
   for (int64_t d = 0; d < rank; ++d) {
     bool isWindow = contains(numbers.windowDims, d);
@@ -190,7 +196,7 @@ Result<Arrangement> arrange(const Lookup &lookup, const Numbers &numbers, int64_
   return result;
 }
 
-/// Rows besides those that run with the operand.
+/// Returns the row dimensions that are not batch dimensions of the operand.
 bool oneOfEachRow(const Lookup &lookup) {
   for (size_t d = 0; d < lookup.rows.size(); ++d)
     if (lookup.rows[d] != 1 && !contains(lookup.rowOfBatching, int64_t(d)))
@@ -198,10 +204,11 @@ bool oneOfEachRow(const Lookup &lookup) {
   return lookup.indexed.size() == 1 && !lookup.batching.empty();
 }
 
-/// Where, in a tensor of the operand's shape, the index along the one indexed dimension is the row's.
+/// Returns a mask of the operand's shape that is true where the position along the indexed dimension equals the row's
+/// index.
 Result<Term> hits(TermBuilder &b, const Lookup &lookup, const Term &component, const Shape &shape) {
   int64_t dim = lookup.indexed.front();
-  // The row dimensions that run with the operand, in the operand's order.
+  // The row dimensions that correspond to batch dimensions, in the order of the operand.
   std::vector<int64_t> order;
   Shape aligned(shape.size(), 1), kept;
   for (int64_t d = 0; d < int64_t(shape.size()); ++d)
@@ -222,10 +229,10 @@ Result<Term> hits(TermBuilder &b, const Lookup &lookup, const Term &component, c
   return b.compare(Order::Equal, everywhere, index);
 }
 
-/// Batching and indexed dimensions of the operand, which one index replaces, and the others.
+/// The merge of batch and indexed dimensions of the operand into one dimension, and the other dimensions.
 struct Merged {
-  std::vector<int64_t> order; // of the operand
-  int64_t size = 1;           // of the merged dimension
+  std::vector<int64_t> order; // dimensions of the operand, merged ones first
+  int64_t size = 1;           // size of the merged dimension
   Shape windowShape;
   Labels windowLabels;
 };
@@ -246,7 +253,7 @@ Merged mergedOf(const Lookup &lookup, const Shape &shape) {
   return merged;
 }
 
-/// The positions of `components` in the merged dimension, and (of scatter) where all of them are inside.
+/// The positions of index tuples in the merged dimension; for scatter also a mask of tuples inside of the operand.
 struct MergedIndex {
   Term index;
   std::optional<Term> inside; // absent: everywhere
@@ -285,19 +292,18 @@ Result<MergedIndex> mergeIndex(TermBuilder &b, const Lookup &lookup, const Shape
   }
   KERF_TRY(whole, b.broadcast(result.index, lookup.rows));
   result.index = whole;
-  if (result.inside && result.inside->isConstant() && isAll(*result.inside->literal, 1))
+  if (result.inside && result.inside->isConstant() && allElementsEqual(*result.inside->literal, 1))
     result.inside.reset();
   return result;
 }
 
 } // namespace
 
-//===-- gather
-//------------------------------------------------------------------------------------------------------------===//
+//===-- gather -----------------------------------------------------------===//
 
 namespace {
 
-/// The same slice `x` for every row.
+/// Broadcasts the slice `x` to every row.
 Result<Term> sameSlice(TermBuilder &b, const Lookup &lookup, const Arrangement &target, const Term &x) {
   if (elementsOf(lookup.rows) == 1)
     return reshaped(b, x, target.shape);
@@ -312,7 +318,7 @@ Result<Term> sameSlice(TermBuilder &b, const Lookup &lookup, const Arrangement &
   return broadcastInDim(b, slice, target.shape, dims);
 }
 
-/// Slices of `x` along the one dimension that indices name.
+/// Returns slices of `x` along the single indexed dimension.
 Result<Term> slicesAlong(TermBuilder &b, const Lookup &lookup, const Arrangement &target, const Term &x) {
   KERF_TRY(merged, mergeIndex(b, lookup, x.shape, /*wantInside=*/false));
   int64_t axis = lookup.indexed.front();
@@ -328,8 +334,8 @@ Result<Term> slicesAlong(TermBuilder &b, const Lookup &lookup, const Arrangement
   return reshaped(b, turned, target.shape);
 }
 
-/// Slices at several indices, or of each sample's own: the operand's batch first, then what is looked up, merged into
-/// one dimension, then the windows.
+/// Returns slices with several index components or with batch dimensions. The operand is transposed to batch
+/// dimensions, indexed dimensions merged into one, and window dimensions.
 Result<Term> slicesOfBatch(TermBuilder &b, const Lookup &lookup, const Arrangement &target, const Term &x) {
   Lookup alone = lookup;
   alone.batching.clear();
@@ -350,7 +356,7 @@ Result<Term> slicesOfBatch(TermBuilder &b, const Lookup &lookup, const Arrangeme
       windows.push_back(windowLabel(d));
       flat.push_back(x.shape[size_t(d)]);
     }
-  Labels labels = lookup.rowOfBatching; // of the rows: those of the batch first
+  Labels labels = lookup.rowOfBatching; // row dimensions, batch dimensions first
   for (int64_t r = 0; r < int64_t(lookup.rows.size()); ++r)
     if (!contains(lookup.rowOfBatching, r))
       labels.push_back(r);
@@ -373,17 +379,17 @@ Result<Terms> evaluateGather(Node &node) {
   KERF_TRY(window, node.integers("slice_sizes"));
   const Shape &operandShape = node.input(0).shape;
   if (window.size() != operandShape.size())
-    return Error{
-        fmt::format("slice_sizes has {} entries, the operand {} dimensions", window.size(), operandShape.size())};
+    return Error{fmt::format("slice_sizes has {} entries, but the operand has {} dimensions", window.size(),
+                             operandShape.size())};
   for (const auto *dims : {&numbers.dropped, &numbers.batching})
     for (int64_t dim : *dims)
       if (window[size_t(dim)] != 1)
-        return Error{fmt::format("a slice has {} elements along dimension {}, which the result does not have",
+        return Error{fmt::format("a slice has {} elements along dimension {}, which the result lacks",
                                  window[size_t(dim)], dim)};
   KERF_TRY(lookup, prepare(node, numbers, window, Access::Read));
   KERF_TRY(target, arrange(lookup, numbers, int64_t(node.resultShape().size()), "offset_dims"));
 
-  // Where the start is known, the operand is cut down to the slice. A start that is outside is moved inside.
+  // With a known start the result is a slice. A start out of range is clamped.
   Shape from = lookup.start, to = from;
   for (size_t d = 0; d < from.size(); ++d) {
     bool batching = contains(numbers.batching, int64_t(d));
@@ -399,12 +405,11 @@ Result<Terms> evaluateGather(Node &node) {
   return one(slicesOfBatch(b, lookup, target, x));
 }
 
-//===-- scatter
-//-----------------------------------------------------------------------------------------------------------===//
+//===-- scatter ----------------------------------------------------------===//
 
 namespace {
 
-/// Sums of `updates` ([rows.., windows..]) at `index` along dimension 0 of a tensor of `shape`.
+/// Returns a tensor of `shape` with `updates` ([rows.., windows..]) summed at `index` along dimension 0.
 Result<Term> scatterAdd(TermBuilder &b, const Term &index, const Term &updates, const Shape &shape) {
   mlir::Value at = b.emit(index), values = b.emit(updates);
   mlir::RankedTensorType type = b.type(updates.dtype, shape);
@@ -415,17 +420,17 @@ Result<Term> scatterAdd(TermBuilder &b, const Term &index, const Term &updates, 
 }
 
 Result<Term> addedTo(TermBuilder &b, const Term &operand, const Term &sums) {
-  if (operand.isConstant() && isAll(*operand.literal, 0))
+  if (operand.isConstant() && allElementsEqual(*operand.literal, 0))
     return sums;
   return applyBinary(b, "stablehlo.add", operand, sums);
 }
 
-/// Updates at one place that is known; what lies outside of the operand is left out.
+/// Applies the updates at one known position; an update outside of the operand is ignored.
 Result<Term> scatteredAtOnePlace(TermBuilder &b, const Lookup &lookup, const std::string &combiner, const Term &x,
                                  const Term &updates) {
   for (size_t d = 0; d < lookup.start.size(); ++d)
     if (lookup.start[d] < 0 || lookup.start[d] + lookup.window[d] > x.shape[d])
-      return x; // outside: left out
+      return x; // an update outside of the operand is ignored
   KERF_TRY(box, reshaped(b, updates, lookup.window));
   if (combiner.empty())
     return updated(b, x, box, lookup.start);
@@ -444,17 +449,17 @@ Result<Term> scatteredAtOnePlace(TermBuilder &b, const Lookup &lookup, const std
   return addedTo(b, x, moved);
 }
 
-/// One element of each row of the operand, wherever its index says.
+/// Updates one element in each row of the operand, at the row's index.
 Result<Term> scatteredInRows(TermBuilder &b, const Lookup &lookup, const Arrangement &source,
                              const std::string &combiner, const Term &x, const Term &updates) {
-  Labels wanted; // the operand's dimensions without the indexed one
+  Labels wanted; // dimensions of the operand without the indexed dimension
   for (int64_t d = 0; d < x.rank(); ++d) {
     auto it = std::find(lookup.batching.begin(), lookup.batching.end(), d);
     if (d != lookup.indexed.front())
       wanted.push_back(it == lookup.batching.end() ? windowLabel(d)
                                                    : lookup.rowOfBatching[size_t(it - lookup.batching.begin())]);
   }
-  // Row dimensions of size 1 go, the indexed one comes as 1.
+  // Row dimensions of size 1 are removed, and the indexed dimension is added with size 1.
   Labels labels;
   Shape kept;
   for (int64_t label : source.labels)
@@ -481,10 +486,11 @@ Result<Term> scatteredInRows(TermBuilder &b, const Lookup &lookup, const Arrange
   return addedTo(b, x, masked);
 }
 
-/// Sums at computed indices.
+/// Applies updates at computed indices as sums.
 Result<Term> summedAtIndices(TermBuilder &b, const Lookup &lookup, const Arrangement &source, const Term &x,
                              const Term &updates) {
-  // [rows.., windows..], nothing where an index is outside, then sums along one dimension.
+  // Updates become [rows.., windows..] and zero where an index is out of range; then they are summed along one
+  // dimension.
   Merged plan = mergedOf(lookup, x.shape);
   Labels wanted;
   Shape flatUpdates = lookup.rows, flat = plan.windowShape;
@@ -531,9 +537,10 @@ Result<Terms> evaluateScatter(Node &node) {
     return Error{"it has no region that says how elements are combined"};
   KERF_TRY(combiner, combinerOf(node.op.regions[0]));
   if (updates.dtype != x.dtype)
-    return Error{fmt::format("updates of {} for an operand of {}", toString(updates.dtype), toString(x.dtype))};
+    return Error{
+        fmt::format("updates have the type {}, but the operand has {}", toString(updates.dtype), toString(x.dtype))};
 
-  // A window has the updates' size.
+  // The window has the size of the updates.
   KERF_CHECK(checkDims(numbers.windowDims, updates.rank(), "update_window_dims"));
   Shape window(x.shape.size(), 1);
   size_t next = 0;
@@ -544,23 +551,25 @@ Result<Terms> evaluateScatter(Node &node) {
   KERF_TRY(lookup, prepare(node, numbers, window, Access::Write));
   KERF_TRY(source, arrange(lookup, numbers, updates.rank(), "update_window_dims"));
   if (source.shape != updates.shape)
-    return Error{fmt::format("updates of shape {}, {} is needed", shapeText(updates.shape), shapeText(source.shape))};
+    return Error{
+        fmt::format("updates have the shape {}, but {} is needed", shapeText(updates.shape), shapeText(source.shape))};
 
   if (lookup.indexed.empty() && lookup.batching.empty() && elementsOf(lookup.rows) == 1)
     return one(scatteredAtOnePlace(b, lookup, combiner, x, updates));
   for (size_t d = 0; d < lookup.window.size(); ++d)
     if (!contains(lookup.indexed, int64_t(d)) && !contains(lookup.batching, int64_t(d)) &&
         lookup.window[d] != x.shape[d])
-      return Error{fmt::format("updates of {} of {} elements along dimension {}", lookup.window[d], x.shape[d], d)};
+      return Error{fmt::format("updates of {} of {} elements along dimension {} are not supported", lookup.window[d],
+                               x.shape[d], d)};
 
   if (oneOfEachRow(lookup))
     return one(scatteredInRows(b, lookup, source, combiner, x, updates));
   if (combiner != "stablehlo.add")
-    return Error{fmt::format("it {} at several computed indices; additions are supported",
+    return Error{fmt::format("it {} at several computed indices, but only additions are supported",
                              combiner.empty() ? "overwrites elements" : "combines elements by " + combiner)};
   if (!isFloat(x.dtype))
-    return Error{
-        fmt::format("sums of {} at computed indices; of floating types they are supported", toString(x.dtype))};
+    return Error{fmt::format("sums of {} at computed indices are not supported; sums of floating-point types are",
+                             toString(x.dtype))};
 
   return one(summedAtIndices(b, lookup, source, x, updates));
 }

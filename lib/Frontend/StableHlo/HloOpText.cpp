@@ -8,7 +8,7 @@ namespace kerf::frontend::hlo {
 
 namespace {
 
-/// What the pretty form calls an attribute, and what the generic form does. Op "": any.
+/// The name of an attribute in the pretty form and in the generic form; the operation "" stands for all operations.
 struct PrettyName {
   const char *op, *pretty, *generic;
 };
@@ -60,7 +60,7 @@ Status OpParser::operandList(Operation &op, std::string_view close) {
   return ok();
 }
 
-/// What follows the colon: `t` (of all operands and the result), `t, t`, `(t, t) -> t`, `t -> t`.
+/// Parses the types after the colon: `t` (for all operands and the result), `t, t`, `(t, t) -> t` or `t -> t`.
 Status OpParser::signature(Operation &op) {
   KERF_CHECK(s.expect(":", "before the types of an op"));
   if (s.next() == '(')
@@ -225,7 +225,7 @@ Status OpParser::loop(Operation &op) {
   if (!names.empty())
     KERF_CHECK(signature(op));
   if (op.resultTypes.size() != names.size())
-    return s.error(fmt::format("a loop of {} values has {} types", names.size(), op.resultTypes.size()));
+    return s.error(fmt::format("a loop has {} values, but {} types", names.size(), op.resultTypes.size()));
   if (s.take("attributes"))
     KERF_CHECK(s.dictionary(op.attributes));
   for (const char *word : {"cond", "do"}) {
@@ -264,7 +264,7 @@ Status OpParser::convolution(Operation &op) {
   return signature(op);
 }
 
-/// Operands, words, `name = attribute` and `name = attribute x attribute`, in any order, up to the colon.
+/// Parses operands, words, `name = attribute` and `name = attribute x attribute` in any order, up to the colon.
 Status OpParser::loose(Operation &op) {
   bool parenthesis = false;
   while (s.next() != ':') {
@@ -282,7 +282,7 @@ Status OpParser::loose(Operation &op) {
       parenthesis = true;
     } else if (parenthesis && s.take(")")) {
       parenthesis = false;
-    } else if (s.seesWord()) {
+    } else if (s.nextIsWord()) {
       KERF_TRY(word, s.word("an attribute"));
       Attribute value;
       if (s.take("=")) {
@@ -410,7 +410,7 @@ Status OpParser::operation(std::vector<Operation> &into) {
   bool terminator = op.name == "func.return" || op.name == "stablehlo.return";
   if (!terminator && !op.results.empty() && values != op.resultTypes.size())
     return Error{
-        fmt::format("{}: {} has {} results and {} types", toText(op.place), op.name, values, op.resultTypes.size())};
+        fmt::format("{}: {} has {} results, but {} types", toText(op.place), op.name, values, op.resultTypes.size())};
   into.push_back(std::move(op));
   return ok();
 }
@@ -443,7 +443,7 @@ Status OpParser::region(Region &into, std::vector<std::pair<std::string, Type>> 
     KERF_CHECK(blockHeader(into));
   while (!s.take("}")) {
     if (s.atEnd())
-      return s.error("a region is not closed: the text ends");
+      return s.error("a region is not closed at the end of the text");
     if (s.next() == '^')
       return s.error("a region of several blocks is not supported");
     KERF_CHECK(operation(into.operations));

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of StableHLO text, in the pretty form and in the generic one.
+// Parses the operations of StableHLO text, in the pretty form and in MLIR's generic form.
 #pragma once
 
 #include "StableHlo/HloScanner.h"
 
 namespace kerf::frontend::hlo {
 
+/// A parser of operations that reads from a scanner.
 class OpParser {
 public:
   explicit OpParser(Scanner &scanner) : s(scanner) {}
-  /// { ops }, perhaps with a block's header. `arguments`: what it has without one.
+  /// Parses a region, "{ operations }", with or without a block header. `arguments` are the arguments of a region
+  /// without a header.
   Status region(Region &into, std::vector<std::pair<std::string, Type>> arguments = {});
-  /// From the op's quoted name on.
+  /// Parses an operation in generic form, from its quoted name on.
   Status generic(Operation &op);
 
 private:

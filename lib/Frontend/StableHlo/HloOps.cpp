@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table, and the ops that work on each element apart.
+// The table of operations, and the elementwise operations.
 #include "StableHlo/HloOps.h"
 #include "Common/Formula.h"
 #include "Common/InverseFunctions.h"
@@ -14,7 +14,7 @@ namespace kerf::frontend::hlo {
 
 Result<TensorType> tensorType(const Type &type, DType floatType) {
   if (type.element.empty())
-    return Error{fmt::format("a value of type {}; tensors are supported", type.text)};
+    return Error{fmt::format("a value has the type {}, but only tensors are supported", type.text)};
   if (const NarrowFormat *narrow = narrowFormat(type.element))
     return TensorType{floatType, type.shape, narrow};
   KERF_TRY(stored, storedType(type.element));
@@ -29,7 +29,7 @@ Result<std::vector<int64_t>> integersOf(const Attribute &attribute, std::string_
     if (one.kind == Attribute::Kind::Integer)
       values.push_back(one.integer);
   if (attribute.kind != Attribute::Kind::List || values.size() != attribute.list.size())
-    return Error{fmt::format("its attribute '{}' is no list of integers", name)};
+    return Error{fmt::format("its attribute '{}' is not a list of integers", name)};
   return values;
 }
 
@@ -50,7 +50,7 @@ Result<int64_t> Node::integer(std::string_view name) const {
 Status checkDims(const std::vector<int64_t> &dims, int64_t rank, std::string_view name) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0 || dims[i] >= rank)
-      return Error{fmt::format("{} has dimension {}, the tensor has {} dimensions", name, dims[i], rank)};
+      return Error{fmt::format("{} has dimension {}, but the tensor has {} dimensions", name, dims[i], rank)};
     if (std::find(dims.begin(), dims.begin() + i, dims[i]) != dims.begin() + i)
       return Error{fmt::format("{} has dimension {} twice", name, dims[i])};
   }
@@ -67,7 +67,7 @@ namespace {
 
 template <Unary op> Result<Terms> unary(Node &node) { return one(node.b.unary(op, node.input(0))); }
 
-/// Of i1, a sum is an or, a product an and.
+/// Returns the operation on i1: a sum is an or, a product is an and.
 Binary onBooleans(Binary op) {
   switch (op) {
   case Binary::Add:
@@ -83,7 +83,8 @@ Binary onBooleans(Binary op) {
 
 Status checkSameShape(const Term &x, const Term &y) {
   if (x.shape != y.shape)
-    return Error{fmt::format("operands of shapes {} and {}", shapeText(x.shape), shapeText(y.shape))};
+    return Error{fmt::format("its operands have the shapes {} and {}, which must be equal", shapeText(x.shape),
+                             shapeText(y.shape))};
   return ok();
 }
 
@@ -96,7 +97,7 @@ template <Binary op> Result<Terms> binary(Node &node) {
   return one(combined(node.b, op, node.input(0), node.input(1)));
 }
 
-/// x - trunc(x / y) * y
+/// Returns the remainder x - trunc(x / y) * y.
 Result<Terms> remainder(Node &node) {
   const Term &x = node.input(0), &y = node.input(1);
   KERF_CHECK(checkSameShape(x, y));
@@ -163,7 +164,7 @@ Result<Terms> arcTangent2(Node &node) {
   return one(arcTangentOfRatio(node.b, node.input(0), node.input(1)));
 }
 
-/// |x| < inf is false for NaN too.
+/// Returns whether each element is finite, |x| < inf, which is false for NaN.
 Result<Terms> isFinite(Node &node) {
   KERF_TRY(size, node.b.unary(Unary::Abs, node.input(0)));
   return one(node.b.compare(Order::Less, size, node.b.scalar(size.dtype, std::numeric_limits<double>::infinity())));
@@ -179,7 +180,8 @@ Result<Terms> compare(Node &node) {
   for (const auto &[name, order] : kOrders)
     if (direction && direction->text == name)
       return one(node.b.compare(order, x, y));
-  return Error{fmt::format("its direction is '{}'; EQ, NE, LT, LE, GT and GE exist", direction ? direction->text : "")};
+  return Error{fmt::format("its direction is '{}', but only EQ, NE, LT, LE, GT and GE are defined",
+                           direction ? direction->text : "")};
 }
 
 Result<Terms> select(Node &node) {
@@ -190,7 +192,7 @@ Result<Terms> select(Node &node) {
   return one(node.b.select(predicate, node.input(1), node.input(2)));
 }
 
-/// min and max may be scalars.
+/// Clamps the operand; min and max may be scalars.
 Result<Terms> clamp(Node &node) {
   const Term &low = node.input(0), &x = node.input(1), &high = node.input(2);
   for (const Term *bound : {&low, &high})
@@ -209,7 +211,7 @@ Result<Terms> convert(Node &node) {
   return one(node.b.convert(x, to.dtype));
 }
 
-/// The bits of "e5m2", or of its two attributes.
+/// Returns the exponent and mantissa bits of reduce_precision, from a text such as "e5m2" or from two attributes.
 Result<std::pair<int64_t, int64_t>> formatOf(const Node &node) {
   const Attribute *format = node.op.find("format");
   if (!format) {
@@ -220,11 +222,12 @@ Result<std::pair<int64_t, int64_t>> formatOf(const Node &node) {
   int exponent = 0, mantissa = 0, end = 0;
   if (std::sscanf(format->text.c_str(), "e%2dm%2d%n", &exponent, &mantissa, &end) != 2 ||
       size_t(end) != format->text.size())
-    return Error{fmt::format("its format is '{}', not one like 'e5m10'", format->text)};
+    return Error{fmt::format("its format is '{}', but a format such as 'e5m10' is needed", format->text)};
   return std::pair(int64_t(exponent), int64_t(mantissa));
 }
 
-/// A value keeps its type's exponent when it is rounded; what then is no normal number of the format is infinite or 0.
+/// Rounds to a format of fewer bits (reduce_precision). A value that is not a normal number of the format after
+/// rounding becomes infinite or 0.
 Result<Terms> reducePrecision(Node &node) {
   KERF_TRY(format, formatOf(node));
   auto [exponentBits, mantissaBits] = format;
@@ -234,19 +237,20 @@ Result<Terms> reducePrecision(Node &node) {
   constexpr std::pair<int64_t, int64_t> kComputedIn[] = {{11, 52}, {8, 23}, {5, 10}, {8, 7}};
   if (std::find(std::begin(kComputedIn), std::end(kComputedIn), std::pair(exponentBits, mantissaBits)) !=
       std::end(kComputedIn))
-    return Terms{x}; // as a conversion to that type
+    return Terms{x}; // the preceding conversion to the type has rounded
   constexpr int64_t kFewestExponentBits = 2, kMostExponentBits = 8, kMostBits = 23;
   if (exponentBits < kFewestExponentBits || exponentBits > kMostExponentBits || mantissaBits < 0 ||
       mantissaBits > kMostBits)
-    return Error{fmt::format("a format of {} exponent bits and {} mantissa bits; {} to {} and 0 to {} are supported",
-                             exponentBits, mantissaBits, kFewestExponentBits, kMostExponentBits, kMostBits)};
+    return Error{
+        fmt::format("its format has {} exponent bits and {} mantissa bits, but only {} to {} and 0 to {} are supported",
+                    exponentBits, mantissaBits, kFewestExponentBits, kMostExponentBits, kMostBits)};
   constexpr int64_t kLowestOfFloat = -126;
   const int bias = (1 << (exponentBits - 1)) - 1;
   const double smallest = std::ldexp(1.0, 1 - bias),
                largest = std::ldexp(2 - std::ldexp(1.0, int(-mantissaBits)), bias);
   Formula f(node.b, x.dtype);
-  Term y = f.taken(node.b.reducePrecision(x, mantissaBits, kLowestOfFloat));
-  Term zero = f.multiply(y, f.number(0)); // of its sign
+  Term y = f.unwrap(node.b.reducePrecision(x, mantissaBits, kLowestOfFloat));
+  Term zero = f.multiply(y, f.number(0)); // a zero with the sign of the operand
   y = f.select(f.compare(Order::Less, f.unary(Unary::Abs, y), f.number(smallest)), zero, y);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   y = f.select(f.compare(Order::Greater, y, f.number(largest)), f.number(kInfinity), y);
@@ -269,17 +273,17 @@ Result<Terms> constant(Node &node) {
 
 Result<Terms> identity(Node &node) { return node.operands; }
 
-/// The largest of each row; chlo.top_k counts in i32.
+/// Returns the largest elements of each row and their indices, which chlo.top_k has in i32.
 Result<Terms> topK(Node &node) {
   TermBuilder &b = node.b;
   const Term &x = node.input(0);
   if (node.results.size() != 2 || x.rank() < 1 || !isFloat(x.dtype))
-    return Error{"it gives values and indices of a floating tensor"};
+    return Error{"its operand must be a floating-point tensor, and its results are values and indices"};
   Shape shape = x.shape;
   const Attribute *k = node.op.find("k");
   shape.back() = k ? k->integer : -1;
   if (shape.back() < 1 || shape.back() > x.shape.back())
-    return Error{fmt::format("its k is {}, a row has {}", shape.back(), x.shape.back())};
+    return Error{fmt::format("its k is {}, but a row has {} elements", shape.back(), x.shape.back())};
   mlir::Value scores = b.emit(x);
   auto made = ir::TopKOp::create(b.builder, b.loc, b.type(x.dtype, shape), b.type(DType::I64, shape), scores);
   KERF_TRY(indices, b.convert(b.fromValue(made.getIndices()), node.results[1].dtype));
@@ -357,10 +361,10 @@ struct WayOut {
   const char *name, *text;
 };
 constexpr WayOut kWaysOut[] = {
-    {"stablehlo.custom_call", "it calls a library; write what it computes in JAX, or leave it out of the loss"},
+    {"stablehlo.custom_call", "it calls a library; write the computation in JAX, or remove the call from the loss"},
     {"stablehlo.rng", "pass random numbers as an input, or lower the model in evaluation mode"},
     {"stablehlo.rng_bit_generator", "pass random numbers as an input, or lower the model in evaluation mode"},
-    {"stablehlo.sort", "the largest few are jax.lax.top_k"},
+    {"stablehlo.sort", "use jax.lax.top_k for the largest elements"},
 };
 
 } // namespace
@@ -382,7 +386,7 @@ const OpHandler *findHandler(std::string_view name) {
   return row == std::end(kHandlers) ? nullptr : row;
 }
 
-std::string_view wayOut(std::string_view name) {
+std::string_view unsupportedHint(std::string_view name) {
   for (const WayOut &row : kWaysOut)
     if (row.name == name)
       return row.text;

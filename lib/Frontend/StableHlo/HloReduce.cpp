@@ -9,12 +9,12 @@
 
 namespace kerf::frontend::hlo {
 
-//===-- reductions
-//--------------------------------------------------------------------------------------------------------===//
+//===-- reductions -------------------------------------------------------===//
 
 Result<std::string> combinerOf(const Region &region) {
   const std::vector<Operation> &ops = region.operations;
-  Error other{"it combines elements by more than one op; add, multiply, maximum, minimum, and, or are supported"};
+  Error other{"it combines elements by more than one operation, but only one of add, multiply, maximum, minimum, and, "
+              "or is supported"};
   if (region.arguments.size() != 2 || ops.empty() || ops.size() > 2 || ops.back().operands.size() != 1)
     return other;
   const std::string &first = region.arguments[0].first, &second = region.arguments[1].first;
@@ -56,7 +56,7 @@ std::optional<double> neutralOf(const std::string &name, DType dtype) {
 
 namespace {
 
-/// By halves: ((x0 x4) (x2 x6)) ((x1 x5) (x3 x7)).
+/// Multiplies by halves: ((x0 x4) (x2 x6)) ((x1 x5) (x3 x7)).
 Result<Term> reducedByHalves(TermBuilder &b, const std::string &name, Term x, int64_t dim) {
   while (x.shape[dim] > 1) {
     int64_t size = x.shape[dim], half = size / 2;
@@ -105,9 +105,9 @@ Result<Term> reduced(TermBuilder &b, const std::string &name, const Term &x, con
   return result;
 }
 
-/// What a region returns, written out: "select(or(GT(a, b), NE(a, a)), a, b)" of arguments called `names`.
+/// Returns the result of a region as a text over the arguments `names`: "select(or(GT(a, b), NE(a, a)), a, b)".
 std::vector<std::string> returnedBy(const Region &region, const std::vector<std::string> &names) {
-  constexpr size_t kMost = 512; // characters: what is looked for has less
+  constexpr size_t kMost = 512; // characters; the texts to be recognized are shorter
   std::map<std::string, std::string> values;
   for (size_t i = 0; i < names.size(); ++i)
     values[region.arguments[i].first] = names[i];
@@ -122,11 +122,11 @@ std::vector<std::string> returnedBy(const Region &region, const std::vector<std:
       values[result] =
           fmt::format("{}({})", direction ? std::string_view(direction->text) : name, fmt::join(operands, ", "));
   }
-  return operands; // of the last op, which returns them
+  return operands; // the operands of the last operation, the return
 }
 
-/// As JAX writes argmax and argmin: the largest (smallest) element along one dimension and where it is, the first of
-/// equal ones, or the first NaN.
+/// Recognizes JAX's argmax and argmin: the largest (smallest) element along one dimension and its index, of equal
+/// elements the first, or the first NaN.
 Result<Terms> reduceToPlace(Node &node, const std::vector<int64_t> &dims) {
   TermBuilder &b = node.b;
   const Term &x = node.input(0), &places = node.input(1);
@@ -135,26 +135,27 @@ Result<Terms> reduceToPlace(Node &node, const std::vector<int64_t> &dims) {
   if (region && region->arguments.size() == 4)
     made = returnedBy(*region, {"a", "i", "b", "j"});
   bool isKnown = false, isLargest = false;
-  for (const char *than : {"GT", "LT"}) {
-    std::string wins = fmt::format("or({}(a, b), NE(a, a))", than);
+  for (const char *comparison : {"GT", "LT"}) {
+    std::string wins = fmt::format("or({}(a, b), NE(a, a))", comparison);
     std::string comes = fmt::format("or({}, and(EQ(a, b), LT(i, j)))", wins);
     if (made != std::vector{fmt::format("select({}, a, b)", wins), fmt::format("select({}, i, j)", comes)})
       continue;
     isKnown = true;
-    isLargest = std::string_view(than) == "GT";
+    isLargest = std::string_view(comparison) == "GT";
   }
   const char *name = isLargest ? "stablehlo.maximum" : "stablehlo.minimum";
   const Term &init = node.input(2), &first = node.input(3);
   isKnown = isKnown && dims.size() == 1 && x.dtype != DType::Bool && init.dtype == x.dtype && init.rank() == 0 &&
-            init.isConstant() && isAll(*init.literal, *neutralOf(name, x.dtype)) && first.isConstant() &&
-            first.rank() == 0 && isAll(*first.literal, 0) && places.isConstant() && places.shape == x.shape &&
-            places.dtype == first.dtype && (places.dtype == DType::I32 || places.dtype == DType::I64);
+            init.isConstant() && allElementsEqual(*init.literal, *neutralOf(name, x.dtype)) && first.isConstant() &&
+            first.rank() == 0 && allElementsEqual(*first.literal, 0) && places.isConstant() &&
+            places.shape == x.shape && places.dtype == first.dtype &&
+            (places.dtype == DType::I32 || places.dtype == DType::I64);
   if (isKnown) {
     KERF_TRY(counted, indexAlong(b, places.dtype, x.shape, dims[0]));
     isKnown = x.shape[size_t(dims[0])] > 0 && sameValue(*places.literal, *counted.literal);
   }
   if (!isKnown)
-    return Error{"a reduction of 2 tensors at once that is no argmax or argmin along one dimension as JAX writes it"};
+    return Error{"a reduction of 2 tensors at once is supported only for JAX's argmax and argmin along one dimension"};
   KERF_TRY(most, b.reduce(isLargest ? Reduction::Maximum : Reduction::Minimum, x, dims));
   Shape kept = x.shape;
   kept[size_t(dims[0])] = 1;
@@ -175,8 +176,9 @@ Result<Terms> reduceToPlace(Node &node, const std::vector<int64_t> &dims) {
 Result<Terms> evaluateReduce(Node &node) {
   TermBuilder &b = node.b;
   if (node.operands.size() % 2 != 0 || node.operands.size() > 4)
-    return Error{fmt::format("a reduction of {} operands; of one tensor, argmax and argmin are supported",
-                             node.operands.size())};
+    return Error{fmt::format(
+        "a reduction of {} operands is not supported; supported are reductions of one tensor, argmax and argmin",
+        node.operands.size())};
   const Term &x = node.input(0), &init = node.input(1);
   KERF_TRY(dims, node.integers("dimensions"));
   KERF_CHECK(checkDims(dims, x.rank(), "dimensions"));
@@ -201,25 +203,24 @@ Result<Terms> evaluateReduce(Node &node) {
       return Error{"it has no region that says how elements are combined"};
     KERF_TRY(combiner, combinerOf(node.op.regions[0]));
     if (combiner.empty())
-      return Error{"it keeps the last element; add, multiply, maximum, minimum, and, or are supported"};
+      return Error{"it keeps the last element, but only add, multiply, maximum, minimum, and, or are supported"};
     name = combiner;
   }
   if (init.dtype != x.dtype || init.rank() != 0)
-    return Error{fmt::format("its first value is {} {}, the operand {}", toString(init.dtype), shapeText(init.shape),
-                             toString(x.dtype))};
+    return Error{fmt::format("its initial value is {} {}, but the operand is {}", toString(init.dtype),
+                             shapeText(init.shape), toString(x.dtype))};
   bool empty = std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return x.shape[d] == 0; });
   if (empty)
     return one(b.broadcast(init, node.resultShape()));
   KERF_TRY(result, reduced(b, name, x, dims));
   std::optional<double> neutral = neutralOf(name, x.dtype);
-  if (init.isConstant() && neutral && isAll(*init.literal, *neutral))
+  if (init.isConstant() && neutral && allElementsEqual(*init.literal, *neutral))
     return Terms{result};
   KERF_TRY(everywhere, b.broadcast(init, result.shape));
   return one(applyBinary(b, name, result, everywhere));
 }
 
-//===-- products
-//----------------------------------------------------------------------------------------------------------===//
+//===-- products ---------------------------------------------------------===//
 
 Result<Terms> evaluateDotGeneral(Node &node) {
   const Term &x = node.input(0), &y = node.input(1);
@@ -241,16 +242,18 @@ Result<Terms> evaluateDotGeneral(Node &node) {
   }
   for (int kind = 0; kind < 4; kind += 2)
     if (dims[kind].size() != dims[kind + 1].size())
-      return Error{fmt::format("{} has {} dimensions, {} has {}", kNames[kind], dims[kind].size(), kNames[kind + 1],
+      return Error{fmt::format("{} has {} dimensions, but {} has {}", kNames[kind], dims[kind].size(), kNames[kind + 1],
                                dims[kind + 1].size())};
   return one(node.b.dot(x, {dims[0], dims[2]}, y, {dims[1], dims[3]}));
 }
 
-/// A product of vectors and matrices: the last dimension of the left meets the first of the right.
+/// Evaluates `dot`, a product of vectors or matrices: contracts the last dimension of the left operand with the first
+/// dimension of the right operand.
 Result<Terms> evaluateDot(Node &node) {
   const Term &x = node.input(0), &y = node.input(1);
   if (x.rank() < 1 || y.rank() < 1)
-    return Error{fmt::format("operands of shapes {} and {}", shapeText(x.shape), shapeText(y.shape))};
+    return Error{fmt::format("its operands have the shapes {} and {}, which do not fit together", shapeText(x.shape),
+                             shapeText(y.shape))};
   return one(node.b.dot(x, {{}, {x.rank() - 1}}, y, {{}, {0}}));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens, types and locations of StableHLO text.
+// Scans tokens, types and locations of StableHLO text.
 #include "StableHlo/HloScanner.h"
 
 #include <algorithm>
@@ -37,12 +37,11 @@ Result<DType> storedType(std::string_view element) {
     return DType::U8;
   if (element == "i1")
     return DType::Bool;
-  return Error{
-      fmt::format("element type {} is not supported; f64, f32, f16, bf16, i64 to i8, ui64 to ui8 and i1 are", element)};
+  return Error{fmt::format(
+      "element type {} is not supported; supported are f64, f32, f16, bf16, i64 to i8, ui64 to ui8 and i1", element)};
 }
 
-//===-- tokens
-//------------------------------------------------------------------------------------------------------------===//
+//===-- tokens -----------------------------------------------------------===//
 
 void Scanner::skipBlanks() {
   while (at < text.size()) {
@@ -80,12 +79,12 @@ Place Scanner::place() {
 Error Scanner::error(std::string message) { return Error{fmt::format("{}: {}", toText(place()), message)}; }
 
 Status Scanner::checkDepth() {
-  if (depth > kMostNesting)
-    return error(fmt::format("more than {} levels of nesting", kMostNesting));
+  if (depth > kMaxJsonNesting)
+    return error(fmt::format("more than {} levels of nesting", kMaxJsonNesting));
   return ok();
 }
 
-bool Scanner::sees(std::string_view token) {
+bool Scanner::nextIs(std::string_view token) {
   skipBlanks();
   if (text.substr(at, token.size()) != token)
     return false;
@@ -94,7 +93,7 @@ bool Scanner::sees(std::string_view token) {
 }
 
 bool Scanner::take(std::string_view token) {
-  if (!sees(token))
+  if (!nextIs(token))
     return false;
   at += token.size();
   return true;
@@ -104,13 +103,13 @@ Status Scanner::expect(std::string_view token, std::string_view where) {
   if (take(token))
     return ok();
   std::string found = atEnd() ? "the end of the text" : fmt::format("'{}'", text[at]);
-  return error(fmt::format("'{}' is missing {}; {} comes instead", token, where, found));
+  return error(fmt::format("'{}' is missing {}; the text has {} instead", token, where, found));
 }
 
-bool Scanner::seesWord() { return isLetter(next()); }
+bool Scanner::nextIsWord() { return isLetter(next()); }
 
 Result<std::string> Scanner::word(std::string_view what) {
-  if (!seesWord())
+  if (!nextIsWord())
     return error(fmt::format("{} is missing", what));
   size_t start = at;
   while (at < text.size() && isWordPart(text[at]))
@@ -179,11 +178,11 @@ Result<int64_t> Scanner::integer() {
 Result<int64_t> Scanner::count(int64_t least, int64_t most, std::string_view what) {
   KERF_TRY(number, integer());
   if (number < least || number > most)
-    return error(fmt::format("{} is {}; {} to {} are allowed", what, number, least, most));
+    return error(fmt::format("{} is {}, but only {} to {} are allowed", what, number, least, most));
   return number;
 }
 
-/// Up to the bracket that closes the one that comes.
+/// Reads up to the bracket that matches the next bracket.
 Status Scanner::balanced(std::string &into) {
   size_t start = at;
   std::string open;
@@ -213,8 +212,7 @@ Status Scanner::balanced(std::string &into) {
   return ok();
 }
 
-//===-- types
-//-------------------------------------------------------------------------------------------------------------===//
+//===-- types ------------------------------------------------------------===//
 
 Result<Type> Scanner::type() {
   skipBlanks();
@@ -243,7 +241,7 @@ Result<Type> Scanner::type() {
   KERF_CHECK(expect("<", "after 'tensor'"));
   while (true) {
     if (next() == '?' || next() == '*')
-      return error("a dimension has no size: lower the function for arguments of static shapes");
+      return error("a dimension has no size; lower the function for arguments of static shapes");
     if (!isDigit(next()))
       break;
     KERF_TRY(size, integer());
@@ -262,7 +260,7 @@ Result<Type> Scanner::type() {
     KERF_CHECK(balanced(rest));
   }
   type.element = text.substr(elementStart, at - elementStart);
-  if (take(",")) { // an encoding
+  if (take(",")) { // an encoding after the element type is skipped
     while (next() != '>') {
       if (atEnd())
         return error("a type is not closed");
@@ -308,10 +306,10 @@ Status Scanner::functionType(std::vector<Type> &inputs, std::vector<Type> &outpu
   return expect(")", "after the types of results");
 }
 
-//===-- locations and aliases
-//---------------------------------------------------------------------------------------------===//
+//===-- locations and aliases --------------------------------------------===//
 
-/// The name in `loc("jit(f)/layer_0/add"(#loc1))`; a file's (`"model.py":3:1`) is none.
+/// Reads a location and returns its name, as in `loc("jit(f)/layer_0/add"(#loc1))`; a position in a file,
+/// `"model.py":3:1`, is no name.
 static std::string nameInLocation(const std::string &body) {
   if (body.size() < 2 || body[0] != '(')
     return "";
@@ -324,7 +322,7 @@ static std::string nameInLocation(const std::string &body) {
 }
 
 Result<std::string> Scanner::location() {
-  if (!sees("loc"))
+  if (!nextIs("loc"))
     return std::string();
   (void)take("loc");
   skipBlanks();
@@ -342,7 +340,7 @@ Status Scanner::alias() {
   (void)name;
   std::string whole(text.substr(start, at - start));
   KERF_CHECK(expect("=", "in an alias"));
-  if (sees("loc")) {
+  if (nextIs("loc")) {
     KERF_TRY(target, location());
     locations[whole] = target;
     return ok();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A position in StableHLO text: tokens, attributes, types and constants are read from it. HloText.cpp reads ops with
-// it.
+// Scans StableHLO text: reads tokens, attributes, types and constants. HloText.cpp and HloOpText.cpp parse functions
+// and operations with it.
 #pragma once
 
 #include "StableHlo/HloText.h"
@@ -9,62 +9,73 @@
 
 namespace kerf::frontend::hlo {
 
-inline constexpr int kMostNesting = 100; // of regions, attributes and lists; programs have about ten
+inline constexpr int kMaxJsonNesting =
+    100; // largest nesting of regions, attributes and lists; real programs have about 10
 
-/// Characters of tokens.
+// Classes of the characters in tokens.
 inline bool isLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 inline bool isDigit(char c) { return c >= '0' && c <= '9'; }
 inline bool isHexDigit(char c) { return isDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
+/// A position in the text. Functions that read something advance the position.
 class Scanner {
 public:
   explicit Scanner(std::string_view text) : text(text) {}
 
-  /// Behind blanks and comments.
+  /// Skips blanks and comments.
   void skipBlanks();
+  /// Returns whether only blanks and comments remain.
   bool atEnd();
-  /// Whether `token` comes next: punctuation, or a whole word.
-  bool sees(std::string_view token);
+  /// Returns whether `token`, punctuation or a whole word, comes next.
+  bool nextIs(std::string_view token);
+  /// Reads `token` if it comes next; returns whether it did.
   bool take(std::string_view token);
+  /// Reads `token`. Fails when something else comes next; `where` says where it was expected.
   Status expect(std::string_view token, std::string_view where);
-  /// The next character after blanks, or 0.
+  /// Returns the next character after blanks, or 0 at the end, without reading it.
   char next();
 
-  bool seesWord();
-  Result<std::string> word(std::string_view what); // func.func, stablehlo.add, LT
-  Result<std::string> symbol();                    // @main, @"a b": without the sign
-  Result<std::string> value();                     // %4#1
-  Result<std::string> quoted();
-  Result<int64_t> integer();
+  /// Returns whether a word comes next.
+  bool nextIsWord();
+  Result<std::string> word(std::string_view what); // reads a word: func.func, stablehlo.add, LT
+  Result<std::string> symbol();                    // reads a symbol, @main or @"a b", and returns it without the sign
+  Result<std::string> value();                     // reads the name of a value: %4#1
+  Result<std::string> quoted();                    // reads a quoted string
+  Result<int64_t> integer();                       // reads an integer
+  /// Reads an integer from `least` to `most`; `what` names it in messages.
   Result<int64_t> count(int64_t least, int64_t most, std::string_view what);
 
-  Result<Type> type();
-  Result<std::vector<Type>> types(); // one after the other, separated by commas
-  /// `(types) -> type` or `(types) -> (types)`.
+  Result<Type> type();               // reads one type
+  Result<std::vector<Type>> types(); // reads types separated by commas
+  /// Reads `(types) -> type` or `(types) -> (types)`.
   Status functionType(std::vector<Type> &inputs, std::vector<Type> &outputs);
+  /// Reads an attribute with its type: `0 : i64`.
   Result<Attribute> attribute();
-  /// An attribute behind which a colon begins the op's own types: `dim = 0 : tensor<8xi32>`.
+  /// Reads an attribute without a type, after which a colon begins the types of the operation: `dim = 0 :
+  /// tensor<8xi32>`.
   Result<Attribute> untypedAttribute();
-  /// `{name = attribute, name}`, added to what is there.
+  /// Reads `{name = attribute, name}` and appends the fields to `into`.
   Status dictionary(std::vector<Field> &into);
-  /// `loc(...)`, if one comes; its name.
+  /// Reads `loc(...)`, if present, and returns the name in it, or "".
   Result<std::string> location();
-  /// `#name = ...` and `!name = ...` outside of ops.
+  /// Reads an alias outside of operations: `#name = ...` or `!name = ...`.
   Status alias();
 
-  /// An error at the place of the last token that was looked at.
+  /// Returns an error with the line and column of the last token that was examined.
   Error error(std::string message);
+  /// Returns line and column of the current position.
   Place place();
 
-  /// Guards a recursion.
+  /// Counts one level of nesting while this object lives.
   struct Level {
     Scanner &scanner;
     explicit Level(Scanner &scanner) : scanner(scanner) { ++scanner.depth; }
     ~Level() { --scanner.depth; }
   };
+  /// Fails when the nesting exceeds kMostNesting.
   Status checkDepth();
 
-  /// alias of a location -> its name
+  /// Names of locations, by alias.
   std::map<std::string, std::string> locations;
 
 private:
@@ -81,11 +92,10 @@ private:
 
   std::string_view text;
   size_t at = 0;
-  // The place of position `counted`.
-  size_t counted = 0;
-  Place here;
+  size_t counted = 0; // position up to which lines and columns have been counted
+  Place here;         // line and column of `counted`
   int depth = 0;
-  bool typesFollow = true; // `0 : i64` is one attribute
+  bool typesFollow = true; // whether a type after a colon belongs to the attribute, as in `0 : i64`
 };
 
 } // namespace kerf::frontend::hlo

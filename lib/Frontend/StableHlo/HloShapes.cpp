@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StableHLO's ops that move elements.
+// StableHLO operations that move elements.
 #include "StableHlo/HloOps.h"
 
 #include <algorithm>
@@ -7,18 +7,17 @@
 
 namespace kerf::frontend::hlo {
 
-//===-- on terms
-//----------------------------------------------------------------------------------------------------------===//
+//===-- on terms ---------------------------------------------------------===//
 
 Result<Term> reshaped(TermBuilder &b, const Term &x, const Shape &shape) {
-  // [4, 8] -> [1, 4, 8] -> [4, 8]: what JAX does around each read and write of a stack of layers.
+  // JAX reshapes [4, 8] -> [1, 4, 8] -> [4, 8] around each read and write of stacked layers.
   if (x.value)
     if (auto reshape = x.value.getDefiningOp<ir::ReshapeOp>(); reshape && ir::shapeOf(reshape.getOperand()) == shape)
       return b.fromValue(reshape.getOperand());
   return b.reshape(x, shape);
 }
 
-/// The dimensions of `shape` whose size is not 1.
+/// Returns the dimensions of `shape` whose size is not 1.
 static std::vector<int64_t> wideDims(const Shape &shape) {
   std::vector<int64_t> dims;
   for (size_t d = 0; d < shape.size(); ++d)
@@ -30,10 +29,11 @@ static std::vector<int64_t> wideDims(const Shape &shape) {
 Result<Term> broadcastInDim(TermBuilder &b, const Term &x, const Shape &shape, const std::vector<int64_t> &dims) {
   KERF_CHECK(checkDims(dims, int64_t(shape.size()), "broadcast_dimensions"));
   if (int64_t(dims.size()) != x.rank())
-    return Error{fmt::format("{} broadcast_dimensions for an operand of {} dimensions", dims.size(), x.rank())};
+    return Error{
+        fmt::format("{} broadcast_dimensions are given, but the operand has {} dimensions", dims.size(), x.rank())};
   for (size_t d = 0; d < dims.size(); ++d)
     if (x.shape[d] != 1 && x.shape[d] != shape[dims[d]])
-      return Error{fmt::format("dimension {} of {} elements becomes dimension {} of {}", d, x.shape[d], dims[d],
+      return Error{fmt::format("dimension {} of {} elements cannot become dimension {} of {}", d, x.shape[d], dims[d],
                                shape[dims[d]])};
   if (!std::is_sorted(dims.begin(), dims.end())) {
     std::vector<int64_t> order(dims.size()), sorted = dims;
@@ -44,7 +44,7 @@ Result<Term> broadcastInDim(TermBuilder &b, const Term &x, const Shape &shape, c
     KERF_TRY(turned, b.transpose(x, order));
     return broadcastInDim(b, turned, shape, sorted);
   }
-  // As NumPy aligns it, for constants; and what only gains dimensions of size 1 is a reshape.
+  // Constants are broadcast by NumPy's rule, and adding dimensions of size 1 is a reshape.
   Shape aligned(shape.size(), 1);
   for (size_t d = 0; d < dims.size(); ++d)
     aligned[dims[d]] = x.shape[d];
@@ -72,13 +72,13 @@ Result<Term> broadcastInDim(TermBuilder &b, const Term &x, const Shape &shape, c
 
 Result<Term> sliced(TermBuilder &b, const Term &x, const Shape &start, const Shape &limit, const Shape &strides) {
   if (start.size() != x.shape.size() || limit.size() != x.shape.size() || strides.size() != x.shape.size())
-    return Error{fmt::format("{} starts, {} limits and {} strides for an operand of {} dimensions", start.size(),
-                             limit.size(), strides.size(), x.rank())};
+    return Error{fmt::format("{} starts, {} limits and {} strides are given, but the operand has {} dimensions",
+                             start.size(), limit.size(), strides.size(), x.rank())};
   for (size_t d = 0; d < start.size(); ++d)
     if (start[d] < 0 || limit[d] < start[d] || limit[d] > x.shape[d] || strides[d] < 1)
-      return Error{fmt::format("the range {}:{}:{} of dimension {} of {} elements", start[d], limit[d], strides[d], d,
-                               x.shape[d])};
-  // A part of what was just joined: layers write to stacks that later layers read.
+      return Error{fmt::format("the range {}:{}:{} does not fit dimension {} of {} elements", start[d], limit[d],
+                               strides[d], d, x.shape[d])};
+  // A slice of a concatenation reads only some parts, because layers write to stacks that later layers read.
   auto joined = x.value ? x.value.getDefiningOp<ir::ConcatenateOp>() : ir::ConcatenateOp();
   if (joined && std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride == 1; })) {
     auto dim = size_t(joined.getDimension());
@@ -97,7 +97,7 @@ Result<Term> sliced(TermBuilder &b, const Term &x, const Shape &start, const Sha
   return b.slice(x, start, limit, strides);
 }
 
-/// The parts of [from, to) along `dim`.
+/// Returns the parts of a concatenation that cover [from, to) along `dim`.
 static Status appendParts(TermBuilder &b, const Term &x, int64_t dim, int64_t from, int64_t to, Terms &parts) {
   if (from >= to)
     return ok();
@@ -145,7 +145,8 @@ Result<Term> updated(TermBuilder &b, const Term &x, const Term &update, const Sh
 Result<Term> indexAlong(TermBuilder &b, DType dtype, const Shape &shape, int64_t dim) {
   constexpr int64_t kMost = int64_t(1) << 28;
   if (shape[dim] > kMost)
-    return Error{fmt::format("{} indices along dimension {}; at most {} are supported", shape[dim], dim, kMost)};
+    return Error{
+        fmt::format("{} indices along dimension {} are not supported; at most {} are", shape[dim], dim, kMost)};
   Shape stored(shape.size(), 1);
   stored[dim] = shape[dim];
   if (elementsOf(shape) == 0)
@@ -165,8 +166,7 @@ Result<Term> clamped(TermBuilder &b, const Term &index, int64_t most) {
   return b.binary(Binary::Minimum, raised, b.integer(index.dtype, most));
 }
 
-//===-- handlers
-//----------------------------------------------------------------------------------------------------------===//
+//===-- handlers ---------------------------------------------------------===//
 
 Result<Terms> evaluateBroadcastInDim(Node &node) {
   KERF_TRY(dims, node.integers("broadcast_dimensions"));
@@ -189,7 +189,7 @@ Result<Terms> evaluateSlice(Node &node) {
 
 namespace {
 
-/// Where a box of `sizes` begins: a constant, kept inside of `shape`; or a computed scalar.
+/// Returns the start of a box of `sizes` in one dimension: a constant, clamped to `shape`, or a computed scalar.
 struct Start {
   std::optional<int64_t> known;
   Term computed;
@@ -197,16 +197,16 @@ struct Start {
 
 Result<std::vector<Start>> startsOf(const Node &node, size_t first, const Shape &shape, const Shape &sizes) {
   if (sizes.size() != shape.size() || node.operands.size() - first != shape.size())
-    return Error{fmt::format("a box of {} sizes and {} starts in a tensor of {} dimensions", sizes.size(),
+    return Error{fmt::format("a box has {} sizes and {} starts, but the tensor has {} dimensions", sizes.size(),
                              node.operands.size() - first, shape.size())};
   std::vector<Start> starts;
   for (size_t d = 0; d < shape.size(); ++d) {
     const Term &given = node.input(first + d);
     if (elementsOf(given.shape) != 1 || isFloat(given.dtype))
-      return Error{fmt::format("the start of dimension {} is {} {}; an integer is needed", d, toString(given.dtype),
+      return Error{fmt::format("the start of dimension {} is {} {}, but an integer is needed", d, toString(given.dtype),
                                shapeText(given.shape))};
     if (sizes[d] < 0 || sizes[d] > shape[d])
-      return Error{fmt::format("a box of {} elements in dimension {} of {}", sizes[d], d, shape[d])};
+      return Error{fmt::format("a box of {} elements does not fit dimension {} of {}", sizes[d], d, shape[d])};
     Start start;
     if (sizes[d] == shape[d]) {
       start.known = 0;
@@ -222,12 +222,12 @@ Result<std::vector<Start>> startsOf(const Node &node, size_t first, const Shape 
 }
 
 Error computedStart(size_t dim, int64_t size) {
-  return Error{fmt::format("the start of dimension {} is computed and {} elements are meant; supported are constants "
-                           "(a loop's counter is one), and computed starts of one element",
+  return Error{fmt::format("the start of dimension {} is computed for {} elements; supported are constant starts (a "
+                           "loop's counter is one), and computed starts of one element",
                            dim, size)};
 }
 
-/// The index in a form that gather takes.
+/// Returns the index in the form that gather takes.
 Result<Term> asIndex(TermBuilder &b, const Term &index) {
   return index.dtype == DType::I64 || index.dtype == DType::I32 ? Result<Term>(index) : b.convert(index, DType::I64);
 }
@@ -264,7 +264,7 @@ Result<Terms> evaluateDynamicUpdateSlice(Node &node) {
   TermBuilder &b = node.b;
   const Term &x = node.input(0), &update = node.input(1);
   if (update.dtype != x.dtype)
-    return Error{fmt::format("an update of {} in a tensor of {}", toString(update.dtype), toString(x.dtype))};
+    return Error{fmt::format("an update of {} does not fit a tensor of {}", toString(update.dtype), toString(x.dtype))};
   KERF_TRY(starts, startsOf(node, 2, x.shape, update.shape));
   Shape at(starts.size(), 0);
   std::optional<size_t> computed;
@@ -292,24 +292,25 @@ Result<Term> padded(TermBuilder &b, const Term &x, const Term &value, const Shap
                     const Shape &interior) {
   size_t rank = x.shape.size();
   if (low.size() != rank || high.size() != rank || interior.size() != rank)
-    return Error{fmt::format("{}, {} and {} paddings for an operand of {} dimensions", low.size(), high.size(),
-                             interior.size(), rank)};
+    return Error{fmt::format("{}, {} and {} paddings are given, but the operand has {} dimensions", low.size(),
+                             high.size(), interior.size(), rank)};
   if (value.dtype != x.dtype || elementsOf(value.shape) != 1)
-    return Error{fmt::format("the value to pad {} with is {} {}", toString(x.dtype), toString(value.dtype),
-                             shapeText(value.shape))};
+    return Error{fmt::format("the padding value for {} is {} {}, but a scalar of the same type is needed",
+                             toString(x.dtype), toString(value.dtype), shapeText(value.shape))};
   constexpr int64_t kMost = int64_t(1) << 40;
   Shape shape(rank), start(rank, 0), from(rank), more(rank);
   bool gaps = false;
   for (size_t d = 0; d < rank; ++d) {
     if (std::abs(low[d]) > kMost || std::abs(high[d]) > kMost || interior[d] < 0 || interior[d] > kMost)
-      return Error{fmt::format("paddings {}, {} and {} of dimension {}", low[d], high[d], interior[d], d)};
+      return Error{
+          fmt::format("paddings {}, {} and {} of dimension {} are not valid", low[d], high[d], interior[d], d)};
     gaps |= interior[d] > 0 && x.shape[d] > 1;
     from[d] = std::max<int64_t>(low[d], 0);
     more[d] = std::max<int64_t>(high[d], 0);
     __int128 spread = x.shape[d] ? __int128(x.shape[d]) + __int128(x.shape[d] - 1) * interior[d] : 0;
     if (spread + from[d] + more[d] > kMost || spread + low[d] + high[d] < 0)
-      return Error{fmt::format("dimension {} of {} elements with paddings {}, {} and {}", d, x.shape[d], low[d],
-                               high[d], interior[d])};
+      return Error{fmt::format("dimension {} of {} elements cannot have the paddings {}, {} and {}", d, x.shape[d],
+                               low[d], high[d], interior[d])};
     shape[d] = int64_t(spread) + from[d] + more[d];
   }
   KERF_CHECK(checkShape(shape));
@@ -343,7 +344,8 @@ Result<Terms> evaluateConcatenate(Node &node) {
   KERF_TRY(dim, node.integer("dimension"));
   for (const Term &input : node.operands)
     if (input.rank() != node.input(0).rank())
-      return Error{fmt::format("operands of shapes {} and {}", shapeText(node.input(0).shape), shapeText(input.shape))};
+      return Error{fmt::format("its operands have the shapes {} and {}, which do not fit together",
+                               shapeText(node.input(0).shape), shapeText(input.shape))};
   KERF_CHECK(checkDims({dim}, node.input(0).rank(), "dimension"));
   return one(node.b.concatenate(node.operands, dim));
 }

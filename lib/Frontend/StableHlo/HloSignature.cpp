@@ -19,11 +19,11 @@ Result<std::vector<std::string>> textsOf(const Json &list, const std::string &wh
   std::vector<std::string> texts;
   for (const Json &one : list) {
     if (!one.is_string())
-      return Error{fmt::format("{} is no list of names", what)};
+      return Error{fmt::format("{} is not a list of names", what)};
     texts.push_back(one.get<std::string>());
   }
   if (!list.is_array())
-    return Error{fmt::format("{} is no list of names", what)};
+    return Error{fmt::format("{} is not a list of names", what)};
   return texts;
 }
 
@@ -41,12 +41,12 @@ Result<NamedArgument> argumentOf(const Json &json, size_t index) {
         sizes.push_back(size.get<int64_t>());
     }
     if (!valid)
-      return Error{fmt::format("'{}': its shape is no list of sizes", argument.name)};
+      return Error{fmt::format("'{}': its shape is not a list of sizes", argument.name)};
     argument.shape = std::move(sizes);
   }
   if (auto alias = json.find("aliases_result"); alias != json.end() && !alias->is_null()) {
     if (!alias->is_number_integer())
-      return Error{fmt::format("'{}': aliases_result is no result's index", argument.name)};
+      return Error{fmt::format("'{}': aliases_result is not the index of a result", argument.name)};
     argument.aliasesResult = alias->get<int64_t>();
   }
   if (auto stack = json.find("stack_of"); stack != json.end()) {
@@ -87,14 +87,14 @@ Result<std::optional<Signature>> readSignature(const ModelSource &source) {
     return status.error();
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return Error{fmt::format("'{}' is no JSON object", path)};
+    return Error{fmt::format("'{}' is not a JSON object", path)};
   std::string file = std::filesystem::path(source.name).filename().string();
   std::vector<std::string> others;
   for (const auto &[name, value] : json.items())
     others.push_back(name);
   const Json *own = json.contains(file) ? &json[file] : json.contains("arguments") ? &json : nullptr;
   if (!own)
-    return Error{fmt::format("'{}' says nothing of '{}'; it has: {}", path, file, fmt::join(others, ", "))};
+    return Error{fmt::format("'{}' has no entry for '{}'; its entries are: {}", path, file, fmt::join(others, ", "))};
   auto signature = signatureOf(*own);
   if (!signature)
     return Error{fmt::format("'{}', {}: {}", path, file, signature.error().message)};

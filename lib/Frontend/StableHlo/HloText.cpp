@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module of StableHLO text and its functions, in the pretty form and in the generic one.
+// Parses the module and the functions of StableHLO text, in the pretty form and in the generic form.
 #include "StableHlo/HloOpText.h"
 
 #include <algorithm>
@@ -90,14 +90,14 @@ Status Parser::genericFunction(Operation &op, Module &module) {
   f.place = op.place;
   const Attribute *name = op.find("sym_name"), *type = op.find("function_type");
   if (!name || !type || type->kind != Attribute::Kind::Function || op.regions.size() != 1)
-    return Error{fmt::format("{}: a function without sym_name, function_type and a body", toText(op.place))};
+    return Error{fmt::format("{}: a function lacks sym_name, function_type or a body", toText(op.place))};
   f.name = name->text;
   f.body = std::move(op.regions[0]);
   f.hasBody = !f.body.operations.empty();
   f.resultTypes = type->outputs;
   f.resultAttributes.assign(f.resultTypes.size(), emptyRecord());
   if (f.hasBody && f.body.arguments.size() != type->inputs.size())
-    return Error{fmt::format("{}: @{} has {} arguments, its type says {}", toText(op.place), f.name,
+    return Error{fmt::format("{}: @{} has {} arguments, but its type has {}", toText(op.place), f.name,
                              f.body.arguments.size(), type->inputs.size())};
   for (const auto &[value, argumentType] : f.body.arguments)
     f.arguments.push_back({value, argumentType, emptyRecord(), ""});
@@ -111,7 +111,7 @@ Status Parser::genericFunction(Operation &op, Module &module) {
   return ok();
 }
 
-/// One thing in a module, or the module itself.
+/// Parses one element of a module, or the module itself.
 Status Parser::modulePart(Module &module) {
   Scanner::Level level(s);
   KERF_CHECK(s.checkDepth());
@@ -127,7 +127,7 @@ Status Parser::modulePart(Module &module) {
     if (op.name == "func.func")
       return genericFunction(op, module);
     if (op.name != "builtin.module" || op.regions.size() != 1)
-      return ok(); // sdy.mesh and its like
+      return ok(); // sdy.mesh and similar declarations
     for (Operation &inner : op.regions[0].operations)
       if (inner.name == "func.func")
         KERF_CHECK(genericFunction(inner, module));
@@ -154,7 +154,7 @@ Status Parser::modulePart(Module &module) {
     KERF_CHECK(s.expect("{", "before the functions of a module"));
     while (!s.take("}")) {
       if (s.atEnd())
-        return s.error("the module is not closed: the text ends");
+        return s.error("the module is not closed at the end of the text");
       KERF_CHECK(modulePart(module));
     }
   } else {
@@ -165,9 +165,9 @@ Status Parser::modulePart(Module &module) {
   return ok();
 }
 
-/// Aliases of locations stand behind the program: names are put in at the end.
+/// Replaces aliases of locations by their names, after parsing, because their definitions stand at the end of the text.
 void resolveLocations(const std::map<std::string, std::string> &locations, std::string &location) {
-  for (int hops = 0; hops < kMostNesting && !location.empty() && location[0] == '#'; ++hops) {
+  for (int hops = 0; hops < kMaxJsonNesting && !location.empty() && location[0] == '#'; ++hops) {
     auto found = locations.find(location);
     location = found == locations.end() ? "" : found->second;
   }
@@ -186,7 +186,7 @@ void resolveLocations(const std::map<std::string, std::string> &locations, Regio
 Result<Module> Parser::run() {
   Module module;
   while (!s.atEnd()) {
-    if (s.sees("{-#")) // resources
+    if (s.nextIs("{-#")) // resources
       break;
     KERF_CHECK(modulePart(module));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StableHLO's ops that slide a window: convolutions in any order of dimensions, pools, and the gradient of a maximum's.
+// StableHLO operations that slide a window: convolutions in any order of dimensions, pooling, and the gradient of max
+// pooling.
 #include "StableHlo/HloOps.h"
 
 #include <algorithm>
@@ -10,33 +11,33 @@ namespace kerf::frontend::hlo {
 
 namespace {
 
-/// How a window moves: an entry for each dimension that it moves along. `spread` is the distance that the operand's
-/// elements get before it does; `low` and `high` may be negative.
+/// The movement of a window, with one entry for each dimension along which it moves. `spread` is the distance between
+/// neighbouring elements of the operand after base dilation; `low` and `high`, the padding, may be negative.
 struct Window {
   Shape size, strides, spread, dilations, low, high;
 };
 
-constexpr int64_t kMost = int64_t(1) << 31; // sums and products of two stay in 64 bits
+constexpr int64_t kMost = int64_t(1) << 31; // limit of sizes, so that sums and products of two fit into 64 bits
 
 Status checkEntry(int64_t entry, int64_t least, std::string_view name) {
   if (entry < least || entry > kMost)
-    return Error{fmt::format("{} has the entry {}; from {} to {} are allowed", name, entry, least, kMost)};
+    return Error{fmt::format("{} has the entry {}, but only {} to {} are allowed", name, entry, least, kMost)};
   return ok();
 }
 
-/// At least 1 each; 1 where the attribute is missing.
+/// Returns the integers of an attribute, each at least 1; all are 1 if the attribute is missing.
 Result<Shape> entriesOf(const Node &node, const char *name, size_t count) {
   if (!node.op.find(name))
     return Shape(count, 1);
   KERF_TRY(entries, node.integers(name));
   if (entries.size() != count)
-    return Error{fmt::format("{} has {} entries, {} are needed", name, entries.size(), count)};
+    return Error{fmt::format("{} has {} entries, but {} are needed", name, entries.size(), count)};
   for (int64_t entry : entries)
     KERF_CHECK(checkEntry(entry, 1, name));
   return entries;
 }
 
-/// [[low, high], ...], as lists or as a constant.
+/// Reads padding, [[low, high], ...], from lists or a constant.
 Status readPadding(const Node &node, Window &window) {
   size_t count = window.size.size();
   window.low.assign(count, 0);
@@ -55,7 +56,7 @@ Status readPadding(const Node &node, Window &window) {
     flat = values;
   }
   if (flat.size() != 2 * count)
-    return Error{fmt::format("padding has {} entries, {} are needed", flat.size(), 2 * count)};
+    return Error{fmt::format("padding has {} entries, but {} are needed", flat.size(), 2 * count)};
   for (size_t d = 0; d < count; ++d) {
     KERF_CHECK(checkEntry(flat[2 * d], -kMost, "padding"));
     KERF_CHECK(checkEntry(flat[2 * d + 1], -kMost, "padding"));
@@ -80,8 +81,8 @@ Result<Window> windowOf(const Node &node, Shape size, const char *spread, const 
   return window;
 }
 
-/// `x`, whose dimensions from `first` on the window moves along, with its elements spread and without what negative
-/// padding takes: a window with padding alone is left.
+/// Returns `x` with base dilation and negative padding applied, so that the window has only non-negative padding. The
+/// window moves along the dimensions from `first` on.
 Result<Term> settled(TermBuilder &b, const Term &x, const Term &between, size_t first, Window &window) {
   Shape low(first, 0), high(first, 0), interior(first, 0);
   for (size_t d = 0; d < window.size.size(); ++d) {
@@ -95,30 +96,30 @@ Result<Term> settled(TermBuilder &b, const Term &x, const Term &between, size_t 
   return padded(b, x, between, low, high, interior);
 }
 
-/// The places of the window over `shape` from `first` on; an error where it does not fit.
+/// Returns the number of window positions along the dimensions of `shape` from `first` on. Fails when the window does
+/// not fit.
 Result<Shape> placesOf(const Shape &shape, size_t first, const Window &window) {
   Shape places;
   for (size_t d = 0; d < window.size.size(); ++d) {
     int64_t reach = (window.size[d] - 1) * window.dilations[d] + 1;
     int64_t room = window.low[d] + shape[first + d] + window.high[d] - reach;
     if (room < 0)
-      return Error{fmt::format("a window that spans {} does not fit on dimension {} of size {}, with its padding {}: "
-                               "it has to be smaller, or the padding larger",
+      return Error{fmt::format("a window that spans {} elements does not fit dimension {} of size {}, with its padding "
+                               "{}; make the window smaller or the padding larger",
                                reach, first + d, shape[first + d], room + reach)};
     places.push_back(room / window.strides[d] + 1);
   }
   return places;
 }
 
-//===-- convolution
-//---------------------------------------------------------------------------------------------------===//
+//===-- convolution ------------------------------------------------------===//
 
-/// The names of the dimensions of operand, kernel and result: "b", "f", "o", "i", "0", "1".
+/// The labels of the dimensions of operand, kernel and result: "b", "f", "o", "i", "0", "1".
 struct Labels {
   std::vector<std::string> of[3];
 };
 
-/// [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]: lists in the pretty form, a text in the generic one.
+/// Parses [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], which is lists in the pretty form and a text in the generic form.
 Result<Labels> labelsOf(const Node &node) {
   Labels labels;
   if (const Attribute *numbers = node.op.find("dimension_numbers")) {
@@ -126,7 +127,7 @@ Result<Labels> labelsOf(const Node &node) {
     for (auto &names : labels.of) {
       size_t begin = text.find('['), end = text.find(']');
       if (begin == std::string_view::npos || end == std::string_view::npos || end < begin)
-        return Error{"its attribute 'dimension_numbers' is no [...]x[...]->[...]"};
+        return Error{"its attribute 'dimension_numbers' does not have the form [...]x[...]->[...]"};
       names.emplace_back();
       for (char c : text.substr(begin + 1, end - begin - 1))
         if (c == ',')
@@ -148,7 +149,7 @@ Result<Labels> labelsOf(const Node &node) {
   return labels;
 }
 
-/// Where `first`, `second`, "0", "1", ... lie among the names.
+/// Returns the positions of `first`, `second`, "0", "1", ... among the labels.
 Result<std::vector<int64_t>> orderOf(const std::vector<std::string> &names, const char *first, const char *second,
                                      int64_t rank) {
   std::vector<int64_t> order;
@@ -156,14 +157,15 @@ Result<std::vector<int64_t>> orderOf(const std::vector<std::string> &names, cons
     std::string wanted = d == 0 ? first : d == 1 ? second : std::to_string(d - 2);
     auto it = std::find(names.begin(), names.end(), wanted);
     if (it == names.end() || int64_t(names.size()) != rank)
-      return Error{fmt::format("dimensions [{}] of a tensor of rank {}: '{}', '{}' and numbers from 0 are needed",
-                               fmt::join(names, ", "), rank, first, second)};
+      return Error{
+          fmt::format("dimensions [{}] do not fit a tensor of rank {}; '{}', '{}' and numbers from 0 are needed",
+                      fmt::join(names, ", "), rank, first, second)};
     order.push_back(it - names.begin());
   }
   return order;
 }
 
-/// [g * n, c, s] -> [n, g * c, s]: what groups of samples are to the kernel, groups of channels are here.
+/// Turns groups of samples into groups of channels: [g * n, c, s] -> [n, g * c, s].
 Result<Term> samplesToChannels(TermBuilder &b, const Term &x, int64_t groups) {
   Shape apart = x.shape, together = x.shape;
   apart[0] = together[0] = x.shape[0] / groups;
@@ -185,13 +187,12 @@ Result<int64_t> groupsOf(const Node &node, const char *name) {
   return groups;
 }
 
-//===-- pools
-//---------------------------------------------------------------------------------------------------------===//
+//===-- pools ------------------------------------------------------------===//
 
-/// The op of the region that chooses one of its two arguments: "GE" or "LE".
+/// Returns the comparison by which a region selects one of its two arguments: "GE" or "LE".
 Result<std::string> selectorOf(const Region &region) {
   const std::vector<Operation> &ops = region.operations;
-  Error other{"it selects by something else than the comparisons GE and LE of its two arguments"};
+  Error other{"it selects by an operation other than a comparison GE or LE of its two arguments"};
   if (region.arguments.size() != 2 || ops.size() != 2 || ops[0].name != "stablehlo.compare" ||
       ops[0].operands != std::vector{region.arguments[0].first, region.arguments[1].first} ||
       ops[0].results.size() != 1 || ops[1].operands != std::vector{ops[0].results[0].first})
@@ -203,16 +204,17 @@ Result<std::string> selectorOf(const Region &region) {
 }
 
 Status checkFirstValue(const Term &init, const Term &x, double neutral) {
-  if (init.dtype != x.dtype || init.rank() != 0 || !init.isConstant() || !isAll(*init.literal, neutral))
-    return Error{fmt::format("its first value is not the constant {} of {}", neutral, toString(x.dtype))};
+  if (init.dtype != x.dtype || init.rank() != 0 || !init.isConstant() || !allElementsEqual(*init.literal, neutral))
+    return Error{fmt::format("its initial value is not the constant {} of type {}", neutral, toString(x.dtype))};
   return ok();
 }
 
-/// The product of `count` elements, `dilation` apart, from each place of a dimension on: of products of 1, 2, 4, ...
+/// Returns, for each position, the product of `count` elements at distances of `dilation`, composed of products of 1,
+/// 2, 4, ...
 Result<Term> runningProduct(TermBuilder &b, const Term &x, int64_t dim, int64_t count, int64_t dilation) {
   int64_t places = x.shape[size_t(dim)] - (count - 1) * dilation, done = 0;
   std::optional<Term> product;
-  Term power = x; // of `bit` elements from each place on
+  Term power = x; // product of `bit` elements from each position on
   for (int64_t bit = 1; bit <= count; bit *= 2) {
     if (count & bit) {
       KERF_TRY(piece, b.slice(power, dim, done * dilation, done * dilation + places));
@@ -231,7 +233,7 @@ Result<Term> runningProduct(TermBuilder &b, const Term &x, int64_t dim, int64_t 
   return *product;
 }
 
-/// The product of each window, one dimension after the other; `x` begins and ends with ones where the window may.
+/// Returns the product over each window, one dimension after the other; `x` is already padded with ones.
 Result<Term> windowProducts(TermBuilder &b, Term x, const Window &window) {
   for (size_t d = 0; d < window.size.size(); ++d) {
     KERF_TRY(products, runningProduct(b, x, int64_t(d), window.size[d], window.dilations[d]));
@@ -247,7 +249,8 @@ Result<Terms> evaluateConvolution(Node &node) {
   int64_t rank = node.input(0).rank();
   if (rank < 3 || node.input(1).rank() != rank || node.input(0).dtype != node.input(1).dtype ||
       !isFloat(node.input(0).dtype))
-    return Error{fmt::format("operands {} {} and {} {}: floating tensors of one rank of 3 or more are needed",
+    return Error{fmt::format("operands of types and shapes {} {} and {} {} are given, but floating-point tensors of "
+                             "one rank of 3 or more are needed",
                              toString(node.input(0).dtype), shapeText(node.input(0).shape),
                              toString(node.input(1).dtype), shapeText(node.input(1).shape))};
   KERF_TRY(labels, labelsOf(node));
@@ -262,8 +265,8 @@ Result<Terms> evaluateConvolution(Node &node) {
   bool fits = (channelGroups == 1 || sampleGroups == 1) && x.shape[0] % sampleGroups == 0 && kernel.shape[1] >= 1 &&
               x.shape[1] == channelGroups * kernel.shape[1] && kernel.shape[0] >= 1 && kernel.shape[0] % groups == 0;
   if (!fits)
-    return Error{fmt::format("{} groups of channels and {} of samples, of operands of {} samples and {} channels and "
-                             "a kernel of {} and {}",
+    return Error{fmt::format("{} groups of channels and {} groups of samples do not fit an operand with {} samples and "
+                             "{} channels and a kernel with {} and {}",
                              channelGroups, sampleGroups, x.shape[0], x.shape[1], kernel.shape[0], kernel.shape[1])};
   if (sampleGroups > 1) {
     KERF_TRY(turned, samplesToChannels(b, x, sampleGroups));
@@ -297,7 +300,8 @@ Result<Terms> evaluateConvolution(Node &node) {
 Result<Terms> evaluateReduceWindow(Node &node) {
   TermBuilder &b = node.b;
   if (node.operands.size() != 2)
-    return Error{fmt::format("windows of {} tensors; of one they are supported", node.operands.size() / 2)};
+    return Error{fmt::format("windows over {} tensors are not supported; windows over one tensor are",
+                             node.operands.size() / 2)};
   const Term &x = node.input(0);
   if (node.op.regions.size() != 1)
     return Error{"it has no region that says how elements are combined"};
@@ -308,13 +312,13 @@ Result<Terms> evaluateReduceWindow(Node &node) {
   auto kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto &row) { return name == row.first; });
   bool isProduct = name == "stablehlo.multiply";
   if ((kind == std::end(kKinds) && !isProduct) || x.dtype == DType::Bool)
-    return Error{
-        fmt::format("windows of {} combined by {}; add, multiply, maximum and minimum of numbers are supported",
-                    toString(x.dtype), name.empty() ? "their last element" : name)};
+    return Error{fmt::format(
+        "windows of {} combined by {} are not supported; supported are add, multiply, maximum and minimum of numbers",
+        toString(x.dtype), name.empty() ? "their last element" : name)};
   KERF_CHECK(checkFirstValue(node.input(1), x, *neutralOf(name, x.dtype)));
   KERF_TRY(size, node.integers("window_dimensions"));
   if (int64_t(size.size()) != x.rank())
-    return Error{fmt::format("a window of {} dimensions over {}", size.size(), x.rank())};
+    return Error{fmt::format("a window has {} dimensions, but the tensor has {}", size.size(), x.rank())};
   if (size.empty())
     return Terms{x};
   KERF_TRY(window, windowOf(node, size, "base_dilations", "window_dilations"));
@@ -331,7 +335,8 @@ Result<Terms> evaluateReduceWindow(Node &node) {
                                              window.size, window.strides, window.dilations, window.low, window.high))};
 }
 
-/// As JAX differentiates a maximum: each window's gradient goes to the first of its largest elements.
+/// Evaluates select_and_scatter as the gradient of max pooling: the gradient of each window goes to the first of its
+/// largest elements.
 Result<Terms> evaluateSelectAndScatter(Node &node) {
   TermBuilder &b = node.b;
   const Term &x = node.input(0), &gradient = node.input(1);
@@ -340,19 +345,21 @@ Result<Terms> evaluateSelectAndScatter(Node &node) {
   KERF_TRY(selector, selectorOf(node.op.regions[0]));
   KERF_TRY(combiner, combinerOf(node.op.regions[1]));
   if (combiner != "stablehlo.add" || !isFloat(x.dtype) || gradient.dtype != x.dtype)
-    return Error{fmt::format("{} scattered over {}, combined by {}; floating numbers are, by add",
+    return Error{fmt::format("{} scattered over {} and combined by {} is not supported; supported are floating-point "
+                             "numbers combined by add",
                              toString(gradient.dtype), toString(x.dtype), combiner)};
   KERF_CHECK(checkFirstValue(node.input(2), x, 0));
   KERF_TRY(size, node.integers("window_dimensions"));
   if (int64_t(size.size()) != x.rank() || size.empty())
-    return Error{fmt::format("a window of {} dimensions over {}", size.size(), x.rank())};
+    return Error{fmt::format("a window has {} dimensions, but the tensor has {}", size.size(), x.rank())};
   KERF_TRY(window, windowOf(node, size, "base_dilations", "window_dilations"));
   for (size_t d = 0; d < size.size(); ++d)
     if (window.low[d] < 0 || window.high[d] < 0)
-      return Error{fmt::format("paddings {} and {} of dimension {}", window.low[d], window.high[d], d)};
+      return Error{fmt::format("paddings {} and {} of dimension {} are not valid", window.low[d], window.high[d], d)};
   KERF_TRY(places, placesOf(x.shape, 0, window));
   if (places != gradient.shape)
-    return Error{fmt::format("a gradient of shape {} for windows at {}", shapeText(gradient.shape), shapeText(places))};
+    return Error{
+        fmt::format("a gradient of shape {} does not fit windows at {}", shapeText(gradient.shape), shapeText(places))};
   mlir::Value operand = b.emit(x), source = b.emit(gradient);
   ir::ReduceKindIR kind = selector == "GE" ? ir::ReduceKindIR::max : ir::ReduceKindIR::min;
   return Terms{b.fromValue(ir::SelectAndScatterOp::create(b.builder, b.loc, b.type(x.dtype, x.shape), operand, source,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that finds code which takes a device for the host: the CPU's kernels on memory that the host cannot reach,
-// on streams that do everything late. Fresh memory and scratch hold no numbers; sums come in an order of their own
-// unless ordered ones are asked for. It shows nothing but the CPU's results where its users keep to Device.h.
+// A device that finds code which wrongly relies on device memory being host memory or on work being done at once. It
+// runs the CPU's kernels on memory that the host cannot access, and on streams that delay their work. New memory and
+// scratch memory contain NaN, and sums are added in an unusual order unless ordered sums are required. Code that keeps
+// to the contract of Device.h gets the CPU's results.
 #include "../Cpu/HostCollectives.h"
 #include "../Cpu/HostStreams.h"
 #include "Handles.h"
 #include "kerf/Runtime/Cpu/Native.h"
-#include "kerf/Runtime/Cpu/Team.h"
+#include "kerf/Runtime/Cpu/ThreadTeam.h"
 
 #include <algorithm>
 #include <charconv>
@@ -19,23 +20,24 @@
 namespace kerf::runtime {
 
 namespace {
-constexpr int64_t kAlignment = 256; // bytes, as of GPUs: more than the CPU's
-constexpr int kOneIn = 8;           // pieces of work that are late
-constexpr std::chrono::microseconds kLatest{200};
+constexpr int64_t kAlignment = 256;                // bytes: the alignment of GPUs, larger than the CPU's
+constexpr int kDelayedOneIn = 8;                   // one in this many pieces of work is delayed
+constexpr std::chrono::microseconds kLongest{200}; // longest delay
 
-/// Sleeps before some pieces of work.
+/// Sleeps before some pieces of work, chosen at random.
 class Delay {
 public:
   explicit Delay(uint64_t seed) : random(seed) {}
   void operator()() {
-    if (random() % kOneIn == 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % uint64_t(kLatest.count())));
+    if (random() % kDelayedOneIn == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % uint64_t(kLongest.count())));
   }
 
 private:
   std::mt19937_64 random;
 };
 
+/// A stream of the check device: it translates addresses, checks them, and delays its work.
 class CheckStream : public WorkerStream {
 public:
   CheckStream(uint64_t seed, std::shared_ptr<const Handles> handles)
@@ -114,7 +116,7 @@ public:
       std::fill_n(scratch, bytes, kPoison);
       return kernel();
     };
-    return std::unique_ptr<BoundKernel>(std::make_unique<HostKernel>(std::move(poisons), request.number, word));
+    return std::unique_ptr<BoundKernel>(std::make_unique<HostKernel>(std::move(poisons), request.number, firstFault));
   }
 
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
@@ -123,7 +125,7 @@ public:
   Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
                                                                const CollectiveOptions &options) override {
     return createHostCollectives(
-        communicator, word, options.ordered ? SumOrder() : SumOrder(seed),
+        communicator, firstFault, options.ordered ? SumOrderSeed() : SumOrderSeed(seed),
         [handles = handles](void *address, int64_t bytes) { return handles->deviceMemory(address, bytes); });
   }
 
@@ -135,15 +137,15 @@ public:
   Result<std::unique_ptr<Event>> createEvent() override {
     return std::unique_ptr<Event>(std::make_unique<HostEvent>());
   }
-  std::optional<Fault> takeFault() override { return word.take(); }
+  std::optional<Fault> takeFault() override { return firstFault.take(); }
 
 private:
   uint64_t seed;
   int64_t rank;
-  uint64_t streams = 0; // so far
+  uint64_t streams = 0; // number of streams created so far
   std::shared_ptr<Handles> handles = std::make_shared<Handles>();
-  Team team;
-  FaultWord word;
+  ThreadTeam team;
+  FirstFault firstFault;
 };
 
 Result<std::unique_ptr<Device>> create(const DeviceOptions &options) {
@@ -151,8 +153,8 @@ Result<std::unique_ptr<Device>> create(const DeviceOptions &options) {
   uint64_t seed = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error != std::errc() || end != text.data() + text.size())
-    return Error{fmt::format("the device 'check' takes a seed of its delays, a whole number from 0 on, and '{}' is "
-                             "given: for example check:7",
+    return Error{fmt::format("the device 'check' takes the seed of its delays, a whole number from 0 on, and '{}' is "
+                             "given; write for example check:7",
                              text)};
   return std::unique_ptr<Device>(std::make_unique<CheckDevice>(seed, options));
 }

@@ -9,7 +9,7 @@
 namespace kerf::runtime {
 
 namespace {
-constexpr int64_t kPage = 4096; // bytes: what is reserved behind an allocation, too, so that none borders on another
+constexpr int64_t kPage = 4096; // bytes; one page is reserved behind each allocation, so that no two are adjacent
 
 Result<std::shared_ptr<std::byte>> poisoned(int64_t bytes) {
   auto memory = allocateOfHost(bytes);
@@ -26,7 +26,9 @@ Result<std::shared_ptr<std::byte>> Handles::allocate(int64_t bytes) {
   size_t reserved = size_t((bytes / kPage + 2) * kPage);
   void *address = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED)
-    return Error{fmt::format("cannot reserve {} bytes of addresses", reserved), ExitStatus::Infeasible};
+    return Error{
+        fmt::format("cannot reserve {} bytes of addresses; raise the limit (`ulimit -v`), or use more ranks", reserved),
+        ExitStatus::Infeasible};
   return add(&Handles::device, static_cast<std::byte *>(address), bytes, std::move(*memory), reserved);
 }
 
@@ -64,7 +66,9 @@ Result<void *> Handles::find(const Ranges &ranges, const void *address, int64_t 
     if (offset + bytes <= range.bytes)
       return static_cast<void *>(range.memory.get() + offset);
   }
-  return Error{fmt::format("{} bytes at address {} are not {}", bytes, address, what), ExitStatus::InternalCheck};
+  return Error{
+      fmt::format("{} bytes at address {} are not {}; report this plan, it is a bug of Kerf", bytes, address, what),
+      ExitStatus::InternalCheck};
 }
 
 Result<void *> Handles::deviceMemory(const void *address, int64_t bytes) const {

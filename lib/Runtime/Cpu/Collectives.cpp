@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans collectives from instructions: each is at most two stages over boxes of its operand and result
-// (CollectiveStages.h). Of several that are one, all first stages send before any receives, and each second stage sends
-// as soon as its first is done.
+// Plans the phases of collectives (CollectivePhases.h) from instructions. A collective has at most two phases. In a
+// bucket of collectives, all first phases send before any of them receives, and each second phase sends as soon as the
+// first phase of its collective is done.
 #include "kerf/Runtime/Cpu/Collectives.h"
 #include "../Attributes.h"
-#include "CollectiveStages.h"
+#include "CollectivePhases.h"
 #include "kerf/Support/Collectives.h"
 
 #include <algorithm>
@@ -15,40 +15,46 @@
 namespace kerf::runtime {
 
 namespace {
-/// Up to here an all_reduce lets every rank send all to all: one latency instead of two. Measured crossing on two cores
-/// with threads lies between 2 and 16 KiB; the result has the same bits either way.
+/// Largest tensor in bytes for which every rank of an all_reduce sends its whole tensor to every other rank, which
+/// costs one latency instead of two. On two cores with threads, the measured break-even point lies between 2 and 16
+/// KiB. The result has the same bits either way.
 constexpr int64_t kSmallReduceBytes = 4096;
 
-/// Hands out pieces of the scratch memory: first what a stage needs while it receives, which the next one takes over,
-/// then what is being sent. With a null base it only counts.
+/// Assigns pieces of the scratch memory. The first `receiving` bytes are for the pieces that a phase needs while it
+/// receives, and every phase reuses them. The bytes behind them are for data that is being sent. If `base` is null, the
+/// sizes are only counted.
 class Scratch {
 public:
   Scratch(void *base, int64_t receiving) : base(static_cast<std::byte *>(base)), receiving(receiving) {}
-  void beginStage() { stage = 0; }
+  void beginPhase() { phaseBytes = 0; }
+  /// Returns a piece that the present phase needs while it receives.
   std::byte *take(int64_t size) {
-    std::byte *piece = base ? base + stage : nullptr;
-    stage += aligned(size);
-    mostOfStage = std::max(mostOfStage, stage);
+    std::byte *piece = base ? base + phaseBytes : nullptr;
+    phaseBytes += aligned(size);
+    largestPhaseBytes = std::max(largestPhaseBytes, phaseBytes);
     return piece;
   }
+  /// Returns a piece for data that is being sent.
   std::byte *takeForSend(int64_t size) {
     std::byte *piece = base ? base + receiving + sending : nullptr;
     sending += aligned(size);
     return piece;
   }
-  int64_t mostOfStage = 0, sending = 0;
+  int64_t largestPhaseBytes = 0; // bytes that the phase with the largest need takes while it receives
+  int64_t sending = 0;           // bytes for data that is being sent
 
 private:
   static int64_t aligned(int64_t size) { return (size + 63) / 64 * 64; }
   std::byte *base;
-  int64_t receiving, stage = 0;
+  int64_t receiving, phaseBytes = 0;
 };
 
-/// How much of `size` lies in piece `index` of extent `chunk`.
+/// Returns the elements of piece number `index` if `size` elements are cut into pieces of `chunk` elements.
 int64_t pieceOf(int64_t size, int64_t chunk, int64_t index) {
   return std::clamp<int64_t>(size - index * chunk, 0, chunk);
 }
 
+/// Returns an index of `rank` dimensions that is `begin` in dimension `dim` and 0 elsewhere.
 Shape at(size_t rank, size_t dim, int64_t begin) {
   Shape shape(rank, 0);
   if (rank)
@@ -56,63 +62,68 @@ Shape at(size_t rank, size_t dim, int64_t begin) {
   return shape;
 }
 
-/// The communicator of a collective and the order of its sums. Without a communicator, only sizes are computed.
-struct Way {
+/// The communicator of a collective, the first of its two tags, and the order of its sums. While only sizes are
+/// computed, there is no communicator.
+struct CollectiveContext {
   Communicator *communicator = nullptr;
   int64_t tag = 0;
-  SumOrder order;
+  SumOrderSeed order;
 };
 
+/// Builds the phases of one collective.
 class Builder {
 public:
-  Builder(const Way &way, const KernelRequest &bind, std::vector<int64_t> members, Scratch &scratch)
-      : way(way), members(std::move(members)), scratch(scratch), operand(bind.operands[0]), result(bind.results[0]),
-        elementBytes(bytesOf(operand.dtype)) {
+  Builder(const CollectiveContext &context, const KernelRequest &bind, std::vector<int64_t> members, Scratch &scratch)
+      : context(context), members(std::move(members)), scratch(scratch), operand(bind.operands[0]),
+        result(bind.results[0]), elementBytes(bytesOf(operand.dtype)) {
     int64_t self = package::realRank(bind.mesh, bind.rank);
     position = std::find(this->members.begin(), this->members.end(), self) - this->members.begin();
     plan.result = result;
   }
 
-  Member plan;
-  int64_t ways() const { return int64_t(members.size()); }
+  PlannedCollective plan;
+  /// Returns the number of ranks in the process group.
+  int64_t groupSize() const { return int64_t(members.size()); }
 
-  /// Cuts `shape` along `dim` into pieces of `chunk`; combines this rank's piece into the result of `resultShape` at
-  /// `resultBegin`.
+  /// Plans the reduction in which each rank combines one piece. `shape` is cut along `dim` into pieces of
+  /// `chunk` elements. This rank's piece goes to index `resultBegin` along `dim` of the result, which has
+  /// the shape `resultShape`.
   void reduce(ReduceKind kind, const Shape &shape, size_t dim, int64_t chunk, const Shape &resultShape,
               int64_t resultBegin) {
-    ReduceStage stage;
-    open(stage, 0, operand.data);
+    ReducePhase phase;
+    open(phase, 0, operand.data);
     auto box = [&](int64_t index) {
       Shape counts = shape;
       counts[dim] = pieceOf(shape[dim], chunk, index);
       return packBox(shape, at(shape.size(), dim, counts[dim] ? index * chunk : 0), counts, elementBytes);
     };
-    for (int64_t step = 1; step < ways(); ++step) {
-      int64_t index = (position + step) % ways();
-      send(stage, members[size_t(index)], box(index));
+    for (int64_t step = 1; step < groupSize(); ++step) {
+      int64_t index = (position + step) % groupSize();
+      send(phase, members[size_t(index)], box(index));
     }
     Shape counts = shape;
     counts[dim] = pieceOf(shape[dim], chunk, position);
-    stage.members = summed();
-    stage.elements = elementsOf(counts);
-    stage.packOwn = box(position);
-    stage.unpack = unpackBox(resultShape, at(shape.size(), dim, counts[dim] ? resultBegin : 0), counts, elementBytes);
-    stage.reducer = Reducer(operand.dtype, kind);
-    stage.result = static_cast<std::byte *>(result.data);
-    int64_t bytes = stage.packOwn.bytes();
-    stage.own = stage.packOwn.contiguous() ? nullptr : scratch.take(bytes);
-    stage.received = scratch.take(bytes);
-    stage.sum = stage.unpack.contiguous() ? nullptr : scratch.take(bytes);
-    stage.wide = stage.reducer.wideBytes() ? scratch.take(stage.elements * stage.reducer.wideBytes()) : nullptr;
-    plan.reduce = std::move(stage);
+    phase.members = summationOrder();
+    phase.elements = elementsOf(counts);
+    phase.packOwn = box(position);
+    phase.unpack = unpackBox(resultShape, at(shape.size(), dim, counts[dim] ? resultBegin : 0), counts, elementBytes);
+    phase.reducer = Reducer(operand.dtype, kind);
+    phase.result = static_cast<std::byte *>(result.data);
+    int64_t bytes = phase.packOwn.bytes();
+    phase.own = phase.packOwn.contiguous() ? nullptr : scratch.take(bytes);
+    phase.received = scratch.take(bytes);
+    phase.sum = phase.unpack.contiguous() ? nullptr : scratch.take(bytes);
+    phase.wide = phase.reducer.wideBytes() ? scratch.take(phase.elements * phase.reducer.wideBytes()) : nullptr;
+    plan.reduce = std::move(phase);
   }
 
-  /// Every member sends the same box; member i's lands at `begin(i)` along `dim`, `count(i)` long.
+  /// Plans the movement in which each rank sends one box to all others. The box of the rank at position i of the group
+  /// has count(i) elements along `dim`, and goes to index i * chunk along `dim` of the result.
   template <typename Count>
   void gather(const void *source, const Shape &sourceShape, int64_t sourceBegin, const Shape &resultShape, size_t dim,
               int64_t chunk, Count count) {
-    MoveStage stage;
-    open(stage, 1, source);
+    MovePhase phase;
+    open(phase, 1, source);
     auto counts = [&](int64_t index) {
       Shape box = sourceShape;
       box[dim] = count(index);
@@ -121,44 +132,44 @@ public:
     BoxCopy pack = packBox(sourceShape, at(sourceShape.size(), dim, sourceBegin), counts(position), elementBytes);
     std::byte *packed = pack.contiguous() ? nullptr : scratch.takeForSend(pack.bytes());
     int64_t most = 0;
-    for (int64_t step = 0; step < ways(); ++step) {
-      int64_t to = (position + step) % ways(), from = (position + ways() - step) % ways();
+    for (int64_t step = 0; step < groupSize(); ++step) {
+      int64_t to = (position + step) % groupSize(), from = (position + groupSize() - step) % groupSize();
       if (step)
-        stage.outgoing.push_back({members[size_t(to)], pack, packed});
+        phase.outgoing.push_back({members[size_t(to)], pack, packed});
       Shape box = counts(from), begin = at(box.size(), dim, from * chunk);
       BoxCopy unpack =
           step ? unpackBox(resultShape, begin, box, elementBytes)
                : BoxCopy(sourceShape, at(box.size(), dim, sourceBegin), resultShape, begin, box, elementBytes);
       if (step && !unpack.contiguous())
         most = std::max(most, unpack.bytes());
-      if (step || source != result.data) // an all_reduce has its own piece in place already
-        stage.incoming.push_back({members[size_t(from)], unpack});
+      if (step || source != result.data) // in an all_reduce, this rank's own piece is already in place
+        phase.incoming.push_back({members[size_t(from)], unpack});
     }
-    stage.received = scratch.take(most);
-    stage.result = static_cast<std::byte *>(result.data);
-    plan.move = std::move(stage);
+    phase.received = scratch.take(most);
+    phase.result = static_cast<std::byte *>(result.data);
+    plan.move = std::move(phase);
   }
 
   void allReduce(ReduceKind kind) {
     int64_t elements = operand.elements();
-    if (operand.bytes() <= kSmallReduceBytes || ways() == 1) {
-      // Everyone combines everything: pieces as large as the whole, at the same place.
-      ReduceStage stage;
-      open(stage, 0, operand.data);
+    if (operand.bytes() <= kSmallReduceBytes || groupSize() == 1) {
+      // Each rank combines the whole tensor by itself.
+      ReducePhase phase;
+      open(phase, 0, operand.data);
       BoxCopy whole = packBox({elements}, {0}, {elements}, elementBytes);
-      for (int64_t step = 1; step < ways(); ++step)
-        stage.outgoing.push_back({members[size_t((position + step) % ways())], whole, nullptr});
-      stage.members = summed();
-      stage.elements = elements;
-      stage.packOwn = stage.unpack = whole;
-      stage.reducer = Reducer(operand.dtype, kind);
-      stage.result = static_cast<std::byte *>(result.data);
-      stage.received = scratch.take(operand.bytes());
-      stage.wide = stage.reducer.wideBytes() ? scratch.take(elements * stage.reducer.wideBytes()) : nullptr;
-      plan.reduce = std::move(stage);
+      for (int64_t step = 1; step < groupSize(); ++step)
+        phase.outgoing.push_back({members[size_t((position + step) % groupSize())], whole, nullptr});
+      phase.members = summationOrder();
+      phase.elements = elements;
+      phase.packOwn = phase.unpack = whole;
+      phase.reducer = Reducer(operand.dtype, kind);
+      phase.result = static_cast<std::byte *>(result.data);
+      phase.received = scratch.take(operand.bytes());
+      phase.wide = phase.reducer.wideBytes() ? scratch.take(elements * phase.reducer.wideBytes()) : nullptr;
+      plan.reduce = std::move(phase);
       return;
     }
-    int64_t chunk = (elements + ways() - 1) / ways();
+    int64_t chunk = (elements + groupSize() - 1) / groupSize();
     reduce(kind, {elements}, 0, chunk, {elements}, position * chunk);
     int64_t count = pieceOf(elements, chunk, position);
     gather(result.data, {elements}, count ? position * chunk : 0, {elements}, 0, chunk,
@@ -178,8 +189,8 @@ public:
   }
 
   void allToAll(size_t dim, size_t otherDim) {
-    MoveStage stage;
-    open(stage, 1, operand.data);
+    MovePhase phase;
+    open(phase, 1, operand.data);
     int64_t length = operand.shape[dim], cut = result.shape[otherDim];
     auto counts = [&](int64_t from, int64_t to) {
       Shape box = operand.shape;
@@ -188,99 +199,105 @@ public:
       return box;
     };
     int64_t most = 0;
-    for (int64_t step = 0; step < ways(); ++step) {
-      int64_t to = (position + step) % ways(), from = (position + ways() - step) % ways();
+    for (int64_t step = 0; step < groupSize(); ++step) {
+      int64_t to = (position + step) % groupSize(), from = (position + groupSize() - step) % groupSize();
       Shape sentBegin = at(operand.shape.size(), otherDim, to * cut),
             placedBegin = at(operand.shape.size(), dim, from * length);
       if (step == 0) {
-        stage.incoming.push_back(
+        phase.incoming.push_back(
             {members[size_t(position)],
              BoxCopy(operand.shape, sentBegin, result.shape, placedBegin, counts(position, position), elementBytes)});
         continue;
       }
-      send(stage, members[size_t(to)], packBox(operand.shape, sentBegin, counts(position, to), elementBytes));
+      send(phase, members[size_t(to)], packBox(operand.shape, sentBegin, counts(position, to), elementBytes));
       BoxCopy unpack = unpackBox(result.shape, placedBegin, counts(from, position), elementBytes);
       if (!unpack.contiguous())
         most = std::max(most, unpack.bytes());
-      stage.incoming.push_back({members[size_t(from)], unpack});
+      phase.incoming.push_back({members[size_t(from)], unpack});
     }
-    stage.received = scratch.take(most);
-    stage.result = static_cast<std::byte *>(result.data);
+    phase.received = scratch.take(most);
+    phase.result = static_cast<std::byte *>(result.data);
     plan.zeroFirst = pieceOf(operand.shape[otherDim], cut, position) < cut;
-    plan.move = std::move(stage);
+    plan.move = std::move(phase);
   }
 
-  /// Halves of the tensors along `dim` go where their mirror images are, or back: of 2 `ways` halves in order, position
-  /// p has 2p and 2p + 1 before, p and 2 ways - 1 - p after.
+  /// Plans ring_balance. The ranks' tensors together consist of 2 n halves along `dim`, where n is the group's size.
+  /// Before, the rank at position p of the group has the halves 2p and 2p + 1. Afterwards, that rank has the halves p
+  /// and 2n - 1 - p. With `inverse`, the halves move back.
   void balance(size_t dim, bool inverse) {
-    MoveStage stage;
-    open(stage, 1, operand.data);
+    MovePhase phase;
+    open(phase, 1, operand.data);
     int64_t half = operand.shape[dim] / 2;
     struct Place {
       int64_t position, half;
     };
     auto inOrder = [](int64_t piece) { return Place{piece / 2, piece % 2}; };
-    auto mirrored = [&](int64_t piece) { return piece < ways() ? Place{piece, 0} : Place{2 * ways() - 1 - piece, 1}; };
+    auto mirrored = [&](int64_t piece) {
+      return piece < groupSize() ? Place{piece, 0} : Place{2 * groupSize() - 1 - piece, 1};
+    };
     Shape counts = operand.shape;
     counts[dim] = half;
     int64_t most = 0;
-    for (int64_t piece = 0; piece < 2 * ways(); ++piece) {
+    for (int64_t piece = 0; piece < 2 * groupSize(); ++piece) {
       Place from = inOrder(piece), to = mirrored(piece);
       if (inverse)
         std::swap(from, to);
       Shape begin = at(counts.size(), dim, from.half * half), placed = at(counts.size(), dim, to.half * half);
       if (from.position == position && to.position == position)
-        stage.incoming.push_back(
+        phase.incoming.push_back(
             {members[size_t(position)], BoxCopy(operand.shape, begin, result.shape, placed, counts, elementBytes)});
       else if (from.position == position)
-        send(stage, members[size_t(to.position)], packBox(operand.shape, begin, counts, elementBytes));
+        send(phase, members[size_t(to.position)], packBox(operand.shape, begin, counts, elementBytes));
       else if (to.position == position) {
         BoxCopy unpack = unpackBox(result.shape, placed, counts, elementBytes);
         most = std::max(most, unpack.contiguous() ? 0 : unpack.bytes());
-        stage.incoming.push_back({members[size_t(from.position)], unpack});
+        phase.incoming.push_back({members[size_t(from.position)], unpack});
       }
     }
-    stage.received = scratch.take(most);
-    stage.result = static_cast<std::byte *>(result.data);
-    plan.move = std::move(stage);
+    phase.received = scratch.take(most);
+    phase.result = static_cast<std::byte *>(result.data);
+    plan.move = std::move(phase);
   }
 
-  /// sourceOf[i]: the position whose tensor position i gets.
+  /// Plans the movement in which the rank at position i of the group gets the tensor of the rank
+  /// at position sourceOf[i].
   void permute(const std::vector<int64_t> &sourceOf) {
-    MoveStage stage;
-    open(stage, 1, operand.data);
+    MovePhase phase;
+    open(phase, 1, operand.data);
     Shape flat = {operand.elements()};
     BoxCopy whole = packBox(flat, {0}, flat, elementBytes);
-    for (int64_t to = 0; to < ways(); ++to)
+    for (int64_t to = 0; to < groupSize(); ++to)
       if (to != position && sourceOf[size_t(to)] == position)
-        stage.outgoing.push_back({members[size_t(to)], whole, nullptr});
-    stage.incoming.push_back({members[size_t(sourceOf[size_t(position)])], whole});
-    stage.result = static_cast<std::byte *>(result.data);
-    plan.move = std::move(stage);
+        phase.outgoing.push_back({members[size_t(to)], whole, nullptr});
+    phase.incoming.push_back({members[size_t(sourceOf[size_t(position)])], whole});
+    phase.result = static_cast<std::byte *>(result.data);
+    plan.move = std::move(phase);
   }
 
 private:
-  /// The members in the order in which their values are added: the same on all ranks.
-  std::vector<int64_t> summed() const {
+  /// Returns the ranks of the group in the order in which their values are added, which is the same on all ranks.
+  std::vector<int64_t> summationOrder() const {
     std::vector<int64_t> order = members;
-    if (way.order) {
-      std::mt19937_64 random(*way.order + uint64_t(way.tag));
+    if (context.order) {
+      std::mt19937_64 random(*context.order + uint64_t(context.tag));
       std::shuffle(order.begin(), order.end(), random);
     }
     return order;
   }
-  void open(Stage &stage, int64_t tagOffset, const void *source) {
-    scratch.beginStage();
-    stage.communicator = way.communicator;
-    stage.tag = way.tag + tagOffset;
-    stage.source = static_cast<const std::byte *>(source);
+  /// Begins a phase that sends boxes of `source`.
+  void open(Phase &phase, int64_t tagOffset, const void *source) {
+    scratch.beginPhase();
+    phase.communicator = context.communicator;
+    phase.tag = context.tag + tagOffset;
+    phase.source = static_cast<const std::byte *>(source);
   }
-  void send(Stage &stage, int64_t peer, BoxCopy pack) {
+  /// Adds a box that the phase sends to rank `peer`.
+  void send(Phase &phase, int64_t peer, BoxCopy pack) {
     std::byte *packed = pack.contiguous() ? nullptr : scratch.takeForSend(pack.bytes());
-    stage.outgoing.push_back({peer, std::move(pack), packed});
+    phase.outgoing.push_back({peer, std::move(pack), packed});
   }
 
-  const Way &way;
+  const CollectiveContext &context;
   std::vector<int64_t> members;
   Scratch &scratch;
   const TensorView &operand, &result;
@@ -288,10 +305,11 @@ private:
 };
 
 Error bad(const package::Instruction &instruction, const std::string &what) {
-  return {fmt::format("{}: {}", instruction.op, what)};
+  return {fmt::format("{}: {}; compile the package again", instruction.op, what)};
 }
 
-/// A dimension from the attribute `key`; the shapes must agree elsewhere (but for `except`).
+/// Returns the dimension that the attribute `key` names. Fails unless the shapes of operand and result agree in all
+/// other dimensions but `except`.
 Result<size_t> dimension(const KernelRequest &bind, const char *key, std::optional<size_t> except = std::nullopt) {
   auto dim = integerAttribute(bind.instruction, key);
   if (!dim)
@@ -299,11 +317,13 @@ Result<size_t> dimension(const KernelRequest &bind, const char *key, std::option
   const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
   if (*dim < 0 || size_t(*dim) >= from.size() || from.size() != to.size())
     return bad(bind.instruction,
-               fmt::format("{} is {}, but it makes {} of {}", key, *dim, shapeText(to), shapeText(from)));
+               fmt::format("the attribute {} is {}, which does not fit the operand {} and the result {}", key, *dim,
+                           shapeText(from), shapeText(to)));
   for (size_t d = 0; d < from.size(); ++d)
     if (from[d] != to[d] && d != size_t(*dim) && d != except)
       return bad(bind.instruction,
-                 fmt::format("it makes {} of {}: dimension {} must stay as it is", shapeText(to), shapeText(from), d));
+                 fmt::format("the operand {} and the result {} differ in dimension {}, which must stay the same",
+                             shapeText(from), shapeText(to), d));
   return size_t(*dim);
 }
 
@@ -316,8 +336,9 @@ Result<ReduceKind> reduceKind(const package::Instruction &instruction) {
   return bad(instruction, "its attribute kind must be \"sum\", \"max\" or \"min\"");
 }
 
-/// For collective_permute: which position's tensor each position gets. Where several hold the same piece, those that
-/// want it are spread over them, and a rank that holds what it wants keeps it.
+/// Computes, for collective_permute, the position in the group from which each position gets its new piece. A rank that
+/// already holds its new piece keeps it. If several ranks hold the same piece, the ranks that need the piece are
+/// distributed among them.
 Result<std::vector<int64_t>> permutation(const KernelRequest &bind, const std::vector<int64_t> &members) {
   auto before = layoutAttribute(bind.instruction, "before", bind.mesh),
        after = layoutAttribute(bind.instruction, "after", bind.mesh);
@@ -343,7 +364,8 @@ Result<std::vector<int64_t>> permutation(const KernelRequest &bind, const std::v
     auto found = holders.find(wanted);
     if (found == holders.end())
       return bad(bind.instruction,
-                 "no rank of the group holds a piece that one wants: its axes don't cover before and after");
+                 "a rank needs a piece that no rank of the group holds: the attribute axes does not cover the axes of "
+                 "before and after");
     const std::vector<int64_t> &sources = found->second;
     for (size_t i = 0; i < positions.size(); ++i) {
       bool keeps = std::find(sources.begin(), sources.end(), positions[i]) != sources.end();
@@ -353,15 +375,18 @@ Result<std::vector<int64_t>> permutation(const KernelRequest &bind, const std::v
   return sourceOf;
 }
 
-/// Along a dimension, `pieces` of every rank hold all of `whole`.
+/// Checks that pieces of `pieces` elements on all ranks of the group hold at least `whole` elements of a dimension.
 Status covers(const KernelRequest &bind, const Builder &builder, int64_t pieces, int64_t whole) {
-  if (pieces * builder.ways() >= whole)
+  if (pieces * builder.groupSize() >= whole)
     return ok();
-  return bad(bind.instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces,
-                                           whole, shapeText(bind.results[0].shape), shapeText(bind.operands[0].shape)));
+  return bad(bind.instruction,
+             fmt::format("{} pieces of {} elements do not cover {} (the operand is {}, the result {})",
+                         builder.groupSize(), pieces, whole, shapeText(bind.operands[0].shape),
+                         shapeText(bind.results[0].shape)));
 }
 
-// The collectives: each checks its attributes and shapes and says what moves. `members`: the ranks of the group.
+// One function for each collective: it checks the attributes and shapes and builds the phases. `members` are the ranks
+// of the process group.
 using Members = std::vector<int64_t>;
 
 Status buildAllReduce(const KernelRequest &bind, const Members &, Builder &builder) {
@@ -382,8 +407,8 @@ Status buildPermute(const KernelRequest &bind, const Members &members, Builder &
 
 Status buildRingShift(const KernelRequest &, const Members &, Builder &builder) {
   std::vector<int64_t> sourceOf;
-  for (int64_t i = 0; i < builder.ways(); ++i)
-    sourceOf.push_back((i + builder.ways() - 1) % builder.ways());
+  for (int64_t i = 0; i < builder.groupSize(); ++i)
+    sourceOf.push_back((i + builder.groupSize() - 1) % builder.groupSize());
   builder.permute(sourceOf);
   return ok();
 }
@@ -394,7 +419,8 @@ Status buildRingBalance(const KernelRequest &bind, const Members &, Builder &bui
     return dim.error();
   const Shape &from = bind.operands[0].shape;
   if (from[*dim] % 2 != 0)
-    return bad(bind.instruction, fmt::format("it halves dimension {} of {}", *dim, shapeText(from)));
+    return bad(bind.instruction,
+               fmt::format("dimension {} of {} has an odd size and cannot be halved", *dim, shapeText(from)));
   auto inverse = bind.instruction.attrs.find("inverse");
   builder.balance(*dim, inverse != bind.instruction.attrs.end() && *inverse == true);
   return ok();
@@ -445,6 +471,7 @@ Status buildAllToAll(const KernelRequest &bind, const Members &, Builder &builde
   return ok();
 }
 
+/// A collective's row in the table.
 struct Row {
   std::string_view op;
   Status (*build)(const KernelRequest &bind, const Members &members, Builder &builder);
@@ -460,14 +487,16 @@ Status buildOp(const KernelRequest &bind, const Members &members, Builder &build
   auto row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == bind.instruction.op; });
   if (!record || row == std::end(kRows))
-    return bad(bind.instruction, record ? "CPU ranks cannot run it" : "is not a collective");
+    return bad(bind.instruction, record ? "ranks on a CPU cannot run this collective" : "is not a collective");
   const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
   if (record->keepsShape && from != to)
-    return bad(bind.instruction, fmt::format("it makes {} of {}: the shape must stay", shapeText(to), shapeText(from)));
+    return bad(bind.instruction, fmt::format("the operand {} and the result {} must have the same shape",
+                                             shapeText(from), shapeText(to)));
   return row->build(bind, members, builder);
 }
 
-Result<Member> buildMember(const Way &way, const KernelRequest &bind, Scratch &scratch) {
+Result<PlannedCollective> buildCollective(const CollectiveContext &context, const KernelRequest &bind,
+                                          Scratch &scratch) {
   if (bind.operands.size() != 1 || bind.results.size() != 1 || bind.operands[0].dtype != bind.results[0].dtype)
     return bad(bind.instruction, "it takes one operand and gives one result of the same element type");
   auto axes = axesAttribute(bind.instruction, "axes", bind.mesh);
@@ -476,47 +505,47 @@ Result<Member> buildMember(const Way &way, const KernelRequest &bind, Scratch &s
   std::vector<int64_t> members = groupOf(bind.mesh, *axes, bind.rank), ranks = members;
   for (int64_t &rank : ranks)
     rank = package::realRank(bind.mesh, rank);
-  Builder builder(way, bind, ranks, scratch);
+  Builder builder(context, bind, ranks, scratch);
   if (Status status = buildOp(bind, members, builder); !status)
     return status.error();
   return std::move(builder.plan);
 }
 
-Result<CollectivePlan> build(const CollectiveRequest &request, const Way &way, Scratch &scratch) {
+Result<CollectivePlan> build(const CollectiveRequest &request, const CollectiveContext &context, Scratch &scratch) {
   const KernelRequest &all = request.bind;
   CollectivePlan plan;
-  plan.communicator = way.communicator;
+  plan.communicator = context.communicator;
   plan.tag = request.tag;
   if (request.others.empty()) {
-    auto member = buildMember(way, all, scratch);
+    auto member = buildCollective(context, all, scratch);
     if (!member)
       return member.error();
-    plan.members.push_back(std::move(*member));
+    plan.collectives.push_back(std::move(*member));
     return plan;
   }
   for (size_t i = 0; i <= request.others.size(); ++i) {
     KernelRequest one{i == 0 ? all.instruction : *request.others[i - 1], {}, {}, all.mesh, all.rank, all.scratch};
     one.operands.push_back(all.operands[i]);
     one.results.push_back(all.results[i]);
-    auto member = buildMember(way, one, scratch);
+    auto member = buildCollective(context, one, scratch);
     if (!member)
       return member.error();
-    plan.members.push_back(std::move(*member));
+    plan.collectives.push_back(std::move(*member));
   }
   return plan;
 }
 
-/// Of what stages need while they receive, and of all.
+/// Returns the bytes of scratch memory that phases need while they receive, and the bytes of all scratch memory.
 Result<std::pair<int64_t, int64_t>> countScratch(CollectiveRequest request) {
   request.bind.scratch = nullptr;
   Scratch scratch(nullptr, 0);
   if (auto built = build(request, {}, scratch); !built)
     return built.error();
-  return std::pair(scratch.mostOfStage, scratch.mostOfStage + scratch.sending);
+  return std::pair(scratch.largestPhaseBytes, scratch.largestPhaseBytes + scratch.sending);
 }
 } // namespace
 
-Result<Kernel> bindCollective(const CollectiveRequest &request, Communicator &communicator, const SumOrder &order) {
+Result<Kernel> bindCollective(const CollectiveRequest &request, Communicator &communicator, const SumOrderSeed &order) {
   auto bytes = countScratch(request);
   if (!bytes)
     return bytes.error();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a device: the compute stream is the calling thread, any other stream a thread with a queue; its memory is
-// the host's.
+// The CPU as a device. The compute stream is the calling thread, and every other stream is a thread with a queue. The
+// device's memory is host memory.
 #include "HostCollectives.h"
 #include "HostMemory.h"
 #include "HostStreams.h"
 #include "kerf/Runtime/Cpu/Native.h"
-#include "kerf/Runtime/Cpu/Team.h"
+#include "kerf/Runtime/Cpu/ThreadTeam.h"
 
 #include <cstring>
 
@@ -46,7 +46,7 @@ public:
     auto kernel = bindKernel(hostRequest(request, &team));
     if (!kernel)
       return kernel.error();
-    return std::unique_ptr<BoundKernel>(std::make_unique<HostKernel>(std::move(*kernel), request.number, word));
+    return std::unique_ptr<BoundKernel>(std::make_unique<HostKernel>(std::move(*kernel), request.number, firstFault));
   }
 
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
@@ -54,7 +54,7 @@ public:
   }
   Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
                                                                const CollectiveOptions &) override {
-    return createHostCollectives(communicator, word, {},
+    return createHostCollectives(communicator, firstFault, {},
                                  [](void *address, int64_t) { return Result<void *>(address); });
   }
 
@@ -66,11 +66,11 @@ public:
   Result<std::unique_ptr<Event>> createEvent() override {
     return std::unique_ptr<Event>(std::make_unique<HostEvent>());
   }
-  std::optional<Fault> takeFault() override { return word.take(); }
+  std::optional<Fault> takeFault() override { return firstFault.take(); }
 
 private:
-  Team team;
-  FaultWord word;
+  ThreadTeam team;
+  FirstFault firstFault;
 };
 } // namespace
 

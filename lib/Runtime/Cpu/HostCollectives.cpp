@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "HostCollectives.h"
-#include "../Place.h"
+#include "../InstructionText.h"
 #include "kerf/Runtime/Communicator.h"
 
 #include <fmt/format.h>
@@ -10,8 +10,9 @@ namespace kerf::runtime {
 namespace {
 class HostCollectives : public CollectiveBackend {
 public:
-  HostCollectives(Communicator &communicator, FaultWord &word, const SumOrder &order, HostAddress hostAddress)
-      : communicator(communicator), word(word), order(order), hostAddress(std::move(hostAddress)) {}
+  HostCollectives(Communicator &communicator, FirstFault &firstFault, const SumOrderSeed &order,
+                  HostAddress hostAddress)
+      : communicator(communicator), firstFault(firstFault), order(order), hostAddress(std::move(hostAddress)) {}
 
   bool ordered() const override { return !order; }
   void reserve(size_t messages) override { communicator.reserve(messages); }
@@ -58,11 +59,12 @@ private:
   Status checkTag(int64_t tag) const {
     if (tag <= communicator.maxTag())
       return ok();
-    return Error{fmt::format("tag {} of this message is above {}, the largest that this MPI allows: fewer microbatches",
+    return Error{fmt::format("tag {} of this message is above {}, the largest that this MPI library allows; use fewer "
+                             "microbatches",
                              tag, communicator.maxTag())};
   }
 
-  /// `act` on the bytes of the message's tensor.
+  /// Returns a kernel that calls act(bytes) with the bytes of the message's tensor.
   template <typename Act> Result<std::unique_ptr<BoundKernel>> bound(const MessageRequest &request, Act act) {
     if (Status status = checkTag(request.tag); !status)
       return status.error();
@@ -82,22 +84,22 @@ private:
           if (auto ended = communicator.failure())
             return *ended;
           communicator.abort(
-              {placedMessage(communicator.rank(), instruction, status.error().message), status.error().status});
+              {rankMessage(communicator.rank(), instruction, status.error().message), status.error().status});
           return status;
         },
-        number, word);
+        number, firstFault);
   }
 
   Communicator &communicator;
-  FaultWord &word;
-  SumOrder order;
+  FirstFault &firstFault;
+  SumOrderSeed order;
   HostAddress hostAddress;
 };
 } // namespace
 
-std::unique_ptr<CollectiveBackend> createHostCollectives(Communicator &communicator, FaultWord &word,
-                                                         const SumOrder &order, HostAddress hostAddress) {
-  return std::make_unique<HostCollectives>(communicator, word, order, std::move(hostAddress));
+std::unique_ptr<CollectiveBackend> createHostCollectives(Communicator &communicator, FirstFault &firstFault,
+                                                         const SumOrderSeed &order, HostAddress hostAddress) {
+  return std::make_unique<HostCollectives>(communicator, firstFault, order, std::move(hostAddress));
 }
 
 } // namespace kerf::runtime

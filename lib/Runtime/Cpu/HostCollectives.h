@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives and messages of devices whose memory the host can read: the host sends, receives and adds.
+// Collectives and messages for devices whose memory the host can read: the host sends, receives and adds.
 #pragma once
 
 #include "HostStreams.h"
@@ -8,11 +8,13 @@
 
 namespace kerf::runtime {
 
-/// Returns where in the host's memory `bytes` bytes at an address of the device lie.
+/// Returns the host address of `bytes` bytes at a device address. Fails if the bytes are not device memory.
 using HostAddress = std::function<Result<void *>(void *address, int64_t bytes)>;
 
-/// A failure is told to all ranks at once, before the stream's host knows of it: others may be waiting for this rank.
-std::unique_ptr<CollectiveBackend> createHostCollectives(Communicator &communicator, FaultWord &word,
-                                                         const SumOrder &order, HostAddress hostAddress);
+/// Creates collectives that the host runs. `order` selects the order of sums (SumOrderSeed), and `hostAddress`
+/// translates device addresses. A failure is recorded in `firstFault`, and immediately ends the run on all ranks,
+/// because other ranks may be waiting for this one.
+std::unique_ptr<CollectiveBackend> createHostCollectives(Communicator &communicator, FirstFault &firstFault,
+                                                         const SumOrderSeed &order, HostAddress hostAddress);
 
 } // namespace kerf::runtime

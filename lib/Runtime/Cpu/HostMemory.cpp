@@ -9,8 +9,8 @@
 namespace kerf::runtime {
 
 Result<std::shared_ptr<std::byte>> allocateOfHost(int64_t bytes) {
-  // Large memory comes from the system, its pages as they are first written: while weights are read, the arena of a
-  // step takes none.
+  // Large allocations come directly from the system, which provides pages when they are first written. The arena of a
+  // step therefore occupies no memory while weights are read.
   constexpr int64_t kLarge = int64_t(1) << 20;
   size_t rounded = size_t(std::max<int64_t>((bytes + kHostAlignment - 1) / kHostAlignment, 1) * kHostAlignment);
   bool large = bytes >= kLarge;
@@ -18,7 +18,7 @@ Result<std::shared_ptr<std::byte>> allocateOfHost(int64_t bytes) {
                        : std::aligned_alloc(size_t(kHostAlignment), rounded);
   if (!memory || memory == MAP_FAILED)
     return Error{
-        fmt::format("cannot allocate {} bytes for one rank: use more ranks, or a plan that needs less", rounded),
+        fmt::format("cannot allocate {} bytes for one rank; use more ranks, or a plan that needs less memory", rounded),
         ExitStatus::Infeasible};
   auto *first = static_cast<std::byte *>(memory);
   if (large)

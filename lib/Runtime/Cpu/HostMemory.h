@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the host for tensors.
+// Host memory for tensors.
 #pragma once
 
 #include "kerf/Runtime/Cpu/Kernels.h"
 
 namespace kerf::runtime {
 
-/// Returns memory aligned to kHostAlignment; an Error when the machine has not that much.
+/// Allocates `bytes` bytes of host memory with undefined content, aligned to kHostAlignment. Fails if the machine has
+/// not enough memory.
 Result<std::shared_ptr<std::byte>> allocateOfHost(int64_t bytes);
 
 } // namespace kerf::runtime

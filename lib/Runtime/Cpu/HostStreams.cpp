@@ -11,13 +11,13 @@ namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 } // namespace
 
-void FaultWord::set(int64_t number, const Error &error) {
+void FirstFault::set(int64_t number, const Error &error) {
   std::lock_guard lock(mutex);
   if (!first)
     first = Fault{number, error};
 }
 
-std::optional<Fault> FaultWord::take() {
+std::optional<Fault> FirstFault::take() {
   std::lock_guard lock(mutex);
   return std::exchange(first, std::nullopt);
 }
@@ -25,7 +25,9 @@ std::optional<Fault> FaultWord::take() {
 Result<double> HostEvent::seconds() {
   std::lock_guard lock(mutex);
   if (recorded == 0 || reached < recorded)
-    return Error{"the time of an event is asked for that no stream has reached yet", ExitStatus::InternalCheck};
+    return Error{
+        "an event has no time yet: no stream has reached its last record; report this plan, it is a bug of Kerf",
+        ExitStatus::InternalCheck};
   return reachedAt;
 }
 
@@ -73,7 +75,7 @@ Status HostKernel::launch(Stream &stream) { return static_cast<HostStream &>(str
 Status HostKernel::run() const {
   Status status = function();
   if (!status)
-    word.set(number, status.error());
+    firstFault.set(number, status.error());
   return status;
 }
 
@@ -165,7 +167,7 @@ Status WorkerStream::synchronize() {
 void WorkerStream::push(const Item &item) {
   {
     std::lock_guard lock(mutex);
-    if (next == queue.size()) { // all taken: begin again, the capacity stays
+    if (next == queue.size()) { // the queue is empty: reuse its memory from the beginning
       queue.clear();
       next = 0;
     }

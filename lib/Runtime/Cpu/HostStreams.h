@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of work that the host's processors do: one that is the calling thread, one that is a thread with a queue. An
-// event is a pair of counters with a condition.
+// Streams whose work the host's processors do: one kind runs the work on the calling thread, the other on a thread with
+// a queue. An event is a pair of counters with a condition variable.
 #pragma once
 
 #include "kerf/Runtime/Cpu/Kernels.h"
@@ -10,10 +10,13 @@
 
 namespace kerf::runtime {
 
-/// The first fault of a device's kernels: kernels on any of its streams set it, the host takes it.
-class FaultWord {
+/// The first fault that kernels of a device have met. Kernels on any of its streams set the fault, and the
+/// host takes it.
+class FirstFault {
 public:
+  /// Records a fault of instruction `number`, unless one is recorded already.
   void set(int64_t number, const Error &error);
+  /// Returns the recorded fault, if any, and forgets it.
   std::optional<Fault> take();
 
 private:
@@ -21,49 +24,56 @@ private:
   std::optional<Fault> first;
 };
 
+/// An event of host streams. Records are numbered from 1.
 class HostEvent : public Event {
 public:
   Result<double> seconds() override;
-  /// Counts a record of which a stream's queue now has the end; returns how many there have been.
+  /// Counts a record that is put into a stream's queue, and returns the number of records so far.
   uint64_t recordLater();
+  /// Marks the next record as reached, at the present time. `error` is the recording stream's failure, if any.
   void reach(const std::optional<Error> &error);
-  /// `recordLater` and `reach` in one, for a stream that has nothing in a queue.
+  /// Does the work of `recordLater` and `reach` at once, for a stream without a queue.
   void reachNow(const std::optional<Error> &error);
+  /// Returns the number of the last record.
   uint64_t lastRecord();
-  /// Waits until record number `target` has been reached.
+  /// Waits until record number `target` has been reached. Fails with the recording stream's failure, if any.
   Status wait(uint64_t target);
 
 private:
   std::mutex mutex;
   std::condition_variable changed;
-  uint64_t recorded = 0, reached = 0;
-  double reachedAt = -1;
-  std::optional<Error> failure; // of the stream, at the last record that was reached
+  uint64_t recorded = 0, reached = 0; // numbers of records that were queued and that were reached
+  double reachedAt = -1;              // when the last record was reached, in seconds of the steady clock
+  std::optional<Error> failure;       // the recording stream's failure when the last record was reached
 };
 
-/// A function of the host as work of a stream. What fails in it is told by the stream, and by the device's word.
+/// A host function that runs as the work of a stream. An error that the function returns becomes the stream's failure,
+/// and is recorded in the device's FirstFault.
 class HostKernel : public BoundKernel {
 public:
-  HostKernel(Kernel function, int64_t number, FaultWord &word)
-      : function(std::move(function)), number(number), word(word) {}
+  HostKernel(Kernel function, int64_t number, FirstFault &firstFault)
+      : function(std::move(function)), number(number), firstFault(firstFault) {}
   Status launch(Stream &stream) override;
+  /// Calls the function on the calling thread.
   Status run() const;
 
 private:
   Kernel function;
   int64_t number;
-  FaultWord &word;
+  FirstFault &firstFault;
 };
 
+/// A stream that can run host functions.
 class HostStream : public Stream {
 public:
+  /// Enqueues a host function. The kernel must live until the work is done.
   virtual Status enqueue(const HostKernel &kernel) = 0;
 };
 
-/// Runs everything at once, on the calling thread.
+/// A stream that does all work immediately, on the calling thread.
 class CallingStream : public HostStream {
 public:
-  void reserve(size_t) override {} // nothing waits in line
+  void reserve(size_t) override {} // there is no queue
   Status enqueue(const HostKernel &kernel) override;
   Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) override;
   Status record(Event &event) override;
@@ -74,10 +84,10 @@ private:
   std::optional<Error> failure;
 };
 
-/// Runs everything in order on a thread of its own.
+/// A stream that does its work in order, on a thread of its own.
 class WorkerStream : public HostStream {
 public:
-  /// `beforeEach` is called on the thread before each piece of work, where it is given.
+  /// Starts the thread. If `beforeEach` is given, the thread calls it before each piece of work.
   explicit WorkerStream(std::function<void()> beforeEach = {});
   ~WorkerStream() override;
   void reserve(size_t calls) override;
@@ -88,10 +98,11 @@ public:
   Status synchronize() override;
 
 private:
+  /// One piece of work: a kernel, a record, a wait or a copy.
   struct Item {
     const HostKernel *kernel = nullptr;
     HostEvent *record = nullptr, *wait = nullptr;
-    uint64_t target = 0; // of a wait
+    uint64_t target = 0; // number of the record that a wait waits for
     void *to = nullptr;
     const void *from = nullptr;
     int64_t bytes = 0;
@@ -103,11 +114,11 @@ private:
   std::function<void()> beforeEach;
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<Item> queue;
-  size_t next = 0;
+  std::vector<Item> queue; // all work since the queue was last empty
+  size_t next = 0;         // index into `queue` of the next piece of work
   bool working = false, stopping = false;
-  std::optional<Error> failure; // written by the thread, or while it is idle
-  std::thread worker;           // last: it uses the rest
+  std::optional<Error> failure; // written by the thread, or while the thread is idle
+  std::thread worker;           // the last member, because the thread uses the others
 };
 
 } // namespace kerf::runtime

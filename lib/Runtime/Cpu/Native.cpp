@@ -12,7 +12,8 @@
 namespace kerf::runtime {
 
 namespace {
-Result<std::shared_ptr<NativeKernels>> described(const package::Program &program) {
+/// Returns the program's compiled kernels with their iteration spaces, without machine code.
+Result<std::shared_ptr<NativeKernels>> describeKernels(const package::Program &program) {
   auto native = std::make_shared<NativeKernels>();
   if (!program.native)
     return native;
@@ -28,7 +29,7 @@ Result<std::shared_ptr<NativeKernels>> described(const package::Program &program
   return native;
 }
 
-/// The code in memory of its own, which can be run and not written.
+/// Copies machine code to new memory that can be executed and not written. Returns null if the system refuses.
 std::shared_ptr<const void> mapCode(const std::string &code) {
   void *memory = mmap(nullptr, code.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -39,8 +40,8 @@ std::shared_ptr<const void> mapCode(const std::string &code) {
   return mprotect(memory, code.size(), PROT_READ | PROT_EXEC) == 0 ? owner : nullptr;
 }
 
-/// Why none of the images is for a host like this, or "".
-std::string foreign(const package::NativeCode &code) {
+/// Returns why no image of the package is for host processors and this runtime's interface, or "" if one is.
+std::string whyForeign(const package::NativeCode &code) {
   std::set<std::string> kinds, interfaces;
   for (const package::NativeImage &image : code.images) {
     if (package::isHostImage(image))
@@ -55,9 +56,9 @@ std::string foreign(const package::NativeCode &code) {
   return fmt::format("it is {}, this device runs {}", fmt::join(kinds, " and "), package::kHostImage);
 }
 
-/// Why the code cannot be used, or "".
-std::string map(const package::NativeCode &code, NativeKernels &native) {
-  if (std::string why = foreign(code); !why.empty())
+/// Loads the best image that this processor can run. Returns why none can be used, or "" on success.
+std::string loadImage(const package::NativeCode &code, NativeKernels &native) {
+  if (std::string why = whyForeign(code); !why.empty())
     return why;
   const package::NativeImage *best = nullptr;
   std::vector<std::string> isas, missing;
@@ -100,14 +101,14 @@ const NativeKernel *NativeKernels::find(std::string_view function) const {
 }
 
 Result<std::shared_ptr<const NativeKernels>> loadNative(const package::Program &program, CodeUse use) {
-  auto native = described(program);
+  auto native = describeKernels(program);
   if (!native)
     return native.error();
   NativeKernels &found = **native;
   if (use == CodeUse::Plan)
     return std::shared_ptr<const NativeKernels>(std::move(*native));
   if (found.whyUnused.empty() && !found.kernels.empty())
-    found.whyUnused = map(*program.native, found);
+    found.whyUnused = loadImage(*program.native, found);
   if (!found.whyUnused.empty())
     found.kernels.clear();
   return std::shared_ptr<const NativeKernels>(std::move(*native));
@@ -118,7 +119,7 @@ bool mayOverwriteOnHost(const package::Instruction &instruction, const package::
   return function ? package::mayOverwrite(*function, operand, result) : mayOverwrite(instruction, operand, result);
 }
 
-BindRequest hostRequest(const KernelRequest &request, Team *team) {
+BindRequest hostRequest(const KernelRequest &request, ThreadTeam *team) {
   BindRequest host{
       request.instruction, request.operands, request.results, request.mesh, request.rank, request.scratch, team};
   if (request.function)

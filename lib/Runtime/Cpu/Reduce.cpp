@@ -8,7 +8,7 @@
 namespace kerf::runtime {
 
 namespace {
-/// The message's elements as the accumulator's type.
+/// An element type that is accumulated in its own type. Bf16 and F16 below are accumulated in float.
 template <typename Stored> struct Plain {
   using Wide = Stored;
   static Wide widen(Stored value) { return value; }

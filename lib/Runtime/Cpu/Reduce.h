@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise combination of dense memory: what a reducing collective does with each message.
+// Element-wise combination of dense arrays in host memory: how a reducing collective combines the ranks' messages.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -7,17 +7,22 @@
 
 namespace kerf::runtime {
 
-/// 16-bit floats are combined in f32 and rounded once at the end; all other types in their own. Sum, max and min of
-/// booleans are or, or, and. A NaN on either side gives NaN.
+/// Combines arrays of one element type by sum, maximum or minimum. 16-bit floats are combined in float32 and rounded
+/// once at the end; every other type is combined in its own type. For booleans, sum and maximum are "or", and minimum
+/// is "and". If either operand of a maximum or minimum is NaN, so is the result.
 class Reducer {
 public:
   Reducer() = default;
   Reducer(DType dtype, ReduceKind kind) : dtype(dtype), kind(kind) {}
 
-  /// Bytes of an element of the accumulator, 0 when it is of the type itself.
+  /// Returns the bytes of an accumulator's element if it is wider than the element type (16-bit floats: 4), and 0 if
+  /// the accumulator has the element type itself.
   int64_t wideBytes() const { return dtype == DType::BF16 || dtype == DType::F16 ? int64_t(sizeof(float)) : 0; }
+  /// Sets the accumulator to the first array, `next`.
   void start(std::byte *accumulator, const std::byte *next, int64_t elements) const;
+  /// Combines the array `next` into the accumulator.
   void add(std::byte *accumulator, const std::byte *next, int64_t elements) const;
+  /// Rounds a float32 accumulator to the 16-bit element type. To be called only if wideBytes() is not 0.
   void narrow(std::byte *out, const std::byte *accumulator, int64_t elements) const;
 
 private:

@@ -73,7 +73,7 @@ func.func @a_query_of_rank_3(%q: tensor<8x4x16xf32>) {
 // -----
 
 func.func @causal_with_more_keys(%q: tensor<2x8x4x16xf32>, %k: tensor<2x9x4x16xf32>) {
-  // expected-error @below {{causal asks for as many queries as keys, but there are 8 and 9}}
+  // expected-error @below {{causal attention needs as many queries as keys, but there are 8 and 9}}
   %0, %1 = kerf.attention %q, %k, %k {scale = 0.25 : f64, causal} : (tensor<2x8x4x16xf32>, tensor<2x9x4x16xf32>, tensor<2x9x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
   return
 }

@@ -1,12 +1,12 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
-// Every op that sums over indices or looks elements up as its documentation shows it.
+// The example of every op that sums over dimensions or looks elements up by index.
 
 // CHECK-LABEL: @products
 func.func @products(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>, %q: tensor<2x4x3x8xf32>, %k: tensor<2x5x3x8xf32>) {
   // CHECK: kerf.dot_general %{{.*}}, %{{.*}} {lhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_batching = array<i64>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
   %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
       : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
-  // Batch and heads come first.
+  // Batch and heads come first in the result.
   // CHECK: kerf.dot_general %{{.*}} : (tensor<2x4x3x8xf32>, tensor<2x5x3x8xf32>) -> tensor<2x3x4x5xf32>
   %1 = kerf.dot_general %q, %k {lhs_batching = array<i64: 0, 2>, rhs_batching = array<i64: 0, 2>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 3>}
       : (tensor<2x4x3x8xf32>, tensor<2x5x3x8xf32>) -> tensor<2x3x4x5xf32>

@@ -57,7 +57,7 @@ func.func @a_local_slice_cuts_one_dimension_only(%x: tensor<8x8xf32>) {
 // -----
 
 func.func @what_is_combined_keeps_its_type(%x: tensor<8xf32>) {
-  // expected-error @+1 {{turns 'tensor<8xf32>' into 'tensor<4xf32>'; both should be of one type}}
+  // expected-error @+1 {{has an operand of type 'tensor<8xf32>' and a result of type 'tensor<4xf32>'; they must be equal}}
   %0 = kerf.all_reduce %x {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "comm", cause = "test"} : (tensor<8xf32>) -> !kerf.pending<tensor<4xf32>>
   return
 }
@@ -113,7 +113,7 @@ func.func @a_layout_is_whole(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_balanced_dimension_has_halves(%x: tensor<5x8xf32>) {
-  // expected-error @+1 {{halves dimension 0 of size 5, which is odd}}
+  // expected-error @+1 {{needs an even size along dimension 0, but the size is 5}}
   %0 = kerf.ring_balance %x {axes = array<i64: 0, 1, 2>, dim = 0 : i64, stream = "ring", cause = "test"} : (tensor<5x8xf32>) -> !kerf.pending<tensor<5x8xf32>>
   return
 }
@@ -121,7 +121,7 @@ func.func @a_balanced_dimension_has_halves(%x: tensor<5x8xf32>) {
 // -----
 
 func.func @a_ring_shift_keeps_the_type(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{turns 'tensor<4x8xf32>' into 'tensor<8x8xf32>'; both should be of one type}}
+  // expected-error @+1 {{has an operand of type 'tensor<4x8xf32>' and a result of type 'tensor<8x8xf32>'; they must be equal}}
   %0 = kerf.ring_shift %x {axes = array<i64: 0, 1, 2>, stream = "ring", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<8x8xf32>>
   return
 }
@@ -129,7 +129,7 @@ func.func @a_ring_shift_keeps_the_type(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_copy_keeps_the_type(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{turns 'tensor<4x8xf32>' into 'tensor<4x8xf16>'; both should be of one type}}
+  // expected-error @+1 {{has an operand of type 'tensor<4x8xf32>' and a result of type 'tensor<4x8xf16>'; they must be equal}}
   %0 = kerf.offload %x {stream = "offload"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf16>>
   return
 }
@@ -146,7 +146,7 @@ func.func @a_block_is_of_another_rank(%o: tensor<1x4x2x8xf32>, %l: tensor<1x2x4x
 // -----
 
 func.func @only_causal_work_is_balanced(%o: tensor<1x4x2x8xf32>, %l: tensor<1x2x4xf32>, %q: tensor<1x4x2x8xf32>, %k: tensor<1x4x1x8xf32>) {
-  // expected-error @+1 {{is balanced, which asks for causal, no mask and an even number of queries (here 4)}}
+  // expected-error @+1 {{is balanced, which requires causal, no mask and an even number of queries (here 4)}}
   %0, %1 = kerf.attention_block %o, %l, %q, %k, %k {scale = 1.0 : f64, balanced, axes = array<i64: 0, 1, 2>, step = 1 : i64}
       : (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>, tensor<1x4x2x8xf32>, tensor<1x4x1x8xf32>, tensor<1x4x1x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
   return
@@ -165,7 +165,7 @@ func.func @a_block_has_as_many_keys_as_queries(%g: tensor<1x4x2x8xf32>, %l: tens
 // -----
 
 func.func @a_wait_gives_what_was_promised(%x: !kerf.pending<tensor<4xf32>>) {
-  // expected-error @+1 {{turns 'tensor<4xf32>' into 'tensor<5xf32>'; both should be of one type}}
+  // expected-error @+1 {{has an operand of type 'tensor<4xf32>' and a result of type 'tensor<5xf32>'; they must be equal}}
   %0 = kerf.wait %x : (!kerf.pending<tensor<4xf32>>) -> tensor<5xf32>
   return
 }

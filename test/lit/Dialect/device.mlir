@@ -1,5 +1,5 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
-// The mesh, reshards and the device level as their documentation shows them.
+// The examples of the mesh, of reshard and of the ops of the device level.
 
 // CHECK: kerf.mesh @mesh <"data"=2, "model"=4>
 kerf.mesh @mesh #kerf.mesh<"data"=2, "model"=4>
@@ -30,7 +30,7 @@ func.func @collectives(%x: tensor<4x8xf32>) {
   %0 = kerf.all_reduce %x {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "comm", cause = "reshard"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
   // CHECK: kerf.wait %{{.*}} : (!kerf.pending<tensor<4x8xf32>>) -> tensor<4x8xf32>
   %y = kerf.wait %0 : (!kerf.pending<tensor<4x8xf32>>) -> tensor<4x8xf32>
-  // 7 rows of the two pieces' 8: the last is padding.
+  // The two shards hold 8 rows, of which the last is padding.
   // CHECK: kerf.all_gather {{.*}} -> !kerf.pending<tensor<7x8xf32>>
   %1 = kerf.all_gather %x {axes = array<i64: 0, 1, 2>, dim = 0 : i64, stream = "comm", cause = "reshard"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<7x8xf32>>
   // CHECK: kerf.reduce_scatter {{.*}} -> !kerf.pending<tensor<4x3xf32>>
@@ -41,7 +41,7 @@ func.func @collectives(%x: tensor<4x8xf32>) {
   %5 = kerf.ring_shift %x {axes = array<i64: 1, 1, 4>, stream = "ring", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
   // CHECK: kerf.ring_balance {{.*}} {axes = array<i64: 1, 1, 4>, cause = "test", dim = 1 : i64, inverse, stream = "ring"}
   %6 = kerf.ring_balance %x {axes = array<i64: 1, 1, 4>, dim = 1 : i64, inverse, stream = "ring", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
-  // The rows lay along "data" and shall lie along half of "model".
+  // The rows are sharded by "data", and shall be sharded by one half of "model".
   // CHECK: kerf.collective_permute {{.*}} {after = array<i64: 2, 1, 1, 1, 2, 0>, axes = array<i64: 0, 1, 2, 1, 1, 2>, before = array<i64: 2, 1, 0, 1, 2, 0>
   %4 = kerf.collective_permute %x {axes = array<i64: 0, 1, 2, 1, 1, 2>, before = array<i64: 2, 1, 0, 1, 2, 0>, after = array<i64: 2, 1, 1, 1, 2, 0>, stream = "comm", cause = "reshard"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
   return

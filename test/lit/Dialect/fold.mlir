@@ -56,7 +56,8 @@ func.func @a_moved_constant_is_a_constant() -> (tensor<2x2xi32>, tensor<3x2xf32>
 
 // -----
 
-// 16-bit sums that only f32 is wanted of are f32 at once, also behind ops that move or add elements; others keep their type.
+// A sum of 16-bit elements of which only an f32 conversion is used becomes an f32 sum, also behind ops that move or add
+// elements. Other sums keep their type.
 
 // CHECK-LABEL: @sums_for_f32_are_f32
 // CHECK-SAME: (%[[X:.*]]: tensor<4x8xbf16>, %[[Y:.*]]: tensor<8x4xbf16>)

@@ -18,7 +18,7 @@ func.func private @routing(%scores: tensor<3x4x8xf32>, %x: tensor<3x4x16xf32>, %
   return
 }
 
-// A mixture whose experts multiply by a number each.
+// A mixture of experts in which each expert multiplies by a number.
 
 // GRADIENT-LABEL: func.func @main
 // GRADIENT: %[[V:.*]], %[[I:.*]] = kerf.top_k

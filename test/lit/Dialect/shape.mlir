@@ -1,5 +1,5 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
-// Every op on whole dimensions as its documentation shows it.
+// The example of every op of ShapeOps.td.
 
 // CHECK-LABEL: @made_of_nothing
 func.func @made_of_nothing(%offset: tensor<i32>) {
@@ -22,7 +22,7 @@ func.func @moved(%v: tensor<8xf32>, %x: tensor<8x4xf32>, %y: tensor<4x8xf32>) {
   %2 = kerf.transpose %y {permutation = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
   // CHECK: kerf.slice %{{.*}} {limit = array<i64: 4, 6>, start = array<i64: 0, 2>, strides = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
   %3 = kerf.slice %y {start = array<i64: 0, 2>, limit = array<i64: 4, 6>, strides = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
-  // 3, 5 and 7 of eight elements.
+  // Elements 3, 5 and 7 of eight.
   // CHECK: kerf.slice %{{.*}} : (tensor<8xf32>) -> tensor<3xf32>
   %4 = kerf.slice %v {start = array<i64: 3>, limit = array<i64: 8>, strides = array<i64: 2>} : (tensor<8xf32>) -> tensor<3xf32>
   return
@@ -33,7 +33,7 @@ func.func @combined(%v: tensor<4xf32>, %x: tensor<2x8xf32>, %y: tensor<3x8xf32>)
   %zero = kerf.constant dense<0.0> : tensor<f32>
   // CHECK: kerf.pad %{{.*}}, %{{.*}} {high = array<i64: 0>, interior = array<i64: 0>, low = array<i64: 1>} : (tensor<4xf32>, tensor<f32>) -> tensor<5xf32>
   %0 = kerf.pad %v, %zero {low = array<i64: 1>, high = array<i64: 0>, interior = array<i64: 0>} : (tensor<4xf32>, tensor<f32>) -> tensor<5xf32>
-  // 1 + 4 + 3 * 2 + 5 elements.
+  // The result has 1 + 4 + 3 * 2 + 5 elements.
   // CHECK: kerf.pad %{{.*}} : (tensor<4xf32>, tensor<f32>) -> tensor<16xf32>
   %1 = kerf.pad %v, %zero {low = array<i64: 1>, high = array<i64: 5>, interior = array<i64: 2>} : (tensor<4xf32>, tensor<f32>) -> tensor<16xf32>
   // CHECK: kerf.concatenate %{{.*}}, %{{.*}} {dimension = 0 : i64} : (tensor<2x8xf32>, tensor<3x8xf32>) -> tensor<5x8xf32>

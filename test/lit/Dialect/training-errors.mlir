@@ -95,7 +95,7 @@ func.func @a_body_yields_scalars_of_the_results(%p: tensor<8xf32>) {
 func.func @a_body_works_on_each_element_apart(%p: tensor<8xf32>) {
   %0 = kerf.map(%p) : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<f32>):
-    // expected-error @+1 {{does not work on each element apart; a map's body has only ops that do}}
+    // expected-error @+1 {{is not elementwise; the body of a map may hold elementwise ops only}}
     %b = kerf.sync_gradient %a {parameter = "w"} : (tensor<f32>) -> tensor<f32>
     kerf.yield %b : tensor<f32>
   }
@@ -129,7 +129,7 @@ func.func @not_everything_is_dropped(%x: tensor<4x8xf32>, %n: tensor<i64>) {
 // -----
 
 func.func @a_piece_has_the_sizes_of_the_whole(%x: tensor<4x8xf32>, %n: tensor<i64>) {
-  // expected-error @+1 {{has an offset and no sizes; a piece of a tensor has both}}
+  // expected-error @+1 {{has an offset and no sizes; an op on a shard has both, an op on a whole tensor neither}}
   %0 = kerf.dropout %x, %n, %n, %n, %n {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
   return
 }
@@ -137,7 +137,7 @@ func.func @a_piece_has_the_sizes_of_the_whole(%x: tensor<4x8xf32>, %n: tensor<i6
 // -----
 
 func.func @the_whole_is_no_piece(%x: tensor<4x8xf32>, %n: tensor<i64>) {
-  // expected-error @+1 {{has sizes and no offset; a piece of a tensor has both}}
+  // expected-error @+1 {{has sizes and no offset; an op on a shard has both, an op on a whole tensor neither}}
   %0 = kerf.dropout %x, %n, %n, %n {rate = 0.1 : f64, sizes = array<i64: 8, 8>} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
   return
 }

@@ -1,5 +1,5 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
-// Calls, dropout, synchronization and formulas on elements as their documentation shows them.
+// The examples of calls, dropout, sync_gradient and maps.
 
 func.func private @layer(tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
 

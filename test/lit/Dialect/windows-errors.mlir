@@ -17,7 +17,7 @@ func.func @element_types_agree(%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>) {
 // -----
 
 func.func @attributes_have_an_entry_for_each_dimension(%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>) {
-  // expected-error @+1 {{strides has 2 entries for 1 dimensions that the window moves along}}
+  // expected-error @+1 {{strides has 2 entries for 1 dimensions that the window slides along}}
   %y = kerf.convolution %x, %k {strides = array<i64: 2, 1>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x3x3xf32>) -> tensor<4x10x4xf32>
   return
 }
@@ -57,7 +57,7 @@ func.func @the_groups_divide_the_results_channels(%x: tensor<4x6x8xf32>, %k: ten
 // -----
 
 func.func @the_kernel_makes_the_results_channels(%x: tensor<4x6x8xf32>, %k: tensor<12x3x3xf32>) {
-  // expected-error @+1 {{the kernel makes 12 channels, the result has 10}}
+  // expected-error @+1 {{the kernel produces 12 channels, the result has 10}}
   %y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<12x3x3xf32>) -> tensor<4x10x4xf32>
   return
 }
@@ -81,7 +81,7 @@ func.func @the_operand_holds_the_kernel(%x: tensor<4x6x8xf32>, %k: tensor<10x3x6
 // -----
 
 func.func @the_result_has_the_windows_places(%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>) {
-  // expected-error @+1 {{dimension 2 of the result has size 5, but the window has 4 places}}
+  // expected-error @+1 {{dimension 2 of the result has size 5, but the window has 4 positions}}
   %y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x3x3xf32>) -> tensor<4x10x5xf32>
   return
 }
@@ -89,7 +89,7 @@ func.func @the_result_has_the_windows_places(%x: tensor<4x6x8xf32>, %k: tensor<1
 // -----
 
 func.func @a_transpose_has_operand_and_result_exchanged(%x: tensor<4x10x4xf32>, %k: tensor<10x3x3xf32>) {
-  // expected-error @+1 {{dimension 2 of the operand has size 4, but the window has 5 places}}
+  // expected-error @+1 {{dimension 2 of the operand has size 4, but the window has 5 positions}}
   %y = kerf.convolution_transpose %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x10x4xf32>, tensor<10x3x3xf32>) -> tensor<4x6x10xf32>
   return
 }
@@ -97,7 +97,7 @@ func.func @a_transpose_has_operand_and_result_exchanged(%x: tensor<4x10x4xf32>, 
 // -----
 
 func.func @a_kernels_gradient_has_the_kernels_shape(%x: tensor<4x6x8xf32>, %k: tensor<4x10x4xf32>) {
-  // expected-error @+1 {{the result makes 12 channels, the gradient has 10}}
+  // expected-error @+1 {{the result produces 12 channels, the gradient has 10}}
   %y = kerf.convolution_kernel %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<4x10x4xf32>) -> tensor<12x3x3xf32>
   return
 }
@@ -137,7 +137,7 @@ func.func @a_pool_keeps_the_rank(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_pool_has_the_windows_places(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{dimension 1 of the result has size 3, but the window has 4 places}}
+  // expected-error @+1 {{dimension 1 of the result has size 3, but the window has 4 positions}}
   %y = kerf.reduce_window %x {kind = #kerf<reduce_kind max>, window = array<i64: 1, 3>, strides = array<i64: 1, 2>, dilations = array<i64: 1, 1>, low = array<i64: 0, 1>, high = array<i64: 0, 0>} : (tensor<4x8xf32>) -> tensor<4x3xf32>
   return
 }

@@ -23,7 +23,7 @@ func.func private @windows(%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>, %z: te
   return
 }
 
-// A convolution, its largest and its summed windows. The images are no parameter: no gradient is made for them.
+// A convolution, max pooling and sum pooling. The images are no parameter, so they get no gradient.
 
 // GRADIENT-LABEL: func.func @main
 // GRADIENT: %[[Y:.*]] = kerf.convolution %[[X:.*]], %{{.*}}

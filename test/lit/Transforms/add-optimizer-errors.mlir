@@ -14,7 +14,7 @@
 // CLIP: optimizer option --clip-norm is -1; it must be 0 or more and finite
 // EPS: optimizer option --eps is 0; it must be more than 0 and finite
 // FOREIGN: optimizer adamw has no setting 'momentum'; it has beta1, beta2, eps, weight-decay
-// SETTING: 'momentum' is no setting of an optimizer: NAME=NUMBER, such as momentum=0.9
+// SETTING: 'momentum' is no setting of an optimizer; give NAME=NUMBER, such as momentum=0.9
 // WHOLE: optimizer option --ns-steps is 2.5; it must be a whole number, 1 or more and less than 100
 // REDUCE: optimizer option --reduce-type is 'f32'; it must be bf16 or f16
 // WINDOW: optimizer option --loss-scale-window is 0; it must be 1 or more

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s -split-input-file -kerf-add-optimizer="clip-norm=2.0" | FileCheck %s
 // RUN: kerf-opt %s -split-input-file -kerf-add-optimizer="clip-norm=2.0 reduce-type=bf16" | FileCheck %s --check-prefix=REDUCE
 
-// The learning rate of a float64 model is float64; squares of 16-bit gradients are summed in f32.
+// The learning rate of a float64 model is float64. The squares of 16-bit gradients are summed in f32.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: tensor<f64> {kerf.kind = "learning_rate"
@@ -31,7 +31,7 @@ func.func @main(%w: tensor<4xbf16> {kerf.kind = "parameter", kerf.name = "w", ke
 
 // -----
 
-// Gradients may be summed over ranks in 16 bits.
+// With reduce-type, gradients are summed over ranks in 16 bits.
 
 // REDUCE-LABEL: func.func @main
 // REDUCE: %[[N:.*]] = kerf.convert %{{.*}} : (tensor<4xf32>) -> tensor<4xbf16>

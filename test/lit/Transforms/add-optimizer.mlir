@@ -17,7 +17,7 @@
 // SGD-NEXT: %[[GW:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.weight"}
 // SGD: %[[GB:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.bias"}
 // SGD-NEXT: %[[L:.*]] = kerf.exponential
-// The learning rate comes as a scalar; the rule stands in the body. Biases do not decay.
+// The learning rate is a scalar operand; the rule is in the body of the map. Biases have no weight decay.
 // SGD: %[[RATE:.*]] = kerf.convert %{{.*}} : (tensor<f64>) -> tensor<f32>
 // SGD-NEXT: %[[NW:.*]]:2 = kerf.map(%[[W]], %[[GW]], %[[VW]], %[[RATE]]) {kerf.update = "a.weight"} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
 // SGD-NEXT: ^bb0(%[[P:.*]]: tensor<f32>, %[[G:.*]]: tensor<f32>, %[[V:.*]]: tensor<f32>, %[[R:.*]]: tensor<f32>):
@@ -34,7 +34,7 @@
 // SGD-NOT: dense<1.000000e-01>
 // SGD: return %[[L]], %[[NW]]#1, %[[NB]]#1, %[[NW]]#0, %[[NB]]#0
 
-// Without momentum: no state.
+// Without momentum there is no state.
 // PLAIN-LABEL: func.func @main(
 // PLAIN-NOT: kerf.kind = "state"
 // PLAIN: -> (tensor<f32> {kerf.name = "loss"}, tensor<4xf32> {kerf.name = "a.weight"}, tensor<f32> {kerf.name = "a.bias"})
@@ -47,14 +47,14 @@
 // ADAMW-SAME: kerf.name = "exp_avg/a.bias", kerf.updated_by = 5 : i64
 // ADAMW-SAME: %[[LR:[a-z0-9]+]]: tensor<f32> {kerf.kind = "learning_rate"
 // ADAMW-SAME: %[[STEP:[a-z0-9]+]]: tensor<i64> {kerf.kind = "step"
-// The number of the step is turned into corrections once for all elements, in f64.
+// The corrections by the number of the step are computed once for all elements, in f64.
 // ADAMW: kerf.convert %[[STEP]] : (tensor<i64>) -> tensor<f64>
 // ADAMW: kerf.power {{.*}} : (tensor<f64>, tensor<f64>) -> tensor<f64>
 // ADAMW: kerf.map({{.*}}%[[M]], %[[V]]{{.*}}) {kerf.update = "a.weight"} : {{.*}} -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
 // ADAMW: kerf.sqrt {{.*}} -> tensor<f32>
 // ADAMW: kerf.divide {{.*}} -> tensor<f32>
 
-// Norms are those before clipping.
+// The returned norms are those before clipping.
 // CLIP-LABEL: func.func @main(
 // CLIP-SAME: tensor<f32> {kerf.name = "gradient_norm_squared/a.weight"}, tensor<f32> {kerf.name = "gradient_norm_squared/a.bias"})
 // CLIP: %[[GW:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.weight"}

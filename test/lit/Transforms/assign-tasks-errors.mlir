@@ -1,6 +1,6 @@
 // RUN: kerf-opt %s --kerf-assign-tasks --split-input-file --verify-diagnostics
 
-// A part that the pipeline does not have.
+// A kerf.part that the pipeline does not have.
 kerf.mesh @mesh #kerf.mesh<"stage"=2>
 func.func @main(%x: tensor<4xf32> {kerf.kind = "input", kerf.name = "x"}) -> tensor<4xf32> {
   // expected-error @+1 {{kerf.part is 2; 2 stages of 1 chunks have parts 0 to 1}}

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --kerf-assign-tasks | FileCheck %s
 
-// The gradient of a parameter that the loss is linear in depends on inputs alone. It is added up where its call makes it, not wherever the update
-// needs it.
+// The gradient of a parameter in which the loss is linear depends on inputs alone. It is accumulated on the stage of
+// the call that computes it, not on each stage of an update that reads it.
 // CHECK: %[[G:.*]] = kerf.call @layer_backward(%arg0) {kerf.backward, kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
 // CHECK-NEXT: %[[S:.*]] = kerf.accumulate %[[G]] {kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
 // CHECK-NEXT: kerf.map(%arg1, %[[S]], {{.*}}phase = "update", stage = 0

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --kerf-insert-reshards --kerf-partition --kerf-assign-tasks | FileCheck %s
 
-// A gradient is made in the part of the op that it is of, told by the name. Where that is wrong (a name that ops of another part have), it is
-// made no later than the part that waits for it.
+// A gradient belongs to the part of the forward op with the same location. Where this is ambiguous (ops of another part
+// have the location too), it belongs at the latest to the part that waits for it.
 // CHECK-LABEL: func.func @main
 // CHECK: kerf.call @layer({{.*}}phase = "forward", stage = 1
 // CHECK: kerf.negate {{.*}}kerf.backward, kerf.task = {chunk = 0 : i64, phase = "backward", stage = 1 : i64}

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --kerf-insert-reshards --kerf-partition --kerf-assign-tasks | FileCheck %s
 
-// Stage 0 cuts a microbatch over both of its ranks, stage 1 gives all of it to each. Between them the lesser pieces go: stage 1 gathers what it gets,
-// and sends back of the gradient what the receiver holds.
+// Stage 0 shards a microbatch over both of its ranks, stage 1 replicates it. Stages send each other the smaller shards:
+// stage 1 gathers what it receives, and sends back only the receiver's shard of the gradient.
 // CHECK-LABEL: func.func @main
 // CHECK: %[[H:.*]] = kerf.call @layer({{.*}}) {kerf.task = {chunk = 0 : i64, phase = "forward", stage = 0 : i64}}
 // CHECK-NEXT: %[[T:.*]] = kerf.transfer %[[H]] {{.*}}phase = "forward", stage = 0 : i64}, to = 1 : i64} : (tensor<2x4xf32>)

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --kerf-insert-reshards --kerf-partition --kerf-assign-tasks | FileCheck %s
 // RUN: kerf-opt %s --kerf-insert-reshards --kerf-partition --kerf-split-backward --kerf-assign-tasks=split-backward | FileCheck %s --check-prefix=SPLIT
 
-// A parameter that two stages use lives on the first one, and is sent to the other once a step.
+// A parameter that two stages use resides on the first one, and is sent to the other once for each step.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: kerf.name = "e", kerf.stage = 0
 // CHECK-SAME: kerf.name = "w1", kerf.stage = 1
@@ -11,19 +11,19 @@
 // CHECK-NEXT: %[[T:.*]] = kerf.transfer %[[H1]] {from = 0 : i64, kerf.task = {chunk = 0 : i64, phase = "forward", stage = 0 : i64}, to = 1 : i64}
 // CHECK-NEXT: kerf.call @layer(%[[T]], %arg3) {kerf.task = {chunk = 0 : i64, phase = "forward", stage = 1 : i64}}
 // CHECK-NEXT: kerf.dot_general {{.*}}, %[[E]] {kerf.task = {chunk = 0 : i64, phase = "forward", stage = 1 : i64}
-// What depends on no microbatch is made once, where it is needed.
+// A value that depends on no microbatch is computed once, on each stage that needs it.
 // CHECK: kerf.constant {kerf.task = {chunk = 0 : i64, phase = "prepare", stage = 1 : i64}} dense<1.000000e+00>
 // CHECK: %[[B1:.*]]:2 = kerf.call @layer_backward(%[[T]], {{.*}}) {kerf.backward, kerf.task = {chunk = 0 : i64, phase = "backward", stage = 1 : i64}}
 // CHECK-NEXT: %[[D:.*]] = kerf.transfer %[[B1]]#0 {from = 1 : i64, kerf.task = {chunk = 0 : i64, phase = "backward", stage = 1 : i64}, to = 0 : i64}
 // CHECK: kerf.call @layer_backward({{.*}}, %[[D]]) {kerf.backward, kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
-// Both stages add up their share of the embedding's gradient before the shares meet.
+// Each stage accumulates its own contribution to the embedding's gradient before the contributions are added.
 // CHECK: %[[S1:.*]] = kerf.accumulate {{.*}} {kerf.task = {chunk = 0 : i64, phase = "backward", stage = 1 : i64}}
 // CHECK-NEXT: %[[M1:.*]] = kerf.transfer %[[S1]] {from = 1 : i64, kerf.task = {chunk = 0 : i64, phase = "update", stage = 1 : i64}, to = 0 : i64}
 // CHECK-NEXT: %[[S0:.*]] = kerf.accumulate {{.*}} {kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
 // CHECK-NEXT: kerf.add %[[M1]], %[[S0]] {kerf.backward, kerf.task = {chunk = 0 : i64, phase = "update", stage = 0 : i64}}
 // CHECK: kerf.map(%arg3, {{.*}}kerf.task = {chunk = 0 : i64, phase = "update", stage = 1 : i64}
 
-// Weights' gradients of both layers, of the head and of the embedding wait until there is time.
+// The weight gradients of both layers, of the head and of the embedding may run later.
 // SPLIT: kerf.dot_general {{.*}} phase = "weight_gradient", stage = 1
 // SPLIT: kerf.call @layer_backward_input({{.*}}) {{.*}} phase = "input_gradient", stage = 1
 // SPLIT: kerf.transfer {{.*}} phase = "input_gradient", stage = 1

@@ -1,6 +1,7 @@
 // RUN: kerf-opt --kerf-chunk-products --split-input-file %s | FileCheck %s
 
-// A sum over ranks goes in pieces along the outermost dimension that has several elements; what uses the sum gets it joined.
+// An all-reduce is split into chunks along the outermost dimension with several elements. Users of the sum read the
+// concatenated chunks.
 // CHECK-LABEL: func.func @sum
 // CHECK-SAME: %[[X:.*]]: tensor<1x6x8xf32>, %[[W:.*]]: tensor<8x16xf32>
 func.func @sum(%x: tensor<1x6x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x6x16xf32> {
@@ -26,7 +27,8 @@ func.func @sum(%x: tensor<1x6x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x6x16xf32
 
 // -----
 
-// Not along what is scattered; and the pass of the step that the product belongs to stays known.
+// The dimension that is scattered is not split. The chunks keep the attributes that tell the product's pass
+// of the step.
 // CHECK-LABEL: func.func @scatter
 func.func @scatter(%x: tensor<2x6x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x6x16xf32> {
   // CHECK: kerf.slice {{.*}}kerf.backward, limit = array<i64: 2, 2, 8>
@@ -43,7 +45,7 @@ func.func @scatter(%x: tensor<2x6x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x6x16
 
 // -----
 
-// What a product waits for comes in pieces too. Who uses it later gets it whole.
+// The all-gather of a product's operand is split into chunks as well. Later users read the concatenated chunks.
 // CHECK-LABEL: func.func @gather
 // CHECK-SAME: %[[X:.*]]: tensor<2x3x8xf32>, %[[W:.*]]: tensor<8x16xf32>
 func.func @gather(%x: tensor<2x3x8xf32>, %w: tensor<8x16xf32>) -> (tensor<2x6x16xf32>, tensor<2x6x8xf32>) {
@@ -70,7 +72,8 @@ func.func @gather(%x: tensor<2x3x8xf32>, %w: tensor<8x16xf32>) -> (tensor<2x6x16
 
 // -----
 
-// A gradient's sum is not touched, nor one that something else than a product makes, nor a product with other users.
+// These stay as they are: the sum of a gradient, a sum of another op's result than a product's, and a product with
+// other users.
 // CHECK-LABEL: func.func @untouched
 func.func @untouched(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) -> (tensor<4x16xf32>, tensor<4x8xf32>, tensor<4x16xf32>) {
   // CHECK-NOT: kerf.slice

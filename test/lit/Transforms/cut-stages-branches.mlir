@@ -1,7 +1,8 @@
 // RUN: kerf-opt %s -kerf-cut-stages=until=enc/out,dec/mix -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s
 
-// A model without layers. The decoder's first op stands before the encoder's, and belongs to the second part all the same: the encoder does not
-// need it. The encoder's result skips the second part, a view of a parameter is made in the part that uses it, and two parts share the table.
+// A model without layers. The decoder's first op stands before the encoder's, and still belongs to the second part,
+// because the encoder does not depend on it. The encoder's result skips the second part, a view of a parameter is
+// computed in the part that uses it, and two parts share the table.
 
 // CHECK-LABEL: func.func private @part(
 // CHECK-SAME: %[[I:[a-z0-9]+]]: tensor<4x8xf32>{{.*}}, %[[T:[a-z0-9]+]]: tensor<8x8xf32>

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s -kerf-cut-stages=until=h.2/tanh -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s
 
-// A call that stands for three layers, as the structure of a configuration has it: each becomes a call with parameters of its own, what
-// they share stays one argument, and the third is cut.
+// A call that stands for three layers, as in a model made from a configuration. Each layer becomes a call with separate
+// parameters, an operand that the layers share stays one argument, and the third layer is divided.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[W0:[a-z0-9]+]]: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "h.0.w", kerf.trainable}

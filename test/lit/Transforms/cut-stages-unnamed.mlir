@@ -1,6 +1,6 @@
 // RUN: kerf-opt %s -kerf-cut-stages=until=layer.1/tanh -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s
 
-// Layers whose module path the exporter did not record are called by their numbers; the cut is in the second one alone.
+// Layers whose module scope the exporter did not record are named by their number. The cut is in the second layer.
 
 // CHECK-LABEL: func.func @main(
 // CHECK: %[[A:.*]] = kerf.call @layer(%{{.*}}) {kerf.part = 0 : i64} : {{.*}} loc("layer.0")

@@ -2,9 +2,9 @@
 // RUN: kerf-opt %s -split-input-file -kerf-cut-stages=until=h.1* -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefix=WHOLE
 // RUN: kerf-opt %s -split-input-file "-kerf-cut-stages=until=h.0/tanh,h.0/add#1,norm/n" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefix=FOUR
 
-// Three layers x + tanh(x w + m) u: @main makes m, a mask, of inputs alone. A cut behind the second layer's tanh leaves its second product and the
-// residual's sum, which gets the stream past the cut, to the next part; the third layer is whole, and nothing is made of what stands
-// before and behind them.
+// There are three layers x + tanh(x w + m) u; @main computes the mask m from inputs alone. A cut after the second
+// layer's tanh leaves the second product and the residual's sum, which reads the stream from before the cut, to the
+// next part. The third layer stays complete, and ops before and after the layers become no function.
 
 // LAYER-LABEL: func.func private @layer(
 // LAYER-LABEL: func.func private @layer_piece(
@@ -26,15 +26,16 @@
 // LAYER: %[[L2:.*]] = kerf.call @layer(%[[L1]], {{.*}}) {kerf.part = 1 : i64} : {{.*}} loc("h.2")
 // LAYER: kerf.rms_norm %[[L2]]
 
-// A cut behind all of a layer leaves it as it is.
+// A cut after all ops of a layer leaves the layer as it is.
 
 // WHOLE-NOT: layer_piece
 // WHOLE: kerf.call @layer({{.*}}) {kerf.part = 0 : i64} : {{.*}} loc("h.0")
 // WHOLE: kerf.call @layer({{.*}}) {kerf.part = 0 : i64} : {{.*}} loc("h.1")
 // WHOLE: kerf.call @layer({{.*}}) {kerf.part = 1 : i64} : {{.*}} loc("h.2")
 
-// Four parts: three cuts in the first layer and behind the norm. The other layers belong to the part that ends with the norm, which
-// has no place of its own and becomes a function; what is left for the last part is the sum behind it.
+// There are four parts: three cuts in the first layer and after the norm. The other layers belong to the part that ends
+// with the norm. The position of the norm does not determine its part, so it becomes a function. The last part is the
+// sum after it.
 
 // FOUR-LABEL: func.func private @part(
 // FOUR: kerf.rms_norm

@@ -1,7 +1,8 @@
 // RUN: kerf-opt %s -split-input-file -kerf-decompose-composites -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s
 // RUN: kerf-opt %s -split-input-file -kerf-decompose-composites=all | FileCheck %s --check-prefix=ALL
 
-// Only what a strategy cuts along a factor that asks for it; the new ops keep the place and the mark, not the strategy.
+// Only composites are decomposed whose strategy shards a factor that requires it. The new ops keep the location and
+// kerf.backward, but not the strategy.
 
 // CHECK-LABEL: func.func @only_the_cut_softmax
 // CHECK: kerf.softmax %{{.*}} {dimension = 1 : i64, kerf.strategy = {data = "i0"}}
@@ -23,7 +24,7 @@ func.func @only_the_cut_softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// The label is picked by comparison: a rank that holds other classes adds 0.
+// The label's logit is picked by comparison: a rank that holds other classes adds 0.
 
 // CHECK-LABEL: func.func @cross_entropy_over_cut_classes
 // CHECK: kerf.reduce {{.*}} kind = #kerf<reduce_kind max>
@@ -40,7 +41,7 @@ func.func @cross_entropy_over_cut_classes(%x: tensor<4x97xf32>, %y: tensor<4xi64
 
 // -----
 
-// Groups of query heads are a dimension of their own: [B, G, S, R, T].
+// Groups of query heads are a separate dimension: [B, G, S, R, T].
 
 // ALL-LABEL: func.func @grouped_attention
 // ALL: %[[Q:.*]] = kerf.reshape %{{.*}} : (tensor<2x8x4x16xf32>) -> tensor<2x8x2x2x16xf32>
@@ -56,7 +57,7 @@ func.func @grouped_attention(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>,
 
 // -----
 
-// The parts of a 16-bit composite compute in f32, as its kernel does.
+// The simpler ops of a 16-bit composite compute in f32, like the composite's kernel.
 
 // CHECK-LABEL: func.func @a_16_bit_norm
 // CHECK: %[[X:.*]] = kerf.convert %{{.*}} {kerf.backward} : (tensor<4x8xbf16>) -> tensor<4x8xf32>

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s -split-input-file -kerf-differentiate -verify-diagnostics | FileCheck %s
 
-// Gradients in argument order; those of a value with two users (x, a tied parameter) are added; nothing for what isn't trained, and no
-// work for what leads nowhere.
+// Gradients come in argument order. The gradients of a value with two users (x, a tied parameter) are added. Arguments
+// that are not trained get no gradient, and ops that do not lead to the loss get no backward op.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[F:[a-z0-9]+]]: {{[^,]*}}, kerf.name = "frozen"}, %[[W:[a-z0-9]+]]: {{[^,]*}}, kerf.name = "w", kerf.trainable}
@@ -29,7 +29,8 @@ func.func @main(%f: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "frozen"
 
 // -----
 
-// A parameter that the loss doesn't depend on is left out, with a warning. Ops without a gradient may stand beside the way.
+// A parameter on which the loss does not depend is left out, with a warning. Ops without a gradient are allowed where
+// no gradient flows.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: kerf.name = "unused"}
@@ -46,8 +47,9 @@ func.func @main(%u: tensor<f32> {kerf.kind = "parameter", kerf.name = "unused", 
 
 // -----
 
-// Two layers, one function: the forward one returns in addition what the backward one uses (tanh's result; not the broadcast bias, not
-// the product). The first layer's input needs no gradient, the second's does: one backward function gives it, the first call ignores it.
+// Two layers, one function: the forward function also returns the values that the backward function reads (the result
+// of tanh; not the broadcast bias, and not the product). The first layer's input needs no gradient, the second's does.
+// One backward function computes it for both, and the first call ignores it.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK-SAME: -> (tensor<4x8xf32>, tensor<4x8xf32>)
@@ -87,8 +89,8 @@ func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x"},
 
 // -----
 
-// Two carried values and a shared table. The last call's second result leads nowhere: its gradient is zeros there. The table has no
-// gradient; the backward function doesn't even take what it doesn't use.
+// Two carried values and a shared table. The second result of the last call has no use, so its gradient is zeros there.
+// The table has no gradient, and the backward function does not take arguments that it does not read.
 
 // CHECK-LABEL: func.func private @layer_backward(
 // CHECK-SAME: -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
@@ -118,7 +120,8 @@ func.func @main(%a: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "a", ker
 
 // -----
 
-// The backward of a dropout draws what the forward drew: its function takes the same numbers, and no mask is kept.
+// The backward op of a dropout drops the elements that the forward op dropped: it gets the same seed, step and stream,
+// and no mask is saved.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK-SAME: -> tensor<4xf32>

@@ -1,6 +1,7 @@
 // RUN: kerf-opt %s -kerf-expand-maps | FileCheck %s
 
-// Scalars among themselves stay scalars; beside a tensor they are broadcast. The ops have the map's task and parameter.
+// Ops on scalars alone stay scalar; a scalar that is combined with a tensor is broadcast. The ops keep the map's task
+// and parameter.
 // CHECK-LABEL: func.func @update
 // CHECK-SAME: %[[P:[a-z0-9]+]]: tensor<2x4xf32>, %[[G:[a-z0-9]+]]: tensor<2x4xf32>, %[[LR:[a-z0-9]+]]: tensor<f32>
 // CHECK-NEXT: %[[TWO:.*]] = kerf.constant {kerf.update = "w"} dense<2.000000e+00> : tensor<f32>

@@ -1,6 +1,7 @@
 // RUN: kerf-opt %s -split-input-file -kerf-recognize-composites -kerf-fold-reshapes | FileCheck %s
 
-// A GPT-2 block and its loss: batch and heads are dimensions at every op; what is left drops the dimension of size 3 of q, k, v.
+// A GPT-2 block and its loss: batch and heads are dimensions of every op. The only remaining reshapes drop the
+// dimension of size 3 of the fused q, k, v.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: tensor<64x3x4x16xf32> {kerf.exported_shape = array<i64: 64, 192>, kerf.kind = "parameter", kerf.name = "c_attn.weight"}
@@ -86,7 +87,8 @@ func.func @main(%x: tensor<8x32x64xf32>, %labels: tensor<8x32xi64>,
 
 // -----
 
-// A LLaMA attention with rotary positions: weights are [out, in], transposes vanish into products and through the rotation.
+// LLaMA's attention with rotary positions: weights are [out, in]; transposes are folded into products and move through
+// the rotation.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: tensor<4x16x64xf32> {kerf.exported_shape = array<i64: 64, 64>, kerf.kind = "parameter", kerf.name = "q"}
@@ -184,7 +186,7 @@ func.func @main(%x: tensor<8x32x64xf32>,
 
 // -----
 
-// A tied table keeps its shape: the embedding needs two dimensions, so the split stays on its other use.
+// A tied table keeps its shape: the embedding needs two dimensions, so the split stays at the table's other use.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: tensor<16x8xf32> {kerf.kind = "parameter", kerf.name = "tied"}
@@ -200,7 +202,7 @@ func.func @main(%ids: tensor<4xi64>, %w: tensor<16x8xf32> {kerf.kind = "paramete
 
 // -----
 
-// Inputs are the user's: they keep their shape. Indices of a merged batch do not need to.
+// Inputs keep the shape in which the user gives them. Indices of a merged batch need not be merged.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[IDS:[a-z0-9]+]]: tensor<2x3xi64> {kerf.kind = "input", kerf.name = "ids"}
@@ -228,7 +230,8 @@ func.func @main(%x: tensor<2x3xf32> {kerf.kind = "parameter", kerf.name = "x"}) 
 
 // -----
 
-// What is dropped depends on the place in row-major order: merges sink below a dropout, splits rise above it. A transpose stays where it is.
+// Dropout depends on an element's index in row-major order: merges move below it, splits move above it, and a transpose
+// stays where it is.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<2x3x4xf32> {kerf.exported_shape = array<i64: 6, 4>, kerf.kind = "parameter", kerf.name = "w"}
@@ -252,7 +255,8 @@ func.func @main(%x: tensor<2x3x4xf32> {kerf.kind = "input", kerf.name = "x"}, %w
 
 // -----
 
-// Channels that a reshape made of two dimensions are these two: a running mean, too, and what replaces it after the step.
+// Channels that a reshape merged from two dimensions become these two, also in a running mean and in the result that
+// replaces it after the step.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[M:[a-z0-9]+]]: tensor<2x3xf32> {kerf.exported_shape = array<i64: 6>, kerf.kind = "buffer", kerf.name = "mean", kerf.updated_by = 1 : i64}

@@ -1,6 +1,7 @@
 // RUN: kerf-opt --kerf-fuse-pointwise --split-input-file %s | FileCheck %s
 
-// A bias, which is added to every row, and what follows it are one kernel; what others read of it is a result.
+// A bias that is added to every row and the ops after it are one kernel; a value that others read is a result
+// of the kernel.
 // CHECK: func.func private @fused_add_gelu(%[[X:.*]]: tensor<8x64xf32>, %[[B:.*]]: tensor<64xf32>)
 // CHECK-SAME: attributes {kerf.kernel}
 // CHECK-NEXT: %[[R:.*]] = kerf.broadcast_in_dim %[[B]]
@@ -20,7 +21,7 @@ func.func @a_bias_is_read_by_the_kernel(%x: tensor<8x64xf32>, %bias: tensor<64xf
 
 // -----
 
-// Equal chains are one function, and constants are inside of it; the task is the op's.
+// Equal chains share a function, which contains their constants. The task is that of the ops.
 // CHECK: func.func private @fused_multiply_tanh
 // CHECK-NOT: func.func private
 // CHECK-LABEL: func.func @equal_chains_share_a_kernel
@@ -40,7 +41,7 @@ func.func @equal_chains_share_a_kernel(%x: tensor<40xf64>, %y: tensor<40xf64>) -
 
 // -----
 
-// The product reads the sum before the difference could be there: two kernels would have to wait for each other.
+// The product reads the sum before the difference could be computed: two kernels would wait for each other.
 // CHECK-LABEL: func.func @what_is_read_before_the_end_is_not_delayed
 func.func @what_is_read_before_the_end_is_not_delayed(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // CHECK-NEXT: kerf.add
@@ -55,7 +56,8 @@ func.func @what_is_read_before_the_end_is_not_delayed(%x: tensor<4x4xf32>, %y: t
 
 // -----
 
-// Beside a product, a sum that waited would keep two tensors instead of one; a comparison of what is kept anyway may wait.
+// Delaying the sum beyond the product would keep two tensors alive instead of one. A comparison of values that stay
+// alive anyway may be delayed.
 // CHECK-LABEL: func.func @waiting_holds_no_more_memory
 func.func @waiting_holds_no_more_memory(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // CHECK: %[[P:.*]] = kerf.dot_general
@@ -77,7 +79,7 @@ func.func @waiting_holds_no_more_memory(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>
 
 // -----
 
-// Not of kernels: integers, one op alone, rows of a broadcast that are too short. One op of 16-bit floats is.
+// Not fused: integers, a single op, a broadcast whose rows are too short. A single op on 16-bit floats is.
 // CHECK-LABEL: func.func @what_stays
 func.func @what_stays(%i: tensor<32xi64>, %x: tensor<8x4xf32>, %b: tensor<4xf32>, %h: tensor<32xbf16>) -> (tensor<32xi64>, tensor<8x4xf32>, tensor<32xbf16>) {
   // CHECK-NEXT: kerf.add
@@ -95,7 +97,7 @@ func.func @what_stays(%i: tensor<32xi64>, %x: tensor<8x4xf32>, %b: tensor<4xf32>
 
 // -----
 
-// Reductions of what a kernel makes are its results, too, over dimensions that are one for all of them.
+// Reductions of a kernel's values are results of the kernel, over the same dimensions for all of them.
 // CHECK: func.func private @fused_multiply_reduce_reduce(%[[X:.*]]: tensor<8x64xf32>, %[[Y:.*]]: tensor<8x64xf32>)
 // CHECK-SAME: -> (tensor<8x64xf32>, tensor<64xf32>, tensor<64xf32>) attributes {kerf.kernel}
 // CHECK-NEXT: %[[P:.*]] = kerf.multiply %[[X]], %[[Y]]
@@ -116,7 +118,8 @@ func.func @reductions_end_a_chain(%x: tensor<8x64xf32>, %y: tensor<8x64xf32>) ->
 
 // -----
 
-// What a kernel reduces is there when it has ended: what reads it begins another one, which has the broadcast in it.
+// The result of a kernel's reduction exists only after the kernel, so its reader begins another kernel, which contains
+// the broadcast.
 // CHECK-LABEL: func.func @what_is_reduced_is_read_by_the_next_kernel
 func.func @what_is_reduced_is_read_by_the_next_kernel(%x: tensor<64x32xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> {
   // CHECK-NEXT: %[[K:.*]]:2 = kerf.call @fused_add_reduce(%arg0, %arg1)
@@ -132,7 +135,8 @@ func.func @what_is_reduced_is_read_by_the_next_kernel(%x: tensor<64x32xf32>, %y:
 
 // -----
 
-// One thread adds up a few numbers: it computes what costs little and is stored nowhere, and calls no routines.
+// A reduction to few numbers runs in one thread, so its kernel contains only cheap ops whose results are not stored,
+// and no math routines.
 // CHECK-LABEL: func.func @few_results_are_one_threads_work
 func.func @few_results_are_one_threads_work(%x: tensor<64x32xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<64x32xf32>) {
   // CHECK: kerf.call @fused_multiply_reduce(%arg0)
@@ -151,8 +155,8 @@ func.func @few_results_are_one_threads_work(%x: tensor<64x32xf32>) -> (tensor<f3
 
 // -----
 
-// Where a routine's result is stored it is not reduced beside; where it is not, it is. One reduction of 16-bit floats is a
-// kernel, one of float32 and one of short rows is not.
+// The result of a math routine is not reduced in its kernel if it is stored, and is if it is not. A single reduction of
+// 16-bit floats is a kernel; one of float32 or of short rows is not.
 // CHECK-LABEL: func.func @reductions_beside_routines_and_alone
 func.func @reductions_beside_routines_and_alone(%x: tensor<64x32xf32>, %h: tensor<64x32xbf16>, %s: tensor<64x8xf32>) -> (tensor<64x32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
   // CHECK-NEXT: %[[T:.*]] = kerf.tanh

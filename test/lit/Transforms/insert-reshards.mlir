@@ -1,6 +1,7 @@
 // RUN: kerf-opt --kerf-insert-reshards --split-input-file %s | FileCheck %s
 
-// A row-parallel product leaves a partial sum; the op after it says what becomes of it: here the rank's piece, later everything.
+// A row-parallel product leaves a partial sum. The op after it determines the reshard: first the rank's
+// shard, later everything.
 
 kerf.mesh @mesh #kerf.mesh<"model"=2>
 // CHECK-LABEL: func.func @partial_sum_is_reduced_where_it_is_needed
@@ -18,7 +19,7 @@ func.func @partial_sum_is_reduced_where_it_is_needed(
 
 // -----
 
-// An op without a strategy follows its operands: no reshard, the same cut.
+// An op without a strategy follows its operands: no reshard, the same sharding.
 
 kerf.mesh @mesh #kerf.mesh<"data"=4>
 // CHECK-LABEL: func.func @ops_follow_their_operands
@@ -33,7 +34,8 @@ func.func @ops_follow_their_operands(%x: tensor<8x6xf32> {kerf.sharding = #kerf.
 
 // -----
 
-// Softmax over a cut dimension becomes its parts; the maximum and the sum are reduced, nothing else moves.
+// Softmax over a sharded dimension is decomposed. The maximum and the sum are reduced over ranks, nothing
+// else is moved.
 
 kerf.mesh @mesh #kerf.mesh<"model"=2>
 // CHECK-LABEL: func.func @cut_classes_decompose
@@ -51,7 +53,7 @@ func.func @cut_classes_decompose(%x: tensor<4x8xf32> {kerf.sharding = #kerf.shar
 
 // -----
 
-// The abstract synchronization is told what it gets and what it leaves.
+// The sync_gradient op gets attributes with the shardings of its operand and result.
 
 kerf.mesh @mesh #kerf.mesh<"data"=2>
 // CHECK-LABEL: func.func @gradients_stay_abstract
@@ -65,7 +67,8 @@ func.func @gradients_stay_abstract(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sh
 
 // -----
 
-// Pieces of a gradient that is scattered for each microbatch are added up before the ranks that hold the same ones sum them.
+// Shards of a gradient that is scattered for each microbatch are added up before the ranks with the same
+// shards sum them.
 
 kerf.mesh @mesh #kerf.mesh<"data"=2, "data/2"=2, "microbatch"=4>
 // CHECK-LABEL: func.func @main
@@ -82,7 +85,7 @@ func.func @main(%x: tensor<16x8xf32> {kerf.sharding = #kerf.sharding<[{"data", "
 
 // -----
 
-// Shares that were each summed over microbatches are not summed again, with or without an axis of microbatches.
+// Contributions that were each summed over microbatches are not summed again, with or without an axis of microbatches.
 
 kerf.mesh @mesh #kerf.mesh<"stage"=2, "data"=2>
 // CHECK-LABEL: func.func @main
@@ -101,7 +104,8 @@ func.func @main(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {
 
 // -----
 
-// What follows a sum over microbatches is not cut by them, and a sum that was taken before is not taken again.
+// The result of a sum over microbatches is not sharded by them, and a sum that exists already is not taken
+// a second time.
 
 kerf.mesh @mesh #kerf.mesh<"microbatch"=2>
 // CHECK-LABEL: func.func @main
@@ -120,7 +124,8 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A layer's gradient stays a sum over microbatches, and over what else it is one, where its strategy leaves that open: the step sums it.
+// A layer's gradient stays a partial sum over microbatches, and over other axes where its strategy permits it: @main
+// sums it.
 
 kerf.mesh @mesh #kerf.mesh<"data"=2, "microbatch"=2>
 // CHECK-LABEL: func.func @layer
@@ -145,8 +150,9 @@ func.func @main(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {
 
 // -----
 
-// The gradient of a norm's bias was promised as a sum over "model" of what "data" cuts. The simpler ops keep that, though dy lies in a
-// form whose columns both axes could cut: from there no partial sum could be made.
+// The strategy promises the gradient of a norm's bias as a partial sum over "model" of shards by "data". The simpler
+// ops keep this promise, although dy is available in a sharding whose columns both axes shard, from which no partial
+// sum can be computed.
 
 kerf.mesh @mesh #kerf.mesh<"data"=2, "model"=2>
 // CHECK-LABEL: func.func @simpler_ops_leave_what_was_promised

@@ -2,8 +2,8 @@
 // RUN: kerf-opt %s -kerf-mixed-precision="dtype=f16 loss-scale=static" -kerf-differentiate -kerf-add-optimizer | FileCheck %s --check-prefix=STATIC
 // RUN: kerf-opt %s -kerf-mixed-precision="dtype=bf16" -kerf-differentiate -kerf-add-optimizer -canonicalize | FileCheck %s --check-prefix=SUMS
 
-// The backward pass begins with the scale; gradients are checked and divided by it when they are whole; every update is told whether to skip; the scale,
-// its tracker and the number of updates follow.
+// The backward pass starts from the scale. Gradients are checked and divided by it when they are complete, and every
+// update has the condition of a skipped step. The scale, its tracker and the number of updates are updated last.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[SCALE:[a-z0-9]+]]: tensor<f32> {kerf.kind = "state", kerf.name = "grad_scaler/scale", kerf.updated_by = 7 : i64}
@@ -32,7 +32,7 @@
 // CHECK: kerf.map({{.*}}%[[UW]]{{.*}}%[[SKIP]]{{.*}}kerf.update = "w"
 // CHECK: return {{.*}}, %[[SCALE1]], %[[TRACKER1]], %[[UPDATES1]]
 
-// A constant scale has nothing to adapt, and SGD counts nothing.
+// A constant scale is not adapted, and SGD needs no number of updates.
 
 // STATIC-LABEL: func.func @main(
 // STATIC-SAME: %[[SCALE:[a-z0-9]+]]: tensor<f32> {kerf.kind = "constant", kerf.name = "grad_scaler/scale"}
@@ -42,7 +42,7 @@
 // STATIC: kerf.map({{.*}}%[[SKIP]]
 // STATIC: kerf.select
 
-// Without a scale nothing is checked. Products and sums give the f32 of the parameters' gradients.
+// Without a scale nothing is checked. Products and sums give the f32 of the parameters' gradients directly.
 
 // SUMS-LABEL: func.func @main(
 // SUMS-NOT: count_nonfinite

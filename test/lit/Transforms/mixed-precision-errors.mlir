@@ -12,7 +12,7 @@ module {
 // -----
 
 module @nothing_is_returned {
-  // expected-error @below {{returns no floating value first; its first result must be the loss}}
+  // expected-error @below {{has no floating-point value as its first result, which must be the loss}}
   func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) {
     return
   }
@@ -21,7 +21,7 @@ module @nothing_is_returned {
 // -----
 
 module @the_model_is_f64 {
-  // expected-error @below {{has a value of type 'tensor<f64>'; mixed precision begins with a model in f32: import it so}}
+  // expected-error @below {{has a value of type 'tensor<f64>'; mixed precision needs a model in f32: import the model in f32}}
   func.func @main(%w: tensor<f64> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f64> {
     return %w : tensor<f64>
   }

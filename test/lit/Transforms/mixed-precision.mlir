@@ -1,8 +1,9 @@
 // RUN: kerf-opt %s -split-input-file -kerf-mixed-precision="dtype=bf16" | FileCheck %s
 // RUN: kerf-opt %s -split-input-file -kerf-mixed-precision="dtype=f16 loss-scale=dynamic" | FileCheck %s --check-prefix=F16
 
-// Parameters stay f32 and are converted before they are broadcast; a product, gelu and the residual have 16 bits, norms read f32 scales and
-// give f32 statistics, the loss is f32 from cross_entropy on. Rows of the table are picked before they are converted.
+// Parameters stay f32 and are converted before they are broadcast. A product, gelu and the residual are 16-bit; norms
+// read f32 scales and give f32 statistics; the loss is f32 from cross_entropy on. Rows of the table are looked up
+// before they are converted.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[IDS:[a-z0-9]+]]: tensor<4xi64> {kerf.kind = "input"
@@ -27,7 +28,7 @@
 // CHECK: %[[LOSS:.*]] = kerf.reduce %[[NLL]] {{.*}} -> tensor<f32>
 // CHECK: return %[[LOSS]] : tensor<f32>
 
-// The scale comes last.
+// The loss scale is the last argument.
 
 // F16-LABEL: func.func @main(
 // F16-SAME: %{{.*}}: tensor<f32> {kerf.kind = "state", kerf.name = "grad_scaler/scale"}) -> tensor<f32>
@@ -52,8 +53,9 @@ func.func @main(%ids: tensor<4xi64> {kerf.kind = "input", kerf.name = "ids"},
 
 // -----
 
-// What was not recognized: exponentials and sums are f32, and so is what is computed from them until the next product. What comes from integers or from
-// an input stays f32 and draws along what meets it; a constant does not. The lowest f32 becomes the lowest f16, not -inf.
+// Exponentials and sums that are not part of a composite are f32, and so are values computed from them up to the next
+// product. Values from integers or from an input stay f32, and so do elementwise ops that read them; a constant adapts.
+// The lowest f32 becomes the lowest f16, not -inf.
 
 // CHECK-LABEL: func.func @main(
 // CHECK: kerf.dot_general {{.*}} -> tensor<4x4xbf16>
@@ -94,8 +96,8 @@ func.func @main(%x: tensor<4x4xf32> {kerf.kind = "input", kerf.name = "x"}, %p: 
 
 // -----
 
-// A layer's parameters are converted in it: its backward form will give f32 gradients. Its first call decides the types of its arguments; a table
-// that layers share is converted before.
+// A layer's parameters are converted inside of the layer, so that its backward function gives f32 gradients. The first
+// call determines the types of the layer's arguments; a table that layers share is converted before the calls.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>, %[[W:.*]]: tensor<8x8xf32>, %[[T:.*]]: tensor<4x8xbf16>) -> tensor<4x8xbf16>

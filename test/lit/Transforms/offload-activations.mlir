@@ -1,7 +1,7 @@
 // RUN: kerf-opt --kerf-offload-activations --split-input-file %s | FileCheck %s
 
-// What a layer keeps for its backward pass leaves the device as soon as it is made. The stream that the next layer gets is copied where it is
-// wanted again: with that layer.
+// The activations that a layer saves leave the device as soon as they are computed. The stream that the next layer
+// receives is copied with that layer, because that layer saves it.
 
 func.func private @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = kerf.multiply %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -44,8 +44,8 @@ func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A value that two parts of the pipeline read again is copied to the host's memory by each: a stage sends the other one
-// a value of the device, never a copy in the host's memory.
+// A value that two pipeline parts read in their backward pass is copied to host memory by each: a stage sends the other
+// one a value in device memory, never a copy in host memory.
 
 func.func private @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = kerf.negate %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -75,7 +75,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A value that another layer keeps on the device stays there for both, and so does a table of several layers.
+// A value that another layer keeps in device memory stays there for both layers, and so does a table of several layers.
 
 func.func private @layer(%x: tensor<4xf32>, %t: tensor<4xf32>) -> tensor<4xf32> {
   %0 = kerf.multiply %x, %t : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s -split-input-file -kerf-outline-layers -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s
 
-// Two layers x + tanh(norm(x) w) u between ops that look like parts of them: an `add` before, a norm after. The residual stream alone
-// crosses the border.
+// Two layers x + tanh(norm(x) w) u between ops that look like parts of them: an `add` before, a norm after. Only the
+// residual stream crosses the borders of segments.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>{{.*}}, %[[S:[a-z0-9]+]]: tensor<8xf32>{{.*}}, %[[W:[a-z0-9]+]]: tensor<8x8xf32>{{.*}}, %[[U:[a-z0-9]+]]: tensor<8x8xf32>
@@ -44,8 +44,9 @@ func.func @main(%t: tensor<4x8xf32> {kerf.kind = "parameter", kerf.name = "t"},
 
 // -----
 
-// Two values are carried, a table is shared, a mask is computed in the first layer and used in both, a constant and a mask of the
-// layer's own buffer are cloned into the layer. The interior value of the last layer that the outside uses becomes a result.
+// Two values are carried from layer to layer, a table is shared, and a mask is computed in the first layer and used in
+// both. A constant, and a mask from the layer's own buffer, are cloned into the layer. A value inside of the last layer
+// that is used outside becomes a result.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4xf32>{{.*}}, %[[M:[a-z0-9]+]]: tensor<4xf32>{{.*}}, %[[B:[a-z0-9]+]]: tensor<4xf32>{{.*}}, %[[W:[a-z0-9]+]]: tensor<4xf32>{{.*}}, %[[K:[a-z0-9]+]]: tensor<4xi64>
@@ -88,8 +89,8 @@ func.func @main(%a: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "a"}, %b
 
 // -----
 
-// Three equal branches of one value (queries, keys, values) are no layers: none uses its predecessor. A frozen parameter where the
-// others have a trainable one, another attribute and three ops are no repeat either.
+// Three equal branches of one value (queries, keys, values) are no layers, because none uses its predecessor. A frozen
+// parameter where others have a trainable one, a different attribute, and segments of three ops are no repeat either.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: kerf.call
@@ -124,8 +125,8 @@ func.func @main(%x: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "x"},
 
 // -----
 
-// Two repeats, an encoder and a decoder that uses the encoder's result in each layer, become two functions. Layers without a scope are
-// numbered.
+// Two repeats become two functions: an encoder, and a decoder that uses the encoder's result in each layer. Layers
+// without a scope are numbered.
 
 // CHECK-DAG: func.func private @layer(
 // CHECK-DAG: func.func private @layer_{{[0-9]+}}(
@@ -158,7 +159,7 @@ func.func @main(%x: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "x"}, %y
 
 // -----
 
-// Two layers x + dropout(x w): each draws from a stream of its own, which the layer takes as an argument.
+// Two layers x + dropout(x w): each has a stream number of its own, which the layer gets as an argument.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>{{.*}}, %[[W:[a-z0-9]+]]: tensor<8x8xf32>{{.*}}, %[[SEED:[a-z0-9]+]]: tensor<i64>{{.*}}, %[[STEP:[a-z0-9]+]]: tensor<i64>{{.*}}, %[[STREAM:[a-z0-9]+]]: tensor<i64>

@@ -1,6 +1,7 @@
 // RUN: kerf-opt --kerf-insert-reshards --kerf-partition --split-input-file %s | FileCheck %s
 
-// Megatron's pair of products on four ranks: columns, then rows, one all-reduce. Shapes are local; the program does not name a rank.
+// Megatron's pair of products on four ranks: sharded by columns, then by rows, with one all-reduce. Shapes are local,
+// and the program names no rank.
 
 kerf.mesh @mesh #kerf.mesh<"model"=4>
 // CHECK-LABEL: func.func @two_products_one_all_reduce
@@ -26,7 +27,8 @@ func.func @two_products_one_all_reduce(
 
 // -----
 
-// Seven rows over three ranks: three each, the last rank has one and two of padding, which must not reach the sum.
+// Seven rows over three ranks: three each. The last rank has one row and two of padding, which must not contribute to
+// the sum.
 
 kerf.mesh @mesh #kerf.mesh<"data"=3>
 // CHECK-LABEL: func.func @padding_is_masked_before_a_sum
@@ -39,7 +41,7 @@ func.func @padding_is_masked_before_a_sum(%x: tensor<7x4xf32> {kerf.sharding = #
 
 // -----
 
-// Each rank looks up the rows that it has; the others' come by the sum.
+// Each rank looks up the rows of its own shard; the sum over ranks adds the others.
 
 kerf.mesh @mesh #kerf.mesh<"model"=2>
 // CHECK-LABEL: func.func @rows_of_a_table_are_cut
@@ -54,7 +56,7 @@ func.func @rows_of_a_table_are_cut(
 
 // -----
 
-// A call takes the local types of its callee.
+// A call gets the local types of its callee.
 
 kerf.mesh @mesh #kerf.mesh<"data"=2>
 // CHECK-LABEL: func.func private @layer
@@ -73,8 +75,9 @@ func.func @calls_are_local(%x: tensor<4x4xf32> {kerf.sharding = #kerf.sharding<[
 
 // -----
 
-// Keys and values pass round three ranks: the next block is on its way while attention to this one is computed. What later queries see
-// more of is spread evenly first; the own block then is ordinary causal attention.
+// Keys and values are sent around three ranks: the next block is sent while attention to the current one is computed.
+// The sequence is first redistributed so that causal attention is equal work on every rank; the rank's own block is
+// then ordinary causal attention.
 
 kerf.mesh @mesh #kerf.mesh<"context"=3>
 // CHECK-LABEL: func.func @causal_attention_round_a_ring
@@ -103,8 +106,8 @@ func.func @causal_attention_round_a_ring(
 
 // -----
 
-// Their gradients follow the blocks, one shift behind, and end where these came from. A mask keeps all its columns; the own block takes the
-// rank's.
+// The gradients of keys and values follow their blocks, one shift later, and arrive where the blocks came from. A mask
+// keeps all its columns; the rank's own block takes the columns of this rank.
 
 kerf.mesh @mesh #kerf.mesh<"context"=3>
 // CHECK-LABEL: func.func @gradients_follow_the_blocks

@@ -2,7 +2,7 @@
 // RUN: kerf-opt %s --kerf-step --kerf-placement --kerf-lowering="tasks=true split-backward=true chunk-products=true" --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=TASKS
 // RUN: kerf-opt %s --kerf-step --kerf-placement --kerf-lowering=tasks=true --kerf-packaging | FileCheck %s
 
-// The pipelines that the compiler runs have names. Together they make the program of one rank from an imported graph.
+// The pipelines that the compiler runs have names. Together they turn an imported graph into the program of one rank.
 
 // PASSES: kerf-recognize-composites,
 // PASSES-NEXT: kerf-fold-reshapes,

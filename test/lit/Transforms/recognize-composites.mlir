@@ -73,8 +73,9 @@ func.func @gpt2_eager_attention(%x: tensor<8x32x64xf32>, %labels: tensor<8x32xi6
 
 // -----
 
-// LLaMA's export of scaled_dot_product_attention: the root of the scale on queries and on keys, keys and values repeated for groups of
-// queries, keys transposed between reshapes, a mask by data, the NaN guard. RMSNorm by power, mean by divide, 1 / sqrt.
+// LLaMA's export of scaled_dot_product_attention has the root of the scale on queries and on keys, keys and values
+// repeated for groups of queries, keys transposed between reshapes, a mask from data, and the NaN guard. Its RMSNorm
+// uses power, a mean by division, and 1 / sqrt.
 
 // CHECK-LABEL: func.func @llama_sdpa_attention
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<8x32x64xf32>, %[[G:[a-z0-9]+]]: tensor<64xf32>
@@ -168,7 +169,8 @@ func.func @llama_sdpa_attention(%x: tensor<8x32x64xf32>,
 
 // -----
 
-// Hugging Face's gelu_new: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), constants rounded to f32. Its x is itself a sum.
+// Hugging Face's gelu_new is 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), with constants rounded to f32. Its x is
+// itself a sum.
 
 // CHECK-LABEL: func.func @gelu_by_power
 // CHECK: %[[A:.*]] = kerf.add
@@ -199,7 +201,7 @@ func.func @gelu_by_power(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// gelu_fast: sqrt(2/pi) x (1 + 0.044715 x x) inside, factors in another order.
+// gelu_fast has sqrt(2/pi) x (1 + 0.044715 x x) inside of tanh, and its factors in another order.
 
 // CHECK-LABEL: func.func @gelu_fast
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
@@ -249,7 +251,7 @@ func.func @gelu_by_erf(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// Another cubic term is another function.
+// With another cubic coefficient it is another function.
 
 // CHECK-LABEL: func.func @no_gelu_with_another_constant
 // CHECK-NOT: kerf.gelu
@@ -277,7 +279,7 @@ func.func @no_gelu_with_another_constant(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 
 // -----
 
-// The mean by multiply with 1 / n, rsqrt, scale and bias along the last dimension.
+// A layer_norm with the mean by multiplication with 1 / n, rsqrt, and scale and bias along the last dimension.
 
 // CHECK-LABEL: func.func @layer_norm_by_rsqrt
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
@@ -362,7 +364,7 @@ func.func @no_norm_of_another_mean(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> te
 
 // -----
 
-// Selected scores, keys not transposed: what a JAX model writes. Transposes come around it.
+// Selected scores and keys that are not transposed, as a JAX model has them. The pass adds transposes around attention.
 
 // CHECK-LABEL: func.func @causal_by_select
 // CHECK-COUNT-3: kerf.transpose
@@ -383,7 +385,8 @@ func.func @causal_by_select(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>, %v
 
 // -----
 
-// A query that doesn't see itself: the mask stays, as an operand of the batch and head size 1 that its broadcast had.
+// Where a query does not attend to itself, the mask stays an operand, with batch and head size 1 as
+// before its broadcast.
 
 // CHECK-LABEL: func.func @a_strict_mask_is_no_causal_one
 // CHECK: %[[C:.*]] = kerf.compare
@@ -405,7 +408,8 @@ func.func @a_strict_mask_is_no_causal_one(%q: tensor<2x2x4x8xf32>, %k: tensor<2x
 
 // -----
 
-// One op already (ONNX opset 23), but with the keys and values of each group repeated and a causal mask as data.
+// An attention that is already one op (ONNX opset 23), but has repeated keys and values for each group, and a causal
+// mask as data.
 
 // CHECK-LABEL: func.func @attention_with_repeated_keys
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<2x4x4x8xf32>, %[[K:[a-z0-9]+]]: tensor<2x2x4x8xf32>
@@ -422,7 +426,7 @@ func.func @attention_with_repeated_keys(%q: tensor<2x4x4x8xf32>, %k: tensor<2x2x
 
 // -----
 
-// A trained mask (a relative position bias) needs a gradient, which attention would not give it.
+// A trained mask (a relative position bias) needs a gradient, which the attention op would not compute.
 
 // CHECK-LABEL: func.func @a_trained_mask
 // CHECK-NOT: kerf.attention
@@ -438,7 +442,7 @@ func.func @a_trained_mask(%q: tensor<2x2x4x8xf32>, %bias: tensor<2x4x4xf32> {ker
 
 // -----
 
-// What a layer is handed by @main may be trained.
+// A mask that a layer gets from @main may be trained.
 
 // CHECK-LABEL: func.func private @a_mask_from_outside
 // CHECK-NOT: kerf.attention
@@ -474,7 +478,7 @@ func.func @softmax_written_out(%x: tensor<4x8x3xf32>) -> tensor<4x8x3xf32> {
 
 // -----
 
-// The sum runs over another dimension than the maximum.
+// The sum and the maximum run over different dimensions.
 // CHECK-LABEL: func.func @no_softmax_of_two_dimensions
 // CHECK-NOT: kerf.softmax
 func.func @no_softmax_of_two_dimensions(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -526,7 +530,7 @@ func.func @gelu_by_erfc(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// -log_softmax(x).gather(y): a label from the end is one too.
+// -log_softmax(x).gather(y), where a label may count from the end.
 
 // CHECK-LABEL: func.func @gather_in_log_softmax
 // CHECK-NOT: kerf.exponential
@@ -552,7 +556,8 @@ func.func @gather_in_log_softmax(%x: tensor<8x13xf32>, %y: tensor<8x1xi64>) -> t
 
 // -----
 
-// The classes in another dimension, a part of the sequence, and log(softmax(x)): the logits are moved alike.
+// The classes are another dimension, only a part of the sequence is read, and log(softmax(x)) is used: the logits are
+// moved in the same way.
 
 // CHECK-LABEL: func.func @moved_log_softmax
 // CHECK: %[[PART:.*]] = kerf.slice %arg0 {limit = array<i64: 2, 13, 3>
@@ -571,7 +576,7 @@ func.func @moved_log_softmax(%x: tensor<2x13x4xf32>, %y: tensor<2x3x1xi64>) -> t
 
 // -----
 
-// The sum over a one-hot mask, over all rows besides. A label that is no class has no 1 in its row.
+// The sum over a one-hot mask, and over all rows. A label that is no class has no 1 in its row.
 
 // CHECK-LABEL: func.func @one_hot_mask
 // CHECK: kerf.constant dense<-100> : tensor<i64>
@@ -613,7 +618,8 @@ func.func @difference(%x: tensor<8x13xf32>, %y: tensor<8x1xi32>) -> tensor<8xf32
 
 // -----
 
-// Two lookups a row, another shift than the one that is added again, and log-sum-exp over rows are no cross entropy.
+// No cross entropy: two lookups for each row, a shift that differs from the one added afterwards, and
+// log-sum-exp over rows.
 
 // CHECK-LABEL: func.func @no_cross_entropy
 // CHECK-NOT: kerf.cross_entropy

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s -split-input-file -kerf-recognize-composites | FileCheck %s
 
-// Bags of three rows of one table, as PyTorch's exporter writes them: the rows of all bags are read at once, then each bag's slice is
-// summed. What is left is one sum over a dimension of its own.
+// Bags of three rows of one table, as PyTorch's exporter writes them: the rows of all bags are looked up at once, then
+// the slice of each bag is summed. The result is one sum over a separate dimension.
 
 // CHECK-LABEL: func.func @bags(
 // CHECK-SAME: %[[T:[a-z0-9]+]]: tensor<13x8xf32>, %[[I:[a-z0-9]+]]: tensor<6xi64>
@@ -23,7 +23,8 @@ func.func @bags(%t: tensor<13x8xf32>, %i: tensor<6xi64>) -> tensor<2x8xf32> {
 
 // -----
 
-// The older exporter looks each bag up by itself and divides by the size of the bag; the last bag adds its dimension of size 1 earlier.
+// The older exporter looks up each bag separately and divides by the bag's size. The last bag inserts its dimension of
+// size 1 earlier.
 
 // CHECK-LABEL: func.func @means(
 // CHECK-SAME: %[[T:[a-z0-9]+]]: tensor<13x8xf32>, %[[I:[a-z0-9]+]]: tensor<6xi64>
@@ -52,8 +53,8 @@ func.func @means(%t: tensor<13x8xf32>, %i: tensor<6xi64>) -> tensor<2x8xf32> {
 
 // -----
 
-// torch.stack over the second dimension of what a `for` made of columns 1 and 2 of four: a part of the tensor, transposed, and a row
-// that all share.
+// torch.stack over the second dimension of rows that a `for` computed from columns 1 and 2 of four, which uses a part
+// of the tensor, transposed, and a row that all iterations share.
 
 // CHECK-LABEL: func.func @columns(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<5x4xf32>, %[[B:[a-z0-9]+]]: tensor<5xf32>
@@ -77,7 +78,8 @@ func.func @columns(%x: tensor<5x4xf32>, %b: tensor<5xf32>) -> tensor<5x2xf32> {
 
 // -----
 
-// Rows out of order, of another step, of another tensor, or computed otherwise stay as they are.
+// Rows stay as they are if they are out of order, have another step, belong to another tensor, or
+// are computed differently.
 
 // CHECK-LABEL: func.func @others(
 // CHECK-COUNT-4: kerf.concatenate

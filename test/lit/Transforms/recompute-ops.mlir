@@ -1,7 +1,8 @@
 // RUN: kerf-opt %s --kerf-recompute | FileCheck %s
 
-// Of the ops of one layer: tanh is always made again, the sum and exp never. The first layer is otherwise made again in full and so keeps
-// both (the backward function reads neither, but what it reads is made of them), the second keeps all else.
+// Among the ops of one layer, tanh is always recomputed, the sum and exp never are. The first layer is otherwise fully
+// recomputed, so it saves both: its backward function reads neither, but recomputes values from them. The second layer
+// saves all other values.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK-DAG: %[[SUM:.*]] = kerf.wait
@@ -9,14 +10,14 @@
 // CHECK-DAG: %[[N:.*]] = kerf.negate %[[E]]
 // CHECK: return %{{.*}}, %[[N]], %[[E]] :
 
-// In the first, negate runs again too, on what exp made.
+// In the first layer, negate is recomputed too, from the saved result of exp.
 // CHECK-LABEL: func.func private @layer_backward_full(%arg0: tensor<2x4xf32>, %arg1: tensor<2x4xf32>)
 // CHECK-NEXT: %[[N:.*]] = kerf.negate %arg1
 // CHECK-NEXT: %[[T:.*]] = kerf.tanh %[[N]]
 // CHECK-NEXT: kerf.multiply %[[T]], %arg0
 // CHECK-NEXT: return
 
-// In the second, what tanh takes is handed over: negate's result.
+// In the second layer, the operand of tanh is saved: the result of negate.
 // CHECK-LABEL: func.func private @layer_backward_none(%arg0: tensor<2x4xf32>, %arg1: tensor<2x4xf32>)
 // CHECK-NEXT: %[[T:.*]] = kerf.tanh %arg1
 // CHECK-NEXT: kerf.multiply %[[T]], %arg0

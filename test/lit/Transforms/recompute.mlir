@@ -1,6 +1,7 @@
 // RUN: kerf-opt %s --kerf-recompute | FileCheck %s
 
-// The first layer is made again in full, the second keeps all but what attention made, the third keeps everything.
+// The first layer is fully recomputed, the second saves everything but the results of attention, the
+// third saves everything.
 
 // CHECK-LABEL: func.func private @layer(
 // CHECK: return %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} :

@@ -1,6 +1,7 @@
 // RUN: kerf-opt --kerf-schedule-collectives %s | FileCheck %s
 
-// The gradient's collective starts where the gradient is made and is awaited where it is used; a second one beside it too. Others stay.
+// The collective of a gradient starts where the gradient is computed and is awaited where its result is used, and so
+// does a second one. Other collectives stay.
 
 kerf.mesh @mesh #kerf.mesh<"data"=2>
 // CHECK-LABEL: func.func @gradients_run_beside_compute

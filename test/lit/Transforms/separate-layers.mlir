@@ -4,8 +4,8 @@
 // RUN: kerf-opt %s "-kerf-separate-layers=patterns=h.*.up/dot_general,norm/*,no/op" | FileCheck %s --check-prefix=ALIKE
 // RUN: kerf-opt %s "-kerf-separate-layers=patterns=h.*,h.1.up/dot_general" "-kerf-cut-stages=until=h.1/tanh" | FileCheck %s --check-prefix=CUT
 
-// A pattern that means an op of the second layer gives that layer a function, with the layer's own names. The others share theirs,
-// whose names are the first one's that is left.
+// A pattern that selects an op of the second layer gives this layer a function with the layer's own op names. The other
+// layers share the old function, with the names of the first remaining layer.
 
 // ONE-LABEL: func.func private @layer(
 // ONE: kerf.dot_general {{.*}} loc(fused["h.0.up/mm", "h.2.up/mm"])
@@ -17,7 +17,7 @@
 // ONE: kerf.call @layer_0({{.*}} loc("h.1")
 // ONE: kerf.call @layer({{.*}} loc("h.2")
 
-// Three layers, each treated otherwise: the first one keeps the function.
+// Three layers that are all treated differently: the first one keeps the function.
 
 // TWO: kerf.dot_general {{.*}} loc("h.0.up/mm")
 // TWO-LABEL: func.func @main(
@@ -26,17 +26,17 @@
 // TWO-NOT: kerf.call @[[B]](
 // TWO: kerf.call @layer_{{[0-9]}}({{.*}} loc("h.2")
 
-// The backward op does not exist yet; its scope names the layer.
+// The backward op does not exist yet, so its scope determines the layer.
 
 // BACKWARD: kerf.call @layer(
 // BACKWARD: kerf.call @layer(
 // BACKWARD: kerf.call @layer_0(
 
-// Patterns that mean the same in all layers, or nothing, change nothing.
+// Patterns that select the same ops in all layers, or none, change nothing.
 
 // ALIKE-NOT: @layer_
 
-// The copy can be cut like any other layer.
+// The copy can be divided like any other layer.
 
 // CUT: kerf.call @layer({{.*}}kerf.part = 0
 // CUT: kerf.call @layer_0_piece({{.*}}kerf.part = 0

@@ -3,7 +3,7 @@
 // CHECK-LABEL: func.func private @layer_backward_weights(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>)
 // CHECK-NEXT: %[[W:.*]] = kerf.multiply %arg1, %arg0
 // CHECK-NEXT: return %[[W]]
-// The bias's gradient is there on the way to the input's.
+// The bias's gradient is computed on the way to the input's gradient.
 // CHECK-LABEL: func.func private @layer_backward_input(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>)
 // CHECK-NEXT: %[[B:.*]] = kerf.tanh %arg1
 // CHECK-NEXT: %[[X:.*]] = kerf.multiply %[[B]], %arg0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites: their rules as written beside them; what they decompose into has the values of their formulas, and their
-// gradients, decomposed too, those of central differences.
+// Composites: their rules have the documented form; their decompositions have the values of their formulas; and their
+// gradients, decomposed as well, agree with central differences.
 #include "Interpreter.h"
 
 #include "mlir/IR/Verifier.h"
@@ -67,7 +67,7 @@ TEST(CompositeTest, RulesAreWellFormedAndReadAsWritten) {
   }
 }
 
-/// Also the ops that only decompositions need: iota and constants of integers.
+/// Interprets all ops of the sample, including those that only decompositions use: iota and integer constants.
 void interpretAll(const Sample &sample, Values &values) {
   for (mlir::Operation *op = &sample.body->front(); op != sample.body->getTerminator(); op = op->getNextNode()) {
     if (auto iota = llvm::dyn_cast<IotaOp>(op)) {
@@ -94,7 +94,7 @@ void interpretAll(const Sample &sample, Values &values) {
   }
 }
 
-/// Puts simpler ops in place of every composite of the sample; `kept` values are followed to their replacements.
+/// Decomposes every composite of the sample. Values in `kept` are updated to their replacements.
 void decomposeAll(Sample &sample, std::vector<Value *> kept) {
   for (mlir::Operation &op : llvm::make_early_inc_range(*sample.body)) {
     auto composite = llvm::dyn_cast<DecomposableOpInterface>(op);
@@ -215,7 +215,7 @@ TEST(CompositeTest, AttentionIsItsFormula) {
   for (Value argument : sample.body->getArguments())
     values[argument] = randomNumbers(argument, random);
   Numbers &mask = values[sample.body->getArgument(3)];
-  std::fill(mask.begin(), mask.begin() + kKeys, 0.0); // a query that sees nothing
+  std::fill(mask.begin(), mask.begin() + kKeys, 0.0); // a query that attends to no key
   interpretAll(sample, values);
   auto at = [&](int argument, int64_t b, int64_t row, int64_t head, int64_t heads, int64_t d) {
     return values[sample.body->getArgument(argument)][((b * kQueries + row) * heads + head) * kDim + d];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of ops that are no composites: the built IR verifies, has the operands' types, holds no op that a wanted
-// gradient does not need, and has the values that central differences of the op's own meaning (Interpreter.h) give.
+// Gradients of ops that are no composites: the emitted IR verifies, has the operands' types and no op that a wanted
+// gradient does not need, and agrees with central differences of the reference implementation (Interpreter.h).
 #include "Interpreter.h"
 
 #include "mlir/IR/Verifier.h"
@@ -14,8 +14,8 @@ using mlir::Value;
 
 namespace {
 
-/// `present`: for each operand, 1 where it has a gradient. Sizes differ, so that dimensions in the wrong order don't
-/// verify.
+/// One op to test. `present` has a character for each operand: 1 where it has a gradient. Sizes differ, so that
+/// dimensions in the wrong order would fail verification.
 struct GradientRow {
   const char *arguments, *op;
   std::vector<int> present;
@@ -36,13 +36,13 @@ std::string dot(const std::string &batch, const std::string &contract, const std
          attribute("rhs_contracting", contract.substr(middle + 1)) + "} : " + types;
 }
 
-/// Gives `values` the results of every op of the sample before `end`.
+/// Sets `values` to the results of every op of the sample before `end`.
 void interpretUntil(const Sample &sample, mlir::Operation *end, Values &values) {
   for (mlir::Operation *op = &sample.body->front(); op != end; op = op->getNextNode())
     ASSERT_TRUE(interpret(op, values)) << op->getName().getStringRef().str();
 }
 
-/// Floats lie in [0.3, 2.3), where every op here is smooth; indices and booleans are 0 or 1.
+/// Floats lie in [0.3, 2.3), where every op here is smooth. Indices and booleans are 0 or 1.
 void checkValues(const Sample &sample, llvm::ArrayRef<Value> resultGradients, llvm::ArrayRef<Value> operandGradients) {
   constexpr double kStep = 1e-5,
                    kTolerance = 1e-7; // the error of central differences is about step^2, of rounding 1e-16 / step
@@ -78,7 +78,7 @@ void checkValues(const Sample &sample, llvm::ArrayRef<Value> resultGradients, ll
   }
 }
 
-/// Builds the gradient with `wanted`, and checks it.
+/// Emits the gradient for the operands in `wanted`, and checks it.
 void checkGradient(Context &context, const std::string &arguments, const std::string &text, llvm::ArrayRef<bool> wanted,
                    llvm::ArrayRef<bool> expected) {
   Sample sample = parseSample(context, arguments, text);
@@ -108,7 +108,7 @@ void checkGradient(Context &context, const std::string &arguments, const std::st
   checkValues(sample, resultGradients, operandGradients);
 }
 
-/// All operands wanted, then each alone.
+/// Checks the gradient with all operands wanted, then with each alone.
 void checkRow(Context &context, const std::string &arguments, const std::string &text, llvm::ArrayRef<int> present) {
   SCOPED_TRACE(text);
   mlir::SmallVector<bool> expected(present.begin(), present.end());
@@ -150,7 +150,7 @@ TEST(GradientTest, ElementwiseOps) {
 
 TEST(GradientTest, AGradientIsRoundedAsTheValueWas) {
   Context context;
-  // So fine that differences do not see it.
+  // The format is so fine that differences do not notice the rounding.
   checkRow(context, "%x: tensor<4xf64>",
            "%y = kerf.reduce_precision %x {mantissa_bits = 46 : i64, min_exponent = -6 : i64} : (tensor<4xf64>) -> "
            "tensor<4xf64>",
@@ -171,7 +171,7 @@ TEST(GradientTest, AGradientIsRoundedAsTheValueWas) {
 
 TEST(GradientTest, ReluAndClampHaveNoSlopeAtTheBound) {
   Context context;
-  // With a constant operand there is no share for ties; between two tensors there is: one comparison for equality.
+  // With a constant operand, ties get no share; between two tensors they do, which takes one comparison for equality.
   for (bool isBound : {true, false}) {
     Sample sample =
         parseSample(context, isBound ? "%x: tensor<4x8xf32>" : "%x: tensor<4x8xf32>, %y: tensor<4x8xf32>",
@@ -235,7 +235,7 @@ TEST(GradientTest, ShapeOps) {
 
 TEST(GradientTest, Contractions) {
   Context context;
-  // All sizes differ within a row.
+  // All sizes within a row differ.
   const std::vector<std::array<std::string, 4>> products = {
       {"%x: tensor<4x8xf32>, %y: tensor<8x16xf32>", "|", ": 1|: 0",
        "(tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>"},
@@ -290,7 +290,7 @@ TEST(GradientTest, Routing) {
   Context context;
   checkRow(context, "%x: tensor<3x4x6xf32>",
            "%v, %i = kerf.top_k %x : (tensor<3x4x6xf32>) -> (tensor<3x4x2xf32>, tensor<3x4x2xi64>)", {1});
-  for (const char *slots : {"8", "3"}) { // enough for all copies of a row of four tokens, and too few
+  for (const char *slots : {"8", "3"}) { // enough slots for all choices of a row of four tokens, and too few
     std::string type = std::string("tensor<2x3x") + slots + "x5xf32>";
     checkRow(context, "%x: tensor<3x4x5xf32>, %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>",
              "%y = kerf.dispatch %x, %i, %w {experts = 2 : i64} : (tensor<3x4x5xf32>, tensor<3x4x2xi64>, "
@@ -322,7 +322,7 @@ TEST(GradientTest, Convolutions) {
       {steps("1, 2", "2, 1", "1, 0", "0, 2"), "tensor<2x2x5x6xf32>", "tensor<3x2x2x3xf32>", "tensor<2x3x4x3xf32>"},
       {steps("2, 1, 1", "1, 1, 2", "0, 1, 2", "1, 0, 2"), "tensor<1x2x3x2x3xf32>", "tensor<2x2x2x2x3xf32>",
        "tensor<1x2x2x2x3xf32>"},
-      {steps("3", "1", "4", "5"), "tensor<1x1x2xf32>", "tensor<1x1x2xf32>", "tensor<1x1x4xf32>"}, // padding alone
+      {steps("3", "1", "4", "5"), "tensor<1x1x2xf32>", "tensor<1x1x2xf32>", "tensor<1x1x4xf32>"}, // padding only
   };
   for (const Row &row : rows) {
     checkRow(context, "%x: " + row.operand + ", %k: " + row.kernel,
@@ -345,9 +345,9 @@ TEST(GradientTest, Pools) {
       {"1, 1, 3", steps("1, 1, 2", "1, 1, 1", "0, 0, 1", "0, 0, 0"), "tensor<2x3x8xf32>", "tensor<2x3x4xf32>"},
       {"1, 2, 2", steps("1, 2, 2", "1, 1, 1", "0, 0, 0", "0, 0, 0"), "tensor<2x4x6xf32>", "tensor<2x2x3xf32>"},
       {"2, 3, 1", steps("1, 3, 1", "2, 1, 1", "1, 0, 0", "2, 1, 0"), "tensor<3x7x2xf32>", "tensor<4x2x2xf32>"},
-      {"2", steps("1", "1", "3", "4"), "tensor<2xf32>", "tensor<8xf32>"}, // places in the padding alone
+      {"2", steps("1", "1", "3", "4"), "tensor<2xf32>", "tensor<8xf32>"}, // positions in the padding only
       {"1, 1", steps("1, 1", "1, 1", "0, 0", "0, 0"), "tensor<2x3xf32>", "tensor<2x3xf32>"},
-      {"4", steps("1", "1", "3", "0"), "tensor<5xf32>", "tensor<5xf32>"}, // sums up to here
+      {"4", steps("1", "1", "3", "0"), "tensor<5xf32>", "tensor<5xf32>"}, // the cases up to here are sums
   };
   for (const Row &row : rows)
     for (const char *kind : {"sum", "max", "min"}) {

@@ -90,7 +90,7 @@ double compare(Comparison direction, double x, double y) {
   return 0;
 }
 
-/// The operand's index that each result index reads, for ops that only move.
+/// Returns, for ops that only move elements, the function from a result's index to the operand's index that it reads.
 std::optional<std::function<Shape(const Shape &)>> sourceOf(Operation *op) {
   if (auto broadcast = dyn_cast<BroadcastInDimOp>(op))
     return [broadcast](const Shape &index) mutable {
@@ -117,7 +117,7 @@ std::optional<std::function<Shape(const Shape &)>> sourceOf(Operation *op) {
 }
 
 Numbers contract(DotGeneralOp op, const Numbers &lhs, const Numbers &rhs) {
-  // Over every pair of indices that agree where they meet.
+  // The product runs over every pair of indices that agree in the dimensions that meet.
   Shape left = shapeOf(op.getLhs()), right = shapeOf(op.getRhs()), out = shapeOf(op.getResult());
   Numbers result(op.getType().getNumElements(), 0.0);
   ArrayRef<int64_t> lhsContracting = op.getLhsContracting(), rhsContracting = op.getRhsContracting();
@@ -164,7 +164,7 @@ Numbers reduce(ReduceOp op, const Numbers &operand) {
   return result;
 }
 
-/// `visit(place in the table, place in the slices)` for every element that a lookup along `axis` touches.
+/// Calls visit(index in the table, index in the slices) for every element that a lookup along `axis` touches.
 void forEachLookup(const Shape &table, const Shape &indexShape, const Shape &slices, const Numbers &indices,
                    int64_t axis, const std::function<void(int64_t, int64_t)> &visit) {
   forEach(slices, [&](const Shape &i) {
@@ -176,7 +176,7 @@ void forEachLookup(const Shape &table, const Shape &indexShape, const Shape &sli
   });
 }
 
-/// The same where each batch entry, of `batchDims` dimensions, has indices of its own for the dimension behind them.
+/// Does the same where each batch entry, of `batchDims` dimensions, has its own indices for the dimension after them.
 void forEachTaken(const Shape &table, const Shape &indexShape, const Shape &slices, const Numbers &indices,
                   int64_t batchDims, const std::function<void(int64_t, int64_t)> &visit) {
   forEach(slices, [&](const Shape &i) {
@@ -188,7 +188,7 @@ void forEachTaken(const Shape &table, const Shape &indexShape, const Shape &slic
   });
 }
 
-/// `visit(b, s, j, e, slot)` for every copy that has one of the `slots` of its expert in its batch row.
+/// Calls visit(b, s, j, e, slot) for every choice that gets one of the `slots` of its expert in its row of the batch.
 void forEachCopy(const Shape &choices, const Numbers &indices, int64_t slots,
                  const std::function<void(int64_t, int64_t, int64_t, int64_t, int64_t)> &visit) {
   forEach(choices, [&](const Shape &i) {
@@ -202,7 +202,7 @@ void forEachCopy(const Shape &choices, const Numbers &indices, int64_t slots,
   });
 }
 
-/// Picks, one after another, the first of the largest that are left.
+/// Picks repeatedly the first of the largest remaining scores.
 void topK(const Numbers &scores, int64_t size, int64_t count, Numbers &values, Numbers &indices) {
   for (size_t row = 0; row * size < scores.size(); ++row) {
     Numbers left(scores.begin() + row * size, scores.begin() + (row + 1) * size);
@@ -215,7 +215,7 @@ void topK(const Numbers &scores, int64_t size, int64_t count, Numbers &values, N
   }
 }
 
-/// `visit(w, t, s)` for every element w of a window, place t and element s that they meet, all inside.
+/// Calls visit(w, t, s) for every element w of a window, position t and element s that meet within bounds.
 template <typename Op>
 void forEachMeeting(Op op, const Shape &window, const Shape &places, const Shape &size,
                     const std::function<void(const Shape &, const Shape &, const Shape &)> &visit) {
@@ -240,7 +240,7 @@ Shape indexOf(int64_t first, int64_t second, const Shape &rest) {
   return index;
 }
 
-/// `visit(place in the operand, in the kernel, in the result)` for every product of a convolution of these shapes.
+/// Calls visit(index in the operand, in the kernel, in the result) for every product of a convolution of these shapes.
 template <typename Op>
 void forEachProduct(Op op, const Shape &x, const Shape &k, const Shape &y,
                     const std::function<void(int64_t, int64_t, int64_t)> &visit) {

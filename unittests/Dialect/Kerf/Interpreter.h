@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of the ops that are no composites, written as their documentation says it, index by index, in doubles: a
-// reference for tests.
+// A reference implementation, in doubles and index by index, of the ops that are no composites, as their documentation
+// defines them.
 #pragma once
 
 #include "Samples.h"
@@ -12,7 +12,7 @@ namespace kerf::ir::test {
 using Numbers = std::vector<double>;
 using Values = llvm::DenseMap<mlir::Value, Numbers>;
 
-/// Computes the results of `op` from `values` into it; false for an op that it does not know.
+/// Computes the results of `op` from the operands in `values` and stores them there. Returns false for an unknown op.
 bool interpret(mlir::Operation *op, Values &values);
 
 } // namespace kerf::ir::test

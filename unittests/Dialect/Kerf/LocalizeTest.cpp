@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The local forms of ops whose attributes speak of sizes or places: on a mesh <"x"=2, "y"=3>, by a strategy, with their
-// local types.
+// The lowering to shards of ops whose attributes contain sizes or positions, on the mesh <"x"=2, "y"=3>.
 #include "Samples.h"
 #include "kerf/Dialect/Kerf/TakeAlong.h"
 
@@ -19,8 +18,8 @@ mlir::RankedTensorType localType(mlir::Value value, const Sharding &sharding) {
   return mlir::RankedTensorType::get(localShape(shapeOf(value), sharding), tensorType(value).getElementType());
 }
 
-/// The op that gives the local result when mesh axis a cuts factor strategy[a]; null where that fails or doesn't
-/// verify.
+/// Returns the op that computes the local result where mesh axis a shards factor strategy[a]; null where lowering or
+/// verification fails.
 mlir::Operation *localize(Sample &sample, const Strategy &strategy) {
   auto op = llvm::dyn_cast<ShardingRuleOpInterface>(sample.op);
   std::optional<OpSharding> sharding = op ? project(op.getShardingRule(), kMesh, strategy) : std::nullopt;
@@ -41,7 +40,8 @@ mlir::Operation *localize(Sample &sample, const Strategy &strategy) {
 
 TEST(LocalizeTest, ASliceTakesAllOfWhatIsCut) {
   Context context;
-  // 8 rows, 3 on each position of y (the last holds 2); of the columns, which are not cut, 2 to 6.
+  // The 8 rows are sharded by y, 3 on each rank (2 on the last one); of the columns, which are not sharded, 2 to
+  // 6 are taken.
   Sample sample = parseSample(
       context, "%x: tensor<8x8xf32>",
       "%y = kerf.slice %x {start = array<i64: 0, 2>, limit = array<i64: 8, 6>, strides = array<i64: 1, 2>} : "
@@ -57,7 +57,7 @@ TEST(LocalizeTest, ASliceTakesAllOfWhatIsCut) {
 
 TEST(LocalizeTest, ALookupKnowsTheRanksPiece) {
   Context context;
-  // 5 batch entries on 2 positions of x, 8 places on 3 of y.
+  // The 5 batch entries are sharded by the 2 ranks of x, the 8 indices by the 3 ranks of y.
   Sample sample = parseSample(context, "%x: tensor<5x8xf32>, %i: tensor<5x2xi64>",
                               "%y = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 8 : i64} : (tensor<5x8xf32>, "
                               "tensor<5x2xi64>) -> tensor<5x2xf32>");
@@ -95,7 +95,7 @@ TEST(LocalizeTest, AnIotaStartsAtTheRanksPiece) {
     EXPECT_EQ(begin.getAxes(), (llvm::ArrayRef<int64_t>{1, 1, 3})); // axis y, whole
     EXPECT_EQ(begin.getChunk(), 3u);
   }
-  // The other dimension alone: every piece counts from 0.
+  // Where only the other dimension is sharded, every shard counts from 0.
   Sample sample = parseSample(context, "", "%y = kerf.iota {dimension = 1 : i64} : () -> tensor<4x8xi32>");
   ASSERT_TRUE(sample.op);
   auto local = llvm::dyn_cast_or_null<IotaOp>(localize(sample, {{0, -1}}));
@@ -108,7 +108,7 @@ TEST(LocalizeTest, ADropoutKnowsThePlaceOfItsPiece) {
   const std::string arguments = "%x: tensor<4x8x5xf32>, %n: tensor<i64>",
                     text = "%y = kerf.dropout %x, %n, %n, %n {rate = 0.1 : f64} : (tensor<4x8x5xf32>, tensor<i64>, "
                            "tensor<i64>, tensor<i64>) -> tensor<4x8x5xf32>";
-  // Rows by x, 2 of 40 elements each; columns by y, 3 of 5 elements each.
+  // Rows are sharded by x, 2 of 40 elements each; columns by y, 3 of 5 elements each.
   Sample sample = parseSample(context, arguments, text);
   ASSERT_TRUE(sample.op);
   auto local = llvm::dyn_cast_or_null<DropoutOp>(localize(sample, {{0, 1}}));
@@ -123,7 +123,7 @@ TEST(LocalizeTest, ADropoutKnowsThePlaceOfItsPiece) {
   EXPECT_EQ(columns.getChunk(), 15u);
   EXPECT_EQ(rows.getAxes(), (llvm::ArrayRef<int64_t>{0, 1, 2}));
   EXPECT_EQ(rows.getChunk(), 80u);
-  // Not cut, it is the same op.
+  // Without sharding, the op stays the same.
   Sample whole = parseSample(context, arguments, text);
   local = llvm::dyn_cast_or_null<DropoutOp>(localize(whole, {{-1, -1}}));
   ASSERT_TRUE(local);
@@ -146,12 +146,12 @@ TEST(LocalizeTest, ASplatIsASplatOfTheLocalShape) {
 
 TEST(LocalizeTest, OtherOpsAreTheSameOpOnPieces) {
   Context context;
-  // ([ij, k]) -> ([i, jk]): x cuts i, y nothing.
+  // ([ij, k]) -> ([i, jk]): x shards i, y shards nothing.
   Sample reshape =
       parseSample(context, "%x: tensor<8x4xf32>", "%y = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x16xf32>");
   ASSERT_TRUE(reshape.op);
   EXPECT_TRUE(llvm::isa_and_nonnull<ReshapeOp>(localize(reshape, {{0, -1}})));
-  // Rows by x, the contraction by y: 8 columns in threes.
+  // Rows are sharded by x, and the contracted dimension of 8 by y, 3 on each rank.
   Sample dot =
       parseSample(context, "%x: tensor<4x8xf32>, %y: tensor<8x16xf32>",
                   "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting "

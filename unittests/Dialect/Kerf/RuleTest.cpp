@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sharding rules of ops that are no composites: well-formed, and in the notation of kerf/Sharding/Rule.h as they are
-// written beside the ops.
+// Sharding rules of ops that are no composites: they are well-formed and equal the documented ones, in the
+// notation of kerf/Sharding/Rule.h.
 #include "Samples.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single ops, read from their text, for the dialect's tests.
+// Single ops, parsed from text, for the tests of the dialect.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -8,14 +8,14 @@
 
 namespace kerf::ir::test {
 
-/// A context with the dialect loaded.
+/// An MLIR context with the dialect loaded.
 class Context : public mlir::MLIRContext {
 public:
   Context();
 };
 
-/// `function`'s body is `text`, its arguments `arguments`; `op` is the last op before the return. Null where the text
-/// doesn't verify.
+/// A parsed function with body `text` and arguments `arguments`. `op` is the last op before the return, and null where
+/// the text fails verification.
 struct Sample {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::Operation *op = nullptr;

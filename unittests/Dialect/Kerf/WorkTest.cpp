@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating point operations and kernel classes.
+// FLOP counts and kernel classes of ops.
 #include "Samples.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ constexpr WorkRow kWorkRows[] = {
      KernelClass::Gather},
     {"%x: tensor<3x4x8xf32>", "%v, %i = kerf.top_k %x : (tensor<3x4x8xf32>) -> (tensor<3x4x2xf32>, tensor<3x4x2xi64>)",
      96, KernelClass::Reduction},
-    // 3 * 4 * 2 copies of 16 elements, but no more than there are slots
+    // 3 * 4 * 2 choices of 16 elements, but no more than there are slots
     {"%x: tensor<3x4x16xf32>, %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>",
      "%y = kerf.dispatch %x, %i, %w {experts = 8 : i64} : (tensor<3x4x16xf32>, tensor<3x4x2xi64>, tensor<3x4x2xf32>) "
      "-> tensor<8x3x4x16xf32>",
@@ -48,7 +48,7 @@ constexpr WorkRow kWorkRows[] = {
      "%y = kerf.combine %x, %i, %w {experts = 2 : i64} : (tensor<2x3x1x16xf32>, tensor<3x4x2xi64>, tensor<3x4x2xf32>) "
      "-> tensor<3x4x16xf32>",
      192, KernelClass::Gather},
-    // 2 * 4 * 10 * 4 results of 3 * 3 weights, whichever of the three is made
+    // 2 * 4 * 10 * 4 results of 3 * 3 weights, whichever of the three tensors is computed
     {"%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>",
      "%y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = "
      "array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x3x3xf32>) -> tensor<4x10x4xf32>",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention with grouped queries, masks and causality against its definition in double; its backward form against
-// finite differences.
+// Compares attention with grouped queries, masks and causality with its definition in double, and its gradient
+// with finite differences.
 #include "KernelTestSupport.h"
 
 #include <cmath>
@@ -116,7 +116,7 @@ TEST(Attention, GradientsMatchFiniteDifferences) {
 }
 
 TEST(Attention, BackwardOverSeveralBlocksAgreesWithFloat64) {
-  // The same numbers once in float32 over three blocks of rows, once in float64.
+  // The same numbers are used in float32, over three blocks of rows, and in float64.
   Random random(5);
   AttentionCase wide = randomCase(random, F32, MaskKind::None, true, 12);
   wide = {2, 150, 150, 4, 2, 8, 6, 0.35, true, {}};
@@ -138,7 +138,7 @@ TEST(Attention, BackwardOverSeveralBlocksAgreesWithFloat64) {
     expectNear(gradients[0][i], gradients[1][i].values, 5e-5, "gradient " + std::to_string(i));
 }
 
-/// Pieces of `x` along dimension `dim`, [begin, begin + count) for each of `begins`, one after the other.
+/// Concatenates the pieces [begin, begin + count) of `x` along dimension `dim`, for each of `begins`.
 HostTensor pieces(const HostTensor &x, size_t dim, const std::vector<int64_t> &begins, int64_t count) {
   HostTensor made{x.dtype, x.shape, {}};
   made.shape[dim] = count * int64_t(begins.size());
@@ -154,17 +154,18 @@ void addTo(HostTensor &sum, const HostTensor &more) {
     sum.values[i] += more.values[i];
 }
 
-/// A ring of ranks: what each has of the sequence, and what its kernels are told.
+/// A ring of ranks for ring attention: each rank's part of the sequence, and the attributes of its kernels.
 struct RingCase {
   int64_t ranks, length; // positions of a rank
   bool causal, balanced;
 
-  /// Where the rank's halves (or its whole) begin.
+  /// Returns where the rank's parts of the sequence begin: two halves if balanced, otherwise one part.
   std::vector<int64_t> begins(int64_t rank) const {
     if (!balanced)
       return {rank * length};
     return {rank * length / 2, (2 * ranks - 1 - rank) * length / 2};
   }
+  /// Returns the rank's part of a global tensor along dimension `dim`.
   HostTensor of(const HostTensor &x, size_t dim, int64_t rank) const {
     return pieces(x, dim, begins(rank), balanced ? length / 2 : length);
   }
@@ -252,7 +253,8 @@ TEST(Attention, BlocksOfARingAddUpToTheWhole) {
 }
 
 TEST(Attention, LargestNegativeMasksAreNotExclusion) {
-  // Exported masks add the lowest finite number: a row of them attends to all keys alike, as in the framework.
+  // Exported masks add the lowest finite number. A row in which all keys are masked attends to all of them equally, as
+  // in the framework.
   AttentionCase c{1, 1, 2, 1, 1, 1, 1, 1.0, false, {}};
   double lowest = std::numeric_limits<float>::lowest();
   c.in = {{F32, {1, 1, 1, 1}, {1}},
@@ -261,7 +263,7 @@ TEST(Attention, LargestNegativeMasksAreNotExclusion) {
           {F32, {1, 1, 1, 2}, {lowest, lowest}}};
   std::vector<HostTensor> out = runKernel("attention", c.attrs(), c.in, c.types());
   EXPECT_EQ(out[0].values, std::vector<double>{6});
-  // Each probability is 1/2, though the log-sum-exp is the mask itself: d score = 1/2 (value - 6).
+  // Each probability is 1/2, although the log-sum-exp is the mask itself: d score = 1/2 (value - 6).
   std::vector<HostTensor> backward = c.in;
   backward.insert(backward.end(), {out[0], out[1], HostTensor{F32, {1, 1, 1, 1}, {1}}});
   std::vector<HostTensor> gradients = runKernel("attention_backward", c.attrs(), backward,
@@ -276,22 +278,24 @@ TEST(Attention, FaultsAreMessages) {
   auto zeros = [](Shape shape) { return HostTensor{F32, shape, std::vector<double>(elementsOf(shape))}; };
   c.in = {zeros({1, 2, 3, 1}), zeros({1, 3, 2, 1}), zeros({1, 3, 2, 1})};
   EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()),
-            "attention: 3 query heads are no multiple of 2 key/value heads");
+            "attention: 3 query heads are no multiple of 2 key/value heads; compile the package again");
   c.in = {zeros({1, 2, 3, 1}), zeros({1, 3, 3, 1}), zeros({1, 3, 3, 1})};
   c.causal = true;
-  EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()), "attention: causal attention of 2 queries over 3 keys");
+  EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()),
+            "attention: causal attention of 2 queries over 3 keys; compile the package again");
   c.causal = false;
   c.in.push_back(zeros({1, 1, 3, 2}));
   EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()),
-            "attention: the mask is f32[1, 1, 3, 2], not [1 or 1, 1 or 3, 2, 3]");
+            "attention: the mask is f32[1, 1, 3, 2], not [1 or 1, 1 or 3, 2, 3]; compile the package again");
   HostTensor q{F32, {1, 3, 1, 1}, {1, 2, 3}}, sums{F32, {1, 1, 3}, {0, 0, 0}};
   RingCase ring{2, 3, true, true};
-  EXPECT_EQ(errorOf("attention_block", ring.attrs(1, 1), {q, sums, q, q, q}, {{F32, q.shape}, {F32, sums.shape}},
-                    {{{{"context", 2}}}, 1}),
-            "attention_block: balanced asks for causal and an even number of queries, not 3");
+  EXPECT_EQ(
+      errorOf("attention_block", ring.attrs(1, 1), {q, sums, q, q, q}, {{F32, q.shape}, {F32, sums.shape}},
+              {{{{"context", 2}}}, 1}),
+      "attention_block: balanced asks for causal and an even number of queries, not 3; compile the package again");
   EXPECT_EQ(errorOf("attention_block", ring.attrs(1, 2), {q, sums, q, q, q}, {{F32, q.shape}, {F32, sums.shape}},
                     {{{{"context", 2}}}, 1}),
-            "attention_block: step 2 of 2 ranks");
+            "attention_block: step 2 of 2 ranks; compile the package again");
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot_general and reduce against loops over index tuples in double, on random shapes and dimension orders.
+// Compares dot_general and reduce with loops over index tuples in double, on random shapes and orders of dimensions.
 #include "KernelTestSupport.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace kerf::runtime::test {
 namespace {
 
-/// A random dot_general: sizes of batching, free and contracting dimensions, and where they stand in both operands.
+/// A random dot_general: sizes of batching, free and contracting dimensions, and their positions in both operands.
 struct DotCase {
   Shape lhs, rhs, result;
   std::vector<int64_t> lhsBatch, rhsBatch, lhsContracted, rhsContracted, lhsFree, rhsFree;
@@ -97,7 +97,7 @@ TEST(Contraction, DotGeneralOfRandomShapes) {
 }
 
 TEST(Contraction, MatricesOfAllOrdersPastTheBlockSizes) {
-  // Past one block of the depth (256), rows (96) and columns (768), and off the tiles' multiples.
+  // Sizes are larger than one block of the depth (256), rows (96) and columns (768), and not multiples of tiles.
   const int64_t sizes[][3] = {{101, 50, 300}, {7, 800, 30}, {97, 25, 517}, {1, 64, 64}, {64, 1, 70}, {30, 40, 1}};
   for (auto [m, n, k] : sizes)
     for (int order = 0; order < 4; ++order)
@@ -176,17 +176,17 @@ TEST(Contraction, DotGeneralFaultsAreMessages) {
                 {"lhs_contracting", {1}},
                 {"rhs_contracting", {0}}};
   EXPECT_EQ(errorOf("dot_general", attrs, {x, y}, {{DType::F32, {2, 5}}}),
-            "dot_general: contracting dimensions have 3 on the left and 4 on the right");
+            "dot_general: contracting dimensions have 3 on the left and 4 on the right; compile the package again");
   HostTensor z{DType::F64, {3, 5}, std::vector<double>(15)};
   EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {2, 5}}}),
-            "dot_general: the right side is f64, not f32");
+            "dot_general: the right side is f64, not f32; compile the package again");
   z.dtype = DType::F32;
   EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {5, 2}}}),
-            "dot_general: the result has shape [5, 2], not [2, 5]");
+            "dot_general: the result has shape [5, 2], not [2, 5]; compile the package again");
   attrs["lhs_batching"] = {1};
   attrs["rhs_batching"] = {0};
   EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {3, 2, 5}}}),
-            "dot_general: dimension 1 is both batching and contracting");
+            "dot_general: dimension 1 is both batching and contracting; compile the package again");
 }
 
 TEST(Contraction, ReduceOfRandomShapes) {
@@ -223,7 +223,7 @@ TEST(Contraction, ReduceOfRandomShapes) {
 }
 
 TEST(Contraction, LongFloatSumsLoseNothing) {
-  // 100,000 times 0.1f: a running float sum is off by 1e-3 of itself.
+  // A running sum in float of 100,000 times 0.1f has a relative error of 1e-3.
   HostTensor x{DType::F32, {100000, 2}, std::vector<double>(200000, 0.1f)};
   HostTensor all = runKernel("reduce", {{"kind", "sum"}, {"dimensions", {0, 1}}}, {x}, {{DType::F32, {}}})[0];
   EXPECT_NEAR(all.values[0], double(0.1f) * 200000, 2e-3);
@@ -232,7 +232,7 @@ TEST(Contraction, LongFloatSumsLoseNothing) {
 }
 
 TEST(Contraction, SixteenBitSumsAreGivenInFloat32) {
-  // 1 + 2^-12 is no bf16 and no f16: as many ones and such rests are only right where sums are not rounded.
+  // 1 + 2^-12 is not representable in bf16 or f16. The result is right only if partial sums are not rounded.
   for (DType dtype : {DType::BF16, DType::F16}) {
     HostTensor x{dtype, {1, 2}, {1, 0x1p-12}}, ones{dtype, {2, 1}, {1, 1}};
     Json product = {{"lhs_batching", Json::array()},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels against the C++ library's functions in double, at edges (NaN, infinities, overflow, division by
-// zero) too.
+// Compares element-wise kernels with the C++ library's functions in double, including NaN, infinities, overflow and
+// division by zero.
 #include "KernelTestSupport.h"
 
 #include <cmath>
@@ -121,7 +121,7 @@ TEST(Elementwise, SpecialValuesPassAsInTheLibrary) {
   }
 }
 
-/// By the definition: the nearest multiple of the unit of x's size, exactly.
+/// Rounds x by definition: to the nearest multiple of the unit in the last place at x's magnitude, computed exactly.
 double inPrecision(double x, int mantissaBits, int minExponent) {
   if (x == 0 || !std::isfinite(x))
     return x;
@@ -146,7 +146,7 @@ TEST(Elementwise, PrecisionIsReducedToTheNearestEven) {
                  std::to_string(format.minExponent));
     bool isDouble = format.dtype == DType::F64;
     HostTensor x{format.dtype, {}, {0.0, -0.0, kInf, -kInf, kNan}};
-    // Around every number of the format near its smallest, near 1 and of the type's largest: ties, and next to them.
+    // Ties and their neighbours, around the format's smallest numbers, numbers near 1 and the type's largest numbers.
     for (int exponent : {format.minExponent - format.mantissaBits - 1, format.minExponent - 2, format.minExponent - 1,
                          format.minExponent, format.minExponent + 1, 0, 1, isDouble ? 1022 : 14})
       for (int step = 0; step <= 64; ++step) {

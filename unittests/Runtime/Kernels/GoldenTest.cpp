@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels against PyTorch's results (golden.json, written by make_golden.py), in float64 and float32.
+// Compares kernels with PyTorch's results (golden.json, written by make_golden.py), in float64 and float32.
 #include "KernelTestSupport.h"
 
 #include <fstream>

@@ -2,7 +2,7 @@
 // Guarded memory around kernels, and conversion between doubles and stored elements.
 #include "KernelTestSupport.h"
 
-#include "kerf/Runtime/Cpu/Team.h"
+#include "kerf/Runtime/Cpu/ThreadTeam.h"
 
 #include "kerf/Package/Half.h"
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kGuardBytes = 64;
 constexpr int kGuard = 0xa5, kUnwritten = 0xff; // all ones is NaN in every float
 
-/// 64-byte aligned, with a guard before and after.
+/// Memory aligned to 64 bytes, with guard bytes before and behind it.
 class Memory {
 public:
   explicit Memory(int64_t bytes) : bytes(bytes), all(static_cast<std::byte *>(std::aligned_alloc(64, total()))) {
@@ -143,7 +143,7 @@ std::vector<ResultType> typesOf(const std::vector<HostTensor> &tensors) {
 }
 
 Status bindAndRun(const Bound &bound, const std::vector<ResultType> &operandTypes,
-                  const std::vector<ResultType> &resultTypes, const RunOptions &options, Team *team = nullptr) {
+                  const std::vector<ResultType> &resultTypes, const RunOptions &options, ThreadTeam *team = nullptr) {
   BindRequest request{bound.instruction,
                       viewsOf(operandTypes, bound.operands),
                       viewsOf(resultTypes, bound.results),
@@ -199,7 +199,7 @@ Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &att
   EXPECT_TRUE(bool(bindAndRun(bound, operandTypes, results, options)));
   EXPECT_TRUE(first == bytesOfAll(bound.results)) << op << " gave other bits the second time";
 
-  static Team team(3);
+  static ThreadTeam team(3);
   sizing.team = &team;
   Result<int64_t> scratchOfTeam = scratchBytes(sizing);
   if (!scratchOfTeam)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one kernel on host tensors given as doubles. Every run also checks what all kernels owe: nothing written outside
-// of results and scratch, the same bits when called twice, with three threads, and where the kernel says that it may
-// write over an operand.
+// Runs single kernels on host tensors that are given as doubles. Each run also checks the duties of every kernel: it
+// writes nothing outside of its results and scratch memory, and it gives the same bits when it is called twice, when it
+// runs with three threads, and when it writes in place over an operand that it may overwrite.
 #pragma once
 
 #include "kerf/Runtime/Cpu/Kernels.h"
@@ -12,6 +12,7 @@ namespace kerf::runtime::test {
 
 using Json = nlohmann::ordered_json;
 
+/// A tensor whose elements are given as doubles.
 struct HostTensor {
   DType dtype = DType::F64;
   Shape shape;
@@ -19,24 +20,27 @@ struct HostTensor {
   int64_t elements() const { return elementsOf(shape); }
 };
 
+/// The type of a kernel's result.
 struct ResultType {
   DType dtype;
   Shape shape;
 };
 
+/// The mesh and the rank that a kernel runs on.
 struct RunOptions {
   Mesh mesh;
   int64_t rank = 0;
 };
 
-/// The results, or the kernel's (or binding's) error.
+/// Runs a kernel and returns its results. Fails with the error of binding or running the kernel.
 Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &attrs,
                                           const std::vector<HostTensor> &operands,
                                           const std::vector<ResultType> &results, const RunOptions &options = {});
-/// As above; an error fails the test and gives zeros.
+/// Runs a kernel and returns its results. An error fails the test, and the results are zeros.
 std::vector<HostTensor> runKernel(const std::string &op, const Json &attrs, const std::vector<HostTensor> &operands,
                                   const std::vector<ResultType> &results, const RunOptions &options = {});
-/// The message of an expected error; empty (and a failure) when the kernel runs.
+/// Runs a kernel that must fail, and returns the error's message. If the kernel succeeds, the test fails and the
+/// message is empty.
 std::string errorOf(const std::string &op, const Json &attrs, const std::vector<HostTensor> &operands,
                     const std::vector<ResultType> &results, const RunOptions &options = {});
 
@@ -44,26 +48,33 @@ std::string errorOf(const std::string &op, const Json &attrs, const std::vector<
 class Random {
 public:
   explicit Random(uint64_t seed) : engine(seed) {}
+  /// Returns an integer in [low, high].
   int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine); }
+  /// Returns a standard normal number.
   double normal() { return std::normal_distribution<double>()(engine); }
+  /// Returns a tensor of normal numbers with standard deviation `scale`.
   HostTensor normals(DType dtype, Shape shape, double scale = 1);
+  /// Returns a tensor of integers in [low, high].
   HostTensor integers(DType dtype, Shape shape, int64_t low, int64_t high);
+  /// Returns a shape of `rank` dimensions with sizes from 1 to `largest`.
   Shape shape(size_t rank, int64_t largest);
+  /// Returns a permutation of 0 to n - 1.
   std::vector<int64_t> permutation(int64_t n);
 
 private:
   std::mt19937_64 engine;
 };
 
-/// What the tensor holds once its values are stored in its dtype.
+/// Returns the tensor with its values rounded to its element type.
 HostTensor rounded(HostTensor tensor);
+/// Returns a scalar tensor.
 HostTensor scalar(DType dtype, double value);
 
-/// |actual - expected| <= tolerance * max(1, |expected|); NaN equals NaN.
+/// Expects |actual - expected| <= tolerance * max(1, |expected|) for each element, where NaN equals NaN.
 void expectNear(const HostTensor &actual, const std::vector<double> &expected, double tolerance,
                 const std::string &what = "");
 
-/// Of a product or sum in that dtype.
+/// Returns the tolerance for expectNear of products and sums in an element type.
 double toleranceOf(DType dtype);
 
 /// Calls f(index) for every index of the shape in row-major order.
@@ -76,10 +87,11 @@ template <typename F> void forEachIndex(const Shape &shape, F f) {
     f(index);
   }
 }
+/// Returns the row-major number of the element at `index`.
 int64_t flatIndex(const Shape &shape, const std::vector<int64_t> &index);
 
-/// Checks `gradients[i]` against central differences of sum(weights * f(operands)) in operands[i], for float64
-/// functions.
+/// Expects that `gradient` is the gradient of sum(weights * f(operands)) with respect to operands[operand], by central
+/// differences. All operands are float64.
 void expectGradient(const std::function<std::vector<double>(const std::vector<HostTensor> &)> &f,
                     std::vector<HostTensor> operands, size_t operand, const std::vector<double> &weights,
                     const HostTensor &gradient, double tolerance = 1e-6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather, embedding, their gradients, and optimizer updates, against loops in double.
+// Compares gather, embedding, their gradients and the kernels of optimizer updates with loops in double.
 #include "KernelTestSupport.h"
 
 #include <cmath>
@@ -89,12 +89,13 @@ TEST(TakeAlong, FaultsAreMessages) {
   EXPECT_EQ(errorOf("take_along", {{"batch_dims", 1}, {"size", 3}}, {x, indices}, {{F32, {2, 2}}}),
             "index 3 at [1, 1] is outside of [-3, 3); check the input data");
   EXPECT_EQ(errorOf("take_along", {{"batch_dims", 2}, {"size", 3}}, {x, indices}, {{F32, {2, 2}}}),
-            "take_along: attribute 'batch_dims' is 2, but the tensor has 2 dimensions and the indices 2");
+            "take_along: attribute 'batch_dims' is 2, but the tensor has 2 dimensions and the indices 2; compile the "
+            "package again");
   EXPECT_EQ(errorOf("take_along", {{"batch_dims", 1}, {"size", 4}}, {x, indices}, {{F32, {2, 2}}}),
-            "take_along: attribute 'size' is 4, but dimension 1 has 3");
+            "take_along: attribute 'size' is 4, but dimension 1 has 3; compile the package again");
   HostTensor other{DType::I64, {3, 2}, {0, 0, 0, 0, 0, 0}};
   EXPECT_EQ(errorOf("take_along", {{"batch_dims", 1}, {"size", 3}}, {x, other}, {{F32, {3, 2}}}),
-            "take_along: batch dimension 0 has 2 entries, but 3 of indices");
+            "take_along: batch dimension 0 has 2 entries, but 3 of indices; compile the package again");
 }
 
 TEST(Embedding, PiecesOfTheTableAddUpToTheWhole) {
@@ -136,7 +137,7 @@ TEST(Embedding, IndicesOutOfRangeAreMessages) {
   EXPECT_EQ(errorOf("embedding", {{"rows", 5}}, {table, ids}, {{F32, {3, 1}}}),
             "index 5 at [2] is outside of [0, 5); check the input data");
   EXPECT_EQ(errorOf("embedding", {{"rows", 9}}, {table, ids}, {{F32, {3, 1}}}),
-            "embedding: attribute 'rows' is 9, but the table has 5");
+            "embedding: attribute 'rows' is 9, but the table has 5 rows; compile the package again");
   ids.values[2] = 8; // in another rank's piece
   EXPECT_EQ(runKernel("embedding", {{"rows", 9}}, {table, ids, scalar(DType::I64, 0)}, {{F32, {3, 1}}})[0].values[2],
             0);
@@ -162,7 +163,7 @@ TEST(Optimizer, WhatIsNotFiniteIsCounted) {
     EXPECT_EQ(runKernel("count_nonfinite", {}, {g}, count)[0].values, std::vector<double>{0});
   }
   EXPECT_EQ(errorOf("count_nonfinite", {}, {scalar(F32, 1)}, {{F32, {}}}),
-            "count_nonfinite: the result is f32, not i64");
+            "count_nonfinite: the result is f32, not i64; compile the package again");
 }
 
 TEST(Kernels, MayWriteOverWhatTheyReadElementByElement) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax, normalizations and cross entropy against their definitions in double; gradients against finite differences.
+// Compares softmax, normalizations and cross entropy with their definitions in double, and gradients
+// with finite differences.
 #include "KernelTestSupport.h"
 
 #include <algorithm>
@@ -124,7 +125,7 @@ TEST(Norm, Float32VarianceSurvivesALargeMean) {
 
 TEST(Norm, SixteenBitRowsHaveFloat32Statistics) {
   for (DType dtype : {DType::BF16, DType::F16}) {
-    // Of 128 +- 1 a bf16 mean of squares would lose everything.
+    // A mean of squares in bf16 would lose the variance of 128 +- 1 completely.
     HostTensor x{dtype, {1, 4}, {127, 129, 127, 129}}, scale{DType::F32, {4}, {1, 1, 1, 1 + 0x1p-20}},
         bias{DType::F32, {4}, {0, 0, 0, 0}};
     auto norm = runKernel("layer_norm", {{"epsilon", 0.0}}, {x, scale, bias},
@@ -205,9 +206,9 @@ TEST(CrossEntropy, LabelsOutOfRangeAreMessages) {
   EXPECT_NE(errorOf("cross_entropy", attrs, {x, labels}, {{F32, {8}}, {F32, {8}}}).find("label -1 of row 5"),
             std::string::npos);
   EXPECT_EQ(errorOf("cross_entropy", attrs, {x, rows}, {{F32, {8}}, {F32, {8}}}),
-            "cross_entropy: the labels is f32, not i64 or i32");
+            "cross_entropy: the labels is f32, not i64 or i32; compile the package again");
   EXPECT_EQ(errorOf("cross_entropy", Json::object(), {x, labels}, {{F32, {8}}, {F32, {8}}}),
-            "cross_entropy: attribute 'ignore_index' is missing");
+            "cross_entropy: attribute 'ignore_index' is missing; compile the package again");
 }
 
 } // namespace

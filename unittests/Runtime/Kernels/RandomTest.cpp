@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox against its authors' known answers; dropout against a loop over elements, whole and in pieces, and what it
-// drops against chance.
+// Compares Philox with its authors' known answers, dropout of whole tensors and of shards with a loop over elements,
+// and the number of dropped elements with its expectation.
 #include "../../../lib/Runtime/Philox.h"
 #include "KernelTestSupport.h"
 
@@ -33,7 +33,7 @@ TEST(Philox, ARowHasTheWordsOfNeighbouringCounters) {
   }
 }
 
-/// What the op says of the element at `place`.
+/// Computes one element of dropout's result by definition. `place` is the element's number in the global tensor.
 bool drops(int64_t place, double rate, int64_t seed, int64_t step, int64_t stream) {
   uint64_t high = uint64_t(uint32_t(step)) | uint64_t(stream) << 32;
   return double(philox(uint64_t(place) / 4, high, ~uint64_t(seed))[size_t(place % 4)]) < rate * 0x1p32;
@@ -102,7 +102,8 @@ TEST(Dropout, APieceHasWhatTheWholeHasThere) {
   }
 }
 
-/// How often elements are kept, and how often two masks agree, in deviations of what chance gives.
+/// Checks how often elements are kept, and how often two masks agree, against the expectation within a
+/// few standard deviations.
 TEST(Dropout, KeepsByChance) {
   constexpr int64_t kElements = 1 << 18;
   constexpr double kRate = 0.3, kDeviations = 5;

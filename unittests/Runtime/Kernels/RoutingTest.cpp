@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// top_k and the ops that move tokens to experts and back, against loops in double; a rank's experts against all.
+// Compares top_k, dispatch, combine and their gradients with loops in double, and the results of one rank's experts
+// with those of all experts.
 #include "KernelTestSupport.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ TEST(TopK, PicksTheLargestFirstAndTheFirstOfEqualOnes) {
   }
 }
 
-/// Sizes of one random case, and its operands.
+/// A random case: its sizes and operands.
 struct Case {
   int64_t experts, batch, tokens, choices, slots, width;
   DType dtype;
@@ -53,7 +54,8 @@ struct Case {
         indices(random.integers(DType::I64, {batch, tokens, choices}, 0, experts - 1)),
         weights(random.normals(dtype, {batch, tokens, choices})) {}
 
-  /// visit(place of the choice, of the token's first element, of the slot's first element) for copies that have a slot.
+  /// Calls visit(number of the choice, of the token's first element, of the slot's first element) for each copy that
+  /// has a slot.
   template <typename Visit> void copies(Visit visit) const {
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t e = 0; e < experts; ++e) {
@@ -122,14 +124,15 @@ TEST(Routing, RanksWithSomeExpertsAddUpToAll) {
 TEST(Routing, WrongChoicesAreMessages) {
   HostTensor x{F32, {1, 2, 1}, {1, 2}}, weights{F32, {1, 2, 1}, {1, 1}}, indices{DType::I32, {1, 2, 1}, {0, 3}};
   EXPECT_EQ(errorOf("dispatch", {{"experts", 3}}, {x, indices, weights}, {{F32, {3, 1, 2, 1}}}),
-            "expert 3 at [0, 1, 0] is outside of [0, 3)");
+            "expert 3 at [0, 1, 0] is outside of [0, 3); check the input data");
   EXPECT_EQ(errorOf("dispatch", {{"experts", 3}}, {x, indices, weights}, {{F32, {2, 1, 2, 1}}}),
-            "dispatch: attribute 'experts' is 3, but there are slots of 2");
-  EXPECT_EQ(errorOf("dispatch", {{"experts", int64_t(1) << 60}}, {x, indices, weights, scalar(DType::I64, 0)},
-                    {{F32, {2, 1, 2, 1}}}),
-            "dispatch: attribute 'experts' is 1152921504606846976, 0 to 16777216 are supported");
+            "dispatch: attribute 'experts' is 3, but there are slots for 2 experts; compile the package again");
+  EXPECT_EQ(
+      errorOf("dispatch", {{"experts", int64_t(1) << 60}}, {x, indices, weights, scalar(DType::I64, 0)},
+              {{F32, {2, 1, 2, 1}}}),
+      "dispatch: attribute 'experts' is 1152921504606846976, 0 to 16777216 are supported; compile the package again");
   EXPECT_EQ(errorOf("top_k_backward", {}, {indices, weights}, {{F32, {1, 2, 3}}}),
-            "index 3 at row 1 is outside of [0, 3)");
+            "index 3 at row 1 is outside of [0, 3); check the input data");
 }
 
 } // namespace

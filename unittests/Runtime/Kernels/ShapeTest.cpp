@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that move elements against index arithmetic on random shapes, for every element width.
+// Compares kernels that move elements with index arithmetic on random shapes, for every element width.
 #include "KernelTestSupport.h"
 
 #include <algorithm>
@@ -192,25 +192,27 @@ TEST(Shape, FaultsAreMessages) {
     return errorOf(op, attrs, in, {{DType::F32, to}});
   };
   EXPECT_EQ(error("transpose", {{"permutation", {0, 2}}}, {2, 3}, {x}),
-            "transpose: attribute 'permutation' names dimension 2, but the tensor has 2");
+            "transpose: attribute 'permutation' names dimension 2, but the tensor has 2; compile the package again");
   EXPECT_EQ(error("transpose", {{"permutation", {0, 0}}}, {2, 2}, {x}),
-            "transpose: attribute 'permutation' names dimension 0 twice");
+            "transpose: attribute 'permutation' names dimension 0 twice; compile the package again");
   EXPECT_EQ(error("transpose", {{"permutation", {1, 0}}}, {3, 3}, {x}),
-            "transpose: dimension 1 of the result has size 3, not 2");
-  EXPECT_EQ(error("transpose", Json::object(), {3, 2}, {x}), "transpose: attribute 'permutation' is missing");
+            "transpose: dimension 1 of the result has size 3, not 2; compile the package again");
+  EXPECT_EQ(error("transpose", Json::object(), {3, 2}, {x}),
+            "transpose: attribute 'permutation' is missing; compile the package again");
   EXPECT_EQ(error("slice", {{"start", {0, 1}}, {"limit", {2, 4}}, {"strides", {1, 1}}}, {2, 3}, {x}),
-            "slice: slice 1:4:1 of dimension 1 of size 3");
+            "slice: slice 1:4:1 of dimension 1 of size 3; compile the package again");
   EXPECT_EQ(error("concatenate", {{"dimension", 0}}, {5, 3}, {x, x}),
-            "concatenate: the operands have 4 along dimension 0, the result 5");
+            "concatenate: the operands have 4 along dimension 0, the result 5; compile the package again");
   EXPECT_EQ(error("broadcast_in_dim", {{"broadcast_dimensions", {0, 1}}}, {4, 3}, {x}),
-            "broadcast_in_dim: dimension 0 of size 2 cannot become dimension 0 of size 4");
+            "broadcast_in_dim: dimension 0 of size 2 cannot become dimension 0 of size 4; compile the package again");
   EXPECT_EQ(error("constant", {{"value", {1, 2}}}, {3}, {}),
-            "constant: attribute 'value' has 2 elements, the result 3");
+            "constant: attribute 'value' has 2 elements, the result 3; compile the package again");
   EXPECT_EQ(error("local_slice", {{"dim", 0}, {"axes", {2, 1, 2}}}, {1, 3}, {x}),
-            "local_slice: attribute 'axes' names axis 2 of a mesh of 0 axes");
-  EXPECT_EQ(error("exponential", Json::object(), {2, 3}, {x, x}), "exponential: takes 1 operands, but has 2");
+            "local_slice: attribute 'axes' names axis 2 of a mesh of 0 axes; compile the package again");
+  EXPECT_EQ(error("exponential", Json::object(), {2, 3}, {x, x}),
+            "exponential: takes 1 operands, but has 2; compile the package again");
   EXPECT_EQ(errorOf("exponential", Json::object(), {scalar(DType::I32, 1)}, {{DType::I32, {}}}),
-            "exponential: takes floating types, but was given i32");
+            "exponential: takes floating types, but was given i32; compile the package again");
   EXPECT_NE(error("frobnicate", Json::object(), {}, {}).find("no kernel for the op 'frobnicate'"), std::string::npos);
 }
 

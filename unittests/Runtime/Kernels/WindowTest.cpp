@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and pools of random shapes against loops in double; wrong instructions.
+// Compares convolutions and poolings of random shapes with loops in double, and tests the errors of wrong instructions.
 #include "KernelTestSupport.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ struct Steps {
     }
   }
   Json attributes() const { return {{"strides", strides}, {"dilations", dilations}, {"low", low}, {"high", high}}; }
-  /// visit(w, t, s) where element w of the window in place t is over element s, inside.
+  /// Calls visit(w, t, s) for each element w of the window and place t that lie over an element s of the tensor,
+  /// not over padding.
   template <typename Visit> void meetings(Visit visit) const {
     forEachIndex(places, [&](const std::vector<int64_t> &t) {
       forEachIndex(window, [&](const std::vector<int64_t> &w) {
@@ -67,7 +68,7 @@ void expectAllThree(Random &random, DType dtype, const Steps &steps, const Chann
           kernel[ki] += x.values[xi] * y.values[yi];
         }
   });
-  // Sums of up to a thousand products of normal numbers.
+  // The tolerance is for sums of up to a thousand products of normal numbers.
   double tolerance = dtype == F32 ? 1e-4 : 10 * toleranceOf(dtype);
   Json attrs = steps.attributes();
   expectNear(runKernel("convolution", attrs, {x, k}, {{dtype, y.shape}})[0], result, tolerance);
@@ -80,7 +81,8 @@ TEST(Convolution, MakesEachOfTheThreeFromTheOthers) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     DType dtype = seed % 3 == 0 ? F64 : seed % 3 == 1 ? F32 : DType::BF16;
-    // Small ones are ours in float32 too; large ones are oneDNN's where it has them (up to three dimensions).
+    // Small convolutions use our own code in float32, too. Large ones use oneDNN if it supports them (up
+    // to three dimensions).
     bool isLarge = seed % 2;
     Steps steps(random, random.integer(1, seed % 20 == 0 ? 4 : 3), isLarge ? 14 : 5);
     int64_t samples = random.integer(1, 3), groups = random.integer(1, 3);
@@ -89,7 +91,8 @@ TEST(Convolution, MakesEachOfTheThreeFromTheOthers) {
   }
 }
 
-/// Channels that fill oneDNN's blocks and such that do not, each along another dimension cut or not at all.
+/// Numbers of channels that fill oneDNN's blocks and others that do not. The convolutions are cut along different
+/// dimensions or not at all.
 TEST(Convolution, LargeOnesAreDoneInPieces) {
   int64_t seed = 0;
   for (Channels channels : {Channels{8, 1, 16, 32},
@@ -129,17 +132,18 @@ TEST(Convolution, RefusesShapesThatDoNotFit) {
   Json attrs = {{"strides", {2}}, {"dilations", {1}}, {"low", {1}}, {"high", {0}}};
   HostTensor x = random.normals(F64, {2, 4, 7}), k = random.normals(F64, {6, 2, 3});
   EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 6, 4}}}),
-            "convolution: dimension 0 of the window has 3 places, the result 4");
+            "convolution: dimension 0 of the window has 3 places, the result 4; compile the package again");
   EXPECT_EQ(errorOf("convolution", attrs, {x, random.normals(F64, {6, 3, 3})}, {{F64, {2, 6, 3}}}),
-            "convolution: 3 channels of the kernel do not divide the operand's 4");
+            "convolution: 3 channels of the kernel do not divide the operand's 4; compile the package again");
   EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 5, 3}}}),
-            "convolution: operand f64[2, 4, 7], kernel f64[6, 2, 3] and result f64[2, 5, 3] do not fit each other");
+            "convolution: operand f64[2, 4, 7], kernel f64[6, 2, 3] and result f64[2, 5, 3] do not fit each other; "
+            "compile the package again");
   attrs["strides"] = {0};
   EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 6, 3}}}),
-            "convolution: attribute 'strides' has the entry 0, below 1");
+            "convolution: attribute 'strides' has the entry 0, below 1; compile the package again");
   attrs["strides"] = {1, 1};
   EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 6, 3}}}),
-            "convolution: attribute 'strides' has 2 entries, not 1");
+            "convolution: attribute 'strides' has 2 entries, not 1; compile the package again");
 }
 
 TEST(Pool, CombinesWindowsAndSendsGradientsToTheFirstExtreme) {
@@ -188,9 +192,9 @@ TEST(Pool, CountsIntegersAndRefusesOtherShapes) {
   HostTensor x{DType::I64, {1, 3}, {1, 2, 4}};
   EXPECT_EQ(runKernel("reduce_window", attrs, {x}, {{DType::I64, {1, 3}}})[0].values, (std::vector<double>{1, 3, 6}));
   EXPECT_EQ(errorOf("reduce_window", attrs, {x}, {{DType::I64, {1, 2}}}),
-            "reduce_window: dimension 1 of the window has 3 places, the result 2");
+            "reduce_window: dimension 1 of the window has 3 places, the result 2; compile the package again");
   EXPECT_EQ(errorOf("select_and_scatter", attrs, {x, x}, {{DType::I64, {1, 3}}}),
-            "select_and_scatter: attribute 'kind' is \"sum\", not one of max, min");
+            "select_and_scatter: attribute 'kind' is \"sum\", not one of max, min; compile the package again");
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites worth a kernel of their own, and their backward forms. Each can decompose into simpler ops. Their kernels compute in f32 at
-// least: statistics, log-sum-exp, scale and bias beside 16-bit operands may be f32 (kerf-mixed-precision).
+// Composites: ops that simpler ops could express but that have a kernel of their own, and the backward op of each. Each
+// can be decomposed into simpler ops. Their kernels compute in f32 or wider. Statistics, log-sum-exp, scale and bias
+// may be f32 beside 16-bit operands (kerf-mixed-precision).
 #ifndef KERF_COMPOSITE_TD
 #define KERF_COMPOSITE_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
@@ -14,8 +15,10 @@ defvar Diff = DeclareOpInterfaceMethods<GradientOpInterface>;
 def Kerf_SoftmaxOp : Kerf_Composite<"softmax", [Kerf_In16Bits<"Widest">, SameOperandsAndResultType, Diff]> {
   let summary = "Softmax over one dimension";
   let description = [{
-    y = exp(x - max) / sum(exp(x - max)) over `dimension`. Rule: the dimension may be cut after decomposition.
-    * `dimension` is inside the operand's rank.
+    y = exp(x - max(x)) / sum(exp(x - max(x))), where max and sum run over `dimension`. Rule: every other dimension
+    may be sharded as it is. Where `dimension` itself is sharded, the op is first decomposed into reductions and
+    elementwise ops (kerf-decompose-composites).
+    * `dimension` lies within the operand's rank.
 
     Example:
     ```mlir
@@ -27,10 +30,11 @@ def Kerf_SoftmaxOp : Kerf_Composite<"softmax", [Kerf_In16Bits<"Widest">, SameOpe
 }
 
 def Kerf_SoftmaxBackwardOp : Kerf_Composite<"softmax_backward", [SameOperandsAndResultType]> {
-  let summary = "Gradient of softmax from its result";
+  let summary = "Gradient of softmax, computed from the result of softmax";
   let description = [{
-    dx = y * (dy - sum(y * dy)) over `dimension`.
-    * `dimension` is inside the operands' rank.
+    dx = y * (dy - sum(y * dy)), where the sum runs over `dimension`; y is the result of softmax and dy the result's
+    gradient.
+    * `dimension` lies within the operands' rank.
 
     Example:
     ```mlir
@@ -44,7 +48,8 @@ def Kerf_SoftmaxBackwardOp : Kerf_Composite<"softmax_backward", [SameOperandsAnd
 def Kerf_GeluOp : Kerf_Composite<"gelu", [Elementwise, Kerf_ManyInstructions, Kerf_In16Bits<"Widest">, SameOperandsAndResultType, Diff]> {
   let summary = "Gaussian error linear unit";
   let description = [{
-    x * Phi(x), Phi by erf, or by 0.5 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) where `approximate` is set.
+    y = x * Phi(x), where Phi is the normal distribution function. Phi is computed by erf or, where `approximate` is
+    set, as 0.5 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
 
     Example:
     ```mlir
@@ -56,8 +61,10 @@ def Kerf_GeluOp : Kerf_Composite<"gelu", [Elementwise, Kerf_ManyInstructions, Ke
 }
 
 def Kerf_GeluBackwardOp : Kerf_Composite<"gelu_backward", [Elementwise, Kerf_ManyInstructions, SameOperandsAndResultType]> {
-  let summary = "Gradient of gelu from its operand";
+  let summary = "Gradient of gelu, computed from the operand of gelu";
   let description = [{
+    The gradient is dx = dy * (d gelu / dx)(x), for the formula of gelu that `approximate` selects.
+
     Example:
     ```mlir
     %dx = kerf.gelu_backward %x, %dy : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -67,12 +74,15 @@ def Kerf_GeluBackwardOp : Kerf_Composite<"gelu_backward", [Elementwise, Kerf_Man
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_LayerNormOp : Kerf_Composite<"layer_norm", [Kerf_NormalizesRows, Kerf_In16Bits<"LikeFirst">, Diff]> {
+def Kerf_LayerNormOp : Kerf_Composite<"layer_norm", [Kerf_NormalizesRows, Kerf_In16Bits<"TypeOfFirst">, Diff]> {
   let summary = "Layer normalization over the last dimension";
   let description = [{
-    y = (x - mean) * rstd * scale + bias; rstd = 1 / sqrt(var + epsilon), var the mean of squared deviations. `mean` and `rstd` have the
-    operand's shape without its last dimension. Rule: the last dimension may be cut after decomposition.
-    * Scale and bias have the size of the last dimension; mean and rstd the shape said above.
+    y = (x - mean) * rstd * scale + bias, with rstd = 1 / sqrt(variance + epsilon). The variance is the mean of the
+    squared deviations. `mean` and `rstd` are results because the backward op reads them; they have the operand's
+    shape without its last dimension. Rule: every dimension but the last may be sharded as it is; sharding the last
+    one requires a decomposition first.
+    * `scale` and `bias` are vectors of the size of the last dimension. `mean` and `rstd` have the operand's shape
+      without the last dimension.
 
     Example:
     ```mlir
@@ -84,10 +94,11 @@ def Kerf_LayerNormOp : Kerf_Composite<"layer_norm", [Kerf_NormalizesRows, Kerf_I
   let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$mean, Kerf_FloatTensor:$rstd);
 }
 
-def Kerf_LayerNormBackwardOp : Kerf_Composite<"layer_norm_backward", [Kerf_MakesWeightGradients]> {
-  let summary = "Gradients of layer_norm from the saved mean and rstd";
+def Kerf_LayerNormBackwardOp : Kerf_Composite<"layer_norm_backward", [Kerf_ComputesWeightGradients]> {
+  let summary = "Gradients of layer_norm, computed from the saved mean and rstd";
   let description = [{
-    dx, dscale, dbias; the sums of dscale and dbias run over all dimensions but the last.
+    The results are the gradients of operand, scale and bias. The gradients of scale and bias are sums over all
+    dimensions but the last.
     * Every operand and result has the shape of its counterpart in `layer_norm`.
 
     Example:
@@ -101,11 +112,12 @@ def Kerf_LayerNormBackwardOp : Kerf_Composite<"layer_norm_backward", [Kerf_Makes
   let results = (outs Kerf_FloatTensor:$operand_gradient, Kerf_FloatTensor:$scale_gradient, Kerf_FloatTensor:$bias_gradient);
 }
 
-def Kerf_RmsNormOp : Kerf_Composite<"rms_norm", [Kerf_NormalizesRows, Kerf_In16Bits<"LikeFirst">, Diff]> {
+def Kerf_RmsNormOp : Kerf_Composite<"rms_norm", [Kerf_NormalizesRows, Kerf_In16Bits<"TypeOfFirst">, Diff]> {
   let summary = "Root-mean-square normalization over the last dimension";
   let description = [{
-    y = x * rstd * scale; rstd = 1 / sqrt(mean(x^2) + epsilon), of the operand's shape without its last dimension.
-    * Scale has the size of the last dimension.
+    y = x * rstd * scale, with rstd = 1 / sqrt(mean(x^2) + epsilon). `rstd` is a result because the backward op reads
+    it; it has the operand's shape without its last dimension.
+    * `scale` is a vector of the size of the last dimension.
 
     Example:
     ```mlir
@@ -116,10 +128,11 @@ def Kerf_RmsNormOp : Kerf_Composite<"rms_norm", [Kerf_NormalizesRows, Kerf_In16B
   let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$rstd);
 }
 
-def Kerf_RmsNormBackwardOp : Kerf_Composite<"rms_norm_backward", [Kerf_MakesWeightGradients]> {
-  let summary = "Gradients of rms_norm from the saved rstd";
+def Kerf_RmsNormBackwardOp : Kerf_Composite<"rms_norm_backward", [Kerf_ComputesWeightGradients]> {
+  let summary = "Gradients of rms_norm, computed from the saved rstd";
   let description = [{
-    dx, dscale; the sum of dscale runs over all dimensions but the last.
+    The results are the gradients of operand and scale. The gradient of scale is a sum over all dimensions but the
+    last.
     * Every operand and result has the shape of its counterpart in `rms_norm`.
 
     Example:
@@ -136,13 +149,20 @@ def Kerf_AttentionOp : Kerf_Composite<"attention", [Kerf_In16Bits<"Half">, Decla
     Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Scaled dot-product attention with grouped queries";
   let description = [{
-    For query head h and key/value head h / (H / G): out = softmax(scale * q k^T + mask) v over the T keys; `lse` is the log of the sum
-    of exponentials (natural), what the backward form needs instead of the S x T matrix. `causal`: query i sees keys j <= i.
-    The mask is added (float) or excludes where false (i1). A query that sees nothing gives zeros.
-    Rule: batch, heads and queries pass through; a group of query heads stays with its key/value head or is cut within it. Where `causal` queries are
-    cut, the device level says by which axes (`query_axes`): the first query's number is position(query_axes) * S.
-    * query [B, S, H, D], key [B, T, G, D], value [B, T, G, E], G divides H; out [B, S, H, E], lse [B, H, S].
-    * mask, if any, [1 or B, 1 or H, S, T]; `causal` without `query_axes` asks S = T.
+    For query head h, which shares the key/value head h / (H / G) with the other heads of its group: out =
+    softmax(scale * q k^T + mask) v, where the softmax runs over the T keys. `lse` is the natural logarithm of the sum
+    of exponentials; the backward op reads `lse` and computes the S x T matrix of probabilities anew. With `causal`,
+    query i attends to keys j <= i only. A floating-point mask is added to the scores; an i1 mask excludes keys where
+    it is false. A query that attends to no key gives zeros.
+
+    Rule: batch, heads and queries may be sharded. Query heads of one group are either on the rank of their key/value
+    head, or sharded within the group, in which case each rank has a copy of that key/value head. Where the queries of
+    `causal` attention are sharded, `query_axes` names the mesh axes at the device level: the number of the rank's
+    first query is position(query_axes) * S.
+
+    * query is [B, S, H, D], key [B, T, G, D] and value [B, T, G, E], where G divides H; out is [B, S, H, E] and lse
+      [B, H, S].
+    * mask, if present, is [1 or B, 1 or H, S, T]. `causal` without `query_axes` requires S = T.
 
     Example:
     ```mlir
@@ -157,10 +177,12 @@ def Kerf_AttentionOp : Kerf_Composite<"attention", [Kerf_In16Bits<"Half">, Decla
 
 def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward",
     [DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
-  let summary = "Gradients of attention from the saved log-sum-exp";
+  let summary = "Gradients of attention, computed from the saved log-sum-exp";
   let description = [{
-    P = exp(scale * q k^T + mask - lse) is computed again; with D = sum(dout * out): dS = P * (dP - D). The gradients of key and value
-    are sums over the query heads of a group. Rule: as `attention`; where queries are cut the gradients of key and value are partial sums.
+    The probabilities P = exp(scale * q k^T + mask - lse) are recomputed. With D = sum(dout * out) over the last
+    dimension, the gradient of the scores is dS = P * (dP - D). The gradients of key and value are sums over the query
+    heads of a group. Rule: the same as that of `attention`; where queries are sharded, the gradients of key and value
+    are partial sums.
     * Every operand and result has the shape of its counterpart in `attention`.
 
     Example:
@@ -176,14 +198,16 @@ def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward",
   let results = (outs Kerf_FloatTensor:$query_gradient, Kerf_FloatTensor:$key_gradient, Kerf_FloatTensor:$value_gradient);
 }
 
-def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"AsItIs">, Kerf_TakesIndices, Diff,
+def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"OperandsAsIs">, Kerf_TakesIndices, Diff,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Cross entropy of each row of logits with its label";
   let description = [{
-    nll = lse - logits[label], lse = log(sum(exp(logits))) over the last dimension; nll is 0 where the label is `ignore_index`.
-    The mean over labels that count is built from it: its denominator is global. A label outside of [0, V) that isn't `ignore_index`
-    ends the run with a message. Rule: the class dimension may be cut after decomposition.
-    * Labels, nll and lse have the logits' shape without the last dimension.
+    nll = lse - logits[label], with lse = log(sum(exp(logits))) over the last dimension (the classes). nll is 0 where
+    the label is `ignore_index`. A mean over the labels that count is built from nll by further ops, because the
+    number of such labels is a sum over all ranks. A label outside of [0, V) that is not `ignore_index` ends the run
+    with a message. Rule: every dimension but the classes may be sharded as it is; sharding the classes requires a
+    decomposition first.
+    * labels, nll and lse have the logits' shape without the last dimension.
 
     Example:
     ```mlir
@@ -197,9 +221,9 @@ def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"AsItIs
 
 def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward",
     [Kerf_TakesIndices, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
-  let summary = "Gradient of cross_entropy from the saved log-sum-exp";
+  let summary = "Gradient of cross_entropy, computed from the saved log-sum-exp";
   let description = [{
-    dlogits = (exp(logits - lse) - onehot(label)) * gradient, 0 where the label is `ignore_index`.
+    dlogits = (exp(logits - lse) - onehot(label)) * gradient, and 0 in rows whose label is `ignore_index`.
     * Every operand and the result has the shape of its counterpart in `cross_entropy`.
 
     Example:
@@ -215,12 +239,15 @@ def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward",
 
 def Kerf_EmbeddingOp : Kerf_Composite<"embedding", [Kerf_PicksElements, Kerf_UsesTable, Kerf_In16Bits<"Rows">,
     DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
-  let summary = "Rows of a table by index";
+  let summary = "Looks up rows of a table by index";
   let description = [{
-    y[t.., :] = table[indices[t..] - offset, :]. Rule: `([v, d], [t..]) -> ([t.., d])  v: reduction(sum)`: each rank gives its own rows and
-    zeros elsewhere. `offset` and `rows` (the global number of rows) are set at the device level where v is cut; then indices outside of the
-    rank's piece give zeros. An index outside of [0, rows) ends the run with a message.
-    * The table has two dimensions; the result's shape follows; `offset` is a scalar i64. Without offset the table has `rows` rows.
+    y[t.., :] = table[indices[t..] - offset, :]. Rule: `([v, d], [t..]) -> ([t.., d])  v: reduction(sum)`: where the
+    rows v are sharded, each rank looks up its own rows, gives zeros for all others, and the partial results are
+    summed. In this case `offset`, the global number of the rank's first row, is set at the device level, and an index
+    outside of the rank's shard gives zeros. An index outside of [0, rows), where `rows` is the global number of rows,
+    ends the run with a message.
+    * The table has two dimensions. The result has the shape that the formula gives. `offset` is a scalar i64. Without
+      `offset` the table has `rows` rows.
 
     Example:
     ```mlir
@@ -233,10 +260,10 @@ def Kerf_EmbeddingOp : Kerf_Composite<"embedding", [Kerf_PicksElements, Kerf_Use
 
 def Kerf_EmbeddingBackwardOp : Kerf_Composite<"embedding_backward", [Kerf_UsesTable, Diff,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
-  let summary = "Gradient of embedding for its table";
+  let summary = "Gradient of embedding with respect to its table";
   let description = [{
-    dtable = 0; dtable[indices[t..] - offset, :] += gradient[t.., :]; indices outside of the rank's piece add nothing.
-    Rule: `([t..], [t.., d]) -> ([v, d])  t: reduction(sum)`; v passes through.
+    dtable = 0; dtable[indices[t..] - offset, :] += gradient[t.., :]. An index outside of the rank's shard adds
+    nothing. Rule: `([t..], [t.., d]) -> ([v, d])  t: reduction(sum)`; v, the rows of the table, may be sharded too.
     * Every operand and the result has the shape of its counterpart in `embedding`.
 
     Example:

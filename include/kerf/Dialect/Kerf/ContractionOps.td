@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that sum over indices or look elements up.
+// Ops that sum over dimensions (products, reductions) or look elements up by index (gather, scatter_add).
 #ifndef KERF_CONTRACTION_TD
 #define KERF_CONTRACTION_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
 def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass", "describe"]>]> {
-  let summary = "Product of two tensors over batching and contracting dimensions";
+  let summary = "Multiplies two tensors over batching and contracting dimensions";
   let description = [{
-    The result's dimensions: the batching ones as listed, then the lhs's free ones, then the rhs's free ones, both in operand order.
-    Rule: `([b, m, k], [b, k, n]) -> ([b, m, n])  k: reduction(sum)`.
-    * As many lhs as rhs batching dimensions, of equal sizes; the same for contracting ones; none named twice.
-    * The result's shape is as above; element types agree, but that the sums of 16-bit operands may be given in f32.
+    The dimensions of the result are the batching ones in the order listed, then the remaining ones of lhs, then the
+    remaining ones of rhs, both in operand order. Rule: `([b, m, k], [b, k, n]) -> ([b, m, n])  k: reduction(sum)`.
+    Where a mesh axis shards k, each rank has a partial sum of the result.
+    * lhs and rhs list equally many batching dimensions, of equal sizes, and equally many contracting dimensions, of
+      equal sizes. No dimension is listed twice.
+    * The result has the shape described above. All element types agree, except that the result of 16-bit operands may
+      be f32.
 
     Example:
     ```mlir
@@ -27,11 +30,13 @@ def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [Kerf_In16Bits<"Half">, Dec
 
 def Kerf_ReduceOp : Kerf_GlobalOp<"reduce", [DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
-  let summary = "Sum, maximum or minimum over dimensions";
+  let summary = "Reduces dimensions by sum, maximum or minimum";
   let description = [{
-    The dimensions of `dimensions` are gone from the result. Rule: they are reductions of `kind`.
-    * `dimensions` are strictly increasing and inside the operand's rank; the result's shape follows.
-    * Element types agree, but that the sum of a 16-bit operand may be given in f32.
+    The result lacks the dimensions listed in `dimensions`, which are combined by `kind`. Rule: each reduced dimension
+    is a reduction factor of this `kind`, so that sharding the dimension leaves partial results; every other dimension
+    may be sharded.
+    * `dimensions` is strictly increasing and lies within the operand's rank. The result has the remaining dimensions.
+    * Element types agree, except that the sum of a 16-bit operand may be f32.
 
     Example:
     ```mlir
@@ -45,12 +50,14 @@ def Kerf_ReduceOp : Kerf_GlobalOp<"reduce", [DeclareOpInterfaceMethods<GradientO
 
 def Kerf_GatherOp : Kerf_MovingOp<"gather", "Gather", [Kerf_PicksElements, Kerf_In16Bits<"Rows">,
     DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Slices of a tensor at indices along one dimension";
+  let summary = "Gathers slices of a tensor by index along one dimension";
   let description = [{
-    StableHLO's gather for one index vector component and whole slices (ONNX's Gather): the result has the indices' dimensions in
-    place of dimension `axis`: y[a.., t.., c..] = x[a.., indices[t..], c..]. A negative index counts from the end; another outside of the
-    size ends the run with a message. The looked-up dimension may not be cut (`embedding` may).
-    * `axis` is inside the operand's rank; the result's shape follows.
+    The result has the dimensions of `indices` in place of dimension `axis` of the operand: y[a.., t.., c..] = x[a..,
+    indices[t..], c..]. This is ONNX's Gather, and StableHLO's gather with index vectors of one component and slices
+    that are complete in all other dimensions. A negative index counts from the end. An index outside of the dimension
+    ends the run with a message. The dimension `axis` may not be sharded (`kerf.embedding` has a rule for a sharded
+    table).
+    * `axis` lies within the operand's rank. The result has the shape that the formula gives.
 
     Example:
     ```mlir
@@ -64,10 +71,11 @@ def Kerf_GatherOp : Kerf_MovingOp<"gather", "Gather", [Kerf_PicksElements, Kerf_
 
 def Kerf_ScatterAddOp : Kerf_GlobalOp<"scatter_add", [DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
-  let summary = "Sums of slices at indices along one dimension: the gradient of gather";
+  let summary = "Adds slices into a zero tensor by index along one dimension (gradient of gather)";
   let description = [{
-    y = 0; y[a.., indices[t..], c..] += updates[a.., t.., c..]. Indices are read as `gather` reads them, by the size of the result's dimension
-    `axis`. Rule: `([t], [a, t, c]) -> ([a, v, c])  t: reduction(sum)`; v may not be cut.
+    y = 0; y[a.., indices[t..], c..] += updates[a.., t.., c..]. Indices are interpreted as by `kerf.gather`, for the
+    size of dimension `axis` of the result. Rule: `([t], [a, t, c]) -> ([a, v, c])  t: reduction(sum)`; v may not be
+    sharded.
     * The shapes are those of a `gather` with operand and result exchanged.
 
     Example:

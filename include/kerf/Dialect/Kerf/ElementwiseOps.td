@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that work on each element apart. StableHLO's names and semantics.
+// Ops that compute each element of the result from the elements at the same index of the operands. Names and semantics
+// are StableHLO's.
 #ifndef KERF_ELEMENTWISE_TD
 #define KERF_ELEMENTWISE_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-/// `linear`: the op is linear in its operand, so that a partial sum may pass through it. `element`: of the example.
-/// `facts` (kerf/Dialect/Kerf/OpFacts.h): without In16Bits the op computes in f32, as where an error of 16 bits would grow
-/// (exp, log, powers).
+/// An elementwise op with one operand. `linear` is 1 where the op is linear in the operand, so that a partial sum may
+/// pass through the op. `element` is the element type in the example of the op's page. `facts` are traits of
+/// kerf/Dialect/Kerf/OpFacts.h. An op without the trait In16Bits computes in f32 under mixed precision, because a
+/// rounding error of 16 bits would grow (exp, log, powers).
 class Kerf_UnaryOp<string opMnemonic, Type type, string does, string formula, bit linear = 0, bit differentiable = 1,
                    string element = "f32", list<Trait> facts = [Kerf_In16Bits<"Widest">]>
     : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise], facts,
@@ -20,7 +22,7 @@ class Kerf_UnaryOp<string opMnemonic, Type type, string does, string formula, bi
       !if(linear, "{{0}}", "{}") # "); }";
 }
 
-/// An op whose slope is 0 wherever it has one: no gradient comes back through it.
+/// An elementwise op whose derivative is 0 wherever the derivative exists, so that no gradient flows through the op.
 class Kerf_StepOp<string opMnemonic, Type type, string does, string formula>
     : Kerf_UnaryOp<opMnemonic, type, does, formula # "; the gradient is 0"> {
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }\n"
@@ -28,9 +30,9 @@ class Kerf_StepOp<string opMnemonic, Type type, string does, string formula>
       "::llvm::SmallVectorImpl<::mlir::Value> &gradients) { gradients.assign(1, ::mlir::Value()); return ::mlir::success(); }";
 }
 
-def Kerf_NegateOp : Kerf_UnaryOp<"negate", Kerf_Tensor, "Negation", "-x[i]", 1>;
-def Kerf_AbsOp : Kerf_UnaryOp<"abs", Kerf_Tensor, "Absolute value", "|x[i]|">;
-def Kerf_SignOp : Kerf_StepOp<"sign", Kerf_Tensor, "Sign: -1, 0 or 1", "sign(x[i])">;
+def Kerf_NegateOp : Kerf_UnaryOp<"negate", Kerf_Tensor, "Negates each element", "-x[i]", 1>;
+def Kerf_AbsOp : Kerf_UnaryOp<"abs", Kerf_Tensor, "Absolute value of each element", "|x[i]|">;
+def Kerf_SignOp : Kerf_StepOp<"sign", Kerf_Tensor, "Sign of each element: -1, 0 or 1", "sign(x[i])">;
 def Kerf_ExponentialOp : Kerf_UnaryOp<"exponential", Kerf_FloatTensor, "Natural exponential", "exp(x[i])", 0, 1, "f32",
     [Kerf_ManyInstructions]>;
 def Kerf_LogOp : Kerf_UnaryOp<"log", Kerf_FloatTensor, "Natural logarithm", "log(x[i])", 0, 1, "f32", [Kerf_ManyInstructions]>;
@@ -48,18 +50,20 @@ def Kerf_CosineOp : Kerf_UnaryOp<"cosine", Kerf_FloatTensor, "Cosine", "cos(x[i]
     [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
 def Kerf_AtanOp : Kerf_UnaryOp<"atan", Kerf_FloatTensor, "Arctangent", "arctan(x[i])", 0, 1, "f32",
     [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
-def Kerf_FloorOp : Kerf_StepOp<"floor", Kerf_FloatTensor, "Largest integer that is not greater", "floor(x[i])">;
-def Kerf_CeilOp : Kerf_StepOp<"ceil", Kerf_FloatTensor, "Smallest integer that is not less", "ceil(x[i])">;
-def Kerf_RoundNearestEvenOp : Kerf_StepOp<"round_nearest_even", Kerf_FloatTensor, "Nearest integer, the even one of two", "round(x[i])">;
-def Kerf_StopGradientOp : Kerf_StepOp<"stop_gradient", Kerf_FloatTensor, "The value as a constant of differentiation", "x[i]">;
-def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement", "~x[i]", 0, 0, "i1">;
+def Kerf_FloorOp : Kerf_StepOp<"floor", Kerf_FloatTensor, "Rounds down to an integer", "floor(x[i])">;
+def Kerf_CeilOp : Kerf_StepOp<"ceil", Kerf_FloatTensor, "Rounds up to an integer", "ceil(x[i])">;
+def Kerf_RoundNearestEvenOp : Kerf_StepOp<"round_nearest_even", Kerf_FloatTensor, "Rounds to the nearest integer, ties to the even one", "round(x[i])">;
+def Kerf_StopGradientOp : Kerf_StepOp<"stop_gradient", Kerf_FloatTensor, "Passes the value on and stops the gradient", "x[i]">;
+def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement of each element", "~x[i]", 0, 0, "i1">;
 
-def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Elementwise, Kerf_SameValue, Kerf_In16Bits<"AsItIs">,
+def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Elementwise, Kerf_SameValue, Kerf_In16Bits<"OperandsAsIs">,
     DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Conversion between element types";
+  let summary = "Converts a tensor to another element type";
   let description = [{
-    Float to integer truncates toward zero; anything to i1 is `x != 0`; float to float rounds to nearest even, and what is too large becomes
-    infinite. Rule: every dimension passes through, between floating types partial sums too.
+    A float becomes an integer by truncation toward zero. Any number becomes i1 by the test `x != 0`. A float becomes
+    a narrower float by rounding to the nearest, ties to even; a number that is too large for the narrower type
+    becomes infinite. Rule: every dimension may be sharded. Between floating-point types a partial sum may be
+    converted before the summands are added.
 
     Example:
     ```mlir
@@ -74,14 +78,19 @@ def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Eleme
 
 def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndResultType, Elementwise, Kerf_In16Bits<"Widest">,
     DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Nearest number of a narrower floating format";
+  let summary = "Rounds to the nearest number of a narrower floating-point format";
   let description = [{
-    y[i] = x[i], rounded to nearest even at 2^(max(floor(log2 |x[i]|), min_exponent) - mantissa_bits): a format with so many bits behind the
-    leading one, whose smallest normal number is 2^min_exponent. f8E4M3FN has 3 and -6, f16 10 and -14. What is larger than the format's largest
-    number is only rounded, so that one op serves formats that saturate and formats with infinities; infinities, NaN and signed zeros pass.
-    Each element apart; the gradient is the result's, rounded alike, as a framework's casts there and back round it.
+    y[i] = x[i], rounded to the nearest multiple of 2^(max(floor(log2 |x[i]|), min_exponent) - mantissa_bits), ties to even.
+    The result keeps the element type of `x`, but holds only numbers of the narrower format. The format has
+    `mantissa_bits` bits behind the leading one, and its smallest normal number is 2^min_exponent: 3 and -6 for
+    f8E4M3FN, 10 and -14 for f16.
+    A number above the largest one of the format is rounded but not clamped, so that this op serves formats that
+    saturate as well as formats with infinities. Infinities, NaN and signed zeros stay as they are. The gradient of
+    `x` is the gradient of the result rounded in the same way, because a framework that casts to the format and back
+    rounds its gradient in both casts too.
 
-    Verified: neither attribute asks for more than the element type can hold (16-bit elements as f32), and 1 is a normal number.
+    * Neither attribute asks for more than the element type holds (for a 16-bit element type: more than f32 holds),
+      and 1 is a normal number of the format.
 
     Example:
     ```mlir
@@ -95,8 +104,10 @@ def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndR
 }
 
 def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape, Elementwise, Kerf_In16Bits<"Widest">]> {
-  let summary = "Whether an element is not a number";
+  let summary = "Tests each element for NaN";
   let description = [{
+    The result is an i1 tensor of the operand's shape: true where the element is not a number.
+
     Example:
     ```mlir
     %y = kerf.is_nan %x : (tensor<4xf32>) -> tensor<4xi1>
@@ -107,13 +118,15 @@ def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape, Elementw
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
-/// `linearSets`: C++ initializer of the operand sets in which the op is jointly linear. `element`: of the example.
+/// An elementwise op with two operands. `linearSets` is the C++ initializer of the list of operand sets in which the op
+/// is jointly linear ({{0, 1}} for a sum, {{0}, {1}} for a product). `element` is the element type in the example of
+/// the op's page.
 class Kerf_BinaryOp<string opMnemonic, Type type, string does, string formula, string linearSets = "{}", bit differentiable = 1,
                     list<Trait> traits = [], string element = "f32", list<Trait> facts = [Kerf_In16Bits<"Widest">]>
     : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise], traits, facts,
         !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
   let summary = does;
-  let description = "z[i] = " # formula # ". Shapes are equal: a broadcast is an op of its own.\n\nExample:\n```mlir\n%z = kerf." #
+  let description = "z[i] = " # formula # ". Both operands have the result's shape; there is no implicit broadcast.\n\nExample:\n```mlir\n%z = kerf." #
       opMnemonic # " %x, %y : (tensor<4x" # element # ">, tensor<4x" # element # ">) -> tensor<4x" # element # ">\n```";
   let arguments = (ins type:$lhs, type:$rhs);
   let results = (outs type:$result);
@@ -121,19 +134,22 @@ class Kerf_BinaryOp<string opMnemonic, Type type, string does, string formula, s
       linearSets # "); }";
 }
 
-def Kerf_AddOp : Kerf_BinaryOp<"add", Kerf_Tensor, "Sum", "x[i] + y[i]", "{{0, 1}}", 1, [Commutative]>;
-def Kerf_SubtractOp : Kerf_BinaryOp<"subtract", Kerf_Tensor, "Difference", "x[i] - y[i]", "{{0, 1}}">;
-def Kerf_MultiplyOp : Kerf_BinaryOp<"multiply", Kerf_Tensor, "Product", "x[i] * y[i]", "{{0}, {1}}", 1, [Commutative]>;
-def Kerf_DivideOp : Kerf_BinaryOp<"divide", Kerf_Tensor, "Quotient", "x[i] / y[i]; integers truncate toward zero", "{{0}}">;
-def Kerf_MaximumOp : Kerf_BinaryOp<"maximum", Kerf_Tensor, "Greater of two (NaN wins)", "max(x[i], y[i])", "{}", 1, [Commutative]>;
-def Kerf_MinimumOp : Kerf_BinaryOp<"minimum", Kerf_Tensor, "Lesser of two (NaN wins)", "min(x[i], y[i])", "{}", 1, [Commutative]>;
-def Kerf_PowerOp : Kerf_BinaryOp<"power", Kerf_FloatTensor, "Power", "x[i] ^ y[i]", "{}", 1, [], "f32", [Kerf_ManyInstructions]>;
-def Kerf_AndOp : Kerf_BinaryOp<"and", Kerf_IntTensor, "Logical (i1) or bitwise and", "x[i] & y[i]", "{}", 0, [Commutative], "i1">;
-def Kerf_OrOp : Kerf_BinaryOp<"or", Kerf_IntTensor, "Logical (i1) or bitwise or", "x[i] | y[i]", "{}", 0, [Commutative], "i1">;
+def Kerf_AddOp : Kerf_BinaryOp<"add", Kerf_Tensor, "Sum of two tensors", "x[i] + y[i]", "{{0, 1}}", 1, [Commutative]>;
+def Kerf_SubtractOp : Kerf_BinaryOp<"subtract", Kerf_Tensor, "Difference of two tensors", "x[i] - y[i]", "{{0, 1}}">;
+def Kerf_MultiplyOp : Kerf_BinaryOp<"multiply", Kerf_Tensor, "Elementwise product of two tensors", "x[i] * y[i]", "{{0}, {1}}", 1, [Commutative]>;
+def Kerf_DivideOp : Kerf_BinaryOp<"divide", Kerf_Tensor, "Elementwise quotient of two tensors", "x[i] / y[i]; integers truncate toward zero", "{{0}}">;
+def Kerf_MaximumOp : Kerf_BinaryOp<"maximum", Kerf_Tensor, "Elementwise maximum; NaN where either element is NaN", "max(x[i], y[i])", "{}", 1, [Commutative]>;
+def Kerf_MinimumOp : Kerf_BinaryOp<"minimum", Kerf_Tensor, "Elementwise minimum; NaN where either element is NaN", "min(x[i], y[i])", "{}", 1, [Commutative]>;
+def Kerf_PowerOp : Kerf_BinaryOp<"power", Kerf_FloatTensor, "Elementwise power", "x[i] ^ y[i]", "{}", 1, [], "f32", [Kerf_ManyInstructions]>;
+def Kerf_AndOp : Kerf_BinaryOp<"and", Kerf_IntTensor, "Elementwise logical (i1) or bitwise and", "x[i] & y[i]", "{}", 0, [Commutative], "i1">;
+def Kerf_OrOp : Kerf_BinaryOp<"or", Kerf_IntTensor, "Elementwise logical (i1) or bitwise or", "x[i] | y[i]", "{}", 0, [Commutative], "i1">;
 
 def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAndResultShape, Elementwise, Kerf_In16Bits<"Widest">]> {
-  let summary = "Comparison of two tensors";
+  let summary = "Compares two tensors element by element";
   let description = [{
+    z[i] is true where x[i] stands in the relation `direction` to y[i]: EQ, NE, LT, LE, GT or GE. Both operands have
+    one type; the result is an i1 tensor of their shape.
+
     Example:
     ```mlir
     %z = kerf.compare %x, %y {direction = #kerf<comparison LT>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
@@ -146,8 +162,10 @@ def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAnd
 
 def Kerf_SelectOp : Kerf_GlobalOp<"select", [AllTypesMatch<["onTrue", "onFalse", "result"]>, SameOperandsAndResultShape, Elementwise,
                                              Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "One of two elements by a predicate";
+  let summary = "Selects each element from one of two tensors by a predicate";
   let description = [{
+    z[i] = x[i] where p[i] is true, and y[i] elsewhere. All shapes are equal.
+
     Example:
     ```mlir
     %z = kerf.select %p, %x, %y : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -15,76 +15,117 @@ include "kerf/Dialect/Kerf/KerfInterfaces.td"
 def Kerf_Dialect : Dialect {
   let name = "kerf";
   let cppNamespace = "::kerf::ir";
-  let summary = "Training steps on a mesh of ranks, from whole tensors down to local ones with collectives.";
+  let summary = "Training steps on a mesh of ranks, from whole tensors down to local shards and collectives.";
   let description = [{
-    Three levels of one dialect. *Global*: whole tensors, StableHLO's semantics and names where it has them. *Planned*: the same
-    ops with a `kerf.strategy` (mesh axis -> factor of the op's sharding rule), then with explicit `kerf.reshard`s. *Device*: local
-    shapes and explicit collectives, one program for all ranks.
+    The dialect has three levels. At the *global* level, ops work on whole tensors, with StableHLO's names and semantics
+    where StableHLO has the op. At the
+    *planned* level, the same ops carry a `kerf.strategy` (which mesh axis shards which factor of the op's sharding
+    rule), and `kerf.reshard` ops
+    mark where a value changes its sharding. At the *device* level, tensors have the shape of one rank's shard and
+    collectives are explicit; all ranks run this one program.
 
-    Attributes that functions carry (`func.func` arguments of the entry):
-    `kerf.kind` ("parameter", "buffer", "constant", "state", "input", "learning_rate", "step", "seed"), `kerf.name` (as exported),
-    `kerf.exported_shape` (array<i64>, where the program sees another shape of the same elements), `kerf.trainable` (unit),
-    `kerf.sharding` (#kerf.sharding, planned and device levels), `kerf.updated_by` (result index that replaces it after the step),
-    `kerf.global_type` (device level: the type before partitioning). Results of the entry: `kerf.name`, `kerf.sharding`.
-    An op's location is the user's node: NameLoc "module.scope/node"; `kerf.backward` (unit) marks ops that differentiation made.
-    An argument named "grad_scaler/scale" is what the loss is multiplied by for its gradients: a "state" that the step adapts, or a "constant".
-    Only in models that are imported for predictions: `kerf.repeat` (i64) on a `kerf.call` that stands for so many layers in a row;
-    `kerf.dropout` (unit) on an op one of whose operands (attention: whose probabilities) training drops elements of.
+    Arguments of the entry function @main carry these attributes:
+    * `kerf.kind`: "parameter", "buffer", "constant", "state", "input", "learning_rate", "step" or "seed".
+    * `kerf.name`: the name in the exported model.
+    * `kerf.exported_shape` (array<i64>): the shape in the exported model, where the program sees the same elements
+      under another shape.
+    * `kerf.trainable` (unit): the optimizer updates the argument.
+    * `kerf.sharding` (#kerf.sharding; planned and device levels): how the argument is distributed over the mesh.
+    * `kerf.updated_by`: the index of the result that replaces the argument after a step.
+    * `kerf.global_type` (device level): the type before partitioning.
+
+    Results of the entry function carry `kerf.name` and `kerf.sharding`. An argument with the name "grad_scaler/scale"
+    is the loss scale, by which the gradient of the loss is
+    multiplied: its kind is "state" where each step adapts the scale, or "constant".
+
+    The location of an op is the node of the user's model from which the op comes: NameLoc "module.scope/node".
+    `kerf.backward` (unit) marks the ops that differentiation
+    created. Two attributes occur only in models that are imported for predictions: `kerf.repeat` (i64) on a `kerf.call`
+    that stands for this number of consecutive
+    layers, and `kerf.dropout` (unit) on an op to one of whose operands (for attention: to whose probabilities) training
+    applies dropout.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasConstantMaterializer = 1;
   let extraClassDeclaration = [{
+    /// Registers the dialect's attributes (KerfAttrs.cpp.inc). Called once, by `initialize`.
     void registerKerfAttributes();
+
+    // Attribute names. An attribute's comment says what it is attached to and what its value means.
+
+    /// On an op: the factor of the op's sharding rule that each mesh axis shards, such as {"model" = "n"}.
     static constexpr ::llvm::StringLiteral kStrategyAttr = "kerf.strategy";
+    /// On an argument or result of a function: the #kerf.sharding of the tensor.
     static constexpr ::llvm::StringLiteral kShardingAttr = "kerf.sharding";
+    /// On an argument or result of @main: the tensor's name in the exported model.
     static constexpr ::llvm::StringLiteral kNameAttr = "kerf.name";
+    /// On an argument of @main: "parameter", "buffer", "constant", "state", "input", "learning_rate", "step" or "seed".
     static constexpr ::llvm::StringLiteral kKindAttr = "kerf.kind";
+    /// On an argument of @main: the shape in the exported model, where the program sees the same elements
+    /// under another shape.
     static constexpr ::llvm::StringLiteral kExportedShapeAttr = "kerf.exported_shape";
+    /// On an argument of @main (unit): the optimizer updates the argument.
     static constexpr ::llvm::StringLiteral kTrainableAttr = "kerf.trainable";
+    /// On an argument of @main: the index of the result that replaces the argument after a step.
     static constexpr ::llvm::StringLiteral kUpdatedByAttr = "kerf.updated_by";
+    /// On an argument of a device-level function: the argument's type before partitioning.
     static constexpr ::llvm::StringLiteral kGlobalTypeAttr = "kerf.global_type";
+    /// On an op (unit): differentiation created the op.
     static constexpr ::llvm::StringLiteral kBackwardAttr = "kerf.backward";
+    /// On a call of a layer: the number of consecutive layers that the call stands for.
     static constexpr ::llvm::StringLiteral kRepeatAttr = "kerf.repeat";
+    /// On an op of a model imported for predictions (unit): training applies dropout to an operand (attention:
+    /// to the probabilities).
     static constexpr ::llvm::StringLiteral kDropoutAttr = "kerf.dropout";
-    /// Of an op of the step: the part of the pipeline that it belongs to (chunk c of stage s is part c * stages + s).
+    /// On an op of @main: the number of the op's pipeline part. Chunk c of pipeline stage s is part c * stages + s.
     static constexpr ::llvm::StringLiteral kPartAttr = "kerf.part";
-    /// Of an op of the step, {phase, stage, chunk}: when and where it runs. Of an argument or result: its stage.
+    /// On an op of @main: {phase, stage, chunk}, the schedule's task in which the op runs.
     static constexpr ::llvm::StringLiteral kTaskAttr = "kerf.task";
+    /// On an argument or result of @main: the pipeline stage on which the value resides.
     static constexpr ::llvm::StringLiteral kStageAttr = "kerf.stage";
-    /// Of a sync_gradient: the gradient of every microbatch is reduced, not their sum.
+    /// On a sync_gradient (unit): the gradient of each microbatch is summed over ranks, instead of only the sum
+    /// of all microbatches.
     static constexpr ::llvm::StringLiteral kEachMicrobatchAttr = "kerf.each_microbatch";
-    /// Of a call of a layer's backward function: which values are made again in it ("none", "selective" or "full"). Of
-    /// an op of the layer, what a plan says of its results alone (true or false).
+    /// On a call of a layer's backward function: the activation checkpointing mode ("none", "selective" or "full"). On
+    /// an op of the layer: true or false where a plan decides for this op alone whether the backward pass recomputes
+    /// its results.
     static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
-    /// Of a call of a layer's backward function: what it keeps of the forward pass is in the host's memory meanwhile.
+    /// On a call of a layer's backward function (unit): the activations saved for this call are kept in host memory in
+    /// the meantime.
     static constexpr ::llvm::StringLiteral kOffloadAttr = "kerf.offload";
-    /// Of attention whose sequence ranks share: keys and values are cut as queries are and pass round these ranks.
+    /// On attention whose sequence is sharded (unit): use ring attention, in which keys and values are sharded like
+    /// queries and are sent around the ring of ranks.
     static constexpr ::llvm::StringLiteral kRingAttr = "kerf.ring";
-    /// An operator of the optimizer has this attribute: the name of the parameter that it updates.
+    /// On an op of the optimizer: the name of the parameter that the op updates.
     static constexpr ::llvm::StringLiteral kUpdateAttr = "kerf.update";
-    /// The argument of the entry that the loss's gradient begins with, instead of 1.
+
+    // Names with a fixed meaning.
+
+    /// The name (`kerf.name`) of the argument of @main from which differentiation starts instead of from 1:
+    /// the loss scale.
     static constexpr ::llvm::StringLiteral kLossScaleName = "grad_scaler/scale";
-    /// The function that is the model (before differentiation) or one training step (after).
+    /// The name of the entry function: the forward pass before differentiation, one training step after it.
     static constexpr ::llvm::StringLiteral kEntryName = "main";
+    /// The symbol name of the module's kerf.mesh.
     static constexpr ::llvm::StringLiteral kMeshName = "mesh";
-    /// Axes of the mesh with a meaning to passes: an axis in time, the mesh's last, and the stages of a pipeline, which
-    /// cut no tensor.
+    /// The name of the mesh axis that counts microbatches. It is an axis in time, the last one of the mesh.
     static constexpr ::llvm::StringLiteral kMicrobatchAxis = "microbatch";
+    /// The name of the mesh axis that counts pipeline stages. It shards no tensor.
     static constexpr ::llvm::StringLiteral kStageAxis = "stage";
   }];
 }
 
 //===-- enums ---------------------------------------------------------------------------------------------------------===//
 
-def Kerf_ReduceKind : I32EnumAttr<"ReduceKindIR", "how values are combined", [
+def Kerf_ReduceKind : I32EnumAttr<"ReduceKindIR", "the operation by which a reduction combines values", [
     I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>, I32EnumAttrCase<"min", 2>]> {
   let cppNamespace = "::kerf::ir";
   let genSpecializedAttr = 0;
 }
 def Kerf_ReduceKindAttr : EnumAttr<Kerf_Dialect, Kerf_ReduceKind, "reduce_kind">;
 
-def Kerf_Comparison : I32EnumAttr<"Comparison", "a comparison's direction", [
+def Kerf_Comparison : I32EnumAttr<"Comparison", "the relation that a comparison tests", [
     I32EnumAttrCase<"EQ", 0>, I32EnumAttrCase<"NE", 1>, I32EnumAttrCase<"LT", 2>,
     I32EnumAttrCase<"LE", 3>, I32EnumAttrCase<"GT", 4>, I32EnumAttrCase<"GE", 5>]> {
   let cppNamespace = "::kerf::ir";
@@ -97,43 +138,47 @@ def Kerf_ComparisonAttr : EnumAttr<Kerf_Dialect, Kerf_Comparison, "comparison">;
 class Kerf_Attr<string name, string attrMnemonic> : AttrDef<Kerf_Dialect, name> { let mnemonic = attrMnemonic; }
 
 def Kerf_MeshAttr : Kerf_Attr<"Mesh", "mesh"> {
-  let summary = "A named grid of ranks: `#kerf.mesh<\"data\"=2, \"model\"=4>`, outermost axis first.";
+  let summary = "The ranks as a grid with named axes: `#kerf.mesh<\"data\"=2, \"model\"=4>`, outermost axis first.";
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"int64_t">:$sizes);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// Returns the mesh as plain data.
     ::kerf::Mesh toMesh() const;
+    /// Returns the attribute for `mesh`.
     static MeshAttr fromMesh(::mlir::MLIRContext *context, const ::kerf::Mesh &mesh);
   }];
 }
 
 def Kerf_AxisAttr : Kerf_Attr<"Axis", "axis"> {
-  let summary = "A mesh axis, `\"model\"`, or a part of one, `\"model\":(2)3` (size 0 stands for the whole axis).";
+  let summary = "A mesh axis, `\"model\"`, or a sub-axis, `\"model\":(before)size` as in Shardy (size 0: the whole axis).";
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$before, "int64_t":$size);
   let hasCustomAssemblyFormat = 1;
 }
 
 def Kerf_DimAttr : Kerf_Attr<"Dim", "dim"> {
-  let summary = "The axes that cut one dimension, major first; chunk 0 stands for ceil(size / ways).";
+  let summary = "The mesh axes that shard one dimension, major first, and the shard's size (chunk 0: ceil(size / shard count)).";
   let parameters = (ins ArrayRefParameter<"::kerf::ir::AxisAttr">:$axes, "int64_t":$chunk);
   let hasCustomAssemblyFormat = 1;
 }
 
 def Kerf_ShardingAttr : Kerf_Attr<"Sharding", "sharding"> {
-  let summary = "How a tensor lies on the mesh: axes per dimension and partial axes.";
+  let summary = "How a tensor is distributed over the mesh: the axes that shard each dimension, and the axes of partial sums.";
   let description = [{
-    `#kerf.sharding<[{"data"}, {}, {"model":(1)2, "x"}/32], partial = ["y"]>`: for each dimension an ordered list of axes or
-    sub-axes (`"model":(1)2`: the major half of the coordinate), `/32` the elements that one position holds where that isn't
-    ceil(size / ways); then the axes over which the value is still to be summed (`partial max = [...]` for another kind).
-    Axis names are those of the module's `kerf.mesh`.
+    Example: `#kerf.sharding<[{"data"}, {}, {"model":(1)2, "x"}/32], partial = ["y"]>`. For each dimension there is an ordered list of mesh axes or sub-axes;
+    `"model":(1)2` is the major sub-axis of size 2 of "model". `/32` is the number of elements in each shard, given where it is not ceil(size / shard count). `partial` lists the axes
+    over which the value is still to be summed: each rank along them holds one summand. `partial max = [...]` stands for
+    another reduction kind. The module's `kerf.mesh` declares the axis names.
   }];
   let parameters = (ins ArrayRefParameter<"::kerf::ir::DimAttr">:$dims, ArrayRefParameter<"::kerf::ir::AxisAttr">:$partial,
                         "::kerf::ReduceKind":$partialKind);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    /// As plain data over `mesh`; reports through `emitError` an axis that the mesh lacks, a rank or a size that does not fit.
+    /// Returns the sharding of a tensor of `shape` as plain data over `mesh`. Fails, and reports through `emitError`,
+    /// where the mesh lacks an axis, or where the number of dimensions or a shard's size contradicts `shape`.
     ::mlir::FailureOr<::kerf::Sharding> toSharding(const ::kerf::Mesh &mesh, const ::kerf::Shape &shape,
         ::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError) const;
+    /// Returns the attribute for a sharding of a tensor of `shape` over `mesh`.
     static ShardingAttr fromSharding(::mlir::MLIRContext *context, const ::kerf::Mesh &mesh, const ::kerf::Shape &shape,
         const ::kerf::Sharding &sharding);
   }];
@@ -143,7 +188,7 @@ def Kerf_ShardingAttr : Kerf_Attr<"Sharding", "sharding"> {
 
 def Kerf_Pending : TypeDef<Kerf_Dialect, "Pending"> {
   let mnemonic = "pending";
-  let summary = "A tensor that a started collective will have delivered when `kerf.wait` returns.";
+  let summary = "A tensor that a started collective or host copy will have delivered when `kerf.wait` returns.";
   let parameters = (ins "::mlir::RankedTensorType":$tensor);
   let assemblyFormat = "`<` $tensor `>`";
 }
@@ -162,11 +207,12 @@ class Kerf_Op<string opMnemonic, list<Trait> traits = []> : Op<Kerf_Dialect, opM
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-/// An op of the global level: it has a sharding rule and a work.
+/// An op of the global level. It has a sharding rule, and it states its work (FLOPs and kernel class) for
+/// the cost model.
 class Kerf_GlobalOp<string opMnemonic, list<Trait> traits = []> : Kerf_Op<opMnemonic,
     !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>, DeclareOpInterfaceMethods<WorkOpInterface>], traits)>;
 
-/// An op of the global level that computes nothing: it moves elements, by kernels of class `kernelClass`.
+/// An op of the global level that moves elements without arithmetic. Its kernels are of the class `kernelClass`.
 class Kerf_MovingOp<string opMnemonic, string kernelClass, list<Trait> traits = []> : Kerf_GlobalOp<opMnemonic, traits> {
   let extraClassDeclaration = "double getFlops() { return 0; }\n::kerf::KernelClass getKernelClass() { return ::kerf::KernelClass::" #
       kernelClass # "; }";

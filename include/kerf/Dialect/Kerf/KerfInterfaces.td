@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op tells about itself. A pass asks these and knows no op by name.
+// Interfaces and traits by which ops describe themselves to passes, so that passes need not name single ops.
 #ifndef KERF_INTERFACES_TD
 #define KERF_INTERFACES_TD
 
 include "mlir/IR/OpBase.td"
 
-// Facts without a method: kerf/Dialect/Kerf/OpFacts.h says what each means.
+// Traits without methods. kerf/Dialect/Kerf/OpFacts.h documents each.
 class Kerf_Fact<string name> : NativeOpTrait<name> { let cppNamespace = "::kerf::ir"; }
 class Kerf_In16Bits<string rule> : ParamNativeOpTrait<"In16Bits", "::kerf::ir::HalfRule::" # rule> {
   let cppNamespace = "::kerf::ir";
 }
 def Kerf_SameValue : Kerf_Fact<"SameValue">;
 def Kerf_PicksElements : Kerf_Fact<"PicksElements">;
-def Kerf_MadeWhereRead : Kerf_Fact<"MadeWhereRead">;
+def Kerf_FusesIntoUsers : Kerf_Fact<"FusesIntoUsers">;
 def Kerf_NormalizesRows : Kerf_Fact<"NormalizesRows">;
-def Kerf_MakesWeightGradients : Kerf_Fact<"MakesWeightGradients">;
+def Kerf_ComputesWeightGradients : Kerf_Fact<"ComputesWeightGradients">;
 def Kerf_UsesTable : Kerf_Fact<"UsesTable">;
 def Kerf_TakesIndices : Kerf_Fact<"TakesIndices">;
 def Kerf_ManyInstructions : Kerf_Fact<"ManyInstructions">;
 def Kerf_KeepsType : Kerf_Fact<"KeepsType">;
-def Kerf_CopiesByHost : Kerf_Fact<"CopiesByHost">;
+def Kerf_TransfersHostMemory : Kerf_Fact<"TransfersHostMemory">;
 
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::kerf::ir";
-  let description = [{The op tells its sharding rule (kerf/Sharding/Rule.h) and how to become a local op.}];
+  let description = [{Ops that have a sharding rule (kerf/Sharding/Rule.h) and can be lowered to an op on one rank's shards.}];
   let methods = [
-    InterfaceMethod<"The rule, for the op's global shapes.", "::kerf::Rule", "getShardingRule">,
+    InterfaceMethod<"Returns the sharding rule for the op's global shapes.", "::kerf::Rule", "getShardingRule">,
     InterfaceMethod<[{
-      Emits the op on local operands, with local result types, for `sharding` (what `project` gave for the op's strategy).
-      Padding of operands is unspecified on entry, except that operands with a cut factor that a result lacks (a reduction) have
-      been masked with the reduction's neutral element where they are padded. Default: the same op with other types.
+      Emits the op on `operands`, which are one rank's shards, with the local types `resultTypes`, and returns its results. The shardings of
+      the op are in `context.sharding`. The padding of operands holds unspecified elements, with one exception: where a sharded factor is
+      reduced (an operand has it, a result lacks it), the padding along the factor holds the reduction's neutral element. The default
+      implementation clones the op with the new types. Fails after reporting an error.
       }], "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>", "localize",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands, "::mlir::TypeRange":$resultTypes,
            "const ::kerf::ir::LocalizeContext &":$context),
@@ -39,12 +40,12 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
 
 def GradientOpInterface : OpInterface<"GradientOpInterface"> {
   let cppNamespace = "::kerf::ir";
-  let description = [{The op tells its vector-Jacobian product, in terms of other ops.}];
+  let description = [{Ops that can emit their vector-Jacobian product as other ops.}];
   let methods = [
     InterfaceMethod<[{
-      Given the gradient of each result (null where none flows; at least one is not null), builds the gradient of each operand
-      for which `wanted[i]` holds (null for an operand that has none: indices, or where it is zero). The forward operands and
-      results may be used.
+      Emits the gradient of each operand i for which `wanted[i]` is true. `resultGradients` has the gradient of each result, null where no gradient
+      flows into the result; at least one is not null. `operandGradients` gets an entry for each operand, null where the operand has
+      no gradient (indices) or a zero one. The emitted ops may read the op's operands and results. Fails after reporting an error.
       }], "::mlir::LogicalResult", "buildGradient",
       (ins "::mlir::OpBuilder &":$builder, "::llvm::ArrayRef<::mlir::Value>":$resultGradients,
            "::llvm::ArrayRef<bool>":$wanted, "::llvm::SmallVectorImpl<::mlir::Value> &":$operandGradients)>,
@@ -53,15 +54,15 @@ def GradientOpInterface : OpInterface<"GradientOpInterface"> {
 
 def WorkOpInterface : OpInterface<"WorkOpInterface"> {
   let cppNamespace = "::kerf::ir";
-  let description = [{The op tells its work from its (global or local) types: floating point operations and kernel class.}];
+  let description = [{Ops that state, for their global or local types, how much they compute and by which class of kernel.}];
   let methods = [
-    InterfaceMethod<"Floating point operations; a multiply-add counts two.", "double", "getFlops", (ins), [{}],
+    InterfaceMethod<"Returns the number of floating-point operations (FLOP); a multiply-add counts as two.", "double", "getFlops", (ins), [{}],
       [{ return ::kerf::ir::resultElements($_op.getOperation()); }]>,
-    InterfaceMethod<"The class of kernel that runs it.", "::kerf::KernelClass", "getKernelClass", (ins), [{}],
+    InterfaceMethod<"Returns the class of the kernel that runs the op.", "::kerf::KernelClass", "getKernelClass", (ins), [{}],
       [{ return ::kerf::KernelClass::Pointwise; }]>,
     InterfaceMethod<[{
-      Fills in what a kernel's curves ask beyond that, from the local shapes of operands and results: the sizes m, n, k and batch of
-      products and attention, and the bytes that are really touched, where these are fewer than all of operands and results.
+      Sets the further fields of `work` that the kernel's measured curves depend on, from the local shapes of operands and results: the sizes
+      m, n, k and batch of products and attention, and the bytes read and written where these are fewer than the bytes of all operands and results.
       }], "void", "describe",
       (ins "::llvm::ArrayRef<::kerf::Shape>":$operands, "::llvm::ArrayRef<::kerf::Shape>":$results, "::kerf::Work &":$work), [{}],
       [{ return; }]>,
@@ -70,19 +71,19 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
 
 def DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
   let cppNamespace = "::kerf::ir";
-  let description = [{A composite tells how to become simpler ops with the same results.}];
+  let description = [{Composites: ops that can be replaced by simpler ops with the same results.}];
   let methods = [
-    InterfaceMethod<"One value a result, built from simpler ops.", "::llvm::SmallVector<::mlir::Value>", "decompose",
+    InterfaceMethod<"Emits the simpler ops and returns one value for each result of the op.", "::llvm::SmallVector<::mlir::Value>", "decompose",
       (ins "::mlir::OpBuilder &":$builder)>,
   ];
 }
 
 def RoutingOpInterface : OpInterface<"RoutingOpInterface"> {
   let cppNamespace = "::kerf::ir";
-  let description = [{The op moves tokens into experts' slots or back.}];
+  let description = [{Ops of mixtures of experts that move tokens into the slots of experts, or back.}];
   let methods = [
-    InterfaceMethod<"The operand or result [experts, samples, slots, width] that holds the slots.", "::mlir::Value", "getSlots">,
-    InterfaceMethod<"The operand or result [samples, length, width] that holds the tokens.", "::mlir::Value", "getTokenStream">,
+    InterfaceMethod<"Returns the operand or result that holds the experts' slots, of shape [experts, samples, slots, width].", "::mlir::Value", "getSlots">,
+    InterfaceMethod<"Returns the operand or result that holds the tokens, of shape [samples, length, width].", "::mlir::Value", "getTokenStream">,
   ];
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that send tokens to experts and bring their results back (mixtures of experts), with static shapes.
+// Ops of mixtures of experts: they send tokens to experts and bring the experts' outputs back, with static shapes.
 #ifndef KERF_ROUTING_TD
 #define KERF_ROUTING_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
@@ -7,17 +7,20 @@ include "kerf/Dialect/Kerf/KerfBase.td"
 class Kerf_RoutingOp<string opMnemonic, list<Trait> traits = []> : Kerf_GlobalOp<opMnemonic, !listconcat([
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>], traits)> { let hasVerifier = 1; }
 
-/// A routing op whose experts may be cut: each rank then knows its first expert.
+/// A routing op whose experts may be sharded. At the device level the op then has an operand `offset`, the number of
+/// the rank's first expert.
 class Kerf_ExpertsOp<string opMnemonic, list<Trait> traits = []> : Kerf_RoutingOp<opMnemonic, !listconcat([
     DeclareOpInterfaceMethods<RoutingOpInterface>, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>], traits)>;
 
 def Kerf_TopKOp : Kerf_RoutingOp<"top_k", [Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "The largest elements along the last dimension";
+  let summary = "The k largest elements along the last dimension, and their indices";
   let description = [{
-    values[i.., j] is the j-th largest of scores[i.., :], indices[i.., j] its place; of equal ones the first comes first. How many: the last
-    dimension of the results. Rule: `([i.., v]) -> ([i.., k], [i.., k])`; v and k may not be cut.
-    * The scores have a dimension; both results have its shape but for the last dimension, which is from 1 to that of the scores.
-    * Element types of scores and values agree.
+    values[i.., j] is the j-th largest element of scores[i.., :], and indices[i.., j] is its index; of equal elements
+    the one with the lower index comes first. The number k is the size of the last dimension of the results.
+    Rule: `([i.., v]) -> ([i.., k], [i.., k])`; v and k may not be sharded.
+    * `scores` has at least one dimension. Both results have the shape of `scores` except for the last dimension k,
+      which is between 1 and v.
+    * The element types of `scores` and `values` agree.
 
     Example:
     ```mlir
@@ -29,12 +32,12 @@ def Kerf_TopKOp : Kerf_RoutingOp<"top_k", [Kerf_In16Bits<"Widest">, DeclareOpInt
 }
 
 def Kerf_TopKBackwardOp : Kerf_RoutingOp<"top_k_backward"> {
-  let summary = "Gradient of top_k for its scores";
+  let summary = "Gradient of top_k with respect to its scores";
   let description = [{
-    y = 0; y[i.., indices[i.., j]] += gradient[i.., j]. Rule: `([i.., k], [i.., k]) -> ([i.., v])`; v and k may not be cut. An index outside of
-    the size of v ends the run with a message.
-    * Indices and gradient have one shape; the result has it but for the last dimension.
-    * Element types of gradient and result agree.
+    y = 0; y[i.., indices[i.., j]] += gradient[i.., j]. Rule: `([i.., k], [i.., k]) -> ([i.., v])`; v and k may not be
+    sharded. An index outside of [0, v) ends the run with a message.
+    * `indices` and `gradient` have one shape. The result has that shape except for the last dimension.
+    * The element types of `gradient` and result agree.
 
     Example:
     ```mlir
@@ -46,15 +49,20 @@ def Kerf_TopKBackwardOp : Kerf_RoutingOp<"top_k_backward"> {
 }
 
 def Kerf_DispatchOp : Kerf_ExpertsOp<"dispatch", [Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Tokens to the slots of their experts";
+  let summary = "Copies tokens into the slots of the experts that they are routed to";
   let description = [{
-    Of every token x[b, s, :] there is a copy for each of its choices, indices[b, s, :], times weights[b, s, :]. Each expert has c slots for each batch
-    row b (GShard's groups); they are filled with the row's copies in the order of token, then choice: y[indices[b, s, j], b, slot, :] = weights[b, s, j] * x[b, s, :]. Slots
-    that are left hold zeros; copies that find no slot are dropped. With c = s none is, where a token's choices differ.
-    Rule: `([b, s, d], [b, s, k], [b, s, k]) -> ([e, b, c, d])`; s, k and c may not be cut. Moving the result's cut from b to e is an all-to-all.
-    `offset`, the first of the rank's experts, is set at the device level where e is cut; `experts` is their global number. An index outside of [0, experts) ends the run
+    Token x[b, s, :] is routed to the experts indices[b, s, :]. Each expert has c slots (its capacity) for each row b
+    of the batch (GShard calls such a row a group). The slots are filled with the row's tokens in the order of token,
+    then of choice: y[indices[b, s, j], b, slot, :] = weights[b, s, j] * x[b, s, :]. Unused slots hold zeros. Tokens
+    routed beyond an expert's capacity are dropped; with c = s none are, provided that the experts of each token
+    differ.
+
+    Rule: `([b, s, d], [b, s, k], [b, s, k]) -> ([e, b, c, d])`; s, k and c may not be sharded. Moving the sharding of
+    the result from b to e is an all-to-all. `experts` is the global number of experts. `offset` is set at the device
+    level where e is sharded: the number of the rank's first expert. An index outside of [0, experts) ends the run
     with a message.
-    * The shapes are as above; without `offset` e is `experts`. Floating element types agree; `offset` is a scalar i64.
+    * The shapes are those of the rule. Without `offset`, e equals `experts`. Floating element types agree. `offset`
+      is a scalar i64.
 
     Example:
     ```mlir
@@ -68,12 +76,15 @@ def Kerf_DispatchOp : Kerf_ExpertsOp<"dispatch", [Kerf_In16Bits<"Half">, Declare
 
 def Kerf_CombineOp : Kerf_ExpertsOp<"combine", [Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>,
     DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Weighted sums of what the experts made of each token: the transpose of dispatch";
+  let summary = "Weighted sum of the experts' outputs for each token (transpose of dispatch)";
   let description = [{
-    y[b, s, :] = sum of weights[b, s, j] * slots[indices[b, s, j], b, slot, :] over the token's copies j that `dispatch` with the same indices put into a slot.
-    Rule: `([e, b, c, d], [b, s, k], [b, s, k]) -> ([b, s, d])  e: reduction(sum)`: each rank adds what its experts made. s, k and c may not be cut. `offset` and `experts` as in
+    y[b, s, :] = sum of weights[b, s, j] * slots[indices[b, s, j], b, slot, :] over the choices j for which `dispatch`
+    with the same indices assigned a slot to the token.
+    Rule: `([e, b, c, d], [b, s, k], [b, s, k]) -> ([b, s, d])  e: reduction(sum)`: where experts are sharded, each rank
+    sums the outputs of its own experts. s, k and c may not be sharded. `offset` and `experts` mean what they mean in
     `dispatch`.
-    * The shapes are as above; without `offset` e is `experts`. Floating element types agree; `offset` is a scalar i64.
+    * The shapes are those of the rule. Without `offset`, e equals `experts`. Floating element types agree. `offset`
+      is a scalar i64.
 
     Example:
     ```mlir
@@ -86,11 +97,13 @@ def Kerf_CombineOp : Kerf_ExpertsOp<"combine", [Kerf_In16Bits<"Half">, DeclareOp
 }
 
 def Kerf_CombineBackwardOp : Kerf_ExpertsOp<"combine_backward", [DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>]> {
-  let summary = "Gradient of combine and of dispatch for their weights";
+  let summary = "Gradient of combine and of dispatch with respect to their weights";
   let description = [{
-    y[b, s, j] = sum of slots[indices[b, s, j], b, slot, :] * tokens[b, s, :], 0 for a copy that was dropped. Rule:
-    `([e, b, c, d], [b, s, k], [b, s, d]) -> ([b, s, k])  e, d: reduction(sum)`; s, k and c may not be cut. `offset` and `experts` as in `dispatch`.
-    * The shapes are as above; without `offset` e is `experts`. Floating element types agree; `offset` is a scalar i64.
+    y[b, s, j] is the dot product of slots[indices[b, s, j], b, slot, :] and tokens[b, s, :], or 0 for a choice that
+    was dropped. Rule: `([e, b, c, d], [b, s, k], [b, s, d]) -> ([b, s, k])  e, d: reduction(sum)`; s, k and c may not
+    be sharded. `offset` and `experts` mean what they mean in `dispatch`.
+    * The shapes are those of the rule. Without `offset`, e equals `experts`. Floating element types agree. `offset`
+      is a scalar i64.
 
     Example:
     ```mlir

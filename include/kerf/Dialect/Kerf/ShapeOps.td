@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that make, move or combine whole dimensions. StableHLO's names and semantics.
+// Ops that create, rearrange or combine tensors without arithmetic on their elements. Names and
+// semantics are StableHLO's.
 #ifndef KERF_SHAPE_TD
 #define KERF_SHAPE_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-def Kerf_ConstantOp : Kerf_MovingOp<"constant", "Nothing", [Kerf_MadeWhereRead, ConstantLike, AllTypesMatch<["value", "result"]>,
+def Kerf_ConstantOp : Kerf_MovingOp<"constant", "Nothing", [Kerf_FusesIntoUsers, ConstantLike, AllTypesMatch<["value", "result"]>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "A constant tensor";
   let description = [{
-    Small: what is larger than 1,024 elements and no splat is an argument of kind "constant", kept outside the IR.
-    Rule: a splat may be cut along every dimension, another constant along none.
+    The value is stored in the IR, so it is small. An exported constant of more than 1,024 elements that are not all
+    equal becomes an argument of kind "constant" instead, whose elements are stored outside of the IR. Rule: a
+    constant with equal elements may be sharded along every dimension, any other constant along none.
 
     Example:
     ```mlir
@@ -22,13 +24,13 @@ def Kerf_ConstantOp : Kerf_MovingOp<"constant", "Nothing", [Kerf_MadeWhereRead, 
   let hasFolder = 1;
 }
 
-def Kerf_IotaOp : Kerf_MovingOp<"iota", "Movement", [Kerf_MadeWhereRead, DeclareOpInterfaceMethods<ShardingRuleOpInterface,
+def Kerf_IotaOp : Kerf_MovingOp<"iota", "Movement", [Kerf_FusesIntoUsers, DeclareOpInterfaceMethods<ShardingRuleOpInterface,
     ["localize"]>]> {
-  let summary = "The index along one dimension";
+  let summary = "A tensor that holds each element's index along one dimension";
   let description = [{
-    y[..., i, ...] = offset + i along `dimension`. The device level gives the offset of the rank's piece.
-    Rule: every dimension may be cut.
-    * `dimension` is one of the result's; `offset` is a scalar of the result's element type.
+    y[..., i, ...] = offset + i along `dimension`. `offset` is absent (0) on whole tensors; at the device level
+    `offset` is the global index at which the rank's shard begins. Rule: every dimension may be sharded.
+    * `dimension` is a dimension of the result. `offset` is a scalar of the result's element type.
 
     Example:
     ```mlir
@@ -40,14 +42,15 @@ def Kerf_IotaOp : Kerf_MovingOp<"iota", "Movement", [Kerf_MadeWhereRead, Declare
   let hasVerifier = 1;
 }
 
-def Kerf_BroadcastInDimOp : Kerf_MovingOp<"broadcast_in_dim", "Pointwise", [Kerf_PicksElements, Kerf_MadeWhereRead,
+def Kerf_BroadcastInDimOp : Kerf_MovingOp<"broadcast_in_dim", "Pointwise", [Kerf_PicksElements, Kerf_FusesIntoUsers,
     Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Copies along new dimensions and along dimensions of size 1";
+  let summary = "Copies a tensor along new dimensions and along dimensions of size 1";
   let description = [{
-    Dimension d of the operand is dimension `broadcast_dimensions[d]` of the result.
-    Rule: `([j]) -> ([i, j])`; a dimension that the copies make may be cut.
-    * One entry a dimension of the operand, strictly increasing, inside the result's rank.
-    * An operand dimension has the size of its result dimension, or 1.
+    Dimension d of the operand becomes dimension `broadcast_dimensions[d]` of the result. Rule: `([j]) -> ([i, j])`;
+    i, a dimension that exists only in the result, may be sharded too.
+    * `broadcast_dimensions` has an entry for each dimension of the operand, is strictly increasing and lies within
+      the result's rank.
+    * Each dimension of the operand has the size of its dimension in the result, or size 1.
 
     Example:
     ```mlir
@@ -60,12 +63,13 @@ def Kerf_BroadcastInDimOp : Kerf_MovingOp<"broadcast_in_dim", "Pointwise", [Kerf
   let hasFolder = 1;
 }
 
-def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [Kerf_SameValue, Kerf_PicksElements, Kerf_MadeWhereRead,
+def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [Kerf_SameValue, Kerf_PicksElements, Kerf_FusesIntoUsers,
     Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "The same elements in row-major order under another shape";
+  let summary = "Gives the elements, in row-major order, another shape";
   let description = [{
-    Rule: `([ij, k]) -> ([i, jk])`, the parts into which the two shapes cut each other.
-    * The numbers of elements and the element types are equal.
+    Rule: `([ij, k]) -> ([i, jk])`. The factors of the rule are the parts into which the borders of both shapes divide
+    the dimensions, so that a sharding survives a reshape that splits or merges dimensions.
+    * Both shapes have the same number of elements. Element types are equal.
 
     Example:
     ```mlir
@@ -80,10 +84,10 @@ def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [Kerf_SameValue, Kerf_P
 
 def Kerf_TransposeOp : Kerf_MovingOp<"transpose", "Movement", [Kerf_SameValue, Kerf_PicksElements, Kerf_In16Bits<"Widest">,
     DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Dimensions in another order";
+  let summary = "Permutes the dimensions of a tensor";
   let description = [{
     Dimension d of the result is dimension `permutation[d]` of the operand. Rule: `([i, j]) -> ([j, i])`.
-    * `permutation` is a permutation of the operand's dimensions; the result's shape follows.
+    * `permutation` is a permutation of the operand's dimensions. The result has the permuted shape.
 
     Example:
     ```mlir
@@ -96,13 +100,15 @@ def Kerf_TransposeOp : Kerf_MovingOp<"transpose", "Movement", [Kerf_SameValue, K
   let hasFolder = 1;
 }
 
-def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [Kerf_PicksElements, Kerf_MadeWhereRead, Kerf_In16Bits<"Widest">,
+def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [Kerf_PicksElements, Kerf_FusesIntoUsers, Kerf_In16Bits<"Widest">,
     DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
-  let summary = "A strided box of a tensor";
+  let summary = "Extracts a strided box of a tensor";
   let description = [{
-    y[i] = x[start + i * stride], along each dimension up to `limit` (exclusive). Rule: a dimension that is taken whole may be cut.
-    * One start, limit and stride a dimension; 0 <= start <= limit <= size, stride >= 1; the result has ceil((limit - start) / stride).
+    y[i] = x[start + i * stride], along each dimension up to `limit` (exclusive). Rule: a dimension that the slice
+    takes completely may be sharded, no other one.
+    * `start`, `limit` and `strides` have an entry for each dimension, with 0 <= start <= limit <= size and stride >=
+      1. The result's size is ceil((limit - start) / stride).
 
     Example:
     ```mlir
@@ -116,11 +122,13 @@ def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [Kerf_PicksElements, Kerf_
 }
 
 def Kerf_PadOp : Kerf_MovingOp<"pad", "Movement", [Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "A tensor with a border, and gaps between elements";
+  let summary = "Pads a tensor at its borders and between its elements";
   let description = [{
-    `low` and `high` elements of `padding_value` before and after each dimension, `interior` between neighbours.
-    Rule: a dimension that stays as it is may be cut; a partial sum passes where `padding_value` is the constant zero.
-    * One entry each a dimension; none negative; `padding_value` is a scalar of the operand's element type.
+    Along each dimension there are `low` elements of `padding_value` before the operand, `high` elements after the
+    operand, and `interior` elements between neighbours. Rule: a dimension that gets no padding may be sharded. A
+    partial sum may pass through the op where `padding_value` is the constant zero.
+    * `low`, `high` and `interior` have an entry for each dimension; no entry is negative. `padding_value` is a scalar
+      of the operand's element type.
 
     Example:
     ```mlir
@@ -135,10 +143,11 @@ def Kerf_PadOp : Kerf_MovingOp<"pad", "Movement", [Kerf_In16Bits<"Widest">, Decl
 
 def Kerf_ConcatenateOp : Kerf_MovingOp<"concatenate", "Movement", [Kerf_In16Bits<"Widest">,
     DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Tensors one after the other along a dimension";
+  let summary = "Concatenates tensors along a dimension";
   let description = [{
-    Rule: all other dimensions pass through, `dimension` may not be cut.
-    * At least one operand; ranks, element types and all other dimensions agree; the sizes along `dimension` add up.
+    Rule: every dimension but `dimension` may be sharded.
+    * There is at least one operand. Ranks, element types and all dimensions but `dimension` agree. The result's size
+      along `dimension` is the sum of the operands' sizes.
 
     Example:
     ```mlir

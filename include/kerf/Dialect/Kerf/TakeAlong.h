@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf.take_along and its gradient.
+// The op classes of kerf.take_along and of its gradient, which few sources need.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"

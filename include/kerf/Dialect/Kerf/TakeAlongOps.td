@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lookups with indices of their own for each batch entry. Few sources name these ops: their classes have a header of
-// their own, TakeAlong.h.
+// Ops that look up slices by indices that differ between batch entries. Few sources name these ops, so their C++
+// classes are in a header of their own (TakeAlong.h), which keeps the generated header of the other ops smaller.
 #ifndef KERF_TAKE_ALONG_TD
 #define KERF_TAKE_ALONG_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
@@ -8,15 +8,20 @@ include "kerf/Dialect/Kerf/KerfBase.td"
 def Kerf_TakeAlongOp : Kerf_MovingOp<"take_along", "Gather", [Kerf_PicksElements, Kerf_In16Bits<"Widest">,
     DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
-  let summary = "Slices at indices that each batch entry has of its own";
+  let summary = "Looks up slices by indices that differ between batch entries";
   let description = [{
-    y[b.., t.., c..] = x[b.., indices[b.., t..] - offset, c..], where b has `batch_dims` dimensions: PyTorch's `gather` and `take_along_dim`,
-    `x[arange(n), i]`, ONNX's GatherElements, StableHLO's gather with batching dimensions. A negative index counts from the end; another
-    outside of the size ends the run with a message. Rule: `([b, v, c], [b, t]) -> ([b, t, c])  v: reduction(sum)`: each rank gives the
-    elements of its own piece and zeros elsewhere; v may not be cut where the elements are integers. `offset` is set at the device level
-    where v is cut; `size` is the global size of the looked-up dimension.
-    * Operand and indices agree in the first `batch_dims` dimensions; the operand has one more at least; the result's shape follows.
-    * `offset` is a scalar i64. Without offset the looked-up dimension has `size` elements.
+    y[b.., t.., c..] = x[b.., indices[b.., t..] - offset, c..], where b stands for the first `batch_dims` dimensions.
+    This is PyTorch's `gather` and `take_along_dim`, `x[arange(n), i]`, ONNX's GatherElements and StableHLO's gather
+    with batching dimensions. A negative index counts from the end. An index outside of the dimension ends the run
+    with a message.
+
+    Rule: `([b, v, c], [b, t]) -> ([b, t, c])  v: reduction(sum)`: where the looked-up dimension v is sharded, each
+    rank gives the elements of its own shard and zeros for all others. v may not be sharded where the elements are
+    integers. `size` is the global size of v. `offset` is set at the device level where v is sharded: the index at
+    which the rank's shard begins.
+    * Operand and indices agree in the first `batch_dims` dimensions. The operand has at least one more dimension. The
+      result has the shape that the formula gives.
+    * `offset` is a scalar i64. Without `offset` the looked-up dimension has `size` elements.
 
     Example:
     ```mlir
@@ -33,10 +38,11 @@ def Kerf_TakeAlongOp : Kerf_MovingOp<"take_along", "Gather", [Kerf_PicksElements
 def Kerf_TakeAlongBackwardOp : Kerf_GlobalOp<"take_along_backward", [DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>,
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
-  let summary = "Gradient of take_along for its operand";
+  let summary = "Gradient of take_along with respect to its operand";
   let description = [{
-    dx = 0; dx[b.., indices[b.., t..] - offset, c..] += gradient[b.., t.., c..]; indices outside of the rank's piece add nothing.
-    Rule: `([b, t], [b, t, c]) -> ([b, v, c])  t: reduction(sum)`; v passes through.
+    dx = 0; dx[b.., indices[b.., t..] - offset, c..] += gradient[b.., t.., c..]. An index outside of the rank's shard
+    adds nothing. Rule: `([b, t], [b, t, c]) -> ([b, v, c])  t: reduction(sum)`; v, the looked-up dimension, may be
+    sharded too.
     * Every operand and the result has the shape of its counterpart in `take_along`.
 
     Example:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers, dropout, gradient synchronization and checks, formulas on elements.
+// Ops of training: calls of repeated layers, dropout, synchronization and checks of gradients, and maps (formulas
+// applied to each element).
 #ifndef KERF_TRAINING_TD
 #define KERF_TRAINING_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
 def Kerf_CallOp : Kerf_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Call of a function that stands for one of several equal layers";
+  let summary = "Calls the function of one of several equal layers";
   let description = [{
-    The callee's shardings hold for every call.
+    All calls of a function share the shardings and strategies inside the function.
     * The callee is a `func.func` of this module whose type is that of the operands and results.
 
     Example:
@@ -23,16 +24,20 @@ def Kerf_CallOp : Kerf_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
 def Kerf_DropoutOp : Kerf_GlobalOp<"dropout", [Kerf_In16Bits<"Widest">, AllTypesMatch<["operand", "result"]>,
     DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>, DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops"]>]> {
-  let summary = "Zeros in place of random elements, the same ones however the tensor is cut";
+  let summary = "Sets random elements to zero, the same elements for every sharding";
   let description = [{
-    y[i] = 0 with probability `rate`, else x[i] / (1 - rate). The element at row-major place e of the whole tensor is dropped where word e mod 4 of
-    Philox4x32-10(counter: e / 4 (64 bits), step mod 2^32, stream mod 2^32; key: not seed) is less than rate * 2^32 (Salmon et al., Parallel Random
-    Numbers: As Easy as 1, 2, 3, 2011). So nothing but these three numbers and the place decides: not ranks, microbatches or recomputation. `stream` tells
-    the dropouts of a step apart; repeated layers take theirs as arguments. The gradient is the same op on the result's. On a rank's
-    piece, `offset` is the place of the piece's first element in the whole tensor, whose shape is `sizes`.
-    Rule: `([i, j], [], [], []) -> ([i, j])`; a partial sum passes.
-    * `seed`, `step`, `stream` and `offset` are scalars; `rate` is in [0, 1).
-    * With `offset`, `sizes` has one entry a dimension; without, there is none.
+    y[i] = 0 with probability `rate`, otherwise x[i] / (1 - rate). The element at row-major index e of the whole
+    tensor is dropped where word e mod 4 of Philox4x32-10(counter: e / 4 (64 bits), step mod 2^32, stream mod 2^32;
+    key: not seed) is less than rate * 2^32 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011). Only
+    seed, step, stream and e decide whether an element is dropped, so neither the number of ranks, nor microbatches,
+    nor recomputation changes a result.
+
+    `stream` distinguishes the dropouts of a step; a repeated layer receives its streams as arguments. The gradient of
+    the operand is the same op on the result's gradient. On a rank's shard, `offset` is the row-major index of the
+    shard's first element in the whole tensor, and `sizes` is the shape of the whole tensor.
+    Rule: `([i, j], [], [], []) -> ([i, j])`; a partial sum may pass through the op.
+    * `seed`, `step`, `stream` and `offset` are scalars. `rate` is in [0, 1).
+    * With `offset`, `sizes` has an entry for each dimension. Without `offset`, `sizes` is absent.
 
     Example:
     ```mlir
@@ -47,10 +52,11 @@ def Kerf_DropoutOp : Kerf_GlobalOp<"dropout", [Kerf_In16Bits<"Widest">, AllTypes
 }
 
 def Kerf_SyncGradientOp : Kerf_GlobalOp<"sync_gradient", [SameOperandsAndResultType]> {
-  let summary = "The gradient of one parameter, whole";
+  let summary = "Marks where the gradient of one parameter is summed over ranks";
   let description = [{
-    What is partial in the operand is not in the result: every rank that holds a piece of the parameter holds that piece of the gradient's
-    sum. One abstract op until partitioning expands it into collectives; the identity on whole tensors.
+    The operand may be a partial sum, the result is not: each rank that holds a shard of the parameter gets the same
+    shard of the summed gradient. `kerf-partition` expands the op into collectives (all-reduce or reduce-scatter). On
+    whole tensors it is the identity.
 
     Example:
     ```mlir
@@ -63,9 +69,10 @@ def Kerf_SyncGradientOp : Kerf_GlobalOp<"sync_gradient", [SameOperandsAndResultT
 }
 
 def Kerf_CountNonfiniteOp : Kerf_GlobalOp<"count_nonfinite", [DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
-  let summary = "How many elements are infinite or not a number";
+  let summary = "Counts the elements that are infinite or NaN";
   let description = [{
-    A sum, 0 where all are finite. Rule: `([r]) -> ([])  r: reduction(sum)`: each rank counts its own.
+    The result is 0 where all elements are finite. Rule: `([r]) -> ([])  r: reduction(sum)`: each rank counts the
+    elements of its own shard, and the counts are summed.
     * The result is a scalar.
 
     Example:
@@ -79,25 +86,28 @@ def Kerf_CountNonfiniteOp : Kerf_GlobalOp<"count_nonfinite", [DeclareOpInterface
 }
 
 def Kerf_YieldOp : Kerf_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
-  let summary = "The numbers that a map's body computes";
+  let summary = "Ends the body of a map with the scalars that the body computes";
   let description = [{
-    Ends the body of `kerf.map`: operand i becomes the element of the map's result i.
+    Operand i of the op becomes the element of result i of the enclosing `kerf.map`.
 
-    Example: at `kerf.map`.
+    Example: see `kerf.map`.
   }];
   let arguments = (ins Variadic<Kerf_Tensor>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
 def Kerf_MapOp : Kerf_GlobalOp<"map", [IsolatedFromAbove, SingleBlock]> {
-  let summary = "A formula on scalars, applied to each element of its operands";
+  let summary = "Applies a formula on scalars to each element of its operands";
   let description = [{
-    The body is a program on scalars (tensors of rank 0). It runs once for each element place: its arguments are the operands' elements there, and its
-    `kerf.yield` gives the results' elements there. An operand of rank 0 is the same number for every element. An optimizer's update of one parameter is
-    such a formula (kerf-add-optimizer). One op stands for the whole formula until packaging, where kerf-expand-maps puts the body's ops in its place and
-    kerf-fuse-pointwise makes one kernel of them. Rule: every dimension passes through; operands of rank 0 are whole.
-    * Operands are of the results' shape, or of rank 0; there is at least one result.
-    * The body's arguments and results are the scalars of the operands' and results' element types; its ops work on each element apart.
+    The body is a program on scalars (tensors of rank 0) that runs once for each element index. Its arguments are the
+    operands' elements at this index, and its `kerf.yield` gives the results' elements at this index. An operand of
+    rank 0 has the same value for every index. The optimizer's update of a parameter is such a formula
+    (kerf-add-optimizer). One op stands for the formula until packaging, where kerf-expand-maps replaces the map by
+    the ops of its body and kerf-fuse-pointwise makes one kernel of these ops. Rule: every dimension may be sharded;
+    operands of rank 0 are replicated.
+    * Operands have the results' shape or rank 0. There is at least one result.
+    * The body's arguments and results are scalars of the operands' and results' element types. The ops of the body
+      are elementwise.
 
     Example:
     ```mlir

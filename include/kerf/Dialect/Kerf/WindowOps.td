@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that slide a window over a tensor: convolutions and pools. Samples and channels may be cut, what the window moves along may not.
+// Ops that slide a window over a tensor: convolutions and pooling. Samples and channels may be sharded, the dimensions
+// that the window slides along may not.
 #ifndef KERF_WINDOW_TD
 #define KERF_WINDOW_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
@@ -7,23 +8,30 @@ include "kerf/Dialect/Kerf/KerfBase.td"
 class Kerf_WindowOp<string opMnemonic, list<Trait> traits = []> : Kerf_GlobalOp<opMnemonic, !listconcat([
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>], traits)> { let hasVerifier = 1; }
 
-/// One of the three products of a convolution: of its operand, its kernel and its result two are given, one is made.
+/// One of the three products of a convolution. The operand, the kernel and the result of a convolution take part in
+/// each; two of them are given and the third is computed.
 class Kerf_ConvolutionClass<string opMnemonic, list<Trait> traits = []> : Kerf_WindowOp<opMnemonic,
     !listconcat([DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>], traits)> {
   dag window = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high);
 }
 
 def Kerf_ConvolutionOp : Kerf_ConvolutionClass<"convolution", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Sums of a tensor's samples weighted by a kernel that slides over them";
+  let summary = "Convolution of samples with a kernel";
   let description = [{
-    y[n, o, t..] = sum over c, w.. of x[n, first + c, t * stride + w * dilation - low, ..] * kernel[o, c, w..], where x is 0 outside; `low` and `high` are the zeros
-    before and behind each of the dimensions that the kernel moves along. The kernel has one dimension for the channels c of a group: there are as many groups as these go into
-    the operand's channels, output channel o belongs to group o / (output channels / groups), and `first` is the group's first channel.
-    Rule: `([n, gc, s], [go, c, w]) -> ([n, go, t])  c: reduction(sum)`; s, w and t may not be cut; without groups there is no g.
-    * Operand, kernel and result have one rank, at least 3; element types agree.
-    * The attributes have an entry for each dimension after the second; strides and dilations are at least 1, low and high at least 0.
-    * The kernel has a channel, its channels divide those of the operand, and the groups divide the result's channels.
-    * The shapes fit: the padded operand holds the kernel, and t = (low + s + high - (w - 1) * dilation - 1) / stride + 1.
+    y[n, o, t..] = sum over c, w.. of x[n, first + c, t * stride + w * dilation - low, ..] * kernel[o, c, w..], where
+    x is 0 outside of its bounds. `low` and `high` are the numbers of zeros before and after each spatial dimension (a
+    dimension that the kernel slides along). The kernel's second dimension counts the channels c of one group, so the
+    number of groups is the operand's channels divided by the kernel's. Output channel o belongs to group o / (output
+    channels / groups), and `first` is the first channel of this group.
+    Rule: `([n, gc, s], [go, c, w]) -> ([n, go, t])  c: reduction(sum)`; s, w and t may not be sharded. Without groups there
+    is no factor g.
+    * Operand, kernel and result have one rank, at least 3. Element types agree.
+    * The attributes have an entry for each spatial dimension. Strides and dilations are at least 1, low and high at
+      least 0.
+    * The kernel has at least one channel, its channels divide those of the operand, and the number of groups divides
+      the result's channels.
+    * The padded operand is at least as large as the dilated kernel, and t = (low + s + high - (w - 1) * dilation - 1)
+      / stride + 1.
 
     Example:
     ```mlir
@@ -36,11 +44,11 @@ def Kerf_ConvolutionOp : Kerf_ConvolutionClass<"convolution", [DeclareOpInterfac
 }
 
 def Kerf_ConvolutionTransposeOp : Kerf_ConvolutionClass<"convolution_transpose", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Transpose of a convolution: what each result takes from its operand goes back there";
+  let summary = "Transposed convolution: the gradient of a convolution with respect to its operand";
   let description = [{
-    The gradient of `convolution` for its operand, and ONNX's ConvTranspose: x[n, first + c, t * stride + w * dilation - low, ..] += y[n, o, t..] * kernel[o, c, w..]. What
-    falls into the padding is dropped.
-    Rule: `([n, go, t], [go, c, w]) -> ([n, gc, s])  o: reduction(sum)`; s, w and t may not be cut.
+    x[n, first + c, t * stride + w * dilation - low, ..] += y[n, o, t..] * kernel[o, c, w..], starting from x = 0.
+    This is also ONNX's ConvTranspose. Contributions to the padding are dropped.
+    Rule: `([n, go, t], [go, c, w]) -> ([n, gc, s])  o: reduction(sum)`; s, w and t may not be sharded.
     * The shapes and attributes are those of a `convolution` with operand and result exchanged.
 
     Example:
@@ -54,10 +62,10 @@ def Kerf_ConvolutionTransposeOp : Kerf_ConvolutionClass<"convolution_transpose",
 }
 
 def Kerf_ConvolutionKernelOp : Kerf_ConvolutionClass<"convolution_kernel"> {
-  let summary = "Gradient of a convolution for its kernel";
+  let summary = "Gradient of a convolution with respect to its kernel";
   let description = [{
     kernel[o, c, w..] = sum over n, t.. of x[n, first + c, t * stride + w * dilation - low, ..] * dy[n, o, t..].
-    Rule: `([n, gc, s], [n, go, t]) -> ([go, c, w])  n: reduction(sum)`; s, w and t may not be cut.
+    Rule: `([n, gc, s], [n, go, t]) -> ([go, c, w])  n: reduction(sum)`; s, w and t may not be sharded.
     * The shapes and attributes are those of a `convolution` whose kernel is the result.
 
     Example:
@@ -71,12 +79,14 @@ def Kerf_ConvolutionKernelOp : Kerf_ConvolutionClass<"convolution_kernel"> {
 }
 
 def Kerf_ReduceWindowOp : Kerf_WindowOp<"reduce_window", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
-  let summary = "Sum, maximum or minimum over a window that slides";
+  let summary = "Sum, maximum or minimum over a sliding window (pooling)";
   let description = [{
-    y[t..] combines, by `kind`, the x[t * stride + w * dilation - low, ..] with w in `window`; padding holds the neutral element.
-    Rule: a dimension whose window is 1, with stride 1 and no padding, passes through; others may not be cut.
-    * The attributes have an entry for each dimension; window, strides and dilations are at least 1, low and high at least 0.
-    * Element types agree; the result's shape follows as in `convolution`.
+    y[t..] combines, by `kind`, the elements x[t * stride + w * dilation - low, ..] for all w within `window`. The
+    padding holds the neutral element of `kind`. Rule: a dimension with a window of 1, stride 1 and no padding may be
+    sharded, no other one.
+    * The attributes have an entry for each dimension. Window, strides and dilations are at least 1, low and high at
+      least 0.
+    * Element types agree. The result's shape follows as in `convolution`.
 
     Example:
     ```mlir
@@ -90,11 +100,12 @@ def Kerf_ReduceWindowOp : Kerf_WindowOp<"reduce_window", [DeclareOpInterfaceMeth
 }
 
 def Kerf_SelectAndScatterOp : Kerf_WindowOp<"select_and_scatter"> {
-  let summary = "Gradient of a window's maximum or minimum: to the first element that reaches it";
+  let summary = "Gradient of a sliding maximum or minimum with respect to its operand";
   let description = [{
-    dx = 0; of each window of `reduce_window` with this `kind` and these attributes, the first element (in row-major order) that reaches the extremum gets the window's gradient added.
-    Rule: as in `reduce_window`.
-    * `kind` is max or min; the attributes and shapes are those of a `reduce_window` whose result is the gradient; the result has the operand's shape.
+    dx = 0; each window of a `reduce_window` with this `kind` and these attributes adds its gradient to the first
+    element, in row-major order, that attains the window's extremum. Rule: the same as that of `reduce_window`.
+    * `kind` is max or min. The attributes and shapes are those of a `reduce_window` whose result has the gradient's
+      shape. The result has the operand's shape.
 
     Example:
     ```mlir

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of tensors in the host's memory, once for every communicator. A reduction adds the ranks' values in order
-// of their position in the group, for every element, whatever its size and algorithm: the bits depend neither on time
-// nor on the communicator, and every rank of an all_reduce gets the same. Semantics: docs/operators.md; message plan:
-// docs/runtime.md.
+// Collectives on tensors in host memory, written once for all communicators. A reduction adds the ranks' values of each
+// element in the order of the ranks' positions in the process group, for every size and algorithm. The bits of a sum
+// therefore depend neither on timing nor on the communicator, and all ranks of an all_reduce get the same bits.
+// Semantics of the collectives: docs/operators.md; messages that each one sends: docs/runtime.md.
 #pragma once
 
 #include "kerf/Runtime/CollectiveBackend.h"
@@ -11,13 +11,18 @@
 
 namespace kerf::runtime {
 
-/// A seed: sums are added in an order that it and the collective's tag choose, the same on all ranks. None: in order of
-/// position.
-using SumOrder = std::optional<uint64_t>;
+/// A seed that, together with a collective's tag, selects a random order for adding the ranks' values, the same order
+/// on all ranks. Absent: the values are added in the order of the ranks' positions in the process group.
+using SumOrderSeed = std::optional<uint64_t>;
 
-/// `request.bind.scratch` has collectiveScratchBytes; its addresses are the host's. The bits of several collectives
-/// that are one are those of one after the other.
-Result<Kernel> bindCollective(const CollectiveRequest &request, Communicator &communicator, const SumOrder &order = {});
+/// Binds a collective, or a bucket of several, to host memory. `request.bind.scratch` must have
+/// collectiveScratchBytes bytes. A bucket gives the same bits as its collectives one after the other. `order` makes
+/// reductions add the ranks' values in a random order, for tests of how results depend on it; absent: in the order of
+/// the ranks. Fails if an attribute, type or shape is wrong.
+Result<Kernel> bindCollective(const CollectiveRequest &request, Communicator &communicator,
+                              const SumOrderSeed &order = {});
+/// Returns the bytes of scratch memory that bindCollective needs for the same request. Fails where
+/// bindCollective would fail.
 Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request);
 
 } // namespace kerf::runtime

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU kernels of the device level: one for every op of the dialect but the collectives, `wait`, `call` and
-// `reshape`, which the executor does itself. A kernel is bound once, when a program is loaded, to fixed memory; then it
-// is called every step and allocates nothing.
+// The CPU's kernels: one for every op of the dialect, except the collectives and the ops `wait`, `call` and `reshape`,
+// which the executor handles itself. A kernel is bound to fixed memory once, when a program is loaded. It is then
+// called in every step and allocates nothing.
 #pragma once
 
 #include "kerf/Runtime/Device.h"
@@ -9,48 +9,57 @@
 
 namespace kerf::runtime {
 
-class Team;
+class ThreadTeam;
 struct NativeKernel;
 
-inline constexpr int64_t kHostAlignment = 64; // bytes: a cache line, and the widest vector register
+/// Alignment in bytes of tensors in host memory: a cache line, which is also the widest vector register.
+inline constexpr int64_t kHostAlignment = 64;
 
-/// A KernelRequest whose addresses are the host's, each a multiple of kHostAlignment. `team`: the threads that share
-/// the work, the same ones for both calls below; none is the calling thread alone. Results do not depend on it.
+/// A KernelRequest whose addresses are in host memory, each a multiple of kHostAlignment.
 struct BindRequest {
   const package::Instruction &instruction;
-  std::vector<TensorView> operands, results;
+  std::vector<TensorView> operands, results; // the instruction's operands and results, in its order
+  /// The program's mesh and this rank's number in it, for operators whose result depends on the rank.
   const Mesh &mesh;
   int64_t rank = 0;
+  /// Temporary memory of scratchBytes bytes.
   void *scratch = nullptr;
-  Team *team = nullptr;
-  /// Of a call of a kernel: its code.
+  /// The threads that share the kernel's work; null: the calling thread works alone. Must be the same for scratchBytes
+  /// and bindKernel. Results do not depend on the team.
+  ThreadTeam *team = nullptr;
+  /// The compiled kernel to run, where the instruction calls a function that is one; null for any other instruction.
   const NativeKernel *native = nullptr;
 };
 
-/// One call computes the results from the operands; both may have changed since the last call. Fails on input's fault
-/// alone (label out of range), with the value and the bound in the message; the executor adds the user's node.
+/// A bound kernel. Each call computes the results from the present content of the operands. A call fails only on wrong
+/// input data (such as a label out of range); the message holds the value and its limit, and the executor adds the name
+/// of the model's node.
 using Kernel = std::function<Status()>;
 
-/// Checks op, attributes, dtypes and shapes; an Error names what it found and what it can do. The request does not
-/// outlive the call: the kernel captures what it needs.
+/// Checks the instruction's op, attributes, types and shapes, and binds its kernel to memory. An error says what was
+/// found and what is supported. The kernel keeps what it needs of the request, which need not outlive the call.
 Result<Kernel> bindKernel(const BindRequest &request);
 
-/// Bytes of scratch for `bindKernel` of the same instruction (operands and results as there, but `data` is null). An
-/// Error where `bindKernel` would give one.
+/// Returns the bytes of scratch memory that bindKernel needs for the same request, whose tensors may still have null
+/// addresses. Fails where bindKernel would fail.
 Result<int64_t> scratchBytes(const BindRequest &request);
 
-/// True when result `result` may be written over operand `operand` of the same bytes: element i of the result needs, of
-/// that operand, element i alone, and is written after its last read.
+/// Returns whether the instruction may write its result number `result` in place over its operand number `operand`,
+/// which has as many bytes. That holds if element i of the result depends on no element of the operand but i, and is
+/// written after that element's last read.
 bool mayOverwrite(const package::Instruction &instruction, int operand, int result);
 
-/// The same for an instruction that may be one kernel of the package.
+/// Returns the same as mayOverwrite for an instruction that may call a compiled kernel of the package: `function` is
+/// the function it calls, null for any other instruction.
 bool mayOverwriteOnHost(const package::Instruction &instruction, const package::Function *function, int operand,
                         int result);
-/// Returns the request for `bindKernel`: with the team, and the package's code where the request names a function.
-BindRequest hostRequest(const KernelRequest &request, Team *team);
+/// Converts a device's request to a request for bindKernel with the given team. If `request` names a function, the
+/// result names that function's compiled kernel.
+BindRequest hostRequest(const KernelRequest &request, ThreadTeam *team);
 
-/// A function of package::NativeCode::routines, which computes n elements: (const T *x, T *y, int64_t n), or with two
-/// operands (x, y, z, n). Null where there is none of that name.
+/// Returns the address of a function that compiled kernels may call (package::NativeCode::routines), or null if there
+/// is none of that name. The function computes n elements: f(const T *x, T *y, int64_t n), or f(x, y, z, n) with two
+/// operands x and y and the result z.
 const void *routine(std::string_view name);
 
 } // namespace kerf::runtime

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its backward form over all keys.
+// The kernels of attention over all keys and of its gradient.
 #include "Attention.h"
 
 namespace kerf::runtime::kernels {
 
-/// Of one block of a ring (docs/operators.md): which block, and which of its keys which queries see.
-static void seeBlock(Checker &check, const BindRequest &request, AttentionSizes &z) {
+/// Sets which block of keys this step of ring attention works on, and which of the rank's queries attend to which of
+/// the block's keys (docs/operators.md).
+static void readRingStep(Checker &check, const BindRequest &request, AttentionSizes &z) {
   std::vector<AxisRef> axes = check.axes("axes");
-  int64_t step = check.integer("step"), ranks = ways(axes);
+  int64_t step = check.integer("step"), ranks = shardCount(axes);
   bool causal = check.flag("causal"), balanced = check.flag("balanced");
   check.require(step > 0 && step < ranks, "step {} of {} ranks", step, ranks);
   check.require(!balanced || (causal && z.s % 2 == 0), "balanced asks for causal and an even number of queries, not {}",
@@ -26,7 +27,7 @@ static void seeBlock(Checker &check, const BindRequest &request, AttentionSizes 
 }
 
 std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &request, size_t first, bool masked,
-                                             Keys which) {
+                                             KeyScope scope) {
   const auto &in = request.operands;
   const TensorView &q = in[first], &k = in[first + 1], &v = in[first + 2];
   for (const TensorView *view : {&q, &k, &v})
@@ -52,9 +53,9 @@ std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &
   if (!check.failed())
     z.firstQuery = position(request.mesh, axes, request.rank) * z.s;
   int64_t columns = z.t;
-  if (which == Keys::OneBlock && !check.failed()) {
-    seeBlock(check, request, z);
-    columns *= ways(check.axes("axes"));
+  if (scope == KeyScope::OneBlock && !check.failed()) {
+    readRingStep(check, request, z);
+    columns *= shardCount(check.axes("axes"));
   }
   if (masked && !check.failed()) {
     const TensorView &mask = in[first + 3];
@@ -75,11 +76,11 @@ std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &
   return z;
 }
 
-Result<Planned> planAttention(const BindRequest &request) {
+Result<PlannedKernel> planAttention(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(3, 4, 2))
     return check.error();
-  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 0, request.operands.size() == 4, Keys::All);
+  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 0, request.operands.size() == 4, KeyScope::All);
   if (!sizes)
     return check.error();
   const AttentionSizes &z = *sizes;
@@ -90,35 +91,35 @@ Result<Planned> planAttention(const BindRequest &request) {
   check.dtype(lse, "the log-sum-exp", request.operands[0].dtype);
   if (check.failed())
     return check.error();
-  return forFloat(request, out.dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, out.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
     AttentionCall<T> all = callOf<T>(request, 0, z, Direction::Forward, layout);
-    return Planned{[all, y = mutableDataOf<T>(out), logSums = mutableDataOf<T>(lse)] {
-                     forTasks(all.team, all.z.b * all.z.h, [&](int64_t task, int64_t thread) {
-                       const AttentionSizes &z = all.z;
-                       AttentionCall<T> call = all.ofThread(thread);
-                       int64_t h = task % z.h;
-                       call.eachBlock(
-                           {task / z.h, h, h / (z.h / z.g)}, [&](Head at, int64_t row, int64_t rows, int64_t keys) {
-                             call.score(at, row, rows, keys);
-                             auto normalize = [](auto, T *scores, T *logSums, int64_t rows, int64_t keys) {
-                               for (int64_t i = 0; i < rows; ++i)
-                                 logSums[i] = normalizeRow(scores + i * keys, keys);
-                             };
-                             dispatch(normalize, call.scores, logSums + (at.b * z.h + at.h) * z.s + row, rows, keys);
-                             gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at),
-                                     y + call.rowOfOutput(at, row), z.h * z.e, Into::Overwrite, call.scratch);
-                           });
-                     });
-                     return ok();
-                   },
-                   layout.bytes()};
+    return PlannedKernel{
+        [all, y = mutableDataOf<T>(out), logSums = mutableDataOf<T>(lse)] {
+          forTasks(all.team, all.z.b * all.z.h, [&](int64_t task, int64_t thread) {
+            const AttentionSizes &z = all.z;
+            AttentionCall<T> call = all.ofThread(thread);
+            int64_t h = task % z.h;
+            call.eachBlock({task / z.h, h, h / (z.h / z.g)}, [&](Head at, int64_t row, int64_t rows, int64_t keys) {
+              call.score(at, row, rows, keys);
+              auto normalize = [](auto, T *scores, T *logSums, int64_t rows, int64_t keys) {
+                for (int64_t i = 0; i < rows; ++i)
+                  logSums[i] = normalizeRow(scores + i * keys, keys);
+              };
+              dispatch(normalize, call.scores, logSums + (at.b * z.h + at.h) * z.s + row, rows, keys);
+              gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at), y + call.rowOfOutput(at, row),
+                      z.h * z.e, GemmOutput::Overwrite, call.scratch);
+            });
+          });
+          return ok();
+        },
+        layout.bytes()};
   });
 }
 
-Result<Planned> attentionBackward(Checker &check, const BindRequest &request, size_t first, bool masked,
-                                  const AttentionSizes &z) {
+Result<PlannedKernel> attentionBackward(Checker &check, const BindRequest &request, size_t first, bool masked,
+                                        const AttentionSizes &z) {
   const auto &in = request.operands;
   const TensorView *others = &in[first + (masked ? 4 : 3)];
   const TensorView &out = others[0], &lse = others[1], &gradient = others[2];
@@ -133,7 +134,7 @@ Result<Planned> attentionBackward(Checker &check, const BindRequest &request, si
     check.sameType(request.results[i], "a result", in[first + i], "its operand");
   if (check.failed())
     return check.error();
-  return forFloat(request, in[first].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, in[first].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
     Backward<T> backward = {callOf<T>(request, first, z, Direction::Backward, layout),
@@ -144,20 +145,20 @@ Result<Planned> attentionBackward(Checker &check, const BindRequest &request, si
                             mutableDataOf<T>(request.results[0]),
                             mutableDataOf<T>(request.results[1]),
                             mutableDataOf<T>(request.results[2])};
-    return Planned{[backward] {
-                     backward.run();
-                     return ok();
-                   },
-                   layout.bytes()};
+    return PlannedKernel{[backward] {
+                           backward.run();
+                           return ok();
+                         },
+                         layout.bytes()};
   });
 }
 
-Result<Planned> planAttentionBackward(const BindRequest &request) {
+Result<PlannedKernel> planAttentionBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(6, 7, 3))
     return check.error();
   bool masked = request.operands.size() == 7;
-  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 0, masked, Keys::All);
+  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 0, masked, KeyScope::All);
   if (!sizes)
     return check.error();
   return attentionBackward(check, request, 0, masked, *sizes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention's kernels share: sizes, and a block of query rows at a time. A thread's scratch holds kQueryRows x T
-// scores, never S x T. Threads share the heads; backward, those of one key/value head are one task, as they add to its
-// gradient. The backward form computes the probabilities of a block again from the saved log-sum-exp (Dao et al.,
-// FlashAttention, 2022).
+// Code that attention's kernels share. They work on one block of query rows at a time, so that the scratch memory of a
+// thread holds kQueryRows x T scores and never S x T. Threads share the heads. In the backward kernels, all query heads
+// of one key/value head are one task, because they add to the same gradient. The backward kernels recompute the
+// probabilities of a block from the saved log-sum-exp (Dao et al., FlashAttention, 2022).
 #pragma once
 
 #include "Families.h"
@@ -14,36 +14,44 @@
 
 namespace kerf::runtime::kernels {
 
-inline constexpr int64_t kQueryRows =
-    64; // 64 x 1,024 scores in float32 are 256 KB: they stay in the second-level cache
+/// Number of query rows in a block. 64 x 1,024 scores in float32 are 256 KB, which stay in the second-level cache.
+inline constexpr int64_t kQueryRows = 64;
 
+/// The sizes and options of an attention instruction on this rank.
 struct AttentionSizes {
-  int64_t b, s, t, h, g, d, e; // batch, queries, keys, query heads, key/value heads, widths of q and k, and of v
-  int64_t maskBatch, maskHead, maskRow; // strides of the mask; 0 where it is one for all
-  int64_t maskColumn;                   // of the first key
-  bool causal, masked, maskIsBool;
-  double scale;
-  int64_t firstQuery; // number of the rank's first query
-  /// Queries `from` to before `to` see the keys before `seen`, the others none.
+  int64_t b, s, t;                      // batch size, number of queries, number of keys
+  int64_t h, g;                         // number of query heads, number of key/value heads
+  int64_t d, e;                         // width of a query or key vector, width of a value vector
+  int64_t maskBatch, maskHead, maskRow; // strides of the mask in elements; 0 where all batch entries or heads share it
+  int64_t maskColumn;                   // column of the mask that belongs to the first key
+  bool causal;                          // whether a query attends only to keys up to its own position
+  bool masked, maskIsBool;              // whether there is a mask, and whether it is boolean (true: attend)
+  double scale;                         // factor of the products of queries and keys
+  int64_t firstQuery;                   // position in the sequence of the rank's first query
+  /// The queries in [from, to) attend to the keys before `seen`; other queries attend to no key. A causal mask, if
+  /// `causal`, comes on top.
   int64_t from, to, seen;
 
-  /// Keys that a block of queries ending before row `end` may see.
+  /// Returns the number of keys that a block of queries ending before row `end` may attend to.
   int64_t keys(int64_t end) const { return causal ? std::min(t, firstQuery + end) : seen; }
 };
 
-enum class Keys { All, OneBlock };
+/// The keys that an instruction attends to: all of them, or one block of them, as in a step of ring attention.
+enum class KeyScope { All, OneBlock };
 
-/// Query, key, value and perhaps a mask, from operand `first` on; with `OneBlock`, the attributes of a ring's block
-/// too.
+/// Reads and checks the sizes of an attention instruction whose query, key, value and (if `masked`) mask are the
+/// operands from number `first` on. With KeyScope::OneBlock, also reads the attributes of a step of ring attention.
+/// Returns nothing if `check` has failed.
 std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &request, size_t first, bool masked,
-                                             Keys which);
+                                             KeyScope scope);
 
-/// Where one (batch, head) lies in each tensor.
+/// One head of one batch entry: indices of the batch entry, the query head and its key/value head.
 struct Head {
   int64_t b, h, g;
 };
 
-/// Adds the mask to a block of scores of queries [row, row + rows) over `keys` keys; what is excluded becomes -inf.
+/// Applies the mask and the causal mask to a block of scores of the queries [row, row + rows) and `keys` keys. Excluded
+/// scores become -infinity.
 template <typename T>
 void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t row, int64_t rows, int64_t keys,
                 T *scores) {
@@ -67,7 +75,8 @@ void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t ro
   }
 }
 
-/// Scores become probabilities; gives the log-sum-exp. A row that sees nothing becomes zeros, with -inf.
+/// Replaces a row of scores by probabilities (softmax), and returns the row's log-sum-exp. A row whose scores are all
+/// -infinity becomes zeros, with a log-sum-exp of -infinity.
 template <typename T> [[gnu::always_inline]] inline T normalizeRow(T *line, int64_t keys) {
   T highest = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : highest)
@@ -90,30 +99,37 @@ template <typename T> [[gnu::always_inline]] inline T normalizeRow(T *line, int6
   return T(double(shift) + std::log(sum));
 }
 
+/// An attention kernel bound to its memory.
 template <typename T> struct AttentionCall {
   AttentionSizes z;
-  const T *q, *k, *v;
-  const void *mask;
-  T *scores, *dScores; // of the first thread, as is `scratch`
-  std::byte *scratch;
-  int64_t bytesOfThread;
-  Team *team;
+  const T *q, *k, *v;    // query [b, s, h, d], key [b, t, g, d] and value [b, t, g, e]
+  const void *mask;      // null if there is no mask
+  T *scores, *dScores;   // one thread's block of scores and of their gradients
+  std::byte *scratch;    // one thread's scratch memory for matrix products
+  int64_t bytesOfThread; // distance from one thread's scratch memory to the next one's
+  ThreadTeam *team;
 
+  /// Returns a head's queries from row `row` on, as a matrix with one query a row.
   MatrixView<T> queries(Head at, int64_t row) const {
     return {q + ((at.b * z.s + row) * z.h + at.h) * z.d, z.h * z.d, 1};
   }
+  /// Returns a head's keys, as a matrix with one key a row.
   MatrixView<T> keys(Head at) const { return {k + (at.b * z.t * z.g + at.g) * z.d, z.g * z.d, 1}; }
+  /// Returns a head's values, as a matrix with one value a row.
   MatrixView<T> values(Head at) const { return {v + (at.b * z.t * z.g + at.g) * z.e, z.g * z.e, 1}; }
+  /// Returns the number of the output's element at which query row `row` of a head begins.
   int64_t rowOfOutput(Head at, int64_t row) const { return ((at.b * z.s + row) * z.h + at.h) * z.e; }
 
-  /// scores = scale * q k^T + mask, [rows, keys].
+  /// Computes the scores of the queries [row, row + rows) and the first `count` keys: scale * q k^T + mask, a matrix of
+  /// rows x count.
   void score(Head at, int64_t row, int64_t rows, int64_t count) const {
     MatrixView<T> key = keys(at);
     gemm<T>(rows, count, z.d, T(z.scale), queries(at, row), {key.data, key.column, key.row}, scores, count,
-            Into::Overwrite, scratch);
+            GemmOutput::Overwrite, scratch);
     maskScores<T>(z, mask, at, row, rows, count, scores);
   }
 
+  /// Returns the same call with the scratch memory of thread `thread`.
   AttentionCall ofThread(int64_t thread) const {
     AttentionCall own = *this;
     auto moved = [&](auto *pointer) {
@@ -123,6 +139,7 @@ template <typename T> struct AttentionCall {
     return own;
   }
 
+  /// Calls f(at, row, rows, keys) for each block of query rows that attend to any key.
   template <typename F> void eachBlock(Head at, F f) const {
     for (int64_t row = z.from; row < z.to; row += kQueryRows) {
       int64_t rows = std::min(kQueryRows, z.to - row);
@@ -131,31 +148,35 @@ template <typename T> struct AttentionCall {
   }
 };
 
-/// In place of what is there already, nothing.
-template <typename T> void copyOver(Team *team, const T *from, T *to, int64_t n) {
+/// Copies n elements, unless source and target are the same memory.
+template <typename T> void copyOver(ThreadTeam *team, const T *from, T *to, int64_t n) {
   if (from != to)
     forElements(team, n, [&](int64_t begin, int64_t end) { std::copy(from + begin, from + end, to + begin); });
 }
 
+/// Returns the transposed view of a matrix.
 template <typename T> MatrixView<T> transposed(MatrixView<T> m) { return {m.data, m.column, m.row}; }
 
-/// A log-sum-exp this far from 0 has too few digits for exp(score - it): that of a row whose keys are all masked by one
-/// finite number (-10000, the lowest float) is that number. Probabilities whose sum is above 1 are divided by it.
-constexpr double kFar = 1024;
+/// The largest absolute value of a log-sum-exp L that has enough digits for exp(score - L). Larger ones occur in rows
+/// whose keys are all masked by one finite number (-10000, or the lowest float). In such rows, probabilities that sum
+/// to more than 1 are divided by their sum.
+constexpr double kLargeLogSumExp = 1024;
 
+/// A backward kernel of attention, bound to its memory.
 template <typename T> struct Backward {
   AttentionCall<T> all;
-  const T *out, *lse, *dOut;
-  const T *dqSoFar; // of the blocks before this one, or null
-  T *dq, *dk, *dv;
+  const T *out, *lse, *dOut; // the forward kernel's output and log-sum-exp, and the gradient of the output
+  const T *dqSoFar;          // the query's gradient from earlier blocks of a ring, to add to; null: there is none
+  T *dq, *dk, *dv;           // gradients of query, key and value to compute
 
+  /// Computes the gradients. The team's threads share the key/value heads.
   void run() const {
     const AttentionSizes &z = all.z;
     auto clear = [&](T *gradient, int64_t n) {
       forElements(all.team, n, [&](int64_t begin, int64_t end) { std::fill(gradient + begin, gradient + end, T(0)); });
     };
     if (!dqSoFar)
-      clear(dq, z.b * z.s * z.h * z.d); // stays where a query sees no key
+      clear(dq, z.b * z.s * z.h * z.d); // stays zero where a query attends to no key
     else
       copyOver(all.team, dqSoFar, dq, z.b * z.s * z.h * z.d);
     clear(dk, z.b * z.t * z.g * z.d);
@@ -168,6 +189,7 @@ template <typename T> struct Backward {
     });
   }
 
+  /// Adds the contributions of one query head to the gradients.
   void runHead(const AttentionCall<T> &call, Head head) const {
     const AttentionSizes &z = call.z;
     T *dScores = call.dScores;
@@ -177,7 +199,7 @@ template <typename T> struct Backward {
       call.score(at, row, rows, keys);
       const T *outRow = out + call.rowOfOutput(at, row), *dOutRow = dOut + call.rowOfOutput(at, row);
       MatrixView<T> dOutBlock = {dOutRow, z.h * z.e, 1}, p = {call.scores, keys, 1}, dS = {dScores, keys, 1};
-      gemm<T>(rows, keys, z.e, T(1), dOutBlock, transposed(call.values(at)), dScores, keys, Into::Overwrite,
+      gemm<T>(rows, keys, z.e, T(1), dOutBlock, transposed(call.values(at)), dScores, keys, GemmOutput::Overwrite,
               call.scratch);
       for (int64_t i = 0; i < rows; ++i)
         dispatch(
@@ -186,10 +208,10 @@ template <typename T> struct Backward {
 #pragma omp simd reduction(+ : dot)
               for (int64_t j = 0; j < e; ++j)
                 dot += double(out[j]) * double(dOut[j]);
-              // A row that saw nothing has no exponentials: -inf - -inf would be NaN.
+              // In a row that attends to no key, -infinity minus -infinity would be NaN.
               bool empty = lse == -std::numeric_limits<T>::infinity();
               T d = T(dot);
-              if (!empty && std::abs(lse) > T(kFar)) {
+              if (!empty && std::abs(lse) > T(kLargeLogSumExp)) {
                 double sum = 0;
 #pragma omp simd reduction(+ : sum)
                 for (int64_t j = 0; j < keys; ++j) {
@@ -215,16 +237,20 @@ template <typename T> struct Backward {
             lse[(at.b * z.h + at.h) * z.s + row + i], T(z.scale));
       T *dqBlock = dq + (call.queries(at, row).data - call.q);
       T *dkHead = dk + (call.keys(at).data - call.k), *dvHead = dv + (call.values(at).data - call.v);
-      gemm<T>(rows, z.d, keys, T(1), dS, call.keys(at), dqBlock, z.h * z.d, dqSoFar ? Into::Add : Into::Overwrite,
+      gemm<T>(rows, z.d, keys, T(1), dS, call.keys(at), dqBlock, z.h * z.d,
+              dqSoFar ? GemmOutput::Add : GemmOutput::Overwrite, call.scratch);
+      gemm<T>(keys, z.d, rows, T(1), transposed(dS), call.queries(at, row), dkHead, z.g * z.d, GemmOutput::Add,
               call.scratch);
-      gemm<T>(keys, z.d, rows, T(1), transposed(dS), call.queries(at, row), dkHead, z.g * z.d, Into::Add, call.scratch);
-      gemm<T>(keys, z.e, rows, T(1), transposed(p), dOutBlock, dvHead, z.g * z.e, Into::Add, call.scratch);
+      gemm<T>(keys, z.e, rows, T(1), transposed(p), dOutBlock, dvHead, z.g * z.e, GemmOutput::Add, call.scratch);
     });
   }
 };
 
+/// The direction of an attention kernel.
 enum class Direction { Forward, Backward };
 
+/// Binds an attention kernel whose query, key, value and mask are the operands from number `first` on, and takes its
+/// scratch memory from `layout`.
 template <typename T>
 AttentionCall<T> callOf(const BindRequest &request, size_t first, const AttentionSizes &z, Direction direction,
                         ScratchLayout &layout) {
@@ -246,9 +272,10 @@ AttentionCall<T> callOf(const BindRequest &request, size_t first, const Attentio
           bytesOfThread,
           request.team};
 }
-/// What both backward forms have behind query, key, value and mask, the operands from `first` on; before them a block
-/// has the query's gradient so far.
-Result<Planned> attentionBackward(Checker &check, const BindRequest &request, size_t first, bool masked,
-                                  const AttentionSizes &sizes);
+/// Checks an instruction of attention_backward or attention_block_backward and builds its kernel. Its query, key, value
+/// and (if `masked`) mask are the operands from number `first` on. In attention_block_backward, the operand before them
+/// is the query's gradient from earlier blocks.
+Result<PlannedKernel> attentionBackward(Checker &check, const BindRequest &request, size_t first, bool masked,
+                                        const AttentionSizes &sizes);
 
 } // namespace kerf::runtime::kernels

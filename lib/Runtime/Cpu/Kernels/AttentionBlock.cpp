@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring attention's kernels: attention to one more block of keys and values, and its backward form.
+// The kernels of ring attention: attention to one more block of keys and values, and its gradient.
 #include "Attention.h"
 
 namespace kerf::runtime::kernels {
 
 namespace {
-/// Attention of this block added to that of the blocks before: both are means of values, weighted by exponentials whose
-/// sum's logarithm is known.
+/// Merges the attention to this block of keys into the attention to earlier blocks. Both are means of values weighted
+/// by exponentials, and the logarithm of each sum of weights is known.
 template <typename T> struct Merge {
   AttentionCall<T> all;
   const T *soFar, *lseSoFar;
@@ -26,7 +26,7 @@ template <typename T> struct Merge {
             [](auto, T *scores, T *out, T *sums, int64_t rows, int64_t keys, int64_t e, int64_t outStride) {
               for (int64_t i = 0; i < rows; ++i) {
                 T before = sums[i], here = normalizeRow(scores + i * keys, keys), higher = std::max(before, here);
-                if (here == -std::numeric_limits<T>::infinity()) // sees nothing of this block: its row is zeros
+                if (here == -std::numeric_limits<T>::infinity()) // attends to no key of this block; scores are zeros
                   continue;
                 sums[i] = higher + std::log(std::exp(before - higher) + std::exp(here - higher));
                 T kept = std::exp(before - sums[i]), added = std::exp(here - sums[i]);
@@ -39,7 +39,7 @@ template <typename T> struct Merge {
               }
             },
             call.scores, outRows, sums, rows, keys, z.e, z.h * z.e);
-        gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at), outRows, z.h * z.e, Into::Add,
+        gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at), outRows, z.h * z.e, GemmOutput::Add,
                 call.scratch);
       });
     });
@@ -48,11 +48,12 @@ template <typename T> struct Merge {
 
 } // namespace
 
-Result<Planned> planAttentionBlock(const BindRequest &request) {
+Result<PlannedKernel> planAttentionBlock(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(5, 6, 2))
     return check.error();
-  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 2, request.operands.size() == 6, Keys::OneBlock);
+  std::optional<AttentionSizes> sizes =
+      attentionSizes(check, request, 2, request.operands.size() == 6, KeyScope::OneBlock);
   if (!sizes)
     return check.error();
   const AttentionSizes &z = *sizes;
@@ -65,25 +66,25 @@ Result<Planned> planAttentionBlock(const BindRequest &request) {
   check.sameType(request.results[1], "the log-sum-exp", lseSoFar, "that so far");
   if (check.failed())
     return check.error();
-  return forFloat(request, soFar.dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, soFar.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
     Merge<T> merge = {callOf<T>(request, 2, z, Direction::Forward, layout), dataOf<T>(soFar), dataOf<T>(lseSoFar),
                       mutableDataOf<T>(request.results[0]), mutableDataOf<T>(request.results[1])};
-    return Planned{[merge] {
-                     merge.run();
-                     return ok();
-                   },
-                   layout.bytes()};
+    return PlannedKernel{[merge] {
+                           merge.run();
+                           return ok();
+                         },
+                         layout.bytes()};
   });
 }
 
-Result<Planned> planAttentionBlockBackward(const BindRequest &request) {
+Result<PlannedKernel> planAttentionBlockBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(7, 8, 3))
     return check.error();
   bool masked = request.operands.size() == 8;
-  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 1, masked, Keys::OneBlock);
+  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 1, masked, KeyScope::OneBlock);
   if (!sizes)
     return check.error();
   return attentionBackward(check, request, 1, masked, *sizes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that every family makes of its instruction, with messages that hold what was found and what is expected.
+// Checks of instructions that all families of kernels share. Their messages say what was found and what is expected.
 #include "Common.h"
 
 #include "../../Scalar.h"
@@ -21,12 +21,13 @@ std::string typeText(const TensorView &view) {
 double readScalar(const TensorView &view) { return runtime::readScalar(view.dtype, view.data); }
 
 Error wrongDType(const BindRequest &request, DType dtype, std::string_view takes) {
-  return {fmt::format("{}: takes {}, but was given {}", request.instruction.op, takes, toString(dtype))};
+  return {fmt::format("{}: takes {}, but was given {}; compile the package again", request.instruction.op, takes,
+                      toString(dtype))};
 }
 
 void Checker::fail(const std::string &text) {
   if (!fault)
-    fault = Error{fmt::format("{}: {}", request.instruction.op, text)};
+    fault = Error{fmt::format("{}: {}; compile the package again", request.instruction.op, text)};
 }
 
 bool Checker::counts(size_t fewestOperands, size_t mostOperands, size_t results) {
@@ -70,7 +71,7 @@ double Checker::number(std::string_view attribute) {
   const nlohmann::ordered_json *json = find(attribute);
   if (!json)
     return 0;
-  std::optional<double> value = package::numberFrom(*json);
+  std::optional<double> value = package::parseNumber(*json);
   require(value.has_value(), "attribute '{}' is {}, not a number", attribute, json->dump());
   return value.value_or(0);
 }
@@ -107,7 +108,7 @@ std::vector<AxisRef> Checker::axes(std::string_view attribute) {
     if (failed())
       break;
     int64_t whole = request.mesh.axes[axis].size;
-    // Divisions, not products: a damaged file's numbers may not fit when multiplied.
+    // Divisions are used instead of products, because products of a damaged file's numbers could overflow.
     require(before >= 1 && size >= 1 && before <= whole && whole % before == 0 && (whole / before) % size == 0,
             "attribute '{}' has the part ({}){} of axis '{}' of size {}", attribute, before, size,
             request.mesh.axes[axis].name, whole);

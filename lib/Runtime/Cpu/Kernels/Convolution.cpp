@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three products of a convolution. float32 runs oneDNN's kernels, made once, between reorders to and from the
-// layouts that they like. float64, and what oneDNN refuses, is a matrix product of our own for each sample and group,
-// over a matrix whose rows are what each weight of the kernel meets (Chellapilla, Puri and Simard, High Performance
+// Convolutions and their two gradients. float32 uses oneDNN's primitives, which are created once, between reorders to
+// and from their preferred layouts. float64, and convolutions that oneDNN does not support, use our matrix product
+// (Gemm.h) for each sample and group. Its operand is a matrix (im2col) with one row for each weight of the kernel,
+// which holds the elements that the weight is multiplied by (Chellapilla, Puri and Simard, High Performance
 // Convolutional Neural Networks for Document Processing, 2006).
 #include "Families.h"
 #include "Gemm.h"
@@ -50,7 +51,7 @@ public:
           *y = result + (n * sizes.groups + g) * resultStep;
         T *columns = isPointwise ? x : matrix;
         if (made == ConvolutionSide::Operand) {
-          gemm<T>(rows, places, sizes.out, T(1), {w, 1, rows}, {y, places, 1}, columns, places, Into::Overwrite,
+          gemm<T>(rows, places, sizes.out, T(1), {w, 1, rows}, {y, places, 1}, columns, places, GemmOutput::Overwrite,
                   scratch);
           if (!isPointwise)
             toOperand(matrix, x);
@@ -59,11 +60,11 @@ public:
         if (!isPointwise)
           fromOperand(x, matrix);
         if (made == ConvolutionSide::Result)
-          gemm<T>(sizes.out, places, rows, T(1), {w, rows, 1}, {columns, places, 1}, y, places, Into::Overwrite,
+          gemm<T>(sizes.out, places, rows, T(1), {w, rows, 1}, {columns, places, 1}, y, places, GemmOutput::Overwrite,
                   scratch);
         else
           gemm<T>(sizes.out, rows, places, T(1), {y, places, 1}, {columns, 1, places}, w, rows,
-                  n == 0 ? Into::Overwrite : Into::Add, scratch);
+                  n == 0 ? GemmOutput::Overwrite : GemmOutput::Add, scratch);
       }
   }
 
@@ -93,16 +94,17 @@ private:
 
   ConvolutionSide made;
   ConvolutionSizes sizes;
-  int64_t places, rows;     // of the matrix that stands for the operand: as many columns and rows
-  bool isPointwise = false; // the operand itself is that matrix
+  int64_t places, rows;     // numbers of columns and rows of the im2col matrix
+  bool isPointwise = false; // whether the operand itself is the im2col matrix
   std::vector<WindowLine> lines;
 };
 
-/// Convolutions of fewer multiplications are done by our own code: a call of oneDNN with its reorders costs about as
-/// much (10 us).
+/// Convolutions of fewer multiplications do not use oneDNN, because a call with its reorders would cost about as much
+/// as the convolution (10 us).
 constexpr double kSmallConvolution = 65536;
 
-/// Sizes of a convolution of these tensors, whichever of them is made; checked.
+/// Checks the three tensors of a convolution against each other and returns its sizes. Any of the three may be the one
+/// that is computed.
 ConvolutionSizes sizesOf(Checker &check, const TensorView &operand, const TensorView &kernel,
                          const TensorView &result) {
   const Shape &x = operand.shape, &k = kernel.shape, &y = result.shape;
@@ -132,7 +134,7 @@ ConvolutionSizes sizesOf(Checker &check, const TensorView &operand, const Tensor
   return sizes;
 }
 
-Result<Planned> planned(const BindRequest &request, ConvolutionSide made) {
+Result<PlannedKernel> planned(const BindRequest &request, ConvolutionSide made) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -147,31 +149,33 @@ Result<Planned> planned(const BindRequest &request, ConvolutionSide made) {
   if (operand.dtype == DType::F32 && products > kSmallConvolution)
     if (std::shared_ptr<OneDnnConvolution> fast = OneDnnConvolution::make(sizes, made)) {
       void *scratch = scratchAt<void>(request.scratch, 0);
-      return Planned{[=, x = mutableDataOf<float>(operand), k = mutableDataOf<float>(kernel),
-                      y = mutableDataOf<float>(result),
-                      team = request.team] { return fast->run(team, x, k, y, scratch); },
-                     fast->scratchBytes};
+      return PlannedKernel{[=, x = mutableDataOf<float>(operand), k = mutableDataOf<float>(kernel),
+                            y = mutableDataOf<float>(result),
+                            team = request.team] { return fast->run(team, x, k, y, scratch); },
+                           fast->scratchBytes};
     }
-  return forFloat(request, operand.dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, operand.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     OwnConvolution<T> own(sizes, made);
     ScratchLayout layout;
     T *matrix = scratchAt<T>(request.scratch, layout.take(own.matrixBytes()));
     void *scratch = scratchAt<std::byte>(request.scratch, layout.take(own.productBytes()));
-    return Planned{[=, own = std::move(own), x = mutableDataOf<T>(operand), k = mutableDataOf<T>(kernel),
-                    y = mutableDataOf<T>(result)] {
-                     own.run(x, k, y, matrix, scratch);
-                     return ok();
-                   },
-                   layout.bytes()};
+    return PlannedKernel{[=, own = std::move(own), x = mutableDataOf<T>(operand), k = mutableDataOf<T>(kernel),
+                          y = mutableDataOf<T>(result)] {
+                           own.run(x, k, y, matrix, scratch);
+                           return ok();
+                         },
+                         layout.bytes()};
   });
 }
 } // namespace
 
-Result<Planned> planConvolution(const BindRequest &request) { return planned(request, ConvolutionSide::Result); }
-Result<Planned> planConvolutionTranspose(const BindRequest &request) {
+Result<PlannedKernel> planConvolution(const BindRequest &request) { return planned(request, ConvolutionSide::Result); }
+Result<PlannedKernel> planConvolutionTranspose(const BindRequest &request) {
   return planned(request, ConvolutionSide::Operand);
 }
-Result<Planned> planConvolutionKernel(const BindRequest &request) { return planned(request, ConvolutionSide::Kernel); }
+Result<PlannedKernel> planConvolutionKernel(const BindRequest &request) {
+  return planned(request, ConvolutionSide::Kernel);
+}
 
 } // namespace kerf::runtime::kernels

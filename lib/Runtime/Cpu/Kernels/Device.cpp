@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result depends on the rank: where its piece begins, the piece of a local tensor, and what replaces padding.
+// Ops whose result depends on the rank: shard_offset (where the rank's piece begins), local_slice (its piece of a
+// tensor) and mask_padding (replaces padding by a value).
 #include "Families.h"
 #include "StridedCopy.h"
 
@@ -8,7 +9,7 @@
 
 namespace kerf::runtime::kernels {
 
-Result<Planned> planShardOffset(const BindRequest &request) {
+Result<PlannedKernel> planShardOffset(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(0, 0, 1))
     return check.error();
@@ -20,20 +21,20 @@ Result<Planned> planShardOffset(const BindRequest &request) {
   if (check.failed())
     return check.error();
   int64_t offset = position(request.mesh, axes, request.rank) * chunk;
-  return forIndex(request, request.results[0].dtype, [&](auto type) -> Result<Planned> {
+  return withIndexType(request, request.results[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     check.require(offset <= std::numeric_limits<T>::max(), "offset {} does not fit {}", offset,
                   toString(request.results[0].dtype));
     if (check.failed())
       return check.error();
-    return Planned{[y = mutableDataOf<T>(request.results[0]), offset] {
+    return PlannedKernel{[y = mutableDataOf<T>(request.results[0]), offset] {
       *y = T(offset);
       return ok();
     }};
   });
 }
 
-Result<Planned> planMaskPadding(const BindRequest &request) {
+Result<PlannedKernel> planMaskPadding(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -48,12 +49,12 @@ Result<Planned> planMaskPadding(const BindRequest &request) {
   int64_t chunk = operand.shape[dim];
   int64_t valid = std::clamp<int64_t>(size - position(request.mesh, axes, request.rank) * chunk, 0, chunk);
   int64_t outer = product(operand.shape, 0, dim), inner = product(operand.shape, dim + 1);
-  return forAny(request, operand.dtype, [&](auto type) -> Result<Planned> {
+  return withElementType(request, operand.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     T value = fill == 0 ? T(0) : fill == 1 ? lowestOf<T>() : highestOf<T>();
     const T *x = dataOf<T>(operand);
     T *y = mutableDataOf<T>(result);
-    return Planned{[=] {
+    return PlannedKernel{[=] {
       for (int64_t o = 0; o < outer; ++o) {
         T *row = y + o * chunk * inner;
         if (x != y && valid * inner > 0)
@@ -65,7 +66,7 @@ Result<Planned> planMaskPadding(const BindRequest &request) {
   });
 }
 
-Result<Planned> planLocalSlice(const BindRequest &request) {
+Result<PlannedKernel> planLocalSlice(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -85,7 +86,7 @@ Result<Planned> planLocalSlice(const BindRequest &request) {
   int64_t validBytes = std::min(chunk, size - begin) * bytes, rowBytes = chunk * bytes;
   const std::byte *from = dataOf<std::byte>(operand);
   std::byte *to = mutableDataOf<std::byte>(result);
-  return Planned{[=] {
+  return PlannedKernel{[=] {
     for (int64_t o = 0; o < outer && rowBytes > 0; ++o) {
       if (validBytes > 0)
         std::memcpy(to + o * rowBytes, from + (o * size + begin) * bytes, validBytes);

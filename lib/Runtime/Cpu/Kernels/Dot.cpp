@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot_general as a loop over batches of one matrix product. Each operand is seen as (batches, free, contracted) with
-// one stride for the last two; where its dimensions do not merge so, it is packed into scratch first. The threads of a
-// team share blocks of the result.
+// dot_general as one matrix product for each batch. Each operand is seen as a tensor (batch dimensions, free dimension,
+// contracted dimension). An operand whose free or contracted dimensions cannot be merged into one strided dimension is
+// packed into scratch memory first. The threads of a team share blocks of the result.
 #include "Families.h"
 #include "Gemm.h"
 #include "StridedCopy.h"
@@ -11,19 +11,20 @@
 namespace kerf::runtime::kernels {
 
 namespace {
+/// Several dimensions as one: its size, and its stride in elements.
 struct MergedDim {
   int64_t size = 1, stride = 1;
 };
 
-/// One operand as (batch..., rows, columns) of its own memory or of packed scratch.
+/// One operand as matrices, in its own memory or packed in scratch memory.
 struct Side {
   std::vector<int64_t> batchStrides;
   int64_t row = 0, column = 0; // strides of the free and of the contracted dimension, in elements
-  bool packs = false;
+  bool packs = false;          // whether the operand is packed
   StridedCopy packing;
 };
 
-/// Neighbours whose strides fit become one dimension; nothing where some do not.
+/// Merges dimensions of a tensor into one. Returns nothing if their strides do not allow that.
 std::optional<MergedDim> merged(const Shape &shape, const std::vector<int64_t> &strides,
                                 const std::vector<int64_t> &dims) {
   MergedDim all;
@@ -45,7 +46,7 @@ Side sideOf(const TensorView &view, const std::vector<int64_t> &batch, const std
   std::vector<int64_t> strides = stridesOf(view.shape);
   std::optional<MergedDim> rows = merged(view.shape, strides, free), columns = merged(view.shape, strides, contracted);
   if (rows && columns) {
-    // A dimension of size 1 may have any stride: one that makes the other rows as far apart as they are long.
+    // A dimension of size 1 may have any stride. The one chosen makes the matrix look dense.
     if (rows->size == 1)
       rows->stride = columns->stride == 1 ? columns->size : 1;
     if (columns->size == 1)
@@ -76,21 +77,22 @@ Side sideOf(const TensorView &view, const std::vector<int64_t> &batch, const std
   return side;
 }
 
+/// The number of batches, and the sizes m x k and k x n of each product's operands.
 struct Sizes {
   int64_t batches = 1, m = 1, n = 1, k = 1;
 };
 
-/// Everything but the product itself: where each batch's matrices start, and what is packed before.
+/// The plan of an instruction: its sizes, how its operands are packed, and where each batch's matrices start.
 struct DotPlan {
   Sizes sizes;
   Side lhs, rhs;
-  std::vector<std::pair<int64_t, int64_t>> starts; // of each batch, in elements
+  std::vector<std::pair<int64_t, int64_t>> starts; // for each batch: offsets of its two matrices, in elements
 };
 
 template <typename T> struct DotCall {
   DotPlan plan;
   GemmBlocks blocks;
-  Team *team;
+  ThreadTeam *team;
   const T *lhs, *rhs;
   T *result, *packedLhs, *packedRhs;
   std::byte *scratch;
@@ -114,12 +116,12 @@ template <typename T> struct DotCall {
       gemm<T>(std::min(blocks.rows, s.m - i), std::min(blocks.columns, s.n - j), s.k, T(1),
               {a + lhsStart + i * plan.lhs.row, plan.lhs.row, plan.lhs.column},
               {b + rhsStart + j * plan.rhs.row, plan.rhs.column, plan.rhs.row}, result + (batch * s.m + i) * s.n + j,
-              s.n, Into::Overwrite, scratch + thread * scratchOfThread);
+              s.n, GemmOutput::Overwrite, scratch + thread * scratchOfThread);
     });
   }
 };
 
-template <typename T> Planned planned(const BindRequest &request, const DotPlan &plan) {
+template <typename T> PlannedKernel planned(const BindRequest &request, const DotPlan &plan) {
   ScratchLayout layout;
   const Sizes &s = plan.sizes;
   int64_t lhsOffset = layout.take(plan.lhs.packs ? request.operands[0].bytes() : 0);
@@ -145,7 +147,7 @@ template <typename T> Planned planned(const BindRequest &request, const DotPlan 
 }
 } // namespace
 
-Result<Planned> planDotGeneral(const BindRequest &request) {
+Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -215,8 +217,9 @@ Result<Planned> planDotGeneral(const BindRequest &request) {
       }
       plan.starts.push_back({left, right});
     }
-  return forFloat(request, lhs.dtype,
-                  [&](auto type) -> Result<Planned> { return planned<typename decltype(type)::type>(request, plan); });
+  return withFloatType(request, lhs.dtype, [&](auto type) -> Result<PlannedKernel> {
+    return planned<typename decltype(type)::type>(request, plan);
+  });
 }
 
 } // namespace kerf::runtime::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of several operands that work on each element apart. Integers wrap around, and division by what padding may
-// hold (zero) is defined, so that no garbage can end a run.
+// Element-wise kernels of several operands. Integers wrap around, and integer division by zero is defined, because
+// padding may hold any values and must not end a run.
 #include "Families.h"
 #include "Simd.h"
 
@@ -16,7 +16,7 @@ template <typename In, typename Out, typename F> void combineAll(const In *x, co
       },
       x, y, z, n);
 }
-template <typename In, typename Out, typename F> Planned combined(const BindRequest &request, F) {
+template <typename In, typename Out, typename F> PlannedKernel combined(const BindRequest &request, F) {
   const In *x = dataOf<In>(request.operands[0]), *y = dataOf<In>(request.operands[1]);
   Out *z = mutableDataOf<Out>(request.results[0]);
   int64_t n = request.results[0].elements();
@@ -28,7 +28,8 @@ template <typename In, typename Out, typename F> Planned combined(const BindRequ
 
 constexpr auto kPower = [](auto x, auto y) { return std::pow(x, y); };
 
-/// In which sums and products are defined for all values: unsigned for integers, the type itself for floats.
+/// Converts x to a type in which sums and products are defined for all values: an unsigned type for integers, the type
+/// itself for floats.
 template <typename T> auto wrapping(T x) {
   if constexpr (isFloat<T>)
     return x;
@@ -45,7 +46,7 @@ template <typename T> T quotient(T x, T y) {
     return x;
   else {
     if (y == 0)
-      return T(-1); // XLA's result
+      return T(-1); // as in XLA
     if constexpr (std::is_signed_v<T>)
       if (y == -1)
         return T(0 - wrapping(x));
@@ -53,7 +54,7 @@ template <typename T> T quotient(T x, T y) {
   }
 }
 
-template <typename T> Result<Planned> planArithmetic(const BindRequest &request) {
+template <typename T> Result<PlannedKernel> planArithmetic(const BindRequest &request) {
   const std::string &op = request.instruction.op;
   if (op == "add")
     return combined<T, T>(request, [](T x, T y) { return T(wrapping(x) + wrapping(y)); });
@@ -63,14 +64,14 @@ template <typename T> Result<Planned> planArithmetic(const BindRequest &request)
     return combined<T, T>(request, [](T x, T y) { return T(wrapping(x) * wrapping(y)); });
   if (op == "divide")
     return combined<T, T>(request, [](T x, T y) { return quotient(x, y); });
-  // A NaN on the right wins by itself, one on the left by x != x.
+  // The result is NaN if either operand is: comparisons with NaN are false, which selects y, and x != x selects x.
   if (op == "maximum")
     return combined<T, T>(request, [](T x, T y) { return x > y || x != x ? x : y; });
   return combined<T, T>(request, [](T x, T y) { return x < y || x != x ? x : y; });
 }
 } // namespace
 
-Result<Planned> planBinary(const BindRequest &request) {
+Result<PlannedKernel> planBinary(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -81,18 +82,19 @@ Result<Planned> planBinary(const BindRequest &request) {
   const std::string &op = request.instruction.op;
   DType dtype = request.operands[0].dtype;
   if (op == "power")
-    return forFloat(request, dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       return combined<T, T>(request, kPower);
     });
   if (op == "and" || op == "or")
-    return forInteger(request, dtype, [&](auto type) -> Result<Planned> {
+    return withIntegerType(request, dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       if (op == "and")
         return combined<T, T>(request, [](T x, T y) { return T(wrapping(x) & wrapping(y)); });
       return combined<T, T>(request, [](T x, T y) { return T(wrapping(x) | wrapping(y)); });
     });
-  return forAny(request, dtype, [&](auto type) { return planArithmetic<typename decltype(type)::type>(request); });
+  return withElementType(request, dtype,
+                         [&](auto type) { return planArithmetic<typename decltype(type)::type>(request); });
 }
 
 void *binaryRoutine(std::string_view op, DType dtype) {
@@ -102,7 +104,7 @@ void *binaryRoutine(std::string_view op, DType dtype) {
                              : reinterpret_cast<void *>(&combineAll<float, float, decltype(kPower)>);
 }
 
-Result<Planned> planCompare(const BindRequest &request) {
+Result<PlannedKernel> planCompare(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -112,7 +114,7 @@ Result<Planned> planCompare(const BindRequest &request) {
   size_t direction = check.choice("direction", {"EQ", "NE", "LT", "LE", "GT", "GE"});
   if (check.failed())
     return check.error();
-  return forAny(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+  return withElementType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     switch (direction) {
     case 0:
@@ -131,7 +133,7 @@ Result<Planned> planCompare(const BindRequest &request) {
   });
 }
 
-Result<Planned> planSelect(const BindRequest &request) {
+Result<PlannedKernel> planSelect(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(3, 3, 1))
     return check.error();
@@ -141,7 +143,7 @@ Result<Planned> planSelect(const BindRequest &request) {
   check.sameType(request.operands[2], "the second choice", request.results[0], "the result");
   if (check.failed())
     return check.error();
-  return forAny(request, request.results[0].dtype, [&](auto type) -> Result<Planned> {
+  return withElementType(request, request.results[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     const Bool8 *predicate = dataOf<Bool8>(request.operands[0]);
     const T *x = dataOf<T>(request.operands[1]), *y = dataOf<T>(request.operands[2]);
@@ -152,7 +154,7 @@ Result<Planned> planSelect(const BindRequest &request) {
       for (int64_t i = 0; i < n; ++i)
         z[i] = predicate[i].byte ? x[i] : y[i];
     };
-    return Planned{[=, team = request.team] {
+    return PlannedKernel{[=, team = request.team] {
       forElements(team, n,
                   [&](int64_t i, int64_t end) { dispatch(loop, predicate + i, x + i, y + i, z + i, end - i); });
       return ok();

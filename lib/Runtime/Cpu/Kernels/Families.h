@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan functions of the kernel families: each checks an instruction and makes its kernel. Kernels.cpp maps op names
-// to them.
+// The plan functions of all ops. Each one checks an instruction of its op and builds the instruction's kernel; it fails
+// with a message if the instruction is wrong. Kernels.cpp maps the names of ops to plan functions.
 #pragma once
 
 #include "Common.h"
@@ -8,75 +8,134 @@
 namespace kerf::runtime::kernels {
 
 // Elementwise.cpp, Unary.cpp
+/// Returns whether planUnary handles the op: one operand, one result, each element computed from one element.
 bool isUnary(std::string_view op);
-Result<Planned> planUnary(const BindRequest &request);
-Result<Planned> planConvert(const BindRequest &request);
-Result<Planned> planAccumulate(const BindRequest &request);
-Result<Planned> planReducePrecision(const BindRequest &request);
-Result<Planned> planIsNan(const BindRequest &request);
-Result<Planned> planGelu(const BindRequest &request);
-Result<Planned> planGeluBackward(const BindRequest &request);
-Result<Planned> planBinary(const BindRequest &request);
-Result<Planned> planCompare(const BindRequest &request);
-Result<Planned> planSelect(const BindRequest &request);
-/// For `routine`, of f32 or f64: null where the op is none.
+/// Checks an instruction of an element-wise op of one operand that isUnary accepts and builds its kernel.
+Result<PlannedKernel> planUnary(const BindRequest &request);
+/// Checks an instruction of convert (conversion to another element type) and builds its kernel.
+Result<PlannedKernel> planConvert(const BindRequest &request);
+/// Checks an instruction of accumulate (addition of a value to a sum of a wider type) and builds its kernel.
+Result<PlannedKernel> planAccumulate(const BindRequest &request);
+/// Checks an instruction of reduce_precision (rounding to fewer mantissa and exponent bits) and builds its kernel.
+Result<PlannedKernel> planReducePrecision(const BindRequest &request);
+/// Checks an instruction of is_nan and builds its kernel.
+Result<PlannedKernel> planIsNan(const BindRequest &request);
+/// Checks an instruction of gelu (by erf or by its tanh approximation) and builds its kernel.
+Result<PlannedKernel> planGelu(const BindRequest &request);
+/// Checks an instruction of gelu_backward and builds its kernel.
+Result<PlannedKernel> planGeluBackward(const BindRequest &request);
+/// Checks an instruction of an element-wise op of two operands, such as add or maximum, and builds its kernel.
+Result<PlannedKernel> planBinary(const BindRequest &request);
+/// Checks an instruction of compare and builds its kernel.
+Result<PlannedKernel> planCompare(const BindRequest &request);
+/// Checks an instruction of select (element-wise choice between two operands) and builds its kernel.
+Result<PlannedKernel> planSelect(const BindRequest &request);
+/// Returns the address of the function that applies a unary op to n elements of f32 or f64 (see runtime::routine); null
+/// for any other op.
 void *unaryRoutine(std::string_view op, DType dtype);
+/// Returns the address of the function that applies a binary op to n elements of f32 or f64 (see runtime::routine);
+/// null for any other op.
 void *binaryRoutine(std::string_view op, DType dtype);
 // Shape.cpp
-Result<Planned> planConstant(const BindRequest &request);
-Result<Planned> planIota(const BindRequest &request);
-Result<Planned> planBroadcastInDim(const BindRequest &request);
-Result<Planned> planTranspose(const BindRequest &request);
-Result<Planned> planSlice(const BindRequest &request);
-Result<Planned> planPad(const BindRequest &request);
-Result<Planned> planConcatenate(const BindRequest &request);
+/// Checks an instruction of constant and builds its kernel.
+Result<PlannedKernel> planConstant(const BindRequest &request);
+/// Checks an instruction of iota (the indices along one dimension) and builds its kernel.
+Result<PlannedKernel> planIota(const BindRequest &request);
+/// Checks an instruction of broadcast_in_dim and builds its kernel.
+Result<PlannedKernel> planBroadcastInDim(const BindRequest &request);
+/// Checks an instruction of transpose and builds its kernel.
+Result<PlannedKernel> planTranspose(const BindRequest &request);
+/// Checks an instruction of slice (with strides) and builds its kernel.
+Result<PlannedKernel> planSlice(const BindRequest &request);
+/// Checks an instruction of pad and builds its kernel.
+Result<PlannedKernel> planPad(const BindRequest &request);
+/// Checks an instruction of concatenate and builds its kernel.
+Result<PlannedKernel> planConcatenate(const BindRequest &request);
 // Reduce.cpp
-Result<Planned> planReduce(const BindRequest &request);
+/// Checks an instruction of reduce (sum, maximum or minimum over dimensions) and builds its kernel.
+Result<PlannedKernel> planReduce(const BindRequest &request);
 // Dot.cpp
-Result<Planned> planDotGeneral(const BindRequest &request);
+/// Checks an instruction of dot_general (batched matrix product) and builds its kernel.
+Result<PlannedKernel> planDotGeneral(const BindRequest &request);
 // Convolution.cpp
-Result<Planned> planConvolution(const BindRequest &request);
-Result<Planned> planConvolutionTranspose(const BindRequest &request);
-Result<Planned> planConvolutionKernel(const BindRequest &request);
+/// Checks an instruction of convolution and builds its kernel.
+Result<PlannedKernel> planConvolution(const BindRequest &request);
+/// Checks an instruction of convolution_transpose (a convolution's gradient with respect to its operand) and
+/// builds its kernel.
+Result<PlannedKernel> planConvolutionTranspose(const BindRequest &request);
+/// Checks an instruction of convolution_kernel (a convolution's gradient with respect to its kernel) and
+/// builds its kernel.
+Result<PlannedKernel> planConvolutionKernel(const BindRequest &request);
 // Pool.cpp
-Result<Planned> planReduceWindow(const BindRequest &request);
-Result<Planned> planSelectAndScatter(const BindRequest &request);
+/// Checks an instruction of reduce_window (pooling) and builds its kernel.
+Result<PlannedKernel> planReduceWindow(const BindRequest &request);
+/// Checks an instruction of select_and_scatter (the gradient of max pooling) and builds its kernel.
+Result<PlannedKernel> planSelectAndScatter(const BindRequest &request);
 // Norm.cpp
-Result<Planned> planSoftmax(const BindRequest &request);
-Result<Planned> planSoftmaxBackward(const BindRequest &request);
-Result<Planned> planLayerNorm(const BindRequest &request);
-Result<Planned> planLayerNormBackward(const BindRequest &request);
-Result<Planned> planRmsNorm(const BindRequest &request);
-Result<Planned> planRmsNormBackward(const BindRequest &request);
+/// Checks an instruction of softmax and builds its kernel.
+Result<PlannedKernel> planSoftmax(const BindRequest &request);
+/// Checks an instruction of softmax_backward and builds its kernel.
+Result<PlannedKernel> planSoftmaxBackward(const BindRequest &request);
+/// Checks an instruction of layer_norm and builds its kernel.
+Result<PlannedKernel> planLayerNorm(const BindRequest &request);
+/// Checks an instruction of layer_norm_backward and builds its kernel.
+Result<PlannedKernel> planLayerNormBackward(const BindRequest &request);
+/// Checks an instruction of rms_norm and builds its kernel.
+Result<PlannedKernel> planRmsNorm(const BindRequest &request);
+/// Checks an instruction of rms_norm_backward and builds its kernel.
+Result<PlannedKernel> planRmsNormBackward(const BindRequest &request);
 // Attention.cpp, AttentionBlock.cpp
-Result<Planned> planAttention(const BindRequest &request);
-Result<Planned> planAttentionBackward(const BindRequest &request);
-Result<Planned> planAttentionBlock(const BindRequest &request);
-Result<Planned> planAttentionBlockBackward(const BindRequest &request);
+/// Checks an instruction of attention and builds its kernel.
+Result<PlannedKernel> planAttention(const BindRequest &request);
+/// Checks an instruction of attention_backward and builds its kernel.
+Result<PlannedKernel> planAttentionBackward(const BindRequest &request);
+/// Checks an instruction of attention_block (one step of ring attention) and builds its kernel.
+Result<PlannedKernel> planAttentionBlock(const BindRequest &request);
+/// Checks an instruction of attention_block_backward and builds its kernel.
+Result<PlannedKernel> planAttentionBlockBackward(const BindRequest &request);
 // Loss.cpp
-Result<Planned> planCrossEntropy(const BindRequest &request);
-Result<Planned> planCrossEntropyBackward(const BindRequest &request);
+/// Checks an instruction of cross_entropy and builds its kernel.
+Result<PlannedKernel> planCrossEntropy(const BindRequest &request);
+/// Checks an instruction of cross_entropy_backward and builds its kernel.
+Result<PlannedKernel> planCrossEntropyBackward(const BindRequest &request);
 // Gather.cpp
-Result<Planned> planGather(const BindRequest &request);
-Result<Planned> planScatterAdd(const BindRequest &request);
-Result<Planned> planEmbedding(const BindRequest &request);
-Result<Planned> planEmbeddingBackward(const BindRequest &request);
+/// Checks an instruction of gather and builds its kernel.
+Result<PlannedKernel> planGather(const BindRequest &request);
+/// Checks an instruction of scatter_add (the gradient of gather) and builds its kernel.
+Result<PlannedKernel> planScatterAdd(const BindRequest &request);
+/// Checks an instruction of embedding and builds its kernel.
+Result<PlannedKernel> planEmbedding(const BindRequest &request);
+/// Checks an instruction of embedding_backward and builds its kernel.
+Result<PlannedKernel> planEmbeddingBackward(const BindRequest &request);
 // Routing.cpp
-Result<Planned> planTopK(const BindRequest &request);
-Result<Planned> planTopKBackward(const BindRequest &request);
-Result<Planned> planDispatch(const BindRequest &request);
-Result<Planned> planCombine(const BindRequest &request);
-Result<Planned> planCombineBackward(const BindRequest &request);
+/// Checks an instruction of top_k and builds its kernel.
+Result<PlannedKernel> planTopK(const BindRequest &request);
+/// Checks an instruction of top_k_backward and builds its kernel.
+Result<PlannedKernel> planTopKBackward(const BindRequest &request);
+/// Checks an instruction of dispatch (from tokens to the slots of experts) and builds its kernel.
+Result<PlannedKernel> planDispatch(const BindRequest &request);
+/// Checks an instruction of combine (from the slots of experts back to tokens) and builds its kernel.
+Result<PlannedKernel> planCombine(const BindRequest &request);
+/// Checks an instruction of combine_backward (combine's gradient with respect to the routing weights) and
+/// builds its kernel.
+Result<PlannedKernel> planCombineBackward(const BindRequest &request);
 // Random.cpp
-Result<Planned> planDropout(const BindRequest &request);
+/// Checks an instruction of dropout and builds its kernel.
+Result<PlannedKernel> planDropout(const BindRequest &request);
 // Optimizer.cpp
-Result<Planned> planSyncGradient(const BindRequest &request);
-Result<Planned> planCountNonfinite(const BindRequest &request);
+/// Checks an instruction of sync_gradient (a copy: the reduction is an instruction of its own) and builds its kernel.
+Result<PlannedKernel> planSyncGradient(const BindRequest &request);
+/// Checks an instruction of count_nonfinite (the number of infinite or NaN elements) and builds its kernel.
+Result<PlannedKernel> planCountNonfinite(const BindRequest &request);
 // Native.cpp
-Result<Planned> planNative(const BindRequest &request);
+/// Checks a call of one of the package's compiled kernels and builds its kernel.
+Result<PlannedKernel> planNative(const BindRequest &request);
 // Device.cpp
-Result<Planned> planShardOffset(const BindRequest &request);
-Result<Planned> planMaskPadding(const BindRequest &request);
-Result<Planned> planLocalSlice(const BindRequest &request);
+/// Checks an instruction of shard_offset (the first index of the rank's shard) and builds its kernel.
+Result<PlannedKernel> planShardOffset(const BindRequest &request);
+/// Checks an instruction of mask_padding (replaces padding by a value) and builds its kernel.
+Result<PlannedKernel> planMaskPadding(const BindRequest &request);
+/// Checks an instruction of local_slice (the rank's part of a tensor that all ranks hold) and builds its kernel.
+Result<PlannedKernel> planLocalSlice(const BindRequest &request);
 
 } // namespace kerf::runtime::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows by index: gather, embedding, and their gradients, which add rows in the order of the indices (deterministic).
+// Lookups of slices by index: gather, embedding, and their gradients. The gradients add slices in the order of the
+// indices, so they are deterministic.
 #include "Families.h"
 #include "Simd.h"
 
@@ -9,7 +10,7 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-/// `position` of a flat index in the indices' shape: "[2, 5]".
+/// Returns the multi-dimensional index of element number `flat` of a shape as text, for example "[2, 5]".
 std::string positionText(const Shape &shape, int64_t flat) {
   std::vector<int64_t> index(shape.size());
   for (size_t d = shape.size(); d-- > 0; flat /= shape[d])
@@ -17,10 +18,13 @@ std::string positionText(const Shape &shape, int64_t flat) {
   return fmt::format("[{}]", fmt::join(index, ", "));
 }
 
-/// Of gather and scatter_add: `sliced` is the tensor that is indexed, `stacked` the one of slices.
+/// Sizes of gather and scatter_add: the product of the dimensions before the indexed one, the size of the indexed
+/// dimension, the number of indices, and the product of the dimensions after the indexed one.
 struct SliceSizes {
   int64_t outer, size, count, inner;
 };
+/// Checks an instruction and returns its sizes. `sliced` is the tensor that is indexed, and `stacked` is the
+/// tensor of slices.
 std::optional<SliceSizes> sliceSizes(Checker &check, const TensorView &sliced, const TensorView &indices,
                                      const TensorView &stacked) {
   size_t axis = check.dimension("axis", sliced.shape.size());
@@ -53,12 +57,13 @@ template <typename T> void addRow(const T *from, T *to, int64_t n) {
       from, to, n);
 }
 
-/// Of embedding and its gradient: the table's local piece holds rows [offset, offset + local) of `rows`.
+/// The lookups of embedding and its gradient. The rank's local part of the table holds its rows [offset, offset +
+/// local), of `rows` rows in all.
 template <typename I> struct RowLookup {
   const I *indices;
-  const TensorView offsetView; // without data where the table is whole
-  int64_t rows, local, count;
-  Shape shape;
+  const TensorView offsetView; // the scalar operand `offset`; its data is null if this rank has the whole table
+  int64_t rows, local, count;  // rows of the whole table, rows of the local part, number of indices
+  Shape shape;                 // shape of the indices
 
   int64_t offset() const { return offsetView.data ? int64_t(readScalar(offsetView)) : 0; }
   std::optional<Error> firstOutside() const {
@@ -69,7 +74,8 @@ template <typename I> struct RowLookup {
   }
 };
 
-/// The checks that embedding and its gradient share; `table` [v, d], `slices` of the indices' shape and d.
+/// Checks an instruction of embedding or its gradient and returns the rows of the whole table. `table` is [v, d], and
+/// `slices` has the indices' shape and a last dimension of size d.
 int64_t checkEmbedding(Checker &check, const BindRequest &request, const TensorView &table, const TensorView &indices,
                        const TensorView &slices) {
   int64_t rows = check.integer("rows");
@@ -85,7 +91,7 @@ int64_t checkEmbedding(Checker &check, const BindRequest &request, const TensorV
     check.scalar(request.operands[2], "the offset");
     check.indices(request.operands[2], "the offset");
   } else {
-    check.require(rows <= table.shape[0], "attribute 'rows' is {}, but the table has {}", rows, table.shape[0]);
+    check.require(rows <= table.shape[0], "attribute 'rows' is {}, but the table has {} rows", rows, table.shape[0]);
   }
   return rows;
 }
@@ -95,19 +101,19 @@ TensorView offsetOf(const BindRequest &request) {
 }
 } // namespace
 
-Result<Planned> planGather(const BindRequest &request) {
+Result<PlannedKernel> planGather(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
   std::optional<SliceSizes> sizes = sliceSizes(check, request.operands[0], request.operands[1], request.results[0]);
   if (!sizes)
     return check.error();
-  return forIndex(request, request.operands[1].dtype, [&](auto type) -> Result<Planned> {
+  return withIndexType(request, request.operands[1].dtype, [&](auto type) -> Result<PlannedKernel> {
     using I = typename decltype(type)::type;
     const std::byte *x = dataOf<std::byte>(request.operands[0]);
     std::byte *y = mutableDataOf<std::byte>(request.results[0]);
     int64_t sliceBytes = sizes->inner * bytesOf(request.results[0].dtype);
-    return Planned{
+    return PlannedKernel{
         [=, s = *sizes, indices = dataOf<I>(request.operands[1]), shape = request.operands[1].shape]() -> Status {
           for (int64_t i = 0; i < s.count; ++i)
             if (indices[i] < -s.size || indices[i] >= s.size)
@@ -124,7 +130,7 @@ Result<Planned> planGather(const BindRequest &request) {
   });
 }
 
-Result<Planned> planScatterAdd(const BindRequest &request) {
+Result<PlannedKernel> planScatterAdd(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -132,14 +138,14 @@ Result<Planned> planScatterAdd(const BindRequest &request) {
   std::optional<SliceSizes> sizes = sliceSizes(check, result, request.operands[0], request.operands[1]);
   if (!sizes)
     return check.error();
-  return forIndex(request, request.operands[0].dtype, [&](auto index) {
+  return withIndexType(request, request.operands[0].dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, result.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, result.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       const I *indices = dataOf<I>(request.operands[0]);
       const T *updates = dataOf<T>(request.operands[1]);
       T *y = mutableDataOf<T>(result);
-      return Planned{[=, s = *sizes, n = result.elements(), shape = request.operands[0].shape]() -> Status {
+      return PlannedKernel{[=, s = *sizes, n = result.elements(), shape = request.operands[0].shape]() -> Status {
         for (int64_t i = 0; i < s.count; ++i)
           if (indices[i] < -s.size || indices[i] >= s.size)
             return outside(indices[i], shape, i, -s.size, s.size);
@@ -155,7 +161,7 @@ Result<Planned> planScatterAdd(const BindRequest &request) {
   });
 }
 
-Result<Planned> planEmbedding(const BindRequest &request) {
+Result<PlannedKernel> planEmbedding(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 3, 1))
     return check.error();
@@ -163,13 +169,13 @@ Result<Planned> planEmbedding(const BindRequest &request) {
   int64_t rows = checkEmbedding(check, request, table, indices, result);
   if (check.failed())
     return check.error();
-  return forIndex(request, indices.dtype, [&](auto index) {
+  return withIndexType(request, indices.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, result.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, result.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       RowLookup<I> lookup{dataOf<I>(indices), offsetOf(request),  rows,
                           table.shape[0],     indices.elements(), indices.shape};
-      return Planned{[=, x = dataOf<T>(table), y = mutableDataOf<T>(result), d = table.shape[1]]() -> Status {
+      return PlannedKernel{[=, x = dataOf<T>(table), y = mutableDataOf<T>(result), d = table.shape[1]]() -> Status {
         if (std::optional<Error> error = lookup.firstOutside())
           return *error;
         int64_t offset = lookup.offset();
@@ -186,7 +192,7 @@ Result<Planned> planEmbedding(const BindRequest &request) {
   });
 }
 
-Result<Planned> planEmbeddingBackward(const BindRequest &request) {
+Result<PlannedKernel> planEmbeddingBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 3, 1))
     return check.error();
@@ -194,14 +200,14 @@ Result<Planned> planEmbeddingBackward(const BindRequest &request) {
   int64_t rows = checkEmbedding(check, request, table, indices, gradient);
   if (check.failed())
     return check.error();
-  return forIndex(request, indices.dtype, [&](auto index) {
+  return withIndexType(request, indices.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, table.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, table.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       RowLookup<I> lookup{dataOf<I>(indices), offsetOf(request),  rows,
                           table.shape[0],     indices.elements(), indices.shape};
-      return Planned{[=, dy = dataOf<T>(gradient), dx = mutableDataOf<T>(table), d = table.shape[1],
-                      team = request.team]() -> Status {
+      return PlannedKernel{[=, dy = dataOf<T>(gradient), dx = mutableDataOf<T>(table), d = table.shape[1],
+                            team = request.team]() -> Status {
         if (std::optional<Error> error = lookup.firstOutside())
           return *error;
         int64_t offset = lookup.offset();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocking: a block of b (kDepth x kColumns) is packed into panels that stream from the outer caches, a block of a
-// (kRows x kDepth) into panels that stay in the second-level cache; the inner kernel keeps a tile of c in registers.
+// Blocking: a block of b (kDepth x kColumns) is packed into panels that stream from the outer caches. A block of
+// a (kRows x kDepth) is packed into panels that stay in the second-level cache. The inner kernel keeps a tile of
+// c in registers.
 #include "Gemm.h"
 #include "Simd.h"
-#include "kerf/Runtime/Cpu/Team.h"
+#include "kerf/Runtime/Cpu/ThreadTeam.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,8 +17,8 @@ namespace {
 constexpr int64_t kDepth = 256, kRows = 96, kColumns = 768; // multiples of every tile below
 constexpr int64_t kAlignment = 64;
 
-/// Tile of c in registers: rows x (vectors * lanes), so that 32 (16) vector registers hold it, a row of b and one value
-/// of a.
+/// The tile of c that is kept in registers: rows x (vectors * lanes) elements. Its size is chosen such that the tile, a
+/// row of b and one value of a fit into the 32 (AVX-512) or 16 vector registers.
 template <Isa isa> struct TileShape {
   static constexpr int64_t vectorBytes = 16, rows = 4, vectors = 2;
 };
@@ -44,7 +45,8 @@ template <typename V, size_t... i> V highHalves(V a, V b, std::index_sequence<i.
   return __builtin_shufflevector(a, b, (kLanes / 2 + (i % 2 ? kLanes + i / 2 : i / 2))...);
 }
 
-/// A square of `lanes` rows of `from` becomes `lanes` columns of `to`: each round interleaves two halves of the rows.
+/// Transposes a square of `lanes` x `lanes` elements. Each round interleaves the first half of the rows with
+/// the second half.
 template <typename T, int64_t lanes>
 [[gnu::always_inline]] inline void transposeSquare(const T *from, int64_t fromRow, T *to, int64_t toRow) {
   typedef T Vector __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
@@ -69,7 +71,8 @@ template <typename T, int64_t lanes>
     *reinterpret_cast<Vector *>(to + i * toRow) = rows[i];
 }
 
-/// Panels of `width` rows (or columns): for each p of the depth, `width` neighbouring values; zeros past the edge.
+/// Packs a block into panels of `width` rows (of a) or columns (of b). A panel holds `width` consecutive values for
+/// each index of the depth; values past the block's edge are zeros.
 template <typename T, int64_t width, int64_t vectorBytes>
 [[gnu::always_inline]] inline void pack(const T *from, int64_t stride, int64_t depthStride, int64_t size, int64_t depth,
                                         T *to) {
@@ -105,7 +108,7 @@ template <typename T, int64_t width, int64_t vectorBytes>
 
 template <typename T, Isa isa>
 [[gnu::always_inline]] inline void multiplyTile(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
-                                                int64_t rows, int64_t columns, Into into) {
+                                                int64_t rows, int64_t columns, GemmOutput output) {
   using Shape = Tile<T, isa>;
   using Vector = typename Shape::Vector;
   Vector sum[Shape::rows][Shape::vectors];
@@ -131,7 +134,7 @@ template <typename T, Isa isa>
 #pragma GCC unroll 4
       for (int64_t j = 0; j < Shape::vectors; ++j) {
         Vector *at = reinterpret_cast<Vector *>(c + i * ldc + j * Shape::lanes);
-        *at = into == Into::Add ? *at + alpha * sum[i][j] : alpha * sum[i][j];
+        *at = output == GemmOutput::Add ? *at + alpha * sum[i][j] : alpha * sum[i][j];
       }
     return;
   }
@@ -144,12 +147,12 @@ template <typename T, Isa isa>
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) {
       T value = edge[i * Shape::columns + j], &at = c[i * ldc + j];
-      at = into == Into::Add ? at + alpha * value : alpha * value;
+      at = output == GemmOutput::Add ? at + alpha * value : alpha * value;
     }
 }
 
-/// Rows or columns in whole tiles, of whichever instruction set needs most: 8 rows are one tile of AVX-512 and two of
-/// AVX2, which has 6.
+/// Rounds rows (here) or columns (below) up to complete tiles of the instruction set that needs most. For example, 8
+/// rows are one tile of AVX-512, but two tiles, 12 rows, of AVX2.
 template <typename T> int64_t wholeRows(int64_t m) {
   return std::max({roundUp(m, Tile<T, Isa::Baseline>::rows), roundUp(m, Tile<T, Isa::Avx2>::rows),
                    roundUp(m, Tile<T, Isa::Avx512>::rows)});
@@ -165,13 +168,13 @@ template <typename T> int64_t packedBBytes(int64_t n, int64_t k) {
 
 template <typename T, Isa isa>
 [[gnu::always_inline]] inline void multiply(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b,
-                                            T *c, int64_t ldc, Into into, T *packedA, T *packedB) {
+                                            T *c, int64_t ldc, GemmOutput output, T *packedA, T *packedB) {
   using Shape = Tile<T, isa>;
   for (int64_t j0 = 0; j0 < n; j0 += kColumns) {
     int64_t columns = std::min(kColumns, n - j0);
     for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
       int64_t depth = std::min(kDepth, k - p0);
-      Into store = p0 == 0 ? into : Into::Add;
+      GemmOutput store = p0 == 0 ? output : GemmOutput::Add;
       pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + j0 * b.column, b.column, b.row,
                                                            columns, depth, packedB);
       for (int64_t i0 = 0; i0 < m; i0 += kRows) {
@@ -194,25 +197,26 @@ template <typename T> int64_t gemmScratchBytes(int64_t m, int64_t n, int64_t k) 
 }
 
 template <typename T>
-void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc, Into into,
-          void *scratch) {
-  if (k == 0 && into == Into::Overwrite)
+void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc,
+          GemmOutput output, void *scratch) {
+  if (k == 0 && output == GemmOutput::Overwrite)
     for (int64_t i = 0; i < m; ++i)
       std::fill_n(c + i * ldc, n, T(0));
   if (m == 0 || n == 0 || k == 0)
     return;
   T *packedB = static_cast<T *>(scratch);
   T *packedA = reinterpret_cast<T *>(static_cast<std::byte *>(scratch) + packedBBytes<T>(n, k));
-  dispatch([](auto isa, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc,
-              Into into, T *packedA,
-              T *packedB) { multiply<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, into, packedA, packedB); },
-           m, n, k, alpha, a, b, c, ldc, into, packedA, packedB);
+  dispatch(
+      [](auto isa, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc,
+         GemmOutput output, T *packedA,
+         T *packedB) { multiply<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, output, packedA, packedB); },
+      m, n, k, alpha, a, b, c, ldc, output, packedA, packedB);
 }
 
-GemmBlocks gemmBlocks(Team *team, int64_t products, int64_t m, int64_t n) {
-  // Each block packs its rows of a and columns of b: one of 512 x 384 costs 2 % more than the whole, one of 288 x 192
-  // 6 %. So there are two for each thread and, where they are large anyway, some more, so that one thread that is held
-  // up holds up little.
+GemmBlocks gemmBlocks(ThreadTeam *team, int64_t products, int64_t m, int64_t n) {
+  // Each block packs its own rows of a and columns of b. That costs 2 % of the product's time in blocks of 512 x 384,
+  // and 6 % in blocks of 288 x 192. So there are at least two blocks for each thread, and more if the blocks stay
+  // large, so that a thread that is delayed leaves little work behind.
   constexpr int64_t kFewestOfThread = 2, kMostOfThread = 8, kLarge = 512 * 768;
   constexpr int64_t kSmallestRows = kRows, kSmallestColumns = 192;
   GemmBlocks blocks{std::max<int64_t>(m, 1), std::max<int64_t>(n, 1), 1, 1};
@@ -234,8 +238,8 @@ GemmBlocks gemmBlocks(Team *team, int64_t products, int64_t m, int64_t n) {
 template int64_t gemmScratchBytes<float>(int64_t, int64_t, int64_t);
 template int64_t gemmScratchBytes<double>(int64_t, int64_t, int64_t);
 template void gemm<float>(int64_t, int64_t, int64_t, float, MatrixView<float>, MatrixView<float>, float *, int64_t,
-                          Into, void *);
+                          GemmOutput, void *);
 template void gemm<double>(int64_t, int64_t, int64_t, double, MatrixView<double>, MatrixView<double>, double *, int64_t,
-                           Into, void *);
+                           GemmOutput, void *);
 
 } // namespace kerf::runtime::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table: op name -> kernel. Ops without arithmetic of their own on 16-bit floats run through float32 copies in
-// scratch.
+// The table from names of ops to plan functions. An op that does not itself support 16-bit floats runs on float32
+// copies in scratch memory.
 #include "Families.h"
 #include "TakeAlong.h"
 
@@ -17,12 +17,13 @@ bool overwritesNothing(int, int) { return false; }
 bool overwritesAny(int, int) { return true; }
 bool overwritesFirst(int operand, int) { return operand == 0; }
 bool overwritesFirstByFirst(int operand, int result) { return operand == 0 && result == 0; }
-/// The new parameter over the parameter, each new state over its state; sums over those so far.
+/// Result number i may be written over operand number i, for ops that update their first operands.
 bool overwritesItself(int operand, int result) { return operand == result; }
 
-/// How an op takes bf16 and f16: as they are, because it moves or converts elements, or as float32.
+/// How an op handles bf16 and f16: directly, because it only moves or converts elements, or as float32.
 enum class Half { AsIs, AsFloat };
 
+/// An op's row in the table.
 struct Row {
   std::string_view op;
   PlanFunction plan;
@@ -93,7 +94,7 @@ constexpr Row kRows[] = {
     {"local_slice", planLocalSlice, overwritesNothing, Half::AsIs},
 };
 
-/// Unary.cpp has a list of its own.
+/// The row of all unary ops; Unary.cpp has their list.
 constexpr Row kUnaryRow{"", planUnary, overwritesAny, Half::AsFloat};
 
 const Row *findRow(std::string_view op) {
@@ -105,20 +106,20 @@ const Row *findRow(std::string_view op) {
 
 bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
-/// A 16-bit tensor and its float32 copy in scratch.
+/// A 16-bit tensor and its float32 copy in scratch memory.
 struct HalfCopy {
   uint16_t *half;
   float *wide;
   int64_t elements;
   DType dtype;
 
-  void widen(Team *team) const {
+  void widen(ThreadTeam *team) const {
     forElements(team, elements, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         wide[i] = dtype == DType::BF16 ? floatFromBf16(half[i]) : floatFromF16(half[i]);
     });
   }
-  void narrow(Team *team) const {
+  void narrow(ThreadTeam *team) const {
     forElements(team, elements, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         half[i] = dtype == DType::BF16 ? bf16FromFloat(wide[i]) : f16FromFloat(wide[i]);
@@ -126,7 +127,8 @@ struct HalfCopy {
   }
 };
 
-Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) {
+/// Plans an instruction on float32 copies of its 16-bit tensors.
+Result<PlannedKernel> planThroughFloat(const BindRequest &request, PlanFunction plan) {
   ScratchLayout layout;
   auto widened = [&](const std::vector<TensorView> &views, std::vector<HalfCopy> &copies) {
     std::vector<TensorView> wide = views;
@@ -145,22 +147,22 @@ Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) 
   std::vector<TensorView> operands = widened(request.operands, operandCopies),
                           results = widened(request.results, resultCopies);
   void *rest = scratchAt<void>(request.scratch, layout.bytes());
-  Result<Planned> inner = plan(
+  Result<PlannedKernel> inner = plan(
       {request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest, request.team});
   if (!inner)
     return inner;
-  return Planned{[operandCopies, resultCopies, kernel = std::move(inner->kernel), team = request.team] {
-                   for (const HalfCopy &copy : operandCopies)
-                     copy.widen(team);
-                   Status status = kernel();
-                   for (const HalfCopy &copy : resultCopies)
-                     copy.narrow(team);
-                   return status;
-                 },
-                 layout.bytes() + inner->scratchBytes};
+  return PlannedKernel{[operandCopies, resultCopies, kernel = std::move(inner->kernel), team = request.team] {
+                         for (const HalfCopy &copy : operandCopies)
+                           copy.widen(team);
+                         Status status = kernel();
+                         for (const HalfCopy &copy : resultCopies)
+                           copy.narrow(team);
+                         return status;
+                       },
+                       layout.bytes() + inner->scratchBytes};
 }
 
-Result<Planned> planOf(const BindRequest &request) {
+Result<PlannedKernel> planOf(const BindRequest &request) {
   if (request.native)
     return planNative(request);
   const Row *row = findRow(request.instruction.op);
@@ -174,21 +176,22 @@ Result<Planned> planOf(const BindRequest &request) {
     if (row->half == Half::AsFloat && (anyHalf(request.operands) || anyHalf(request.results)))
       return planThroughFloat(request, row->plan);
     return row->plan(request);
-  } catch (const nlohmann::json::exception &e) { // a number too large for its C++ type
-    return Error{fmt::format("{}: malformed attributes: {}", request.instruction.op, e.what())};
+  } catch (const nlohmann::json::exception &e) { // a number does not fit its C++ type
+    return Error{
+        fmt::format("{}: malformed attributes: {}; compile the package again", request.instruction.op, e.what())};
   }
 }
 } // namespace
 
 Result<Kernel> bindKernel(const BindRequest &request) {
-  Result<Planned> planned = planOf(request);
+  Result<PlannedKernel> planned = planOf(request);
   if (!planned)
     return planned.error();
   return std::move(planned->kernel);
 }
 
 Result<int64_t> scratchBytes(const BindRequest &request) {
-  Result<Planned> planned = planOf(request);
+  Result<PlannedKernel> planned = planOf(request);
   if (!planned)
     return planned.error();
   return planned->scratchBytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross entropy of rows of logits with integer labels, and its gradient from the saved log-sum-exp.
+// Cross entropy of rows of logits with integer labels, and its gradient, which uses the saved log-sum-exp.
 #include "Families.h"
 #include "Simd.h"
 
@@ -8,6 +8,7 @@
 namespace kerf::runtime::kernels {
 
 namespace {
+/// The number of rows, the number of classes (elements of a row), and the label of rows to ignore.
 struct LossSizes {
   int64_t rows, classes, ignored;
 };
@@ -45,7 +46,7 @@ template <typename T> [[gnu::always_inline]] inline double logSumExp(const T *x,
   for (int64_t i = 0; i < n; ++i)
     highest = highest > x[i] ? highest : x[i];
   if (highest == -std::numeric_limits<T>::infinity())
-    highest = 0; // all -inf: the sum is 0 and its log -inf, not NaN
+    highest = 0; // if all logits are -infinity, the result is log(0) = -infinity instead of NaN
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i)
@@ -54,7 +55,7 @@ template <typename T> [[gnu::always_inline]] inline double logSumExp(const T *x,
 }
 } // namespace
 
-Result<Planned> planCrossEntropy(const BindRequest &request) {
+Result<PlannedKernel> planCrossEntropy(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 2))
     return check.error();
@@ -62,9 +63,9 @@ Result<Planned> planCrossEntropy(const BindRequest &request) {
   std::optional<LossSizes> sizes = lossSizes(check, logits, labels, {&request.results[0], &request.results[1]});
   if (!sizes)
     return check.error();
-  return forIndex(request, labels.dtype, [&](auto index) {
+  return withIndexType(request, labels.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, logits.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, logits.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       auto loop = [](auto, const T *x, const I *label, T *nll, T *lse, LossSizes s) {
         for (int64_t i = 0; i < s.rows; ++i, x += s.classes) {
@@ -74,9 +75,9 @@ Result<Planned> planCrossEntropy(const BindRequest &request) {
                                          : T(sum - double(x[label[i]])); // before rounding: the difference may be small
         }
       };
-      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
-                      nll = mutableDataOf<T>(request.results[0]), lse = mutableDataOf<T>(request.results[1]),
-                      team = request.team]() -> Status {
+      return PlannedKernel{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
+                            nll = mutableDataOf<T>(request.results[0]), lse = mutableDataOf<T>(request.results[1]),
+                            team = request.team]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
         forPieces(team, s.rows, rowsOfTask(s.classes), [&](int64_t i, int64_t end) {
@@ -88,7 +89,7 @@ Result<Planned> planCrossEntropy(const BindRequest &request) {
   });
 }
 
-Result<Planned> planCrossEntropyBackward(const BindRequest &request) {
+Result<PlannedKernel> planCrossEntropyBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(4, 4, 1))
     return check.error();
@@ -97,18 +98,18 @@ Result<Planned> planCrossEntropyBackward(const BindRequest &request) {
   std::optional<LossSizes> sizes = lossSizes(check, logits, labels, {&request.operands[2], &request.operands[3]});
   if (!sizes)
     return check.error();
-  return forIndex(request, labels.dtype, [&](auto index) {
+  return withIndexType(request, labels.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, logits.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, logits.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       auto loop = [](auto, const T *x, T *dx, T lse, T gradient, int64_t n) {
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i)
           dx[i] = fastExp(T(x[i] - lse)) * gradient;
       };
-      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
-                      lse = dataOf<T>(request.operands[2]), dy = dataOf<T>(request.operands[3]),
-                      dx = mutableDataOf<T>(request.results[0]), team = request.team]() -> Status {
+      return PlannedKernel{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
+                            lse = dataOf<T>(request.operands[2]), dy = dataOf<T>(request.operands[3]),
+                            dx = mutableDataOf<T>(request.results[0]), team = request.team]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
         forPieces(team, s.rows, rowsOfTask(s.classes), [&](int64_t begin, int64_t end) {

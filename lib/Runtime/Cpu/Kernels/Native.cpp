@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel of the package's own code as an instruction. What it reduces it combines with running results, as many rows
-// at a time as have theirs at regular places; which these are, and what becomes of them, is as in `reduce`.
+// Calls of a package's compiled kernels. A kernel that reduces combines its elements with accumulators (running
+// results) that this code prepares, in as many rows at a time as have accumulators at a constant distance. The
+// accumulators and their order are those of the op `reduce`.
 #include "kerf/Runtime/Cpu/Native.h"
 #include "Families.h"
 #include "Reduction.h"
@@ -10,14 +11,15 @@ namespace kerf::runtime::kernels {
 namespace {
 using package::NativeBuffer;
 
+/// A call of a compiled kernel that does not reduce.
 struct NativeCall {
   package::NativeEntry entry;
   const void *const *routines;
   std::vector<NativeBuffer> buffers;
   int64_t rows, columns;
 
-  /// All of it, without reductions.
-  void run(Team *team) const {
+  /// Runs the kernel over all rows and columns.
+  void run(ThreadTeam *team) const {
     if (rows == 1)
       return forElements(team, columns,
                          [&](int64_t begin, int64_t end) { entry(buffers.data(), routines, 0, 1, begin, end); });
@@ -32,16 +34,17 @@ ReduceKind kindOf(const package::Instruction &reduce) {
 }
 
 constexpr int64_t kLanes = package::kReductionLanes;
-constexpr int64_t kRowsWithLanes = 64; // at a time: they stay in the first cache
+constexpr int64_t kRowsWithLanes = 64; // most rows at a time whose lanes stay in the first-level cache
 
+/// One result of a compiled kernel that is reduced.
 struct NativeReduction {
-  Fold fold;
-  void *result;
-  size_t buffer;                      // of the kernel's
-  int64_t runningOffset, lanesOffset; // in a thread's scratch
+  TypedReduction steps;
+  void *result;                       // the tensor that gets the results
+  size_t buffer;                      // index of the kernel's buffer for the accumulators
+  int64_t runningOffset, lanesOffset; // offsets of accumulators and lanes in a thread's scratch memory
 };
 
-/// Calls of a kernel that reduces.
+/// A call of a compiled kernel that reduces.
 struct ReducingCall {
   NativeCall call;
   ReductionPlan plan;
@@ -49,16 +52,16 @@ struct ReducingCall {
   int64_t tableOffset, bytesOfThread;
   std::byte *scratch;
 
-  void run(Team *team) const {
+  void run(ThreadTeam *team) const {
     forReducedTasks(
         plan, team,
         [&](int64_t thread, int64_t, int64_t results) {
           std::copy(call.buffers.begin(), call.buffers.end(), tableOf(thread));
           for (const NativeReduction &reduction : reductions)
-            reduction.fold.begin(at(thread, reduction.runningOffset), results);
+            reduction.steps.begin(at(thread, reduction.runningOffset), results);
         },
         [&](int64_t thread, const ReducedRegion &region) {
-          // Rows of one run, or neighbours in the dimension outside of the columns.
+          // A kernel call gets the rows of one run, or neighbouring rows of the dimension next to the columns.
           int64_t together =
               plan.rowsOfRun > 1 || plan.sizes.size() == 1 ? plan.rowsOfRun : plan.sizes[plan.sizes.size() - 2];
           int64_t most = !plan.keepsColumns() && plan.rowsOfRun == 1 ? std::min(together, kRowsWithLanes) : together;
@@ -70,7 +73,7 @@ struct ReducingCall {
         },
         [&](int64_t thread, int64_t first, int64_t results) {
           for (const NativeReduction &reduction : reductions)
-            reduction.fold.end(at(thread, reduction.runningOffset), results, reduction.result, first);
+            reduction.steps.end(at(thread, reduction.runningOffset), results, reduction.result, first);
         });
   }
 
@@ -78,11 +81,11 @@ private:
   std::byte *at(int64_t thread, int64_t offset) const { return scratch + thread * bytesOfThread + offset; }
   NativeBuffer *tableOf(int64_t thread) const { return reinterpret_cast<NativeBuffer *>(at(thread, tableOffset)); }
 
-  /// The kernel finds the running results of row `part.row` at `data`.
-  void give(int64_t thread, const NativeReduction &reduction, const ReducedRegion &part, std::byte *data, int64_t shift,
-            int64_t rowStride) const {
+  /// Sets the kernel's buffer such that it finds the accumulators of row `part.row` at `data`.
+  void setBuffer(int64_t thread, const NativeReduction &reduction, const ReducedRegion &part, std::byte *data,
+                 int64_t shift, int64_t rowStride) const {
     auto elements = part.row * rowStride + shift;
-    auto address = reinterpret_cast<uintptr_t>(data) - uintptr_t(elements * reduction.fold.runningBytes);
+    auto address = reinterpret_cast<uintptr_t>(data) - uintptr_t(elements * reduction.steps.runningBytes);
     tableOf(thread)[reduction.buffer] = {reinterpret_cast<void *>(address), rowStride};
   }
   void compute(int64_t thread, const ReducedRegion &part) const {
@@ -92,8 +95,8 @@ private:
   void reduceColumns(int64_t thread, const ReducedRegion &part) const {
     int64_t rowStride = plan.sizes.size() > 1 ? plan.strides[plan.sizes.size() - 2] : 0;
     for (const NativeReduction &reduction : reductions)
-      give(thread, reduction, part, at(thread, reduction.runningOffset), part.first - plan.placeOf(part.row),
-           rowStride);
+      setBuffer(thread, reduction, part, at(thread, reduction.runningOffset), part.first - plan.placeOf(part.row),
+                rowStride);
     compute(thread, part);
   }
 
@@ -101,16 +104,16 @@ private:
     int64_t rowStride = plan.rowsOfRun > 1 ? 0 : kLanes;
     for (const NativeReduction &reduction : reductions) {
       std::byte *lanes = at(thread, reduction.lanesOffset);
-      reduction.fold.begin(lanes, part.rows / plan.rowsOfRun * kLanes);
-      give(thread, reduction, part, lanes, 0, rowStride);
+      reduction.steps.begin(lanes, part.rows / plan.rowsOfRun * kLanes);
+      setBuffer(thread, reduction, part, lanes, 0, rowStride);
     }
     compute(thread, part);
     for (const NativeReduction &reduction : reductions)
-      reduction.fold.addLanes(plan, at(thread, reduction.runningOffset), at(thread, reduction.lanesOffset), part);
+      reduction.steps.addLanes(plan, at(thread, reduction.runningOffset), at(thread, reduction.lanesOffset), part);
   }
 };
 
-Planned plannedReduction(const BindRequest &request, NativeCall call) {
+PlannedKernel plannedReduction(const BindRequest &request, NativeCall call) {
   const package::KernelSpace &space = request.native->space;
   const package::Function &function = *request.native->function;
   int64_t threads = threadsOf(request.team);
@@ -123,12 +126,12 @@ Planned plannedReduction(const BindRequest &request, NativeCall call) {
     if (!reduce)
       continue;
     DType from = function.values[size_t(reduce->operands[0])].dtype == DType::F64 ? DType::F64 : DType::F32;
-    Fold fold = foldOf(kindOf(*reduce), from, request.results[r].dtype);
-    int64_t running = ofThread.take(plan.resultsOfTask() * fold.runningBytes);
-    int64_t lanes = ofThread.take(plan.keepsColumns() ? 0 : kRowsWithLanes * kLanes * fold.runningBytes);
-    if (request.results[r].elements() == 0) // so have all
+    TypedReduction steps = typedReduction(kindOf(*reduce), from, request.results[r].dtype);
+    int64_t running = ofThread.take(plan.resultsOfTask() * steps.runningBytes);
+    int64_t lanes = ofThread.take(plan.keepsColumns() ? 0 : kRowsWithLanes * kLanes * steps.runningBytes);
+    if (request.results[r].elements() == 0) // then the other results have no elements, either
       return {[] { return ok(); }};
-    reductions.push_back({fold, request.results[r].data, function.args.size() + r, running, lanes});
+    reductions.push_back({steps, request.results[r].data, function.args.size() + r, running, lanes});
   }
   ScratchLayout layout;
   auto *scratch = scratchAt<std::byte>(request.scratch, layout.take(threads * ofThread.bytes()));
@@ -142,7 +145,7 @@ Planned plannedReduction(const BindRequest &request, NativeCall call) {
 }
 } // namespace
 
-Result<Planned> planNative(const BindRequest &request) {
+Result<PlannedKernel> planNative(const BindRequest &request) {
   const NativeKernel &kernel = *request.native;
   const package::KernelSpace &space = kernel.space;
   NativeCall call{kernel.entry, kernel.routines, {}, space.rows(), space.columns()};
@@ -151,7 +154,7 @@ Result<Planned> planNative(const BindRequest &request) {
       call.buffers.push_back({view.data, space.columns()});
   if (!space.reduced.empty())
     return plannedReduction(request, std::move(call));
-  return Planned{[call = std::move(call), team = request.team] {
+  return PlannedKernel{[call = std::move(call), team = request.team] {
     call.run(team);
     return ok();
   }};

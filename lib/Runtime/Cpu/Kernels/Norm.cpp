@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax, layer_norm and rms_norm with their backward forms. Sums over a row, and over rows, run in double.
+// softmax, layer_norm and rms_norm, and their gradients. Sums over a row, and over rows, are accumulated in double.
 #include "Families.h"
 #include "Simd.h"
 
@@ -8,14 +8,15 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-/// A tensor as (outer, size, inner) around the dimension of a softmax.
+/// A tensor seen as (outer, size, inner), where `size` is the dimension of a softmax.
 struct SoftmaxSizes {
   int64_t outer, size, inner;
-  /// First element of one of the outer * inner rows.
+  /// Returns the number of the first element of row number `row`, in [0, outer * inner).
   int64_t start(int64_t row) const { return row / inner * size * inner + row % inner; }
 };
 
-/// One row, elements `stride` apart. An infinite maximum gives NaN, as the definition does.
+/// Computes the softmax of one row whose elements are `stride` apart. If the maximum is infinite, the result is NaN,
+/// as by definition.
 template <typename T> [[gnu::always_inline]] inline void softmaxRow(const T *x, T *y, int64_t n, int64_t stride) {
   T highest = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : highest)
@@ -24,7 +25,7 @@ template <typename T> [[gnu::always_inline]] inline void softmaxRow(const T *x, 
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) {
-    T e = fastExp(T(x[i * stride] - highest)); // a NaN in the row reaches the sum, and so all of the row
+    T e = fastExp(T(x[i * stride] - highest)); // a NaN in the row makes the sum, and so the whole row, NaN
     y[i * stride] = e;
     sum += double(e);
   }
@@ -50,8 +51,7 @@ SoftmaxSizes softmaxSizes(const Shape &shape, size_t dimension) {
   return {product(shape, 0, dimension), shape[dimension], product(shape, dimension + 1)};
 }
 
-/// Rows and columns of a normalization, and its checked operands: `x`-like tensors, [n]-like vectors, statistics of one
-/// value a row.
+/// The numbers of rows and of columns of a normalization.
 struct NormSizes {
   int64_t rows, n;
 };
@@ -102,8 +102,8 @@ template <typename T>
     y[i] = (x[i] - m) * r * scale[i] + bias[i];
 }
 
-/// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * scale; for rms_norm mean(g) is left out and xhat = x
-/// * rstd.
+/// Computes the gradient of one row: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * scale and xhat =
+/// (x - mean) * rstd. For rms_norm (Center::None), mean(g) is left out and xhat = x * rstd.
 enum class Center { Mean, None };
 
 template <typename T, Center center>
@@ -125,13 +125,13 @@ template <typename T, Center center>
     dx[i] = rstd * (dy[i] * scale[i] - meanOfG - (x[i] - mean) * rstd * meanOfDot);
 }
 
-/// Sums over rows for the gradients of scale and bias: of pieces of the rows, then of the pieces in order. How many
-/// pieces there are depends on the rows alone, and so does every bit.
+/// Sums over rows, for the gradients of scale and bias. Each piece of the rows has a sum of its own, and these are
+/// added in order. The number of pieces, and so every bit of the result, depends only on the number of rows.
 struct ScaleSums {
-  double *total = nullptr; // `width` numbers; behind it the pieces
+  double *total = nullptr; // the `width` total sums, followed by the sums of the pieces
   int64_t width = 0, rowsOfPiece = 1;
 
-  template <typename F> void add(Team *team, int64_t rows, const F &piece) const {
+  template <typename F> void add(ThreadTeam *team, int64_t rows, const F &piece) const {
     forPieces(team, rows, rowsOfPiece, [&](int64_t begin, int64_t end) {
       double *sums = total + (begin / rowsOfPiece + 1) * width;
       std::fill_n(sums, width, 0.0);
@@ -158,7 +158,7 @@ ScaleSums takeScaleSums(ScratchLayout &layout, const BindRequest &request, const
 }
 } // namespace
 
-Result<Planned> planSoftmax(const BindRequest &request) {
+Result<PlannedKernel> planSoftmax(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -166,17 +166,17 @@ Result<Planned> planSoftmax(const BindRequest &request) {
   size_t dimension = check.dimension("dimension", request.operands[0].shape.size());
   if (check.failed())
     return check.error();
-  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     auto loop = [](auto, const T *x, T *y, SoftmaxSizes s, int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
-        if (int64_t at = s.start(row); s.inner == 1) // apart, so that the compiler sees unit strides
+        if (int64_t at = s.start(row); s.inner == 1) // a call of its own, so that the compiler sees unit strides
           softmaxRow(x + at, y + at, s.size, 1);
         else
           softmaxRow(x + at, y + at, s.size, s.inner);
     };
-    return Planned{[=, x = dataOf<T>(request.operands[0]), y = mutableDataOf<T>(request.results[0]),
-                    s = softmaxSizes(request.operands[0].shape, dimension), team = request.team] {
+    return PlannedKernel{[=, x = dataOf<T>(request.operands[0]), y = mutableDataOf<T>(request.results[0]),
+                          s = softmaxSizes(request.operands[0].shape, dimension), team = request.team] {
       forPieces(team, s.outer * s.inner, rowsOfTask(s.size),
                 [&](int64_t begin, int64_t end) { dispatch(loop, x, y, s, begin, end); });
       return ok();
@@ -184,7 +184,7 @@ Result<Planned> planSoftmax(const BindRequest &request) {
   });
 }
 
-Result<Planned> planSoftmaxBackward(const BindRequest &request) {
+Result<PlannedKernel> planSoftmaxBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -193,7 +193,7 @@ Result<Planned> planSoftmaxBackward(const BindRequest &request) {
   size_t dimension = check.dimension("dimension", request.operands[0].shape.size());
   if (check.failed())
     return check.error();
-  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     auto loop = [](auto, const T *y, const T *dy, T *dx, SoftmaxSizes s, int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
@@ -202,9 +202,9 @@ Result<Planned> planSoftmaxBackward(const BindRequest &request) {
         else
           softmaxBackwardRow(y + at, dy + at, dx + at, s.size, s.inner);
     };
-    return Planned{[=, y = dataOf<T>(request.operands[0]), dy = dataOf<T>(request.operands[1]),
-                    dx = mutableDataOf<T>(request.results[0]), s = softmaxSizes(request.operands[0].shape, dimension),
-                    team = request.team] {
+    return PlannedKernel{[=, y = dataOf<T>(request.operands[0]), dy = dataOf<T>(request.operands[1]),
+                          dx = mutableDataOf<T>(request.results[0]),
+                          s = softmaxSizes(request.operands[0].shape, dimension), team = request.team] {
       forPieces(team, s.outer * s.inner, rowsOfTask(s.size),
                 [&](int64_t begin, int64_t end) { dispatch(loop, y, dy, dx, s, begin, end); });
       return ok();
@@ -212,7 +212,7 @@ Result<Planned> planSoftmaxBackward(const BindRequest &request) {
   });
 }
 
-Result<Planned> planLayerNorm(const BindRequest &request) {
+Result<PlannedKernel> planLayerNorm(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(3, 3, 3))
     return check.error();
@@ -221,16 +221,16 @@ Result<Planned> planLayerNorm(const BindRequest &request) {
   std::optional<NormSizes> sizes = normSizes(check, in[0], {&out[0]}, {&in[1], &in[2]}, {&out[1], &out[2]});
   if (!sizes)
     return check.error();
-  return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, in[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     auto loop = [](auto, const T *x, const T *scale, const T *bias, T *y, T *mean, T *rstd, NormSizes s,
                    double epsilon) {
       for (int64_t i = 0; i < s.rows; ++i)
         layerNormRow(x + i * s.n, scale, bias, y + i * s.n, mean + i, rstd + i, s.n, epsilon);
     };
-    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), bias = dataOf<T>(in[2]),
-                    y = mutableDataOf<T>(out[0]), mean = mutableDataOf<T>(out[1]), rstd = mutableDataOf<T>(out[2]),
-                    team = request.team] {
+    return PlannedKernel{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), bias = dataOf<T>(in[2]),
+                          y = mutableDataOf<T>(out[0]), mean = mutableDataOf<T>(out[1]),
+                          rstd = mutableDataOf<T>(out[2]), team = request.team] {
       forPieces(team, s.rows, rowsOfTask(s.n), [&](int64_t i, int64_t end) {
         dispatch(loop, x + i * s.n, scale, bias, y + i * s.n, mean + i, rstd + i, NormSizes{end - i, s.n}, epsilon);
       });
@@ -239,7 +239,7 @@ Result<Planned> planLayerNorm(const BindRequest &request) {
   });
 }
 
-Result<Planned> planLayerNormBackward(const BindRequest &request) {
+Result<PlannedKernel> planLayerNormBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(5, 5, 3))
     return check.error();
@@ -248,7 +248,7 @@ Result<Planned> planLayerNormBackward(const BindRequest &request) {
       normSizes(check, in[0], {&in[4], &out[0]}, {&in[1], &out[1], &out[2]}, {&in[2], &in[3]});
   if (!sizes)
     return check.error();
-  return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, in[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
     ScaleSums sums = takeScaleSums(layout, request, *sizes, 2 * sizes->n);
@@ -258,22 +258,22 @@ Result<Planned> planLayerNormBackward(const BindRequest &request) {
         normBackwardRow<T, Center::Mean>(x + i * s.n, scale, mean[i], rstd[i], dy + i * s.n, dx + i * s.n, sums,
                                          sums + s.n, s.n);
     };
-    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), mean = dataOf<T>(in[2]),
-                    rstd = dataOf<T>(in[3]), dy = dataOf<T>(in[4]), dx = mutableDataOf<T>(out[0]),
-                    dScale = mutableDataOf<T>(out[1]), dBias = mutableDataOf<T>(out[2]), team = request.team] {
-                     sums.add(team, s.rows, [&](int64_t i, int64_t end, double *piece) {
-                       dispatch(loop, x + i * s.n, scale, mean + i, rstd + i, dy + i * s.n, dx + i * s.n, piece,
-                                NormSizes{end - i, s.n});
-                     });
-                     std::transform(sums.total, sums.total + s.n, dScale, [](double v) { return T(v); });
-                     std::transform(sums.total + s.n, sums.total + 2 * s.n, dBias, [](double v) { return T(v); });
-                     return ok();
-                   },
-                   layout.bytes()};
+    return PlannedKernel{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), mean = dataOf<T>(in[2]),
+                          rstd = dataOf<T>(in[3]), dy = dataOf<T>(in[4]), dx = mutableDataOf<T>(out[0]),
+                          dScale = mutableDataOf<T>(out[1]), dBias = mutableDataOf<T>(out[2]), team = request.team] {
+                           sums.add(team, s.rows, [&](int64_t i, int64_t end, double *piece) {
+                             dispatch(loop, x + i * s.n, scale, mean + i, rstd + i, dy + i * s.n, dx + i * s.n, piece,
+                                      NormSizes{end - i, s.n});
+                           });
+                           std::transform(sums.total, sums.total + s.n, dScale, [](double v) { return T(v); });
+                           std::transform(sums.total + s.n, sums.total + 2 * s.n, dBias, [](double v) { return T(v); });
+                           return ok();
+                         },
+                         layout.bytes()};
   });
 }
 
-Result<Planned> planRmsNorm(const BindRequest &request) {
+Result<PlannedKernel> planRmsNorm(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 2))
     return check.error();
@@ -282,7 +282,7 @@ Result<Planned> planRmsNorm(const BindRequest &request) {
   std::optional<NormSizes> sizes = normSizes(check, in[0], {&out[0]}, {&in[1]}, {&out[1]});
   if (!sizes)
     return check.error();
-  return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, in[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     auto loop = [](auto, const T *x, const T *scale, T *y, T *rstd, NormSizes s, double epsilon) {
       for (int64_t row = 0; row < s.rows; ++row, x += s.n, y += s.n) {
@@ -297,8 +297,8 @@ Result<Planned> planRmsNorm(const BindRequest &request) {
           y[i] = x[i] * r * scale[i];
       }
     };
-    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), y = mutableDataOf<T>(out[0]),
-                    rstd = mutableDataOf<T>(out[1]), team = request.team] {
+    return PlannedKernel{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), y = mutableDataOf<T>(out[0]),
+                          rstd = mutableDataOf<T>(out[1]), team = request.team] {
       forPieces(team, s.rows, rowsOfTask(s.n), [&](int64_t i, int64_t end) {
         dispatch(loop, x + i * s.n, scale, y + i * s.n, rstd + i, NormSizes{end - i, s.n}, epsilon);
       });
@@ -307,7 +307,7 @@ Result<Planned> planRmsNorm(const BindRequest &request) {
   });
 }
 
-Result<Planned> planRmsNormBackward(const BindRequest &request) {
+Result<PlannedKernel> planRmsNormBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(4, 4, 2))
     return check.error();
@@ -315,7 +315,7 @@ Result<Planned> planRmsNormBackward(const BindRequest &request) {
   std::optional<NormSizes> sizes = normSizes(check, in[0], {&in[3], &out[0]}, {&in[1], &out[1]}, {&in[2]});
   if (!sizes)
     return check.error();
-  return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, in[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
     ScaleSums sums = takeScaleSums(layout, request, *sizes, sizes->n);
@@ -324,7 +324,7 @@ Result<Planned> planRmsNormBackward(const BindRequest &request) {
         normBackwardRow<T, Center::None>(x + i * s.n, scale, T(0), rstd[i], dy + i * s.n, dx + i * s.n, sums, nullptr,
                                          s.n);
     };
-    return Planned{
+    return PlannedKernel{
         [=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), rstd = dataOf<T>(in[2]), dy = dataOf<T>(in[3]),
          dx = mutableDataOf<T>(out[0]), dScale = mutableDataOf<T>(out[1]), team = request.team] {
           sums.add(team, s.rows, [&](int64_t i, int64_t end, double *piece) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OneDnnConvolution.h"
-#include "OneThread.h"
+#include "SingleThreadScope.h"
 
 #include <algorithm>
 #include <array>
@@ -14,21 +14,21 @@ using dnnl::memory;
 namespace {
 constexpr size_t kMostSpatialDims = 3;
 constexpr int64_t kMostPieces = 8;
-constexpr int64_t kChannelBlock = 16;      // of oneDNN's layouts
-constexpr double kPieceProducts = 1 << 20; // multiplications of a piece: 10 us or more, where a call costs some
+constexpr int64_t kChannelBlock = 16;      // channels of a block in oneDNN's layouts
+constexpr double kPieceProducts = 1 << 20; // fewest multiplications of a piece (10 us), as a call has a fixed cost
 
-/// Three tensors by ConvolutionSide, then scratch.
+/// Index of the scratch memory in the list of base addresses. Before it come the three tensors, by ConvolutionSide.
 constexpr size_t kScratch = 3;
 constexpr size_t indexOf(ConvolutionSide side) { return size_t(side); }
 
-/// Where a memory object's data lies when the convolution runs.
+/// The place of a oneDNN memory object's data while the convolution runs.
 struct Place {
   memory object;
-  size_t base;
-  int64_t offset; // bytes
+  size_t base;    // index into the list of base addresses
+  int64_t offset; // bytes from the base address
 };
 
-/// Primitives in order, with memory objects of their own: what one thread runs.
+/// A sequence of primitives that one thread runs, with memory objects of its own.
 struct Job {
   struct Call {
     dnnl::primitive primitive;
@@ -38,22 +38,25 @@ struct Job {
   std::vector<Call> calls;
 
   Status run(const std::array<std::byte *, 4> &bases, const dnnl::stream &stream) const {
-    OneThread oneThread;
+    SingleThreadScope oneThread;
     for (const Place &place : places)
       dnnl_memory_set_data_handle(place.object.get(), bases[place.base] + place.offset);
     for (const Call &call : calls) {
       dnnl_status_t status =
           dnnl_primitive_execute(call.primitive.get(), stream.get(), int(call.arguments.size()), call.arguments.data());
       if (status != dnnl_success)
-        return Error{fmt::format("oneDNN's convolution failed with status {}", int(status)), ExitStatus::InternalCheck};
+        return Error{fmt::format("oneDNN's convolution failed with status {}; report this plan, it is a bug of Kerf",
+                                 int(status)),
+                     ExitStatus::InternalCheck};
     }
     return ok();
   }
 };
 
+/// A dimension along which a convolution can be cut: samples, groups, input or output channels.
 enum class Factor { Samples, Groups, In, Out };
 
-/// The sizes of a piece, and along which factor there are how many.
+/// A cut of a convolution: the dimension that is cut, the number of pieces and the sizes of one piece.
 struct Cut {
   Factor factor = Factor::Samples;
   int64_t pieces = 1;
@@ -66,7 +69,7 @@ memory::dims dims(std::initializer_list<int64_t> first, const std::vector<int64_
   return all;
 }
 
-/// One of the three, as oneDNN counts its dimensions.
+/// Returns the dimensions of one of the three tensors in oneDNN's convention.
 memory::dims dimsOf(const ConvolutionSizes &s, ConvolutionSide side) {
   switch (side) {
   case ConvolutionSide::Operand:
@@ -81,6 +84,7 @@ memory::dims dimsOf(const ConvolutionSizes &s, ConvolutionSide side) {
 
 constexpr ConvolutionSide kSides[] = {ConvolutionSide::Operand, ConvolutionSide::Kernel, ConvolutionSide::Result};
 
+/// Returns whether the tensor has the dimension.
 bool has(ConvolutionSide side, Factor factor) {
   switch (factor) {
   case Factor::Samples:
@@ -95,7 +99,7 @@ bool has(ConvolutionSide side, Factor factor) {
   return false;
 }
 
-/// The dimension that the factor cuts; In and Out are cut only where there is one group.
+/// Returns the number of the tensor's dimension that the factor cuts. In and Out are cut only if there is one group.
 size_t dimOf(ConvolutionSide side, Factor factor) {
   bool isKernel = side == ConvolutionSide::Kernel;
   switch (factor) {
@@ -127,15 +131,15 @@ int64_t &sizeOf(ConvolutionSizes &sizes, Factor factor) {
 
 int64_t elementsOfAll(const memory::dims &all) { return product(all, 0); }
 
-/// The cut that leaves least to be shared by all pieces, none along what is summed over.
-Cut cutOf(const ConvolutionSizes &sizes, ConvolutionSide made) {
+/// Returns the cut for which the tensors that all pieces read are smallest. A dimension that is summed over is not cut.
+Cut cutOf(const ConvolutionSizes &sizes, ConvolutionSide computed) {
   double products =
       double(elementsOfAll(dimsOf(sizes, ConvolutionSide::Result))) * double(sizes.in * sizes.window.windowElements());
   int64_t most = std::clamp<int64_t>(int64_t(products / kPieceProducts), 1, kMostPieces);
   Cut best{Factor::Samples, 1, sizes};
   int64_t leastShared = std::numeric_limits<int64_t>::max();
   for (Factor factor : {Factor::Samples, Factor::Groups, Factor::In, Factor::Out}) {
-    if (!has(made, factor) || (factor == Factor::Groups) != (sizes.groups > 1 && factor != Factor::Samples))
+    if (!has(computed, factor) || (factor == Factor::Groups) != (sizes.groups > 1 && factor != Factor::Samples))
       continue;
     bool depthwise = factor == Factor::Groups && sizes.in == 1 && sizes.out == 1;
     int64_t unit = factor == Factor::In || factor == Factor::Out || depthwise ? kChannelBlock : 1;
@@ -169,11 +173,11 @@ memory::desc plainLayout(const memory::dims &sizes, const std::vector<int64_t> &
 }
 memory::desc anyLayout(const memory::dims &sizes) { return {sizes, memory::data_type::f32, memory::format_tag::any}; }
 
-/// The primitive of a piece, and what it wants of its tensors.
+/// The primitive of a piece, and the layouts and argument names of its tensors.
 struct Piece {
   dnnl::primitive primitive;
-  std::array<memory::desc, 3> wants; // by ConvolutionSide
-  std::array<int, 3> names{};
+  std::array<memory::desc, 3> layouts; // the primitive's preferred layouts, by ConvolutionSide
+  std::array<int, 3> names{};          // oneDNN's names (DNNL_ARG_...) of the tensors, by ConvolutionSide
   memory::desc scratch;
 };
 
@@ -183,15 +187,15 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
-Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide made, const dnnl::engine &engine) {
+Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide computed, const dnnl::engine &engine) {
   const Window &w = sizes.window;
   memory::desc operand = anyLayout(dimsOf(sizes, ConvolutionSide::Operand)),
                kernel = anyLayout(dimsOf(sizes, ConvolutionSide::Kernel)),
                result = anyLayout(dimsOf(sizes, ConvolutionSide::Result));
-  memory::dims gaps = w.dilations, behind = w.high; // oneDNN counts the elements between
+  memory::dims gaps = w.dilations, behind = w.high; // for oneDNN a dilation is the number of elements skipped
   for (size_t d = 0; d < gaps.size(); ++d) {
     --gaps[d];
-    // Padding that no place of the window reaches is not padding to it.
+    // oneDNN does not accept padding that no place of the window reaches.
     behind[d] = (w.places[d] - 1) * w.strides[d] + (w.window[d] - 1) * w.dilations[d] + 1 - w.size[d] - w.low[d];
   }
   constexpr auto direct = dnnl::algorithm::convolution_direct;
@@ -199,7 +203,7 @@ Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide made, const dnnl::e
   Forward::primitive_desc forward(
       Forward::desc(dnnl::prop_kind::forward_training, direct, operand, kernel, result, w.strides, gaps, w.low, behind),
       attributes(), engine);
-  switch (made) {
+  switch (computed) {
   case ConvolutionSide::Result:
     break;
   case ConvolutionSide::Operand: {
@@ -231,7 +235,7 @@ Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide made, const dnnl::e
 struct OneDnnConvolution::Parts {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::vector<Job> before; // what all pieces read, as they want it
+  std::vector<Job> before; // reorders of the tensors that all pieces read
   std::vector<Job> pieces;
   ScratchLayout layout;
 
@@ -250,8 +254,8 @@ struct OneDnnConvolution::Parts {
                          {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}}});
   }
 
-  /// A whole tensor from row-major to what the pieces want; gives where that lies in scratch. Cut along the first
-  /// dimension, samples or channels, where that is a number of blocks.
+  /// Reorders a whole tensor from row-major to the layout `wanted`, and returns its offset in scratch memory. The
+  /// reorder is cut along the first dimension (samples or channels) if the dimension is a multiple of blocks.
   int64_t prepare(size_t side, const memory::dims &sizes, const memory::desc &wanted) {
     int64_t offset = layout.take(int64_t(wanted.get_size()));
     int64_t unit = side == indexOf(ConvolutionSide::Kernel) ? kChannelBlock : 1, count = kMostPieces;
@@ -271,44 +275,45 @@ struct OneDnnConvolution::Parts {
     return offset;
   }
 
-  void add(const ConvolutionSizes &whole, const Cut &cut, ConvolutionSide made) {
-    Piece piece = pieceOf(cut.piece, made, engine);
-    std::array<int64_t, 3> prepared = {-1, -1, -1}; // where it lies in scratch, once for all pieces
+  void add(const ConvolutionSizes &whole, const Cut &cut, ConvolutionSide computed) {
+    Piece piece = pieceOf(cut.piece, computed, engine);
+    std::array<int64_t, 3> prepared = {-1, -1, -1}; // offset in scratch of a tensor that is reordered once; -1: none
     std::array<memory::desc, 3> plain;
     std::array<int64_t, 3> step{}; // bytes from one piece to the next
     for (ConvolutionSide side : kSides) {
       size_t t = indexOf(side);
       memory::dims sizes = dimsOf(whole, side), own = dimsOf(cut.piece, side);
       std::vector<int64_t> strides = rowMajorStrides(sizes);
-      plain[t] = plainLayout(own, {strides.end() - int64_t(own.size()), strides.end()}); // one group has no dimension
+      // A piece of one group has no dimension of groups, so it takes the last strides.
+      plain[t] = plainLayout(own, {strides.end() - int64_t(own.size()), strides.end()});
       if (cut.pieces == 1)
         continue;
       if (has(side, cut.factor)) {
         size_t dim = dimOf(side, cut.factor);
         step[t] = sizes[dim] / cut.pieces * strides[dim] * int64_t(sizeof(float));
-      } else if (plain[t] != piece.wants[t]) {
-        prepared[t] = prepare(t, sizes, piece.wants[t]);
+      } else if (plain[t] != piece.layouts[t]) {
+        prepared[t] = prepare(t, sizes, piece.layouts[t]);
       }
     }
     for (int64_t i = 0; i < cut.pieces; ++i)
-      pieces.push_back(job(piece, plain, prepared, step, i, indexOf(made)));
+      pieces.push_back(job(piece, plain, prepared, step, i, indexOf(computed)));
   }
 
   Job job(const Piece &piece, const std::array<memory::desc, 3> &plain, const std::array<int64_t, 3> &prepared,
-          const std::array<int64_t, 3> &step, int64_t index, size_t made) {
+          const std::array<int64_t, 3> &step, int64_t index, size_t computed) {
     Job job;
     std::array<memory, 3> tensors;
-    memory target; // of the made tensor, where it lies in scratch first
+    memory target; // the computed tensor's final memory, if the primitive writes another layout to scratch first
     for (size_t t = 0; t < 3; ++t) {
       if (prepared[t] >= 0) {
-        tensors[t] = place(job, piece.wants[t], kScratch, prepared[t]);
+        tensors[t] = place(job, piece.layouts[t], kScratch, prepared[t]);
         continue;
       }
       tensors[t] = place(job, plain[t], t, index * step[t]);
-      if (plain[t] == piece.wants[t])
+      if (plain[t] == piece.layouts[t])
         continue;
-      memory inside = pad(job, piece.wants[t]);
-      if (t == made)
+      memory inside = pad(job, piece.layouts[t]);
+      if (t == computed)
         target = tensors[t];
       else
         reorder(job, tensors[t], inside);
@@ -321,31 +326,32 @@ struct OneDnnConvolution::Parts {
                           {piece.names[2], tensors[2].get()},
                           {DNNL_ARG_SCRATCHPAD, scratch.get()}}});
     if (target)
-      reorder(job, tensors[made], target);
+      reorder(job, tensors[computed], target);
     return job;
   }
 
-  Status runAll(Team *team, const std::vector<Job> &jobs, const std::array<std::byte *, 4> &bases) const {
+  Status runAll(ThreadTeam *team, const std::vector<Job> &jobs, const std::array<std::byte *, 4> &bases) const {
     std::atomic<size_t> failed = jobs.size();
     forTasks(team, int64_t(jobs.size()), [&](int64_t task, int64_t) {
       if (!jobs[size_t(task)].run(bases, stream))
         failed = size_t(task);
     });
-    return failed == jobs.size() ? ok() : jobs[failed].run(bases, stream); // again, for its message
+    return failed == jobs.size() ? ok() : jobs[failed].run(bases, stream); // a second run gives the error's message
   }
 };
 
 OneDnnConvolution::~OneDnnConvolution() = default;
 
-std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSizes &sizes, ConvolutionSide made) {
+std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSizes &sizes, ConvolutionSide computed) {
   if (sizes.window.size.size() > kMostSpatialDims || sizes.samples == 0 || sizes.window.placeCount() == 0)
     return nullptr;
-  for (const Cut &cut : {cutOf(sizes, made), Cut{Factor::Samples, 1, sizes}}) // whole where the pieces can't be done
+  // If oneDNN does not support the pieces, the uncut convolution is tried.
+  for (const Cut &cut : {cutOf(sizes, computed), Cut{Factor::Samples, 1, sizes}})
     try {
-      OneThread oneThread;
+      SingleThreadScope oneThread;
       auto convolution = std::make_shared<OneDnnConvolution>();
       convolution->parts = std::make_unique<Parts>();
-      convolution->parts->add(sizes, cut, made);
+      convolution->parts->add(sizes, cut, computed);
       convolution->scratchBytes = convolution->parts->layout.bytes();
       return convolution;
     } catch (const dnnl::error &) {
@@ -353,7 +359,7 @@ std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSize
   return nullptr;
 }
 
-Status OneDnnConvolution::run(Team *team, float *operand, float *kernel, float *result, void *scratch) const {
+Status OneDnnConvolution::run(ThreadTeam *team, float *operand, float *kernel, float *result, void *scratch) const {
   const std::array<std::byte *, 4> bases = {reinterpret_cast<std::byte *>(operand),
                                             reinterpret_cast<std::byte *>(kernel),
                                             reinterpret_cast<std::byte *>(result), static_cast<std::byte *>(scratch)};

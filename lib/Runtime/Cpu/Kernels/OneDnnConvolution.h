@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's convolutions of float32, on row-major tensors. A convolution is cut into pieces along one of its dimensions,
-// as its shape alone decides; a team's threads share the pieces.
+// float32 convolutions by oneDNN, on row-major tensors. A convolution is cut into pieces along one of its dimensions,
+// and the threads of a team share the pieces. The cut depends only on the shapes.
 #pragma once
 
 #include "Windows.h"
@@ -9,24 +9,29 @@
 
 namespace kerf::runtime::kernels {
 
-/// Operand [samples, groups * in, size..], kernel [groups * out, in, window..], result [samples, groups * out,
-/// places..].
+/// The sizes of a convolution. The operand is [samples, groups * in, window.size..], the kernel [groups * out, in,
+/// window.window..] and the result [samples, groups * out, window.places..].
 struct ConvolutionSizes {
-  int64_t samples = 0, groups = 1, in = 0, out = 0;
+  int64_t samples = 0, groups = 1; // batch size and number of groups of channels
+  int64_t in = 0, out = 0;         // input and output channels of each group
   Window window;
 };
 
-/// Which of the three is computed from the others.
+/// One of the three tensors of a convolution. The forward convolution computes the result; the two backward ones
+/// compute the gradients of the operand and of the kernel.
 enum class ConvolutionSide { Operand, Kernel, Result };
 
+/// A convolution that is planned once and run in every step.
 class OneDnnConvolution {
 public:
-  /// Null where oneDNN does not do this convolution.
-  static std::shared_ptr<OneDnnConvolution> make(const ConvolutionSizes &sizes, ConvolutionSide made);
+  /// Plans the convolution that computes the tensor `computed` from the other two. Returns null if oneDNN does
+  /// not support it.
+  static std::shared_ptr<OneDnnConvolution> make(const ConvolutionSizes &sizes, ConvolutionSide computed);
   ~OneDnnConvolution();
-  Status run(Team *team, float *operand, float *kernel, float *result, void *scratch) const;
+  /// Computes one of the three tensors from the other two. `scratch` has scratchBytes bytes.
+  Status run(ThreadTeam *team, float *operand, float *kernel, float *result, void *scratch) const;
 
-  int64_t scratchBytes = 0;
+  int64_t scratchBytes = 0; // bytes of scratch memory that `run` needs
 
 private:
   struct Parts;

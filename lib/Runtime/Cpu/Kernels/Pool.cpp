@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce_window and select_and_scatter. A tensor is seen as (outer, what the window moves over, inner); float sums run
-// in double.
+// reduce_window and select_and_scatter. A tensor is seen as (outer dimension, dimensions that the window moves over,
+// inner dimension). Sums of floats are accumulated in double.
 #include "Combine.h"
 #include "Families.h"
 #include "Simd.h"
@@ -12,12 +12,14 @@
 namespace kerf::runtime::kernels {
 
 namespace {
+/// The sizes of a pooling: the merged dimensions outside and inside of those that the window moves over,
+/// and the window.
 struct PoolSizes {
   int64_t outer = 1, inner = 1;
   Window window;
 };
 
-/// The dimensions around those that the window moves along become one each.
+/// Reads a pooling's window, and merges the dimensions before and after those that the window moves over.
 PoolSizes poolSizes(Checker &check, const Shape &operand, const Shape &places) {
   Window whole;
   whole.size = operand;
@@ -48,8 +50,8 @@ template <typename A, typename T> A widened(T x) {
     return A(x);
 }
 
-/// f(t * stride + from) for t in [begin, end): with the strides that nearly all pools have known to the compiler, so
-/// that it can make vectors.
+/// Calls f(t, t * stride) for t in [begin, end). The strides 1 and 2, which nearly all poolings have, are constants for
+/// the compiler, so that it can vectorize.
 template <typename F> [[gnu::always_inline]] inline void along(int64_t begin, int64_t end, int64_t stride, const F &f) {
   if (stride == 1) {
 #pragma omp simd
@@ -65,8 +67,8 @@ template <typename F> [[gnu::always_inline]] inline void along(int64_t begin, in
   }
 }
 
-/// body(number, thread) for each of the outer tensors; the team shares them.
-template <typename F> void forOuter(Team *team, const PoolSizes &sizes, const F &body) {
+/// Calls body(number, thread) for each index of the outer dimension. The team's threads share the calls.
+template <typename F> void forOuter(ThreadTeam *team, const PoolSizes &sizes, const F &body) {
   int64_t count = rowsOfTask(sizes.window.elements() * sizes.inner);
   forTasks(team, (sizes.outer + count - 1) / count, [&](int64_t task, int64_t thread) {
     for (int64_t o = task * count; o < std::min(sizes.outer, (task + 1) * count); ++o)
@@ -74,7 +76,7 @@ template <typename F> void forOuter(Team *team, const PoolSizes &sizes, const F 
   });
 }
 
-template <typename T, typename Op> Planned plannedReduce(const BindRequest &request, const PoolSizes &sizes) {
+template <typename T, typename Op> PlannedKernel plannedReduce(const BindRequest &request, const PoolSizes &sizes) {
   using A = typename Op::template Accumulator<T>;
   ScratchLayout layout;
   int64_t width = sizes.window.placeCount() * sizes.inner;
@@ -108,10 +110,11 @@ template <typename T, typename Op> Planned plannedReduce(const BindRequest &requ
           layout.bytes()};
 }
 
-/// The first element of each window that is beyond all before it, or not a number. `Place`: an index of those that the
-/// window moves over; as wide as T, it makes vectors of one length.
+/// Plans select_and_scatter: each window selects its first element that is beyond all others (greater or less, as
+/// `beyond` says) or NaN, and the gradient is added there. `Place` is the type of the selected indices; it is as wide
+/// as T, so that loops over both vectorize well.
 template <typename T, typename Place, typename Beyond>
-Planned plannedSelect(const BindRequest &request, const PoolSizes &sizes, Beyond beyond) {
+PlannedKernel plannedSelect(const BindRequest &request, const PoolSizes &sizes, Beyond beyond) {
   ScratchLayout layout;
   int64_t width = sizes.window.placeCount() * sizes.inner, size = sizes.window.elements() * sizes.inner;
   int64_t threads = threadsOf(request.team);
@@ -154,7 +157,7 @@ Planned plannedSelect(const BindRequest &request, const PoolSizes &sizes, Beyond
 }
 } // namespace
 
-Result<Planned> planReduceWindow(const BindRequest &request) {
+Result<PlannedKernel> planReduceWindow(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -164,7 +167,7 @@ Result<Planned> planReduceWindow(const BindRequest &request) {
   PoolSizes sizes = poolSizes(check, operand.shape, result.shape);
   if (check.failed())
     return check.error();
-  return forAny(request, operand.dtype, [&](auto type) -> Result<Planned> {
+  return withElementType(request, operand.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     return kind == 0   ? plannedReduce<T, SumOf>(request, sizes)
            : kind == 1 ? plannedReduce<T, MaxOf>(request, sizes)
@@ -172,7 +175,7 @@ Result<Planned> planReduceWindow(const BindRequest &request) {
   });
 }
 
-Result<Planned> planSelectAndScatter(const BindRequest &request) {
+Result<PlannedKernel> planSelectAndScatter(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -183,9 +186,9 @@ Result<Planned> planSelectAndScatter(const BindRequest &request) {
   PoolSizes sizes = poolSizes(check, operand.shape, gradient.shape);
   if (check.failed())
     return check.error();
-  return forFloat(request, operand.dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, operand.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
-    auto plan = [&](auto place) -> Planned {
+    auto plan = [&](auto place) -> PlannedKernel {
       using Place = decltype(place);
       return kind == 0 ? plannedSelect<T, Place>(request, sizes, [](T a, T b) { return a > b; })
                        : plannedSelect<T, Place>(request, sizes, [](T a, T b) { return a < b; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout. Elements that are neighbours in the whole tensor take the words of neighbouring counters, a row of them at
-// once.
+// Dropout. Consecutive elements of the global tensor use the random words of consecutive counters, and several counters
+// are computed at once.
 #include "../../Philox.h"
 #include "Families.h"
 #include "Simd.h"
@@ -10,13 +10,14 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-/// What all elements of an op share.
+/// The parameters of the random numbers that all elements of an instruction share.
 struct Draw {
-  uint64_t high, key; // of the counters
-  uint32_t dropsBelow;
+  uint64_t high, key;  // the counters' high half, and the generator's key
+  uint32_t dropsBelow; // an element is dropped if its random word is below this threshold
 };
 
-/// As many elements first, first + 1, ... of the whole tensor as `counters` counters have words for: how many.
+/// Applies dropout to as many of the elements first, first + 1, ... of the global tensor as `counters` counters have
+/// random words for, at most `count`. Returns the number of elements.
 template <int counters, typename T>
 [[gnu::always_inline]] inline int64_t dropRow(Draw draw, T scale, uint64_t first, int64_t count, const T *x, T *y) {
   constexpr int kWords = 4;
@@ -41,8 +42,8 @@ template <typename T>
 }
 } // namespace
 
-Result<Planned> planDropout(const BindRequest &request) {
-  constexpr size_t kWhole = 4, kPiece = 5; // x, seed, step, stream; offset
+Result<PlannedKernel> planDropout(const BindRequest &request) {
+  constexpr size_t kWhole = 4, kPiece = 5; // operands x, seed, step, stream; and offset for a shard
   Checker check(request);
   if (!check.counts(kWhole, kPiece, 1))
     return check.error();
@@ -65,7 +66,7 @@ Result<Planned> planDropout(const BindRequest &request) {
   if (check.failed())
     return check.error();
 
-  // Dimensions from `inner` on lie in one run of the whole tensor.
+  // The elements of the dimensions from `inner` on are contiguous in the global tensor.
   size_t inner = shape.size();
   int64_t run = 1;
   while (inner > 0 && (inner == shape.size() || shape[inner] == sizes[inner]))
@@ -74,11 +75,11 @@ Result<Planned> planDropout(const BindRequest &request) {
   for (size_t d = shape.size(); d-- > 1;)
     strides[d - 1] = strides[d] * uint64_t(sizes[d]);
   uint32_t dropsBelow = uint32_t(std::min(std::ceil(std::ldexp(rate, 32)), double(UINT32_MAX)));
-  return forFloat(request, x.dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, x.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     T scale = T(1 / (1 - rate));
-    return Planned{[=, team = request.team, from = dataOf<T>(x), to = mutableDataOf<T>(y), n = x.elements()] {
-      if (*scalars[1] < 0) { // an evaluation: nothing is dropped
+    return PlannedKernel{[=, team = request.team, from = dataOf<T>(x), to = mutableDataOf<T>(y), n = x.elements()] {
+      if (*scalars[1] < 0) { // a negative step number marks an evaluation, in which nothing is dropped
         std::copy(from, from + n, to);
         return ok();
       }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sum, maximum and minimum over dimensions. Float sums run in double, in an order that only the shape decides.
+// Sum, maximum and minimum over dimensions. Sums of floats are accumulated in double, in an order that depends only
+// on the shape.
 #include "Families.h"
 #include "Reduction.h"
 
@@ -8,13 +9,13 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-Planned planned(const BindRequest &request, ReduceKind kind, Shape sizes, std::vector<int64_t> strides) {
+PlannedKernel planned(const BindRequest &request, ReduceKind kind, Shape sizes, std::vector<int64_t> strides) {
   const TensorView &operand = request.operands[0], &result = request.results[0];
   int64_t threads = threadsOf(request.team);
   ReductionPlan plan(std::move(sizes), std::move(strides), threads);
-  Fold fold = foldOf(kind, operand.dtype, result.dtype);
+  TypedReduction steps = typedReduction(kind, operand.dtype, result.dtype);
   ScratchLayout layout;
-  int64_t bytesOfThread = (plan.resultsOfTask() * fold.runningBytes + 63) / 64 * 64;
+  int64_t bytesOfThread = (plan.resultsOfTask() * steps.runningBytes + 63) / 64 * 64;
   auto *scratch = scratchAt<std::byte>(request.scratch, layout.take(threads * bytesOfThread));
   bool nothingToDo = result.elements() == 0;
   return {
@@ -24,13 +25,13 @@ Planned planned(const BindRequest &request, ReduceKind kind, Shape sizes, std::v
           return ok();
         forReducedTasks(
             plan, team,
-            [&](int64_t thread, int64_t, int64_t results) { fold.begin(scratch + thread * bytesOfThread, results); },
+            [&](int64_t thread, int64_t, int64_t results) { steps.begin(scratch + thread * bytesOfThread, results); },
             [&](int64_t thread, const ReducedRegion &region) {
-              fold.add(plan, scratch + thread * bytesOfThread,
-                       x + (region.row * plan.columns() + region.column) * elementBytes, region);
+              steps.add(plan, scratch + thread * bytesOfThread,
+                        x + (region.row * plan.columns() + region.column) * elementBytes, region);
             },
             [&](int64_t thread, int64_t first, int64_t results) {
-              fold.end(scratch + thread * bytesOfThread, results, to, first);
+              steps.end(scratch + thread * bytesOfThread, results, to, first);
             });
         return ok();
       },
@@ -38,7 +39,7 @@ Planned planned(const BindRequest &request, ReduceKind kind, Shape sizes, std::v
 }
 } // namespace
 
-Result<Planned> planReduce(const BindRequest &request) {
+Result<PlannedKernel> planReduce(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -54,7 +55,8 @@ Result<Planned> planReduce(const BindRequest &request) {
   if (check.failed())
     return check.error();
 
-  // Neighbours of one kind are one dimension: both lie row-major in the operand, and kept ones in the result.
+  // Neighbouring dimensions that are all kept or all reduced are merged, because they are contiguous in the operand
+  // and, if kept, in the result.
   Shape sizes;
   std::vector<int64_t> strides;
   int64_t elements = elementsOf(expected);

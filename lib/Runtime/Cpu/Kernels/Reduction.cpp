@@ -11,16 +11,17 @@ namespace kerf::runtime::kernels {
 namespace {
 template <typename A, typename T> [[gnu::always_inline]] inline A widened(T x) {
   if constexpr (std::is_same_v<T, Bool8> && !std::is_same_v<A, Bool8>)
-    return A(int(x)); // a sum of bools counts, and is true unless 0: their logical or
+    return A(int(x)); // a sum of booleans is a count, which becomes their logical or when converted back
   else
     return A(x);
 }
 
-/// Sixteen running results over a row, combined in order at its end: the same on every machine, and vectors for the
-/// compiler.
+/// Number of accumulators (lanes) of a reduced row; they are combined in order at the row's end. The fixed number gives
+/// the same bits on every machine, and lets the compiler vectorize.
 constexpr int64_t kLanes = 16;
-static_assert(kLanes == package::kReductionLanes); // which kernels of packages compute
+static_assert(kLanes == package::kReductionLanes); // compiled kernels have as many
 
+/// Combines the lanes of a row, in order.
 template <typename Op, typename A> [[gnu::always_inline]] inline A combinedLanes(const A *lanes) {
   A result = lanes[0];
   for (int64_t l = 1; l < kLanes; ++l)
@@ -74,7 +75,8 @@ struct AsF16 {
 inline void store(float value, AsBf16 *to) { to->bits = bf16FromFloat(value); }
 inline void store(float value, AsF16 *to) { to->bits = f16FromFloat(value); }
 
-template <typename T, typename To, typename Op> Fold typedFold() {
+/// Returns the steps of the reduction `Op` from elements of type T to results of type To.
+template <typename T, typename To, typename Op> TypedReduction reductionSteps() {
   using A = typename Op::template Accumulator<T>;
   return {
       int64_t(sizeof(A)),
@@ -100,14 +102,14 @@ template <typename T, typename To, typename Op> Fold typedFold() {
       }};
 }
 
-template <typename T, typename To = T> Fold foldOfKind(ReduceKind kind) {
+template <typename T, typename To = T> TypedReduction reductionOfKind(ReduceKind kind) {
   switch (kind) {
   case ReduceKind::Sum:
-    return typedFold<T, To, SumOf>();
+    return reductionSteps<T, To, SumOf>();
   case ReduceKind::Max:
-    return typedFold<T, To, MaxOf>();
+    return reductionSteps<T, To, MaxOf>();
   default:
-    return typedFold<T, To, MinOf>();
+    return reductionSteps<T, To, MinOf>();
   }
 }
 } // namespace
@@ -121,10 +123,10 @@ ReductionPlan::ReductionPlan(Shape sizesGiven, std::vector<int64_t> stridesGiven
                strides.begin());
   if (isWhole())
     return;
-  // Where the kept dimension lies inside of a reduced one, a task goes over memory in strides: the longer the pieces in
-  // between, the better it is read, but running results should stay in the first cache.
+  // If the kept dimension lies inside a reduced one, a task reads memory in strided pieces. Long pieces are read
+  // faster, but they need more running results, which should stay in the first-level cache.
   constexpr int64_t kFewestElements = 1024, kFewestColumns = 64, kMostResults = 4096, kTasksOfThread = 4;
-  int64_t elements = std::max<int64_t>(product(sizes, cut + 1), 1); // of one index of the kept dimension
+  int64_t elements = std::max<int64_t>(product(sizes, cut + 1), 1); // for each index of the kept dimension
   if (cut == 0 && !cutsColumns()) {
     perTask = rowsOfTask(elements);
   } else {
@@ -138,32 +140,32 @@ ReductionPlan::ReductionPlan(Shape sizesGiven, std::vector<int64_t> stridesGiven
   tasks = perTask ? (sizes[cut] + perTask - 1) / perTask : 0;
 }
 
-Fold foldOf(ReduceKind kind, DType from, DType to) {
+TypedReduction typedReduction(ReduceKind kind, DType from, DType to) {
   switch (from) {
   case DType::F64:
-    return foldOfKind<double>(kind);
+    return reductionOfKind<double>(kind);
   case DType::F32:
-    return to == DType::BF16  ? foldOfKind<float, AsBf16>(kind)
-           : to == DType::F16 ? foldOfKind<float, AsF16>(kind)
-                              : foldOfKind<float>(kind);
+    return to == DType::BF16  ? reductionOfKind<float, AsBf16>(kind)
+           : to == DType::F16 ? reductionOfKind<float, AsF16>(kind)
+                              : reductionOfKind<float>(kind);
   case DType::I64:
-    return foldOfKind<int64_t>(kind);
+    return reductionOfKind<int64_t>(kind);
   case DType::I32:
-    return foldOfKind<int32_t>(kind);
+    return reductionOfKind<int32_t>(kind);
   case DType::I16:
-    return foldOfKind<int16_t>(kind);
+    return reductionOfKind<int16_t>(kind);
   case DType::I8:
-    return foldOfKind<int8_t>(kind);
+    return reductionOfKind<int8_t>(kind);
   case DType::U64:
-    return foldOfKind<uint64_t>(kind);
+    return reductionOfKind<uint64_t>(kind);
   case DType::U32:
-    return foldOfKind<uint32_t>(kind);
+    return reductionOfKind<uint32_t>(kind);
   case DType::U16:
-    return foldOfKind<uint16_t>(kind);
+    return reductionOfKind<uint16_t>(kind);
   case DType::U8:
-    return foldOfKind<uint8_t>(kind);
+    return reductionOfKind<uint8_t>(kind);
   default:
-    return foldOfKind<Bool8>(kind);
+    return reductionOfKind<Bool8>(kind);
   }
 }
 

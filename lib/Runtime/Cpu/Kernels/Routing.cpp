@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to experts and back: top_k, and the ops that give each copy of a token its slot. A copy's slot is the number
-// of copies before it, in the order of token, then choice, that go to the same expert within its batch row; every op
-// counts anew, so that nothing but the choices themselves has to be kept.
+// Routing of tokens to experts and back: top_k, dispatch and combine, and their gradients. dispatch makes a copy of a
+// token for each of its chosen experts, and each copy gets a slot of its expert. The slot is the number of earlier
+// copies in the same batch entry that go to the same expert, ordered by token and then by choice. Every op counts the
+// slots again, so that only the choices have to be saved for the backward pass.
 #include "Families.h"
 #include "Simd.h"
 
@@ -11,14 +12,17 @@ namespace kerf::runtime::kernels {
 
 namespace {
 
-constexpr int64_t kMostExperts = int64_t(1) << 24; // one number each in scratch
+constexpr int64_t kMostExperts = int64_t(1) << 24; // limits the scratch memory, which holds one number for each expert
 
+/// The sizes of a routing op.
 struct RoutingSizes {
-  int64_t experts, local; // of all ranks, of this one
-  int64_t batch, tokens, choices, slots, width;
+  int64_t experts, local;                // number of experts on all ranks and on this rank
+  int64_t batch, tokens, choices, slots; // batch entries, tokens of each, experts of each token, slots of an expert
+  int64_t width;                         // elements of a token
 };
 
-/// `slots` [e, b, c, d], `choices` and `weights` [b, s, k], `tokens` [b, s, d]: operands and result in whichever order.
+/// The tensors of a routing op, which are operands or results: `slots` [e, b, c, d], `indices` (the chosen experts) and
+/// `weights` [b, s, k], and `tokens` [b, s, d].
 struct RoutingViews {
   const TensorView &slots, &indices, &weights, &tokens;
 };
@@ -42,7 +46,8 @@ std::optional<RoutingSizes> routingSizes(Checker &check, const BindRequest &requ
     check.scalar(request.operands[3], "the offset");
     check.indices(request.operands[3], "the offset");
   } else {
-    check.require(experts == slots[0], "attribute 'experts' is {}, but there are slots of {}", experts, slots[0]);
+    check.require(experts == slots[0], "attribute 'experts' is {}, but there are slots for {} experts", experts,
+                  slots[0]);
   }
   check.require(experts >= 0 && experts <= kMostExperts, "attribute 'experts' is {}, 0 to {} are supported", experts,
                 kMostExperts);
@@ -51,9 +56,10 @@ std::optional<RoutingSizes> routingSizes(Checker &check, const BindRequest &requ
   return RoutingSizes{experts, slots[0], tokens[0], tokens[1], choices, slots[2], tokens[2]};
 }
 
-/// Calls visit(choice, token, slot) for every copy, in order; slot: its row in the tensor of slots, -1 for one that has
-/// none on this rank. After each batch row b, calls done(b, first expert of the rank); `counts`, scratch for one number
-/// for each expert of all ranks, then holds how often each was chosen.
+/// Calls visit(choice, token, slot) for every copy of a token, in order. `slot` is the copy's row in the tensor
+/// of slots, or -1 if the copy has no slot on this rank. After each batch entry b, calls done(b, first expert of
+/// the rank). At that time, `counts`, which has one number for each expert on all ranks, holds how often each
+/// expert was chosen.
 template <typename I, typename Visit, typename Done>
 Status forEachCopy(const RoutingSizes &r, const I *indices, const TensorView &offset, int64_t *counts, Visit visit,
                    Done done) {
@@ -64,7 +70,8 @@ Status forEachCopy(const RoutingSizes &r, const I *indices, const TensorView &of
       for (int64_t j = 0; j < r.choices; ++j) {
         int64_t token = b * r.tokens + s, choice = token * r.choices + j, expert = indices[choice];
         if (expert < 0 || expert >= r.experts)
-          return Error{fmt::format("expert {} at [{}, {}, {}] is outside of [0, {})", expert, b, s, j, r.experts)};
+          return Error{fmt::format("expert {} at [{}, {}, {}] is outside of [0, {}); check the input data", expert, b,
+                                   s, j, r.experts)};
         int64_t place = counts[expert]++, local = expert - first;
         bool here = local >= 0 && local < r.local && place < r.slots;
         visit(choice, token, here ? (local * r.batch + b) * r.slots + place : -1);
@@ -114,17 +121,19 @@ TensorView offsetOf(const BindRequest &request) {
   return request.operands.size() == 4 ? request.operands[3] : TensorView();
 }
 
-/// Checks, and binds `make(types, sizes, counts)` where the sizes of scratch are known.
-template <typename Make> Result<Planned> planRouting(const BindRequest &request, const RoutingViews &views, Make make) {
+/// Checks an instruction, takes scratch memory for the counts of experts, and returns the kernel that make(index type,
+/// element type, sizes, counts) builds.
+template <typename Make>
+Result<PlannedKernel> planRouting(const BindRequest &request, const RoutingViews &views, Make make) {
   Checker check(request);
   std::optional<RoutingSizes> sizes = routingSizes(check, request, views);
   if (!sizes)
     return check.error();
   ScratchLayout layout;
   auto *counts = scratchAt<int64_t>(request.scratch, layout.take(sizes->experts * int64_t(sizeof(int64_t))));
-  return forIndex(request, views.indices.dtype, [&](auto index) {
-    return forFloat(request, views.tokens.dtype, [&](auto type) -> Result<Planned> {
-      return Planned{make(index, type, *sizes, counts), layout.bytes()};
+  return withIndexType(request, views.indices.dtype, [&](auto index) {
+    return withFloatType(request, views.tokens.dtype, [&](auto type) -> Result<PlannedKernel> {
+      return PlannedKernel{make(index, type, *sizes, counts), layout.bytes()};
     });
   });
 }
@@ -133,7 +142,7 @@ bool countsFit(Checker &check) { return check.counts(3, 4, 1); }
 
 } // namespace
 
-Result<Planned> planTopK(const BindRequest &request) {
+Result<PlannedKernel> planTopK(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 2))
     return check.error();
@@ -151,17 +160,17 @@ Result<Planned> planTopK(const BindRequest &request) {
   check.require(count <= size, "{} of {} elements are picked", count, size);
   if (check.failed())
     return check.error();
-  return forIndex(request, indices.dtype, [&](auto index) {
+  return withIndexType(request, indices.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, scores.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, scores.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
-      return Planned{[=, x = dataOf<T>(scores), y = mutableDataOf<T>(values), at = mutableDataOf<I>(indices),
-                      rows = product(scores.shape, 0, scores.shape.size() - 1)]() -> Status {
+      return PlannedKernel{[=, x = dataOf<T>(scores), y = mutableDataOf<T>(values), at = mutableDataOf<I>(indices),
+                            rows = product(scores.shape, 0, scores.shape.size() - 1)]() -> Status {
         for (int64_t row = 0; row < rows; ++row) {
           const T *from = x + row * size;
           T *best = y + row * count;
           I *place = at + row * count;
-          // Kept sorted as it grows. Of equal scores the first stays before; NaN is above nothing.
+          // The list of the best scores stays sorted; the first of equal scores comes first. NaN is never greater.
           int64_t have = 0;
           for (int64_t i = 0; i < size; ++i) {
             int64_t to = have;
@@ -184,7 +193,7 @@ Result<Planned> planTopK(const BindRequest &request) {
   });
 }
 
-Result<Planned> planTopKBackward(const BindRequest &request) {
+Result<PlannedKernel> planTopKBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -201,16 +210,17 @@ Result<Planned> planTopKBackward(const BindRequest &request) {
   check.shape(indices, "the indices", expected);
   if (check.failed())
     return check.error();
-  return forIndex(request, indices.dtype, [&](auto index) {
+  return withIndexType(request, indices.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, result.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, result.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
-      return Planned{[=, at = dataOf<I>(indices), dy = dataOf<T>(gradient), dx = mutableDataOf<T>(result),
-                      rows = product(result.shape, 0, result.shape.size() - 1)]() -> Status {
+      return PlannedKernel{[=, at = dataOf<I>(indices), dy = dataOf<T>(gradient), dx = mutableDataOf<T>(result),
+                            rows = product(result.shape, 0, result.shape.size() - 1)]() -> Status {
         std::fill_n(dx, rows * size, T(0));
         for (int64_t i = 0; i < rows * count; ++i) {
           if (at[i] < 0 || at[i] >= size)
-            return Error{fmt::format("index {} at row {} is outside of [0, {})", int64_t(at[i]), i / count, size)};
+            return Error{fmt::format("index {} at row {} is outside of [0, {}); check the input data", int64_t(at[i]),
+                                     i / count, size)};
           dx[i / count * size + at[i]] += dy[i];
         }
         return ok();
@@ -219,7 +229,7 @@ Result<Planned> planTopKBackward(const BindRequest &request) {
   });
 }
 
-Result<Planned> planDispatch(const BindRequest &request) {
+Result<PlannedKernel> planDispatch(const BindRequest &request) {
   if (Checker check(request); !countsFit(check))
     return check.error();
   RoutingViews views{request.results[0], request.operands[1], request.operands[2], request.operands[0]};
@@ -244,7 +254,7 @@ Result<Planned> planDispatch(const BindRequest &request) {
   });
 }
 
-Result<Planned> planCombine(const BindRequest &request) {
+Result<PlannedKernel> planCombine(const BindRequest &request) {
   if (Checker check(request); !countsFit(check))
     return check.error();
   RoutingViews views{request.operands[0], request.operands[1], request.operands[2], request.results[0]};
@@ -263,7 +273,7 @@ Result<Planned> planCombine(const BindRequest &request) {
   });
 }
 
-Result<Planned> planCombineBackward(const BindRequest &request) {
+Result<PlannedKernel> planCombineBackward(const BindRequest &request) {
   if (Checker check(request); !countsFit(check))
     return check.error();
   RoutingViews views{request.operands[0], request.operands[1], request.results[0], request.operands[2]};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that make, move or combine whole dimensions. Most are strided copies that differ in their strides alone.
+// Kernels that create, move or combine dimensions. Most are strided copies that differ only in their strides.
 #include "Families.h"
 #include "StridedCopy.h"
 
@@ -10,8 +10,8 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-/// The rest of a shape op: one copy from the operand.
-Planned copyOf(const BindRequest &request, std::vector<CopyDim> dims, int64_t fromElement = 0) {
+/// Returns the kernel of an op that is one strided copy, from element number `fromElement` of the operand on.
+PlannedKernel copyOf(const BindRequest &request, std::vector<CopyDim> dims, int64_t fromElement = 0) {
   int64_t bytes = bytesOf(request.results[0].dtype);
   const std::byte *from = dataOf<std::byte>(request.operands[0]);
   std::byte *to = mutableDataOf<std::byte>(request.results[0]);
@@ -30,7 +30,7 @@ void sameDType(Checker &check, const BindRequest &request) {
 
 template <typename T> T elementFrom(const nlohmann::ordered_json &json) {
   if constexpr (isFloat<T>)
-    return T(package::numberFrom(json).value_or(0));
+    return T(package::parseNumber(json).value_or(0));
   else if (json.is_boolean())
     return T(json.get<bool>());
   else
@@ -38,19 +38,19 @@ template <typename T> T elementFrom(const nlohmann::ordered_json &json) {
 }
 bool isElement(const nlohmann::ordered_json &json, DType dtype) {
   if (dtype == DType::F64 || dtype == DType::F32)
-    return package::numberFrom(json).has_value();
+    return package::parseNumber(json).has_value();
   return json.is_boolean() || json.is_number_integer();
 }
 } // namespace
 
-Result<Planned> planConstant(const BindRequest &request) {
+Result<PlannedKernel> planConstant(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(0, 0, 1))
     return check.error();
   const TensorView &result = request.results[0];
   const auto &attrs = request.instruction.attrs;
   bool isArray = attrs.is_object() && attrs.contains("value") && attrs["value"].is_array();
-  check.require(isArray, "attribute 'value' is no array");
+  check.require(isArray, "attribute 'value' is not an array");
   if (check.failed())
     return check.error();
   const auto &elements = attrs["value"];
@@ -61,13 +61,13 @@ Result<Planned> planConstant(const BindRequest &request) {
                   toString(result.dtype));
   if (check.failed())
     return check.error();
-  return forAny(request, result.dtype, [&](auto type) -> Result<Planned> {
+  return withElementType(request, result.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     auto values = std::make_shared<std::vector<T>>();
     for (const auto &element : elements)
       values->push_back(elementFrom<T>(element));
     T *y = mutableDataOf<T>(result);
-    return Planned{[values, y, n = result.elements()] {
+    return PlannedKernel{[values, y, n = result.elements()] {
       if (values->size() == 1)
         std::fill(y, y + n, values->front());
       else
@@ -77,7 +77,7 @@ Result<Planned> planConstant(const BindRequest &request) {
   });
 }
 
-Result<Planned> planIota(const BindRequest &request) {
+Result<PlannedKernel> planIota(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(0, 1, 1))
     return check.error();
@@ -89,13 +89,13 @@ Result<Planned> planIota(const BindRequest &request) {
   }
   if (check.failed())
     return check.error();
-  auto plan = [&](auto type) -> Result<Planned> {
+  auto plan = [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     int64_t outer = product(result.shape, 0, dimension), size = result.shape[dimension],
             inner = product(result.shape, dimension + 1);
     const T *offset = request.operands.empty() ? nullptr : dataOf<T>(request.operands[0]);
     T *y = mutableDataOf<T>(result);
-    return Planned{[=] {
+    return PlannedKernel{[=] {
       int64_t first = offset ? int64_t(*offset) : 0;
       for (int64_t o = 0; o < outer; ++o)
         for (int64_t i = 0; i < size; ++i)
@@ -105,10 +105,10 @@ Result<Planned> planIota(const BindRequest &request) {
   };
   if (result.dtype == DType::Bool)
     return wrongDType(request, result.dtype, "integers");
-  return forInteger(request, result.dtype, plan);
+  return withIntegerType(request, result.dtype, plan);
 }
 
-Result<Planned> planBroadcastInDim(const BindRequest &request) {
+Result<PlannedKernel> planBroadcastInDim(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -134,7 +134,7 @@ Result<Planned> planBroadcastInDim(const BindRequest &request) {
   return copyOf(request, std::move(dims));
 }
 
-Result<Planned> planTranspose(const BindRequest &request) {
+Result<PlannedKernel> planTranspose(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -158,7 +158,7 @@ Result<Planned> planTranspose(const BindRequest &request) {
   return copyOf(request, std::move(dims));
 }
 
-Result<Planned> planSlice(const BindRequest &request) {
+Result<PlannedKernel> planSlice(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 1, 1))
     return check.error();
@@ -188,7 +188,7 @@ Result<Planned> planSlice(const BindRequest &request) {
   return copyOf(request, std::move(dims), request.results[0].elements() ? first : 0);
 }
 
-Result<Planned> planPad(const BindRequest &request) {
+Result<PlannedKernel> planPad(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -223,14 +223,14 @@ Result<Planned> planPad(const BindRequest &request) {
   std::byte *to0 = mutableDataOf<std::byte>(request.results[0]);
   StridedCopy fill({{request.results[0].elements(), 0, 1}}, bytes), copy(std::move(dims), bytes);
   int64_t firstByte = request.operands[0].elements() ? first * bytes : 0;
-  return Planned{[=, team = request.team] {
+  return PlannedKernel{[=, team = request.team] {
     fill(value, to0, team);
     copy(from0, to0 + firstByte, team);
     return ok();
   }};
 }
 
-Result<Planned> planConcatenate(const BindRequest &request) {
+Result<PlannedKernel> planConcatenate(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, std::numeric_limits<size_t>::max(), 1))
     return check.error();
@@ -260,7 +260,7 @@ Result<Planned> planConcatenate(const BindRequest &request) {
     return check.error();
   int64_t outer = product(result.shape, 0, dimension), rowBytes = sum * bytes;
   std::byte *to = mutableDataOf<std::byte>(result);
-  return Planned{[pieces = std::move(pieces), outer, rowBytes, to, team = request.team] {
+  return PlannedKernel{[pieces = std::move(pieces), outer, rowBytes, to, team = request.team] {
     forPieces(team, outer, rowsOfTask(rowBytes), [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o)
         for (const Piece &piece : pieces)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inner loops compiled for the widest vectors that this machine has: the body of `dispatch` is inlined into one
-// function for each instruction set, and the processor is asked which to run. Exponentials are polynomials, so that the
-// compiler can vectorize them.
+// Inner loops for the widest vector registers of this machine. The body that is passed to `dispatch` is compiled once
+// for each instruction set, and the best version that the processor supports is run. Exponentials and related functions
+// are polynomials, so that the compiler can vectorize loops that call them.
 #pragma once
 
 #include <array>
@@ -15,12 +15,14 @@
 
 namespace kerf::runtime::kernels {
 
+/// An instruction set for which loops are compiled. `Baseline` is the one that the whole program is compiled for.
 enum class Isa { Baseline, Avx2, Avx512 };
+/// An instruction set as a type, which `dispatch` passes to its body.
 template <Isa isa> using IsaTag = std::integral_constant<Isa, isa>;
 
 #if defined(__x86_64__)
-/// The widest set that the processor has and the environment variable KERF_ISA (avx2, baseline) allows: with it, tests
-/// run on one machine what others run.
+/// Returns the widest instruction set that the processor supports and the environment variable KERF_ISA (avx2,
+/// baseline) allows. With that variable, tests can run the code of narrower instruction sets on any machine.
 inline Isa findIsa() {
   const char *variable = std::getenv("KERF_ISA");
   const std::string_view allowed = variable ? variable : "";
@@ -33,6 +35,7 @@ inline Isa findIsa() {
 }
 #endif
 
+/// Returns the instruction set that `dispatch` uses on this machine.
 inline Isa bestIsa() {
 #if defined(__x86_64__)
   static const Isa isa = findIsa();
@@ -57,8 +60,8 @@ template <typename F, typename... A> [[gnu::flatten, gnu::noinline]] void runBas
   body(IsaTag<Isa::Baseline>{}, arguments...);
 }
 
-/// body(IsaTag, arguments...), compiled for each instruction set. Arguments are passed by value, so that loops see
-/// plain pointers.
+/// Calls body(IsaTag, arguments...), compiled for the best instruction set of this machine. Arguments are passed by
+/// value, because loops over plain pointers vectorize best.
 template <typename F, typename... A> void dispatch(F body, A... arguments) {
 #if defined(__x86_64__)
   switch (bestIsa()) {
@@ -74,6 +77,7 @@ template <typename F, typename... A> void dispatch(F body, A... arguments) {
 }
 
 namespace detail {
+/// Constants of the exponential's polynomial for a floating type.
 template <typename T> struct ExpTraits;
 template <> struct ExpTraits<double> {
   using Bits = uint64_t;
@@ -90,6 +94,7 @@ template <> struct ExpTraits<float> {
   static constexpr float kLowest = -104, kHighest = 89;
 };
 
+/// Returns 1 / n! for n from 1 to the number of terms.
 template <typename T> constexpr auto inverseFactorials() {
   std::array<T, ExpTraits<T>::kTerms + 1> values{};
   double factorial = 1;
@@ -98,19 +103,22 @@ template <typename T> constexpr auto inverseFactorials() {
   return values;
 }
 
-/// exp(x) = 2^k * (1 + p) with p = expm1 of the rest, |rest| <= ln(2)/2; 2^k as the product of two factors, so that
-/// neither overflows. A NaN stays one: comparisons with it are false.
+/// The parts of an exponential: exp(x) = scale1 * scale2 * (1 + p). scale1 * scale2 = 2^k, in two factors so that
+/// neither overflows, and p = expm1(x - k ln 2) with |x - k ln 2| <= ln(2)/2. If x is NaN, so is p, because comparisons
+/// with NaN are false.
 template <typename T> struct ExpParts {
   T scale1, scale2, p;
 };
 
-template <typename T> [[gnu::always_inline]] inline T powerOfTwo(T k) { // of an integer |k| < 2^10 (f64), 2^7 (f32)
+/// Returns 2^k for an integer k with |k| < 2^10 (double) or |k| < 2^7 (float).
+template <typename T> [[gnu::always_inline]] inline T powerOfTwo(T k) {
   using Traits = ExpTraits<T>;
   using Bits = typename Traits::Bits;
   Bits bits = std::bit_cast<Bits>(T(k + Traits::kMagic)) << Traits::kMantissaBits;
   return std::bit_cast<T>(Bits(bits + std::bit_cast<Bits>(T(1))));
 }
 
+/// Splits exp(x) into its parts.
 template <typename T> [[gnu::always_inline]] inline ExpParts<T> expParts(T x) {
   using Traits = ExpTraits<T>;
   constexpr T kLog2E = T(1.4426950408889634074);
@@ -128,13 +136,13 @@ template <typename T> [[gnu::always_inline]] inline ExpParts<T> expParts(T x) {
 }
 } // namespace detail
 
-/// e^x within 2 units in the last place.
+/// Returns e^x, with an error of at most 2 units in the last place.
 template <typename T> [[gnu::always_inline]] inline T fastExp(T x) {
   detail::ExpParts<T> e = detail::expParts(x);
   return (e.scale1 + e.scale1 * e.p) * e.scale2;
 }
 
-/// tanh through expm1, accurate near 0 too.
+/// Returns tanh(x), computed from expm1 so that it is accurate near 0, too.
 template <typename T> [[gnu::always_inline]] inline T fastTanh(T x) {
   constexpr T kSaturated = sizeof(T) == 8 ? T(20) : T(10); // 1 - tanh is below half a unit in the last place
   T a = x < 0 ? -x : x;
@@ -146,7 +154,8 @@ template <typename T> [[gnu::always_inline]] inline T fastTanh(T x) {
   return x < 0 ? -y : y;
 }
 
-/// The error function, of float within 2.1e-7 of its size; of double the library's.
+/// Returns the error function of x: for float with a relative error of at most 2.1e-7, for double as the C++
+/// library computes it.
 template <typename T> [[gnu::always_inline]] inline T fastErf(T x) {
   if constexpr (sizeof(T) == 8) {
     return std::erf(x);
@@ -173,6 +182,7 @@ template <typename T> [[gnu::always_inline]] inline T fastErf(T x) {
   }
 }
 
+/// Returns the logistic function 1 / (1 + e^-x).
 template <typename T> [[gnu::always_inline]] inline T fastLogistic(T x) { return T(1) / (T(1) + fastExp(T(-x))); }
 
 } // namespace kerf::runtime::kernels

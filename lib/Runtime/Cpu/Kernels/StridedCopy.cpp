@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging of dimensions, and the loops for one element size.
+// Merges dimensions of copies, and runs the copies' loops for each element size.
 #include "StridedCopy.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ template <typename T> void copyRow(const T *from, T *to, const CopyDim &dim) {
   }
 }
 
-/// `rows` runs along what is contiguous in `from`, `columns` along what is contiguous in `to`.
+/// Copies two dimensions in tiles. `rows` is contiguous in the source, and `columns` is contiguous in the target.
 template <typename T> void copyTiles(const T *from, T *to, const CopyDim &rows, const CopyDim &columns) {
   for (int64_t i0 = 0; i0 < rows.size; i0 += kTile)
     for (int64_t j0 = 0; j0 < columns.size; j0 += kTile)
@@ -33,7 +33,7 @@ template <typename T> void copyTiles(const T *from, T *to, const CopyDim &rows, 
       }
 }
 
-/// `first` stands for dim[0].
+/// Copies `left` dimensions, given from the outermost on. `first` is used in place of dim[0].
 template <typename T> void copyDims(const T *from, T *to, const CopyDim &first, const CopyDim *dim, size_t left) {
   if (left == 1)
     return copyRow(from, to, first);
@@ -63,14 +63,14 @@ StridedCopy::StridedCopy(std::vector<CopyDim> given, int64_t elementBytes) : ele
   }
   if (dims.empty())
     dims.push_back({1, 1, 1});
-  // What is contiguous in the source comes next to the innermost, for tiles.
+  // The dimension that is contiguous in the source becomes the last but one, so that it is copied in tiles.
   for (size_t d = 0; d + 2 < dims.size(); ++d)
     if (dims[d].from == 1)
       std::rotate(dims.begin() + d, dims.begin() + d + 1, dims.end() - 1);
 }
 
-/// The team shares the outermost dimension.
-template <typename T> void StridedCopy::run(const T *from, T *to, Team *team) const {
+/// Copies elements of type T. The team's threads share the outermost dimension.
+template <typename T> void StridedCopy::run(const T *from, T *to, ThreadTeam *team) const {
   const CopyDim &first = dims[0];
   int64_t inner = 1;
   for (size_t d = 1; d < dims.size(); ++d)
@@ -81,7 +81,7 @@ template <typename T> void StridedCopy::run(const T *from, T *to, Team *team) co
   });
 }
 
-void StridedCopy::operator()(const void *from, void *to, Team *team) const {
+void StridedCopy::operator()(const void *from, void *to, ThreadTeam *team) const {
   if (empty)
     return;
   switch (elementBytes) {

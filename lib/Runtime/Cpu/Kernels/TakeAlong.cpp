@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices at indices that each batch entry has of its own, and their gradient, which adds slices in the order of the
-// indices (deterministic, whatever the number of threads).
+// Lookups of slices by indices of each batch entry, and their gradient. The gradient adds slices in the order of the
+// indices, so it is deterministic for any number of threads.
 #include "TakeAlong.h"
 
 #include <algorithm>
@@ -10,13 +10,14 @@ namespace kerf::runtime::kernels {
 
 namespace {
 
-/// Sizes of the batch, of the looked-up dimension on this rank and as a whole, of each batch entry's indices, and of a
-/// slice.
+/// The sizes of a lookup: the batch, the indexed dimension on this rank and in the global tensor, the indices of each
+/// batch entry, and a slice.
 struct LookupSizes {
   int64_t batch, local, whole, count, inner;
 };
 
-/// Checks an instruction: `table` [b.., v, c..], `indices` [b.., t..], `slices` [b.., t.., c..].
+/// Checks an instruction and returns its sizes. `table` is [b.., v, c..], `indices` is [b.., t..] and `slices` is
+/// [b.., t.., c..].
 std::optional<LookupSizes> lookupSizes(Checker &check, const BindRequest &request, const TensorView &table,
                                        const TensorView &indices, const TensorView &slices) {
   int64_t batchDims = check.integer("batch_dims"), whole = check.integer("size");
@@ -46,11 +47,12 @@ std::optional<LookupSizes> lookupSizes(Checker &check, const BindRequest &reques
                      product(table.shape, batchDims + 1)};
 }
 
+/// The lookups of an instruction.
 template <typename I> struct Lookup {
   const I *indices;
-  TensorView offsetView; // without data where the dimension is whole
+  TensorView offsetView; // the scalar operand `offset`; its data is null if this rank has the whole dimension
   LookupSizes sizes;
-  Shape shape; // of the indices
+  Shape shape; // shape of the indices
 
   std::optional<Error> firstOutside() const {
     for (int64_t i = 0, n = sizes.batch * sizes.count; i < n; ++i) {
@@ -65,8 +67,8 @@ template <typename I> struct Lookup {
     return std::nullopt;
   }
   int64_t offset() const { return offsetView.data ? int64_t(readScalar(offsetView)) : 0; }
-  /// visit(slice, row) for the slices of the batch entries [begin, end); `row` counts the slices of the rank's piece of
-  /// the table and is -1 where another rank holds it.
+  /// Calls visit(slice, row) for the slices of the batch entries [begin, end). `row` is the number of the slice in the
+  /// rank's part of the table, or -1 if another rank holds the slice.
   template <typename F> void forSlices(int64_t begin, int64_t end, const F &visit) const {
     const int64_t first = offset();
     for (int64_t b = begin; b < end; ++b)
@@ -84,7 +86,7 @@ Lookup<I> lookupOf(const BindRequest &request, const TensorView &indices, const 
 
 } // namespace
 
-Result<Planned> planTakeAlong(const BindRequest &request) {
+Result<PlannedKernel> planTakeAlong(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 3, 1))
     return check.error();
@@ -92,11 +94,11 @@ Result<Planned> planTakeAlong(const BindRequest &request) {
   std::optional<LookupSizes> sizes = lookupSizes(check, request, table, indices, result);
   if (!sizes)
     return check.error();
-  return forIndex(request, indices.dtype, [&](auto type) -> Result<Planned> {
+  return withIndexType(request, indices.dtype, [&](auto type) -> Result<PlannedKernel> {
     using I = typename decltype(type)::type;
-    return Planned{[lookup = lookupOf<I>(request, indices, *sizes), x = dataOf<std::byte>(table),
-                    y = mutableDataOf<std::byte>(result), bytes = sizes->inner * bytesOf(result.dtype),
-                    team = request.team]() -> Status {
+    return PlannedKernel{[lookup = lookupOf<I>(request, indices, *sizes), x = dataOf<std::byte>(table),
+                          y = mutableDataOf<std::byte>(result), bytes = sizes->inner * bytesOf(result.dtype),
+                          team = request.team]() -> Status {
       if (std::optional<Error> error = lookup.firstOutside())
         return *error;
       if (bytes == 0)
@@ -115,7 +117,7 @@ Result<Planned> planTakeAlong(const BindRequest &request) {
   });
 }
 
-Result<Planned> planTakeAlongBackward(const BindRequest &request) {
+Result<PlannedKernel> planTakeAlongBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 3, 1))
     return check.error();
@@ -123,12 +125,12 @@ Result<Planned> planTakeAlongBackward(const BindRequest &request) {
   std::optional<LookupSizes> sizes = lookupSizes(check, request, result, indices, gradient);
   if (!sizes)
     return check.error();
-  return forIndex(request, indices.dtype, [&](auto index) {
+  return withIndexType(request, indices.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return forFloat(request, result.dtype, [&](auto type) -> Result<Planned> {
+    return withFloatType(request, result.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
-      return Planned{[lookup = lookupOf<I>(request, indices, *sizes), dy = dataOf<T>(gradient),
-                      dx = mutableDataOf<T>(result), team = request.team]() -> Status {
+      return PlannedKernel{[lookup = lookupOf<I>(request, indices, *sizes), dy = dataOf<T>(gradient),
+                            dx = mutableDataOf<T>(result), team = request.team]() -> Status {
         if (std::optional<Error> error = lookup.firstOutside())
           return *error;
         const int64_t inner = lookup.sizes.inner, entry = lookup.sizes.local * inner;

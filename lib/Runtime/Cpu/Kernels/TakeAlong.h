@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of take_along and of its gradient.
+// The plan functions of take_along (a lookup by indices of each batch entry) and of its gradient.
 #pragma once
 
 #include "Common.h"
 
 namespace kerf::runtime::kernels {
 
-Result<Planned> planTakeAlong(const BindRequest &request);
-Result<Planned> planTakeAlongBackward(const BindRequest &request);
+/// Checks a take_along instruction and builds its kernel.
+Result<PlannedKernel> planTakeAlong(const BindRequest &request);
+/// Checks a take_along_backward instruction and builds its kernel.
+Result<PlannedKernel> planTakeAlongBackward(const BindRequest &request);
 
 } // namespace kerf::runtime::kernels

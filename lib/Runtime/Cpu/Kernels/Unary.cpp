@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of one operand that work on each element apart. All of them may write over their operand, so the loops
-// promise the compiler only what holds then too: that no element depends on another one.
+// Element-wise kernels of one operand. All of them may write over their operand, so the loops promise the compiler only
+// that no element depends on another one, and not that the memory is distinct.
 #include "Families.h"
 #include "Simd.h"
 
@@ -13,8 +13,9 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-/// Loops over whole vectors alone: what is left at the end is done in one of copies. The compiler contracts sums of
-/// products otherwise in the scalar rest of a loop, and an element's bits must not depend on where it lies.
+/// Number of elements in a vector of the loops below, which process only full vectors. The elements left at the end are
+/// copied to a full vector. A scalar loop for them could use other fused multiply-adds, but an element's bits must not
+/// depend on its position.
 constexpr int64_t kVector = 16;
 
 template <typename In, typename Out, typename F>
@@ -38,7 +39,7 @@ template <typename In, typename Out, typename F> void mapAll(const In *x, Out *y
       },
       x, y, n);
 }
-template <typename In, typename Out, typename F> Planned mapped(const BindRequest &request, F) {
+template <typename In, typename Out, typename F> PlannedKernel mapped(const BindRequest &request, F) {
   const In *x = dataOf<In>(request.operands[0]);
   Out *y = mutableDataOf<Out>(request.results[0]);
   int64_t n = request.results[0].elements();
@@ -48,7 +49,7 @@ template <typename In, typename Out, typename F> Planned mapped(const BindReques
   }};
 }
 
-/// The unsigned type in which integers wrap around as the hardware's do.
+/// Returns -x, where integers wrap around.
 template <typename T> T wrappedNegation(T x) {
   if constexpr (isFloat<T>)
     return -x;
@@ -58,7 +59,8 @@ template <typename T> T wrappedNegation(T x) {
     return T(std::make_unsigned_t<T>(0) - std::make_unsigned_t<T>(x));
 }
 
-// Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
+// Constants of GELU (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016), by erf and by the
+// approximation with tanh.
 constexpr double kTanhInner = 0.7978845608028654; // sqrt(2 / pi)
 constexpr double kTanhCubic = 0.044715;
 constexpr double kInverseSqrt2 = 0.7071067811865476;
@@ -71,7 +73,7 @@ template <typename T> [[gnu::always_inline]] inline T geluByTanh(T x) {
 template <typename T> [[gnu::always_inline]] inline T geluSlopeByTanh(T x) {
   T t = fastTanh(T(kTanhInner) * (x + T(kTanhCubic) * x * x * x));
   T inner = T(kTanhInner) * (T(1) + T(3 * kTanhCubic) * x * x);
-  // Where tanh is 1 in size its slope is 0, even if `inner` overflows.
+  // The slope of tanh is 0 where |tanh| is 1, even if `inner` overflows.
   T slope = T(1) - t * t;
   return T(0.5) * (T(1) + t) + (slope == 0 ? T(0) : T(0.5) * x * slope * inner);
 }
@@ -83,7 +85,8 @@ template <typename T> [[gnu::always_inline]] inline T geluSlopeByErf(T x) {
   return T(0.5) * (T(1) + fastErf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
 }
 
-// What kernels of packages call as routines: of float and double, here and there the same loops.
+// The functions that compiled kernels of packages call as routines, for float and double. The op's own kernels use
+// the same loops.
 constexpr auto kExponential = [](auto x) { return fastExp(x); };
 constexpr auto kLog = [](auto x) { return std::log(x); };
 constexpr auto kTanh = [](auto x) { return fastTanh(x); };
@@ -119,8 +122,8 @@ template <typename T, typename Slope> void geluBackwardAll(const T *x, const T *
       x, dy, dx, n);
 }
 
-template <typename F> Result<Planned> planMap(const BindRequest &request) {
-  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+template <typename F> Result<PlannedKernel> planMap(const BindRequest &request) {
+  return withFloatType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     return mapped<T, T>(request, F());
   });
@@ -130,10 +133,11 @@ template <typename F> void *mapOf(DType dtype) {
                              : reinterpret_cast<void *>(&mapAll<float, float, F>);
 }
 
-/// Ops that map each floating element to one of the same type: as a kernel, and as a routine that fused kernels call.
+/// An op that maps each floating-point element to one of the same type: its plan function, and the routine that
+/// compiled kernels call.
 struct MapRow {
   std::string_view op;
-  Result<Planned> (*plan)(const BindRequest &request);
+  Result<PlannedKernel> (*plan)(const BindRequest &request);
   void *(*routine)(DType dtype);
 };
 template <typename F> constexpr MapRow mapRow(std::string_view op, F) { return {op, planMap<F>, mapOf<F>}; }
@@ -165,7 +169,7 @@ bool isSameTypeUnary(Checker &check, const BindRequest &request) {
   return !check.failed();
 }
 
-// Storage types whose arithmetic is that of float.
+// 16-bit storage types whose arithmetic is done in float.
 struct Bf16 {
   uint16_t bits;
 };
@@ -190,7 +194,8 @@ template <typename Out, typename Number> Out stored(Number x) {
   else if constexpr (std::is_same_v<Out, F16>)
     return F16{f16FromFloat(float(x))};
   else if constexpr (std::is_integral_v<Out> && isFloat<Number>) {
-    // Out of range is undefined in C++: saturate, and NaN becomes 0. Both bounds are powers of two, exact in any float.
+    // C++ leaves the conversion of numbers out of range undefined. Here they saturate, and NaN becomes 0. Both bounds
+    // are powers of two, which every floating type represents exactly.
     constexpr Number kPastHighest = Number(std::numeric_limits<Out>::max() / 2 + 1) * 2;
     if (x >= kPastHighest)
       return std::numeric_limits<Out>::max();
@@ -201,14 +206,14 @@ template <typename Out, typename Number> Out stored(Number x) {
     return Out(x);
 }
 
-template <typename F> Result<Planned> forStored(const BindRequest &request, DType dtype, F &&f) {
+template <typename F> Result<PlannedKernel> forStored(const BindRequest &request, DType dtype, F &&f) {
   switch (dtype) {
   case DType::BF16:
     return f(Type<Bf16>{});
   case DType::F16:
     return f(Type<F16>{});
   default:
-    return forAny(request, dtype, f);
+    return withElementType(request, dtype, f);
   }
 }
 
@@ -218,14 +223,14 @@ bool isUnary(std::string_view op) {
   return op == "negate" || op == "abs" || op == "sign" || op == "not" || findMap(op);
 }
 
-Result<Planned> planUnary(const BindRequest &request) {
+Result<PlannedKernel> planUnary(const BindRequest &request) {
   Checker check(request);
   if (!isSameTypeUnary(check, request))
     return check.error();
   const std::string &op = request.instruction.op;
   DType dtype = request.operands[0].dtype;
   if (op == "negate" || op == "abs" || op == "sign")
-    return forAny(request, dtype, [&](auto type) -> Result<Planned> {
+    return withElementType(request, dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       if (op == "negate")
         return mapped<T, T>(request, [](T x) { return wrappedNegation(x); });
@@ -244,7 +249,7 @@ Result<Planned> planUnary(const BindRequest &request) {
       });
     });
   if (op == "not")
-    return forInteger(request, dtype, [&](auto type) -> Result<Planned> {
+    return withIntegerType(request, dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       return mapped<T, T>(request, [](T x) {
         if constexpr (std::is_same_v<T, Bool8>)
@@ -256,7 +261,7 @@ Result<Planned> planUnary(const BindRequest &request) {
   return findMap(op)->plan(request);
 }
 
-Result<Planned> planConvert(const BindRequest &request) {
+Result<PlannedKernel> planConvert(const BindRequest &request) {
   Checker check(request);
   if (check.counts(1, 1, 1))
     check.shape(request.results[0], "the result", request.operands[0].shape);
@@ -264,11 +269,11 @@ Result<Planned> planConvert(const BindRequest &request) {
     return check.error();
   return forStored(request, request.operands[0].dtype, [&](auto in) {
     using In = typename decltype(in)::type;
-    return forStored(request, request.results[0].dtype, [&](auto out) -> Result<Planned> {
+    return forStored(request, request.results[0].dtype, [&](auto out) -> Result<PlannedKernel> {
       using Out = typename decltype(out)::type;
       const In *x = dataOf<In>(request.operands[0]);
       Out *y = mutableDataOf<Out>(request.results[0]);
-      return Planned{[x, y, n = request.results[0].elements(), team = request.team] {
+      return PlannedKernel{[x, y, n = request.results[0].elements(), team = request.team] {
         forElements(team, n, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i)
             y[i] = stored<Out>(loaded(x[i]));
@@ -279,24 +284,24 @@ Result<Planned> planConvert(const BindRequest &request) {
   });
 }
 
-Result<Planned> planAccumulate(const BindRequest &request) {
+Result<PlannedKernel> planAccumulate(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(1, 2, 1))
     return check.error();
   if (request.operands.size() == 1)
-    return planConvert(request); // the first
+    return planConvert(request); // the first summand only starts the sum
   check.sameType(request.operands[0], "the sum so far", request.results[0], "the result");
   check.shape(request.operands[1], "the value", request.results[0].shape);
   if (check.failed())
     return check.error();
   return forStored(request, request.results[0].dtype, [&](auto sum) {
     using Sum = typename decltype(sum)::type;
-    return forStored(request, request.operands[1].dtype, [&](auto in) -> Result<Planned> {
+    return forStored(request, request.operands[1].dtype, [&](auto in) -> Result<PlannedKernel> {
       using In = typename decltype(in)::type;
       const Sum *before = dataOf<Sum>(request.operands[0]);
       const In *x = dataOf<In>(request.operands[1]);
       Sum *after = mutableDataOf<Sum>(request.results[0]);
-      return Planned{[before, x, after, n = request.results[0].elements(), team = request.team] {
+      return PlannedKernel{[before, x, after, n = request.results[0].elements(), team = request.team] {
         forElements(team, n, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i)
             after[i] = stored<Sum>(loaded(before[i]) + loaded(x[i]));
@@ -307,12 +312,12 @@ Result<Planned> planAccumulate(const BindRequest &request) {
   });
 }
 
-Result<Planned> planReducePrecision(const BindRequest &request) {
+Result<PlannedKernel> planReducePrecision(const BindRequest &request) {
   Checker check(request);
   if (!isSameTypeUnary(check, request))
     return check.error();
   int64_t bits = check.integer("mantissa_bits"), exponent = check.integer("min_exponent");
-  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     check.require(bits >= 0 && bits <= kMostMantissaBits<T>, "mantissa_bits is {}, 0 to {} are possible", bits,
                   kMostMantissaBits<T>);
@@ -323,7 +328,7 @@ Result<Planned> planReducePrecision(const BindRequest &request) {
     const T *x = dataOf<T>(request.operands[0]);
     T *y = mutableDataOf<T>(request.results[0]);
     int64_t n = request.results[0].elements();
-    return Planned{[x, y, n, precision = Precision<T>(bits, exponent), team = request.team] {
+    return PlannedKernel{[x, y, n, precision = Precision<T>(bits, exponent), team = request.team] {
       forElements(team, n, [&](int64_t begin, int64_t end) {
         dispatch(
             [](auto, const T *x, T *y, int64_t n, Precision<T> precision) {
@@ -338,7 +343,7 @@ Result<Planned> planReducePrecision(const BindRequest &request) {
   });
 }
 
-Result<Planned> planIsNan(const BindRequest &request) {
+Result<PlannedKernel> planIsNan(const BindRequest &request) {
   Checker check(request);
   if (check.counts(1, 1, 1)) {
     check.shape(request.results[0], "the result", request.operands[0].shape);
@@ -346,18 +351,18 @@ Result<Planned> planIsNan(const BindRequest &request) {
   }
   if (check.failed())
     return check.error();
-  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     return mapped<T, Bool8>(request, [](T x) { return Bool8(x != x); });
   });
 }
 
-Result<Planned> planGelu(const BindRequest &request) {
+Result<PlannedKernel> planGelu(const BindRequest &request) {
   Checker check(request);
   bool approximate = isSameTypeUnary(check, request) && check.flag("approximate");
   if (check.failed())
     return check.error();
-  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     if (approximate)
       return mapped<T, T>(request, kGeluByTanh);
@@ -365,7 +370,7 @@ Result<Planned> planGelu(const BindRequest &request) {
   });
 }
 
-Result<Planned> planGeluBackward(const BindRequest &request) {
+Result<PlannedKernel> planGeluBackward(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
@@ -374,12 +379,12 @@ Result<Planned> planGeluBackward(const BindRequest &request) {
   bool approximate = check.flag("approximate");
   if (check.failed())
     return check.error();
-  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+  return withFloatType(request, request.operands[0].dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     const T *x = dataOf<T>(request.operands[0]), *dy = dataOf<T>(request.operands[1]);
     T *dx = mutableDataOf<T>(request.results[0]);
     int64_t n = request.results[0].elements();
-    return Planned{[=, team = request.team] {
+    return PlannedKernel{[=, team = request.team] {
       forElements(team, n, [&](int64_t i, int64_t end) {
         if (approximate)
           geluBackwardAll<T, decltype(kGeluSlopeByTanh)>(x + i, dy + i, dx + i, end - i);

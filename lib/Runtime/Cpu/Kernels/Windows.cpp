@@ -40,7 +40,8 @@ std::vector<WindowLine> linesOf(const Window &window) {
   for (int64_t w = 0; w < window.windowElements(); ++w)
     for (int64_t row = 0; row < rows && window.places[last] > 0; ++row) {
       WindowLine line{w, 0, row * window.places[last], 0, 0};
-      // The line's element of every dimension before the last; `shift` is where place 0 of the last lies.
+      // The tensor's element below the line in every dimension but the last. `shift` is that of place 0 in
+      // the last one.
       int64_t restOfW = w / window.window[last], restOfRow = row, scale = window.size[last];
       int64_t shift = w % window.window[last] * window.dilations[last] - window.low[last];
       bool inside = true;

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "CoreSolver.h"
+#include "Neighbourhoods.h"
+#include "Primal.h"
+#include "Tuning.h"
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+using namespace kerf;
+using namespace kerf::search;
+using namespace kerf::search::tuning::coreSolver;
+
+namespace {
+
+class CoreSolver {
+public:
+  CoreSolver(const Core &first, SearchLimits limits, const CoreSolverOptions &options)
+      : first(first), limits(std::move(limits)), options(options), budget(this->limits.stepsLeft) {}
+
+  CoreSolverResult run() {
+    stack.push(reduce(first));
+    limits.stepsLeft -= 4 * first.cells();
+    if (!options.start.empty() && !stack.core().infeasible)
+      tryStart();
+    if (!finished())
+      startPrices();
+    double rate = options.prices.empty() ? 0.2 : kNextRate;
+    for (int64_t round = 0; !finished(); ++round) {
+      tighten(rate);
+      rate = kNextRate;
+      if (finished() || limits.exhausted())
+        break;
+      improve(std::min(kRoundSteps << std::min<int64_t>(round, 20), std::max<int64_t>(limits.stepsLeft, 1)), round);
+      if (limits.exhausted())
+        break;
+    }
+    result.steps = budget - limits.stepsLeft;
+    result.prices = mapPrices(first, stack.core().moment, prices);
+    return std::move(result);
+  }
+
+private:
+  /// Returns whether the search is complete, and raises the bound accordingly.
+  bool finished() {
+    if (result.closed)
+      return true;
+    const Core &core = stack.core();
+    if (!core.infeasible && core.size() == 0 && core.constant < limits.cutoff)
+      accept({});
+    bool nothingLeft = core.infeasible || limits.prunes(result.bound);
+    if (nothingLeft || core.size() == 0) {
+      result.closed = true;
+      raiseBound(nothingLeft || limits.exact ? kInfinity : core.constant);
+    }
+    return result.closed;
+  }
+
+  void raiseBound(double bound) {
+    if (bound <= result.bound)
+      return;
+    result.bound = bound;
+    options.report(std::min(bound, limits.cutoff));
+  }
+
+  void accept(const Labels &labels) {
+    Labels found = stack.expand(labels);
+    double cutoff = options.accept(found);
+    if (cutoff >= limits.cutoff)
+      return;
+    limits.cutoff = cutoff;
+    limits.hasIncumbent = true;
+    best = std::move(found);
+    options.report(std::min(result.bound, limits.cutoff));
+  }
+
+  void tryStart() {
+    if (LocalSearchState plain(first, options.start); plain.fits() && plain.allowed() && plain.cost < limits.cutoff) {
+      double cutoff = options.accept(options.start);
+      limits.cutoff = std::min(limits.cutoff, cutoff);
+      limits.hasIncumbent = true;
+      best = options.start;
+      return;
+    }
+    LocalSearchState state(stack.core(), stack.project(options.start));
+    if (repair(state, options.prices.empty() ? std::vector<double>(stack.core().slack.size(), 0.0)
+                                             : mapPrices(stack.core(), first.moment, options.prices))) {
+      accept(state.labels);
+    }
+  }
+
+  void startPrices() {
+    if (!options.prices.empty()) {
+      prices = mapPrices(stack.core(), first.moment, options.prices);
+      return;
+    }
+    Dual dual(stack.core());
+    std::vector<double> none(stack.core().slack.size(), 0.0);
+    double bound = 0;
+    for (int pass = 0; pass < 10; ++pass)
+      bound = dual.pass(none);
+    raiseBound(bound);
+    prices = initialPrices(stack.core(), std::max(1e-3 * std::abs(bound), 1.0));
+  }
+
+  /// Alternates ascents of the dual with pruning and reduction of the core, as long as either makes good progress.
+  void tighten(double rate) {
+    double width = limits.undecidedWidth(result.bound);
+    while (!finished() && !limits.exhausted()) {
+      const PruneCheckpoint *checkpoint = nextCheckpoint();
+      const Core &core = stack.core();
+      Dual dual(core);
+      AscentOptions ascentOptions;
+      ascentOptions.rate = rate;
+      ascentOptions.width = width;
+      ascentOptions.enough = limits.cutoff - limits.leastCostStep;
+      if (checkpoint && result.history.empty() && !core.slack.empty())
+        limits.stepsLeft -= scalePrices(core, dual, prices, limits.cutoff - kReplayGap * checkpoint->gap);
+      double gapBefore = limits.cutoff - result.bound;
+      bool shrunk = false;
+      int pass = 0;
+      int64_t primal = 0, before = limits.stepsLeft;
+      int64_t each = 2 * dual.workPerPass() + static_cast<int64_t>(core.slack.size());
+      OnChoice onChoice = [&](const Labels &labels) { accept(labels); };
+      AscentResult ascent =
+          ascend(core, dual, prices, ascentOptions, [&](const AscentResult &sofar, const std::vector<double> &current) {
+            limits.stepsLeft -= each;
+            if (sofar.bound > result.bound + 1e-4 * std::abs(result.bound) || limits.prunes(sofar.bound))
+              raiseBound(sofar.bound);
+            if (++pass % kRoundEvery == 0 &&
+                static_cast<double>(primal) <= kPrimalShare * static_cast<double>(before - limits.stepsLeft)) {
+              int64_t now = limits.stepsLeft;
+              offerRoundedChoice(core, dual, current, limits, onChoice);
+              primal += now - limits.stepsLeft;
+            }
+            double gap = limits.cutoff - sofar.bound;
+            bool again = checkpoint && pass >= kReplayPasses && gap < kReplayGap * checkpoint->gap;
+            shrunk = limits.hasIncumbent && (again || (pass > kPrunePasses && gap < kPruneAt * gapBefore));
+            if (shrunk && !again) {
+              limits.stepsLeft -= 4 * core.cells();
+              shrunk = dual.prunableShare(gap) > kPruneLeast;
+              gapBefore = gap;
+            }
+            return !shrunk && !limits.exhausted();
+          });
+      raiseBound(ascent.bound);
+      prices = ascent.prices;
+      double bound = dual.pass(prices);
+      if (!checkpoint || !limits.hasIncumbent)
+        offerRoundedChoice(core, dual, prices, limits, onChoice);
+      if (finished())
+        return;
+      // The gap without `leastCostStep`: the best known choice stays in the core, where neighbourhoods start from it.
+      Core pruned = dual.prune(limits.cutoff - bound);
+      result.history.push_back(
+          {stack.saveMessages(pruned), core.moment, prices, limits.hasIncumbent ? limits.cutoff - bound : kInfinity});
+      Reduction left = reduce(std::move(pruned));
+      limits.stepsLeft -= 8 * core.cells();
+      bool worthwhile =
+          static_cast<double>(left.core.allLabels()) < kWorthwhile * static_cast<double>(core.allLabels());
+      prices = mapPrices(left.core, core.moment, prices);
+      stack.push(std::move(left));
+      rate = shrunk ? ascent.rate : std::min(rate, kNextRate);
+      width = limits.undecidedWidth(result.bound);
+      if (!shrunk && !worthwhile && !replaying())
+        return;
+    }
+  }
+
+  bool replaying() const { return options.history && result.history.size() < options.history->size(); }
+
+  /// Loads prices and messages of the earlier search's next checkpoint. Returns null when there is none.
+  const PruneCheckpoint *nextCheckpoint() {
+    if (!replaying())
+      return nullptr;
+    const PruneCheckpoint &checkpoint = (*options.history)[result.history.size()];
+    stack.loadMessages(checkpoint.messages);
+    prices = mapPrices(stack.core(), checkpoint.moments, checkpoint.prices);
+    return &checkpoint;
+  }
+
+  /// The share of one thread in a round of improvement.
+  struct Part {
+    SearchLimits limits;
+    Labels found;                   // labels of the reduced core; empty: nothing better was found
+    double unexplored = -kInfinity; // result of branch(); -infinity without branch and bound
+    bool branched = false;          // whether the thread does branch and bound, not neighbourhood search
+  };
+
+  /// Runs one round of improvement: branch and bound on one thread and neighbourhood search on the others. A single
+  /// thread alternates between the two.
+  void improve(int64_t steps, int64_t round) {
+    const Core &core = stack.core();
+    std::vector<Part> parts(std::max(1, options.threads));
+    sizes.resize(parts.size());
+    for (size_t k = 0; k < parts.size(); ++k) {
+      parts[k].limits = limits;
+      parts[k].limits.stepsLeft = steps;
+      parts[k].branched = k == 0 && (parts.size() > 1 || round % 2 == 0 || best.empty());
+    }
+    // Once branch and bound has explored everything, neighbourhoods cannot find a better choice and are stopped.
+    std::atomic<bool> settled = false;
+    auto work = [&](size_t k) {
+      Part &part = parts[k];
+      part.limits.timeIsUp = [&] { return settled || (limits.timeIsUp && limits.timeIsUp()); };
+      if (part.branched) {
+        int64_t nodes = std::numeric_limits<int64_t>::max();
+        part.unexplored = branch(core, prices, part.limits, nodes, [&](const Labels &labels) {
+          part.found = labels;
+          part.limits.cutoff = costOf(core, labels);
+          part.limits.hasIncumbent = true;
+        });
+        settled = part.unexplored == kInfinity;
+      } else if (!best.empty()) {
+        LocalSearchState state(core, stack.project(best));
+        if (!repair(state, prices))
+          return;
+        descend(state);
+        Random random{static_cast<uint64_t>(round * 1000 + static_cast<int64_t>(k))};
+        searchNeighbourhoods(state, prices, part.limits, std::numeric_limits<int>::max(), kNodes, sizes[k], random);
+        if (state.cost < limits.cutoff)
+          part.found = state.labels;
+      }
+    };
+    std::vector<std::thread> threads;
+    for (size_t k = 1; k < parts.size(); ++k)
+      threads.emplace_back(work, k);
+    work(0);
+    for (std::thread &thread : threads)
+      thread.join();
+    limits.stepsLeft -= steps;
+    for (const Part &part : parts) {
+      if (!part.found.empty() && costOf(core, part.found) < limits.cutoff)
+        accept(part.found);
+      if (!part.branched)
+        continue;
+      // If everything is explored, no choice costs less than the last cutoff of branch and bound.
+      raiseBound(std::min(part.unexplored, part.limits.cutoff));
+      result.closed |= part.unexplored == kInfinity;
+      if (result.closed)
+        break;
+    }
+    if (result.closed && limits.exact)
+      raiseBound(kInfinity);
+  }
+
+  const Core &first;
+  SearchLimits limits;
+  const CoreSolverOptions &options;
+  const int64_t budget;
+  ReductionStack stack;
+  std::vector<double> prices; // one for each row of the reduced core
+  Labels best;                // labels of the original core
+  std::vector<NeighbourhoodSizes> sizes;
+  CoreSolverResult result;
+};
+
+} // namespace
+
+CoreSolverResult kerf::search::solveCore(const Core &core, SearchLimits limits, const CoreSolverOptions &options) {
+  return CoreSolver(core, std::move(limits), options).run();
+}
