@@ -321,6 +321,28 @@ Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &
   return entry->second;
 }
 
+Bounds::FirstPartSeconds Bounds::firstPartSeconds(const Choice &choice, const ModelWork &work,
+                                                  const PassSeconds &pass) const {
+  double forward = kInfinity, backward = kInfinity; // of the cheapest layer
+  for (size_t l = 0; l < work.chain.size(); ++l)
+    if (work.chain[l].layers) {
+      forward = std::min(forward, pass.segments[l].forward);
+      backward = std::min(backward, pass.segments[l].backward());
+    }
+  if (forward == kInfinity)
+    return {};
+  const int64_t parts = choice.sizes.stage * choice.chunks, layers = theSpace->layers();
+  // The parts between the first and the last one hold the fewest layers when these two hold the most (docs/search.md).
+  const int64_t ends = 2 * ((layers + parts - 1) / parts + 1), between = std::max<int64_t>(0, layers - ends);
+  double count =
+      static_cast<double>(choice.sizes.stage - 1); // layers, each as often as stages follow it; one in part 0
+  for (int64_t stage = 1; stage + 1 < choice.sizes.stage; ++stage) {
+    int64_t least = between / (parts - 2) + (stage - 1 < between % (parts - 2) ? 1 : 0);
+    count += static_cast<double>((choice.sizes.stage - 1 - stage) * least);
+  }
+  return {count * forward, count * backward};
+}
+
 /// Bounds a schedule and an optimizer sharding: adds pipeline bubbles, and gathers and reductions of parameters.
 Result<double> Bounds::executionBound(const Choice &choice) {
   LayoutKey key = keyOf(choice);
@@ -364,6 +386,18 @@ Result<double> Bounds::executionBound(const Choice &choice) {
   }
   // The busiest stage takes at least the average.
   bound = std::max(bound, (microbatches * (pass.total() + forced) + reduction) / stages);
+  if (choice.chunks > 1 && !recordOf(choice.schedule).splitsBackward && options.constraints.stages.empty()) {
+    // Every microbatch enters stage s through the first parts of the stages before it, and leaves it through them: the
+    // first task of a stage is the forward pass of its first part, the last one the backward pass of that part. So
+    // T >= f_0 + ... + f_{s-1} + s a + m w_s + max(b_0 + ... + b_{s-1} + s a', r_s), with f and b the seconds of first
+    // parts, and the mean over s of these inequalities holds whatever the cut.
+    FirstPartSeconds parts = firstPartSeconds(choice, **work, pass);
+    MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, 0);
+    double hops = stages * (stages - 1) / 2;
+    double entering = parts.forward + hops * messages.forward, leaving = parts.backward + hops * messages.backward;
+    bound =
+        std::max(bound, (microbatches * (pass.total() + forced) + entering + std::max(leaving, reduction)) / stages);
+  }
   if (choice.chunks == 1 && !recordOf(choice.schedule).splitsBackward) {
     // Let w_s be the seconds of a microbatch on stage s, r_s those of its remaining reductions, a those of a message
     // there and back, p the number of stages and m of microbatches. Stage s waits for the stages before it, so

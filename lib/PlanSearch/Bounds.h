@@ -76,6 +76,12 @@ private:
   };
   MessageSeconds messageSecondsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline,
                                   int64_t stage);
+  /// Seconds of one microbatch in the first parts of the stages, each stage's as often as stages follow it.
+  struct FirstPartSeconds {
+    double forward = 0, backward = 0;
+  };
+  /// Returns the least of these seconds over all cuts of the searched space, for a pipeline of several chunks.
+  FirstPartSeconds firstPartSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass) const;
   /// Returns whether kernels add the unsharded gradients of all parameters to their sums in every microbatch, whatever
   /// is decided below the choice.
   bool accumulatesFullGradients(const Choice &choice) const;

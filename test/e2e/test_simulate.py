@@ -440,12 +440,12 @@ class Simulate(KerfTest):
             deep = [deep]
         self.refuse_plan(["nests", "152", "100"], plan_of(something=deep))
         config = self.write("deep.json", dict(GPT, n_layer=deep))
-        self.refuse(1, ["nests", "152", "100"], "simulate", config, "--cluster", CLUSTER)
+        self.refuse(1, ["nesting", "152", "100"], "simulate", config, "--cluster", CLUSTER)
 
     def test_what_is_only_simulated_is_refused_by_compile(self):
         config = self.write("config.json", GPT)
         plan = plan_of(batch=2, predicted={"step_seconds": 1.0}, attention="unfused", recompute="full")
-        self.refuse(1, ["attention", "simulated only", "fused"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2", "-o",
+        self.refuse(1, ["attention", "can only be simulated", "fused"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2", "-o",
                     self.path("package"))
         # The search of operators' strategies does not choose how a step is executed.
         for more, words in (({"recompute": "full"}, ["recompute"]), ({"optimizer_sharding": 1}, ["optimizer_sharding"]),
