@@ -146,9 +146,10 @@ Result<CompileResult> compileDevice(const TrainingStep &device, const std::strin
 Result<TrainingStep> importDevice(mlir::MLIRContext &context, const std::string &path,
                                   const std::optional<std::string> &weights);
 
-/// Fuses the pointwise operators of the program into kernels and generates machine code for each instruction set in
-/// `isas` (kerf/Codegen/Codegen.h). The results stay bitwise equal. Does nothing when the code would need more memory
-/// (CompileResult::usesCode). A program of compileDevice keeps the kernels written in it.
+/// Fuses the pointwise operators and reductions of the program into kernels, and generates machine code of the kernels
+/// for each instruction set in `isas` (kerf/Codegen/Codegen.h). The results stay bitwise equal. Does nothing when the
+/// code would need more memory (CompileResult::usesCode). In a program that a person wrote (compileDevice) nothing is
+/// fused: only the kernels that its author wrote get machine code.
 Status addNativeCode(CompileResult &compiled, const std::vector<std::string> &isas);
 /// Leaves the program without machine code, and sets its predicted step time and memory to those of a program that runs
 /// its operators one by one.

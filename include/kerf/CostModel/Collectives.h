@@ -73,9 +73,10 @@ private:
   mutable std::map<std::vector<AxisRef>, GroupShape> groups;
 };
 
-/// Returns the shape of the two-rank "group" that sends messages between the groups `from` and `to` of a mixed cluster
-/// over `link`. `ranksOfNode` is the number of ranks of one node that send at the same time. The link is treated as the
-/// first network level within a group would be.
+/// Returns the shape of a process group of two ranks that exchange messages over `link`: one rank is in `from`, the
+/// other in `to`, and these are two parts of a mixed cluster (entries of `groups` in its file). `ranksOfNode` is the
+/// number of ranks of one node that send at the same time; these ranks share `link.nodeBandwidth`. The fraction of the
+/// bandwidth that messages reach is the fraction on the innermost network level between the nodes of one part.
 GroupShape groupLinkShape(const Cluster &from, const Cluster &to, const GroupLink &link, int64_t ranksOfNode);
 
 /// Returns the seconds of a collective in a process group of shape `group`. `bytes` are counted

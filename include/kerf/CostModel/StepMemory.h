@@ -27,7 +27,8 @@ double deviceBytes(double allocatedBytes, const DeviceSpec &device);
 void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options);
 
 /// Returns the peak memory of pipeline stage `stage` on `device`. The function follows the stage's tasks in the order
-/// of `schedule`; a microbatch's activations are freed at the end of its backward.
+/// of `schedule`. A microbatch's activations are freed at the end of its backward; where the backward is split, those
+/// that the weight gradient needs are freed at the end of the weight gradient.
 StageMemory stageMemory(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const DeviceSpec &device,
                         int64_t stage);
 /// The device memory, in bytes, that a pipeline stage needs while and after one of its tasks runs.

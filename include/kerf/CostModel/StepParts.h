@@ -7,7 +7,8 @@
 
 namespace kerf {
 
-/// All runs of one kernel in one pass over one segment.
+/// All runs of one kernel, in one training step, in one pass (such as the backward) over one segment of the model (such
+/// as its layers).
 struct KernelOfStep {
   std::string segment; // name of the segment: "layer", "head"
   std::string name;    // name of the kernel
@@ -17,7 +18,8 @@ struct KernelOfStep {
   double seconds = 0;  // seconds of all runs, each on an idle device
 };
 
-/// All runs of one collective in one pass over one segment, or for the parameters of one segment.
+/// All runs of one collective, in one training step, in one pass (such as the backward) over one segment of the model
+/// (such as its layers), or for the gradients and parameters of one segment (such as their all-reduce).
 struct CollectiveOfStep {
   std::string kind;   // communication pattern: "all_reduce"
   std::string axes;   // mesh axes of the process groups: "model"

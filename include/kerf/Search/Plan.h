@@ -147,8 +147,10 @@ Result<Plan> readPlan(const std::string &path);
 /// Returns the plan as the text of a plan.json, which ends with a newline. Equal plans give equal texts.
 std::string toJson(const Plan &plan);
 
-/// Checks that the plan makes only decisions that the search of operator strategies can lower (docs/plan.md). The error
-/// names the first other decision and what to do; `where` names the plan in the error.
+/// Checks that the plan can be combined with the search that chooses a strategy for each operator (docs/plan.md). That
+/// search supports the mesh axes "data" and "model" only, and no pipeline stages, microbatches, recomputation,
+/// optimizer sharding or sequence parallelism. The error names the first decision of the plan that the search does not
+/// support, and what to do; `where` names the plan in the error.
 Status checkLowerable(const Plan &plan, const std::string &where);
 
 } // namespace kerf
