@@ -64,8 +64,19 @@ def plan(kerf, job, trainer, folder):
     if done.returncode:
         sys.exit(f"{name}: {done.stderr.strip()}")
     with open(os.path.join(folder, "plan.json")) as file:
-        predicted = json.load(file)["predicted"]
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, predicted["step_seconds"], predicted["lower_bound_seconds"]
+        found = json.load(file)
+    step, bound = found["predicted"]["step_seconds"], found["predicted"]["lower_bound_seconds"]
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return [text_of(found), f"{seconds:.1f}", f"{step:.4g}", "proven" if step - bound < 1e-9 * step else f"{100 * (step - bound) / step:.2g} %"]
+
+
+def text_of(found):
+    """A plan in one line: mesh, schedule, optimizer sharding."""
+    mesh = " × ".join(f"{axis} {size}" for axis, size in found["mesh"].items() if size > 1)
+    schedule = found["schedule"]
+    words = [schedule["name"], schedule.get("variant", ""), str(schedule["chunks"]) if schedule.get("chunks", 1) > 1 else ""]
+    parts = [mesh] + ([" ".join(filter(None, words))] if found["mesh"].get("stage", 1) > 1 else []) + [f"sharding {found['optimizer_sharding']}"]
+    return ", ".join(parts)
 
 
 def main():
@@ -75,16 +86,14 @@ def main():
     options.add_argument("--for", dest="trainer", default="kerf", help="who runs the plans (default: kerf)")
     options.add_argument("--only", choices=["models", "ranks", "layers"])
     asked = options.parse_args()
-    print("| job | seconds | predicted step, s | gap |" + (" base: seconds | step, s | gap |" if asked.base else ""))
-    print("|---|---|---|---|" + ("---|---|---|" if asked.base else ""))
+    print("| job | plan | seconds | predicted step, s | gap |" + (" base: plan | seconds | step, s | gap |" if asked.base else ""))
+    print("|---|---|---|---|---|" + ("---|---|---|---|" if asked.base else ""))
     with tempfile.TemporaryDirectory() as folder:
         for kind, jobs in (("models", MODELS), ("ranks", RANKS), ("layers", LAYERS)):
             for job in jobs if asked.only in (None, kind) else []:
                 cells = []
                 for kerf in [asked.kerf] + ([asked.base] if asked.base else []):
-                    seconds, step, bound = plan(kerf, job, asked.trainer, folder)
-                    gap = (step - bound) / step
-                    cells += [f"{seconds:.1f}", f"{step:.4g}", "proven" if gap < 1e-9 else f"{100 * gap:.2g} %"]
+                    cells += plan(kerf, job, asked.trainer, folder)
                 print("| " + " | ".join([job[0]] + cells) + " |", flush=True)
 
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <set>
 
 namespace kerf::plansearch {
 
@@ -99,7 +100,7 @@ Result<std::vector<Choice>> TreeSearch::sortedByBound(std::vector<Choice> choice
 
 /// Simulates plans with the least bounds until one fits, and a few more: the bounds of different schedules are not
 /// equally tight, so the plan with the least bound is seldom the fastest.
-Status TreeSearch::dive(const Choice &layout) {
+Status TreeSearch::dive(const Choice &layout, int moreDives) {
   auto model = bounds->workOf(bounds->keyOf(layout));
   if (!model)
     return model.error();
@@ -117,7 +118,7 @@ Status TreeSearch::dive(const Choice &layout) {
     return executions.error();
   if (options.constraints.schedule.name.empty()) // schedules with a searched order take long to simulate
     std::erase_if(*executions, [](const Choice &choice) { return recordOf(choice.schedule).searched; });
-  int more = asked ? 0 : kMoreDives; // several questions share one work budget
+  int more = asked ? 0 : moreDives; // several questions share one work budget
   bool fits = false;
   for (size_t i = 0; i < executions->size() && (fits ? more-- > 0 : i < kMostDives); ++i) {
     auto cuts = sortedByBound(space->cuts((*executions)[i])); // empty when a known plan is faster
@@ -144,11 +145,20 @@ Status TreeSearch::simulateFirstPlans(std::vector<Choice> meshes) {
   int64_t most = meshes.front().sizes.ranks(), leastContext = std::numeric_limits<int64_t>::max();
   for (const Choice &mesh : meshes)
     leastContext = std::min(leastContext, mesh.sizes.context);
+  // First one plan for as many meshes as possible, then a few more for each.
+  for (auto [more, share] : {std::pair(0, 2 * kFirstPlansShare), std::pair(kMoreDives, kFirstPlansShare)})
+    if (Status status = simulateFirstPlans(meshes, most, leastContext, more, share); !status)
+      return status;
+  return ok();
+}
+
+Status TreeSearch::simulateFirstPlans(const std::vector<Choice> &meshes, int64_t mostRanks, int64_t leastContext,
+                                      int moreDives, int64_t budgetShare) {
   for (const Choice &mesh : meshes) {
     if (mesh.sizes.context > leastContext) // the axes data, stage and model save memory as well
       continue;
-    if (static_cast<double>(mesh.sizes.ranks()) < kMostRanks * static_cast<double>(most) ||
-        work > std::min(options.workBudget, kUsualWork) / kFirstPlansShare || mustStop())
+    if (static_cast<double>(mesh.sizes.ranks()) < kMostRanks * static_cast<double>(mostRanks) ||
+        work > std::min(options.workBudget, kUsualWork) / budgetShare || mustStop())
       break;
     Choice one = mesh;
     if (!narrowQuestions(one))
@@ -160,7 +170,7 @@ Status TreeSearch::simulateFirstPlans(std::vector<Choice> meshes) {
       continue;
     // The first layout has the smallest microbatch, and sequence parallelism where possible.
     if (std::vector<Choice> layouts = space->layouts(one); !layouts.empty() && narrowQuestions(layouts.front()))
-      if (Status status = dive(layouts.front()); !status)
+      if (Status status = dive(layouts.front(), moreDives); !status)
         return status;
   }
   return ok();
@@ -250,7 +260,7 @@ Status TreeSearch::expand(const OpenChoice &top) {
     return addChoices(space->layouts(top.choice), top.bound);
   case Choice::Level::Layout: {
     if (++layoutsOpened == nextDive) {
-      nextDive *= 2;
+      nextDive += nextDive / kDiveSpacing + 1;
       if (Status status = dive(top.choice); !status)
         return status;
     }
@@ -306,7 +316,27 @@ Status TreeSearch::search(std::vector<Choice> meshes) {
     return status;
   if (Status status = simulateFirstPlans(std::move(meshes)); !status)
     return status;
-  return explore();
+  if (Status status = explore(); !status)
+    return status;
+  return diveFromOpenChoices();
+}
+
+Status TreeSearch::diveFromOpenChoices() {
+  if (queue.empty() || asked || goal == Goal::AnyFittingPlan)
+    return ok();
+  std::set<std::pair<std::array<int64_t, std::size(kPlanAxes)>, LayoutKey>> dived;
+  for (auto open = queue; !open.empty() && dived.size() < kLastDives && !mustStop(); open.pop()) {
+    Choice choice = open.top().choice;
+    if (open.top().bound >= threshold(choice.questions))
+      break;
+    if (choice.level == Choice::Level::Mesh) // no layout is chosen yet
+      continue;
+    choice.level = Choice::Level::Layout;
+    if (dived.insert({choice.sizes.asArray(), bounds->keyOf(choice)}).second)
+      if (Status status = dive(choice); !status)
+        return status;
+  }
+  return ok();
 }
 
 void TreeSearch::boundAnswers() {

@@ -5,6 +5,7 @@
 
 #include "Candidates.h"
 #include "DecisionQuestions.h"
+#include "Tuning.h"
 
 #include <chrono>
 #include <limits>
@@ -73,9 +74,15 @@ private:
   /// Returns the choices that may improve an answer, by ascending bound.
   Result<std::vector<Choice>> sortedByBound(std::vector<Choice> choices);
   /// Simulates a few promising plans of a layout, to lower the threshold early.
-  Status dive(const Choice &layout);
+  Status dive(const Choice &layout, int moreDives = kMoreDives);
   /// Simulates plans of each mesh that uses most of the ranks, before the search explores the tree.
   Status simulateFirstPlans(std::vector<Choice> meshes);
+  /// Dives once for each mesh of about `mostRanks` ranks and `leastContext` ranks of "context", until the search has
+  /// spent one part in `budgetShare` of its work budget. `moreDives` is passed to dive.
+  Status simulateFirstPlans(const std::vector<Choice> &meshes, int64_t mostRanks, int64_t leastContext, int moreDives,
+                            int64_t budgetShare);
+  /// Dives at the layouts of the most promising choices that remain when the budget ends before the proof.
+  Status diveFromOpenChoices();
   Status simulateChoice(const Choice &choice) { return simulateChoice(makeCandidate(choice), choice.questions); }
   /// Simulates a candidate and adds its plan to the answers of `questions` that it improves.
   Status simulateChoice(Result<std::optional<Candidate>> made, QuestionSet questions);
