@@ -151,7 +151,7 @@ private:
   }
 
   void conclude(const CoreSolverResult &result) {
-    // That nothing fits without huge costs proves nothing about choices with them.
+    // If no choice without huge costs fits, a choice with them may still fit.
     bool closed = result.bound == kInfinity && (solution.feasible || !built.hugeLeftOut);
     if (!built.exact && !closed && problem.nodes.size() <= kExhaustNodes) {
       // Costs were rounded to doubles; a small problem is searched once more in integers.
