@@ -17,8 +17,8 @@ inline constexpr int64_t kWorkOfCandidate = 100;
 /// largest mesh. Tried: without first plans, the search for a model that hardly fits ended without any plan.
 inline constexpr double kMostRanks = 0.9;
 /// First plans take at most one part in this many of the work budget; the first half of it goes to one plan for each
-/// mesh. Tried: all plans of a mesh before the next mesh, with which a GPT of 10^12 parameters on 3,072 A100, priced for
-/// Kerf's runtime, ended at 80.75 s instead of 72.33 s.
+/// mesh. Tried: all plans of a mesh before the next mesh, with which a GPT of 10^12 parameters on 3,072 A100, priced
+/// for Kerf's runtime, ended at 80.75 s instead of 72.33 s.
 inline constexpr int64_t kFirstPlansShare = 4;
 /// Most executions of one layout that are simulated until one of them fits into memory.
 inline constexpr size_t kMostDives = 40;
