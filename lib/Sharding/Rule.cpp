@@ -250,8 +250,9 @@ std::string toString(const Rule &rule) {
 static Status checkMap(const Rule &rule, const FactorMap &map, const Shape &shape, std::string_view what,
                        size_t index) {
   if (map.size() != shape.size())
-    return Error{fmt::format("sharding rule: {} {} has {} dimensions in the rule, {} in the op", what, index,
-                             map.size(), shape.size())};
+    return Error{
+        fmt::format("sharding rule: {} {} has {} dimensions in the rule, {} in the op; both need the same number", what,
+                    index, map.size(), shape.size())};
   std::set<int> seen;
   for (size_t d = 0; d < map.size(); ++d) {
     int64_t product = 1;
@@ -260,16 +261,18 @@ static Status checkMap(const Rule &rule, const FactorMap &map, const Shape &shap
         return Error{fmt::format("sharding rule: {} {} dimension {} names factor {} of {}; number them from 0", what,
                                  index, d, f, rule.factors.size())};
       if (rule.factors[f].kind == FactorKind::PartialSum)
-        return Error{fmt::format("sharding rule: {} {} dimension {} holds {}, a partial sum, which has no index", what,
-                                 index, d, rule.factors[f].name)};
+        return Error{fmt::format("sharding rule: {} {} dimension {} holds {}, a partial sum, which has no index; only "
+                                 "other factors may cut dimensions",
+                                 what, index, d, rule.factors[f].name)};
       if (!seen.insert(f).second)
-        return Error{fmt::format("sharding rule: {} {} holds factor {} twice, again in dimension {}", what, index,
-                                 rule.factors[f].name, d)};
+        return Error{fmt::format(
+            "sharding rule: {} {} holds factor {} twice, again in dimension {}; a factor may occur once in a tensor",
+            what, index, rule.factors[f].name, d)};
       product *= rule.factors[f].size;
     }
     if (product != shape[d])
-      return Error{fmt::format("sharding rule: {} {} dimension {} has size {}, its factors {} give {}", what, index, d,
-                               shape[d], toString(rule, map[d]), product)};
+      return Error{fmt::format("sharding rule: {} {} dimension {} has size {}, its factors {} give {}; they must agree",
+                               what, index, d, shape[d], toString(rule, map[d]), product)};
   }
   return ok();
 }
@@ -284,11 +287,11 @@ static Status checkIndices(const Factor &factor, const std::vector<int> &indices
 
 Status checkRule(const Rule &rule, std::span<const Shape> operandShapes, std::span<const Shape> resultShapes) {
   if (rule.operands.size() != operandShapes.size())
-    return Error{fmt::format("sharding rule: {} operands in the rule, {} in the op", rule.operands.size(),
-                             operandShapes.size())};
+    return Error{fmt::format("sharding rule: {} operands in the rule, {} in the op; both need the same number",
+                             rule.operands.size(), operandShapes.size())};
   if (rule.results.size() != resultShapes.size())
-    return Error{
-        fmt::format("sharding rule: {} results in the rule, {} in the op", rule.results.size(), resultShapes.size())};
+    return Error{fmt::format("sharding rule: {} results in the rule, {} in the op; both need the same number",
+                             rule.results.size(), resultShapes.size())};
   for (const Factor &factor : rule.factors) {
     if (factor.size < 0)
       return Error{fmt::format("sharding rule: factor {} has size {}; must be 0 or more", factor.name, factor.size)};

@@ -27,7 +27,7 @@ LogicalResult Activity::order(func::FuncOp function, SymbolTable &symbols, Small
   open.push_back(function);
   if (!function.getBody().hasOneBlock())
     return function.emitOpError() << "has " << function.getBody().getBlocks().size()
-                                  << " blocks, differentiation needs one";
+                                  << " blocks; differentiation needs one";
   for (CallOp call : function.getBody().front().getOps<CallOp>()) {
     func::FuncOp callee = calleeOf(call, symbols);
     if (llvm::is_contained(open, callee))
@@ -49,14 +49,14 @@ LogicalResult Activity::checkLoss(func::FuncOp main) const {
   if (!type || type.getRank() != 0 || !isFloat(loss))
     return emitError(loss.getLoc())
            << "the loss has type " << loss.getType()
-           << ", not that of a floating scalar (tensor<f32>); choose another output with --loss";
+           << ", not that of a floating scalar (tensor<f32>); choose another output with <loss>";
   if (active.contains(loss))
     return success();
   int64_t trainable = 0;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     trainable += static_cast<bool>(main.getArgAttr(i, KerfDialect::kTrainableAttr));
   return emitError(loss.getLoc()) << "the loss depends on none of the " << trainable
-                                  << " trainable parameters; choose others with --trainable GLOB";
+                                  << " trainable parameters; choose others with <trainable>";
 }
 
 /// Returns whether it found more active values.
@@ -130,10 +130,10 @@ LogicalResult Activity::checkGradients(func::FuncOp main) const {
     return success();
   Operation *first = missing.front();
   std::string names = parametersBefore(first, main);
-  InFlightDiagnostic error = emitError(first->getLoc()) << first->getName() << " at node '" << nodeOf(first)
-                                                        << "' has no gradient, but stands between trainable parameters"
-                                                        << (names.empty() ? "" : " (" + names + ")")
-                                                        << " and the loss; freeze them with --frozen GLOB";
+  InFlightDiagnostic error = emitError(first->getLoc())
+                             << first->getName() << " at node '" << nodeOf(first)
+                             << "' has no gradient, but stands between trainable parameters"
+                             << (names.empty() ? "" : " (" + names + ")") << " and the loss; freeze them with <frozen>";
   for (Operation *op : ArrayRef(missing).drop_front())
     error.attachNote(op->getLoc()) << "so does " << op->getName() << " at node '" << nodeOf(op) << "'";
   return error;
@@ -144,7 +144,7 @@ FailureOr<Activity> Activity::compute(ModuleOp module) {
   SymbolTable symbols(module);
   auto main = symbols.lookup<func::FuncOp>(KerfDialect::kEntryName);
   if (!main)
-    return module.emitError() << "no function @" << KerfDialect::kEntryName << ": import a model first";
+    return module.emitError() << "no function @" << KerfDialect::kEntryName << "; import a model first";
   SmallVector<func::FuncOp> open;
   if (failed(activity.order(main, symbols, open)))
     return failure();
@@ -153,10 +153,11 @@ FailureOr<Activity> Activity::compute(ModuleOp module) {
     if (!main.getArgAttr(index, KerfDialect::kTrainableAttr))
       continue;
     if (!main.getArgAttrOfType<StringAttr>(index, KerfDialect::kNameAttr))
-      return emitError(argument.getLoc()) << "trainable argument " << index << " has no " << KerfDialect::kNameAttr;
+      return emitError(argument.getLoc())
+             << "trainable argument " << index << " has no " << KerfDialect::kNameAttr << "; give it one";
     if (!isFloat(argument))
       return emitError(argument.getLoc()) << "trainable argument " << index << " has type " << argument.getType()
-                                          << ", only floating-point tensors can be trained";
+                                          << "; only floating-point tensors can be trained, so freeze it with <frozen>";
     activity.active.insert(argument);
   }
   auto spread = [&](bool (Activity::*step)(func::FuncOp, SymbolTable &)) {

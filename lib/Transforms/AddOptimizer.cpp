@@ -119,7 +119,9 @@ LogicalResult StepBuilder::findGradients() {
     auto kind = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kKindAttr);
     if (auto by = main.getArgAttrOfType<IntegerAttr>(index, KerfDialect::kUpdatedByAttr)) {
       if (!kind || kind.getValue() != "buffer")
-        return main.emitOpError() << "argument " << index << " is updated already: an optimizer was added before";
+        return main.emitOpError()
+               << "argument " << index
+               << " is updated already, because an optimizer was added before; run kerf-add-optimizer only once";
       buffers.push_back({index, terminator->getOperand(static_cast<unsigned>(by.getInt()))});
     }
     if (!main.getArgAttr(index, KerfDialect::kTrainableAttr))
@@ -132,7 +134,7 @@ LogicalResult StepBuilder::findGradients() {
                                 << "'; run kerf-differentiate first";
     if (gradient.getType() != argument.getType())
       return main.emitOpError() << "trainable parameter '" << name.getValue() << "' has type " << argument.getType()
-                                << ", its gradient " << gradient.getType();
+                                << ", its gradient " << gradient.getType() << "; they must be equal";
     trained.push_back({index, name.str(), argument, gradient, {}, {}});
     auto group =
         llvm::find_if(options.groups, [&](const OptimizerGroup &each) { return globMatch(each.glob, name.str()); });
@@ -142,21 +144,22 @@ LogicalResult StepBuilder::findGradients() {
   }
   if (trained.empty())
     return main.emitError()
-           << "there is no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB";
+           << "there is no trainable parameter; run kerf-differentiate first, or choose some with <trainable>";
   for (const OptimizerGroup &group : options.groups)
     if (llvm::none_of(trained, [&](const Trained &one) { return globMatch(group.glob, one.name); }))
       return main.emitError() << "parameter group '" << group.glob << "' matches none of the " << trained.size()
-                              << " trained parameters, the first of which is '" << trained.front().name << "'";
+                              << " trained parameters, the first of which is '" << trained.front().name
+                              << "'; correct the pattern";
   for (const OptimizerGroup &group : options.groups)
     if (llvm::none_of(trained, [&](const Trained &one) { return one.group == &group; }))
       return main.emitError() << "parameter group '" << group.glob
-                              << "' applies to no parameter: earlier groups match every parameter "
-                              << "that it matches";
+                              << "' applies to no parameter, because earlier groups match every parameter "
+                              << "that it matches; put it before them";
   for (const std::string &glob : options.noDecayGlobs)
     if (llvm::none_of(trained, [&](const Trained &one) { return globMatch(glob, one.name); }))
       return main.emitError() << "the pattern '" << glob << "' of parameters without weight decay matches none of the "
                               << trained.size() << " trained parameters, the first of which is '"
-                              << trained.front().name << "'";
+                              << trained.front().name << "'; correct the pattern";
   return success();
 }
 
@@ -422,10 +425,10 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
   if (Status status = checkSettings(options); !status)
     return module.emitError() << status.error().message;
   if (!options.reduceType.empty() && options.reduceType != "bf16" && options.reduceType != "f16")
-    return module.emitError() << "optimizer option --reduce-type is '" << options.reduceType
+    return module.emitError() << "optimizer option reduce-type is '" << options.reduceType
                               << "'; it must be bf16 or f16";
   if (!(options.clipNorm >= 0 && std::isfinite(options.clipNorm)))
-    return module.emitError() << "optimizer option --clip-norm is " << fmt::format("{}", options.clipNorm)
+    return module.emitError() << "optimizer option <clip-norm> is " << fmt::format("{}", options.clipNorm)
                               << "; it must be 0 or more and finite";
   if (options.accumulate < 1)
     return module.emitError() << "optimizer option accumulate is " << options.accumulate << "; it must be 1 or more";
@@ -435,7 +438,7 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
         return module.emitError() << "parameter group '" << group.glob << "' has the value " << *number
                                   << "; learning rates and decays must be 0 or more and finite";
   if (options.lossScaleWindow < 1)
-    return module.emitError() << "optimizer option --loss-scale-window is " << options.lossScaleWindow
+    return module.emitError() << "optimizer option <loss-scale-window> is " << options.lossScaleWindow
                               << "; it must be 1 or more";
   return success();
 }
@@ -491,7 +494,7 @@ LogicalResult kerf::addOptimizer(ModuleOp module, const OptimizerOptions &option
     return failure();
   auto main = module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
   if (!main || !main.getBody().hasOneBlock())
-    return module.emitError() << "no function @" << KerfDialect::kEntryName << " with one block: import a model first";
+    return module.emitError() << "no function @" << KerfDialect::kEntryName << " with one block; import a model first";
   if (main.getNumResults() == 0)
     return main.emitOpError() << "returns nothing; its first result must be the loss";
   if (failed(StepBuilder(main, options).run()))

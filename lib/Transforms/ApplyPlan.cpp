@@ -116,15 +116,15 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
     for (int &factor : strategy->factorOfAxis)
       factor = std::max(factor, -1);
     if (!project(rule, mesh, *strategy))
-      return Error{fmt::format("the plan's ops[\"{}\"] can't be carried out on {}: its rule is {}",
-                               plan.ops[found].pattern, key.key, toString(rule))};
+      return Error{
+          fmt::format("the plan's ops[\"{}\"] cannot be carried out on {}; choose a strategy that its rule allows: {}",
+                      plan.ops[found].pattern, key.key, toString(rule))};
     op->setAttr(KerfDialect::kStrategyAttr, strategyAttr(context, mesh, rule, *strategy));
   }
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i])
-      return Error{
-          fmt::format("the plan's ops[\"{}\"] matches no op: the plan belongs to another model, or to other options",
-                      plan.ops[i].pattern)};
+      return Error{fmt::format("the plan's ops[\"{}\"] matches no op; make the plan for this model and these options",
+                               plan.ops[i].pattern)};
 
   for (auto function : module.getOps<func::FuncOp>()) {
     SmallVector<DictionaryAttr> attributes; // set at once, because each change would copy all of them
@@ -137,12 +137,15 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
       if (entry != plan.arguments.end()) {
         auto parsed = parseArgumentPlan(*entry, mesh, rule, name);
         if (!parsed)
-          return Error{fmt::format("the plan's {}: the plan belongs to another model or mesh", parsed.error().message)};
+          return Error{
+              fmt::format("the plan's {}; make the plan for this model and this mesh", parsed.error().message)};
         strategy = *parsed;
       }
       auto sharding = project(rule, mesh, strategy);
       if (!sharding)
-        return Error{fmt::format("the plan's arguments[\"{}\"] can't be carried out on {}", entry->pattern, name)};
+        return Error{fmt::format(
+            "the plan's arguments[\"{}\"] cannot be carried out on {}; shard other dimensions, or over other axes",
+            entry->pattern, name)};
       NamedAttrList described(function.getArgAttrDict(argument.getArgNumber()));
       described.set(KerfDialect::kShardingAttr, ShardingAttr::fromSharding(context, mesh, shape, sharding->results[0]));
       attributes.push_back(described.getDictionary(context));

@@ -456,7 +456,7 @@ FailureOr<Value> Assigner::at(Value value, const OpTask &task, Operation *user) 
   OpTask from = taskOf(definer);
   if (dependence.lookup(definer) == Dependence::Microbatch && task.phase == "update" && !isa<AccumulateOp>(user))
     return user->emitError() << "needs a value of every microbatch after the last one, when only the sum over all "
-                                "microbatches is available";
+                                "microbatches is available; set microbatch to the samples of a data group";
   return transferred(value, from.stage, task.stage, from);
 }
 

@@ -211,9 +211,10 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
     std::string axes;
     for (const MeshAxis &axis : placement.mesh.axes)
       axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
-    return Error{fmt::format("the pin of {} can't be carried out on the mesh {}: no strategy of its rule {} fits it",
-                             name, axes, toString(node.rule)),
-                 ExitStatus::Infeasible};
+    return Error{
+        fmt::format("the pin of {} cannot be carried out on the mesh {}; pin a strategy that its rule {} allows there",
+                    name, axes, toString(node.rule)),
+        ExitStatus::Infeasible};
   }
   int index = static_cast<int>(placement.nodes.size());
   for (auto [i, result] : llvm::enumerate(results))
@@ -237,8 +238,9 @@ Status Builder::addFunction(func::FuncOp function) {
       continue;
     auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
     if (!ruled)
-      return Error{fmt::format("{}: {} has no sharding rule and can't be planned", nodeName(op.getLoc()),
-                               op.getName().getStringRef().str())};
+      return Error{fmt::format(
+          "{}: {} has no sharding rule and cannot be planned; plan the module before the passes that add this op",
+          nodeName(op.getLoc()), op.getName().getStringRef().str())};
     PlacementNode node{&op, {}, ruleOf ? ruleOf(&op) : ruled.getShardingRule(), {}, {}};
     if (Status status = addNode(std::move(node), op.getOperands(), op.getResults(), keys[&op].key, multiplicity);
         !status)
@@ -450,7 +452,7 @@ Result<Placement> Builder::build(std::optional<int64_t> memoryLimitBytes) {
   argumentPinUsed.assign(constraints.arguments.size(), false);
   auto main = symbols.lookup<func::FuncOp>(KerfDialect::kEntryName);
   if (!main)
-    return Error{"the module has no function @main"};
+    return Error{"the module has no function @main; import a model first"};
   calls[main] = 1;
   std::vector<func::FuncOp> functions{main};
   for (CallOp call : main.getOps<CallOp>()) {
@@ -469,8 +471,9 @@ Result<Placement> Builder::build(std::optional<int64_t> memoryLimitBytes) {
                                constraints.ops[i].pattern)};
   for (size_t i = 0; i < argumentPinUsed.size(); ++i)
     if (!argumentPinUsed[i])
-      return Error{fmt::format("arguments[\"{}\"] matches no parameter, state or input of the model",
-                               constraints.arguments[i].pattern)};
+      return Error{fmt::format(
+          "arguments[\"{}\"] matches no parameter, state or input of the model; `kerf import` lists their names",
+          constraints.arguments[i].pattern)};
   for (func::FuncOp function : functions)
     addUses(function);
   tieReplaced(main);

@@ -116,9 +116,9 @@ LogicalResult kerf::splitRepeat(CallOp call, func::FuncOp main) {
   StringRef module = StringRef(own).rtrim("0123456789");
   int64_t first = 0;
   if (call.getNumResults() != 1 || StringRef(own).drop_front(module.size()).getAsInteger(10, first))
-    return call.emitError() << "stands for " << repeat.getInt()
-                            << " layers that can't be separated: the call needs one result, "
-                            << "and a location that ends in the number of its first layer";
+    return call.emitError() << "stands for " << repeat.getInt() << " layers that cannot be separated; the call has "
+                            << call.getNumResults() << " results and the location '" << own
+                            << "', but needs one result and a location that ends in the number of its first layer";
   call->removeAttr(KerfDialect::kRepeatAttr);
   OpBuilder builder(call->getContext());
   CallOp last = call;

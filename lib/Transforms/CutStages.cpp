@@ -202,8 +202,8 @@ LogicalResult Cutter::findParts(ArrayRef<std::string> until) {
     }
     if (!any)
       return main.emitError() << "stages: until \"" << until[part] << "\" leaves no operator for part " << part
-                              << " of the pipeline: the operators that it matches are in an earlier part, or "
-                                 "depend on inputs alone";
+                              << " of the pipeline, because the operators that it matches are in an earlier part, or "
+                                 "depend on inputs alone; end this part at a later operator";
   }
   DenseSet<Operation *> leads; // ops on which the loss depends; others (running statistics) follow their operands
   leads.insert(block.getTerminator()->getOperand(0).getDefiningOp());
@@ -222,7 +222,8 @@ LogicalResult Cutter::findParts(ArrayRef<std::string> until) {
     rest |= leads.contains(&op);
   }
   if (!rest)
-    return main.emitError() << "stages: until \"" << until.back() << "\" leaves no operator for the last part";
+    return main.emitError() << "stages: until \"" << until.back()
+                            << "\" leaves no operator for the last part; end the part before it at an earlier operator";
   return success();
 }
 

@@ -51,10 +51,10 @@ SmallVector<Type> widenOperands(OpBuilder &builder, Operation *op) {
 FailureOr<SmallVector<Operation *>> kerf::decomposeOp(Operation *op) {
   auto composite = dyn_cast<DecomposableOpInterface>(op);
   if (!composite)
-    return op->emitOpError() << "is no composite, so it can't be decomposed";
+    return op->emitOpError() << "is no composite, so it cannot be decomposed; shard it by a factor of another kind";
   for (Value operand : op->getOperands())
     if (operand.getDefiningOp<ShardOffsetOp>())
-      return op->emitOpError() << "has an offset already: decompose before partitioning";
+      return op->emitOpError() << "has an offset already; run kerf-decompose-composites before kerf-partition";
   Recorder recorder;
   OpBuilder builder(op);
   builder.setListener(&recorder);

@@ -89,7 +89,7 @@ private:
 LogicalResult Differentiator::accumulate(Operation *user, Value value, Value gradient) {
   if (gradient.getType() != value.getType())
     return user->emitOpError() << "its gradient for an operand of type " << value.getType() << " has type "
-                               << gradient.getType();
+                               << gradient.getType() << "; they must be equal";
   Value &sum = gradients[value];
   sum = sum ? AddOp::create(builder, user->getLoc(), value.getType(), sum, gradient).getResult() : gradient;
   return success();
@@ -300,7 +300,8 @@ FailureOr<Value> Differentiator::seedOf(Value loss) {
       continue;
     if (argument.getType() != loss.getType())
       return main.emitOpError() << "the loss has type " << loss.getType() << ", but its scale "
-                                << KerfDialect::kLossScaleName << " has type " << argument.getType();
+                                << KerfDialect::kLossScaleName << " has type " << argument.getType()
+                                << "; they must be equal";
     return Value(argument);
   }
   return constantOf(builder, loss.getLoc(), loss.getType(), 1.0);
@@ -342,8 +343,9 @@ LogicalResult Differentiator::differentiateMain() {
     auto name = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kNameAttr);
     Value gradient = gradients.lookup(argument);
     if (!gradient) {
-      emitWarning(argument.getLoc()) << "parameter '" << name.getValue()
-                                     << "' is not trained: the loss does not depend on it";
+      emitWarning(argument.getLoc())
+          << "parameter '" << name.getValue()
+          << "' is not trained, because the loss does not depend on it; freeze it with <frozen> if this is intended";
       main.removeArgAttr(index, KerfDialect::kTrainableAttr);
       continue;
     }

@@ -84,7 +84,9 @@ Result<Json> attributeJson(Attribute attr, StringRef name) {
       .Case([](ComparisonAttr value) { return Json(stringifyComparison(value.getValue()).str()); })
       .Case([](DenseElementsAttr value) { return elementsJson(value); })
       .Default([&](Attribute) -> Result<Json> {
-        return Error{fmt::format("attribute '{}' has a kind that packages don't hold", name.str()),
+        return Error{fmt::format("attribute '{}' has a kind that packages do not hold; remove it where you wrote it, "
+                                 "else report a bug of Kerf",
+                                 name.str()),
                      ExitStatus::InternalCheck};
       });
 }
@@ -118,7 +120,9 @@ Result<int> Emitter::value(Value v, package::Function &into) {
     RankedTensorType type = pending ? pending.getTensor() : cast<RankedTensorType>(v.getType());
     std::optional<DType> dtype = dtypeOf(type.getElementType());
     if (!dtype)
-      return Error{"a tensor has an element type that packages don't hold", ExitStatus::InternalCheck};
+      return Error{"a tensor has an element type that packages do not hold; convert it to f64, f32, f16, bf16, i1, i8, "
+                   "i16, i32 or i64",
+                   ExitStatus::InternalCheck};
     into.values.push_back({*dtype, Shape(type.getShape()), static_cast<bool>(pending)});
   }
   return found->second;
@@ -162,9 +166,10 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
     if (auto task = op.getAttrOfType<DictionaryAttr>(KerfDialect::kTaskAttr)) {
       auto read = taskOf(task);
       if (!read)
-        return Error{
-            fmt::format("{} ({}): kerf.task has no known phase, stage and chunk", instruction.op, instruction.name),
-            ExitStatus::InternalCheck};
+        return Error{fmt::format("{} ({}): kerf.task has no known phase, stage and chunk; it needs all three, as "
+                                 "kerf-assign-tasks writes them",
+                                 instruction.op, instruction.name),
+                     ExitStatus::InternalCheck};
       instruction.task = *read;
     }
     made.body.push_back(std::move(instruction));
@@ -180,7 +185,8 @@ Result<Sharding> Emitter::shardingOf(Attribute attr, const Shape &shape, const s
     MLIRContext *context = given.getContext();
     auto sharding = given.toSharding(mesh, shape, [&] { return mlir::emitError(UnknownLoc::get(context)); });
     if (failed(sharding))
-      return Error{fmt::format("{} has a sharding that does not fit it", what), ExitStatus::InternalCheck};
+      return Error{fmt::format("{} has a sharding that does not fit it; report this plan, it is a bug of Kerf", what),
+                   ExitStatus::InternalCheck};
     return *sharding;
   }
   return Sharding::replicated(shape.size());
@@ -203,17 +209,20 @@ Status Emitter::entry(func::FuncOp main, package::Program &program) {
     auto kindName = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kKindAttr);
     auto kind = kindName ? parseKind(kindName.getValue()) : std::nullopt;
     if (!name || !kind)
-      return Error{fmt::format("argument {} of @main has no kerf.name or no known kerf.kind", i)};
+      return Error{fmt::format("argument {} of @main has no kerf.name or no known kerf.kind; give it both", i)};
     package::Arg arg;
     arg.kind = *kind;
     arg.name = name.str();
     auto global = main.getArgAttrOfType<TypeAttr>(i, KerfDialect::kGlobalTypeAttr);
     auto type = dyn_cast<RankedTensorType>(global ? global.getValue() : argument.getType());
     if (!type)
-      return Error{fmt::format("'{}': kerf.global_type is not a tensor", arg.name)};
+      return Error{
+          fmt::format("'{}': kerf.global_type is not a tensor; give it the type of the whole tensor", arg.name)};
     auto dtype = dtypeOf(type.getElementType());
     if (!dtype)
-      return Error{fmt::format("'{}' has an element type that packages don't hold", arg.name)};
+      return Error{fmt::format("'{}' has an element type that packages do not hold; convert it to f64, f32, f16, bf16, "
+                               "i1, i8, i16, i32 or i64",
+                               arg.name)};
     arg.dtype = *dtype;
     arg.shape = arg.exportedShape = Shape(type.getShape());
     if (auto exported = main.getArgAttrOfType<DenseI64ArrayAttr>(i, KerfDialect::kExportedShapeAttr))
@@ -236,7 +245,8 @@ Status Emitter::entry(func::FuncOp main, package::Program &program) {
     auto global = main.getResultAttrOfType<TypeAttr>(i, KerfDialect::kGlobalTypeAttr);
     auto type = dyn_cast<RankedTensorType>(global ? global.getValue() : main.getResultTypes()[i]);
     if (!type)
-      return Error{fmt::format("'{}': kerf.global_type is not a tensor", result.name)};
+      return Error{
+          fmt::format("'{}': kerf.global_type is not a tensor; give it the type of the whole tensor", result.name)};
     result.shape = Shape(type.getShape());
     auto sharding = shardingOf(main.getResultAttr(i, KerfDialect::kShardingAttr), result.shape, result.name);
     if (!sharding)
@@ -258,7 +268,7 @@ Result<package::Program> emitPackage(ModuleOp module) {
   SymbolTable symbols(module);
   auto main = symbols.lookup<func::FuncOp>(KerfDialect::kEntryName);
   if (!main)
-    return Error{"the module has no function @main"};
+    return Error{"the module has no function @main; compile a module that has one"};
   for (auto function : module.getOps<func::FuncOp>()) {
     auto made = emitter.function(function);
     if (!made)

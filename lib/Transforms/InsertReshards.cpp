@@ -146,7 +146,8 @@ FailureOr<std::pair<Strategy, OpSharding>> Walker::follow(Operation *op, const R
     }
   }
   if (!best)
-    return op->emitError() << "has no strategy to whose shardings its operands can be brought";
+    return op->emitError() << "has no strategy to whose shardings its operands can be brought; change the strategies "
+                              "of the ops that compute them";
   return *best;
 }
 
@@ -182,7 +183,8 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
                            "microbatch to the samples of a data group";
     else
       user->emitError() << "needs an operand with sharding " << toString(mesh, shapeOf(value), target)
-                        << ", which no sequence of collectives gives from " << toString(mesh, shapeOf(value), have);
+                        << ", which no sequence of collectives gives from " << toString(mesh, shapeOf(value), have)
+                        << "; change the strategy of this op or of the op that computes the operand";
     return {};
   }
   if (nearest.first == target)
@@ -337,7 +339,7 @@ FailureOr<std::pair<Strategy, OpSharding>> decided(Operation *op, const Rule &ru
     return op->emitError() << strategy.error().message;
   auto sharding = project(rule, mesh, *strategy);
   if (!sharding)
-    return op->emitError() << "the strategy can't be carried out: the rule is " << toString(rule);
+    return op->emitError() << "the strategy cannot be carried out; choose one that the rule allows: " << toString(rule);
   return std::pair{*strategy, *sharding};
 }
 
@@ -389,7 +391,7 @@ LogicalResult Walker::place(Operation *op) {
   }
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled)
-    return op->emitError() << "has no sharding rule";
+    return op->emitError() << "has no sharding rule; run kerf-insert-reshards before the passes that add this op";
   Rule rule = ruled.getShardingRule();
   auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
   if (!attr && defers(op)) {

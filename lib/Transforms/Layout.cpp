@@ -504,8 +504,9 @@ Status checkContext(ModuleOp module, int64_t context, int64_t model, ContextStyl
                                  keyHeads, model * context, model, context)};
   });
   if (!found)
-    return Error{
-        fmt::format("mesh.context is {}, but the model has no attention whose sequence it could shard", context)};
+    return Error{fmt::format(
+        "mesh.context is {}, but the model has no attention whose sequence it could shard; set mesh.context to 1",
+        context)};
   if (style == ContextStyle::Ring && !fusedAttention)
     return Error{fmt::format("attention is \"unfused\" with mesh.context {}: ring attention is a fused kernel; give "
                              "\"fused\", or context_style \"ulysses\"",

@@ -50,7 +50,7 @@ Status checkData(ModuleOp module, const Plan &pins) {
       for (size_t f = 0; f < rule.factors.size(); ++f)
         if (names(axes, "data") && rule.factors[f].name == factor && !batchFactor[f])
           return Error{fmt::format("ops[\"{}\"] for {}: \"data\" shards the batch only, and {} is no factor of the "
-                                   "batch",
+                                   "batch; shard it over another axis",
                                    pin.pattern, key.key, factor)};
   }
   for (auto function : module.getOps<func::FuncOp>())

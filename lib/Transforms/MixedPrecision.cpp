@@ -271,7 +271,7 @@ LogicalResult checkForward(ModuleOp module) {
   };
   WalkResult walked = module.walk([&](Operation *op) -> WalkResult {
     if (op->hasAttr(KerfDialect::kBackwardAttr))
-      return op->emitOpError() << "belongs to a gradient: run kerf-mixed-precision before kerf-differentiate";
+      return op->emitOpError() << "belongs to a gradient; run kerf-mixed-precision before kerf-differentiate";
     SmallVector<Value> values(op->getResults());
     if (auto function = dyn_cast<func::FuncOp>(op))
       llvm::append_range(values, function.getArguments());
@@ -295,9 +295,9 @@ struct MixedPrecisionPass : kerf::impl::MixedPrecisionBase<MixedPrecisionPass> {
       return module.emitError() << "unknown loss-scale '" << lossScale << "'; there are none, dynamic and static";
     if (!main || !main.getBody().hasOneBlock())
       return module.emitError() << "no function @" << KerfDialect::kEntryName
-                                << " with one block: import a model first";
+                                << " with one block; import a model first";
     if (main.getNumResults() == 0 || !isFloat(main.front().getTerminator()->getOperand(0)))
-      return main.emitOpError() << "has no floating-point value as its first result, which must be the loss";
+      return main.emitOpError() << "has no floating-point value as its first result; that must be the loss";
     return checkForward(module);
   }
 

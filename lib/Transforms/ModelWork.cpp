@@ -241,7 +241,8 @@ Status Bridge::findRuns() {
     while (next > 0 && forward[next - 1].getCallee().str() + "_backward" != call.getCallee().str())
       --next;
     if (next == 0)
-      return Error{fmt::format("@{} belongs to no layer's forward pass", call.getCallee().str()),
+      return Error{fmt::format("@{} belongs to no layer's forward pass; report this model, it is a bug of Kerf",
+                               call.getCallee().str()),
                    ExitStatus::InternalCheck};
     size_t run = runOf[forward[--next]];
     runOf[call] = run;
@@ -250,7 +251,8 @@ Status Bridge::findRuns() {
   }
   for (Run &run : runs)
     if (!run.backward)
-      return Error{fmt::format("@{} has a forward call but no backward call: no parameter in it is trained",
+      return Error{fmt::format("@{} has a forward call but no backward call, because no parameter in it is trained; "
+                               "train a parameter of it with <trainable>",
                                run.layer.getName().str())};
   return ok();
 }

@@ -75,7 +75,8 @@ Status checkSettings(const OptimizerOptions &options) {
   for (const OptimizerGroup &group : options.groups) {
     const OptimizerRecord &its = *findOptimizer(group.optimizer.empty() ? options.optimizer : group.optimizer);
     if (group.weightDecay && !hasSetting(its, "weight-decay"))
-      return Error{fmt::format("parameter group '{}' sets a weight decay, which its optimizer {} does not have",
+      return Error{fmt::format("parameter group '{}' sets a weight decay, which its optimizer {} does not have; remove "
+                               "the decay, or choose another optimizer for the group",
                                group.glob, its.name)};
   }
   std::vector<const OptimizerRecord *> used = optimizersOf(options);

@@ -198,7 +198,7 @@ struct OutlineLayersPass : kerf::impl::OutlineLayersBase<OutlineLayersPass> {
     auto main = getOperation().lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
     if (!main || !main.getBody().hasOneBlock()) {
       getOperation().emitError() << "no function @" << KerfDialect::kEntryName
-                                 << " with one block: import a model first";
+                                 << " with one block; import a model first";
       return signalPassFailure();
     }
     SymbolTable symbols(getOperation());

@@ -109,7 +109,7 @@ FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, Shardin
     if (next.kind != ReshardStepKind::LocalSlice &&
         (containsAxis(next.axes, microbatchAxis(mesh)) || containsAxis(next.axes, stageAxis(mesh))))
       return mlir::emitError(loc) << "would need a collective over microbatches or stages, to go from " << fromAttr
-                                  << " to " << toAttr;
+                                  << " to " << toAttr << "; both shardings must cut alike over those axes";
     value = step(value, global, before, next, stream, cause, loc);
     before = next.after;
   }
@@ -192,14 +192,14 @@ LogicalResult Lowering::lower(Operation &op) {
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   auto attr = op.getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
   if (!ruled || !attr)
-    return op.emitError() << "is not planned: run kerf-insert-reshards first";
+    return op.emitError() << "is not planned; run kerf-insert-reshards first";
   Rule rule = ruled.getShardingRule();
   auto strategy = parseStrategyAttr(attr, mesh, rule);
   if (!strategy)
     return op.emitError() << strategy.error().message;
   auto projected = project(rule, mesh, *strategy);
   if (!projected)
-    return op.emitError() << "the strategy can't be carried out: the rule is " << toString(rule);
+    return op.emitError() << "the strategy cannot be carried out; choose one that the rule allows: " << toString(rule);
   SmallVector<Value> operands = maskOperands(op, rule, *projected);
   SmallVector<Type> types;
   for (auto [result, lies] : llvm::zip(op.getResults(), projected->results))

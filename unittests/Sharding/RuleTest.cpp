@@ -189,15 +189,16 @@ TEST(Rule, EnumeratesAllThatProjectAccepts) {
 TEST(Rule, CheckNamesBothNumbers) {
   const Rule rule = dotRule(2, 8, 6, 4);
   EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 4}}, {{2, 8, 4}}), "");
-  EXPECT_EQ(complaint(rule, {{2, 8, 6}}, {{2, 8, 4}}), "sharding rule: 2 operands in the rule, 1 in the op");
+  EXPECT_EQ(complaint(rule, {{2, 8, 6}}, {{2, 8, 4}}),
+            "sharding rule: 2 operands in the rule, 1 in the op; both need the same number");
   EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 5}}, {{2, 8, 4}}),
-            "sharding rule: operand 1 dimension 2 has size 5, its factors n give 4");
+            "sharding rule: operand 1 dimension 2 has size 5, its factors n give 4; they must agree");
   EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 4}}, {{2, 8}}),
-            "sharding rule: result 0 has 3 dimensions in the rule, 2 in the op");
+            "sharding rule: result 0 has 3 dimensions in the rule, 2 in the op; both need the same number");
   Rule twice = elementwiseRule({8, 8}, 1, 1, {});
   twice.operands[0][1] = {0};
   EXPECT_EQ(complaint(twice, {{8, 8}}, {{8, 8}}),
-            "sharding rule: operand 0 holds factor i twice, again in dimension 1");
+            "sharding rule: operand 0 holds factor i twice, again in dimension 1; a factor may occur once in a tensor");
   Rule outside = elementwiseRule({8}, 1, 1, {{1}});
   EXPECT_EQ(complaint(outside, {{8}}, {{8}}),
             "sharding rule: partial sum sum0 names operand 1 of 1; number them from 0");

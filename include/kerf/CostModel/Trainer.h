@@ -51,8 +51,8 @@ enum class StageSends {
 /// The costs of a step that a trainer adds to those of the hardware.
 struct TrainerPrices {
   double issueSeconds = 0;           // seconds that the host needs to issue one kernel
-  UpdateKernel update;               // gradient accesses of the optimizer's update
-  ParameterGathers gathers;          // how parameters that ZeRO stage 3 shards are gathered
+  UpdateKernel update = {};          // gradient accesses of the optimizer's update
+  ParameterGathers gathers = {};     // how parameters that ZeRO stage 3 shards are gathered
   bool accumulatesInProducts = true; // whether products add to accumulated gradients; false: a separate kernel does
   StageSends sends = StageSends::Scattered; // what ranks with the same activations send to the next stage
   double bucketBytes = 0; // smallest bytes of gradients that are reduced together; 0: each parameter separately

@@ -41,7 +41,8 @@ static LogicalResult checkAttention(Operation *op, Value query, Value key, Value
                                << ", but should have 4 ([B, S, H, D])";
   Sizes n(query, key, value);
   if (n.groups <= 0 || n.heads % n.groups != 0)
-    return op->emitOpError() << n.heads << " query heads can't be shared among " << n.groups << " key heads";
+    return op->emitOpError() << "has " << n.heads << " query heads and " << n.groups
+                             << " key heads; the query heads must be a multiple of the key heads";
   if (failed(checkShape(op, "key", key, {n.batch, n.keys, n.groups, n.keyDim})) ||
       failed(checkShape(op, "value", value, {n.batch, n.keys, n.groups, n.valueDim})))
     return failure();

@@ -51,11 +51,12 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
   int64_t ranks = 1;
   for (auto [i, name] : llvm::enumerate(names)) {
     if (llvm::is_contained(names.take_front(i), name))
-      return emitError() << "axis " << name << " is named twice in the mesh";
+      return emitError() << "axis " << name << " is named twice in the mesh; each axis needs its own name";
     if (sizes[i] < 1)
       return emitError() << "axis " << name << " has size " << sizes[i] << "; a size is at least 1";
     if (sizes[i] > kMostRanks / ranks)
-      return emitError() << "the mesh has more than " << kMostRanks << " ranks";
+      return emitError() << "axis " << name << " of size " << sizes[i] << " gives the mesh more than " << kMostRanks
+                         << " ranks; give the axes smaller sizes";
     ranks *= sizes[i];
   }
   return success();
@@ -92,8 +93,8 @@ FailureOr<AxisAttr> parseAxis(AsmParser &parser) {
     if (parser.parseLParen() || parser.parseInteger(before) || parser.parseRParen() || parser.parseInteger(size))
       return failure();
     if (before < 1 || size < 2)
-      return parser.emitError(at) << "a sub-axis is (before)size with before >= 1 and size >= 2, not (" << before << ")"
-                                  << size;
+      return parser.emitError(at) << "the sub-axis (" << before << ")" << size
+                                  << " is (before)size; before must be at least 1 and size at least 2";
   }
   return AxisAttr::get(parser.getContext(), StringAttr::get(parser.getContext(), name), before, size);
 }
@@ -121,7 +122,8 @@ FailureOr<DimAttr> parseDim(AsmParser &parser) {
     if (parser.parseInteger(chunk))
       return failure();
     if (chunk < 1 || axes.empty())
-      return parser.emitError(at) << "a chunk is at least 1 and belongs to a dimension with axes";
+      return parser.emitError(at) << "a dimension with " << axes.size() << " axes has chunk " << chunk
+                                  << "; a chunk needs at least 1 axis and must be at least 1";
   }
   return DimAttr::get(parser.getContext(), axes, chunk);
 }
@@ -218,14 +220,16 @@ void ShardingAttr::print(AsmPrinter &printer) const {
 FailureOr<Sharding> ShardingAttr::toSharding(const Mesh &mesh, const Shape &shape,
                                              function_ref<InFlightDiagnostic()> emitError) const {
   if (getDims().size() != shape.size()) {
-    emitError() << "the sharding has " << getDims().size() << " dimensions, the tensor " << shape.size();
+    emitError() << "the sharding has " << getDims().size() << " dimensions, the tensor " << shape.size()
+                << "; both need the same number";
     return failure();
   }
   bool known = true;
   auto convert = [&](AxisAttr axis) -> AxisRef {
     int index = mesh.find(axis.getName().getValue());
     if (index < 0) {
-      emitError() << "the mesh has no axis " << axis.getName();
+      emitError() << "the mesh has no axis " << axis.getName() << "; name one of "
+                  << MeshAttr::fromMesh(getContext(), mesh);
       known = false;
       return {};
     }

@@ -69,7 +69,7 @@ inline mlir::LogicalResult checkShape(mlir::Operation *op, llvm::StringRef name,
 inline mlir::LogicalResult checkDimension(mlir::Operation *op, int64_t dimension, mlir::Value value) {
   if (dimension >= 0 && dimension < tensorType(value).getRank())
     return mlir::success();
-  return op->emitOpError() << "dimension " << dimension << " is outside of the operand's rank "
+  return op->emitOpError() << "dimension " << dimension << " must be at least 0 and below the operand's rank "
                            << tensorType(value).getRank();
 }
 

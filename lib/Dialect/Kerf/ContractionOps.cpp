@@ -34,10 +34,11 @@ LogicalResult checkSide(DotGeneralOp op, StringRef side, Value value, ArrayRef<i
   SmallVector<int64_t> seen;
   for (int64_t dim : llvm::concat<const int64_t>(batching, contracting)) {
     if (dim < 0 || dim >= tensorType(value).getRank())
-      return op.emitOpError() << "names dimension " << dim << " of " << side << ", whose rank is "
-                              << tensorType(value).getRank();
+      return op.emitOpError() << "names dimension " << dim << " of " << side
+                              << ", which must be at least 0 and below the rank " << tensorType(value).getRank();
     if (llvm::is_contained(seen, dim))
-      return op.emitOpError() << "names dimension " << dim << " of " << side << " twice";
+      return op.emitOpError() << "names dimension " << dim << " of " << side
+                              << " twice; each dimension may be named only once";
     seen.push_back(dim);
   }
   return success();
@@ -46,12 +47,13 @@ LogicalResult checkSide(DotGeneralOp op, StringRef side, Value value, ArrayRef<i
 /// Checks that lhs and rhs list equally many dimensions, of equal sizes. `verb` is the word for the list in messages.
 LogicalResult checkPairs(DotGeneralOp op, StringRef verb, ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs) {
   if (lhs.size() != rhs.size())
-    return op.emitOpError() << verb << " " << lhs.size() << " dimensions of lhs with " << rhs.size() << " of rhs";
+    return op.emitOpError() << verb << " " << lhs.size() << " dimensions of lhs with " << rhs.size()
+                            << " of rhs; both need the same number";
   for (auto [left, right] : llvm::zip(lhs, rhs)) {
     int64_t leftSize = tensorType(op.getLhs()).getDimSize(left), rightSize = tensorType(op.getRhs()).getDimSize(right);
     if (leftSize != rightSize)
       return op.emitOpError() << "dimension " << left << " of lhs " << verb << " with dimension " << right
-                              << " of rhs: sizes " << leftSize << " != " << rightSize;
+                              << " of rhs: sizes " << leftSize << " != " << rightSize << "; they must agree";
   }
   return success();
 }
@@ -73,7 +75,7 @@ LogicalResult DotGeneralOp::verify() {
        out = getType().getElementType();
   if (left != right || !mayAccumulateIn(left, out))
     return emitOpError() << "has elements of " << left << " in lhs, " << right << " in rhs and " << out
-                         << " in the result";
+                         << " in the result; they must agree, but the result of 16-bit floats may be f32";
   SmallVector<int64_t> expected;
   for (int64_t dim : getLhsBatching())
     expected.push_back(tensorType(getLhs()).getDimSize(dim));
@@ -199,14 +201,17 @@ LogicalResult ReduceOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), dims = getDimensions();
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(from.size()))
-      return emitOpError() << "dimensions has entry " << dims[i] << ", outside of the operand's rank " << from.size();
+      return emitOpError() << "dimensions has entry " << dims[i]
+                           << ", which must be at least 0 and below the operand's rank " << from.size();
     if (i > 0 && dims[i] <= dims[i - 1])
-      return emitOpError() << "dimensions isn't strictly increasing: " << dims[i - 1] << ", then " << dims[i];
+      return emitOpError() << "dimensions has entry " << dims[i] << " after " << dims[i - 1]
+                           << "; entries must increase";
   }
   Type element = tensorType(getOperand()).getElementType();
   Type result = getType().getElementType();
   if (element != result && (getKind() != ReduceKindIR::sum || !mayAccumulateIn(element, result)))
-    return emitOpError() << "has operand elements of " << element << " and result elements of " << result;
+    return emitOpError() << "has operand elements of " << element << " and result elements of " << result
+                         << "; they must agree, but a sum of 16-bit floats may be f32";
   SmallVector<int64_t> expected;
   for (int64_t dim : freeDims(from.size(), dims, {}))
     expected.push_back(from[dim]);
@@ -270,11 +275,12 @@ static LogicalResult checkLookup(Operation *op, Value table, Value indices, Valu
   ArrayRef<int64_t> whole = tensorType(table).getShape();
   int64_t rank = whole.size();
   if (axis < 0 || axis >= rank)
-    return op->emitOpError() << "axis " << axis << " is outside of the rank " << rank << " of the " << tableName;
+    return op->emitOpError() << "axis " << axis << " must be at least 0 and below the rank " << rank << " of the "
+                             << tableName;
   Type element = tensorType(table).getElementType(), sliceElement = tensorType(slices).getElementType();
   if (element != sliceElement)
     return op->emitOpError() << "has elements of " << element << " in the " << tableName << " and of " << sliceElement
-                             << " in the " << slicesName;
+                             << " in the " << slicesName << "; they must agree";
   SmallVector<int64_t> expected(whole.take_front(axis));
   llvm::append_range(expected, tensorType(indices).getShape());
   llvm::append_range(expected, whole.drop_front(axis + 1));

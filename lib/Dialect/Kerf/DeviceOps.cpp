@@ -33,21 +33,22 @@ int64_t shardCountOf(ArrayRef<int64_t> axes) {
 LogicalResult checkDim(Operation *op, StringRef name, int64_t dim, RankedTensorType type) {
   if (dim >= 0 && dim < type.getRank())
     return success();
-  return op->emitOpError() << name << " " << dim << " is outside of the rank " << type.getRank();
+  return op->emitOpError() << name << " " << dim << " must be at least 0 and below the rank " << type.getRank();
 }
 
 /// Checks that element types, ranks and the sizes of all dimensions but `dims` agree.
 LogicalResult checkAgree(Operation *op, RankedTensorType operand, RankedTensorType result, ArrayRef<int64_t> dims) {
   if (operand.getElementType() != result.getElementType())
     return op->emitOpError() << "has operand elements of " << operand.getElementType() << " and result elements of "
-                             << result.getElementType();
+                             << result.getElementType() << "; they must agree";
   if (operand.getRank() != result.getRank())
     return op->emitOpError() << "has an operand of rank " << operand.getRank() << " and a result of rank "
-                             << result.getRank();
+                             << result.getRank() << "; they must agree";
   for (int64_t dim = 0; dim < operand.getRank(); ++dim)
     if (!llvm::is_contained(dims, dim) && operand.getDimSize(dim) != result.getDimSize(dim))
       return op->emitOpError() << "has size " << operand.getDimSize(dim) << " in the operand and "
-                               << result.getDimSize(dim) << " in the result along dimension " << dim;
+                               << result.getDimSize(dim) << " in the result along dimension " << dim
+                               << "; they must agree";
   return success();
 }
 
@@ -59,7 +60,7 @@ LogicalResult checkShards(Operation *op, int64_t dim, int64_t shards, StringRef 
     return success();
   return op->emitOpError() << "has size " << whole.getDimSize(dim) << " in the " << wholeName << " along dimension "
                            << dim << ", but " << shards << " pieces of the " << pieceName << "'s size "
-                           << piece.getDimSize(dim) << " hold only " << capacity;
+                           << piece.getDimSize(dim) << " hold only " << capacity << "; the size must be at most that";
 }
 
 LogicalResult checkSameType(Operation *op, RankedTensorType operand, RankedTensorType result) {
@@ -74,19 +75,22 @@ LogicalResult checkSameType(Operation *op, RankedTensorType operand, RankedTenso
 LogicalResult checkLayout(Operation *op, StringRef name, ArrayRef<int64_t> flat, int64_t rank) {
   if (flat.empty() || flat[0] != rank)
     return op->emitOpError() << name << " is of " << (flat.empty() ? 0 : flat[0]) << " dimensions, the operand of "
-                             << rank;
+                             << rank << "; both need the same number";
   flat = flat.drop_front();
   for (int64_t dim = 0; dim < rank; ++dim) {
     int64_t left = flat.size();
     if (left == 0 || flat[0] < 0 || flat[0] > (left - 1) / 3)
-      return op->emitOpError() << name << " ends within dimension " << dim;
+      return op->emitOpError()
+             << name << " ends within dimension " << dim
+             << "; a dimension needs the number of its axes and as many triples (index, before, size)";
     size_t numbers = 3 * flat[0];
     if (failed(checkAxes(op, flat.slice(1, numbers))))
       return failure();
     flat = flat.drop_front(1 + numbers);
   }
   if (!flat.empty())
-    return op->emitOpError() << name << " has " << flat.size() << " numbers after its last dimension";
+    return op->emitOpError() << name << " has " << flat.size()
+                             << " numbers after its last dimension; it must end there";
   return success();
 }
 
@@ -110,8 +114,8 @@ LogicalResult MaskPaddingOp::verify() {
     return failure();
   int64_t chunk = getType().getDimSize(dim), shards = shardCountOf(getAxes()), capacity;
   if (size < 0 || (!__builtin_mul_overflow(shards, chunk, &capacity) && size > capacity))
-    return emitOpError() << "size " << size << " does not lie between 0 and the " << shards << " pieces of " << chunk
-                         << " that the axes and dimension " << dim << " hold";
+    return emitOpError() << "size " << size << " must be at least 0 and at most the " << shards << " pieces of "
+                         << chunk << " that the axes and dimension " << dim << " hold";
   return success();
 }
 
@@ -129,7 +133,8 @@ LogicalResult kerf::ir::verifyKeepsType(Operation *collective) {
   auto axes = collective->getAttrOfType<DenseI64ArrayAttr>("axes");
   auto pending = dyn_cast<PendingType>(collective->getResult(0).getType());
   if (!axes || !pending)
-    return collective->emitOpError() << "needs axes and gives a pending tensor";
+    return collective->emitOpError() << "has " << (axes ? "a result that is not pending" : "no axes")
+                                     << "; a collective needs axes and a pending result";
   if (failed(checkAxes(collective, axes)))
     return failure();
   return checkSameType(collective, tensorType(collective->getOperand(0)), pending.getTensor());
@@ -160,7 +165,7 @@ LogicalResult AllToAllOp::verify() {
       failed(checkDim(*this, "other_dim", other, operand)))
     return failure();
   if (dim == other)
-    return emitOpError() << "dim and other_dim are both " << dim;
+    return emitOpError() << "dim and other_dim are both " << dim << "; they must differ";
   if (failed(checkAgree(*this, operand, result, {dim, other})) ||
       failed(checkShards(*this, dim, shards, "operand", operand, "result", result)))
     return failure();

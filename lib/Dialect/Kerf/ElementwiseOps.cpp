@@ -167,10 +167,10 @@ LogicalResult ReducePrecisionOp::verify() {
           lowest = isDouble ? kLowestExponent<double> : kLowestExponent<float>;
   int64_t bits = getMantissaBits(), exponent = getMinExponent();
   if (bits < 0 || bits > mostBits)
-    return emitOpError() << "mantissa_bits is " << bits << ", 0 to " << mostBits << " are possible in "
+    return emitOpError() << "mantissa_bits is " << bits << ", but must be 0 to " << mostBits << " in "
                          << tensorType(getOperand()).getElementType();
   if (exponent < lowest || exponent > 0)
-    return emitOpError() << "min_exponent is " << exponent << ", " << lowest << " to 0 are possible in "
+    return emitOpError() << "min_exponent is " << exponent << ", but must be " << lowest << " to 0 in "
                          << tensorType(getOperand()).getElementType();
   return success();
 }

@@ -45,7 +45,7 @@ LogicalResult kerf::ir::checkOffset(Operation *op, Value offset) {
 
 static LogicalResult checkCrossEntropy(Operation *op, Value logits, Value labels, Value lse) {
   if (tensorType(logits).getRank() == 0)
-    return op->emitOpError() << "logits have rank 0, but at least 1 is needed";
+    return op->emitOpError() << "logits have rank 0, but should have at least 1";
   auto rows = tensorType(logits).getShape().drop_back();
   if (failed(checkShape(op, "labels", labels, rows)))
     return failure();
@@ -185,7 +185,8 @@ static LogicalResult checkEmbedding(Operation *op, Value table, Value indices, V
   if (failed(checkShape(op, "tensor of rows", rows, expected)))
     return failure();
   if (!offset && tensorType(table).getDimSize(0) != globalRows)
-    return op->emitOpError() << "rows is " << globalRows << ", but the table has " << tensorType(table).getDimSize(0);
+    return op->emitOpError() << "rows is " << globalRows << ", but should be " << tensorType(table).getDimSize(0)
+                             << ", the rows of the table";
   return checkOffset(op, offset);
 }
 

@@ -156,7 +156,7 @@ static Rule normRule(Value operand, ArrayRef<NormShape> operands, ArrayRef<NormS
 static LogicalResult checkHasLastDimension(Operation *op, Value operand) {
   if (tensorType(operand).getRank() > 0)
     return success();
-  return op->emitOpError() << "operand has rank 0, but at least 1 is needed";
+  return op->emitOpError() << "operand has rank 0, but should have at least 1";
 }
 
 /// Returns the means over the last dimension.

@@ -170,7 +170,8 @@ template <typename Block> static LogicalResult checkBlock(Block op, Value output
     if (shape.size() != 4)
       return op.emitOpError() << name << " has rank " << shape.size() << ", but should have 4 ([B, S, H, D])";
   if (key[2] <= 0 || query[2] % key[2] != 0)
-    return op.emitOpError() << query[2] << " query heads can't be shared among " << key[2] << " key heads";
+    return op.emitOpError() << "has " << query[2] << " query heads and " << key[2]
+                            << " key heads; the query heads must be a multiple of the key heads";
   if (failed(checkShape(op, "key", op.getKey(), {query[0], query[1], key[2], query[3]})) ||
       failed(checkShape(op, "value", op.getValue(), {query[0], query[1], key[2], value[3]})) ||
       failed(checkShape(op, "output", output, {query[0], query[1], query[2], value[3]})) ||
@@ -184,7 +185,8 @@ template <typename Block> static LogicalResult checkBlock(Block op, Value output
     ranks *= axes[i + 2];
   int64_t step = op.getStep();
   if (step < 1 || step >= ranks)
-    return op.emitOpError() << "step is " << step << ", but " << ranks << " ranks have steps 1 to " << ranks - 1;
+    return op.emitOpError() << "step is " << step << ", but should be 1 to " << ranks - 1 << " for " << ranks
+                            << " ranks";
   if (op.getBalanced() && (!op.getCausal() || op.getMask() || query[1] % 2 != 0))
     return op.emitOpError() << "is balanced, which requires causal, no mask and an even number of queries (here "
                             << query[1] << ")";

@@ -12,7 +12,8 @@ static LogicalResult checkSameElements(Operation *op, StringRef left, Value a, S
   Type first = tensorType(a).getElementType(), second = tensorType(b).getElementType();
   if (first == second)
     return success();
-  return op->emitOpError() << "has elements of " << first << " in " << left << " and of " << second << " in " << right;
+  return op->emitOpError() << "has elements of " << first << " in " << left << " and of " << second << " in " << right
+                           << "; they must agree";
 }
 
 static LogicalResult checkRank(Operation *op, StringRef what, Value value, int64_t rank) {
@@ -32,7 +33,8 @@ static LogicalResult checkPicked(Operation *op, StringRef allName, Value all, St
     return op->emitOpError() << pickedName << " is " << shapeText(part) << ", but should be "
                              << shapeText(whole.drop_back()) << " and one more dimension";
   if (part.back() < 1 || part.back() > whole.back())
-    return op->emitOpError() << "picks " << part.back() << " of " << whole.back() << " elements";
+    return op->emitOpError() << "picks " << part.back() << " of " << whole.back()
+                             << " elements; it must pick at least 1 and at most all of them";
   return success();
 }
 

@@ -20,14 +20,16 @@ LogicalResult checkElementType(Operation *op, Value operand, Value result) {
   Type from = tensorType(operand).getElementType(), to = tensorType(result).getElementType();
   if (from == to)
     return success();
-  return op->emitOpError() << "has operand elements of " << from << " and result elements of " << to;
+  return op->emitOpError() << "has operand elements of " << from << " and result elements of " << to
+                           << "; they must agree";
 }
 
 /// Checks that the attribute `name` has one entry for each dimension of the operand.
 LogicalResult checkCount(Operation *op, StringRef name, ArrayRef<int64_t> entries, int64_t rank) {
   if (static_cast<int64_t>(entries.size()) == rank)
     return success();
-  return op->emitOpError() << name << " has " << entries.size() << " entries for an operand of rank " << rank;
+  return op->emitOpError() << name << " has " << entries.size() << " entries for an operand of rank " << rank
+                           << "; it needs one for each dimension";
 }
 
 LogicalResult checkScalar(Operation *op, StringRef name, Value scalar, Value like) {
@@ -98,8 +100,8 @@ FailureOr<SmallVector<Value>> ConstantOp::localize(OpBuilder &builder, ValueRang
 LogicalResult IotaOp::verify() {
   int64_t rank = tensorType(getResult()).getRank();
   if (getDimension() >= static_cast<uint64_t>(rank))
-    return emitOpError() << "dimension " << static_cast<int64_t>(getDimension()) << " is outside of the result's rank "
-                         << rank;
+    return emitOpError() << "dimension " << static_cast<int64_t>(getDimension())
+                         << " must be at least 0 and below the result's rank " << rank;
   return getOffset() ? checkScalar(*this, "offset", getOffset(), getResult()) : success();
 }
 
@@ -137,12 +139,15 @@ LogicalResult BroadcastInDimOp::verify() {
     return failure();
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] < 0 || dims[d] >= rank)
-      return emitOpError() << "broadcast_dimensions has entry " << dims[d] << ", outside of the result's rank " << rank;
+      return emitOpError() << "broadcast_dimensions has entry " << dims[d]
+                           << ", which must be at least 0 and below the result's rank " << rank;
     if (d > 0 && dims[d] <= dims[d - 1])
-      return emitOpError() << "broadcast_dimensions isn't strictly increasing: " << dims[d - 1] << ", then " << dims[d];
+      return emitOpError() << "broadcast_dimensions has entry " << dims[d] << " after " << dims[d - 1]
+                           << "; entries must increase";
     if (from[d] != 1 && from[d] != to[dims[d]])
       return emitOpError() << "dimension " << d << " of the operand has size " << from[d] << ", but dimension "
-                           << dims[d] << " of the result has size " << to[dims[d]];
+                           << dims[d] << " of the result has size " << to[dims[d]]
+                           << "; they must agree, or the operand's must be 1";
   }
   return success();
 }
@@ -195,7 +200,8 @@ LogicalResult ReshapeOp::verify() {
   if (failed(checkElementType(*this, getOperand(), getResult())))
     return failure();
   return from == to ? success()
-                    : emitOpError() << "has " << from << " elements in the operand and " << to << " in the result";
+                    : emitOpError() << "has " << from << " elements in the operand and " << to
+                                    << " in the result; both need the same number";
 }
 
 // ([ij, k]) -> ([i, jk])
@@ -238,9 +244,10 @@ LogicalResult TransposeOp::verify() {
   SmallVector<int64_t> expected;
   for (auto [d, dim] : llvm::enumerate(permutation)) {
     if (dim < 0 || dim >= rank)
-      return emitOpError() << "permutation has entry " << dim << ", outside of the operand's rank " << rank;
+      return emitOpError() << "permutation has entry " << dim
+                           << ", which must be at least 0 and below the operand's rank " << rank;
     if (llvm::is_contained(permutation.take_front(d), dim))
-      return emitOpError() << "permutation names dimension " << dim << " twice";
+      return emitOpError() << "permutation names dimension " << dim << " twice; each dimension may be named only once";
     expected.push_back(from[dim]);
   }
   return checkShape(*this, "result", getResult(), expected);
@@ -308,7 +315,7 @@ LogicalResult SliceOp::verify() {
   for (int64_t dim = 0; dim < rank; ++dim) {
     if (start[dim] < 0 || start[dim] > limit[dim] || limit[dim] > from[dim])
       return emitOpError() << "takes " << start[dim] << " to " << limit[dim] << " of dimension " << dim
-                           << ", whose size is " << from[dim];
+                           << ", whose size is " << from[dim] << "; 0 <= start <= limit <= size must hold";
     if (strides[dim] < 1)
       return emitOpError() << "has stride " << strides[dim] << " along dimension " << dim << "; a stride is at least 1";
     expected.push_back((limit[dim] - start[dim] + strides[dim] - 1) / strides[dim]);
@@ -427,18 +434,19 @@ LogicalResult ConcatenateOp::verify() {
   Shape expected = shapeOf(getInputs()[0]);
   int64_t rank = expected.size(), dimension = getDimension();
   if (dimension < 0 || dimension >= rank)
-    return emitOpError() << "dimension " << dimension << " is outside of the operands' rank " << rank;
+    return emitOpError() << "dimension " << dimension << " must be at least 0 and below the operands' rank " << rank;
   expected[dimension] = 0;
   for (auto [i, input] : llvm::enumerate(getInputs())) {
     ArrayRef<int64_t> shape = tensorType(input).getShape();
     if (failed(checkElementType(*this, input, getResult())))
       return failure();
     if (static_cast<int64_t>(shape.size()) != rank)
-      return emitOpError() << "operand " << i << " has rank " << shape.size() << ", operand 0 has rank " << rank;
+      return emitOpError() << "operand " << i << " has rank " << shape.size() << ", operand 0 has rank " << rank
+                           << "; they must agree";
     for (int64_t dim = 0; dim < rank; ++dim)
       if (dim != dimension && shape[dim] != expected[dim])
         return emitOpError() << "dimension " << dim << " of operand " << i << " has size " << shape[dim]
-                             << ", of operand 0 size " << expected[dim];
+                             << ", of operand 0 size " << expected[dim] << "; they must agree";
     expected[dimension] += shape[dimension];
   }
   return checkShape(*this, "result", getResult(), expected);

@@ -18,17 +18,18 @@ static LogicalResult checkLookup(Op op, Value table, Value slices, StringRef tab
   auto batch = static_cast<int64_t>(op.getBatchDims()), size = static_cast<int64_t>(op.getSize());
   if (batch < 0 || batch >= static_cast<int64_t>(whole.size()) || batch > static_cast<int64_t>(at.size()))
     return op.emitOpError() << "has " << batch << " batch dimensions, but " << whole.size() << " dimensions of the "
-                            << tableName << " and " << at.size() << " of the indices";
+                            << tableName << " and " << at.size()
+                            << " of the indices; the first number must be below the second and at most the third";
   if (whole.take_front(batch) != at.take_front(batch))
     return op.emitOpError() << "indices are " << shapeText(at) << " and the " << tableName << " " << shapeText(whole)
                             << ", but should agree in the first " << batch << " dimensions";
   if (!op.getOffset() && whole[batch] != size)
-    return op.emitOpError() << "size is " << size << ", but dimension " << batch << " of the " << tableName << " has "
-                            << whole[batch];
+    return op.emitOpError() << "size is " << size << ", but should be " << whole[batch] << ", the size of dimension "
+                            << batch << " of the " << tableName;
   Type element = tensorType(table).getElementType(), sliceElement = tensorType(slices).getElementType();
   if (element != sliceElement)
     return op.emitOpError() << "has elements of " << element << " in the " << tableName << " and of " << sliceElement
-                            << " in the " << slicesName;
+                            << " in the " << slicesName << "; they must agree";
   SmallVector<int64_t> expected(at);
   llvm::append_range(expected, whole.drop_front(batch + 1));
   if (failed(checkShape(op, slicesName, slices, expected)))

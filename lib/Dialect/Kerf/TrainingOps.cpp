@@ -14,12 +14,13 @@ using namespace kerf::ir;
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto callee = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(*this, getCalleeAttr());
   if (!callee)
-    return emitOpError() << "callee " << getCalleeAttr() << " is no function of this module";
+    return emitOpError() << "callee " << getCalleeAttr()
+                         << " is no function of this module; define it, or call one that is defined";
   auto type = dyn_cast<FunctionType>(callee.getFunctionType());
   auto own = FunctionType::get(getContext(), getOperandTypes(), getResultTypes());
   if (type != own)
     return emitOpError() << "has type " << own << ", but " << getCalleeAttr() << " has type "
-                         << callee.getFunctionType();
+                         << callee.getFunctionType() << "; they must be equal";
   return success();
 }
 
@@ -45,7 +46,8 @@ LogicalResult DropoutOp::verify() {
                          << "; an op on a shard has both, an op on a whole tensor neither";
   int64_t rank = tensorType(getOperand()).getRank();
   if (getSizes() && static_cast<int64_t>(getSizes()->size()) != rank)
-    return emitOpError() << "sizes has " << getSizes()->size() << " entries for an operand of rank " << rank;
+    return emitOpError() << "sizes has " << getSizes()->size() << " entries for an operand of rank " << rank
+                         << "; it needs one for each dimension";
   return success();
 }
 

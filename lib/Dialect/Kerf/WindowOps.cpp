@@ -33,7 +33,7 @@ LogicalResult checkSteps(Operation *op, ArrayRef<int64_t> window, const Steps &s
   for (const auto &[name, entries, least] : lists) {
     if (entries.size() != window.size())
       return op->emitOpError() << name << " has " << entries.size() << " entries for " << window.size()
-                               << " dimensions that the window slides along";
+                               << " dimensions that the window slides along; it needs one for each";
     for (auto [dim, entry] : llvm::enumerate(entries))
       if (entry < least)
         return op->emitOpError() << name << " has entry " << entry << " for dimension " << dim << "; it is at least "
@@ -60,11 +60,13 @@ LogicalResult checkPlaces(Operation *op, StringRef operandName, Value operand, S
     if (!places)
       return op->emitOpError() << "dimension " << first + dim << " of the " << operandName << " has size "
                                << from[first + dim] << ", with its padding "
-                               << from[first + dim] + steps.low[dim] + steps.high[dim] << "; the window spans "
-                               << (window[dim] - 1) * steps.dilations[dim] + 1;
+                               << from[first + dim] + steps.low[dim] + steps.high[dim]
+                               << "; with padding it must be at least " << (window[dim] - 1) * steps.dilations[dim] + 1
+                               << ", the span of the window";
     if (to[first + dim] != *places)
       return op->emitOpError() << "dimension " << first + dim << " of the " << movedName << " has size "
-                               << to[first + dim] << ", but the window has " << *places << " positions";
+                               << to[first + dim] << ", but should be " << *places
+                               << ", the number of positions of the window";
   }
   return success();
 }
@@ -113,17 +115,17 @@ LogicalResult check(Operation *op, const Convolution &c, const Steps &steps) {
   if (failed(checkSameElements(op)) || failed(checkSteps(op, c.window(), steps)))
     return failure();
   if (k[1] < 1 || x[1] % k[1] != 0)
-    return op->emitOpError() << "the " << c.kernelName << " has " << k[1] << " channels, which do not divide the "
-                             << x[1] << " of the " << c.operandName;
+    return op->emitOpError() << "the " << c.kernelName << " has " << k[1] << " channels and the " << c.operandName
+                             << " " << x[1] << "; the second must be a multiple of the first";
   if (c.groups() < 1 || y[1] % c.groups() != 0)
-    return op->emitOpError() << "the " << c.resultName << " has " << y[1] << " channels, which " << c.groups()
-                             << " groups do not divide";
+    return op->emitOpError() << "the " << c.resultName << " has " << y[1] << " channels in " << c.groups()
+                             << " groups; the channels must be a multiple of the groups";
   if (k[0] != y[1])
     return op->emitOpError() << "the " << c.kernelName << " produces " << k[0] << " channels, the " << c.resultName
-                             << " has " << y[1];
+                             << " has " << y[1] << "; they must be equal";
   if (x[0] != y[0])
     return op->emitOpError() << "the " << c.operandName << " has " << x[0] << " samples, the " << c.resultName
-                             << " has " << y[0];
+                             << " has " << y[0] << "; they must be equal";
   return checkPlaces(op, c.operandName, c.operand, c.resultName, c.result, c.window(), steps, 2);
 }
 
@@ -266,9 +268,10 @@ template <typename Op> static LogicalResult checkWindow(Op op, Value operand, St
   int64_t rank = tensorType(operand).getRank();
   if (tensorType(moved).getRank() != rank)
     return op.emitOpError() << "the operand has rank " << rank << ", the " << movedName << " rank "
-                            << tensorType(moved).getRank();
+                            << tensorType(moved).getRank() << "; they must be equal";
   if (static_cast<int64_t>(op.getWindow().size()) != rank)
-    return op.emitOpError() << "window has " << op.getWindow().size() << " entries for an operand of rank " << rank;
+    return op.emitOpError() << "window has " << op.getWindow().size() << " entries for an operand of rank " << rank
+                            << "; it needs one for each dimension";
   if (failed(checkSameElements(op)) || failed(checkSteps(op, op.getWindow(), stepsOf(op))))
     return failure();
   return checkPlaces(op, "operand", operand, movedName, moved, op.getWindow(), stepsOf(op), 0);

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s -split-input-file -verify-diagnostics
 
 func.func @a_dimension_outside_of_the_rank(%x: tensor<4x8xf32>) {
-  // expected-error @below {{dimension 2 is outside of the operand's rank 2}}
+  // expected-error @below {{dimension 2 must be at least 0 and below the operand's rank 2}}
   %0 = kerf.softmax %x {dimension = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
@@ -9,7 +9,7 @@ func.func @a_dimension_outside_of_the_rank(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_negative_dimension(%x: tensor<4x8xf32>) {
-  // expected-error @below {{dimension -1 is outside of the operand's rank 2}}
+  // expected-error @below {{dimension -1 must be at least 0 and below the operand's rank 2}}
   %0 = kerf.softmax_backward %x, %x {dimension = -1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
@@ -33,7 +33,7 @@ func.func @a_mean_of_another_shape(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
 // -----
 
 func.func @a_norm_of_a_scalar(%x: tensor<f32>, %s: tensor<8xf32>) {
-  // expected-error @below {{operand has rank 0, but at least 1 is needed}}
+  // expected-error @below {{operand has rank 0, but should have at least 1}}
   %0, %1 = kerf.rms_norm %x, %s {epsilon = 1.0e-5 : f64} : (tensor<f32>, tensor<8xf32>) -> (tensor<f32>, tensor<f32>)
   return
 }
@@ -49,7 +49,7 @@ func.func @a_gradient_of_another_shape(%x: tensor<4x8xf32>, %s: tensor<8xf32>, %
 // -----
 
 func.func @heads_that_groups_do_not_divide(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x3x16xf32>) {
-  // expected-error @below {{4 query heads can't be shared among 3 key heads}}
+  // expected-error @below {{has 4 query heads and 3 key heads; the query heads must be a multiple of the key heads}}
   %0, %1 = kerf.attention %q, %k, %k {scale = 0.25 : f64} : (tensor<2x8x4x16xf32>, tensor<2x8x3x16xf32>, tensor<2x8x3x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
   return
 }
@@ -121,7 +121,7 @@ func.func @a_table_of_rank_3(%t: tensor<97x8x2xf32>, %i: tensor<4xi64>) {
 // -----
 
 func.func @rows_that_the_table_lacks(%t: tensor<97x8xf32>, %i: tensor<4xi64>) {
-  // expected-error @below {{rows is 96, but the table has 97}}
+  // expected-error @below {{rows is 96, but should be 97, the rows of the table}}
   %0 = kerf.embedding %t, %i {rows = 96 : i64} : (tensor<97x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
   return
 }

@@ -19,7 +19,7 @@ func.func @batching_dimensions_have_equal_sizes(%x: tensor<2x4x8xf32>, %y: tenso
 // -----
 
 func.func @as_many_dimensions_contract_on_either_side(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) {
-  // expected-error @+1 {{contracts 1 dimensions of lhs with 0 of rhs}}
+  // expected-error @+1 {{contracts 1 dimensions of lhs with 0 of rhs; both need the same number}}
   %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64>}
       : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
   return
@@ -37,7 +37,7 @@ func.func @no_dimension_is_named_twice(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>
 // -----
 
 func.func @a_named_dimension_exists(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) {
-  // expected-error @+1 {{names dimension 2 of rhs, whose rank is 2}}
+  // expected-error @+1 {{names dimension 2 of rhs, which must be at least 0 and below the rank 2}}
   %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 2>}
       : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
   return
@@ -64,7 +64,7 @@ func.func @a_product_s_element_types_agree(%x: tensor<4x8xf32>, %y: tensor<8x16x
 // -----
 
 func.func @reduced_dimensions_increase(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{dimensions isn't strictly increasing: 1, then 0}}
+  // expected-error @+1 {{dimensions has entry 0 after 1; entries must increase}}
   %0 = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<f32>
   return
 }
@@ -72,7 +72,7 @@ func.func @reduced_dimensions_increase(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_reduced_dimension_exists(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{dimensions has entry 2, outside of the operand's rank 2}}
+  // expected-error @+1 {{dimensions has entry 2, which must be at least 0 and below the operand's rank 2}}
   %0 = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 2>} : (tensor<4x8xf32>) -> tensor<4xf32>
   return
 }
@@ -88,7 +88,7 @@ func.func @reduced_dimensions_are_gone(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_gather_s_axis_exists(%x: tensor<9x8xf32>, %i: tensor<4xi64>) {
-  // expected-error @+1 {{axis 2 is outside of the rank 2 of the operand}}
+  // expected-error @+1 {{axis 2 must be at least 0 and below the rank 2 of the operand}}
   %0 = kerf.gather %x, %i {axis = 2 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<9x4xf32>
   return
 }
@@ -120,7 +120,7 @@ func.func @only_16_bit_sums_have_a_wider_type(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_maximum_keeps_its_type(%x: tensor<4x8xbf16>) {
-  // expected-error @+1 {{has operand elements of 'bf16' and result elements of 'f32'}}
+  // expected-error @+1 {{has operand elements of 'bf16' and result elements of 'f32'; they must agree, but a sum of 16-bit floats may be f32}}
   %0 = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8xbf16>) -> tensor<4xf32>
   return
 }
@@ -128,7 +128,7 @@ func.func @a_maximum_keeps_its_type(%x: tensor<4x8xbf16>) {
 // -----
 
 func.func @a_lookup_has_a_dimension_behind_the_batch(%x: tensor<9x8xf32>, %i: tensor<9x8xi64>) {
-  // expected-error @+1 {{has 2 batch dimensions, but 2 dimensions of the operand and 2 of the indices}}
+  // expected-error @+1 {{has 2 batch dimensions, but 2 dimensions of the operand and 2 of the indices; the first number must be below the second and at most the third}}
   %0 = kerf.take_along %x, %i {batch_dims = 2 : i64, size = 8 : i64} : (tensor<9x8xf32>, tensor<9x8xi64>) -> tensor<9x8xf32>
   return
 }
@@ -144,7 +144,7 @@ func.func @indices_have_the_batch_of_the_operand(%x: tensor<9x8xf32>, %i: tensor
 // -----
 
 func.func @the_whole_dimension_has_the_size(%x: tensor<9x8xf32>, %i: tensor<9x4xi64>) {
-  // expected-error @+1 {{size is 7, but dimension 1 of the operand has 8}}
+  // expected-error @+1 {{size is 7, but should be 8, the size of dimension 1 of the operand}}
   %0 = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 7 : i64} : (tensor<9x8xf32>, tensor<9x4xi64>) -> tensor<9x4xf32>
   return
 }

@@ -33,7 +33,7 @@ func.func @a_chunk_is_not_negative() {
 // -----
 
 func.func @padding_lies_along_a_dimension_of_the_tensor(%x: tensor<3x8xf32>) {
-  // expected-error @+1 {{dim 2 is outside of the rank 2}}
+  // expected-error @+1 {{dim 2 must be at least 0 and below the rank 2}}
   %0 = kerf.mask_padding %x {dim = 2 : i64, axes = array<i64: 0, 1, 3>, size = 8 : i64, fill = #kerf<reduce_kind sum>} : (tensor<3x8xf32>) -> tensor<3x8xf32>
   return
 }
@@ -41,7 +41,7 @@ func.func @padding_lies_along_a_dimension_of_the_tensor(%x: tensor<3x8xf32>) {
 // -----
 
 func.func @the_pieces_hold_all_of_a_dimension(%x: tensor<3x8xf32>) {
-  // expected-error @+1 {{size 10 does not lie between 0 and the 3 pieces of 3 that the axes and dimension 0 hold}}
+  // expected-error @+1 {{size 10 must be at least 0 and at most the 3 pieces of 3 that the axes and dimension 0 hold}}
   %0 = kerf.mask_padding %x {dim = 0 : i64, axes = array<i64: 0, 1, 3>, size = 10 : i64, fill = #kerf<reduce_kind sum>} : (tensor<3x8xf32>) -> tensor<3x8xf32>
   return
 }
@@ -81,7 +81,7 @@ func.func @what_is_scattered_fits_into_the_pieces(%x: tensor<9xf32>) {
 // -----
 
 func.func @pieces_are_exchanged_for_those_of_another_dimension(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{dim and other_dim are both 1}}
+  // expected-error @+1 {{dim and other_dim are both 1; they must differ}}
   %0 = kerf.all_to_all %x {axes = array<i64: 0, 1, 2>, dim = 1 : i64, other_dim = 1 : i64, stream = "comm", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
   return
 }
@@ -137,7 +137,7 @@ func.func @a_copy_keeps_the_type(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_block_is_of_another_rank(%o: tensor<1x4x2x8xf32>, %l: tensor<1x2x4xf32>, %q: tensor<1x4x2x8xf32>, %k: tensor<1x4x1x8xf32>) {
-  // expected-error @+1 {{step is 2, but 2 ranks have steps 1 to 1}}
+  // expected-error @+1 {{step is 2, but should be 1 to 1 for 2 ranks}}
   %0, %1 = kerf.attention_block %o, %l, %q, %k, %k {scale = 1.0 : f64, axes = array<i64: 0, 1, 2>, step = 2 : i64}
       : (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>, tensor<1x4x2x8xf32>, tensor<1x4x1x8xf32>, tensor<1x4x1x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
   return
@@ -172,7 +172,7 @@ func.func @a_wait_gives_what_was_promised(%x: !kerf.pending<tensor<4xf32>>) {
 
 // -----
 
-// expected-error @+1 {{axis "data" is named twice in the mesh}}
+// expected-error @+1 {{axis "data" is named twice in the mesh; each axis needs its own name}}
 kerf.mesh @the_axes_of_a_mesh_have_different_names #kerf.mesh<"data"=2, "data"=4>
 
 // -----

@@ -49,7 +49,7 @@ func.func @shapes_are_static(%x: tensor<?xf32>) {
 // -----
 
 func.func @a_narrower_format_has_no_more_bits(%x: tensor<4xf32>) {
-  // expected-error @+1 {{mantissa_bits is 24, 0 to 23 are possible in 'f32'}}
+  // expected-error @+1 {{mantissa_bits is 24, but must be 0 to 23 in 'f32'}}
   %0 = kerf.reduce_precision %x {mantissa_bits = 24 : i64, min_exponent = -6 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -57,7 +57,7 @@ func.func @a_narrower_format_has_no_more_bits(%x: tensor<4xf32>) {
 // -----
 
 func.func @nor_smaller_numbers(%x: tensor<4xbf16>) {
-  // expected-error @+1 {{min_exponent is -127, -126 to 0 are possible in 'bf16'}}
+  // expected-error @+1 {{min_exponent is -127, but must be -126 to 0 in 'bf16'}}
   %0 = kerf.reduce_precision %x {mantissa_bits = 3 : i64, min_exponent = -127 : i64} : (tensor<4xbf16>) -> tensor<4xbf16>
   return
 }
@@ -65,7 +65,7 @@ func.func @nor_smaller_numbers(%x: tensor<4xbf16>) {
 // -----
 
 func.func @one_is_a_number_of_it(%x: tensor<4xf64>) {
-  // expected-error @+1 {{min_exponent is 1, -1022 to 0 are possible in 'f64'}}
+  // expected-error @+1 {{min_exponent is 1, but must be -1022 to 0 in 'f64'}}
   %0 = kerf.reduce_precision %x {mantissa_bits = 52 : i64, min_exponent = 1 : i64} : (tensor<4xf64>) -> tensor<4xf64>
   return
 }

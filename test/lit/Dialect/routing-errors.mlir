@@ -17,7 +17,7 @@ func.func @values_are_of_the_rows_of_the_scores(%x: tensor<3x8xf32>) {
 // -----
 
 func.func @no_more_are_picked_than_there_are(%x: tensor<3x8xf32>) {
-  // expected-error @+1 {{picks 9 of 8 elements}}
+  // expected-error @+1 {{picks 9 of 8 elements; it must pick at least 1 and at most all of them}}
   %v, %i = kerf.top_k %x : (tensor<3x8xf32>) -> (tensor<3x9xf32>, tensor<3x9xi64>)
   return
 }

@@ -9,7 +9,7 @@ func.func @a_constant_has_its_value_s_type() {
 // -----
 
 func.func @an_iota_counts_along_a_dimension_it_has() {
-  // expected-error @+1 {{dimension 2 is outside of the result's rank 2}}
+  // expected-error @+1 {{dimension 2 must be at least 0 and below the result's rank 2}}
   %0 = kerf.iota {dimension = 2 : i64} : () -> tensor<4x8xi32>
   return
 }
@@ -17,7 +17,7 @@ func.func @an_iota_counts_along_a_dimension_it_has() {
 // -----
 
 func.func @an_iota_counts_along_no_negative_dimension() {
-  // expected-error @+1 {{dimension -1 is outside of the result's rank 2}}
+  // expected-error @+1 {{dimension -1 must be at least 0 and below the result's rank 2}}
   %0 = kerf.iota {dimension = -1 : i64} : () -> tensor<4x8xi32>
   return
 }
@@ -41,7 +41,7 @@ func.func @a_broadcast_names_each_dimension_of_its_operand(%x: tensor<8xf32>) {
 // -----
 
 func.func @a_broadcast_s_dimensions_increase(%x: tensor<8x4xf32>) {
-  // expected-error @+1 {{broadcast_dimensions isn't strictly increasing: 1, then 0}}
+  // expected-error @+1 {{broadcast_dimensions has entry 0 after 1; entries must increase}}
   %0 = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
   return
 }
@@ -49,7 +49,7 @@ func.func @a_broadcast_s_dimensions_increase(%x: tensor<8x4xf32>) {
 // -----
 
 func.func @a_broadcast_s_dimensions_are_the_result_s(%x: tensor<8xf32>) {
-  // expected-error @+1 {{broadcast_dimensions has entry 2, outside of the result's rank 2}}
+  // expected-error @+1 {{broadcast_dimensions has entry 2, which must be at least 0 and below the result's rank 2}}
   %0 = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 2>} : (tensor<8xf32>) -> tensor<4x8xf32>
   return
 }
@@ -65,7 +65,7 @@ func.func @a_broadcast_copies_only_dimensions_of_size_1(%x: tensor<2xf32>) {
 // -----
 
 func.func @a_reshape_keeps_the_number_of_elements(%x: tensor<8x4xf32>) {
-  // expected-error @+1 {{has 32 elements in the operand and 30 in the result}}
+  // expected-error @+1 {{has 32 elements in the operand and 30 in the result; both need the same number}}
   %0 = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x15xf32>
   return
 }
@@ -89,7 +89,7 @@ func.func @a_permutation_names_each_dimension_once(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_permutation_is_of_the_operand_s_dimensions(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{permutation has entry 2, outside of the operand's rank 2}}
+  // expected-error @+1 {{permutation has entry 2, which must be at least 0 and below the operand's rank 2}}
   %0 = kerf.transpose %x {permutation = array<i64: 0, 2>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
@@ -169,7 +169,7 @@ func.func @nothing_is_not_concatenated() {
 // -----
 
 func.func @concatenation_is_along_a_dimension_of_the_operands(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{dimension 2 is outside of the operands' rank 2}}
+  // expected-error @+1 {{dimension 2 must be at least 0 and below the operands' rank 2}}
   %0 = kerf.concatenate %x {dimension = 2 : i64} : (tensor<2x8xf32>) -> tensor<2x8xf32>
   return
 }

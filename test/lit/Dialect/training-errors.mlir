@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s -verify-diagnostics -split-input-file
 
 func.func @what_is_called_exists(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{callee @layer is no function of this module}}
+  // expected-error @+1 {{callee @layer is no function of this module; define it, or call one that is defined}}
   %0 = kerf.call @layer(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }

@@ -41,7 +41,7 @@ func.func @padding_is_not_negative(%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>
 // -----
 
 func.func @the_kernels_channels_divide_the_operands(%x: tensor<4x6x8xf32>, %k: tensor<10x4x3xf32>) {
-  // expected-error @+1 {{the kernel has 4 channels, which do not divide the 6 of the operand}}
+  // expected-error @+1 {{the kernel has 4 channels and the operand 6; the second must be a multiple of the first}}
   %y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x4x3xf32>) -> tensor<4x10x4xf32>
   return
 }
@@ -49,7 +49,7 @@ func.func @the_kernels_channels_divide_the_operands(%x: tensor<4x6x8xf32>, %k: t
 // -----
 
 func.func @the_groups_divide_the_results_channels(%x: tensor<4x6x8xf32>, %k: tensor<10x2x3xf32>) {
-  // expected-error @+1 {{the result has 10 channels, which 3 groups do not divide}}
+  // expected-error @+1 {{the result has 10 channels in 3 groups; the channels must be a multiple of the groups}}
   %y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x2x3xf32>) -> tensor<4x10x4xf32>
   return
 }
@@ -73,7 +73,7 @@ func.func @samples_are_as_many(%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>) {
 // -----
 
 func.func @the_operand_holds_the_kernel(%x: tensor<4x6x8xf32>, %k: tensor<10x3x6xf32>) {
-  // expected-error @+1 {{dimension 2 of the operand has size 8, with its padding 9; the window spans 11}}
+  // expected-error @+1 {{dimension 2 of the operand has size 8, with its padding 9; with padding it must be at least 11, the span of the window}}
   %y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 2>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x3x6xf32>) -> tensor<4x10x4xf32>
   return
 }
@@ -81,7 +81,7 @@ func.func @the_operand_holds_the_kernel(%x: tensor<4x6x8xf32>, %k: tensor<10x3x6
 // -----
 
 func.func @the_result_has_the_windows_places(%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>) {
-  // expected-error @+1 {{dimension 2 of the result has size 5, but the window has 4 positions}}
+  // expected-error @+1 {{dimension 2 of the result has size 5, but should be 4, the number of positions of the window}}
   %y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x3x3xf32>) -> tensor<4x10x5xf32>
   return
 }
@@ -89,7 +89,7 @@ func.func @the_result_has_the_windows_places(%x: tensor<4x6x8xf32>, %k: tensor<1
 // -----
 
 func.func @a_transpose_has_operand_and_result_exchanged(%x: tensor<4x10x4xf32>, %k: tensor<10x3x3xf32>) {
-  // expected-error @+1 {{dimension 2 of the operand has size 4, but the window has 5 positions}}
+  // expected-error @+1 {{dimension 2 of the operand has size 4, but should be 5, the number of positions of the window}}
   %y = kerf.convolution_transpose %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 0>} : (tensor<4x10x4xf32>, tensor<10x3x3xf32>) -> tensor<4x6x10xf32>
   return
 }
@@ -137,7 +137,7 @@ func.func @a_pool_keeps_the_rank(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @a_pool_has_the_windows_places(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{dimension 1 of the result has size 3, but the window has 4 positions}}
+  // expected-error @+1 {{dimension 1 of the result has size 3, but should be 4, the number of positions of the window}}
   %y = kerf.reduce_window %x {kind = #kerf<reduce_kind max>, window = array<i64: 1, 3>, strides = array<i64: 1, 2>, dilations = array<i64: 1, 1>, low = array<i64: 0, 1>, high = array<i64: 0, 0>} : (tensor<4x8xf32>) -> tensor<4x3xf32>
   return
 }

@@ -11,15 +11,15 @@
 
 // NAME: unknown optimizer 'rmsprop'; there are sgd, adam, adamw, adagrad, lion, lamb, adafactor, muon
 // MOMENTUM: optimizer option --momentum is 1; it must be 0 or more and less than 1
-// CLIP: optimizer option --clip-norm is -1; it must be 0 or more and finite
+// CLIP: optimizer option <clip-norm> is -1; it must be 0 or more and finite
 // EPS: optimizer option --eps is 0; it must be more than 0 and finite
 // FOREIGN: optimizer adamw has no setting 'momentum'; it has beta1, beta2, eps, weight-decay
 // SETTING: 'momentum' is no setting of an optimizer; give NAME=NUMBER, such as momentum=0.9
 // WHOLE: optimizer option --ns-steps is 2.5; it must be a whole number, 1 or more and less than 100
-// REDUCE: optimizer option --reduce-type is 'f32'; it must be bf16 or f16
-// WINDOW: optimizer option --loss-scale-window is 0; it must be 1 or more
+// REDUCE: optimizer option reduce-type is 'f32'; it must be bf16 or f16
+// WINDOW: optimizer option <loss-scale-window> is 0; it must be 1 or more
 
-// expected-error @below {{no function @main with one block: import a model first}}
+// expected-error @below {{no function @main with one block; import a model first}}
 module {
 }
 
@@ -35,7 +35,7 @@ module @gradients_are_missing {
 // -----
 
 module @nothing_is_trained {
-  // expected-error @below {{there is no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB}}
+  // expected-error @below {{there is no trainable parameter; run kerf-differentiate first, or choose some with <trainable>}}
   func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w"}) -> tensor<f32> {
     return %w : tensor<f32>
   }
@@ -44,7 +44,7 @@ module @nothing_is_trained {
 // -----
 
 module @an_optimizer_was_added_before {
-  // expected-error @below {{argument 0 is updated already: an optimizer was added before}}
+  // expected-error @below {{argument 0 is updated already, because an optimizer was added before; run kerf-add-optimizer only once}}
   func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable, kerf.updated_by = 1 : i64})
       -> (tensor<f32>, tensor<f32> {kerf.name = "w"}) {
     return %w, %w : tensor<f32>, tensor<f32>

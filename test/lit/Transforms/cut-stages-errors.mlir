@@ -11,7 +11,7 @@ func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", ker
 
 // -----
 
-// expected-error @below {{stages: until "b" leaves no operator for part 1 of the pipeline: the operators that it matches are in an earlier part, or depend on inputs alone}}
+// expected-error @below {{stages: until "b" leaves no operator for part 1 of the pipeline, because the operators that it matches are in an earlier part, or depend on inputs alone; end this part at a later operator}}
 func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable},
                 %i: tensor<4xf32> {kerf.kind = "input", kerf.name = "i"}) -> tensor<f32> {
   %x = kerf.multiply %w, %i : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("b")
@@ -22,7 +22,7 @@ func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", ker
 
 // -----
 
-// expected-error @below {{stages: until "b" leaves no operator for part 1 of the pipeline: the operators that it matches are in an earlier part, or depend on inputs alone}}
+// expected-error @below {{stages: until "b" leaves no operator for part 1 of the pipeline, because the operators that it matches are in an earlier part, or depend on inputs alone; end this part at a later operator}}
 func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable},
                 %i: tensor<4xf32> {kerf.kind = "input", kerf.name = "i"}) -> tensor<f32> {
   %x = kerf.multiply %w, %i : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("a")
@@ -34,7 +34,7 @@ func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", ker
 
 // -----
 
-// expected-error @below {{stages: until "b" leaves no operator for the last part}}
+// expected-error @below {{stages: until "b" leaves no operator for the last part; end the part before it at an earlier operator}}
 func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable},
                 %i: tensor<4xf32> {kerf.kind = "input", kerf.name = "i"}) -> tensor<f32> {
   %x = kerf.multiply %w, %i : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("a")
@@ -50,7 +50,7 @@ func.func private @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> 
 }
 func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable},
                 %i: tensor<4xf32> {kerf.kind = "input", kerf.name = "i"}) -> tensor<f32> {
-  // expected-error @below {{stands for 2 layers that can't be separated: the call needs one result, and a location that ends in the number of its first layer}}
+  // expected-error @below {{stands for 2 layers that cannot be separated; the call has 1 results and the location '', but needs one result and a location that ends in the number of its first layer}}
   %x = kerf.call @layer(%i, %w) {kerf.repeat = 2 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %l = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32> loc("b")
   return %l : tensor<f32>

@@ -35,7 +35,7 @@ func.func @main(%f: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "frozen"
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: kerf.name = "unused"}
 // CHECK-SAME: -> (tensor<f32>, tensor<f32> {kerf.name = "gradient/w"})
-// expected-warning @below {{parameter 'unused' is not trained: the loss does not depend on it}}
+// expected-warning @below {{parameter 'unused' is not trained, because the loss does not depend on it; freeze it with <frozen> if this is intended}}
 func.func @main(%u: tensor<f32> {kerf.kind = "parameter", kerf.name = "unused", kerf.trainable},
                 %w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
   %s = kerf.sign %u : (tensor<f32>) -> tensor<f32>

@@ -19,7 +19,7 @@ func.func @factor_of_a_strategy_is_not_in_the_rule(%x: tensor<4xf32>) -> tensor<
 // -----
 
 kerf.mesh @mesh #kerf.mesh<"data"=2>
-// expected-error @+1 {{the mesh has no axis "model"}}
+// expected-error @+1 {{the mesh has no axis "model"; name one of #kerf.mesh<"data"=2>}}
 func.func @axis_of_an_argument_is_not_in_the_mesh(%x: tensor<4xf32> {kerf.sharding = #kerf.sharding<[{"model"}]>}) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
