@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-add-optimizer: turns @main, which returns gradients, into one training step, which returns new
 // parameters and states.
+#include "kerf/Transforms/AddOptimizer.h"
 #include "Calls.h"
-#include "Update.h"
+#include "EmitUpdate.h"
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Support/Glob.h"
-#include "kerf/Transforms/Optimizer.h"
 #include "kerf/Transforms/Passes.h"
 
 #include "llvm/ADT/StringMap.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emission of an optimizer's update: first op by op as the rule computes, then grouped into maps.
+#include "EmitUpdate.h"
 #include "GroupElementwise.h"
-#include "Update.h"
+#include "kerf/Dialect/Kerf/Emit.h"
+#include "kerf/Optimizer/Update.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -18,11 +20,90 @@ struct Recorder : OpBuilder::Listener {
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { ops.push_back(op); }
 };
 
+/// The emitter of an optimizer's formula as kerf ops.
+class OpEmitter : public TermEmitter {
+public:
+  explicit OpEmitter(Emitter &emit) : emit(emit) {}
+
+  /// Gives an IR value a number, with which terms name it.
+  Term term(Value value) { return {*this, add(value)}; }
+  /// Returns the IR value of a term, whose element type is `wide` where the term is a constant.
+  Value valueOf(const Term &term, Type wide) {
+    return term.isConstant() ? number(term.number(), RankedTensorType::get({}, wide)) : valueOf(term.id());
+  }
+
+  Shape shape(TermValue value) const override { return shapeOf(valueOf(value)); }
+  unsigned elementBits(TermValue value) const override { return typeOf(value).getElementTypeBitWidth(); }
+  TermValue constant(double value, TermValue like) override { return add(number(value, typeOf(like))); }
+  TermValue convert(TermValue value, TermValue like) override { return add(converted(valueOf(value), typeOf(like))); }
+  TermValue binary(BinaryTerm operation, TermValue x, TermValue y) override {
+    switch (operation) {
+    case BinaryTerm::Add:
+      return create<AddOp>(x, y);
+    case BinaryTerm::Subtract:
+      return create<SubtractOp>(x, y);
+    case BinaryTerm::Multiply:
+      return create<MultiplyOp>(x, y);
+    case BinaryTerm::Divide:
+      return create<DivideOp>(x, y);
+    case BinaryTerm::Power:
+      return create<PowerOp>(x, y);
+    case BinaryTerm::Maximum:
+      return create<MaximumOp>(x, y);
+    case BinaryTerm::Minimum:
+      return create<MinimumOp>(x, y);
+    }
+    llvm_unreachable("unknown operation");
+  }
+  TermValue unary(UnaryTerm operation, TermValue x) override {
+    return operation == UnaryTerm::Sqrt ? create<SqrtOp>(x) : create<SignOp>(x);
+  }
+  TermValue wherePositive(TermValue condition, TermValue x, TermValue y) override {
+    Value positive = emit.compare(valueOf(condition), number(0, typeOf(condition)), Comparison::GT);
+    return add(emit.select(positive, valueOf(x), valueOf(y)));
+  }
+  TermValue sum(TermValue x, const Shape &dims) override { return add(emit.sum(valueOf(x), dims)); }
+  TermValue along(TermValue x, TermValue like, int64_t dim) override {
+    return add(emit.broadcastAlong(valueOf(x), valueOf(like), dim));
+  }
+  TermValue reshape(TermValue x, const Shape &shape) override { return add(emit.reshape(valueOf(x), shape)); }
+  TermValue product(TermValue x, int64_t xDim, TermValue y, int64_t yDim) override {
+    return add(emit.dot(valueOf(x), valueOf(y), {}, {}, {xDim}, {yDim}));
+  }
+
+private:
+  TermValue add(Value value) {
+    values.push_back(value);
+    return static_cast<TermValue>(values.size()) - 1;
+  }
+  Value valueOf(TermValue value) const { return values[static_cast<size_t>(value)]; }
+  RankedTensorType typeOf(TermValue value) const { return tensorType(valueOf(value)); }
+  template <typename Op> TermValue create(TermValue x, TermValue y) {
+    return add(Op::create(emit.builder, emit.loc, typeOf(x), valueOf(x), valueOf(y)));
+  }
+  template <typename Op> TermValue create(TermValue x) {
+    return add(Op::create(emit.builder, emit.loc, typeOf(x), valueOf(x)));
+  }
+  /// Returns the scalar or tensor converted to the element type of `like`. A scalar is broadcast to a tensor's shape.
+  Value converted(Value value, RankedTensorType like) {
+    value = emit.convert(value, like.getElementType());
+    return value.getType() == like ? value : emit.broadcast(value, like.getShape(), {});
+  }
+  Value number(double value, RankedTensorType like) {
+    auto scalar = RankedTensorType::get({}, like.getElementType());
+    auto attribute = DenseElementsAttr::get(scalar, emit.builder.getFloatAttr(like.getElementType(), value));
+    return converted(ConstantOp::create(emit.builder, emit.loc, scalar, attribute), like);
+  }
+
+  Emitter &emit;
+  SmallVector<Value> values; // by their numbers
+};
+
 /// The emission of the update of one parameter.
 class Emission {
 public:
   Emission(OpBuilder &builder, const UpdateRequest &request)
-      : request(request), emit{builder, request.loc}, own(tensorType(request.parameter).getElementType()),
+      : request(request), emit{builder, request.loc}, ops(emit), own(tensorType(request.parameter).getElementType()),
         wide(isHalf(own) ? Type(builder.getF32Type()) : own) {}
 
   SmallVector<Value> run() {
@@ -31,7 +112,7 @@ public:
       update.number = scalar(request.number) + 1;
     auto states = request.record.states(request.settings, request.shape);
     for (auto [state, value] : llvm::zip(states, request.states))
-      update.states.emplace_back(state.name, Term(emit, emit.convert(value, wide)));
+      update.states.emplace_back(state.name, ops.term(emit.convert(value, wide)));
     request.record.rule(update);
     SmallVector<Value> results = {stored(update.parameter, request.parameter)};
     for (auto [state, value] : llvm::zip(update.states, request.states))
@@ -41,11 +122,11 @@ public:
 
 private:
   /// Returns a tensor of the parameter's shape in the program, converted to the shape and type that the rule sees.
-  Term seen(Value value) { return {emit, emit.reshape(emit.convert(value, wide), request.shape)}; }
-  Term scalar(Value value) { return {emit, emit.convert(value, emit.builder.getF64Type())}; }
+  Term seen(Value value) { return ops.term(emit.reshape(emit.convert(value, wide), request.shape)); }
+  Term scalar(Value value) { return ops.term(emit.convert(value, emit.builder.getF64Type())); }
   /// Returns a new value in the shape and type in which it is stored, or the old value where the update is skipped.
   Value stored(const Term &made, Value before) {
-    Value value = emit.reshape(made.as(typeOf(made), emit), tensorType(before).getShape());
+    Value value = emit.reshape(emit.convert(ops.valueOf(made, wide), wide), tensorType(before).getShape());
     value = emit.convert(value, own);
     if (!request.skip)
       return value;
@@ -54,10 +135,10 @@ private:
       skip = emit.broadcast(skip, tensorType(value).getShape(), {});
     return emit.select(skip, before, value);
   }
-  Type typeOf(const Term &made) const { return RankedTensorType::get(made.shape(), wide); }
 
   const UpdateRequest &request;
   Emitter emit;
+  OpEmitter ops;
   Type own, wide;
 };
 

@@ -19,11 +19,11 @@ ALLOWED = {
                   "lib/Export/": "what the trainers call them, and which of them they run",
                   "lib/Frontend/Onnx/OnnxAttention.cpp": "an attribute of ONNX's RotaryEmbedding that is called 'interleaved'",
                   "lib/PlanSearch/Bounds.cpp": "a bound takes the schedule with the smallest bubble, since no other is faster"},
-    "optimizers": {"lib/Transforms/Optimizers.cpp": "the records",
+    "optimizers": {"lib/Optimizer/Optimizers.cpp": "the records",
                    "lib/Export/": "what the trainers call them",
                    "lib/CostModel/Trainers.cpp": "which of them the trainers have",
                    "include/kerf/Export/Export.h": "the default",
-                   "include/kerf/Transforms/Optimizer": "the default, and names in comments",
+                   "include/kerf/Optimizer/": "the default, and names in comments",
                    "tools/kerf/Options.h": "the default",
                    "lib/Compiler/Remedies.cpp": "where a model does not fit, an optimizer without states is tried"},
     "options": {"lib/Export/": "the arguments of the trainers that a plan is exported for",
@@ -55,7 +55,7 @@ def sources():
 
 
 def optimizers():
-    with open(os.path.join(ROOT, "lib", "Transforms", "Optimizers.cpp")) as file:
+    with open(os.path.join(ROOT, "lib", "Optimizer", "Optimizers.cpp")) as file:
         return re.findall(r"\.name = \"(\w+)\"", file.read())
 
 
@@ -142,7 +142,7 @@ class Borders(unittest.TestCase):
                 if not pattern.search(line.split("//")[0]):
                     continue
                 reason = next((place for place in ALLOWED["optimizers"] if path.startswith(place)), None)
-                self.assertIsNotNone(reason, f"{path}:{number} names an optimizer; ask its record (kerf/Transforms/OptimizerRecord.h): {line.strip()}")
+                self.assertIsNotNone(reason, f"{path}:{number} names an optimizer; ask its record (kerf/Optimizer/Record.h): {line.strip()}")
                 used.add(reason)
         self.assertEqual(set(ALLOWED["optimizers"]) - used, set(), "places of the allow list that name no optimizer")
 

@@ -88,9 +88,14 @@ std::string reworded(const std::string &text) {
   return fmt::format("{} is '{}'; it has to be one of {}", text.substr(0, colon), value, list);
 }
 
+/// Returns the words that call a command: "kerf train", or "kerf-run" for a program without subcommands.
+std::string callOf(const CLI::App &app, const CLI::App &command) {
+  return &command == &app ? app.get_name() : app.get_name() + " " + command.get_name();
+}
+
 std::string usageText(const CLI::App &app, const CLI::App &command, const CLI::ParseError &error) {
-  std::string word = unexpected(command), name = &command == &app ? "kerf" : "kerf " + command.get_name();
-  if (&command == &app)
+  std::string word = unexpected(command), name = callOf(app, command);
+  if (&command == &app && !app.get_subcommands(nullptr).empty())
     return word.empty()          ? fmt::format("no command was given; the commands are {}", commandNames(app))
            : word.front() == '-' ? fmt::format("kerf has no option '{}'; an option stands after one of the commands {}",
                                                word, commandNames(app))
@@ -183,7 +188,7 @@ int printUsage(const CLI::App &app, const CLI::ParseError &error) {
   const CLI::App &command = typedCommand(app);
   std::string text = usageText(app, command, error);
   fmt::print(stderr, "error: {}{} `{} --help` lists the options\n", text, text.ends_with('?') ? "" : ";",
-             &command == &app ? "kerf" : "kerf " + command.get_name());
+             callOf(app, command));
   return 1;
 }
 

@@ -2,7 +2,8 @@
 // Evaluation on held-out data (--eval-data) and the texts of its results.
 #pragma once
 
-#include "Options.h"
+#include "RunOptions.h"
+#include <nlohmann/json.hpp>
 
 namespace kerf::tool {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "IneffectiveOptions.h"
-#include "kerf/Transforms/Optimizer.h"
+#include "kerf/Optimizer/Options.h"
 
 #include <algorithm>
 #include <fmt/format.h>

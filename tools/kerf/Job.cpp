@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Job.h"
-#include "kerf/Transforms/OptimizerRecord.h"
+#include "kerf/Optimizer/Record.h"
 
 #include <algorithm>
 #include <charconv>

@@ -3,7 +3,7 @@
 #include "Checks.h"
 #include "Options.h"
 #include "Remedies.h"
-#include "Reports.h"
+#include "ReportFile.h"
 #include "StartMessages.h"
 #include "WholePlan.h"
 #include "kerf/Codegen/Codegen.h"

@@ -2,12 +2,9 @@
 // The command-line options that several commands of `kerf` share, and their conversion to the options of the libraries.
 #pragma once
 
-#include "IneffectiveOptions.h"
-#include "Job.h"
+#include "Command.h"
+#include "RunOptions.h"
 #include "kerf/Compiler/PlanTraining.h"
-#include "kerf/Runtime/Run.h"
-#include "kerf/Runtime/RunSettings.h"
-#include <CLI/CLI.hpp>
 
 namespace kerf::tool {
 
@@ -16,8 +13,6 @@ inline constexpr const char *kPrintPipelineHelp = "print the MLIR passes that th
                                                   "standard error";
 inline constexpr const char *kClusterHelp =
     "cluster.json, the description of the machines, such as a file of clusters/ (default: CPU ranks of this machine)";
-inline constexpr const char *kReportHelp =
-    "file for the report, whose suffix selects the form: F.txt (text), F.json (JSON) or F.html (one web page)";
 inline constexpr const char *kNoNativeHelp =
     "do not generate machine code for chains of pointwise operators; they run one by one, with the same results";
 
@@ -87,66 +82,10 @@ struct PlanFlags {
   Result<PlanOptions> toPlanOptions() const;
 };
 
-/// The options of a run: data, evaluation, checkpoints, outputs and the device; each field holds the option of the same
-/// name.
-struct RunFlags : runtime::RequestedSettings {
-  std::string data, evalData, save, saveHf, hfConfig, log, trace, gradientNorms, checkpoint, resume;
-  std::optional<int64_t> every, keep, evalEvery, evalSteps; // absent: not given
-  std::optional<runtime::EmulatedLink> link;
-  int64_t threads = 1;
-  std::string device = std::string(runtime::kDefaultDevice);
-  bool deterministic = false;
-  std::string onNan = "stop";
-
-  /// Adds all options of a run to `command`.
-  void addTo(CLI::App &command);
-  /// Adds the options that plans and packages store for later runs: the learning rate, its schedule and the seed.
-  void addStoredSettingsTo(CLI::App &command);
-};
-
 /// Builds the request for a plan from the options. A search over whole plans that Ctrl-C interrupts ends with the best
 /// plan found so far. Fails when an option is wrong or a file cannot be read.
 Result<PlanRequest> makePlanRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
                                     const Cluster &cluster);
-
-/// Returns a library's message in which each setting "<name>" is written as the option "--name"
-/// (kerf/Support/Settings.h).
-std::string settingsAsOptions(const std::string &message);
-/// Remembers the option names of all commands, which `settingsAsOptions` looks up.
-void registerOptionNames(const CLI::App &app);
-
-/// Prints `text` on standard error. Errors of writing (a full disk, a closed pipe) are ignored.
-void printToStderr(const std::string &text);
-
-/// Prints the error as the only message of a failed command. Returns the exit status of the command.
-int fail(const Error &error);
-
-/// Adds the subcommand `name` with the help text `text` to `app`. Returns the subcommand and a `Command` object whose
-/// fields its options fill. When the subcommand is chosen, its callback runs `Command::beforePlan` (if it exists),
-/// takes the options that were not typed from the plan of --plan (if the Command has a member `planInput`), refuses
-/// options without effect, and stores the result of `Command::run` in `status`.
-template <typename Command>
-std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const char *name, const char *text,
-                                                           int &status) {
-  auto command = std::make_shared<Command>();
-  CLI::App *sub = app.add_subcommand(name, text);
-  sub->callback([command, sub, &status] {
-    std::set<std::string> typed = typedOptions(*sub);
-    if constexpr (requires { command->beforePlan(); })
-      if (Status before = command->beforePlan(); !before) {
-        status = fail(before.error());
-        return;
-      }
-    if constexpr (requires { command->planInput; })
-      if (Status taken = loadPlanAndJob(*sub, command->planInput); !taken) {
-        status = fail(taken.error());
-        return;
-      }
-    Status applies = checkOptionsTakeEffect(*sub, typed);
-    status = applies ? command->run() : fail(applies.error());
-  });
-  return {sub, command};
-}
 
 // Each of these functions adds one subcommand with its options to `app`. The subcommand stores its exit status in
 // `status`.
@@ -179,17 +118,5 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
 /// the options of `command`.
 Result<PlanResult> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
                                   const PrecisionFlags &precision, const std::string &planFile, const PlanFlags &flags);
-
-/// The checkpoint that a run continues from.
-struct ResumeState {
-  const runtime::Checkpoint *checkpoint = nullptr; // null: the run starts at step 0
-  std::string note; // lines for the user on options that differ from those of the checkpoint; may be empty
-};
-
-/// Runs a program and writes the files that `flags` ask for. Prints `warnings` and the trained tensors on standard
-/// error before the first step, and a line for each step unless `quiet`. Fails when data, checkpoint or device do not
-/// fit the program.
-Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      const std::vector<std::string> &warnings, const ResumeState &from, bool quiet);
 
 } // namespace kerf::tool

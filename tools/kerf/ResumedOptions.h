@@ -4,7 +4,7 @@
 // silently in the middle of a training.
 #pragma once
 
-#include "Options.h"
+#include "RunOptions.h"
 
 namespace kerf::tool {
 

@@ -2,7 +2,7 @@
 // kerf simulate: predicts the step time and the memory of a plan on a cluster.
 #include "Checks.h"
 #include "Options.h"
-#include "Reports.h"
+#include "SimulatedReport.h"
 #include "StartMessages.h"
 #include "kerf/CostModel/Margin.h"
 #include "kerf/Report/StepText.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StartMessages.h"
-#include "Options.h"
+#include "Command.h"
 
 #include <algorithm>
 #include <cctype>

@@ -2,7 +2,7 @@
 // Texts about the steps and the end of a run: lines of --log, and lines for the user.
 #pragma once
 
-#include "Options.h"
+#include "RunOptions.h"
 
 namespace kerf::tool {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "WholePlan.h"
 #include "Remedies.h"
-#include "Reports.h"
+#include "SimulatedReport.h"
 #include "StartMessages.h"
 
 #include "kerf/Compiler/LoweredFigures.h"

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program kerf: parses the command line and calls the libraries, which neither print nor exit.
-#include "Checks.h"
 #include "Options.h"
-
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <fmt/core.h>
-
-static kerf::Error lost() { return {fmt::format("cannot write the output: {}", std::strerror(errno))}; }
 
 int main(int argc, char **argv) {
   CLI::App app{"Kerf finds the fastest plan for training a model on a cluster, proves how close the plan is to the "
@@ -19,7 +10,6 @@ int main(int argc, char **argv) {
   app.name("kerf");
   app.set_version_flag("--version", KERF_VERSION);
   app.require_subcommand(1);
-  std::signal(SIGXFSZ, SIG_IGN); // a file beyond the size limit then makes the write fail, as a full disk does
   int status = 0;
   kerf::tool::addTrainCommand(app, status);
   kerf::tool::addImportCommand(app, status);
@@ -32,18 +22,5 @@ int main(int argc, char **argv) {
   kerf::tool::addProfileCommand(app, status);
   kerf::tool::addExportCommand(app, status);
   kerf::tool::addVerifyCommand(app, status);
-  kerf::tool::registerOptionNames(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return kerf::tool::printUsage(app, error);
-  } catch (const std::exception &error) {
-    if (std::ferror(stdout))
-      return kerf::tool::fail(lost());
-    return kerf::tool::fail(
-        {fmt::format("an internal check failed: {}", error.what()), kerf::ExitStatus::InternalCheck});
-  }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout))
-    return kerf::tool::fail(lost());
-  return status;
+  return kerf::tool::runCommandLine(app, argc, argv, status);
 }

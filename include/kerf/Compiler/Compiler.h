@@ -6,11 +6,11 @@
 #include "kerf/CostModel/Cluster.h"
 #include "kerf/CostModel/Simulator.h"
 #include "kerf/Frontend/Import.h"
+#include "kerf/Optimizer/Options.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Search/Plan.h"
 #include "kerf/Search/Solver.h"
 #include "kerf/Transforms/MixedPrecision.h"
-#include "kerf/Transforms/Optimizer.h"
 
 namespace kerf {
 

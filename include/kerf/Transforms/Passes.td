@@ -275,7 +275,7 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     the new states and the new buffers. The attribute `kerf.updated_by` of a parameter, state or buffer is the index
     of the result that replaces it.
 
-    The optimizer's rule (kerf/Transforms/OptimizerRecord.h) defines the update of a parameter as `kerf.map`s with
+    The optimizer's rule (kerf/Optimizer/Record.h) defines the update of a parameter as `kerf.map`s with
     reductions and products between them. All these ops carry `kerf.update = NAME`. Values that all parameters share,
     such as bias corrections by the number of the step, are scalars that are computed once, in f64. 16-bit parameters
     are updated in f32.

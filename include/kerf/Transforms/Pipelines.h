@@ -3,8 +3,8 @@
 // package. docs/architecture.md explains the order; docs/passes.md describes each pass.
 #pragma once
 
+#include "kerf/Transforms/AddOptimizer.h"
 #include "kerf/Transforms/MixedPrecision.h"
-#include "kerf/Transforms/Optimizer.h"
 #include "kerf/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include <optional>

@@ -2,7 +2,6 @@
 // Writes reports to files, as text, JSON or one HTML page according to the suffix of the file name.
 #pragma once
 
-#include "kerf/Compiler/Simulate.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Report/StepReport.h"
 
@@ -13,8 +12,5 @@ namespace kerf::tool {
 Status writeReport(const Report &report, const std::string &path, const Cluster *cluster = nullptr);
 /// Writes the report of a simulated plan to `path`, in the form that the suffix selects as above.
 Status writeReport(const StepReport &report, const std::string &path);
-
-/// Builds the report of a plan that was simulated with Trace::Yes. `cluster` has the ranks that the plan may use.
-Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const SimulatedPlan &simulated);
 
 } // namespace kerf::tool

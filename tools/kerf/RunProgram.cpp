@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf run and kerf train: a program on ranks that are threads, or processes under mpirun and srun.
+#include "RunProgram.h"
+#include "Command.h"
 #include "Evaluation.h"
 #include "LogFile.h"
-#include "Options.h"
-#include "Reports.h"
-#include "ResumedOptions.h"
 #include "StartMessages.h"
 #include "StepLines.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/HuggingFace.h"
+#include "kerf/Support/File.h"
 #include "kerf/Support/Signals.h"
 
 #include <algorithm>
@@ -17,7 +16,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 namespace kerf::tool {
 
@@ -48,23 +46,6 @@ Status writeGradientNorms(const runtime::RunReport &report, const std::string &p
   if (norms.empty())
     return Error{"--gradient-norms: this package does not compute them; compile it with --gradient-norms"};
   return writeFile(path, norms.dump(2) + "\n");
-}
-
-void addMeasured(const runtime::RunReport &run, Report &report) {
-  double sum = 0;
-  size_t first = run.steps.size() > 1 ? 1 : 0; // the first step also warms up
-  for (size_t i = first; i < run.steps.size(); ++i)
-    sum += run.steps[i].seconds;
-  report.measuredStepSeconds = run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size() - first);
-  runtime::OverlapTimes overlap = sumOf(overlapOf(run.times));
-  double steps = std::max<double>(1, static_cast<double>(run.times.steps));
-  report.measuredCommunicationSeconds = overlap.seconds / steps;
-  report.measuredHiddenSeconds = overlap.hiddenSeconds / steps;
-  const runtime::MemoryReport *fullest = &run.memory;
-  for (const runtime::MemoryReport &stage : run.stageMemory)
-    if (stage.totalBytes() > fullest->totalBytes())
-      fullest = &stage;
-  report.measuredMemory = memoryOf(*fullest);
 }
 
 /// Returns the measurements of a run as JSON: bytes of memory that a rank allocated, and the seconds of rank 0 per step
@@ -101,26 +82,6 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
                                        {"seconds", collective.seconds / steps},
                                        {"wait_seconds", collective.waitSeconds / steps}});
   return measured;
-}
-
-nlohmann::ordered_json summaryJson(const package::Program &program, const runtime::RunReport &run,
-                                   const Report *report) {
-  nlohmann::ordered_json summary;
-  summary["losses"] = nlohmann::ordered_json::array();
-  for (const runtime::StepResult &step : run.steps)
-    summary["losses"].push_back(step.loss);
-  summary["learning_rates"] = nlohmann::ordered_json::array();
-  for (const runtime::StepResult &step : run.steps)
-    summary["learning_rates"].push_back(step.learningRate);
-  for (const runtime::Evaluation &evaluation : run.evaluations)
-    summary["evaluations"].push_back(evaluationJson(program, evaluation));
-  summary["step_seconds"] = nlohmann::ordered_json::array();
-  for (const runtime::StepResult &step : run.steps)
-    summary["step_seconds"].push_back(step.seconds);
-  summary["measured"] = measuredJson(run);
-  if (report)
-    summary["report"] = toJson(*report);
-  return summary;
 }
 
 runtime::RunOptions toRunOptions(const RunFlags &flags, const runtime::RunSettings &settings,
@@ -160,20 +121,6 @@ Result<std::string> deviceOf(const RunFlags &flags, bool isOneOfSeveral) {
   return device ? device : Result<std::string>(Error{"--device: " + device.error().message});
 }
 
-/// Opens the checkpoint of --resume; returns nothing without --resume. Reads only the checkpoint's index, so that a
-/// wrong checkpoint is reported before any long work.
-Result<std::optional<runtime::Checkpoint>> openResumed(const RunFlags &flags) {
-  if (flags.checkpoint.empty() && (flags.every || flags.keep))
-    return Error{fmt::format("{} has no effect without checkpoints; give --checkpoint DIR too",
-                             flags.every ? "--every" : "--keep")};
-  if (flags.resume.empty())
-    return std::optional<runtime::Checkpoint>();
-  auto opened = runtime::openCheckpoint(flags.resume);
-  if (!opened)
-    return opened.error();
-  return std::optional<runtime::Checkpoint>(std::move(*opened));
-}
-
 Status openLog(const std::string &path, std::optional<LogFile> &log) {
   auto opened = LogFile::open(path);
   if (!opened)
@@ -193,6 +140,55 @@ Error reportOnce(const Error &error, const runtime::Communicator *communicator) 
 }
 
 } // namespace
+
+void addMeasured(const runtime::RunReport &run, Report &report) {
+  double sum = 0;
+  size_t first = run.steps.size() > 1 ? 1 : 0; // the first step also warms up
+  for (size_t i = first; i < run.steps.size(); ++i)
+    sum += run.steps[i].seconds;
+  report.measuredStepSeconds = run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size() - first);
+  runtime::OverlapTimes overlap = sumOf(overlapOf(run.times));
+  double steps = std::max<double>(1, static_cast<double>(run.times.steps));
+  report.measuredCommunicationSeconds = overlap.seconds / steps;
+  report.measuredHiddenSeconds = overlap.hiddenSeconds / steps;
+  const runtime::MemoryReport *fullest = &run.memory;
+  for (const runtime::MemoryReport &stage : run.stageMemory)
+    if (stage.totalBytes() > fullest->totalBytes())
+      fullest = &stage;
+  report.measuredMemory = memoryOf(*fullest);
+}
+
+nlohmann::ordered_json summaryJson(const package::Program &program, const runtime::RunReport &run,
+                                   const Report *report) {
+  nlohmann::ordered_json summary;
+  summary["losses"] = nlohmann::ordered_json::array();
+  for (const runtime::StepResult &step : run.steps)
+    summary["losses"].push_back(step.loss);
+  summary["learning_rates"] = nlohmann::ordered_json::array();
+  for (const runtime::StepResult &step : run.steps)
+    summary["learning_rates"].push_back(step.learningRate);
+  for (const runtime::Evaluation &evaluation : run.evaluations)
+    summary["evaluations"].push_back(evaluationJson(program, evaluation));
+  summary["step_seconds"] = nlohmann::ordered_json::array();
+  for (const runtime::StepResult &step : run.steps)
+    summary["step_seconds"].push_back(step.seconds);
+  summary["measured"] = measuredJson(run);
+  if (report)
+    summary["report"] = toJson(*report);
+  return summary;
+}
+
+Result<std::optional<runtime::Checkpoint>> openResumed(const RunFlags &flags) {
+  if (flags.checkpoint.empty() && (flags.every || flags.keep))
+    return Error{fmt::format("{} has no effect without checkpoints; give --checkpoint DIR too",
+                             flags.every ? "--every" : "--keep")};
+  if (flags.resume.empty())
+    return std::optional<runtime::Checkpoint>();
+  auto opened = runtime::openCheckpoint(flags.resume);
+  if (!opened)
+    return opened.error();
+  return std::optional<runtime::Checkpoint>(std::move(*opened));
+}
 
 /// Returns the text of the config.json that --save-hf writes: the file of --hf-config, or else the model itself where
 /// it is a config.json. Returns "" when there is none.
@@ -318,197 +314,6 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   if (isFirst && report->stoppedBy)
     printToStderr(stoppedText(*report, flags));
   return report;
-}
-
-namespace {
-
-struct RunCommand {
-  RunFlags flags;
-  std::string folder, weights, report;
-  int64_t ranks = 0;
-  bool json = false;
-  CLI::App *app = nullptr;
-
-  int run() {
-    auto resumed = openResumed(flags);
-    if (!resumed)
-      return fail(resumed.error());
-    auto loaded = runtime::loadPackage(folder);
-    if (!loaded)
-      return fail(loaded.error());
-    if (loaded->program.info.contains("plan") && loaded->program.info["plan"].is_object()) {
-      Plan plan;
-      plan.keptKeys = loaded->program.info["plan"];
-      auto job = readJob(plan, folder);
-      if (!job)
-        return fail(job.error());
-      if (*job)
-        if (Status status = applyJobOptions(*app, **job, folder, JobPart::Run); !status)
-          return fail(status.error());
-    }
-    if (auto why = runtime::reasonCodeUnused(loaded->program, flags.device); why && !why->empty())
-      printToStderr(fmt::format(
-          "note: the machine code of the package is not used, and pointwise operators run one by one: {}\n", *why));
-    std::error_code code;
-    const std::filesystem::path file = std::filesystem::path(folder) / package::kWeightsFile;
-    if (weights.empty() && !flags.seed && !*resumed && !std::filesystem::exists(file, code))
-      return fail({fmt::format(
-          "the weights file '{}' does not exist; put the file there, give --weights FILE, or give --seed N to "
-          "start from random initial weights",
-          file.string())});
-    int64_t needed = package::ranksOf(loaded->program);
-    if (ranks && ranks != needed)
-      return fail({fmt::format(
-          "{} was compiled for {} ranks, but --ranks is {}; leave --ranks out, or compile again for {} ranks", folder,
-          needed, ranks, ranks)});
-    if (!weights.empty()) {
-      auto given = readTensors(weights);
-      if (!given)
-        return fail(given.error());
-      for (auto &[name, tensor] : *given)
-        loaded->weights[name] = tensor;
-    }
-    auto note = *resumed ? checkCheckpointOptions(loaded->program, flags, **resumed) : Result<std::string>("");
-    if (!note)
-      return fail(note.error());
-    std::optional<Report> saved;
-    if (loaded->program.info.contains("report"))
-      if (auto parsed = parseReport(loaded->program.info["report"], folder); parsed)
-        saved = std::move(*parsed);
-    auto done =
-        runProgram(loaded->program, loaded->weights, flags, saved ? saved->warnings : std::vector<std::string>(),
-                   {*resumed ? &**resumed : nullptr, *note}, json);
-    if (!done)
-      return fail(done.error());
-    if (done->steps.empty())
-      return 0; // not the first process, or nothing was left to train
-    if (saved)
-      addMeasured(*done, *saved);
-    if (!report.empty() && saved)
-      if (Status status = writeReport(*saved, report); !status)
-        return fail(status.error());
-    if (json)
-      fmt::print("{}\n", summaryJson(loaded->program, *done, saved ? &*saved : nullptr).dump(2));
-    return exitStatus(*done);
-  }
-};
-
-struct TrainCommand {
-  ModelFlags model;
-  PrecisionFlags precision;
-  PlanFlags where;
-  RunFlags flags;
-  std::string planFile, report, savePlan;
-  bool json = false, noNative = false;
-  PlanInput planInput;
-  CLI::App *app = nullptr;
-  std::optional<runtime::Checkpoint> resumed;
-  std::string resumedNote;
-
-  /// Takes options from the checkpoint before the plan's job is read, because the checkpoint has precedence.
-  Status beforePlan() {
-    auto opened = openResumed(flags);
-    if (!opened)
-      return opened.error();
-    resumed = std::move(*opened);
-    auto note = resumed ? applyCheckpointOptions(*app, flags, *resumed) : Result<std::string>("");
-    if (!note)
-      return note.error();
-    resumedNote = *note;
-    return ok();
-  }
-
-  int run() {
-    where.job = planInput.job;
-    auto imported = importStep(model, precision, !flags.gradientNorms.empty(),
-                               planFile.empty() ? where.constraints : planFile, where.mode == "hybrid");
-    if (!imported)
-      return fail(imported.error());
-    const TrainingStep &step = imported->step;
-    // A missing weights file is an error, so that nobody trains from random weights by mistake; --seed asks for random
-    // weights explicitly.
-    if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed && !resumed)
-      return fail({fmt::format(
-          "{}: its weights file '{}' does not exist; put the file there, give --weights FILE, or give --seed N "
-          "to start from random initial weights",
-          model.model, fmt::join(step.missingFiles, "', '"))});
-    where.allRanks |= runtime::launchedByMpi(); // every process is a rank
-    if (runtime::launchedByMpi() && !where.ranks)
-      if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
-        where.ranks = std::atoll(size);
-    auto planned = planAndCompile(*app, step, model, precision, planFile, where);
-    if (!planned)
-      return fail(planned.error());
-    if (!savePlan.empty())
-      if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
-        return fail(status.error());
-    if (Status status = addCodeForThisMachine(planned->compiled, !noNative); !status)
-      return fail(status.error());
-    describeProgram(planned->compiled.program, model.model, step, planned->plan);
-    auto done = runProgram(planned->compiled.program, step.weights, flags, planned->compiled.report.warnings,
-                           {resumed ? &*resumed : nullptr, resumedNote}, json);
-    if (!done) {
-      Error error = done.error();
-      bool configured = std::filesystem::path(model.model).extension() == ".json";
-      if (configured && error.message.rfind("data: ", 0) == 0)
-        error.message +=
-            "; --global-batch and --sequence set the batch and the sequence length of a config.json's model";
-      return fail(error);
-    }
-    if (done->steps.empty())
-      return 0;
-    Report &full = planned->compiled.report;
-    addMeasured(*done, full);
-    if (!report.empty())
-      if (Status status = writeReport(full, report); !status)
-        return fail(status.error());
-    if (json)
-      fmt::print("{}\n", summaryJson(planned->compiled.program, *done, &full).dump(2));
-    else
-      fmt::print("{}", toText(full));
-    return exitStatus(*done);
-  }
-};
-
-} // namespace
-
-void addRunCommand(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<RunCommand>(
-      app, "run",
-      "Train with a package that kerf compile wrote. Ranks are threads of this process, or processes under mpirun and "
-      "srun.\n"
-      "Example: kerf run package --data batches.npz --steps 20",
-      status);
-  command->app = sub;
-  sub->add_option("DIR", command->folder, "folder of the package, as `kerf compile` wrote it")->required();
-  sub->add_option("--ranks", command->ranks,
-                  "number of ranks; only the number for which the package was compiled is accepted");
-  sub->add_option("--weights", command->weights,
-                  "file of initial weights that replace the package's tensors of the same names: .safetensors or .npz");
-  sub->add_option("--report", command->report, kReportHelp);
-  sub->add_flag("--json", command->json, "print losses, measured times and the report as JSON");
-  command->flags.addTo(*sub);
-}
-
-void addTrainCommand(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<TrainCommand>(
-      app, "train",
-      "Train a model: import it, find a plan, compile it and run it.\n"
-      "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3",
-      status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
-  command->model.addTrainingTo(*sub);
-  command->precision.addTo(*sub);
-  command->where.addTo(*sub);
-  command->flags.addTo(*sub);
-  command->app = sub;
-  sub->add_option("--plan", command->planFile,
-                  "plan.json to use instead of a search; the gaps of a partial plan are filled (docs/plan.md)");
-  sub->add_option("--save-plan", command->savePlan, "file for the plan: plan.json");
-  sub->add_option("--report", command->report, kReportHelp);
-  sub->add_flag("--print-pipeline", command->where.printPipeline, kPrintPipelineHelp);
-  sub->add_flag("--no-native", command->noNative, kNoNativeHelp);
-  sub->add_flag("--json", command->json, "print losses, measured times and the report as JSON instead of text");
 }
 
 } // namespace kerf::tool

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "Reports.h"
-#include "Options.h"
-#include "kerf/PlanSearch/StepOfPlan.h"
-
+#include "ReportFile.h"
 #include "kerf/Support/File.h"
 
 namespace kerf::tool {
@@ -26,17 +23,6 @@ Status writeReport(const StepReport &report, const std::string &path) {
   return writeFile(path, path.ends_with(".json")   ? textOf(toJson(report))
                          : path.ends_with(".html") ? toHtml(report)
                                                    : toText(report));
-}
-
-Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const SimulatedPlan &simulated) {
-  auto pipeline = pipelineOf(simulated.plan, simulated.cluster);
-  if (!pipeline)
-    return pipeline.error();
-  StepReport report =
-      kerf::stepReport(model, cluster, simulated.plan, simulated.work, simulated.step, *pipeline, simulated.simulation);
-  for (const std::string &warning : simulated.warnings)
-    report.warnings.push_back(settingsAsOptions(warning));
-  return report;
 }
 
 } // namespace kerf::tool

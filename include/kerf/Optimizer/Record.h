@@ -35,7 +35,7 @@ struct OptimizerState {
 /// A value for each setting of an optimizer record, by the setting's name.
 using SettingValues = std::map<std::string, double, std::less<>>;
 
-class Update; // the update of one parameter (lib/Transforms/Update.h)
+class Update; // the update of one parameter (kerf/Optimizer/Update.h)
 
 /// An optimizer, as a row of the table that `optimizers` returns.
 struct OptimizerRecord {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optimizers: each is a record with its rule before it. docs/adding-an-optimizer.md shows how to add one.
-#include "Update.h"
+#include "kerf/Optimizer/Update.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,11 +2,8 @@
 // The optimizer options of a training step, which the command line and the pass kerf-add-optimizer share.
 #pragma once
 
+#include "kerf/Optimizer/Record.h"
 #include "kerf/Support/Result.h"
-#include "kerf/Transforms/OptimizerRecord.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +20,7 @@ struct OptimizerGroup {
 
 /// The optimizer of a training step. The learning rate is no option, because it is an input of the step.
 struct OptimizerOptions {
-  std::string optimizer = "sgd"; // name of a record (OptimizerRecord.h)
+  std::string optimizer = "sgd"; // name of a record (Record.h)
   SettingValues settings = {};   // the settings given, used by all optimizers that have them; others keep their default
   std::vector<std::string> noDecayGlobs; // patterns of the names of parameters without weight decay
   double clipNorm = 0.0;                 // largest allowed global norm of the gradients; 0: no clipping
@@ -55,15 +52,5 @@ Status checkSettings(const OptimizerOptions &options);
 
 /// Parses a setting such as "momentum=0.9" into its name and value. Fails where `text` has another form.
 Result<std::pair<std::string, double>> settingFrom(const std::string &text);
-
-/// The name of the module attribute that holds the number of batches of a step, where it is more than 1.
-inline constexpr const char *kAccumulateAttr = "kerf.accumulate";
-
-/// Turns @main, which returns the loss and gradients, into the training step that Passes.td describes
-/// (kerf-add-optimizer). Reports an error where an option is out of range.
-mlir::LogicalResult addOptimizer(mlir::ModuleOp module, const OptimizerOptions &options);
-
-/// Creates the pass kerf-add-optimizer with these options.
-std::unique_ptr<mlir::Pass> createAddOptimizer(const OptimizerOptions &options);
 
 } // namespace kerf

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion of optimizer options to the optimizer of one parameter, by the optimizers' records alone.
+#include "kerf/Optimizer/Options.h"
 #include "kerf/Support/Glob.h"
-#include "kerf/Transforms/Optimizer.h"
 
 #include <algorithm>
 #include <charconv>

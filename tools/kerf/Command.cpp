@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Command.h"
+#include "Checks.h"
+#include "kerf/Support/Settings.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace kerf::tool {
+
+namespace {
+
+Error lost() { return {fmt::format("cannot write the output: {}", std::strerror(errno))}; }
+
+} // namespace
+
+void printToStderr(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+static std::set<std::string, std::less<>> &knownOptions() {
+  static std::set<std::string, std::less<>> names;
+  return names;
+}
+
+void registerOptionNames(const CLI::App &app) {
+  for (const CLI::Option *option : app.get_options())
+    knownOptions().insert(option->get_lnames().begin(), option->get_lnames().end());
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    registerOptionNames(*command);
+}
+
+std::string settingsAsOptions(const std::string &message) {
+  return spellSettings(message, [](std::string_view name) {
+    return knownOptions().contains(name) ? std::optional(fmt::format("--{}", name)) : std::nullopt;
+  });
+}
+
+int fail(const Error &error) {
+  if (error.message.empty()) // another MPI process has printed the message
+    return static_cast<int>(error.status);
+  printToStderr(fmt::format("error: {}\n", settingsAsOptions(error.message)));
+  return static_cast<int>(error.status);
+}
+
+int runCommandLine(CLI::App &app, int argc, char **argv, const int &status) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file beyond the size limit then makes the write fail, as a full disk does
+  registerOptionNames(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return printUsage(app, error);
+  } catch (const std::exception &error) {
+    if (std::ferror(stdout))
+      return fail(lost());
+    return fail({fmt::format("an internal check failed: {}", error.what()), ExitStatus::InternalCheck});
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    return fail(lost());
+  return status;
+}
+
+} // namespace kerf::tool
