@@ -3,7 +3,8 @@
 """Prints docs/messages-list.md: every error, warning and note of the sources, with its cause and its remedy.
 
     messages.py               prints the page
-    messages.py --without     lists the messages that say no way out, for whoever improves them
+    messages.py --without     lists the messages that say no way out, for whoever improves them (test/docs/plain_words.py
+                              fails where there is any), and rows of the tables below that fit nothing any more
 
 A message is read from the expression that creates it: `Error{fmt::format("...")}`, `fail("...")`, `op.emitOpError() << "..."`,
 `warnings.push_back("...")`. Text that is known only when the program runs is shown as an ellipsis.
@@ -14,6 +15,44 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Files whose errors get their way out where they are reported: (file or prefix of a path, the way out or the constant that holds it,
+# the functions that append it). The first row that fits counts; a row with "" says that the file's errors do not pass through one.
+# A file may stand here once all of its errors that have no way out of their own pass through the function.
+WRAPPED = [
+    ("lib/Frontend/Onnx/OnnxFile.cpp", "kExportAgain", "readOnnx"),
+    ("lib/Frontend/Onnx/OnnxNeeded.cpp", "", ""),
+    ("lib/Frontend/Onnx/OnnxParameters.cpp", "", ""),
+    ("lib/Frontend/Onnx/", "kWriteNodeDifferently", "GraphImport::run, for each node"),
+    ("lib/Frontend/StableHlo/HloSignature.cpp", "kWriteSignatureAgain", "HloImport::run, after nameArguments"),
+    ("lib/Frontend/StableHlo/HloImport.cpp", "kWriteSignatureAgain", "HloImport::run, after nameArguments and pairResults"),
+    ("lib/Frontend/StableHlo/HloAttributes.cpp", "kLowerAgain", "importStableHlo, after hlo::parse"),
+    ("lib/Frontend/StableHlo/HloConstants.cpp", "kLowerAgain", "importStableHlo, after hlo::parse"),
+    ("lib/Frontend/StableHlo/HloOpText.cpp", "kLowerAgain", "importStableHlo, after hlo::parse"),
+    ("lib/Frontend/StableHlo/HloScanner.cpp", "kLowerAgain", "importStableHlo, after hlo::parse"),
+    ("lib/Frontend/StableHlo/HloText.cpp", "kLowerAgain", "importStableHlo, after hlo::parse"),
+    ("lib/Frontend/StableHlo/", "kWriteOperationDifferently", "at of HloEvaluate.cpp, for each operation"),
+    ("lib/Frontend/Config/TransformerImport.cpp", "", ""),
+    ("lib/Frontend/Config/", "kCorrectConfiguration", "modelFromConfig and readModelSizes"),
+    ("lib/Frontend/Common/KerfFile.cpp", "kCorrectIr", "parseKerf"),
+    ("lib/Frontend/Common/Import.cpp", "", ""),
+    ("lib/Frontend/Common/LossRequest.cpp", "", ""),
+    # The operations that both importers use: GraphImport::run and at of HloEvaluate.cpp append the text of their format.
+    ("lib/Frontend/Common/", "write this part of the model in another way (docs/exporting.md, docs/stablehlo.md)", "GraphImport::run and at"),
+    ("lib/Package/Check", "kCompileAgain", "readProgram"),
+    ("lib/Package/FlatProgram.cpp", "kCompileAgain", "readProgram"),
+    ("lib/Package/KernelSpace.cpp", "kCompileAgain", "checkNative"),
+    ("lib/Package/Native.cpp", "kCompileAgain", "checkNative"),
+    ("lib/Package/ProgramFile.cpp", "kCompileAgain", "readProgram"),
+    ("lib/Package/Npz.cpp", "kWriteAgain", "failedArray and the readers of the file"),
+    ("lib/Package/Safetensors.cpp", "kDownloadAgain", "readSafetensors"),
+]
+# Texts, or files of texts, that are put into a message which has a way out, and texts around a message that has one.
+FRAGMENTS = [
+    "cannot write '…': …",  # writeSafetensors, around a name that is to be changed
+]
+# Words of a message that states what would be right: "has rank 3, but must have rank 4", "but 1 to 8 are supported", "lists the stages
+# from 0 to 3". To make it so is the way out. A message that only says what is wrong has none of them.
+RIGHT = re.compile(r"\b(must|should be|ha(s|ve) to|needs?)\b|\bbut\b.*\b(is|are|only)\b|\b(from|range|outside of)\b.* … to …")
 # Where messages are created: (prefix of the path, title, cause, what to do where a message does not say it). The first prefix that fits counts.
 SECTIONS = [
     ("tools/", "The command line", "An option, an argument or a combination of them is not possible.",
@@ -31,6 +70,7 @@ SECTIONS = [
      "Where the IR was written by hand, correct the named operation by its entry in [operators.md](operators.md). Where it was imported from a file, this is a bug of Kerf: keep the file and report it."),
     ("lib/Transforms/", "Passes", "A pass cannot carry out what the plan, the pins or the IR ask for.",
      "Change the pin or the plan's key that the message names ([plan.md](plan.md)), or the IR where it was written by hand ([passes.md](passes.md))."),
+    ("lib/Optimizer/", "Optimizers", "An optimizer's option is unknown or out of range.", "Change the option that the message names; [training.md](training.md) has the optimizers and their options."),
     ("lib/Codegen/", "Generating machine code", "A fused kernel cannot be compiled for this machine.", "Run with `--no-native`, which uses the kernels that are built in, and report the kernel."),
     ("lib/CostModel/", "Cluster files and prices", "A key of a cluster file is missing, unknown or out of range, or a plan cannot be priced on the cluster.",
      "Correct the key that the message names; [clusters.md](clusters.md) has each key with its unit and range."),
@@ -58,6 +98,23 @@ NOTES = {"note", "notes"}
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?P<raw>.*?)\)"|"(?P<text>(?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\]|\\.)+\'|[A-Za-z_]\w*|\d[\w.\']*|<<|->|::|\S', re.DOTALL)
 OPEN, CLOSE = "([{", ")]}"
 ESCAPES = {"n": " ", "t": " ", '"': '"', "\\": "\\", "'": "'"}
+
+
+def constants():
+    """Name -> text of the constants of the sources that hold a text; a name with several texts is left out."""
+    found = {}
+    for path in sources():
+        with open(path) as file:
+            for name, literals in re.findall(r'constexpr (?:std::string_view|const char \*)\s*(k\w+)\s*=\s*((?:"(?:[^"\\\n]|\\.)*"\s*)+);', file.read()):
+                text = "".join(token for token, _ in tokens(literals))
+                found[name] = text if found.get(name, text) == text else None
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def sources():
+    """The paths of the sources in the order of the page."""
+    paths = sorted(path for folder in ("lib", "tools") for path in glob.glob(os.path.join(ROOT, folder, "**", "*.cpp"), recursive=True))
+    return paths + sorted(path for folder in ("lib", "include", "tools") for path in glob.glob(os.path.join(ROOT, folder, "**", "*.h"), recursive=True))
 
 
 class Literal(str):
@@ -107,6 +164,18 @@ def split(items, marks):
     return parts
 
 
+def formatted(text, arguments):
+    """The text of fmt::format: constants in their places, and an ellipsis in the place of every other argument."""
+    given = iter([CONSTANTS.get(part[0], "…") if len(part) == 1 else "…" for part in arguments])
+
+    def fill(match):
+        if match[0] in ("{{", "}}"):
+            return match[0][0]
+        return next(given, "…") if match[0][1] in ":}" else "…"
+
+    return re.sub(r"\{\{|\}\}|\{[^{}]*\}", fill, text)
+
+
 def text_of(items):
     """The text of an expression; what only the running program has is an ellipsis."""
     if not items:
@@ -124,14 +193,14 @@ def text_of(items):
         texts = [text_of(part) for part in either]
         return texts[0] if len(texts) < 2 or texts[0] == texts[-1] else "(" + " or ".join(text or "nothing" for text in dict.fromkeys(texts)) + ")"
     if len(items) == 1:
-        return str(items[0]) if isinstance(items[0], Literal) else "…"
+        return str(items[0]) if isinstance(items[0], Literal) else CONSTANTS.get(items[0], "…")
     if items[0] in ("(", "{") and not isinstance(items[0], Literal) and closing(items, 0) == len(items) - 1:
         return text_of(split(items[1:-1], [","])[0])
     names = [token for token in items[:4] if not isinstance(token, Literal)]
     if names[:3] == ["fmt", "::", "format"] or names[:3] == ["std", "::", "string"]:
         arguments = split(items[4:-1], [","])
         text = text_of(arguments[0])
-        return re.sub(r"\{[^{}]*\}", "…", text).replace("{{", "{").replace("}}", "}") if names[2] == "format" else text
+        return formatted(text, arguments[1:]) if names[2] == "format" else text
     if len(names) > 1 and names[0] in ("Twine", "message", "says") and items[1] == "(":
         return text_of(items[2:-1])
     return "…"
@@ -170,10 +239,34 @@ def messages(path):
             yield kind, text
 
 
-def remedy(text):
-    """A message as (what is wrong, what to do): the way out stands behind the last semicolon."""
+def is_fragment(text, path):
+    return any(text == row or path.startswith(row) for row in FRAGMENTS)
+
+
+def remedy(kind, text, path):
+    """A message as (what is wrong, what to do). The way out stands behind the last semicolon, or is appended where the error is reported."""
     before, mark, after = text.rpartition("; ")
-    return (before, after) if mark and len(after) > 3 and after != "…" else (text, "")
+    if mark and len(after) > 3 and after != "…":
+        return before, after
+    way = next((row[1] for row in WRAPPED if path.startswith(row[0])), "")
+    return text, CONSTANTS.get(way, way) if kind == "error" and not is_fragment(text, path) else ""
+
+
+def lacks_way_out(kind, text, path):
+    """Whether a message says neither what to do nor what would be right. A note explains another message and needs no way out."""
+    return kind != "note" and not remedy(kind, text, path)[1] and not RIGHT.search(text) and not is_fragment(text, path)
+
+
+def stale_rows(found):
+    """The rows of the tables that fit no file or no text, and the way outs that name no constant."""
+    texts = {text for rows in found.values() for _, text in rows}
+    paths = [os.path.relpath(path, ROOT) for path in sources()]
+    for path, way, _ in WRAPPED:
+        if not any(one.startswith(path) for one in paths) or (re.fullmatch(r"k[A-Z]\w*", way) and way not in CONSTANTS):
+            yield f"{path}: {way}"
+    for row in FRAGMENTS:
+        if row not in texts and not any(one.startswith(row) for one in paths):
+            yield row
 
 
 def cell(text):
@@ -181,15 +274,19 @@ def cell(text):
 
 
 def collect():
-    """Section index -> {(kind, text): None}, in the order of the sources."""
+    """Section index -> {(kind, text): the first path that has it}, in the order of the sources."""
     found = {index: {} for index in range(len(SECTIONS))}
-    paths = sorted(path for folder in ("lib", "tools") for path in glob.glob(os.path.join(ROOT, folder, "**", "*.cpp"), recursive=True))
-    paths += sorted(path for folder in ("lib", "include", "tools") for path in glob.glob(os.path.join(ROOT, folder, "**", "*.h"), recursive=True))
-    for path in paths:
-        name = os.path.relpath(path, ROOT).replace("include/kerf/", "lib/")
-        section = next(index for index, row in enumerate(SECTIONS) if name.startswith(row[0]))
-        found[section].update(dict.fromkeys(messages(path)))
+    for path in sources():
+        name = os.path.relpath(path, ROOT)
+        section = next((index for index, row in enumerate(SECTIONS) if name.replace("include/kerf/", "lib/").startswith(row[0])), None)
+        if section is None:
+            sys.exit(f"messages.py: no row of SECTIONS fits {name}; add one for its folder")
+        for message in messages(path):
+            found[section].setdefault(message, name)
     return found
+
+
+CONSTANTS = constants()
 
 
 def page():
@@ -203,22 +300,25 @@ def page():
     print("```sh elsewhere\ngrep -n 'does not fit' docs/messages-list.md\n```\n")
     print("An ellipsis (…) stands for a name or a number that the message has when it is printed. A name in angle brackets, such as")
     print("&lt;ranks&gt;, is a setting: the command line prints it as the option of that name, `--ranks`. The last column says what to do;")
-    print("where it is empty, the remedy at the head of the section holds.")
+    print("where it is empty, correct what the message names, or follow the remedy at the head of the section.")
     for index, (_, title, cause, way_out) in enumerate(SECTIONS):
         if not found[index]:
             continue
         print(f"\n## {title}\n\n**Cause.** {cause}\n\n**Remedy.** {way_out}\n\n| kind | message | what to do |\n|---|---|---|")
         for kind, text in sorted(found[index], key=lambda row: (row[1].lstrip("'…: ").lower(), row)):
-            wrong, way = remedy(text)
+            wrong, way = remedy(kind, text, found[index][kind, text])
             print(f"| {kind} | {cell(wrong)} | {cell(way)} |")
 
 
 def main():
     if sys.argv[1:] == ["--without"]:
-        for index, rows in collect().items():
-            for kind, text in rows:
-                if not remedy(text)[1]:
-                    print(f"{SECTIONS[index][0]}: {kind}: {text}")
+        found = collect()
+        for rows in found.values():
+            for (kind, text), path in rows.items():
+                if lacks_way_out(kind, text, path):
+                    print(f"{path}: {kind}: {text}")
+        for row in stale_rows(found):
+            print(f"scripts/messages.py: a row fits nothing: {row}")
     elif sys.argv[1:]:
         sys.exit(__doc__)
     else:

@@ -122,7 +122,8 @@ Status writeHuggingFace(const std::string &folder, const TensorMap &tensors, con
   std::error_code code;
   fs::create_directories(path, code);
   if (code)
-    return Error{fmt::format("cannot make the folder '{}': {}", folder, code.message())};
+    return Error{
+        fmt::format("cannot make the folder '{}': {}; give a folder that can be written", folder, code.message())};
   std::set<std::string> before;
   if (fs::exists(path / kIndexFile, code))
     if (auto named = filesOf((path / kIndexFile).string()))

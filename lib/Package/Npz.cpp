@@ -410,16 +410,21 @@ Status verifyArrays(const std::string &path) {
 }
 
 Status readBytes(const std::string &path, uint64_t offset, uint64_t bytes, std::byte *out) {
-  auto failed = [&](const char *why) { return Error{fmt::format("cannot read '{}': {}", path, why)}; };
+  auto unreadable = [&] {
+    return Error{fmt::format("cannot read '{}': {}; make the file readable", path, std::strerror(errno))};
+  };
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    return failed(std::strerror(errno));
+    return unreadable();
   while (bytes > 0) {
     ssize_t count = pread(fd, out, size_t(bytes), off_t(offset));
     if (count < 0 && errno == EINTR)
       continue;
     if (count <= 0) {
-      Error error = failed(count < 0 ? std::strerror(errno) : "it ends too early; do not change it while it is read");
+      Error error =
+          count < 0
+              ? unreadable()
+              : Error{fmt::format("cannot read '{}': it ends too early; do not change it while it is read", path)};
       close(fd);
       return error;
     }
@@ -469,7 +474,7 @@ Result<TensorMap> readNpyFolder(const std::string &path) {
     tensors.emplace(entry->path().stem().string(), std::move(*tensor));
   }
   if (code)
-    return Error{fmt::format("cannot list '{}': {}", path, code.message())};
+    return Error{fmt::format("cannot list '{}': {}; make the folder readable", path, code.message())};
   if (tensors.empty())
     return Error{fmt::format("no .npy file in '{}'; give a folder of .npy files, or a Hugging Face folder with "
                              "model.safetensors",

@@ -153,9 +153,8 @@ Status convertIntegers(DType from, const std::byte *data, int64_t elements, DTyp
 
 Status convertElements(DType from, const std::byte *data, int64_t elements, DType to, std::byte *out) {
   if (isFloating(from) != isFloating(to))
-    return Error{
-        fmt::format("{} cannot be converted to {}: only floating types into floating types, integers into integers",
-                    toString(from), toString(to))};
+    return Error{fmt::format("{} cannot be converted to {}: both must be floating types or both integer types",
+                             toString(from), toString(to))};
   if (!isFloating(to))
     return convertIntegers(from, data, elements, to, out);
   convertFloats(from, data, elements, to, out);

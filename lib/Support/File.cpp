@@ -33,7 +33,7 @@ Result<std::shared_ptr<const MappedFile>> mapFile(const std::string &path) {
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
-    return Error{fmt::format("cannot read '{}': not a regular file", path)};
+    return Error{fmt::format("cannot read '{}': not a regular file; give the path of a regular file", path)};
   }
   auto file = std::make_shared<MappedFile>();
   if (info.st_size > 0) {

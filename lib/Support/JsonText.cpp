@@ -92,7 +92,8 @@ Status checkJson(std::string_view text, const std::string &where) {
   if (Json::sax_parse(text.begin(), text.end(), &checker))
     return ok();
   if (checker.twice.empty())
-    return Error{fmt::format("{}, {}: not JSON: {}", where, placeOf(text, checker.faultAt), checker.fault)};
+    return Error{fmt::format("{}, {}: not JSON: {}; correct the text at this place, or give another file", where,
+                             placeOf(text, checker.faultAt), checker.fault)};
   return Error{
       fmt::format("{}: the key \"{}\" occurs twice in one object (first in {}), and one of the values would be "
                   "ignored; drop one of them",

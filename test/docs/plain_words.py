@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Looks for words that a reader stumbles over in headers, pages, messages and comments: sentences that begin without a subject, and
-words that mean something in this project alone.
+words that mean something in this project alone. Looks too for messages that name no way out, with scripts/messages.py.
 
     plain_words.py               one line for each place; the exit status is 1 where there is any
     plain_words.py lib/Search    looks below these folders or files only
@@ -9,6 +9,7 @@ words that mean something in this project alone.
 import glob
 import os
 import re
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -110,8 +111,17 @@ def places(only):
                 yield path, line, text, True
 
 
+def without_way_out(only):
+    """Lines for the messages that say neither what to do nor what would be right."""
+    listed = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "messages.py"), "--without"], check=True, stdout=subprocess.PIPE, text=True)
+    return [line for line in listed.stdout.splitlines() if not only or any(line.startswith(name.rstrip("/")) for name in only)]
+
+
 def main():
     found = 0
+    for line in without_way_out(sys.argv[1:]):
+        print(f"no way out: {line}")
+        found += 1
     for path, line, text, prose in places(sys.argv[1:]):
         where = f"{os.path.relpath(path, ROOT)}:{line}"
         if prose is None:

@@ -30,8 +30,9 @@ static Result<TensorMap> replacements(const OnnxFile &file, const std::string &p
     return Error{fmt::format("<weights> '{}' has none of the model's tensors; its tensors are: {}", path,
                              fmt::join(unknown, ", "))};
   if (!unknown.empty())
-    warnings.push_back(fmt::format("<weights> '{}': {} of its {} tensors are not in the model: {}", path,
-                                   unknown.size(), given->size(), fmt::join(unknown, ", ")));
+    warnings.push_back(fmt::format("<weights> '{}': {} of its {} tensors are not in the model: {}; they are ignored, "
+                                   "so check that the file has this model's weights",
+                                   path, unknown.size(), given->size(), fmt::join(unknown, ", ")));
   for (const std::string &name : unknown)
     given->erase(name);
   return given;
@@ -56,7 +57,8 @@ static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const Mo
     return Error{fmt::format("'{}': {}", path, model.error().message), model.error().status};
   model->warnings.insert(model->warnings.begin(), warnings.begin(), warnings.end());
   if (Status status = verifyModule(*model->module); !status)
-    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message),
+    return Error{fmt::format("'{}': the imported program is not valid: {}; report this model, it is a bug of Kerf",
+                             path, status.error().message),
                  ExitStatus::InternalCheck};
   return model;
 }
@@ -131,7 +133,8 @@ static Result<ImportedModel> importAny(mlir::MLIRContext &context, const ModelSo
                                        const ImportOptions &options) {
   context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
   if (options.floatType != DType::F32 && options.floatType != DType::F64)
-    return Error{fmt::format("a model is imported in f32 or f64, not in {}", toString(options.floatType))};
+    return Error{
+        fmt::format("a model is imported in {}, but must be imported in f32 or f64", toString(options.floatType))};
   if (Status status = checkMetrics(options.metrics, source); !status)
     return status.error();
   if (!source.format)

@@ -31,13 +31,15 @@ Result<ConfigReader> ConfigReader::open(const ModelSource &source) {
   std::error_code code;
   uintmax_t size = source.bytes ? source.bytes->size() : std::filesystem::file_size(path, code);
   if (!code && size > kMostFileBytes)
-    return Error{fmt::format("'{}' has {} bytes, but a configuration has at most {}", path, size, kMostFileBytes)};
+    return Error{fmt::format("'{}' has {} bytes, but a configuration has at most {}; give the config.json of a model",
+                             path, size, kMostFileBytes)};
   auto text = source.read();
   if (!text)
     return text.error();
   if (int levels = jsonNesting(*text); levels > kMaxJsonNesting)
-    return Error{fmt::format("'{}' has {} levels of nesting, but a configuration has at most {}", path, levels,
-                             kMaxJsonNesting)};
+    return Error{fmt::format(
+        "'{}' has {} levels of nesting, but a configuration has at most {}; give the config.json of a model", path,
+        levels, kMaxJsonNesting)};
   if (Status status = checkJson(*text, fmt::format("'{}'", path)); !status)
     return status.error();
   auto whole = std::make_shared<json>(json::parse(*text, nullptr, /*allow_exceptions=*/false));

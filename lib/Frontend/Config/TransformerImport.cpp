@@ -326,8 +326,9 @@ Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const Transfor
     return Error{
         fmt::format("'{}' has none of the model's tensors; its tensors are: {}", from, fmt::join(others, ", "))};
   if (!others.empty())
-    model.warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the model: {}", from, others.size(),
-                                         given.size(), fmt::join(others, ", ")));
+    model.warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the model: {}; they are ignored, so "
+                                         "check that the file has this model's weights",
+                                         from, others.size(), given.size(), fmt::join(others, ", ")));
   return ok();
 }
 
@@ -354,7 +355,8 @@ Status writeModule(mlir::MLIRContext &context, const std::string &path, const Tr
     return Error{fmt::format("'{}': {}", path, module.error().message), module.error().status};
   model.module = std::move(*module);
   if (Status status = verifyModule(*model.module); !status)
-    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message),
+    return Error{fmt::format("'{}': the imported program is not valid: {}; report this model, it is a bug of Kerf",
+                             path, status.error().message),
                  ExitStatus::InternalCheck};
   return applyGlobs(model.module->lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName), options);
 }

@@ -273,8 +273,9 @@ Result<TransformerModel> modelFromConfig(const ModelSource &source, StepSize &st
     return located(status.error());
   if (!architectures.empty() &&
       std::find(architectures.begin(), architectures.end(), (*family)->architecture) == architectures.end())
-    warnings.push_back(fmt::format("'{}' has the architecture {}, but Kerf trains {} for this model_type", path,
-                                   fmt::join(architectures, ", "), (*family)->architecture));
+    warnings.push_back(fmt::format("'{}' has the architecture {}, but Kerf trains {} for this model_type; export the "
+                                   "model to ONNX to train its own architecture",
+                                   path, fmt::join(architectures, ", "), (*family)->architecture));
   return m;
 }
 

@@ -96,7 +96,8 @@ void addBatchNorms(const OnnxFile &file, const std::vector<int> &needed, std::ve
                     inTraining.text()));
   if (!inEvaluation.empty())
     warnings.push_back(fmt::format("batch normalization uses the running statistics, which stay constant, because the "
-                                   "module was exported in evaluation mode: {}",
+                                   "module was exported in evaluation mode: {}; export it in training mode as "
+                                   "docs/exporting.md shows to use the statistics of the batch",
                                    inEvaluation.text()));
 }
 
@@ -152,8 +153,9 @@ void addDropout(const OnnxFile &file, std::vector<std::string> &warnings) {
                                    "training the module (write attention with basic operators, docs/exporting.md): {}",
                                    dropped.text()));
   if (!idle.empty())
-    warnings.push_back(
-        fmt::format("dropout has no effect, because the module was exported in evaluation mode: {}", idle.text()));
+    warnings.push_back(fmt::format("dropout has no effect, because the module was exported in evaluation mode: {}; "
+                                   "export it after module.train() as docs/exporting.md shows",
+                                   idle.text()));
 }
 
 /// Returns the variables of PyTorch's graph ("detach_1") that a detach() node of this graph computes.
@@ -246,9 +248,9 @@ void addPadding(const OnnxFile &file, const std::vector<int> &needed, std::vecto
       padded.add(fmt::format("{} row {}", node.input(0), *row));
   }
   if (!padded.empty())
-    warnings.push_back(
-        fmt::format("a padding row (padding_idx) that is not zero is trained, although PyTorch keeps it constant: {}",
-                    padded.text()));
+    warnings.push_back(fmt::format("a padding row (padding_idx) that is not zero is trained, although PyTorch keeps it "
+                                   "constant: {}; set the row to zero and export again to keep it constant",
+                                   padded.text()));
 }
 
 /// Returns the first two rows of a table whose elements are all zero.
@@ -324,7 +326,7 @@ void addLowRank(const OnnxFile &file, const std::vector<InitializerRole> &roles,
       (contains(name, "lora_") ? additions : others).add(name);
   if (!additions.empty() && !others.empty())
     warnings.push_back(fmt::format("exports do not record requires_grad=False, so besides {} these tensors are trained "
-                                   "too (<frozen> '*' <trainable> '*lora_*' trains the LoRA weights only): {}",
+                                   "too: {}; train the LoRA weights only with <frozen> '*' <trainable> '*lora_*'",
                                    additions.text(), others.text()));
 }
 

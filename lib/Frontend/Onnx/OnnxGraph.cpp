@@ -152,7 +152,8 @@ Status GraphImport::addParameters() {
       weights[initializer.name] = initializer.tensor;
   }
   if (!unused.empty())
-    warnings.push_back(fmt::format("the loss does not depend on {} parameters, which are not trained: {}",
+    warnings.push_back(fmt::format("the loss does not depend on {} parameters, which are not trained: {}; choose "
+                                   "another loss with <loss> to train them",
                                    unused.size(), fmt::join(unused, ", ")));
   return ok();
 }
@@ -455,7 +456,8 @@ void GraphImport::decideHalf() {
   });
   if (!keepsHalf && casts)
     warnings.push_back(fmt::format("{} trained parameters are stored in 16 bits ({}{}), so casts to float16 and "
-                                   "bfloat16 have no effect, and the computation has the type of <dtype>",
+                                   "bfloat16 have no effect, and the computation has the type of <dtype>; export the "
+                                   "model in float32 to keep the casts",
                                    narrow.size(), narrow.front(), narrow.size() > 1 ? ", .." : ""));
 }
 

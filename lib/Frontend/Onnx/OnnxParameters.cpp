@@ -211,7 +211,8 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         "the exporter transposed {} weights and renamed them; they are trained and saved under the new names: {}",
         lost.transposed.size(), fmt::join(lost.transposed, ", ")));
   if (!lost.trainedAs.empty())
-    warnings.push_back(fmt::format("{} parameters are trained as the constants into which the exporter folded them: {}",
+    warnings.push_back(fmt::format("{} parameters are trained as the constants into which the exporter folded them: "
+                                   "{}; export with optimize=False to train them under their own names",
                                    lost.trainedAs.size(), fmt::join(lost.trainedAs, ", ")));
   if (!lost.folded.empty())
     warnings.push_back(fmt::format(
@@ -220,9 +221,9 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         "constant): {}",
         lost.folded.size(), lost.parameters ? fmt::format("{} ", lost.parameters) : "", fmt::join(lost.folded, ", ")));
   if (!lost.unread.empty())
-    warnings.push_back(
-        fmt::format("{} parameters of the module are not in the graph, because the module does not use them: {}",
-                    lost.unread.size(), fmt::join(lost.unread, ", ")));
+    warnings.push_back(fmt::format("{} parameters of the module are not in the graph, because the module does not use "
+                                   "them: {}; remove them from the module, or ignore this",
+                                   lost.unread.size(), fmt::join(lost.unread, ", ")));
 
   // Without marks of the exporter, a scalar may be a learned temperature or a constant.
   std::vector<std::string> scalars;
@@ -233,8 +234,9 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         !isMadeUp(one.name) && (isPyTorch || one.name.find('.') != std::string::npos))
       scalars.push_back(one.name);
   if (!scalars.empty())
-    warnings.push_back(fmt::format("scalars that may be parameters are not trained (<trainable> NAME trains them): {}",
-                                   fmt::join(scalars, ", ")));
+    warnings.push_back(
+        fmt::format("scalars that may be parameters are not trained: {}; train them with <trainable> NAME",
+                    fmt::join(scalars, ", ")));
 
   std::vector<std::string> narrow;
   std::set<std::string> names;
@@ -244,8 +246,9 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     if (initializer.narrow && (initializer.kind == "PARAMETER" || names.count(initializer.name)))
       narrow.push_back(fmt::format("{} ({})", initializer.name, initializer.narrow->name));
   if (!narrow.empty())
-    warnings.push_back(
-        fmt::format("parameters of narrow formats are constants and are not trained: {}", fmt::join(narrow, ", ")));
+    warnings.push_back(fmt::format(
+        "parameters of narrow formats are constants and are not trained: {}; export them in a wider type to train them",
+        fmt::join(narrow, ", ")));
 
   std::vector<std::string> apart;
   for (const std::string &name : file.separated)

@@ -323,9 +323,9 @@ Result<Terms> Evaluator::call(const Operation &op, const Terms &operands) {
   if (!function || !function->hasBody)
     return Error{fmt::format("there is no function @{} with a body", callee ? callee->text : "")};
   if (path.size() >= kDeepestCalls)
-    return Error{
-        fmt::format("calls have more than {} levels of nesting; @{} calls itself, or loops are nested too deeply",
-                    kDeepestCalls, function->name)};
+    return Error{fmt::format(
+        "calls have more than {} levels of nesting, because @{} calls itself or loops are nested too deeply",
+        kDeepestCalls, function->name)};
   path.push_back(function->name);
   auto results = region(function->body, operands, nullptr, nullptr);
   path.pop_back();

@@ -383,8 +383,9 @@ Result<std::optional<Tensor>> HloImport::weightOf(const InputOfMain &input, cons
   auto whole = given.find(input.name);
   if (whole != given.end()) {
     if (whole->second.shape != shape)
-      return Error{fmt::format("'{}' in '{}' has the shape {}, but the program's tensor has {}", input.name,
-                               weightsFile, shapeText(whole->second.shape), shapeText(shape))};
+      return Error{fmt::format(
+          "'{}' in '{}' has the shape {}, but the program's tensor has {}; give the weights of this program",
+          input.name, weightsFile, shapeText(whole->second.shape), shapeText(shape))};
     return std::optional<Tensor>(whole->second);
   }
   std::vector<const Tensor *> parts;
@@ -395,14 +396,16 @@ Result<std::optional<Tensor>> HloImport::weightOf(const InputOfMain &input, cons
     return std::optional<Tensor>();
   Shape each(shape.empty() ? shape.begin() : shape.begin() + 1, shape.end());
   if (parts.size() != input.stackOf.size() || shape.empty() || int64_t(parts.size()) != shape[0])
-    return Error{fmt::format("'{}' is a stack of {} tensors with the shape {}, but '{}' has {} of them", input.name,
-                             input.stackOf.size(), shapeText(shape), weightsFile, parts.size())};
+    return Error{fmt::format(
+        "'{}' is a stack of {} tensors with the shape {}, but '{}' has {} of them; give a file with all of them",
+        input.name, input.stackOf.size(), shapeText(shape), weightsFile, parts.size())};
   auto [tensor, bytes] = allocateTensor(parts.front()->dtype, shape);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i]->shape != each || parts[i]->dtype != parts.front()->dtype)
-      return Error{fmt::format("'{}' in '{}' is {} {}, but the stack '{}' needs {} {}", input.stackOf[i], weightsFile,
-                               toString(parts[i]->dtype), shapeText(parts[i]->shape), input.name,
-                               toString(parts.front()->dtype), shapeText(each))};
+      return Error{
+          fmt::format("'{}' in '{}' is {} {}, but the stack '{}' needs {} {}; give the weights of this program",
+                      input.stackOf[i], weightsFile, toString(parts[i]->dtype), shapeText(parts[i]->shape), input.name,
+                      toString(parts.front()->dtype), shapeText(each))};
     if (parts[i]->bytes() > 0)
       std::memcpy(bytes + int64_t(i) * parts[i]->bytes(), parts[i]->data, size_t(parts[i]->bytes()));
   }
@@ -484,8 +487,9 @@ Status HloImport::finish(const Terms &results, const Term &lossTerm, ImportedMod
     return Error{fmt::format("'{}' has none of the program's tensors; its tensors are: {}; the program's are: {}",
                              weightsFile, fmt::join(unknownNames, ", "), nameList())};
   if (!unknownNames.empty())
-    warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the program: {}", weightsFile,
-                                   unknownNames.size(), given.size(), fmt::join(unknownNames, ", ")));
+    warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the program: {}; they are ignored, so check "
+                                   "that the file has this program's weights",
+                                   weightsFile, unknownNames.size(), given.size(), fmt::join(unknownNames, ", ")));
   return ok();
 }
 
@@ -519,10 +523,13 @@ Result<ImportedModel> HloImport::run() {
   for (size_t r = 0; r < results.size(); ++r) {
     if (!wanted[r])
       continue;
-    KERF_TRY(said, hlo::tensorType(main->resultTypes[r], options.floatType));
-    if (said.narrow)
+    auto said = hlo::tensorType(main->resultTypes[r], options.floatType);
+    if (!said)
+      return withWayOut({fmt::format("result {} of @main: {}", r, said.error().message)},
+                        "return another type (docs/stablehlo.md)");
+    if (said->narrow)
       return Error{fmt::format("result {} of @main has the type {}; return it as f32", r, main->resultTypes[r].text)};
-    if (results[r].shape != said.shape || results[r].dtype != said.dtype)
+    if (results[r].shape != said->shape || results[r].dtype != said->dtype)
       return Error{fmt::format("result {} of @main is {} {}, but its type is {}; {}", r, toString(results[r].dtype),
                                shapeText(results[r].shape), main->resultTypes[r].text, kLowerAgain)};
   }
@@ -550,7 +557,8 @@ Result<ImportedModel> importStableHlo(mlir::MLIRContext &context, const ModelSou
   if (!model)
     return Error{fmt::format("'{}': {}", path, model.error().message), model.error().status};
   if (Status status = verifyModule(*model->module); !status)
-    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message),
+    return Error{fmt::format("'{}': the imported program is not valid: {}; report this model, it is a bug of Kerf",
+                             path, status.error().message),
                  ExitStatus::InternalCheck};
   return model;
 }
