@@ -59,13 +59,13 @@ struct ScheduleOptions {
   int64_t microbatches = 1;                   // number of microbatches of a step
   int64_t chunks = 1; // model chunks per stage; above 1 only for schedules whose record is `chunked`
   // The fields below are read only for schedules whose record is `searched`.
-  PassDurations durations; // durations for which the order is optimized
+  PassDurations durations = {}; // durations for which the order is optimized
   /// Share, from 0 to 1, of a microbatch's activations that stay in memory between its input gradient and
   /// its weight gradient.
   double weightGradientShare = 1;
   /// Activation memory of one microbatch on each stage, divided by the mean over all stages; empty means that all
   /// stages need the same. The schedule's memory limit counts in units of this mean.
-  std::vector<double> activations;
+  std::vector<double> activations = {};
 };
 
 /// A pipeline schedule: the order of the tasks of every stage.

@@ -201,8 +201,9 @@ LogicalResult WaitOp::verify() { return checkSameType(*this, getOperand().getTyp
 //===-- stages ----------------------------------------------------------------------------------------------------===//
 
 LogicalResult TransferOp::verify() {
-  if (getFrom() < 0 || getTo() < 0 || getFrom() == getTo())
-    return emitOpError() << "goes from stage " << getFrom() << " to stage " << getTo()
+  auto from = static_cast<int64_t>(getFrom()), to = static_cast<int64_t>(getTo());
+  if (from < 0 || to < 0 || from == to)
+    return emitOpError() << "goes from stage " << from << " to stage " << to
                          << "; both are at least 0, and differ";
   return success();
 }
