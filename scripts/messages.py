@@ -38,6 +38,7 @@ WRAPPED = [
     ("lib/Frontend/Common/LossRequest.cpp", "", ""),
     # The operations that both importers use: GraphImport::run and at of HloEvaluate.cpp append the text of their format.
     ("lib/Frontend/Common/", "write this part of the model in another way (docs/exporting.md, docs/stablehlo.md)", "GraphImport::run and at"),
+    ("lib/Schedule/Check.cpp", "report this plan, it is a bug of Kerf", "makeSchedule"),
     ("lib/Package/Check", "kCompileAgain", "readProgram"),
     ("lib/Package/FlatProgram.cpp", "kCompileAgain", "readProgram"),
     ("lib/Package/KernelSpace.cpp", "kCompileAgain", "checkNative"),
@@ -49,10 +50,13 @@ WRAPPED = [
 # Texts, or files of texts, that are put into a message which has a way out, and texts around a message that has one.
 FRAGMENTS = [
     "cannot write '…': …",  # writeSafetensors, around a name that is to be changed
+    "reshard from: …", "reshard to: …",  # around the messages of checkSharding
+    'ops["…"] for …: …', 'the plan\'s ops["…"] for …: …',  # around the messages of parseOpPlan
+    'stages: until "…" matches no operator of the forward pass',  # the operators that there are follow
 ]
 # Words of a message that states what would be right: "has rank 3, but must have rank 4", "but 1 to 8 are supported", "lists the stages
 # from 0 to 3". To make it so is the way out. A message that only says what is wrong has none of them.
-RIGHT = re.compile(r"\b(must|should be|ha(s|ve) to|needs?)\b|\bbut\b.*\b(is|are|only)\b|\b(from|range|outside of)\b.* … to …")
+RIGHT = re.compile(r"\b(must|should be|but should|ha(s|ve) to|needs?|requires)\b|\bbut\b.*\b(is|are|only)\b|\b(from|range|outside of)\b.* … to …")
 # Where messages are created: (prefix of the path, title, cause, what to do where a message does not say it). The first prefix that fits counts.
 SECTIONS = [
     ("tools/", "The command line", "An option, an argument or a combination of them is not possible.",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all commands share: how a command is connected with its options, and how messages are printed.
+// The parts that all commands share: the connection of a command with its options, and the printing of messages.
 #pragma once
 
 #include "IneffectiveOptions.h"
