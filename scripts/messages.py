@@ -39,6 +39,10 @@ WRAPPED = [
     # The operations that both importers use: GraphImport::run and at of HloEvaluate.cpp append the text of their format.
     ("lib/Frontend/Common/", "write this part of the model in another way (docs/exporting.md, docs/stablehlo.md)", "GraphImport::run and at"),
     ("lib/Schedule/Check.cpp", "report this plan, it is a bug of Kerf", "makeSchedule"),
+    ("lib/Runtime/CheckpointIndex.cpp", "give another checkpoint", "openCheckpoint"),
+    ("lib/Runtime/Attributes.cpp", "compile the package again", "bindingError"),
+    ("lib/Runtime/Cpu/Collectives.cpp", "compile the package again", "bindingError"),
+    ("lib/Runtime/Cpu/Kernels/", "compile the package again", "Checker::fail and bindingError"),
     ("lib/Package/Check", "kCompileAgain", "readProgram"),
     ("lib/Package/FlatProgram.cpp", "kCompileAgain", "readProgram"),
     ("lib/Package/KernelSpace.cpp", "kCompileAgain", "checkNative"),
@@ -52,11 +56,17 @@ FRAGMENTS = [
     "cannot write '…': …",  # writeSafetensors, around a name that is to be changed
     "reshard from: …", "reshard to: …",  # around the messages of checkSharding
     'ops["…"] for …: …', 'the plan\'s ops["…"] for …: …',  # around the messages of parseOpPlan
+    "its mesh has … ranks, …", "global_batch … is not a multiple of the … or global_batch",  # the remedy is in the parts
+    "no plan for … of … fits into …",  # the command line appends what would make the job fit
+    "chunk … of stage …", "an object", "a list of lists of numbers", "a list of numbers", "(… or nothing)",
     'stages: until "…" matches no operator of the forward pass',  # the operators that there are follow
 ]
 # Words of a message that states what would be right: "has rank 3, but must have rank 4", "but 1 to 8 are supported", "lists the stages
 # from 0 to 3". To make it so is the way out. A message that only says what is wrong has none of them.
 RIGHT = re.compile(r"\b(must|should be|but should|ha(s|ve) to|needs?|requires)\b|\bbut\b.*\b(is|are|only)\b|\b(from|range|outside of)\b.* … to …")
+# A message that ends with text that only the running program has: a remedy behind "; ", or another message, or the system's reason
+# ("No space left on device"), behind ": ".
+CONTINUES = re.compile(r"[;:] …$")
 # Where messages are created: (prefix of the path, title, cause, what to do where a message does not say it). The first prefix that fits counts.
 SECTIONS = [
     ("tools/", "The command line", "An option, an argument or a combination of them is not possible.",
@@ -238,6 +248,8 @@ def messages(path):
         else:
             texts = [text_of(part) for part in arguments if any(isinstance(t, Literal) for t in part)]
             text = "; ".join(texts)
+            if "InternalCheck" in items[at:end] and "; " not in text:
+                text += "; " + CONSTANTS.get("kReportBug", "")  # which the command line appends
         text = re.sub(r"\s+", " ", re.sub(r"…(\s*…)+", "…", text)).strip()
         if len(re.findall(r"[A-Za-z]{2,}", text)) >= 2:
             yield kind, text
@@ -258,7 +270,7 @@ def remedy(kind, text, path):
 
 def lacks_way_out(kind, text, path):
     """Whether a message says neither what to do nor what would be right. A note explains another message and needs no way out."""
-    return kind != "note" and not remedy(kind, text, path)[1] and not RIGHT.search(text) and not is_fragment(text, path)
+    return kind != "note" and not remedy(kind, text, path)[1] and not RIGHT.search(text) and not CONTINUES.search(text) and not is_fragment(text, path)
 
 
 def stale_rows(found):

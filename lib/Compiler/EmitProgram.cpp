@@ -41,8 +41,8 @@ Result<std::optional<package::ScheduleChoice>> scheduleOf(ModuleOp module) {
        variant = attr ? attr.getAs<StringAttr>("variant") : nullptr;
   auto chunks = attr ? attr.getAs<IntegerAttr>("chunks") : nullptr;
   if (!name || !variant || !chunks)
-    return Error{fmt::format("{} does not have the form {{name = \"...\", variant = \"...\", chunks = N : i64}}",
-                             kScheduleAttr)};
+    return Error{
+        fmt::format("{} must have the form {{name = \"...\", variant = \"...\", chunks = N : i64}}", kScheduleAttr)};
   return std::optional(package::ScheduleChoice{name.str(), variant.str(), chunks.getInt()});
 }
 

@@ -28,9 +28,9 @@ static Result<ArgumentPlan> argumentPin(BlockArgument argument, Attribute attr) 
   std::string name = argumentKey(argument);
   auto sharding = dyn_cast<ShardingAttr>(attr);
   if (!sharding)
-    return Error{fmt::format("'{}': the value of kerf.sharding is not a #kerf.sharding attribute", name)};
+    return Error{fmt::format("'{}': the value of kerf.sharding must be a #kerf.sharding attribute", name)};
   if (static_cast<int64_t>(sharding.getDims().size()) != tensorType(argument).getRank())
-    return Error{fmt::format("'{}': kerf.sharding has {} dimensions, but the argument has {}", name,
+    return Error{fmt::format("'{}': kerf.sharding has {} dimensions, but must have the {} of the argument", name,
                              sharding.getDims().size(), tensorType(argument).getRank())};
   ArgumentPlan pin{name, {}};
   bool whole = sharding.getPartial().empty();
@@ -81,7 +81,7 @@ Status extractOpPins(ModuleOp module, Annotations &found) {
         pin.strategy[factor.str()].push_back(entry.getName().str());
     }
     if (!entries)
-      return Error{fmt::format("{}: kerf.strategy does not have the form {{AXIS = \"FACTOR\", ...}}", key.key)};
+      return Error{fmt::format("{}: kerf.strategy must have the form {{AXIS = \"FACTOR\", ...}}", key.key)};
     found.ops.push_back(std::move(pin));
     kept.push_back(withoutNumber(key.key));
   }

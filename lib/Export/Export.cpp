@@ -207,7 +207,8 @@ Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, co
                              completed.cluster.name, devicesOf(completed.cluster), target.title,
                              completed.cluster.groups.front().ranks())};
   if (stagesDiffer(completed.plan))
-    return Error{fmt::format("{}: stages have meshes of their own, but {} gives all stages the same mesh",
+    return Error{fmt::format("{}: stages have meshes of their own, but {} gives all stages the same mesh; remove "
+                             "them from the plan",
                              completed.where, target.title)};
   View view(input);
   if (Status status = findLayers(input, view); !status)

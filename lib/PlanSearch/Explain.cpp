@@ -237,7 +237,7 @@ Result<Explanation> PlanExplainer::run() {
   explanation.moreMemory = withMemory(1 + kMemoryStep);
   explanation.lessMemory = withMemory(1 - kMemoryStep);
   if (interrupted())
-    return Error{"interrupted before the first decision was explained"};
+    return Error{"interrupted before the first decision was explained; let the command run longer"};
   if (Status status = answerAlternatives(explanation); !status)
     return status.error();
   return explanation;

@@ -55,8 +55,7 @@ private:
         KernelRequest request = kernelRequest(program, plan, i, rank, {}, code);
         auto needed = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);
         if (!needed)
-          return Error{fmt::format("{}: {}", instructionText(instruction), needed.error().message),
-                       needed.error().status};
+          return bindingError(instruction, needed.error());
         bytes = *needed;
       }
       if (bytes == 0)

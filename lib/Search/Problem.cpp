@@ -141,7 +141,8 @@ Status checkTiesAndPins(const Problem &problem) {
     const ProblemNode &node = problem.nodes[pin.node];
     if (pin.strategy < 0 || pin.strategy >= static_cast<int>(node.costs.size()))
       return problemError(
-          fmt::format("node '{}' is pinned to strategy {}, but it has {}", node.name, pin.strategy, node.costs.size()));
+          fmt::format("node '{}' is pinned to strategy {}, but its strategies are numbered from 0 to {}", node.name,
+                      pin.strategy, node.costs.size() - 1));
   }
   return ok();
 }

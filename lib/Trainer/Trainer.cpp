@@ -51,7 +51,7 @@ Status replaceWeights(const package::Program &program, const TensorMap &given, T
   for (const auto &[name, tensor] : given) {
     if (std::none_of(program.args.begin(), program.args.end(),
                      [&](const package::Arg &arg) { return arg.name == name && arg.kind <= package::ArgKind::State; }))
-      return Error{fmt::format("weights: the model has no tensor '{}'", name)};
+      return Error{fmt::format("weights: the model has no tensor '{}'; leave it out or correct its name", name)};
     weights[name] = tensor;
   }
   return ok();

@@ -13,6 +13,9 @@ namespace kerf::tool {
 
 namespace {
 
+/// The remedy for an error that only a mistake in Kerf can cause.
+constexpr const char *kReportBug = "this is a bug of Kerf: keep the files and report the command";
+
 Error lost() { return {fmt::format("cannot write the output: {}", std::strerror(errno))}; }
 
 } // namespace
@@ -40,7 +43,9 @@ std::string settingsAsOptions(const std::string &message) {
 int fail(const Error &error) {
   if (error.message.empty()) // another MPI process has printed the message
     return static_cast<int>(error.status);
-  printToStderr(fmt::format("error: {}\n", settingsAsOptions(error.message)));
+  bool isBug = error.status == ExitStatus::InternalCheck && error.message.find("; ") == std::string::npos;
+  printToStderr(
+      fmt::format("error: {}{}{}\n", settingsAsOptions(error.message), isBug ? "; " : "", isBug ? kReportBug : ""));
   return static_cast<int>(error.status);
 }
 

@@ -143,7 +143,7 @@ static OptimizerGroup groupFrom(const std::string &text) {
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
-    throw wrong("a group has the form GLOB:lr=X,decay=Y,optimizer=NAME");
+    throw wrong("must have the form GLOB:lr=X,decay=Y,optimizer=NAME");
   OptimizerGroup group{text.substr(0, colon), {}, {}, {}};
   for (size_t at = colon + 1; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
@@ -152,9 +152,9 @@ static OptimizerGroup groupFrom(const std::string &text) {
     const std::string key = part.substr(0, equals), number = part.substr(std::min(equals + 1, part.size()));
     if (key == "optimizer") {
       if (!group.optimizer.empty())
-        throw wrong("optimizer is given twice");
+        throw wrong("optimizer is given twice; give it once");
       if (!findOptimizer(number))
-        throw wrong(fmt::format("there is no optimizer '{}': there are {}", number, optimizerNames()));
+        throw wrong(fmt::format("there is no optimizer '{}'; there are {}", number, optimizerNames()));
       group.optimizer = number;
       at = end + 1;
       continue;
@@ -162,13 +162,13 @@ static OptimizerGroup groupFrom(const std::string &text) {
     double value = 0;
     auto [next, code] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (key != "lr" && key != "decay")
-      throw wrong(fmt::format("there is no '{}': a group has lr, decay and optimizer", key));
+      throw wrong(fmt::format("there is no '{}'; a group has lr, decay and optimizer", key));
     if (number.empty() || code != std::errc() || next != number.data() + number.size() || !std::isfinite(value) ||
         value < 0)
-      throw wrong(fmt::format("{} is '{}', not a number of 0 or more", key, number));
+      throw wrong(fmt::format("{} is '{}'; it must be a number of 0 or more", key, number));
     std::optional<double> &own = key == "lr" ? group.learningRate : group.weightDecay;
     if (own)
-      throw wrong(fmt::format("{} is given twice", key));
+      throw wrong(fmt::format("{} is given twice; give it once", key));
     own = value;
     at = end + 1;
   }

@@ -154,7 +154,7 @@ TEST(Problem, RefusesWhatIsMalformed) {
   expectRefused(problem, "'product' has 3 strategies and 'norm' has 2");
   problem = example();
   problem.pins = {{1, 2}};
-  expectRefused(problem, "pinned to strategy 2, but it has 2");
+  expectRefused(problem, "pinned to strategy 2, but its strategies are numbered from 0 to 1");
   problem = example();
   problem.memoryLimitBytes = -1;
   expectRefused(problem, "limit is -1");

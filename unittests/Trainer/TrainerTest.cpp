@@ -182,7 +182,8 @@ TEST(Trainer, StableHloAndWeightsInMemory) {
   EXPECT_EQ(trainer.step({{"x", x}})->loss, 2);
   EXPECT_EQ(trainer.step({{"x", x}})->loss, 0);
   options.weights = {{"params.v", weight}};
-  EXPECT_EQ(Trainer::create(options).error().message, "weights: the model has no tensor 'params.v'");
+  EXPECT_EQ(Trainer::create(options).error().message,
+            "weights: the model has no tensor 'params.v'; leave it out or correct its name");
 }
 
 TEST(Trainer, GoesOnBitForBitHereAndOnTheCommandLine) {
