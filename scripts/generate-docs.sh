@@ -43,8 +43,18 @@ page include/kerf/Dialect/Kerf/KerfOps.td -gen-dialect-doc -dialect=kerf >"$made
   echo
   echo "# Passes"
   echo
-  echo "This page describes every pass of \`kerf-opt\`, in alphabetical order. A pass named \`kerf-split-backward\` is implemented in"
-  echo "\`lib/Transforms/SplitBackward.cpp\`. The page [architecture](architecture.md) lists the passes in the order in which a model goes through them."
+  cat <<'END'
+This page is for people who read or change Kerf's passes. It describes every pass of `kerf-opt`, in alphabetical order.
+These commands import a model and append its gradients:
+
+```sh
+kerf import examples/gpt2/model.onnx -o model.mlir
+kerf-opt model.mlir --kerf-differentiate -o gradients.mlir
+```
+
+A pass named `kerf-split-backward` is implemented in `lib/Transforms/SplitBackward.cpp`. The page
+[architecture](architecture.md) lists the passes in the order in which a model goes through them.
+END
   page include/kerf/Transforms/Passes.td -gen-pass-doc | tail -n +2
 } >"$made/passes.md"
 

@@ -14,8 +14,16 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MOVERS = {"constant", "iota", "broadcast_in_dim", "reshape", "convert"}  # around what does the work
 HEAD = """# ONNX operators
 
-The table lists the ONNX operators that the importer reads, and the ops of the `kerf` dialect that each one becomes. The importer refuses a model with any
-other operator; its message names the node, or all operators that it does not read.
+This page is for people who want to know whether Kerf reads an operator of their export, and for people who read or
+write kerf IR. The first table lists the ONNX operators that Kerf reads; the sections after it describe every op of the
+`kerf` dialect. This command writes the ops that a model becomes:
+
+```sh
+kerf import examples/gpt2/model.onnx -o model.mlir
+```
+
+Each row of the table has an ONNX operator and the ops of the `kerf` dialect that it becomes. The importer refuses a
+model with any other operator; its message names the node, or all operators that it does not read.
 
 The column `cases` counts the node tests of the package `onnx` {version} that pass (`test/onnx/node_conformance.py`): {passed} of {cases} cases in the
 definitions of opsets 13 to 23, and {newer} cases of newer opsets. {tested} of the {operators} operators have cases of their own, and {whole} of these pass
