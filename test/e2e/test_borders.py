@@ -28,9 +28,7 @@ ALLOWED = {
                    "lib/Compiler/Remedies.cpp": "where a model does not fit, an optimizer without states is tried"},
     "options": {"lib/Export/": "the arguments of the trainers that a plan is exported for",
                 "lib/CostModel/Trainers.cpp": "arguments of the trainers",
-                "lib/Report/": "a report for people says which command tells more",
-                "lib/Transforms/AddOptimizer.cpp": "options of passes, as kerf-opt takes them",
-                "lib/Transforms/Activity.cpp": "a pass's diagnostic, which kerf-opt shows as it is"},
+                "lib/Report/": "a report for people says which command tells more"},
     # Lists of operators that a pass treats alike.
     "lists of operators": {"lib/Transforms/Recognize": "the operators of which a composite's formula is made",
                            "lib/Transforms/CausalMask.cpp": "a mask is followed through the operators that make it",
