@@ -178,7 +178,8 @@ private:
   Status bindAll() {
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
-        return bindingError(*flat.body[i].source, status.error());
+        return Error{fmt::format("{}: {}", instructionText(*flat.body[i].source), status.error().message),
+                     status.error().status};
     // A started collective without a wait still reads its operand, which a copy at the end of the step may overwrite.
     for (auto &[value, started] : pending)
       if (!started.waited)

@@ -18,13 +18,4 @@ inline std::string rankMessage(int64_t rank, const package::Instruction &instruc
   return fmt::format("rank {}: {}: {}", rank, instructionText(instruction), message);
 }
 
-/// Returns the error of an instruction that a device cannot bind, with the instruction in front. A way out is added
-/// where the message has none behind a "; ".
-inline Error bindingError(const package::Instruction &instruction, const Error &error) {
-  bool saysWayOut = error.message.find("; ") != std::string::npos;
-  return {fmt::format("{}: {}{}", instructionText(instruction), error.message,
-                      saysWayOut ? "" : "; compile the package again"),
-          error.status};
-}
-
 } // namespace kerf::runtime

@@ -55,7 +55,8 @@ private:
         KernelRequest request = kernelRequest(program, plan, i, rank, {}, code);
         auto needed = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);
         if (!needed)
-          return bindingError(instruction, needed.error());
+          return Error{fmt::format("{}: {}", instructionText(instruction), needed.error().message),
+                       needed.error().status};
         bytes = *needed;
       }
       if (bytes == 0)

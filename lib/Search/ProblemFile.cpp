@@ -146,7 +146,7 @@ private:
     }
     for (size_t f = 0; f < fields.size(); ++f)
       if (!seen[f] && fields[f].need == Field::Required)
-        return fail(fmt::format("has no key \"{}\"; add it", fields[f].key), {path});
+        return fail(fmt::format("has no key \"{}\"", fields[f].key), {path});
     return true;
   }
 
@@ -269,7 +269,7 @@ private:
     bool startsLikeAValue =
         !token.empty() && std::string_view("{[\"-0123456789tfn").find(token.front()) != std::string_view::npos;
     if (!token.empty() && token.data() + token.size() >= text.data() + text.size())
-      return failEnd("no bracket closes what is open; write the file again", place);
+      return failEnd("no bracket closes what is open", place);
     bool wrongKind =
         code == simdjson::INCORRECT_TYPE || code == simdjson::NUMBER_ERROR || code == simdjson::NUMBER_OUT_OF_RANGE;
     if (!wrongKind || !startsLikeAValue)
