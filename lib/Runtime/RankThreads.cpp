@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <fmt/format.h>
+#include <new>
 
 namespace kerf::runtime {
 
@@ -24,12 +25,17 @@ RankThreads::~RankThreads() {
 }
 
 Status RankThreads::guarded(size_t rank, const std::function<Status(RankRun &)> &work) {
-  try {
-    return work(ranks[rank]);
-  } catch (const std::exception &exception) {
-    Error error{fmt::format("rank {}: {}", communicators[rank]->rank(), exception.what()), ExitStatus::InternalCheck};
+  auto failed = [&](const std::string &what) {
+    Error error{fmt::format("rank {}: {}", communicators[rank]->rank(), what), ExitStatus::InternalCheck};
     communicators[rank]->abort(error);
     return error;
+  };
+  try {
+    return work(ranks[rank]);
+  } catch (const std::bad_alloc &) {
+    return failed("this machine has no memory left; run fewer ranks on it, or use smaller batches");
+  } catch (const std::exception &exception) {
+    return failed(exception.what());
   }
 }
 

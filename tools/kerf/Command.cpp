@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
+#include <new>
 
 namespace kerf::tool {
 
@@ -56,6 +57,9 @@ int runCommandLine(CLI::App &app, int argc, char **argv, const int &status) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     return printUsage(app, error);
+  } catch (const std::bad_alloc &) {
+    return fail({"this machine has no memory left; close other programs, or use a machine with more",
+                 ExitStatus::InternalCheck});
   } catch (const std::exception &error) {
     if (std::ferror(stdout))
       return fail(lost());
