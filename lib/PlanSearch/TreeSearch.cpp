@@ -118,8 +118,9 @@ Status TreeSearch::dive(const Choice &layout, int moreDives) {
     return executions.error();
   if (options.constraints.schedule.name.empty()) // schedules with a searched order take long to simulate
     std::erase_if(*executions, [](const Choice &choice) { return recordOf(choice.schedule).searched; });
+  int more = asked ? 0 : moreDives; // several questions share one work budget
   bool fits = false;
-  for (size_t i = 0; i < executions->size() && (fits ? moreDives-- > 0 : i < kMostDives); ++i) {
+  for (size_t i = 0; i < executions->size() && (fits ? more-- > 0 : i < kMostDives); ++i) {
     auto cuts = sortedByBound(space->cuts((*executions)[i])); // empty when a known plan is faster
     if (!cuts)
       return cuts.error();
@@ -144,11 +145,11 @@ Status TreeSearch::simulateFirstPlans(std::vector<Choice> meshes) {
   int64_t most = meshes.front().sizes.ranks(), leastContext = std::numeric_limits<int64_t>::max();
   for (const Choice &mesh : meshes)
     leastContext = std::min(leastContext, mesh.sizes.context);
-  if (asked) // several questions share one work budget
-    return simulateFirstPlans(meshes, most, leastContext, 0, kFirstPlansShare);
-  // First one plan for as many meshes as possible, then a few more for each.
-  if (Status status = simulateFirstPlans(meshes, most, leastContext, 0, 2 * kFirstPlansShare); !status)
-    return status;
+  // First one plan for as many meshes as possible, then a few more for each. Under several questions, dives never
+  // simulate more than one plan, so the second pass alone suffices.
+  if (!asked)
+    if (Status status = simulateFirstPlans(meshes, most, leastContext, 0, 2 * kFirstPlansShare); !status)
+      return status;
   return simulateFirstPlans(meshes, most, leastContext, kMoreDives, kFirstPlansShare);
 }
 
@@ -261,7 +262,7 @@ Status TreeSearch::expand(const OpenChoice &top) {
   case Choice::Level::Layout: {
     if (++layoutsOpened == nextDive) {
       nextDive += nextDive / kDiveSpacing + 1;
-      if (Status status = dive(top.choice, asked ? 0 : kMoreDives); !status)
+      if (Status status = dive(top.choice); !status)
         return status;
     }
     auto model = bounds->workOf(bounds->keyOf(top.choice));
