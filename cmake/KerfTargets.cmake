@@ -65,7 +65,8 @@ function(kerf_device_sources)
   set_source_files_properties(${files} TARGET_DIRECTORY KerfRuntime PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# kerf_compile_quickly(kerf): a target without hot loops of its own. Less optimization saves a third of its compile time.
+# kerf_compile_quickly(kerf): a target without hot loops of its own. Files of the tests and of the command line compile in 65 to 82 % of
+# the time that -O3 takes (g++ 12, three files measured).
 function(kerf_compile_quickly name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
