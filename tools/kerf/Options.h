@@ -92,7 +92,6 @@ Result<PlanRequest> makePlanRequest(const ModelFlags &model, const PrecisionFlag
 void addImportCommand(CLI::App &app, int &status);
 void addPlanCommand(CLI::App &app, int &status);
 void addCompileCommand(CLI::App &app, int &status);
-void addRunCommand(CLI::App &app, int &status);
 void addTrainCommand(CLI::App &app, int &status);
 void addExplainCommand(CLI::App &app, int &status);
 void addSolveCommand(CLI::App &app, int &status);

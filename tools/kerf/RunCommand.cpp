@@ -99,4 +99,13 @@ void setUpRunCommand(CLI::App &app, int &status) {
   command->flags.addTo(app);
 }
 
+void addRunCommand(CLI::App &app, int &status) {
+  setUpRunCommand(*app.add_subcommand(
+                      "run",
+                      "Train with a package that kerf compile wrote. Ranks are threads of this process, or processes "
+                      "under mpirun and srun.\n"
+                      "Example: kerf run package --data batches.npz --steps 20"),
+                  status);
+}
+
 } // namespace kerf::tool

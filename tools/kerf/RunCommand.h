@@ -9,5 +9,7 @@ namespace kerf::tool {
 /// Adds the argument and the options of the command to `app`, a subcommand or a program. The command stores its exit
 /// status in `status`.
 void setUpRunCommand(CLI::App &app, int &status);
+/// Adds the command as the subcommand `run` of `app`.
+void addRunCommand(CLI::App &app, int &status);
 
 } // namespace kerf::tool

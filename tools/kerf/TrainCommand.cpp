@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf train: imports, plans, compiles and runs a model. kerf run is connected with its options here too.
+// kerf train: imports, plans, compiles and runs a model.
 #include "Options.h"
 #include "ReportFile.h"
 #include "ResumedOptions.h"
-#include "RunCommand.h"
 #include "RunProgram.h"
 #include "StepLines.h"
 
@@ -93,15 +92,6 @@ struct TrainCommand {
 };
 
 } // namespace
-
-void addRunCommand(CLI::App &app, int &status) {
-  setUpRunCommand(*app.add_subcommand(
-                      "run",
-                      "Train with a package that kerf compile wrote. Ranks are threads of this process, or processes "
-                      "under mpirun and srun.\n"
-                      "Example: kerf run package --data batches.npz --steps 20"),
-                  status);
-}
 
 void addTrainCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<TrainCommand>(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program kerf: parses the command line and calls the libraries, which neither print nor exit.
 #include "Options.h"
+#include "RunCommand.h"
 
 int main(int argc, char **argv) {
   CLI::App app{"Kerf finds the fastest plan for training a model on a cluster, proves how close the plan is to the "

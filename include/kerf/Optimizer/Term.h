@@ -59,8 +59,6 @@ public:
   double number() const { return constant; }
   /// Returns the number of the value. The term must not be a constant.
   TermValue id() const { return value; }
-  /// Returns the term as a value with the shape and element type of `like`.
-  TermValue as(TermValue like, TermEmitter &emitter) const;
   /// Returns the shape of the tensor; empty for constants and scalars.
   Shape shape() const { return isConstant() ? Shape{} : emitter->shape(value); }
 
@@ -91,6 +89,8 @@ public:
   friend Term product(const Term &x, int64_t xDim, const Term &y, int64_t yDim);
 
 private:
+  /// Returns the term as a value with the shape and element type of `like`.
+  TermValue as(TermValue like, TermEmitter &target) const;
   template <typename Constant>
   static Term binary(BinaryTerm operation, const Term &x, const Term &y, Constant constant);
   template <typename Constant> static Term unary(UnaryTerm operation, const Term &x, Constant constant);
