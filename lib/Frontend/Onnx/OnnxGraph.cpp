@@ -3,8 +3,8 @@
 // handler of its operator. A graph that reads a value which no node computes, or before it is computed, is refused.
 #include "Onnx/OnnxGraph.h"
 #include "Common/Half.h"
-#include "Common/Metrics.h"
 #include "Common/WayOut.h"
+#include "Onnx/OnnxLoss.h"
 #include "Onnx/OnnxNeeded.h"
 #include "Onnx/OnnxNode.h"
 #include "Onnx/OnnxParameters.h"
@@ -21,7 +21,6 @@ namespace kerf::frontend {
 namespace {
 
 constexpr int64_t kMostWrittenOut = 100000; // limit of imported subgraph nodes; 96 layers have about 10,000
-constexpr int64_t kIgnoredLabel = -100;     // the label that PyTorch's cross_entropy ignores by default
 
 struct Argument {
   std::string name, kind;
@@ -54,8 +53,8 @@ private:
   Result<std::vector<GraphValue>> writeSubgraph(const onnx::GraphProto &subgraph, const std::vector<GraphValue> &inputs,
                                                 const std::string &outer);
   Result<const GraphValue *> lookup(const std::string &name);
-  Result<Term> buildLoss();
-  Result<std::vector<mlir::Value>> buildMetrics();
+  Term addLabels(const std::string &name, const Shape &shape);
+  bool isArgument(const std::string &name) const;
   void decideHalf();
   mlir::Location locationOf(const onnx::NodeProto &node, const std::string &name);
   std::string nameOf(int index) const { return nodeName(graph().node(index), index); }
@@ -74,7 +73,7 @@ private:
 
   std::vector<InitializerRole> roles;
   std::unordered_map<std::string, std::string> scopes;
-  std::unordered_map<std::string, GraphValue> values;
+  GraphValues values;
   std::vector<Argument> arguments; // arguments of the block in order, without those of constants and random numbers
   NeededNodes needed;
   TensorMap weights;
@@ -378,67 +377,19 @@ Result<std::vector<GraphValue>> GraphImport::writeSubgraph(const onnx::GraphProt
   return outputs;
 }
 
-/// Returns the element type that the model declares.
-static std::string_view typeOf(const Term &term) { return term.narrow ? term.narrow->name : toString(term.dtype); }
-
-static bool isRefused(const Term &value) { return value.narrow && !isHalf(value.narrow); }
-
-Result<Term> GraphImport::buildLoss() {
-  const LossRequest &asked = needed.loss;
-  for (const std::string &name : {asked.value, asked.labels})
-    if (auto it = values.find(name); it != values.end() && !it->second.isTensor())
-      return Error{fmt::format("the loss reads '{}', which is {} instead of a tensor; name a tensor in <loss>", name,
-                               toString(it->second.kind))};
-  const Term &value = values.at(asked.value).terms.front();
-  if (asked.labels.empty()) {
-    if (elementsOf(value.shape) != 1 || !isFloat(value.dtype) || isRefused(value))
-      return Error{fmt::format("the loss '{}' has the type {} and the shape {}, but a floating-point scalar is needed; "
-                               "name a scalar with <loss>, or build one with <loss> \"cross_entropy(LOGITS, LABELS)\"",
-                               asked.value, typeOf(value), shapeText(value.shape))};
-    return b.reshape(value, {});
-  }
-  b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
-  if (!isFloat(value.dtype) || value.rank() < 1 || isRefused(value))
-    return Error{fmt::format("the logits '{}' have the type {} and the shape {}, but a floating-point tensor with a "
-                             "class dimension is needed; name other logits in <loss>",
-                             asked.value, typeOf(value), shapeText(value.shape))};
-  auto labels = values.find(asked.labels);
-  if (labels == values.end()) {
-    Shape shape(value.shape.begin(), value.shape.end() - 1);
-    // The argument is inserted after the other inputs, so that arguments of one kind stay together.
-    auto behind = std::find_if(arguments.begin(), arguments.end(), [](const Argument &a) { return a.kind != "input"; });
-    int position = int(behind - arguments.begin());
-    arguments.insert(behind, {asked.labels, "input"});
-    mlir::BlockArgument argument = block->insertArgument(position, b.type(DType::I64, shape), unknown);
-    labels = values.emplace(asked.labels, GraphValue{{b.fromValue(argument)}}).first;
-  }
-  if (const Term &given = labels->second.terms.front(); given.narrow)
-    return Error{
-        fmt::format("the labels '{}' have the type {}, but an integer type is needed; name another input in <loss>",
-                    asked.labels, typeOf(given))};
-  Result<Term> result = crossEntropy(b, value, labels->second.terms.front(), kIgnoredLabel, "mean");
-  if (!result)
-    return withWayOut({fmt::format("the loss '{}': {}", options.loss, result.error().message)},
-                      "name other logits or labels in <loss>");
-  return result;
+/// Adds an input for labels that the graph does not have.
+Term GraphImport::addLabels(const std::string &name, const Shape &shape) {
+  // The argument is inserted after the other inputs, so that arguments of one kind stay together.
+  auto behind = std::find_if(arguments.begin(), arguments.end(), [](const Argument &a) { return a.kind != "input"; });
+  int position = int(behind - arguments.begin());
+  arguments.insert(behind, {name, "input"});
+  Term labels = b.fromValue(block->insertArgument(position, b.type(DType::I64, shape), unknown));
+  values.emplace(name, GraphValue{{labels}});
+  return labels;
 }
 
-Result<std::vector<mlir::Value>> GraphImport::buildMetrics() {
-  std::vector<mlir::Value> metrics;
-  for (const std::string &name : options.metrics) {
-    auto found = values.find(name);
-    if (found == values.end() || !found->second.isTensor())
-      return Error{fmt::format("the metric '{}' is not a tensor; name a tensor with <metric>", name)};
-    if (std::any_of(arguments.begin(), arguments.end(), [&](const Argument &one) { return one.name == name; }))
-      return Error{fmt::format(
-          "the metric '{}' has the name of an input or a parameter; name a value that a node computes", name)};
-    const Term &value = found->second.terms.front();
-    if (isRefused(value))
-      return Error{fmt::format("the metric '{}' has the type {}; return it as f32", name, typeOf(value))};
-    KERF_TRY(metric, metricOf(b, name, value, options.floatType));
-    metrics.push_back(metric);
-  }
-  return metrics;
+bool GraphImport::isArgument(const std::string &name) const {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const Argument &one) { return one.name == name; });
 }
 
 /// Returns whether 16-bit parts of the model keep their format. A model whose trained parameters have 16 bits was
@@ -490,8 +441,10 @@ Result<ImportedModel> GraphImport::run() {
           {fmt::format("node '{}' ({}): {}", nameOf(index), graph().node(index).op_type(), status.error().message),
            status.error().status},
           kWriteNodeDifferently);
-  KERF_TRY(loss, buildLoss());
-  KERF_TRY(metrics, buildMetrics());
+  auto labels = [&](const Shape &shape) { return addLabels(needed.loss.labels, shape); };
+  KERF_TRY(loss, buildLoss(b, needed.loss, options.loss, values, labels));
+  auto isNamed = [&](const std::string &name) { return isArgument(name); };
+  KERF_TRY(metrics, buildMetrics(b, options.metrics, options.floatType, values, isNamed));
   return finish(loss, metrics);
 }
 
