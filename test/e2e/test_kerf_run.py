@@ -40,9 +40,11 @@ class KerfRun(KerfTest):
 
     def test_it_resumes_and_refuses_another_optimizer(self):
         package, data, saved = self.package(), file_of("gpt2", "batches.npz"), self.path("saved")
-        self.assertEqual(kerf_run(package, "--data", data, "--steps", 2, "--checkpoint", saved).returncode, 0)
-        resumed = kerf_run(package, "--data", data, "--steps", 4, "--resume", saved)
-        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(kerf_run(package, "--data", data, "--steps", 2, "--deterministic", "--checkpoint", saved).returncode, 0)
+        for name, more in (("resumed.safetensors", ["--resume", saved]), ("whole.safetensors", [])):
+            done = kerf_run(package, "--data", data, "--steps", 4, "--deterministic", *more, "--save", self.path(name))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.read("resumed.safetensors"), self.read("whole.safetensors"))
         refused = kerf_run(self.package("sgd"), "--data", data, "--steps", 4, "--resume", saved)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("--optimizer sgd", refused.stderr)

@@ -16,3 +16,11 @@ func.func @same_stage(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = kerf.transfer %x {from = 2 : i64, to = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+func.func @stage_below_zero(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{goes from stage 0 to stage -1; both are at least 0, and differ}}
+  %y = kerf.transfer %x {from = 0 : i64, to = -1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
