@@ -38,11 +38,13 @@ WRAPPED = [
     ("lib/Frontend/Common/LossRequest.cpp", "", ""),
     # The operations that both importers use: GraphImport::run and at of HloEvaluate.cpp append the text of their format.
     ("lib/Frontend/Common/", "write this part of the model in another way (docs/exporting.md, docs/stablehlo.md)", "GraphImport::run and at"),
+    ("lib/Search/ProblemFile.cpp", "docs/interface.md has the format", "Reader::read"),
     ("lib/Schedule/Check.cpp", "report this plan, it is a bug of Kerf", "makeSchedule"),
+    ("tools/kerf/Options.cpp", 'such as "*.bias:decay=0" or "lm_head.*:lr=1e-4"', "wrong of groupFrom"),
     ("lib/Runtime/CheckpointIndex.cpp", "give another checkpoint", "openCheckpoint"),
-    ("lib/Runtime/Attributes.cpp", "compile the package again", "bindingError"),
-    ("lib/Runtime/Cpu/Collectives.cpp", "compile the package again", "bindingError"),
-    ("lib/Runtime/Cpu/Kernels/", "compile the package again", "Checker::fail and bindingError"),
+    ("lib/Runtime/Attributes.cpp", "compile the package again", "bad"),
+    ("lib/Runtime/Cpu/Collectives.cpp", "compile the package again", "bad"),
+    ("lib/Runtime/Cpu/Kernels/", "compile the package again", "Checker::fail"),
     ("lib/Package/Check", "kCompileAgain", "readProgram"),
     ("lib/Package/FlatProgram.cpp", "kCompileAgain", "readProgram"),
     ("lib/Package/KernelSpace.cpp", "kCompileAgain", "checkNative"),
@@ -58,7 +60,7 @@ FRAGMENTS = [
     'ops["…"] for …: …', 'the plan\'s ops["…"] for …: …',  # around the messages of parseOpPlan
     "its mesh has … ranks, …", "global_batch … is not a multiple of the … or global_batch",  # the remedy is in the parts
     "no plan for … of … fits into …",  # the command line appends what would make the job fit
-    "chunk … of stage …", "an object", "a list of lists of numbers", "a list of numbers", "(… or nothing)",
+    "chunk … of stage …", "(… or nothing)",
     'stages: until "…" matches no operator of the forward pass',  # the operators that there are follow
 ]
 # Words of a message that states what would be right: "has rank 3, but must have rank 4", "but 1 to 8 are supported", "lists the stages
@@ -248,11 +250,12 @@ def messages(path):
         else:
             texts = [text_of(part) for part in arguments if any(isinstance(t, Literal) for t in part)]
             text = "; ".join(texts)
-            if "InternalCheck" in items[at:end] and "; " not in text:
-                text += "; " + CONSTANTS.get("kReportBug", "")  # which the command line appends
         text = re.sub(r"\s+", " ", re.sub(r"…(\s*…)+", "…", text)).strip()
-        if len(re.findall(r"[A-Za-z]{2,}", text)) >= 2:
-            yield kind, text
+        if len(re.findall(r"[A-Za-z]{2,}", text)) < 2:
+            continue
+        if "InternalCheck" in items[at:end] and "; " not in text:
+            text += "; " + CONSTANTS.get("kReportBug", "")  # which the command line appends
+        yield kind, text
 
 
 def is_fragment(text, path):

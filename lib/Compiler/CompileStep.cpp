@@ -221,14 +221,16 @@ Status writePackage(const CompileResult &compiled, const TensorMap &weights, con
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (code)
-    return Error{fmt::format("cannot create the folder '{}': {}", folder, code.message())};
+    return Error{
+        fmt::format("cannot create the folder '{}': {}; write the package to another folder", folder, code.message())};
   // An old package is replaced only after the new package is completely on disk, so that files of two packages never
   // mix.
   const std::string unfinished = fmt::format("{}/.{}.tmp", folder, getpid());
   std::filesystem::remove_all(unfinished, code);
   std::filesystem::create_directory(unfinished, code);
   if (code)
-    return Error{fmt::format("cannot write the folder '{}': {}", folder, code.message())};
+    return Error{
+        fmt::format("cannot write the folder '{}': {}; write the package to another folder", folder, code.message())};
   std::vector<std::string> names = {package::kWeightsFile};
   if (compiled.program.native)
     for (const package::NativeImage &image : compiled.program.native->images)
@@ -239,7 +241,8 @@ Status writePackage(const CompileResult &compiled, const TensorMap &weights, con
     if (written)
       std::filesystem::rename(unfinished + "/" + name, folder + "/" + name, code);
     if (written && code)
-      written = Error{fmt::format("cannot write '{}/{}': {}", folder, name, code.message())};
+      written = Error{
+          fmt::format("cannot write '{}/{}': {}; write the package to another folder", folder, name, code.message())};
   }
   std::filesystem::remove_all(unfinished, code);
   return written;

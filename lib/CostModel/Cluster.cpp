@@ -106,7 +106,7 @@ public:
     if (has(key))
       return &object.at(key);
     if (required)
-      fail(fmt::format("lacks \"{}\"", key));
+      fail(fmt::format("lacks \"{}\"; add it", key));
     return nullptr;
   }
   void fail(const std::string &what) {

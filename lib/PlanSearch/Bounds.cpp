@@ -40,7 +40,7 @@ Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, cons
   if (!whole)
     return whole.error();
   if (!*whole)
-    return Error{"the model cannot be laid out on one rank", ExitStatus::InternalCheck};
+    return Error{"the model cannot be laid out on one rank; remove constraints on its ops and arguments"};
   bounds.theSpace.emplace(options, job, cluster, (*whole)->layers());
   return bounds;
 }

@@ -212,7 +212,8 @@ Status Completion::completeExecution() {
   if (!plan.schedule.chunks)
     plan.schedule.chunks = defaultChunkCount(plan.schedule.name);
   if (plan.schedule.chunks > 1 && stages == 1)
-    return wrong(fmt::format("schedule.chunks is {} with one stage; chunks are for pipelines", plan.schedule.chunks));
+    return wrong(fmt::format("schedule.chunks is {} with one stage, but chunks are for pipelines; leave it out",
+                             plan.schedule.chunks));
   auto made = scheduleOptions(plan.schedule.name, plan.schedule.variant, stages, microbatches, plan.schedule.chunks);
   if (!made)
     return wrong(made.error().message);

@@ -227,7 +227,8 @@ Result<Explanation> PlanExplainer::run() {
   for (const std::string &quantity : scalableQuantities(cluster)) {
     auto more = seconds(best.plan, changedInputs(cluster, job, best.plan.globalBatch, quantity, kPercent));
     if (!more)
-      return Error{"the plan cannot be simulated on its own cluster; it was found for another one",
+      return Error{"the plan cannot be simulated on this cluster, because it was found for another one; plan again for "
+                   "this cluster",
                    ExitStatus::InternalCheck};
     explanation.sensitivities.push_back({quantity, *more - simulation.stepSeconds});
   }

@@ -172,7 +172,7 @@ Result<Checkpoint> openCheckpoint(const std::string &path) {
         if (other != step)
           others.push_back(checkpointName(other));
       return Error{fmt::format("checkpoint: '{}' has no {}; there {}", folder, kIndexFile,
-                               others.empty() ? "is no other in its folder"
+                               others.empty() ? "is no other in its folder, so give another folder"
                                               : fmt::format("are also {}: name one of them", namesText(others)))};
     }
   }

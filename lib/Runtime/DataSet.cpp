@@ -129,7 +129,7 @@ Result<DataSet> openFolder(const std::string &folder) {
     found.push_back({entry->path().stem().string(), entry->path().string()});
   }
   if (code)
-    return Error{fmt::format("cannot list '{}': {}", folder, code.message())};
+    return Error{fmt::format("cannot list '{}': {}; make the folder readable", folder, code.message())};
   if (found.empty())
     return Error{fmt::format("no .npy file in '{}', and no .npz file; give a folder with one of them", folder)};
   if (archives && archives != found.size())

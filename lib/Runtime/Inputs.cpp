@@ -69,8 +69,8 @@ Status findWeights(const package::Program &program, const TensorMap &weights, co
       source.kind = ArgSource::Kind::Initialize;
       missing.push_back(arg.name);
     } else if (arg.kind != ArgKind::State) { // states start as zeros
-      return Error{fmt::format("weights: the {} '{}' of shape {} is missing; there are {}", toString(arg.kind),
-                               arg.name, shapeText(arg.exportedShape), listed(namesOf(weights)))};
+      return Error{fmt::format("weights: the {} '{}' of shape {} is missing, and there are {}; add it",
+                               toString(arg.kind), arg.name, shapeText(arg.exportedShape), listed(namesOf(weights)))};
     }
   }
   if (anyParameter && !missing.empty())

@@ -108,7 +108,8 @@ Status LogFile::append(const std::string &line) {
   if (code == 0)
     return ok();
   if (isRegular && ftruncate(descriptor, before) != 0)
-    return Error{fmt::format("cannot write '{}': {}; its last line is incomplete", path, std::strerror(code))};
+    return Error{fmt::format("cannot write '{}': {}, and its last line is incomplete; give --log another file", path,
+                             std::strerror(code))};
   return cannotWrite(path, code);
 }
 

@@ -143,7 +143,7 @@ static OptimizerGroup groupFrom(const std::string &text) {
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
-    throw wrong("must have the form GLOB:lr=X,decay=Y,optimizer=NAME");
+    throw wrong("a group has the form GLOB:lr=X,decay=Y,optimizer=NAME");
   OptimizerGroup group{text.substr(0, colon), {}, {}, {}};
   for (size_t at = colon + 1; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
@@ -152,9 +152,9 @@ static OptimizerGroup groupFrom(const std::string &text) {
     const std::string key = part.substr(0, equals), number = part.substr(std::min(equals + 1, part.size()));
     if (key == "optimizer") {
       if (!group.optimizer.empty())
-        throw wrong("optimizer is given twice; give it once");
+        throw wrong("optimizer is given twice");
       if (!findOptimizer(number))
-        throw wrong(fmt::format("there is no optimizer '{}'; there are {}", number, optimizerNames()));
+        throw wrong(fmt::format("there is no optimizer '{}': there are {}", number, optimizerNames()));
       group.optimizer = number;
       at = end + 1;
       continue;
@@ -162,13 +162,13 @@ static OptimizerGroup groupFrom(const std::string &text) {
     double value = 0;
     auto [next, code] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (key != "lr" && key != "decay")
-      throw wrong(fmt::format("there is no '{}'; a group has lr, decay and optimizer", key));
+      throw wrong(fmt::format("there is no '{}': a group has lr, decay and optimizer", key));
     if (number.empty() || code != std::errc() || next != number.data() + number.size() || !std::isfinite(value) ||
         value < 0)
-      throw wrong(fmt::format("{} is '{}'; it must be a number of 0 or more", key, number));
+      throw wrong(fmt::format("{} is '{}', not a number of 0 or more", key, number));
     std::optional<double> &own = key == "lr" ? group.learningRate : group.weightDecay;
     if (own)
-      throw wrong(fmt::format("{} is given twice; give it once", key));
+      throw wrong(fmt::format("{} is given twice", key));
     own = value;
     at = end + 1;
   }
@@ -262,7 +262,8 @@ static bool isScale(double scale) {
 Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::string &dtype) const {
   if (dtype != "bf16" && dtype != "f16") {
     if (std::string option = firstGivenOption(); !option.empty())
-      return Error{fmt::format("{} is for --dtype bf16 and f16; --dtype is {}", option, dtype)};
+      return Error{fmt::format("{} is for --dtype bf16 and f16; --dtype is {}, so leave {} out or change --dtype",
+                               option, dtype, option)};
     return std::optional<PrecisionOptions>();
   }
   PrecisionOptions options;
@@ -273,7 +274,8 @@ Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::str
   if (!dynamic && (initialLossScale || lossScaleWindow))
     return Error{fmt::format(
         "{} is for a dynamic loss scale; {}", initialLossScale ? "--initial-loss-scale" : "--loss-scale-window",
-        lossScale.empty() ? "give --loss-scale dynamic too" : fmt::format("--loss-scale is {}", lossScale))};
+        lossScale.empty() ? "give --loss-scale dynamic too"
+                          : fmt::format("--loss-scale is {}, so give --loss-scale dynamic instead", lossScale))};
   if (options.scaling == LossScaling::Static) {
     auto [end, code] = std::from_chars(lossScale.data(), lossScale.data() + lossScale.size(), options.lossScale);
     if (code != std::errc() || end != lossScale.data() + lossScale.size() || !isScale(options.lossScale))

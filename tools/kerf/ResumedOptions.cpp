@@ -182,7 +182,8 @@ Result<std::string> applyCheckpointOptions(CLI::App &command, const RunFlags &fl
         if (!then.empty())
           option->run_callback();
       } catch (const CLI::ParseError &error) {
-        return Error{fmt::format("checkpoint '{}' was made with --{} {}, which this command refuses: {}",
+        return Error{fmt::format("checkpoint '{}' was made with --{} {}, which this command refuses: {}; start a new "
+                                 "training from the weights of the old one (--save there, --weights here)",
                                  resumed.folder, each.name, textOf(then), error.what())};
       }
       continue;

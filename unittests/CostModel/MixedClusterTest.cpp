@@ -190,19 +190,19 @@ TEST(MixedCluster, RefusesWhatIsWrongByName) {
   std::string two = groupText(2) + ", " + groupText(2);
   expectRefused(R"({"groups": 3})", R"(groups must be a list of {"device", "levels"})");
   expectRefused(R"({"groups": []})", R"(groups must be a list of {"device", "levels"})");
-  expectRefused(fmt::format(R"({{"groups": [{}]}})", two), R"(lacks "between")");
+  expectRefused(fmt::format(R"({{"groups": [{}]}})", two), R"(lacks "between"; add it)");
   expectRefused(fileOf(two, ""), "between has 0 entries for 2 groups; give one for all pairs, or 1: one for each pair "
                                  "of neighbours");
   expectRefused(fileOf(two + ", " + groupText(1) + ", " + groupText(1), kBetween + ", " + kBetween),
                 "between has 2 entries for 4 groups; give one for all pairs, or 3: one for each pair of neighbours");
   expectRefused(fileOf(groupText(2), kBetween), R"(has "between" but only one group; add a group or drop "between")");
-  expectRefused(fileOf(two, R"({"bandwidth": 1e9})"), R"(between[0]: lacks "latency")");
-  expectRefused(fileOf(two, R"({"latency": 0})"), R"(between[0]: lacks "bandwidth")");
+  expectRefused(fileOf(two, R"({"bandwidth": 1e9})"), R"(between[0]: lacks "latency"; add it)");
+  expectRefused(fileOf(two, R"({"latency": 0})"), R"(between[0]: lacks "bandwidth"; add it)");
   expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": -1})"),
                 "between[0]: bandwidth is -1; must be a finite number above 0");
   expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": 1e9, "node_bandwidth": 0})"),
                 "between[0]: node_bandwidth is 0; must be a finite number above 0");
-  expectRefused(fileOf(groupText(2) + ", {}", kBetween), R"(groups[1]: lacks "device")");
+  expectRefused(fileOf(groupText(2) + ", {}", kBetween), R"(groups[1]: lacks "device"; add it)");
   expectRefused(fileOf(groupText(2) + ", " + groupText(2, "x", -1), kBetween),
                 "groups[1].device: memory_bytes is -1; must be a whole number, 1 or more");
   expectRefused(fileOf(groupText(2) + ", " + groupText(0), kBetween),

@@ -167,7 +167,7 @@ Result<PlannedKernel> planOf(const BindRequest &request) {
     return planNative(request);
   const Row *row = findRow(request.instruction.op);
   if (!row)
-    return Error{fmt::format("there is no kernel for the op '{}'; was the package made by a newer Kerf?",
+    return Error{fmt::format("there is no kernel for the op '{}'; compile the package again with this version of Kerf",
                              request.instruction.op)};
   auto anyHalf = [](const std::vector<TensorView> &views) {
     return std::any_of(views.begin(), views.end(), [](const TensorView &v) { return isHalf(v.dtype); });
