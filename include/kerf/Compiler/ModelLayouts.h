@@ -47,7 +47,8 @@ public:
   const std::vector<std::string> &warnings() const { return theWarnings; }
 
 private:
-  /// Returns the training step for `microbatch` samples (for an exported model, its own batch).
+  /// Returns the training step of the model, imported with a batch of `microbatch` samples. The batch of an exported
+  /// model is fixed: its step has that batch, and `microbatch` is ignored.
   Result<TrainingStep *> imported(int64_t microbatch);
   /// Returns the average number of optimizer-state elements per parameter element, such as 2 for Adam.
   Result<double> momentsPerElement();

@@ -115,14 +115,17 @@ struct ScheduleChoice {
 /// a schedule.
 inline constexpr std::string_view kStageAxis = "stage", kMicrobatchAxis = "microbatch";
 
-/// An instruction in one microbatch.
+/// An instruction in one microbatch: a collective or host copy that a StepEntry of kind Start starts, alone or together
+/// with others (StepEntry::members).
 struct StepMember {
   int op = 0;             // index of the instruction in the expanded program (kerf/Package/FlatProgram.h)
   int64_t microbatch = 0; // index of the microbatch in which the instruction runs, from 0
   bool operator==(const StepMember &) const = default;
 };
 
-/// One entry of a list of steps. Instructions are named by their numbers in the expanded program.
+/// One entry of a list of steps: what the ranks of one pipeline stage execute next. `first`, `last` and StepMember::op
+/// are numbers of instructions in the expanded program (kerf/Package/FlatProgram.h). There, calls are inlined, but each
+/// instruction stands once for all microbatches, so an entry also names the microbatch.
 struct StepEntry {
   /// `Run` executes the instructions from `first` to `last`, one after the other. `Start` starts `members`: several
   /// collectives that run as one (a bucket), or a single collective or host copy. `Send` and `Receive` begin one side

@@ -52,7 +52,7 @@ struct Rule {
 
 /// A way to shard one op: which factor each mesh axis cuts.
 struct Strategy {
-  std::vector<int> factorOfAxis; // entry a: index of the factor that mesh axis a cuts, or -1 for no factor
+  std::vector<int> factorOfAxis; // entry a: the factor (index in Rule::factors) that mesh axis a cuts; -1: no factor
   auto operator<=>(const Strategy &) const = default;
 };
 

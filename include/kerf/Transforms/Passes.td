@@ -276,9 +276,9 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     of the result that replaces it.
 
     The optimizer's rule (kerf/Optimizer/Record.h) defines the update of a parameter as `kerf.map`s with
-    reductions and products between them. All these ops carry `kerf.update = NAME`. Values that all parameters share,
-    such as bias corrections by the number of the step, are scalars that are computed once, in f64. 16-bit parameters
-    are updated in f32.
+    reductions and products between them. Each of these ops has the attribute `kerf.update`, whose value is the name
+    of the parameter that the op updates. Values that all parameters share, such as bias corrections by the number of
+    the step, are scalars that are computed once, in f64. 16-bit parameters are updated in f32.
 
     Each gradient passes through one `kerf.sync_gradient` as soon as it is complete; later passes decide how the
     gradient is summed over ranks. Clipping multiplies all gradients by min(1, clip-norm / (norm + 1e-6)), where norm
@@ -587,10 +587,11 @@ def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
     chain becomes part of the kernel, so that a value that is only reduced is never stored. Equal chains are calls of
     one function. A single op on 16-bit floats becomes a kernel too.
 
-    * The ops of a kernel have one shape, floating-point types or i1, and one task. All its reductions are over the
-      same dimensions and leave rows that are long enough.
-    * A kernel that calls math routines does not combine reductions with stored results, and does not reduce the
-      routines' results to a few numbers (docs/native.md).
+    * The ops of a kernel have one shape, floating-point types or i1, and the same `kerf.task` (phase, pipeline stage
+      and chunk). All its reductions are over the same dimensions and leave rows that are long enough.
+    * A kernel with a reduction that calls math routines (exp, tanh, GELU and others) stores nothing but the results of
+      its reductions. A kernel that reduces to less than 64 numbers neither calls math routines nor stores other
+      results. The reasons are in docs/native.md.
     * No op outside of the chain reads a value of the chain before the chain's end. Where other ops stand between the
       ops of the chain, moving the chain to its end does not keep more memory alive than fusion saves.
 

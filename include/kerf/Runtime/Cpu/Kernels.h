@@ -53,8 +53,10 @@ bool mayOverwrite(const package::Instruction &instruction, int operand, int resu
 /// the function it calls, null for any other instruction.
 bool mayOverwriteOnHost(const package::Instruction &instruction, const package::Function *function, int operand,
                         int result);
-/// Converts a device's request to a request for bindKernel with the given team. If `request` names a function, the
-/// result names that function's compiled kernel.
+
+/// Returns `request`, which the executor made for a device (Device::bind), as a request for bindKernel. The threads of
+/// `team` share the kernel's work. Addresses are copied as they are. If the instruction calls a compiled kernel
+/// (`request.function`), the result holds this kernel of `request.code`.
 BindRequest hostRequest(const KernelRequest &request, ThreadTeam *team);
 
 /// Returns the address of a function that compiled kernels may call (package::NativeCode::routines), or null if there
