@@ -302,9 +302,8 @@ void addTrainer(CLI::App &command, std::string &trainer) {
       .add_option(
           "--for", trainer,
           fmt::format(
-              "the training system that will run the plan: {}; only plans that this system can run are searched, and "
-              "their step times are predicted for this system (default: {}; docs/cost-model.md lists "
-              "versions)",
+              "the training system that will run the plan: {}; step times are predicted for this system, and a search "
+              "tries only plans that it can run (default: {}; docs/cost-model.md lists versions)",
               fmt::join(today, ", "), ownTrainer().name))
       ->check(CLI::IsMember(trainerNames()));
 }
@@ -314,7 +313,7 @@ void addMargin(CLI::App &command, std::optional<double> &margin) {
       .add_option(
           "--margin", margin,
           "fraction of each device's memory that a plan must leave free, 0 to 0.99 (default: 0.05 on accelerators, 0 "
-          "on CPUs); no margin is subtracted from --memory")
+          "on CPUs); a memory limit that is given in bytes has no margin")
       ->check(finiteNumber(0, 0.99));
 }
 
