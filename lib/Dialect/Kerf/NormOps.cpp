@@ -8,7 +8,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
 static int64_t lastDim(Value value) { return tensorType(value).getRank() - 1; }
 static int64_t lastSize(Value value) { return tensorType(value).getShape().back(); }
 static ArrayRef<int64_t> leadingShape(Value value) { return tensorType(value).getShape().drop_back(); }
