@@ -74,10 +74,12 @@ void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
     counts.push_back(last - first);
   EXPECT_TRUE(can.unevenStages || std::count(counts.begin(), counts.end(), counts.front()) == std::ssize(counts));
   bool alike = plan.recompute.size() == 1 && plan.recomputeLayers.empty();
-  if (can.recomputeForm != RecomputeForm::ByStage)
+  if (can.recomputeForm != RecomputeForm::ByStage) {
     EXPECT_TRUE(alike || (can.recomputeForm == RecomputeForm::FirstOfParts && inBlocks(plan, layers))) << toJson(plan);
-  if (alike && !has(can.recompute, Recompute::Selective))
+  }
+  if (alike && !has(can.recompute, Recompute::Selective)) {
     EXPECT_NE(plan.recompute.front(), Recompute::Selective);
+  }
   int sharding = static_cast<int>(plan.optimizerSharding.front());
   EXPECT_EQ(*plan.overlap, overlapWords(trainer.overlap(
                                {size(plan, "stage"), schedule->kind, sharding, plan.sequenceParallel.front()})));

@@ -193,8 +193,9 @@ TEST(Steps, RandomDamageIsFoundOrHarmless) {
     }
     Status status = package::checkProgram(program);
     refused += !status;
-    if (status)
+    if (status) {
       EXPECT_TRUE(runtime::planMemory(program, 0) && runtime::planMemory(program, 1));
+    }
   }
   EXPECT_GT(refused, 2000);
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <functional>
 #include <limits>
 
 namespace kerf::frontend {
@@ -54,7 +55,7 @@ Result<Broadcast> planBroadcast(std::vector<Literal> &operands) {
 }
 
 /// Calls row(result offset, operand offsets) for the start of each run along the last stored dimension.
-template <typename Row> void forEachRow(const Broadcast &plan, Row row) {
+void forEachRow(const Broadcast &plan, const std::function<void(int64_t, const std::vector<int64_t> &)> &row) {
   size_t rank = plan.stored.size();
   int64_t elements = elementsOf(plan.stored);
   if (elements == 0)
@@ -87,35 +88,50 @@ template <typename In, typename Out, typename F> Result<Literal> map1(const Lite
   return fresh->literal;
 }
 
-template <typename In, typename Out, typename F>
-Result<Literal> map2(const Literal &x, const Literal &y, DType result, F f) {
-  std::vector<Literal> operands{x, y};
-  Result<Broadcast> plan = planBroadcast(operands);
+/// The loop of a binary operation, and the memory that it reads and writes.
+struct BinaryLoop {
+  std::vector<Literal> operands;
+  Broadcast plan;
+  FreshLiteral fresh;
+};
+
+Result<BinaryLoop> planBinary(const Literal &x, const Literal &y, DType result) {
+  BinaryLoop loop{{x, y}, {}, {}};
+  Result<Broadcast> plan = planBroadcast(loop.operands);
   if (!plan)
     return plan.error();
+  loop.plan = *plan;
   Result<FreshLiteral> fresh = allocateLiteral(result, plan->stored);
   if (!fresh)
     return fresh.error();
-  const In *a = operands[0].as<In>(), *b = operands[1].as<In>();
-  Out *out = fresh->as<Out>();
-  bool scalar = plan->stored.empty();
-  int64_t length = scalar ? 1 : plan->stored.back(), stepA = scalar ? 0 : plan->steps[0].back(),
-          stepB = scalar ? 0 : plan->steps[1].back();
-  forEachRow(*plan, [&](int64_t o, const std::vector<int64_t> &at) {
+  loop.fresh = *fresh;
+  loop.fresh.literal.shape = plan->shape;
+  return loop;
+}
+
+// The template holds only the loops over elements: it is compiled for each operation and type.
+template <typename In, typename Out, typename F>
+Result<Literal> map2(const Literal &x, const Literal &y, DType result, F f) {
+  Result<BinaryLoop> loop = planBinary(x, y, result);
+  if (!loop)
+    return loop.error();
+  const Broadcast &plan = loop->plan;
+  const In *a = loop->operands[0].as<In>(), *b = loop->operands[1].as<In>();
+  Out *out = loop->fresh.as<Out>();
+  bool scalar = plan.stored.empty();
+  int64_t length = scalar ? 1 : plan.stored.back(), stepA = scalar ? 0 : plan.steps[0].back(),
+          stepB = scalar ? 0 : plan.steps[1].back();
+  forEachRow(plan, [&](int64_t o, const std::vector<int64_t> &at) {
     const In *p = a + at[0], *q = b + at[1];
-    // The steps are 0 or 1. With a loop for each case, the C++ compiler vectorizes.
+    // The steps are 0 or 1. With a loop for the usual case, the C++ compiler vectorizes it.
     if (stepA && stepB)
       for (int64_t i = 0; i < length; ++i)
         out[o + i] = f(p[i], q[i]);
-    else if (stepA)
-      for (int64_t i = 0; i < length; ++i)
-        out[o + i] = f(p[i], *q);
     else
       for (int64_t i = 0; i < length; ++i)
-        out[o + i] = f(*p, q[i * stepB]);
+        out[o + i] = f(p[i * stepA], q[i * stepB]);
   });
-  fresh->literal.shape = plan->shape;
-  return fresh->literal;
+  return loop->fresh.literal;
 }
 
 template <typename T> T applyFloat(Unary op, T x) {

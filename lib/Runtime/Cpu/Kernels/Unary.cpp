@@ -25,6 +25,9 @@ template <typename In, typename Out, typename F>
     y[i] = F()(x[i]);
 }
 template <typename In, typename Out, typename F> void mapAll(const In *x, Out *y, int64_t n) {
+  // Integers are rare in models: one version of their loops is enough, and it has no fused multiply-adds that could differ.
+  if constexpr (!isFloat<In>)
+    return mapVectors<In, Out, F>(x, y, n);
   dispatch(
       [](auto, const In *x, Out *y, int64_t n) {
         int64_t whole = n / kVector * kVector;
@@ -206,6 +209,19 @@ template <typename Out, typename Number> Out stored(Number x) {
     return Out(x);
 }
 
+template <typename In, typename Out> void convertRange(const void *x, void *y, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    static_cast<Out *>(y)[i] = stored<Out>(loaded(static_cast<const In *>(x)[i]));
+}
+// Only the loop is compiled for each pair of types.
+PlannedKernel converted(const BindRequest &request, void (*range)(const void *, void *, int64_t, int64_t),
+                        const void *x, void *y) {
+  return {[=, n = request.results[0].elements(), team = request.team] {
+    forElements(team, n, [&](int64_t begin, int64_t end) { range(x, y, begin, end); });
+    return ok();
+  }};
+}
+
 template <typename F> Result<PlannedKernel> forStored(const BindRequest &request, DType dtype, F &&f) {
   switch (dtype) {
   case DType::BF16:
@@ -214,6 +230,16 @@ template <typename F> Result<PlannedKernel> forStored(const BindRequest &request
     return f(Type<F16>{});
   default:
     return withElementType(request, dtype, f);
+  }
+}
+template <typename F> Result<PlannedKernel> forStoredFloat(const BindRequest &request, DType dtype, F &&f) {
+  switch (dtype) {
+  case DType::BF16:
+    return f(Type<Bf16>{});
+  case DType::F16:
+    return f(Type<F16>{});
+  default:
+    return withFloatType(request, dtype, f);
   }
 }
 
@@ -271,17 +297,23 @@ Result<PlannedKernel> planConvert(const BindRequest &request) {
     using In = typename decltype(in)::type;
     return forStored(request, request.results[0].dtype, [&](auto out) -> Result<PlannedKernel> {
       using Out = typename decltype(out)::type;
-      const In *x = dataOf<In>(request.operands[0]);
-      Out *y = mutableDataOf<Out>(request.results[0]);
-      return PlannedKernel{[x, y, n = request.results[0].elements(), team = request.team] {
-        forElements(team, n, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i)
-            y[i] = stored<Out>(loaded(x[i]));
-        });
-        return ok();
-      }};
+      return converted(request, convertRange<In, Out>, dataOf<In>(request.operands[0]),
+                       mutableDataOf<Out>(request.results[0]));
     });
   });
+}
+
+template <typename Sum, typename In> static Result<PlannedKernel> accumulated(const BindRequest &request) {
+  const Sum *before = dataOf<Sum>(request.operands[0]);
+  const In *x = dataOf<In>(request.operands[1]);
+  Sum *after = mutableDataOf<Sum>(request.results[0]);
+  return PlannedKernel{[before, x, after, n = request.results[0].elements(), team = request.team] {
+    forElements(team, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        after[i] = stored<Sum>(loaded(before[i]) + loaded(x[i]));
+    });
+    return ok();
+  }};
 }
 
 Result<PlannedKernel> planAccumulate(const BindRequest &request) {
@@ -290,24 +322,19 @@ Result<PlannedKernel> planAccumulate(const BindRequest &request) {
     return check.error();
   if (request.operands.size() == 1)
     return planConvert(request); // the first summand only starts the sum
+  DType sumType = request.results[0].dtype, type = request.operands[1].dtype;
   check.sameType(request.operands[0], "the sum so far", request.results[0], "the result");
   check.shape(request.operands[1], "the value", request.results[0].shape);
   if (check.failed())
     return check.error();
-  return forStored(request, request.results[0].dtype, [&](auto sum) {
-    using Sum = typename decltype(sum)::type;
-    return forStored(request, request.operands[1].dtype, [&](auto in) -> Result<PlannedKernel> {
-      using In = typename decltype(in)::type;
-      const Sum *before = dataOf<Sum>(request.operands[0]);
-      const In *x = dataOf<In>(request.operands[1]);
-      Sum *after = mutableDataOf<Sum>(request.results[0]);
-      return PlannedKernel{[before, x, after, n = request.results[0].elements(), team = request.team] {
-        forElements(team, n, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i)
-            after[i] = stored<Sum>(loaded(before[i]) + loaded(x[i]));
-        });
-        return ok();
-      }};
+  if (sumType == type) // also integers
+    return forStored(request, type, [&](auto both) {
+      using T = typename decltype(both)::type;
+      return accumulated<T, T>(request);
+    });
+  return forStoredFloat(request, sumType, [&](auto sum) {
+    return forStoredFloat(request, type, [&](auto in) {
+      return accumulated<typename decltype(sum)::type, typename decltype(in)::type>(request);
     });
   });
 }
