@@ -15,6 +15,8 @@ python3|python3|lit, the end-to-end tests and the table of the demo
 llvm-22-dev||LLVM 22.1: headers, CMake files, TableGen
 libmlir-22-dev||MLIR 22.1: the compiler's IR
 mlir-22-tools||mlir-tblgen: generates the dialect's code and documents
+clang-22||compiles the kernels for GPUs, to text that NVIDIA's driver compiles further
+libclc-22||functions of mathematics for these kernels
 llvm-22-tools||lit and FileCheck: the tests of the passes
 zlib1g-dev||reads compressed .npz files and placement problems
 libsimdjson-dev||reads placement problems: JSON of a hundred megabytes

@@ -28,10 +28,18 @@ public:
   /// Returns the byte offset of the box's first element in the target tensor.
   int64_t toOffset() const { return toBytes; }
 
-private:
+  /// One loop over pieces of the box; strides in bytes.
   struct Loop {
-    int64_t count = 0, fromStride = 0, toStride = 0; // strides in bytes
+    int64_t count = 0, fromStride = 0, toStride = 0;
   };
+  /// Returns the loops over the contiguous pieces, outermost first, and last a loop over the bytes of a piece.
+  std::vector<Loop> allLoops() const {
+    std::vector<Loop> all = loops;
+    all.push_back({runBytes, 1, 1});
+    return all;
+  }
+
+private:
   void runLoop(size_t loop, const std::byte *from, std::byte *to) const;
 
   int64_t fromBytes = 0, toBytes = 0; // offsets of the box's first element

@@ -8,7 +8,7 @@
 #include "../Box.h"
 #include "Reduce.h"
 #include "kerf/Runtime/Communicator.h"
-#include "kerf/Runtime/Cpu/Kernels.h"
+#include "kerf/Runtime/Cpu/Collectives.h"
 #include <optional>
 #include <vector>
 
@@ -87,5 +87,10 @@ private:
   enum class ReducesFirst { No, Yes };
   template <typename Do> Status each(ReducesFirst reduces, Do act) const;
 };
+
+/// Plans a collective or a bucket. Addresses of the request may be null, and `communicator` too where the plan is not run.
+/// The plan uses as much scratch memory as collectiveScratchBytes says. Fails as bindCollective does.
+Result<CollectivePlan> planCollective(const CollectiveRequest &request, Communicator *communicator = nullptr,
+                                      const SumOrderSeed &order = {});
 
 } // namespace kerf::runtime

@@ -545,15 +545,20 @@ Result<std::pair<int64_t, int64_t>> countScratch(CollectiveRequest request) {
 }
 } // namespace
 
-Result<Kernel> bindCollective(const CollectiveRequest &request, Communicator &communicator, const SumOrderSeed &order) {
+Result<CollectivePlan> planCollective(const CollectiveRequest &request, Communicator *communicator,
+                                      const SumOrderSeed &order) {
   auto bytes = countScratch(request);
   if (!bytes)
     return bytes.error();
   Scratch scratch(request.bind.scratch, bytes->first);
-  auto built = build(request, {&communicator, request.tag, order}, scratch);
-  if (!built)
-    return built.error();
-  auto plan = std::make_shared<const CollectivePlan>(std::move(*built));
+  return build(request, {communicator, request.tag, order}, scratch);
+}
+
+Result<Kernel> bindCollective(const CollectiveRequest &request, Communicator &communicator, const SumOrderSeed &order) {
+  auto planned = planCollective(request, &communicator, order);
+  if (!planned)
+    return planned.error();
+  auto plan = std::make_shared<const CollectivePlan>(std::move(*planned));
   return Kernel([plan] { return plan->run(); });
 }
 

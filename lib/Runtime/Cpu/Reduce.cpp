@@ -69,31 +69,31 @@ void Reducer::start(std::byte *accumulator, const std::byte *next, int64_t eleme
 void Reducer::add(std::byte *accumulator, const std::byte *next, int64_t elements) const {
   switch (dtype) {
   case DType::F64:
-    return addAs<Plain<double>, double>(kind, accumulator, next, elements);
+    return addAs<Plain<double>, double>(combines, accumulator, next, elements);
   case DType::F32:
-    return addAs<Plain<float>, float>(kind, accumulator, next, elements);
+    return addAs<Plain<float>, float>(combines, accumulator, next, elements);
   case DType::BF16:
-    return addAs<Bf16, uint16_t>(kind, accumulator, next, elements);
+    return addAs<Bf16, uint16_t>(combines, accumulator, next, elements);
   case DType::F16:
-    return addAs<F16, uint16_t>(kind, accumulator, next, elements);
+    return addAs<F16, uint16_t>(combines, accumulator, next, elements);
   case DType::I64:
-    return addAs<Plain<int64_t>, int64_t>(kind, accumulator, next, elements);
+    return addAs<Plain<int64_t>, int64_t>(combines, accumulator, next, elements);
   case DType::I32:
-    return addAs<Plain<int32_t>, int32_t>(kind, accumulator, next, elements);
+    return addAs<Plain<int32_t>, int32_t>(combines, accumulator, next, elements);
   case DType::I16:
-    return addAs<Plain<int16_t>, int16_t>(kind, accumulator, next, elements);
+    return addAs<Plain<int16_t>, int16_t>(combines, accumulator, next, elements);
   case DType::U64:
-    return addAs<Plain<uint64_t>, uint64_t>(kind, accumulator, next, elements);
+    return addAs<Plain<uint64_t>, uint64_t>(combines, accumulator, next, elements);
   case DType::U32:
-    return addAs<Plain<uint32_t>, uint32_t>(kind, accumulator, next, elements);
+    return addAs<Plain<uint32_t>, uint32_t>(combines, accumulator, next, elements);
   case DType::U16:
-    return addAs<Plain<uint16_t>, uint16_t>(kind, accumulator, next, elements);
+    return addAs<Plain<uint16_t>, uint16_t>(combines, accumulator, next, elements);
   case DType::I8:
-    return addAs<Plain<int8_t>, int8_t>(kind, accumulator, next, elements);
+    return addAs<Plain<int8_t>, int8_t>(combines, accumulator, next, elements);
   case DType::U8:
-    return addAs<Plain<uint8_t>, uint8_t>(kind, accumulator, next, elements);
+    return addAs<Plain<uint8_t>, uint8_t>(combines, accumulator, next, elements);
   case DType::Bool:
-    return addAs<Plain<bool>, bool>(kind, accumulator, next, elements);
+    return addAs<Plain<bool>, bool>(combines, accumulator, next, elements);
   }
 }
 

@@ -13,7 +13,9 @@ namespace kerf::runtime {
 class Reducer {
 public:
   Reducer() = default;
-  Reducer(DType dtype, ReduceKind kind) : dtype(dtype), kind(kind) {}
+  Reducer(DType dtype, ReduceKind kind) : dtype(dtype), combines(kind) {}
+  /// Returns how the arrays are combined.
+  ReduceKind kind() const { return combines; }
 
   /// Returns the bytes of an accumulator's element if it is wider than the element type (16-bit floats: 4), and 0 if
   /// the accumulator has the element type itself.
@@ -27,7 +29,7 @@ public:
 
 private:
   DType dtype = DType::F32;
-  ReduceKind kind = ReduceKind::Sum;
+  ReduceKind combines = ReduceKind::Sum;
 };
 
 } // namespace kerf::runtime

@@ -7,8 +7,6 @@
 
 namespace kerf::runtime::test {
 namespace {
-constexpr DType F64 = DType::F64, F32 = DType::F32;
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct AttentionCase {
   int64_t b, s, t, h, g, d, e;

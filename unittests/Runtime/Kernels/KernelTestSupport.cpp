@@ -163,6 +163,127 @@ std::vector<std::vector<std::byte>> bytesOfAll(const Memories &memories) {
     all.emplace_back(m->data(), m->data() + m->bytes);
   return all;
 }
+
+std::vector<HostTensor> tensorsOf(const std::vector<ResultType> &types,
+                                  const std::vector<std::vector<std::byte>> &bytes) {
+  std::vector<HostTensor> out;
+  for (size_t i = 0; i < types.size(); ++i) {
+    HostTensor tensor{types[i].dtype, types[i].shape, {}};
+    for (int64_t e = 0; e < tensor.elements(); ++e)
+      tensor.values.push_back(load(tensor.dtype, bytes[i].data() + e * bytesOf(tensor.dtype)));
+    out.push_back(std::move(tensor));
+  }
+  return out;
+}
+
+/// Whether kernels run on the CPU, whatever KERF_KERNEL_DEVICE says: where only values are needed to compare with.
+bool onlyOnCpu = false;
+
+/// The device that the kernels of this process run on instead of the CPU, from the variable KERF_KERNEL_DEVICE; null if
+/// it is not set.
+Device *otherDevice() {
+  if (onlyOnCpu)
+    return nullptr;
+  static const std::unique_ptr<Device> device = [] {
+    const char *chosen = std::getenv("KERF_KERNEL_DEVICE");
+    std::unique_ptr<Device> opened;
+    if (chosen) {
+      auto created = createDevice(chosen);
+      if (created)
+        opened = std::move(*created);
+      else
+        ADD_FAILURE() << created.error().message;
+    }
+    return opened;
+  }();
+  return device.get();
+}
+
+/// Memory of the device with the bytes of some tensors.
+std::vector<std::shared_ptr<std::byte>> onDevice(Device &device, const std::vector<std::vector<std::byte>> &bytes) {
+  std::vector<std::shared_ptr<std::byte>> all;
+  for (const auto &one : bytes) {
+    auto memory = device.allocate(int64_t(one.size()));
+    EXPECT_TRUE(memory);
+    all.push_back(*memory);
+    EXPECT_TRUE(device.copyIn(all.back().get(), one.data(), int64_t(one.size())));
+  }
+  return all;
+}
+
+/// Runs a bound instruction on a device and returns the bytes of its results.
+Result<std::vector<std::vector<std::byte>>> runOn(Device &device, KernelRequest request) {
+  auto scratch = device.scratchBytes(request);
+  if (!scratch)
+    return scratch.error();
+  auto memory = device.allocate(*scratch);
+  if (!memory)
+    return memory.error();
+  request.scratch = memory->get();
+  auto kernel = device.bind(request);
+  if (!kernel)
+    return kernel.error();
+  auto stream = device.createStream(StreamKind::Compute);
+  if (!stream)
+    return stream.error();
+  Status status = (*kernel)->launch(**stream);
+  Status ended = (*stream)->synchronize();
+  if (auto fault = device.takeFault())
+    return fault->error;
+  if (!status || !ended)
+    return status ? ended.error() : status.error();
+  std::vector<std::vector<std::byte>> results;
+  for (const TensorView &view : request.results) {
+    results.emplace_back(size_t(view.bytes()));
+    if (Status copied = device.copyOut(results.back().data(), view.data, view.bytes()); !copied)
+      return copied.error();
+  }
+  return results;
+}
+
+/// Does what tryKernel does, on another device than the CPU.
+Result<std::vector<HostTensor>> tryOn(Device &device, const package::Instruction &instruction,
+                                      const std::vector<HostTensor> &operands, const std::vector<ResultType> &results,
+                                      const RunOptions &options) {
+  std::vector<std::vector<std::byte>> given, fresh;
+  for (const HostTensor &operand : operands) {
+    given.emplace_back(size_t(operand.elements() * bytesOf(operand.dtype)));
+    for (int64_t e = 0; e < operand.elements(); ++e)
+      store(operand.dtype, operand.values[size_t(e)], given.back().data() + e * bytesOf(operand.dtype));
+  }
+  for (const ResultType &type : results)
+    fresh.emplace_back(size_t(elementsOf(type.shape) * bytesOf(type.dtype)), std::byte(kUnwritten));
+  auto inputs = onDevice(device, given), outputs = onDevice(device, fresh);
+  KernelRequest request{instruction, {}, {}, options.mesh, options.rank};
+  for (size_t i = 0; i < operands.size(); ++i)
+    request.operands.push_back({inputs[i].get(), operands[i].dtype, operands[i].shape});
+  for (size_t i = 0; i < results.size(); ++i)
+    request.results.push_back({outputs[i].get(), results[i].dtype, results[i].shape});
+  auto first = runOn(device, request);
+  if (!first)
+    return first.error();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::vector<std::byte> now(given[i].size());
+    EXPECT_TRUE(device.copyOut(now.data(), inputs[i].get(), int64_t(now.size())));
+    EXPECT_TRUE(now == given[i]) << instruction.op << " changed operand " << i;
+  }
+  auto again = runOn(device, request);
+  EXPECT_TRUE(again && *again == *first) << instruction.op << " gave other bits the second time";
+  for (size_t o = 0; o < operands.size(); ++o)
+    for (size_t r = 0; r < results.size(); ++r) {
+      if (!device.mayOverwrite(instruction, nullptr, int(o), int(r)) || given[o].size() != fresh[r].size())
+        continue;
+      KernelRequest inPlace = request;
+      auto copies = onDevice(device, given);
+      for (size_t i = 0; i < copies.size(); ++i)
+        inPlace.operands[i].data = copies[i].get();
+      inPlace.results[r].data = copies[o].get();
+      auto over = runOn(device, inPlace);
+      EXPECT_TRUE(over && *over == *first)
+          << instruction.op << " gave other bits with result " << r << " over operand " << o;
+    }
+  return tensorsOf(results, *first);
+}
 } // namespace
 
 Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &attrs,
@@ -172,6 +293,8 @@ Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &att
   Bound bound;
   bound.instruction.op = op;
   bound.instruction.attrs = attrs;
+  if (Device *device = otherDevice())
+    return tryOn(*device, bound.instruction, operands, results, options);
   BindRequest sizing{bound.instruction, {}, {}, options.mesh, options.rank, nullptr};
   for (const ResultType &type : operandTypes)
     sizing.operands.push_back({nullptr, type.dtype, type.shape});
@@ -224,14 +347,7 @@ Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &att
           << op << " gave other bits with result " << r << " over operand " << o;
     }
 
-  std::vector<HostTensor> out;
-  for (size_t i = 0; i < results.size(); ++i) {
-    HostTensor tensor{results[i].dtype, results[i].shape, {}};
-    for (int64_t e = 0; e < tensor.elements(); ++e)
-      tensor.values.push_back(load(tensor.dtype, first[i].data() + e * bytesOf(tensor.dtype)));
-    out.push_back(std::move(tensor));
-  }
-  return out;
+  return tensorsOf(results, first);
 }
 
 std::vector<HostTensor> runKernel(const std::string &op, const Json &attrs, const std::vector<HostTensor> &operands,
@@ -340,6 +456,7 @@ void expectGradient(const std::function<std::vector<double>(const std::vector<Ho
     return sum;
   };
   std::vector<double> expected;
+  onlyOnCpu = true;
   for (double &value : operands[operand].values) {
     double before = value;
     value = before + kStep;
@@ -349,6 +466,7 @@ void expectGradient(const std::function<std::vector<double>(const std::vector<Ho
     value = before;
     expected.push_back((above - below) / (2 * kStep));
   }
+  onlyOnCpu = false;
   expectNear(gradient, expected, tolerance, "gradient of operand " + std::to_string(operand));
 }
 

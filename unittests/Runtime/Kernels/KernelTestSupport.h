@@ -6,11 +6,15 @@
 
 #include "kerf/Runtime/Cpu/Kernels.h"
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 
 namespace kerf::runtime::test {
 
 using Json = nlohmann::ordered_json;
+
+inline constexpr DType F64 = DType::F64, F32 = DType::F32;
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// A tensor whose elements are given as doubles.
 struct HostTensor {

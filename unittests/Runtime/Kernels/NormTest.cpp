@@ -8,8 +8,6 @@
 
 namespace kerf::runtime::test {
 namespace {
-constexpr DType F64 = DType::F64, F32 = DType::F32;
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 std::vector<double> oracleSoftmax(const HostTensor &x, size_t dimension) {
   std::vector<double> y(x.values.size());

@@ -8,7 +8,6 @@
 
 namespace kerf::runtime::test {
 namespace {
-constexpr DType F64 = DType::F64, F32 = DType::F32;
 
 TEST(Philox, GivesTheKnownAnswers) {
   // Random123, tests/kat_vectors: philox4x32 10.

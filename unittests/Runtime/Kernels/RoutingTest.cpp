@@ -8,7 +8,6 @@
 
 namespace kerf::runtime::test {
 namespace {
-constexpr DType F64 = DType::F64, F32 = DType::F32;
 
 TEST(TopK, PicksTheLargestFirstAndTheFirstOfEqualOnes) {
   for (int seed = 0; seed < 30; ++seed) {

@@ -164,7 +164,6 @@ TEST(Shape, LocalSlicesTileTheTensorAndEndInZeros) {
 
 TEST(Shape, MaskPaddingReplacesWhatIsPastTheEnd) {
   Mesh mesh{{{"a", 3}}};
-  constexpr double kInf = std::numeric_limits<double>::infinity();
   struct Case {
     DType dtype;
     const char *fill;

@@ -6,7 +6,6 @@
 
 namespace kerf::runtime::test {
 namespace {
-constexpr DType F64 = DType::F64, F32 = DType::F32;
 
 struct Steps {
   Shape size, window, strides, dilations, low, high, places;

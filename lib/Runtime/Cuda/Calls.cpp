@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Calls.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+
+namespace kerf::runtime::cuda {
+
+namespace {
+/// Whether the kernels of an op take floating tensors of one type only, or convert between types themselves.
+enum class Types { One, Any };
+
+struct Row {
+  std::string_view op;
+  Result<Calls> (*calls)(const CallRequest &);
+  Types types = Types::One;
+};
+
+constexpr Row kRows[] = {
+    {"negate", callUnary}, {"abs", callUnary}, {"sign", callUnary}, {"not", callUnary}, {"exponential", callUnary},
+    {"log", callUnary}, {"sqrt", callUnary}, {"rsqrt", callUnary}, {"tanh", callUnary}, {"logistic", callUnary},
+    {"erf", callUnary}, {"sine", callUnary}, {"cosine", callUnary}, {"atan", callUnary}, {"floor", callUnary},
+    {"ceil", callUnary}, {"round_nearest_even", callUnary}, {"stop_gradient", callUnary}, {"gelu", callUnary},
+    {"add", callBinary}, {"subtract", callBinary}, {"multiply", callBinary}, {"divide", callBinary},
+    {"maximum", callBinary}, {"minimum", callBinary}, {"power", callBinary}, {"and", callBinary}, {"or", callBinary},
+    {"gelu_backward", callBinary},
+    {"compare", callCompare},
+    {"select", callSelect},
+    {"convert", callConvert, Types::Any},
+    {"accumulate", callAccumulate, Types::Any},
+    {"reduce_precision", callReducePrecision},
+    {"is_nan", callIsNan},
+    {"constant", callConstant},
+    {"iota", callIota},
+    {"broadcast_in_dim", callBroadcast},
+    {"transpose", callTranspose},
+    {"slice", callSlice},
+    {"pad", callPad},
+    {"concatenate", callConcatenate},
+    {"reduce", callReduce},
+    {"dot_general", callDotGeneral},
+    {"sync_gradient", callSyncGradient},
+    {"convolution", callConvolution},
+    {"convolution_transpose", callConvolutionTranspose},
+    {"convolution_kernel", callConvolutionKernel},
+    {"reduce_window", callReduceWindow},
+    {"select_and_scatter", callSelectAndScatter},
+    {"gather", callGather},
+    {"scatter_add", callScatterAdd},
+    {"embedding", callEmbedding},
+    {"embedding_backward", callEmbeddingBackward},
+    {"take_along", callTakeAlong},
+    {"take_along_backward", callTakeAlongBackward},
+    {"top_k", callTopK},
+    {"top_k_backward", callTopKBackward},
+    {"dispatch", callDispatch},
+    {"combine", callCombine},
+    {"combine_backward", callCombineBackward},
+    {"softmax", callSoftmax},
+    {"softmax_backward", callSoftmaxBackward},
+    {"layer_norm", callLayerNorm},
+    {"layer_norm_backward", callLayerNormBackward},
+    {"rms_norm", callRmsNorm},
+    {"rms_norm_backward", callRmsNormBackward},
+    {"attention", callAttention},
+    {"attention_backward", callAttentionBackward},
+    {"attention_block", callAttentionBlock},
+    {"attention_block_backward", callAttentionBlockBackward},
+    {"cross_entropy", callCrossEntropy},
+    {"cross_entropy_backward", callCrossEntropyBackward},
+    {"dropout", callDropout},
+    {"count_nonfinite", callCountNonfinite},
+    {"shard_offset", callShardOffset},
+    {"mask_padding", callMaskPadding},
+    {"local_slice", callLocalSlice},
+};
+} // namespace
+
+int64_t CallRequest::position(const char *axes) const {
+  std::vector<int64_t> flat = integers(axes);
+  std::vector<AxisRef> refs;
+  for (size_t i = 0; i + 2 < flat.size(); i += 3)
+    refs.push_back({int(flat[i]), flat[i + 1], flat[i + 2]});
+  return kerf::position(request.mesh, refs, request.rank);
+}
+
+int64_t product(const Shape &shape, size_t begin, size_t end) {
+  int64_t all = 1;
+  for (size_t d = begin; d < end; ++d)
+    all *= shape[d];
+  return all;
+}
+
+std::vector<int64_t> stridesOf(const Shape &shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+namespace {
+bool isHalf(const TensorView &view) { return view.dtype == DType::BF16 || view.dtype == DType::F16; }
+
+/// Adds the conversion of a tensor to another type and memory.
+void addConversion(std::vector<KernelCall> &calls, const TensorView &from, const TensorView &to) {
+  int64_t n = from.elements();
+  if (n > 0)
+    calls.push_back(elementCall("Elementwise", from.dtype, "convert", n,
+                                ConvertParameters{int32_t(to.dtype), from.data, to.data, n}));
+}
+
+/// Returns the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it. Kernels take tensors
+/// of one floating type; programs may have 16-bit operands and float32 results.
+Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(const CallRequest &)) {
+  constexpr int64_t kAlignment = 256;
+  KernelRequest wide = r.request;
+  int64_t taken = 0;
+  std::vector<KernelCall> before, after;
+  auto widen = [&](const std::vector<TensorView> &views, std::vector<TensorView> &copies, bool reads) {
+    for (size_t i = 0; i < views.size(); ++i) {
+      if (!isHalf(views[i]))
+        continue;
+      copies[i] = {r.scratch(taken), DType::F32, views[i].shape};
+      taken += (copies[i].bytes() + kAlignment - 1) / kAlignment * kAlignment;
+      if (reads)
+        addConversion(before, views[i], copies[i]);
+      else
+        addConversion(after, copies[i], views[i]);
+    }
+  };
+  widen(r.request.operands, wide.operands, true);
+  widen(r.request.results, wide.results, false);
+  wide.scratch = r.scratch(taken);
+  auto calls = callsOfFloats({wide, r.faults});
+  if (!calls)
+    return calls.error();
+  calls->calls.insert(calls->calls.begin(), before.begin(), before.end());
+  calls->calls.insert(calls->calls.end(), after.begin(), after.end());
+  calls->scratchBytes += taken;
+  return calls;
+}
+} // namespace
+
+Result<Calls> callsOf(const CallRequest &request) {
+  const std::string &op = request.request.instruction.op;
+  const Row *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &one) { return one.op == op; });
+  if (row == std::end(kRows))
+    return Error{fmt::format("the GPU has no kernel for '{}'; train on the device cpu, or add a kernel to "
+                             "lib/Runtime/Cuda (docs/gpu.md)",
+                             op)};
+  auto views = {&request.request.operands, &request.request.results};
+  auto any = [&](auto is) {
+    return std::any_of(views.begin(), views.end(), [&](const auto *list) { return std::any_of(list->begin(), list->end(), is); });
+  };
+  bool mixed = any(isHalf) && any([](const TensorView &view) { return view.dtype == DType::F32; });
+  return mixed && row->types == Types::One ? throughFloat(request, row->calls) : row->calls(request);
+}
+
+} // namespace kerf::runtime::cuda

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions as calls of the GPU kernels in Kernels/. The instruction was checked by the CPU's plan function of the
+// same op (checkedScratchBytes), so these functions read attributes and shapes without further checks.
+#pragma once
+
+#include "Kernels/Parameters.h"
+#include "kerf/Runtime/Device.h"
+#include <cstring>
+#include <functional>
+#include <vector>
+
+namespace kerf::runtime::cuda {
+
+/// One launch of a kernel: the module (file name in Kernels/ and element type), the entry, the grid, and the bytes of
+/// the struct of parameters.
+struct KernelCall {
+  std::string_view file;             // "Elementwise" for Kernels/Elementwise.cu
+  DType type = DType::F32;           // KERF_TYPE of the module
+  std::string_view entry;            // name of the kernel in the file
+  int64_t blocks = 1;                // number of blocks, up to kMostBlocks
+  int64_t threads = 256;             // threads of a block: a multiple of 32, at most 1024
+  std::vector<std::byte> parameters = {}; // the struct of Parameters.h
+};
+/// Most blocks of a launch. Kernels with more work than threads take several elements or rows each.
+inline constexpr int64_t kMostBlocks = 4096;
+
+/// Turns the record of a fault into the message that the CPU's kernel gives.
+using FaultText = std::function<Error(const FaultRecord &)>;
+
+/// An instruction as launches of kernels, one after the other on one stream.
+struct Calls {
+  std::vector<KernelCall> calls; // empty where the instruction has nothing to do
+  int64_t scratchBytes = 0;      // temporary memory that the calls use
+  FaultText faultText = nullptr; // null for calls that find no faults
+  /// Bytes that the calls read and that are copied to the device once. The address of the copy is written at byte
+  /// `constantAt` of the parameters of the first call.
+  std::vector<std::byte> constant;
+  size_t constantAt = 0;
+};
+
+/// The argument of a function of kRows: the request, and the place to which its kernels report faults.
+struct CallRequest {
+  const KernelRequest &request;
+  FaultPlace faults;
+
+  const TensorView &operand(size_t i) const { return request.operands[i]; }
+  const TensorView &result(size_t i = 0) const { return request.results[i]; }
+  size_t operands() const { return request.operands.size(); }
+  const nlohmann::ordered_json &attrs() const { return request.instruction.attrs; }
+  int64_t integer(const char *name) const { return attrs().at(name).get<int64_t>(); }
+  std::vector<int64_t> integers(const char *name) const { return attrs().at(name).get<std::vector<int64_t>>(); }
+  /// Returns a number, where "inf", "-inf" and "nan" are numbers too.
+  double number(const char *name) const { return package::parseNumber(attrs().at(name)).value_or(0); }
+  /// Returns a boolean attribute; false if it is missing.
+  bool flag(const char *name) const {
+    auto found = attrs().find(name);
+    return found != attrs().end() && found->is_boolean() && found->get<bool>();
+  }
+  /// Returns this rank's position among the ranks of the sub-axes that the attribute lists.
+  int64_t position(const char *axes) const;
+  /// Returns the address `offset` bytes into the scratch memory; null while only its size is asked for.
+  void *scratch(int64_t offset) const {
+    return request.scratch ? static_cast<std::byte *>(request.scratch) + offset : nullptr;
+  }
+};
+
+/// Makes a call whose threads share `work` elements, one thread for each of them up to kMostBlocks blocks.
+template <typename P>
+KernelCall elementCall(std::string_view file, DType type, std::string_view entry, int64_t work, const P &parameters) {
+  KernelCall call{file, type, entry};
+  call.blocks = std::clamp<int64_t>((work + call.threads - 1) / call.threads, 1, kMostBlocks);
+  call.parameters.resize(sizeof(P));
+  std::memcpy(call.parameters.data(), &parameters, sizeof(P));
+  return call;
+}
+/// Makes a call in which one block at a time works on one of `rows` rows of `width` elements.
+template <typename P>
+KernelCall rowCall(std::string_view file, DType type, std::string_view entry, int64_t rows, int64_t width,
+                   const P &parameters) {
+  KernelCall call{file, type, entry};
+  call.blocks = std::clamp<int64_t>(rows, 1, kMostBlocks);
+  call.threads = std::clamp<int64_t>((width + 31) / 32 * 32, 32, 512);
+  call.parameters.resize(sizeof(P));
+  std::memcpy(call.parameters.data(), &parameters, sizeof(P));
+  return call;
+}
+
+/// Returns the product of the sizes of dimensions [begin, end).
+int64_t product(const Shape &shape, size_t begin, size_t end);
+inline int64_t product(const Shape &shape, size_t begin = 0) { return product(shape, begin, shape.size()); }
+/// Returns row-major strides in elements.
+std::vector<int64_t> stridesOf(const Shape &shape);
+
+/// Returns the calls of an instruction. Fails where the GPU has no form of it, and names what it lacks.
+Result<Calls> callsOf(const CallRequest &request);
+
+// The functions of the families, one row each in kRows (Calls.cpp).
+Result<Calls> callUnary(const CallRequest &r);
+Result<Calls> callBinary(const CallRequest &r);
+Result<Calls> callCompare(const CallRequest &r);
+Result<Calls> callSelect(const CallRequest &r);
+Result<Calls> callConvert(const CallRequest &r);
+Result<Calls> callAccumulate(const CallRequest &r);
+Result<Calls> callReducePrecision(const CallRequest &r);
+Result<Calls> callIsNan(const CallRequest &r);
+Result<Calls> callConstant(const CallRequest &r);
+Result<Calls> callIota(const CallRequest &r);
+Result<Calls> callBroadcast(const CallRequest &r);
+Result<Calls> callTranspose(const CallRequest &r);
+Result<Calls> callSlice(const CallRequest &r);
+Result<Calls> callPad(const CallRequest &r);
+Result<Calls> callConcatenate(const CallRequest &r);
+Result<Calls> callReduce(const CallRequest &r);
+Result<Calls> callDotGeneral(const CallRequest &r);
+Result<Calls> callSyncGradient(const CallRequest &r);
+// Families of CallsNorm.cpp: softmax, norms, losses.
+Result<Calls> callSoftmax(const CallRequest &r);
+Result<Calls> callSoftmaxBackward(const CallRequest &r);
+Result<Calls> callLayerNorm(const CallRequest &r);
+Result<Calls> callLayerNormBackward(const CallRequest &r);
+Result<Calls> callRmsNorm(const CallRequest &r);
+Result<Calls> callRmsNormBackward(const CallRequest &r);
+Result<Calls> callCrossEntropy(const CallRequest &r);
+Result<Calls> callCrossEntropyBackward(const CallRequest &r);
+Result<Calls> callCountNonfinite(const CallRequest &r);
+// CallsAttention.cpp
+Result<Calls> callAttention(const CallRequest &r);
+Result<Calls> callAttentionBackward(const CallRequest &r);
+Result<Calls> callAttentionBlock(const CallRequest &r);
+Result<Calls> callAttentionBlockBackward(const CallRequest &r);
+// CallsLookup.cpp: lookups, routing, and ops that depend on the rank.
+Result<Calls> callGather(const CallRequest &r);
+Result<Calls> callScatterAdd(const CallRequest &r);
+Result<Calls> callEmbedding(const CallRequest &r);
+Result<Calls> callEmbeddingBackward(const CallRequest &r);
+Result<Calls> callTakeAlong(const CallRequest &r);
+Result<Calls> callTakeAlongBackward(const CallRequest &r);
+Result<Calls> callTopK(const CallRequest &r);
+Result<Calls> callTopKBackward(const CallRequest &r);
+Result<Calls> callDispatch(const CallRequest &r);
+Result<Calls> callCombine(const CallRequest &r);
+Result<Calls> callCombineBackward(const CallRequest &r);
+Result<Calls> callDropout(const CallRequest &r);
+Result<Calls> callShardOffset(const CallRequest &r);
+Result<Calls> callMaskPadding(const CallRequest &r);
+Result<Calls> callLocalSlice(const CallRequest &r);
+// CallsWindow.cpp: convolutions and poolings.
+Result<Calls> callConvolution(const CallRequest &r);
+Result<Calls> callConvolutionTranspose(const CallRequest &r);
+Result<Calls> callConvolutionKernel(const CallRequest &r);
+Result<Calls> callReduceWindow(const CallRequest &r);
+Result<Calls> callSelectAndScatter(const CallRequest &r);
+
+} // namespace kerf::runtime::cuda

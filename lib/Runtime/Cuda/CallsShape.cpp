@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of the kernels that create or move elements (Kernels/Shape.cu), and of reductions (Kernels/Reduce.cu). Moves are
+// strided copies that differ only in their strides.
+#include "Calls.h"
+#include "kerf/Package/Half.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+
+namespace kerf::runtime::cuda {
+
+namespace {
+/// One loop of a copy: its size and the strides of both tensors.
+struct CopyDim {
+  int64_t size, from, to;
+};
+
+/// Removes loops of one round, and merges neighbours that walk both tensors as one loop would.
+std::vector<CopyDim> merged(const std::vector<CopyDim> &dims) {
+  std::vector<CopyDim> all;
+  for (const CopyDim &dim : dims) {
+    if (dim.size == 1)
+      continue;
+    if (!all.empty() && all.back().from == dim.from * dim.size && all.back().to == dim.to * dim.size)
+      all.back() = {all.back().size * dim.size, dim.from, dim.to};
+    else
+      all.push_back(dim);
+  }
+  return all;
+}
+
+Error tooManyDims(size_t dims) {
+  return {fmt::format("the GPU's kernels walk over up to {} dimensions that cannot be merged, and {} are asked for; "
+                      "reshape the tensor in the model",
+                      kMostDims, dims)};
+}
+
+/// Adds the copy of a box to the calls; `fromStart` and `toStart` are the places of its first element.
+Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const std::vector<CopyDim> &loops,
+               int64_t fromStart, int64_t toStart) {
+  std::vector<CopyDim> dims = merged(loops);
+  if (dims.size() > size_t(kMostDims))
+    return tooManyDims(dims.size());
+  CopyParameters p{from.data, to.data, fromStart, toStart, 1, int32_t(bytesOf(to.dtype)), int32_t(dims.size()), {}, {}, {}};
+  for (const CopyDim &dim : loops)
+    p.n *= dim.size;
+  for (size_t d = 0; d < dims.size(); ++d)
+    p.sizes[d] = dims[d].size, p.fromStrides[d] = dims[d].from, p.toStrides[d] = dims[d].to;
+  if (p.n > 0)
+    calls.calls.push_back(elementCall("Shape", DType::I64, "copy", p.n, p));
+  return ok();
+}
+
+Result<Calls> copyOf(const CallRequest &r, const std::vector<CopyDim> &loops, int64_t fromStart = 0) {
+  Calls calls;
+  if (Status status = addCopy(calls, r.operand(0), r.result(), loops, fromStart, 0); !status)
+    return status.error();
+  return calls;
+}
+
+/// Returns the bytes of one element of a constant, as the CPU's kernel reads it.
+uint64_t elementBits(const nlohmann::ordered_json &json, DType dtype) {
+  double number = package::parseNumber(json).value_or(0);
+  switch (dtype) {
+  case DType::F64:
+    return std::bit_cast<uint64_t>(number);
+  case DType::F32:
+    return std::bit_cast<uint32_t>(float(number));
+  case DType::BF16:
+    return bf16FromFloat(float(number));
+  case DType::F16:
+    return f16FromFloat(float(number));
+  case DType::Bool:
+    return json.is_boolean() ? json.get<bool>() : json.get<int64_t>() != 0;
+  default:
+    return json.is_boolean()           ? uint64_t(json.get<bool>())
+           : json.is_number_unsigned() ? json.get<uint64_t>()
+                                       : uint64_t(json.get<int64_t>());
+  }
+}
+} // namespace
+
+Result<Calls> callConstant(const CallRequest &r) {
+  Calls calls;
+  const TensorView &result = r.result();
+  const auto &elements = r.attrs().at("value");
+  int64_t n = result.elements(), bytes = bytesOf(result.dtype);
+  if (n == 0)
+    return calls;
+  if (elements.size() == 1) {
+    FillParameters p{nullptr, elementBits(elements[0], result.dtype), result.data, n, int32_t(bytes)};
+    calls.calls.push_back(elementCall("Shape", DType::I64, "fill", n, p));
+    return calls;
+  }
+  calls.constant.resize(size_t(n * bytes));
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t bits = elementBits(elements[size_t(i)], result.dtype);
+    std::memcpy(calls.constant.data() + i * bytes, &bits, size_t(bytes)); // little-endian: the low bytes come first
+  }
+  calls.constantAt = offsetof(CopyParameters, from);
+  if (Status status = addCopy(calls, {nullptr, result.dtype, result.shape}, result, {{n, 1, 1}}, 0, 0); !status)
+    return status.error();
+  return calls;
+}
+
+Result<Calls> callIota(const CallRequest &r) {
+  Calls calls;
+  const TensorView &result = r.result();
+  auto dimension = size_t(r.integer("dimension"));
+  int64_t n = result.elements();
+  IotaParameters p{r.operands() > 0 ? r.operand(0).data : nullptr, result.data, n, result.shape[dimension],
+                   product(result.shape, dimension + 1)};
+  if (n > 0)
+    calls.calls.push_back(elementCall("Shape", result.dtype, "iota", n, p));
+  return calls;
+}
+
+Result<Calls> callBroadcast(const CallRequest &r) {
+  const Shape &from = r.operand(0).shape, &to = r.result().shape;
+  std::vector<int64_t> map = r.integers("broadcast_dimensions"), fromStrides = stridesOf(from),
+                       toStrides = stridesOf(to);
+  std::vector<CopyDim> loops;
+  for (size_t d = 0; d < to.size(); ++d)
+    loops.push_back({to[d], 0, toStrides[d]});
+  for (size_t d = 0; d < from.size(); ++d)
+    loops[size_t(map[d])].from = from[d] == 1 ? 0 : fromStrides[d];
+  return copyOf(r, loops);
+}
+
+Result<Calls> callTranspose(const CallRequest &r) {
+  const Shape &to = r.result().shape;
+  std::vector<int64_t> permutation = r.integers("permutation"), fromStrides = stridesOf(r.operand(0).shape),
+                       toStrides = stridesOf(to);
+  std::vector<CopyDim> loops;
+  for (size_t d = 0; d < to.size(); ++d)
+    loops.push_back({to[d], fromStrides[size_t(permutation[d])], toStrides[d]});
+  return copyOf(r, loops);
+}
+
+Result<Calls> callSlice(const CallRequest &r) {
+  const Shape &to = r.result().shape;
+  std::vector<int64_t> start = r.integers("start"), strides = r.integers("strides"),
+                       fromStrides = stridesOf(r.operand(0).shape), toStrides = stridesOf(to);
+  std::vector<CopyDim> loops;
+  int64_t first = 0;
+  for (size_t d = 0; d < to.size(); ++d) {
+    loops.push_back({to[d], fromStrides[d] * strides[d], toStrides[d]});
+    first += start[d] * fromStrides[d];
+  }
+  return copyOf(r, loops, first);
+}
+
+Result<Calls> callPad(const CallRequest &r) {
+  Calls calls;
+  const TensorView &from = r.operand(0), &to = r.result();
+  std::vector<int64_t> low = r.integers("low"), interior = r.integers("interior"), fromStrides = stridesOf(from.shape),
+                       toStrides = stridesOf(to.shape);
+  if (int64_t n = to.elements(); n > 0)
+    calls.calls.push_back(elementCall(
+        "Shape", DType::I64, "fill", n,
+        FillParameters{r.operand(1).data, 0, to.data, n, int32_t(bytesOf(to.dtype))}));
+  std::vector<CopyDim> loops;
+  int64_t first = 0;
+  for (size_t d = 0; d < to.shape.size(); ++d) {
+    loops.push_back({from.shape[d], fromStrides[d], toStrides[d] * (interior[d] + 1)});
+    first += low[d] * toStrides[d];
+  }
+  if (Status status = addCopy(calls, from, to, loops, 0, first); !status)
+    return status.error();
+  return calls;
+}
+
+Result<Calls> callConcatenate(const CallRequest &r) {
+  Calls calls;
+  const TensorView &to = r.result();
+  auto dimension = size_t(r.integer("dimension"));
+  int64_t inner = product(to.shape, dimension + 1), row = to.shape[dimension] * inner, begin = 0;
+  for (const TensorView &from : r.request.operands) {
+    int64_t width = from.shape[dimension] * inner;
+    if (Status status = addCopy(calls, from, to, {{product(to.shape, 0, dimension), width, row}, {width, 1, 1}}, 0, begin);
+        !status)
+      return status.error();
+    begin += width;
+  }
+  return calls;
+}
+
+Result<Calls> callSyncGradient(const CallRequest &r) {
+  if (r.operand(0).data == r.result().data)
+    return Calls();
+  return copyOf(r, {{r.result().elements(), 1, 1}});
+}
+
+Result<Calls> callReduce(const CallRequest &r) {
+  Calls calls;
+  const TensorView &x = r.operand(0), &y = r.result();
+  const std::string kind = r.attrs().at("kind").get<std::string>();
+  std::vector<int64_t> reduced = r.integers("dimensions"), strides = stridesOf(x.shape);
+  std::vector<CopyDim> kept, removed;
+  for (size_t d = 0; d < x.shape.size(); ++d)
+    if (std::find(reduced.begin(), reduced.end(), int64_t(d)) == reduced.end())
+      kept.push_back({x.shape[d], strides[d], 0});
+    else
+      removed.push_back({x.shape[d], strides[d], 0});
+  ReduceParameters p{kind == "sum" ? Reduction::Sum : kind == "max" ? Reduction::Max : Reduction::Min,
+                     x.data, y.data, y.elements(), 1, {}, {}};
+  for (const CopyDim &dim : removed)
+    p.count *= dim.size;
+  for (auto [dims, walk] : {std::pair(merged(kept), &p.kept), std::pair(merged(removed), &p.reduced)}) {
+    if (dims.size() > size_t(kMostDims))
+      return tooManyDims(dims.size());
+    walk->rank = int32_t(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d)
+      walk->sizes[d] = dims[d].size, walk->strides[d] = dims[d].from;
+  }
+  if (p.results > 0)
+    calls.calls.push_back(rowCall("Reduce", y.dtype, "reduce", p.results, p.count, p));
+  return calls;
+}
+
+} // namespace kerf::runtime::cuda

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// One GPU as a rank uses it: the driver's context, memory, the kernels' modules, and streams.
+#pragma once
+
+#include "Calls.h"
+#include "Driver.h"
+#include "kerf/Runtime/Device.h"
+#include <map>
+#include <mutex>
+
+namespace kerf::runtime::cuda {
+
+/// An open GPU. Streams, events, memory and modules keep it open.
+class Context {
+public:
+  /// Opens the GPU of this number (of those that CUDA_VISIBLE_DEVICES leaves). Fails if there is none of this number, it
+  /// is too old, or another program has it for itself.
+  static Result<std::shared_ptr<Context>> open(int number);
+  ~Context();
+  Context(const Context &) = delete;
+
+  const Driver &driver;
+  /// Makes the GPU current on the calling thread. Every function that calls the driver begins with it.
+  Status use() const { return check(driver.ctxSetCurrent(context), "be used"); }
+  /// Returns ok for 0, and otherwise the error of the driver's call; `what` says what the GPU cannot do.
+  Status check(DriverResult result, std::string_view what) const;
+  int number() const { return deviceNumber; }
+  /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one rank.
+  /// A stream asks while it waits for the GPU, so that no rank waits for a rank that has failed.
+  std::function<std::optional<Error>()> peerFailure;
+
+private:
+  Context(const Driver &driver, int number, DeviceNumber handle, DriverContext context)
+      : driver(driver), deviceNumber(number), handle(handle), context(context) {}
+  int deviceNumber;
+  DeviceNumber handle;
+  DriverContext context;
+};
+
+/// Allocates memory of the GPU; null for 0 bytes.
+Result<std::shared_ptr<std::byte>> allocateOfGpu(const std::shared_ptr<Context> &context, int64_t bytes);
+/// Allocates host memory that the GPU's streams copy to and from; null for 0 bytes.
+Result<std::shared_ptr<std::byte>> allocatePinned(const std::shared_ptr<Context> &context, int64_t bytes);
+
+/// The modules of Kernels/ that this rank has loaded. The driver compiles a module when it is first asked for.
+class Modules {
+public:
+  explicit Modules(std::shared_ptr<Context> context) : context(std::move(context)) {}
+  ~Modules();
+  Modules(const Modules &) = delete;
+  /// Returns the entry `entry` of Kernels/`file`.cu for elements of type `type`.
+  Result<DriverFunction> find(std::string_view file, DType type, std::string_view entry);
+
+private:
+  Result<DriverModule> load(std::string_view file, DType type);
+  std::shared_ptr<Context> context;
+  std::map<std::pair<std::string, DType>, DriverModule> modules;
+};
+
+/// Returns the PTX text of Kernels/`file`.cu for elements of type `type`; empty if there is none.
+std::string kernelText(std::string_view file, DType type);
+
+/// A stream of the GPU.
+class CudaStream : public Stream {
+public:
+  static Result<std::unique_ptr<CudaStream>> create(std::shared_ptr<Context> context);
+  ~CudaStream() override;
+  void reserve(size_t) override {} // the driver has its own queues
+  Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) override;
+  Status record(Event &event) override;
+  Status wait(Event &event) override;
+  Status synchronize() override;
+
+  const std::shared_ptr<Context> context;
+  const DriverStream stream;
+
+private:
+  CudaStream(std::shared_ptr<Context> context, DriverStream stream) : context(std::move(context)), stream(stream) {}
+};
+
+/// The relation of the GPU's event times to the machine's steady clock. An event of known time is recorded again every
+/// few seconds, because the driver gives differences as float numbers of milliseconds.
+class Clock {
+public:
+  static Result<std::shared_ptr<Clock>> create(std::shared_ptr<Context> context);
+  ~Clock();
+  Clock(const Clock &) = delete;
+  /// Returns the time of a reached event in seconds of the steady clock.
+  Result<double> secondsOf(DriverEvent event);
+
+private:
+  Clock(std::shared_ptr<Context> context, std::unique_ptr<CudaStream> stream, DriverEvent known)
+      : context(std::move(context)), stream(std::move(stream)), known(known) {}
+  Status recordKnown();
+  std::shared_ptr<Context> context;
+  std::unique_ptr<CudaStream> stream;
+  DriverEvent known;
+  double knownSeconds = 0;
+};
+
+/// An event of the GPU.
+class CudaEvent : public Event {
+public:
+  static Result<std::unique_ptr<CudaEvent>> create(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock);
+  ~CudaEvent() override;
+  Result<double> seconds() override;
+
+  const DriverEvent event;
+
+private:
+  CudaEvent(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock, DriverEvent event)
+      : event(event), context(std::move(context)), clock(std::move(clock)) {}
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Clock> clock;
+};
+
+} // namespace kerf::runtime::cuda

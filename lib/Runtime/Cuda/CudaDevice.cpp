@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA GPUs through the driver's library, which is loaded when the first device is made: this file is built on every
+// machine. Kernels are PTX that is part of the program (Kernels/); the driver compiles them for the GPU at hand.
+#include "Collectives.h"
+#include "Launches.h"
+#include "kerf/Runtime/Communicator.h"
+#include "kerf/Runtime/Cpu/Kernels.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <fmt/format.h>
+
+namespace kerf::runtime {
+
+namespace {
+using namespace cuda;
+
+constexpr int64_t kAlignment = 256; // bytes: what cuMemAlloc gives, and enough for 16-byte accesses of all kernels
+
+/// The places in a program that can find faults. A kernel writes the number of its place into the record.
+class FaultPlaces {
+public:
+  static Result<std::unique_ptr<FaultPlaces>> create(const std::shared_ptr<Context> &context, CudaStream &stream) {
+    auto places = std::make_unique<FaultPlaces>();
+    auto memory = allocateOfGpu(context, sizeof(FaultRecord));
+    auto host = allocatePinned(context, sizeof(FaultRecord));
+    if (!memory || !host)
+      return memory ? host.error() : memory.error();
+    places->record = *memory;
+    places->copy = *host;
+    if (Status status = places->clear(stream); !status)
+      return status.error();
+    return places;
+  }
+  /// Returns the place for one more instruction.
+  FaultPlace next() const { return {reinterpret_cast<FaultRecord *>(record.get()), int32_t(texts.size())}; }
+  /// Keeps what the place that `next` returned says of its faults.
+  void add(int64_t number, FaultText text) { texts.push_back({number, std::move(text)}); }
+
+  std::optional<Fault> take(CudaStream &stream) {
+    Status status = stream.copy(copy.get(), record.get(), sizeof(FaultRecord), CopyKind::ToHost);
+    if (status)
+      status = stream.synchronize();
+    if (!status)
+      return Fault{-1, status.error()};
+    const auto &found = *reinterpret_cast<const FaultRecord *>(copy.get());
+    if (!found.set)
+      return std::nullopt;
+    const auto &[number, text] = texts[size_t(found.site)];
+    Fault fault{number, text(found)};
+    if (Status cleared = clear(stream); !cleared)
+      return Fault{number, cleared.error()};
+    return fault;
+  }
+
+private:
+  Status clear(CudaStream &stream) const {
+    const Context &context = *stream.context;
+    if (Status status = context.use(); !status)
+      return status;
+    if (Status status = context.check(context.driver.memsetD8Async(reinterpret_cast<DeviceAddress>(record.get()), 0,
+                                                                   sizeof(FaultRecord), stream.stream),
+                                      "clear its word of faults");
+        !status)
+      return status;
+    return stream.synchronize();
+  }
+  struct Text {
+    int64_t number;
+    FaultText text;
+  };
+  std::shared_ptr<std::byte> record, copy; // on the GPU, and pinned memory for a copy
+  std::vector<Text> texts;                 // by number of the place
+};
+
+/// The launches of one instruction.
+class CudaKernel : public BoundKernel {
+public:
+  CudaKernel(std::vector<Launch> launches, std::shared_ptr<std::byte> constant)
+      : launches(std::move(launches)), constant(std::move(constant)) {}
+  Status launch(Stream &stream) override { return launchAll(launches, static_cast<CudaStream &>(stream)); }
+
+private:
+  std::vector<Launch> launches;
+  std::shared_ptr<std::byte> constant; // memory that the first launch reads; null if it reads none
+};
+
+/// The GPU has no compiled kernels of packages yet: their functions run op by op.
+class NoCode : public DeviceCode {
+public:
+  explicit NoCode(bool hasKernels) : hasKernels(hasKernels) {}
+  bool has(std::string_view) const override { return false; }
+  std::string reasonUnused() const override {
+    return hasKernels ? "they are for processors, and this device is a GPU" : "";
+  }
+
+private:
+  bool hasKernels;
+};
+
+class CudaDevice : public Device {
+public:
+  static Result<std::unique_ptr<Device>> create(const DeviceOptions &options);
+
+  std::string_view kind() const override { return "cuda"; }
+  int64_t alignment() const override { return kAlignment; }
+  Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override { return allocateOfGpu(context, bytes); }
+  Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) override { return allocatePinned(context, bytes); }
+  Status copyIn(void *device, const void *host, int64_t bytes) override {
+    Status status = copies->copy(device, host, bytes, CopyKind::ToDevice);
+    return status ? copies->synchronize() : status;
+  }
+  Status copyOut(void *host, const void *device, int64_t bytes) override {
+    Status status = copies->copy(host, device, bytes, CopyKind::ToHost);
+    return status ? copies->synchronize() : status;
+  }
+
+  Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse) override {
+    return std::shared_ptr<const DeviceCode>(std::make_shared<NoCode>(program.native != nullptr));
+  }
+  Result<int64_t> scratchBytes(const KernelRequest &request) override {
+    // The CPU's plan function makes all checks of the instruction.
+    if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
+      return checked.error();
+    auto calls = callsOf({request, places->next()});
+    if (!calls)
+      return calls.error();
+    return calls->scratchBytes;
+  }
+  bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
+                    int result) const override {
+    return mayOverwriteOnHost(instruction, function, operand, result);
+  }
+  Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
+
+  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
+    return cuda::collectiveScratchBytes(request);
+  }
+  Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
+                                                               const CollectiveOptions &options) override {
+    return createCudaCollectives(context, *modules, communicator, options);
+  }
+
+  Result<std::unique_ptr<Stream>> createStream(StreamKind) override {
+    auto stream = CudaStream::create(context);
+    if (!stream)
+      return stream.error();
+    return std::unique_ptr<Stream>(std::move(*stream));
+  }
+  Result<std::unique_ptr<Event>> createEvent() override {
+    auto event = CudaEvent::create(context, clock);
+    if (!event)
+      return event.error();
+    return std::unique_ptr<Event>(std::move(*event));
+  }
+  std::optional<Fault> takeFault() override { return places->take(*copies); }
+
+private:
+  CudaDevice() = default;
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Clock> clock;
+  std::unique_ptr<CudaStream> copies; // for copyIn, copyOut and faults
+  std::unique_ptr<FaultPlaces> places;
+  std::unique_ptr<Modules> modules;
+};
+
+/// Returns the number of this rank among the ranks of its machine. Ranks that are threads are on one machine.
+int localRank(int64_t rank) {
+  if (launchedByMpi())
+    for (const char *name : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"})
+      if (const char *value = std::getenv(name))
+        return std::atoi(value);
+  return int(rank);
+}
+
+Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
+  int number = localRank(options.rank);
+  if (const std::string &text = options.parameter; text != "rank") {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 0)
+      return Error{fmt::format("the device 'cuda' takes the number of a GPU, a whole number from 0 on, and '{}' is "
+                               "given; write for example cuda:0, or cuda for the GPU of each rank's number",
+                               text)};
+  }
+  std::unique_ptr<CudaDevice> device(new CudaDevice());
+  auto context = Context::open(number);
+  if (!context)
+    return context.error();
+  device->context = *context;
+  auto clock = Clock::create(*context);
+  if (!clock)
+    return clock.error();
+  device->clock = *clock;
+  auto copies = CudaStream::create(*context);
+  if (!copies)
+    return copies.error();
+  device->copies = std::move(*copies);
+  auto places = FaultPlaces::create(*context, *device->copies);
+  if (!places)
+    return places.error();
+  device->places = std::move(*places);
+  device->modules = std::make_unique<Modules>(*context);
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+Result<std::unique_ptr<BoundKernel>> CudaDevice::bind(const KernelRequest &request) {
+  if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
+    return checked.error();
+  auto calls = callsOf({request, places->next()});
+  if (!calls)
+    return calls.error();
+  if (calls->faultText)
+    places->add(request.number, std::move(calls->faultText));
+  std::shared_ptr<std::byte> constant;
+  if (!calls->constant.empty()) {
+    auto bytes = int64_t(calls->constant.size());
+    auto memory = allocate(bytes);
+    if (!memory)
+      return memory.error();
+    constant = *memory;
+    if (Status status = copyIn(constant.get(), calls->constant.data(), bytes); !status)
+      return status.error();
+    void *address = constant.get();
+    std::memcpy(calls->calls.front().parameters.data() + calls->constantAt, &address, sizeof address);
+  }
+  auto launches = launchesOf(*modules, std::move(calls->calls));
+  if (!launches)
+    return launches.error();
+  return std::unique_ptr<BoundKernel>(std::make_unique<CudaKernel>(std::move(*launches), std::move(constant)));
+}
+
+std::string gpuOfRank() { return "rank"; }
+} // namespace
+
+extern const DeviceKind kCudaDevice;
+const DeviceKind kCudaDevice{"cuda", "NVIDIA GPUs: rank n of a machine takes GPU n, or cuda:N takes GPU N",
+                             CudaDevice::create, gpuOfRank};
+
+} // namespace kerf::runtime

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lookups of rows by index, and their gradients. A gradient first sorts the indices by row, so that the slices of a row
+// are added in the order of their indices, without atomics. The sort is a radix sort of several passes, each of which
+// keeps the order of equal digits (Knuth, The Art of Computer Programming, volume 3, section 5.2.5).
+#include "IndexCode.h"
+
+namespace kerf::runtime::cuda {
+
+struct alignas(16) Bytes16 { uint64_t low = 0, high = 0; };
+
+template <typename E> KERF_DEVICE void lookUp(const LookupParameters &p) {
+  const E *x = static_cast<const E *>(p.x);
+  E *y = static_cast<E *>(p.y);
+  int64_t first = integerAt(p.lookup.offset, 0);
+  for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
+    int64_t slice = i / p.inner, outer = slice / p.lookup.count;
+    int64_t row = rowOf(p.lookup, first, slice - outer * p.lookup.count);
+    y[i] = row < 0 ? E{} : x[(outer * p.rows + row) * p.inner + (i - slice * p.inner)];
+  }
+}
+
+KERF_KERNEL void lookup(LookupParameters p) {
+  checkIndices(p.lookup);
+  switch (p.bytes) {
+  case 1:
+    return lookUp<uint8_t>(p);
+  case 2:
+    return lookUp<uint16_t>(p);
+  case 4:
+    return lookUp<uint32_t>(p);
+  case 8:
+    return lookUp<uint64_t>(p);
+  default:
+    return lookUp<Bytes16>(p);
+  }
+}
+
+KERF_KERNEL void makeKeys(MakeKeysParameters p) {
+  checkIndices(p.lookup);
+  int64_t first = integerAt(p.lookup.offset, 0);
+  for (int64_t i = firstElement(); i < p.lookup.count; i += elementStep()) {
+    int64_t row = rowOf(p.lookup, first, i);
+    p.keys[i] = uint32_t(row < 0 ? p.rows : row);
+    p.places[i] = uint32_t(i);
+  }
+}
+
+constexpr int kWarps = kSortThreads / 32;
+
+/// The digits of a tile's keys. A warp has consecutive keys, of which each thread takes every 32nd.
+struct Tile {
+  uint32_t (&counts)[kWarps][kDigits]; // how often each warp has each digit, in shared memory
+  uint32_t keys[kKeysOfThread] = {};
+  uint32_t ranks[kKeysOfThread] = {}; // numbers of equal digits of earlier keys of the warp
+  int64_t first = 0;                  // number of the thread's first key
+
+  KERF_DEVICE void rank(const SortPassParameters &p, int64_t tile) {
+    int64_t warp = threadInBlock() / 32, lane = threadInBlock() % 32;
+    for (int w = 0; w < kWarps; ++w)
+      counts[w][threadInBlock()] = 0;
+    __nvvm_bar_sync(0);
+    first = tile * kKeysOfTile + warp * 32 * kKeysOfThread + lane;
+    for (int j = 0; j < kKeysOfThread; ++j) {
+      bool isKey = first + 32 * j < p.n;
+      keys[j] = isKey ? p.keys[first + 32 * j] : 0;
+      uint32_t digit = keys[j] >> p.shift & (kDigits - 1);
+      uint32_t equal = uint32_t(__nvvm_match_any_sync_i32(~0u, int(isKey ? digit : kDigits)));
+      uint32_t before = equal & ((1u << lane) - 1);
+      uint32_t earlier = counts[warp][digit];
+      ranks[j] = earlier + uint32_t(__builtin_popcount(before));
+      __nvvm_bar_warp_sync(~0u);
+      if (isKey && before == 0)
+        counts[warp][digit] = earlier + uint32_t(__builtin_popcount(equal));
+      __nvvm_bar_warp_sync(~0u);
+    }
+    __nvvm_bar_sync(0);
+  }
+};
+
+/// Counts the digits of each tile.
+KERF_KERNEL void countDigits(SortPassParameters p) {
+  KERF_SHARED uint32_t counts[kWarps][kDigits];
+  for (int64_t tile = block(); tile < p.tiles; tile += blocks()) {
+    Tile t{counts};
+    t.rank(p, tile);
+    uint32_t sum = 0;
+    for (int w = 0; w < kWarps; ++w)
+      sum += counts[w][threadInBlock()];
+    p.counts[threadInBlock() * p.tiles + tile] = sum;
+    __nvvm_bar_sync(0); // before the next tile clears the counts
+  }
+}
+
+/// Replaces each count by the sum of the counts before it. One block does this.
+KERF_KERNEL void scanCounts(SortPassParameters p) {
+  KERF_SHARED uint32_t sums[kScanThreads];
+  int64_t n = kDigits * p.tiles, thread = threadInBlock(), each = (n + kScanThreads - 1) / kScanThreads;
+  int64_t begin = thread * each < n ? thread * each : n, end = begin + each < n ? begin + each : n;
+  uint32_t sum = 0;
+  for (int64_t i = begin; i < end; ++i)
+    sum += p.counts[i];
+  sums[thread] = sum;
+  __nvvm_bar_sync(0);
+  for (int distance = 1; distance < kScanThreads; distance *= 2) {
+    uint32_t other = thread >= distance ? sums[thread - distance] : 0;
+    __nvvm_bar_sync(0);
+    sums[thread] += other;
+    __nvvm_bar_sync(0);
+  }
+  uint32_t before = sums[thread] - sum;
+  for (int64_t i = begin; i < end; ++i) {
+    uint32_t count = p.counts[i];
+    p.counts[i] = before;
+    before += count;
+  }
+}
+
+/// Moves the keys and places of each tile to where the counts say.
+KERF_KERNEL void moveByDigit(SortPassParameters p) {
+  KERF_SHARED uint32_t counts[kWarps][kDigits];
+  for (int64_t tile = block(); tile < p.tiles; tile += blocks()) {
+    Tile t{counts};
+    t.rank(p, tile);
+    uint32_t to = p.counts[threadInBlock() * p.tiles + tile];
+    for (int w = 0; w < kWarps; ++w) {
+      uint32_t count = counts[w][threadInBlock()];
+      counts[w][threadInBlock()] = to;
+      to += count;
+    }
+    __nvvm_bar_sync(0);
+    for (int j = 0; j < kKeysOfThread; ++j) {
+      int64_t from = t.first + 32 * j;
+      if (from >= p.n)
+        break;
+      uint32_t place = counts[threadInBlock() / 32][t.keys[j] >> p.shift & (kDigits - 1)] + t.ranks[j];
+      p.keysTo[place] = t.keys[j];
+      p.placesTo[place] = p.places[from];
+    }
+    __nvvm_bar_sync(0); // before the next tile clears the counts
+  }
+}
+
+KERF_KERNEL void findStarts(FindStartsParameters p) {
+  for (int64_t row = firstElement(); row <= p.rows; row += elementStep()) {
+    int64_t begin = 0, end = p.n; // the start lies in [begin, end]
+    while (begin < end) {
+      int64_t middle = begin + (end - begin) / 2;
+      if (int64_t(p.keys[middle]) < row)
+        begin = middle + 1;
+      else
+        end = middle;
+    }
+    p.starts[row] = uint32_t(begin);
+  }
+}
+
+KERF_KERNEL void sumSlices(SumSlicesParameters p) {
+  for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
+    int64_t outerRow = i / p.inner, outer = outerRow / p.rows, row = outerRow - outer * p.rows;
+    int64_t start = outer * p.count * p.inner + (i - outerRow * p.inner);
+    N sum = 0;
+#pragma unroll 8
+    for (int64_t j = p.starts[row], end = p.starts[row + 1]; j < end; ++j)
+      sum += at(p.x, start + int64_t(p.places[j]) * p.inner);
+    put(p.y, i, sum);
+  }
+}
+
+} // namespace kerf::runtime::cuda

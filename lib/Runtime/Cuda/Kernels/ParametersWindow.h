@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of the kernels of convolutions and poolings (Window.cu). Parameters.h says what holds for all structs
+// of parameters.
+#pragma once
+
+#include "Parameters.h"
+
+namespace kerf::runtime::cuda {
+
+/// One dimension in which a window moves. At place t, element w of the window lies over the tensor's element t * stride
+/// + w * dilation - low.
+struct WindowDim {
+  int64_t size, window, places; // sizes of the tensor and of the window, and number of the window's places
+  int64_t stride, dilation, low;
+};
+/// The dimensions in which a window moves, and the products of their sizes.
+struct Window {
+  int32_t rank = 0;
+  WindowDim dims[kMostDims] = {};
+  int64_t elements = 1, windowElements = 1, placeCount = 1; // of the tensor, of the window, of the places
+};
+
+/// A convolution: operand [samples, groups * in, elements..], kernel [groups * out, in, window..] and result [samples,
+/// groups * out, places..]. One of the three tensors is computed from the others; it has n elements.
+struct ConvolutionParameters {
+  void *operand, *kernel, *result;
+  int64_t n, samples, groups, in, out;
+  Window window;
+};
+
+/// y[(o, t, k)] = reduction of x[(o, element, k)] over the elements under the window at place t, for k < inner.
+struct ReduceWindowParameters {
+  Reduction kind;
+  const void *x;
+  void *y;
+  int64_t n, inner; // elements of y
+  Window window;
+};
+
+/// dx[(o, element, k)] = sum of dy[(o, t, k)] over the places t at which the window selects the element: the first one
+/// that is beyond all earlier ones of the window, which are greater for the maximum and less for the minimum, or the
+/// last NaN. selected[(o, t, k)] is the number in the window of the selected element, or -1 if the window lies over
+/// padding only.
+struct SelectAndScatterParameters {
+  int32_t isMaximum;
+  const void *x, *dy;
+  void *dx;
+  int32_t *selected;
+  int64_t n, places, inner; // elements of x and of dy
+  Window window;
+};
+
+} // namespace kerf::runtime::cuda

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only other stand-ins ask of the driver's: the bytes behind a device address.
+#include "CudaState.h"
+
+/// Returns the host's address of the `bytes` bytes at a device address; null if they are not in one allocation.
+extern "C" __attribute__((visibility("default"))) void *kerfStandinMemory(const void *address, size_t bytes) {
+  return kerf::standin::cuda::Driver::get().deviceBytes(reinterpret_cast<uint64_t>(address), bytes);
+}

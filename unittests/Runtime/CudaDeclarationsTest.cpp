@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares our declarations of NVIDIA's functions with NVIDIA's own headers, where these are installed. The comparison
+// happens while this file is compiled: the test only says that it did.
+#include "../../lib/Runtime/Cuda/Driver.h"
+#include "../../lib/Runtime/Cuda/Nccl.h"
+
+#include <gtest/gtest.h>
+#include <type_traits>
+
+#ifdef KERF_HAS_CUDA_HEADERS
+#include <cuda.h>
+#endif
+#ifdef KERF_HAS_NCCL_HEADERS
+#include <nccl.h>
+#endif
+
+namespace kerf::runtime::cuda {
+namespace {
+
+/// Whether two types are passed alike: both pointers, or both numbers or structs of the same size.
+template <typename A, typename B> constexpr bool passedAlike() {
+  return sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
+         std::is_class_v<A> == std::is_class_v<B> && std::is_floating_point_v<A> == std::is_floating_point_v<B>;
+}
+template <typename R, typename S, typename... A, typename... B> constexpr bool alike(R (*)(A...), S (*)(B...)) {
+  if constexpr (sizeof...(A) != sizeof...(B))
+    return false;
+  else
+    return passedAlike<R, S>() && (passedAlike<A, B>() && ...);
+}
+#define KERF_ALIKE(table, name, function) \
+  static_assert(alike(decltype(table::name)(nullptr), decltype (&function)(nullptr)), #function)
+
+TEST(CudaDeclarations, AreThoseOfTheDriversHeader) {
+#ifdef KERF_HAS_CUDA_HEADERS
+  KERF_ALIKE(Driver, init, cuInit);
+  KERF_ALIKE(Driver, driverGetVersion, cuDriverGetVersion);
+  KERF_ALIKE(Driver, getErrorName, cuGetErrorName);
+  KERF_ALIKE(Driver, getErrorString, cuGetErrorString);
+  KERF_ALIKE(Driver, deviceGetCount, cuDeviceGetCount);
+  KERF_ALIKE(Driver, deviceGet, cuDeviceGet);
+  KERF_ALIKE(Driver, deviceGetAttribute, cuDeviceGetAttribute);
+  KERF_ALIKE(Driver, devicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
+  KERF_ALIKE(Driver, devicePrimaryCtxRelease, cuDevicePrimaryCtxRelease);
+  KERF_ALIKE(Driver, ctxSetCurrent, cuCtxSetCurrent);
+  KERF_ALIKE(Driver, memGetInfo, cuMemGetInfo);
+  KERF_ALIKE(Driver, memAlloc, cuMemAlloc);
+  KERF_ALIKE(Driver, memFree, cuMemFree);
+  KERF_ALIKE(Driver, memHostAlloc, cuMemHostAlloc);
+  KERF_ALIKE(Driver, memFreeHost, cuMemFreeHost);
+  KERF_ALIKE(Driver, memcpyHtoDAsync, cuMemcpyHtoDAsync);
+  KERF_ALIKE(Driver, memcpyDtoHAsync, cuMemcpyDtoHAsync);
+  KERF_ALIKE(Driver, memcpyDtoDAsync, cuMemcpyDtoDAsync);
+  KERF_ALIKE(Driver, memsetD8Async, cuMemsetD8Async);
+  KERF_ALIKE(Driver, streamCreate, cuStreamCreateWithPriority);
+  KERF_ALIKE(Driver, streamDestroy, cuStreamDestroy);
+  KERF_ALIKE(Driver, streamSynchronize, cuStreamSynchronize);
+  KERF_ALIKE(Driver, streamQuery, cuStreamQuery);
+  KERF_ALIKE(Driver, streamWaitEvent, cuStreamWaitEvent);
+  KERF_ALIKE(Driver, eventCreate, cuEventCreate);
+  KERF_ALIKE(Driver, eventRecord, cuEventRecord);
+  KERF_ALIKE(Driver, eventElapsedTime, cuEventElapsedTime);
+  KERF_ALIKE(Driver, eventDestroy, cuEventDestroy);
+  KERF_ALIKE(Driver, moduleLoadDataEx, cuModuleLoadDataEx);
+  KERF_ALIKE(Driver, moduleUnload, cuModuleUnload);
+  KERF_ALIKE(Driver, moduleGetFunction, cuModuleGetFunction);
+  KERF_ALIKE(Driver, launchKernel, cuLaunchKernel);
+  static_assert(sizeof(CUjit_option) == sizeof(int) && CU_JIT_ERROR_LOG_BUFFER == kErrorLog &&
+                CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == kErrorLogBytes);
+  static_assert(CUDA_ERROR_NOT_READY == kNotReady);
+  static_assert(CUDA_ERROR_OUT_OF_MEMORY == kOutOfMemory && CUDA_ERROR_NO_DEVICE == kNoDevice &&
+                CUDA_ERROR_DEVICE_UNAVAILABLE == kDeviceUnavailable && CUDA_ERROR_ECC_UNCORRECTABLE == kUncorrectable);
+  static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == kMajorVersion &&
+                CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == kMinorVersion);
+  static_assert(CU_STREAM_NON_BLOCKING == kNonBlocking && CU_MEMHOSTALLOC_PORTABLE == kPortableHostMemory);
+#else
+  GTEST_SKIP() << "the driver's header cuda.h is not installed";
+#endif
+}
+
+TEST(CudaDeclarations, AreThoseOfNcclsHeader) {
+#ifdef KERF_HAS_NCCL_HEADERS
+  KERF_ALIKE(Nccl, getVersion, ncclGetVersion);
+  KERF_ALIKE(Nccl, getUniqueId, ncclGetUniqueId);
+  KERF_ALIKE(Nccl, commInitRank, ncclCommInitRank);
+  KERF_ALIKE(Nccl, commDestroy, ncclCommDestroy);
+  KERF_ALIKE(Nccl, commAbort, ncclCommAbort);
+  KERF_ALIKE(Nccl, commGetAsyncError, ncclCommGetAsyncError);
+  KERF_ALIKE(Nccl, send, ncclSend);
+  KERF_ALIKE(Nccl, recv, ncclRecv);
+  KERF_ALIKE(Nccl, groupStart, ncclGroupStart);
+  KERF_ALIKE(Nccl, groupEnd, ncclGroupEnd);
+  KERF_ALIKE(Nccl, getErrorString, ncclGetErrorString);
+  static_assert(sizeof(ncclUniqueId) == sizeof(NcclId) && ncclInt8 == kNcclBytes && ncclInProgress == kNcclInProgress);
+#else
+  GTEST_SKIP() << "NCCL's header nccl.h is not installed";
+#endif
+}
+
+} // namespace
+} // namespace kerf::runtime::cuda
