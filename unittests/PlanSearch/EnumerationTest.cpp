@@ -15,7 +15,7 @@ using namespace kerf::test;
 
 namespace {
 
-constexpr int64_t kMostPlans = 200'000;
+constexpr int64_t kMostPlans = 60'000;
 
 struct Best {
   double seconds = std::numeric_limits<double>::infinity();

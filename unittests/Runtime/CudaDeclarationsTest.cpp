@@ -28,7 +28,7 @@ template <typename R, typename S, typename... A, typename... B> constexpr bool a
   else
     return passedAlike<R, S>() && (passedAlike<A, B>() && ...);
 }
-#define KERF_ALIKE(table, name, function) \
+#define KERF_ALIKE(table, name, function)                                                                              \
   static_assert(alike(decltype(table::name)(nullptr), decltype (&function)(nullptr)), #function)
 
 TEST(CudaDeclarations, AreThoseOfTheDriversHeader) {

@@ -88,8 +88,8 @@ private:
   template <typename Do> Status each(ReducesFirst reduces, Do act) const;
 };
 
-/// Plans a collective or a bucket. Addresses of the request may be null, and `communicator` too where the plan is not run.
-/// The plan uses as much scratch memory as collectiveScratchBytes says. Fails as bindCollective does.
+/// Plans a collective or a bucket. Addresses of the request may be null, and `communicator` too where the plan is not
+/// run. The plan uses as much scratch memory as collectiveScratchBytes says. Fails as bindCollective does.
 Result<CollectivePlan> planCollective(const CollectiveRequest &request, Communicator *communicator = nullptr,
                                       const SumOrderSeed &order = {});
 

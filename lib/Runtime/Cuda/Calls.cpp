@@ -18,12 +18,34 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"negate", callUnary}, {"abs", callUnary}, {"sign", callUnary}, {"not", callUnary}, {"exponential", callUnary},
-    {"log", callUnary}, {"sqrt", callUnary}, {"rsqrt", callUnary}, {"tanh", callUnary}, {"logistic", callUnary},
-    {"erf", callUnary}, {"sine", callUnary}, {"cosine", callUnary}, {"atan", callUnary}, {"floor", callUnary},
-    {"ceil", callUnary}, {"round_nearest_even", callUnary}, {"stop_gradient", callUnary}, {"gelu", callUnary},
-    {"add", callBinary}, {"subtract", callBinary}, {"multiply", callBinary}, {"divide", callBinary},
-    {"maximum", callBinary}, {"minimum", callBinary}, {"power", callBinary}, {"and", callBinary}, {"or", callBinary},
+    {"negate", callUnary},
+    {"abs", callUnary},
+    {"sign", callUnary},
+    {"not", callUnary},
+    {"exponential", callUnary},
+    {"log", callUnary},
+    {"sqrt", callUnary},
+    {"rsqrt", callUnary},
+    {"tanh", callUnary},
+    {"logistic", callUnary},
+    {"erf", callUnary},
+    {"sine", callUnary},
+    {"cosine", callUnary},
+    {"atan", callUnary},
+    {"floor", callUnary},
+    {"ceil", callUnary},
+    {"round_nearest_even", callUnary},
+    {"stop_gradient", callUnary},
+    {"gelu", callUnary},
+    {"add", callBinary},
+    {"subtract", callBinary},
+    {"multiply", callBinary},
+    {"divide", callBinary},
+    {"maximum", callBinary},
+    {"minimum", callBinary},
+    {"power", callBinary},
+    {"and", callBinary},
+    {"or", callBinary},
     {"gelu_backward", callBinary},
     {"compare", callCompare},
     {"select", callSelect},
@@ -110,8 +132,8 @@ void addConversion(std::vector<KernelCall> &calls, const TensorView &from, const
                                 ConvertParameters{int32_t(to.dtype), from.data, to.data, n}));
 }
 
-/// Returns the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it. Kernels take tensors
-/// of one floating type; programs may have 16-bit operands and float32 results.
+/// Returns the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it. Kernels take
+/// tensors of one floating type; programs may have 16-bit operands and float32 results.
 Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(const CallRequest &)) {
   constexpr int64_t kAlignment = 256;
   KernelRequest wide = r.request;
@@ -151,7 +173,8 @@ Result<Calls> callsOf(const CallRequest &request) {
                              op)};
   auto views = {&request.request.operands, &request.request.results};
   auto any = [&](auto is) {
-    return std::any_of(views.begin(), views.end(), [&](const auto *list) { return std::any_of(list->begin(), list->end(), is); });
+    return std::any_of(views.begin(), views.end(),
+                       [&](const auto *list) { return std::any_of(list->begin(), list->end(), is); });
   };
   bool mixed = any(isHalf) && any([](const TensorView &view) { return view.dtype == DType::F32; });
   return mixed && row->types == Types::One ? throughFloat(request, row->calls) : row->calls(request);

@@ -5,6 +5,7 @@
 
 #include "Kernels/Parameters.h"
 #include "kerf/Runtime/Device.h"
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -14,11 +15,11 @@ namespace kerf::runtime::cuda {
 /// One launch of a kernel: the module (file name in Kernels/ and element type), the entry, the grid, and the bytes of
 /// the struct of parameters.
 struct KernelCall {
-  std::string_view file;             // "Elementwise" for Kernels/Elementwise.cu
-  DType type = DType::F32;           // KERF_TYPE of the module
-  std::string_view entry;            // name of the kernel in the file
-  int64_t blocks = 1;                // number of blocks, up to kMostBlocks
-  int64_t threads = 256;             // threads of a block: a multiple of 32, at most 1024
+  std::string_view file;                  // "Elementwise" for Kernels/Elementwise.cu
+  DType type = DType::F32;                // KERF_TYPE of the module
+  std::string_view entry;                 // name of the kernel in the file
+  int64_t blocks = 1;                     // number of blocks, up to kMostBlocks
+  int64_t threads = 256;                  // threads of a block: a multiple of 32, at most 1024
   std::vector<std::byte> parameters = {}; // the struct of Parameters.h
 };
 /// Most blocks of a launch. Kernels with more work than threads take several elements or rows each.

@@ -8,9 +8,24 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr std::string_view kUnaryNames[] = {"negate", "abs",   "sign", "not",   "exponential",       "log",
-                                            "sqrt",   "rsqrt", "tanh", "logistic", "erf",            "sine",
-                                            "cosine", "atan",  "floor", "ceil", "round_nearest_even", "stop_gradient"};
+constexpr std::string_view kUnaryNames[] = {"negate",
+                                            "abs",
+                                            "sign",
+                                            "not",
+                                            "exponential",
+                                            "log",
+                                            "sqrt",
+                                            "rsqrt",
+                                            "tanh",
+                                            "logistic",
+                                            "erf",
+                                            "sine",
+                                            "cosine",
+                                            "atan",
+                                            "floor",
+                                            "ceil",
+                                            "round_nearest_even",
+                                            "stop_gradient"};
 constexpr std::string_view kBinaryNames[] = {"add",     "subtract", "multiply", "divide", "maximum",
                                              "minimum", "power",    "and",      "or"};
 constexpr std::string_view kOrderNames[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
@@ -33,7 +48,7 @@ Result<Calls> one(KernelCall call, int64_t elements) {
 
 Result<Calls> callUnary(const CallRequest &r) {
   const std::string &name = r.request.instruction.op;
-  UnaryOp op = name != "gelu"         ? numberOf<UnaryOp>(kUnaryNames, name)
+  UnaryOp op = name != "gelu"          ? numberOf<UnaryOp>(kUnaryNames, name)
                : r.flag("approximate") ? UnaryOp::GeluByTanh
                                        : UnaryOp::Gelu;
   int64_t n = r.result().elements();
@@ -45,8 +60,8 @@ Result<Calls> callUnary(const CallRequest &r) {
 Result<Calls> callBinary(const CallRequest &r) {
   const std::string &name = r.request.instruction.op;
   BinaryOp op = name != "gelu_backward" ? numberOf<BinaryOp>(kBinaryNames, name)
-                : r.flag("approximate")  ? BinaryOp::GeluSlopeByTanh
-                                         : BinaryOp::GeluSlope;
+                : r.flag("approximate") ? BinaryOp::GeluSlopeByTanh
+                                        : BinaryOp::GeluSlope;
   int64_t n = r.result().elements();
   return one(elementCall("Elementwise", r.result().dtype, "binary", n,
                          BinaryParameters{op, r.operand(0).data, r.operand(1).data, r.result().data, n}),

@@ -73,8 +73,8 @@ Calls callsOfLookup(const CallRequest &r, const RowLookup &lookup, const LookupS
   int64_t bytes = bytesOf(result.dtype), inner = sizes.inner;
   while (bytes < 16 && inner > 0 && inner % 2 == 0)
     bytes *= 2, inner /= 2;
-  LookupParameters p{lookup, r.operand(0).data, result.data, sizes.outer * lookup.count * inner, sizes.rows, inner,
-                     int32_t(bytes)};
+  LookupParameters p{lookup, r.operand(0).data, result.data, sizes.outer * lookup.count * inner, sizes.rows,
+                     inner,  int32_t(bytes)};
   Calls calls;
   calls.faultText = outside(lookup, r.operand(1).shape);
   addElementCall(calls, "Lookup", movingType(result.dtype), "lookup", std::max(p.n, lookup.count), p);
@@ -89,8 +89,8 @@ Result<Calls> callsOfGradient(const CallRequest &r, const RowLookup &lookup, con
   if (!sorted)
     return sorted.error();
   int64_t n = r.result().elements();
-  SumSlicesParameters p{r.operand(1).data, r.result().data, sorted->places, sorted->starts, n, lookup.count, sizes.rows,
-                        sizes.inner};
+  SumSlicesParameters p{r.operand(1).data, r.result().data, sorted->places, sorted->starts, n,
+                        lookup.count,      sizes.rows,      sizes.inner};
   addElementCall(calls, "Lookup", r.result().dtype, "sumSlices", n, p);
   return calls;
 }

@@ -80,16 +80,23 @@ Result<Calls> callSoftmax(const CallRequest &r) {
 Result<Calls> callSoftmaxBackward(const CallRequest &r) {
   SoftmaxSizes s = softmaxSizes(r);
   Calls calls;
-  addSoftmaxCall(calls, r.result().dtype, "softmaxBackward", "softmaxBackwardByThreads",
-                 SoftmaxBackwardParameters{r.operand(0).data, r.operand(1).data, r.result().data, s.rows, s.size,
-                                           s.inner});
+  addSoftmaxCall(
+      calls, r.result().dtype, "softmaxBackward", "softmaxBackwardByThreads",
+      SoftmaxBackwardParameters{r.operand(0).data, r.operand(1).data, r.result().data, s.rows, s.size, s.inner});
   return calls;
 }
 
 Result<Calls> callLayerNorm(const CallRequest &r) {
   RowSizes s = rowSizes(r.operand(0));
-  NormParameters p{r.operand(0).data, r.operand(1).data, r.operand(2).data, r.result(0).data,      r.result(1).data,
-                   r.result(2).data,  s.rows,            s.n,               r.number("epsilon")};
+  NormParameters p{r.operand(0).data,
+                   r.operand(1).data,
+                   r.operand(2).data,
+                   r.result(0).data,
+                   r.result(1).data,
+                   r.result(2).data,
+                   s.rows,
+                   s.n,
+                   r.number("epsilon")};
   Calls calls;
   addRowCall(calls, kFile, r.operand(0).dtype, "layerNorm", s.rows, s.n, p);
   return calls;
@@ -105,8 +112,9 @@ Result<Calls> callLayerNormBackward(const CallRequest &r) {
 
 Result<Calls> callRmsNorm(const CallRequest &r) {
   RowSizes s = rowSizes(r.operand(0));
-  NormParameters p{r.operand(0).data, r.operand(1).data, nullptr, r.result(0).data, nullptr, r.result(1).data,
-                   s.rows,            s.n,               r.number("epsilon")};
+  NormParameters p{
+      r.operand(0).data,  r.operand(1).data, nullptr, r.result(0).data, nullptr, r.result(1).data, s.rows, s.n,
+      r.number("epsilon")};
   Calls calls;
   addRowCall(calls, kFile, r.operand(0).dtype, "rmsNorm", s.rows, s.n, p);
   return calls;
@@ -121,8 +129,8 @@ Result<Calls> callRmsNormBackward(const CallRequest &r) {
 
 Result<Calls> callCrossEntropy(const CallRequest &r) {
   RowSizes s = rowSizes(r.operand(0));
-  LossParameters p{integersOf(r.operand(1)), r.operand(0).data, r.result(0).data,          r.result(1).data,
-                   s.rows,                   s.n,               r.integer("ignore_index"), r.faults};
+  LossParameters p{integersOf(r.operand(1)),  r.operand(0).data, r.result(0).data, r.result(1).data, s.rows, s.n,
+                   r.integer("ignore_index"), r.faults};
   Calls calls;
   calls.faultText = wrongLabel(p.classes, p.ignored);
   addRowCall(calls, kFile, r.operand(0).dtype, "crossEntropy", s.rows, s.n, p);
@@ -131,15 +139,9 @@ Result<Calls> callCrossEntropy(const CallRequest &r) {
 
 Result<Calls> callCrossEntropyBackward(const CallRequest &r) {
   RowSizes s = rowSizes(r.operand(0));
-  LossBackwardParameters p{integersOf(r.operand(1)),
-                           r.operand(0).data,
-                           r.operand(2).data,
-                           r.operand(3).data,
-                           r.result().data,
-                           s.rows,
-                           s.n,
-                           r.integer("ignore_index"),
-                           r.faults};
+  LossBackwardParameters p{
+      integersOf(r.operand(1)),  r.operand(0).data, r.operand(2).data, r.operand(3).data, r.result().data, s.rows, s.n,
+      r.integer("ignore_index"), r.faults};
   Calls calls;
   calls.faultText = wrongLabel(p.classes, p.ignored);
   addRowCall(calls, kFile, r.operand(0).dtype, "crossEntropyBackward", s.rows, s.n, p);

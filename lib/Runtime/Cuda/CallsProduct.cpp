@@ -57,10 +57,16 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
     Walk *walks[3];
     int64_t *freeSize;
   };
-  Side sides[] = {{r.operand(0), r.integers("lhs_batching"), r.integers("lhs_contracting"),
-                   {&p.leftBatch, &p.leftFree, &p.leftContracted}, &p.m},
-                  {r.operand(1), r.integers("rhs_batching"), r.integers("rhs_contracting"),
-                   {&p.rightBatch, &p.rightFree, &p.rightContracted}, &p.n}};
+  Side sides[] = {{r.operand(0),
+                   r.integers("lhs_batching"),
+                   r.integers("lhs_contracting"),
+                   {&p.leftBatch, &p.leftFree, &p.leftContracted},
+                   &p.m},
+                  {r.operand(1),
+                   r.integers("rhs_batching"),
+                   r.integers("rhs_contracting"),
+                   {&p.rightBatch, &p.rightFree, &p.rightContracted},
+                   &p.n}};
   for (Side &side : sides) {
     std::vector<int64_t> free = freeDims(side.view, side.batch, side.contracted);
     const std::vector<int64_t> *groups[] = {&side.batch, &free, &side.contracted};

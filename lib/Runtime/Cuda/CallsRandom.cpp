@@ -81,8 +81,16 @@ uint64_t neutralBits(DType dtype, bool isMaximum) {
 Calls pieceOf(const CallRequest &r, int64_t begin, int64_t valid, uint64_t fill) {
   const TensorView &x = r.operand(0), &y = r.result();
   size_t dim = r.integer("dim");
-  PieceParameters p{x.data,        y.data, fill,  y.elements(), x.shape[dim],
-                    begin,         valid,  y.shape[dim], product(y.shape, dim + 1), int32_t(bytesOf(y.dtype))};
+  PieceParameters p{x.data,
+                    y.data,
+                    fill,
+                    y.elements(),
+                    x.shape[dim],
+                    begin,
+                    valid,
+                    y.shape[dim],
+                    product(y.shape, dim + 1),
+                    int32_t(bytesOf(y.dtype))};
   Calls calls;
   addElementCall(calls, "Random", movingType(y.dtype), "piece", p.n, p);
   return calls;
@@ -100,8 +108,9 @@ Result<Calls> callDropout(const CallRequest &r) {
   double rate = r.number("rate");
   constexpr int kWordBits = 32, kElementsOfThread = 4; // bits of a random word, and words of a counter
   double threshold = std::min(std::ceil(std::ldexp(rate, kWordBits)), double(UINT32_MAX));
-  DropoutParameters p{x.data,    r.result().data,                 scalar(1),    scalar(2),      scalar(3),
-                      isPiece ? scalar(4) : nullptr, x.elements(), 1 / (1 - rate), uint32_t(threshold), *global};
+  DropoutParameters p{
+      x.data,       r.result().data, scalar(1),           scalar(2), scalar(3), isPiece ? scalar(4) : nullptr,
+      x.elements(), 1 / (1 - rate),  uint32_t(threshold), *global};
   Calls calls;
   addElementCall(calls, "Random", x.dtype, "dropout", (p.n + kElementsOfThread - 1) / kElementsOfThread, p);
   return calls;

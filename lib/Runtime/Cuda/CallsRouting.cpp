@@ -50,10 +50,21 @@ Result<RoutingParameters> addRouting(Calls &calls, const CallRequest &r, const R
   Result<SortedRows> sorted = addSort(calls, r, lookup, chosen[0] * experts);
   if (!sorted)
     return sorted.error();
-  return RoutingParameters{optionalIntegers(r, 3), sorted->keys,       sorted->places,    sorted->starts,
-                           nullptr,                views.slots.data,   views.weights.data, views.tokens.data,
-                           experts,                slots[0],           chosen[0],         chosen[1],
-                           chosen[2],              slots[2],           slots[3]};
+  return RoutingParameters{optionalIntegers(r, 3),
+                           sorted->keys,
+                           sorted->places,
+                           sorted->starts,
+                           nullptr,
+                           views.slots.data,
+                           views.weights.data,
+                           views.tokens.data,
+                           experts,
+                           slots[0],
+                           chosen[0],
+                           chosen[1],
+                           chosen[2],
+                           slots[2],
+                           slots[3]};
 }
 
 /// Adds the call that finds the slot of each choice.

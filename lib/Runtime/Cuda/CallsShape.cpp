@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the kernels that create or move elements (Kernels/Shape.cu), and of reductions (Kernels/Reduce.cu). Moves are
-// strided copies that differ only in their strides.
+// Calls of the kernels that create or move elements (Kernels/Shape.cu), and of reductions (Kernels/Reduce.cu). Moves
+// are strided copies that differ only in their strides.
 #include "Calls.h"
 #include "kerf/Package/Half.h"
 
@@ -42,7 +42,8 @@ Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const
   std::vector<CopyDim> dims = merged(loops);
   if (dims.size() > size_t(kMostDims))
     return tooManyDims(dims.size());
-  CopyParameters p{from.data, to.data, fromStart, toStart, 1, int32_t(bytesOf(to.dtype)), int32_t(dims.size()), {}, {}, {}};
+  CopyParameters p{from.data, to.data, fromStart, toStart, 1, int32_t(bytesOf(to.dtype)), int32_t(dims.size()),
+                   {},        {},      {}};
   for (const CopyDim &dim : loops)
     p.n *= dim.size;
   for (size_t d = 0; d < dims.size(); ++d)
@@ -157,9 +158,8 @@ Result<Calls> callPad(const CallRequest &r) {
   std::vector<int64_t> low = r.integers("low"), interior = r.integers("interior"), fromStrides = stridesOf(from.shape),
                        toStrides = stridesOf(to.shape);
   if (int64_t n = to.elements(); n > 0)
-    calls.calls.push_back(elementCall(
-        "Shape", DType::I64, "fill", n,
-        FillParameters{r.operand(1).data, 0, to.data, n, int32_t(bytesOf(to.dtype))}));
+    calls.calls.push_back(elementCall("Shape", DType::I64, "fill", n,
+                                      FillParameters{r.operand(1).data, 0, to.data, n, int32_t(bytesOf(to.dtype))}));
   std::vector<CopyDim> loops;
   int64_t first = 0;
   for (size_t d = 0; d < to.shape.size(); ++d) {
@@ -178,7 +178,8 @@ Result<Calls> callConcatenate(const CallRequest &r) {
   int64_t inner = product(to.shape, dimension + 1), row = to.shape[dimension] * inner, begin = 0;
   for (const TensorView &from : r.request.operands) {
     int64_t width = from.shape[dimension] * inner;
-    if (Status status = addCopy(calls, from, to, {{product(to.shape, 0, dimension), width, row}, {width, 1, 1}}, 0, begin);
+    if (Status status =
+            addCopy(calls, from, to, {{product(to.shape, 0, dimension), width, row}, {width, 1, 1}}, 0, begin);
         !status)
       return status.error();
     begin += width;
@@ -203,8 +204,15 @@ Result<Calls> callReduce(const CallRequest &r) {
       kept.push_back({x.shape[d], strides[d], 0});
     else
       removed.push_back({x.shape[d], strides[d], 0});
-  ReduceParameters p{kind == "sum" ? Reduction::Sum : kind == "max" ? Reduction::Max : Reduction::Min,
-                     x.data, y.data, y.elements(), 1, {}, {}};
+  ReduceParameters p{kind == "sum"   ? Reduction::Sum
+                     : kind == "max" ? Reduction::Max
+                                     : Reduction::Min,
+                     x.data,
+                     y.data,
+                     y.elements(),
+                     1,
+                     {},
+                     {}};
   for (const CopyDim &dim : removed)
     p.count *= dim.size;
   for (auto [dims, walk] : {std::pair(merged(kept), &p.kept), std::pair(merged(removed), &p.reduced)}) {

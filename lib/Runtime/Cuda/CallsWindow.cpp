@@ -37,8 +37,9 @@ Result<ConvolutionParameters> convolutionOf(const CallRequest &r, const TensorVi
   if (!window)
     return window.error();
   int64_t in = kernel.shape[1], groups = operand.shape[1] / in;
-  return ConvolutionParameters{operand.data, kernel.data, result.data, r.result().elements(), operand.shape[0],
-                               groups,       in,          result.shape[1] / groups, *window};
+  return ConvolutionParameters{operand.data,     kernel.data, result.data, r.result().elements(),
+                               operand.shape[0], groups,      in,          result.shape[1] / groups,
+                               *window};
 }
 
 /// A pooling: the product of the dimensions inside of those in which the window moves, and the window.
@@ -99,7 +100,11 @@ Result<Calls> callReduceWindow(const CallRequest &r) {
   ReduceWindowParameters p{kind == "sum"   ? Reduction::Sum
                            : kind == "max" ? Reduction::Max
                                            : Reduction::Min,
-                           x.data, y.data, y.elements(), pool->inner, pool->window};
+                           x.data,
+                           y.data,
+                           y.elements(),
+                           pool->inner,
+                           pool->window};
   Calls calls;
   addElementCall(calls, "Window", y.dtype, "reduceWindow", p.n, p);
   return calls;
@@ -117,8 +122,15 @@ Result<Calls> callSelectAndScatter(const CallRequest &r) {
                              kMost, pool->window.windowElements)};
   Calls calls;
   auto *selected = static_cast<int32_t *>(r.scratch(takeScratch(calls, dy.elements() * int64_t(sizeof(int32_t)))));
-  SelectAndScatterParameters p{r.attrs().at("kind").get<std::string>() == "max", x.data, dy.data, dx.data, selected,
-                               dx.elements(), dy.elements(), pool->inner, pool->window};
+  SelectAndScatterParameters p{r.attrs().at("kind").get<std::string>() == "max",
+                               x.data,
+                               dy.data,
+                               dx.data,
+                               selected,
+                               dx.elements(),
+                               dy.elements(),
+                               pool->inner,
+                               pool->window};
   addElementCall(calls, "Window", x.dtype, "selectOfWindows", p.places, p);
   addElementCall(calls, "Window", x.dtype, "scatterOfWindows", p.n, p);
   return calls;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A collective on GPUs has the phases that the host's collectives have (Cpu/CollectivePhases.h): boxes of the operand
-// are packed, NCCL exchanges them in one group of sends and receives, and they are unpacked or added in the order of the
-// ranks. So every collective of the dialect, of any shape, gives the bits that the CPU gives.
+// are packed, NCCL exchanges them in one group of sends and receives, and they are unpacked or added in the order of
+// the ranks. So every collective of the dialect, of any shape, gives the bits that the CPU gives.
 #include "Collectives.h"
 #include "../Attributes.h"
 #include "../Cpu/CollectivePhases.h"
@@ -15,8 +15,8 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-/// One message of a phase: bytes of the device's memory and the peer's position in the process group. The collectives of
-/// a bucket may have different groups.
+/// One message of a phase: bytes of the device's memory and the peer's position in the process group. The collectives
+/// of a bucket may have different groups.
 struct Message {
   std::byte *data = nullptr;
   int64_t bytes = 0;
@@ -24,8 +24,8 @@ struct Message {
   size_t group = 0; // number of the collective in the bucket, whose group it is
 };
 
-/// One exchange of a collective, with the kernels before and after it. A reduction that is followed by a movement has two
-/// exchanges.
+/// One exchange of a collective, with the kernels before and after it. A reduction that is followed by a movement has
+/// two exchanges.
 struct Exchange {
   std::vector<Message> sends, receives;
   std::vector<KernelCall> before, after; // pack, and unpack or add
@@ -47,11 +47,15 @@ private:
   int64_t used;
 };
 
-/// Adds the copy of a box as a kernel.
-void addBoxCopy(std::vector<KernelCall> &calls, const BoxCopy &box, const std::byte *from, std::byte *to) {
+/// Adds the copy of a box as a kernel. Fails if the box has too many dimensions.
+Status addBoxCopy(std::vector<KernelCall> &calls, const BoxCopy &box, const std::byte *from, std::byte *to) {
   if (box.bytes() == 0)
-    return;
+    return ok();
   std::vector<BoxCopy::Loop> loops = box.allLoops();
+  if (loops.size() > size_t(kMostDims))
+    return Error{fmt::format("the GPU's kernels walk over up to {} dimensions that cannot be merged, and a collective "
+                             "asks for {}; reshape the tensor in the model",
+                             kMostDims, loops.size())};
   int64_t unit = 8;
   auto divides = [&](int64_t bytes) { return bytes % unit == 0; };
   while (unit > 1 && !(divides(box.fromOffset()) && divides(box.toOffset()) && divides(loops.back().count) &&
@@ -59,7 +63,8 @@ void addBoxCopy(std::vector<KernelCall> &calls, const BoxCopy &box, const std::b
                          return divides(loop.fromStride) && divides(loop.toStride);
                        })))
     unit /= 2;
-  CopyParameters p{from, to, box.fromOffset() / unit, box.toOffset() / unit, box.bytes() / unit, int32_t(unit), 0, {}, {}, {}};
+  CopyParameters p{from, to, box.fromOffset() / unit, box.toOffset() / unit, box.bytes() / unit, int32_t(unit), 0, {},
+                   {},   {}};
   for (size_t l = 0; l < loops.size(); ++l, ++p.rank) {
     bool isRun = l + 1 == loops.size();
     p.sizes[l] = isRun ? loops[l].count / unit : loops[l].count;
@@ -67,6 +72,7 @@ void addBoxCopy(std::vector<KernelCall> &calls, const BoxCopy &box, const std::b
     p.toStrides[l] = isRun ? 1 : loops[l].toStride / unit;
   }
   calls.push_back(elementCall("Shape", DType::I64, "copy", p.n, p));
+  return ok();
 }
 
 /// Turns the phases of the host's plan into exchanges.
@@ -78,7 +84,7 @@ public:
   Exchange first, second;
   int64_t scratchBytes() const { return scratch.bytes(); }
 
-  void run() {
+  Status run() {
     for (const PlannedCollective &one : plan.collectives) {
       if (one.zeroFirst)
         first.before.push_back(elementCall("Shape", DType::I64, "fill", one.result.bytes(),
@@ -89,12 +95,19 @@ public:
         addMove(*one.move, one.reduce ? second : first);
       ++group;
     }
+    return failure ? Status(*failure) : ok();
   }
 
 private:
   int positionOf(int64_t rank) const {
     const std::vector<int64_t> &members = groups[group];
     return int(std::find(members.begin(), members.end(), rank) - members.begin());
+  }
+
+  /// Adds the copy of a box, or keeps the first failure.
+  void copyBox(std::vector<KernelCall> &calls, const BoxCopy &box, const std::byte *from, std::byte *to) {
+    if (Status status = addBoxCopy(calls, box, from, to); !status && !failure)
+      failure = status.error();
   }
 
   void addSends(const Phase &phase, Exchange &exchange) {
@@ -105,7 +118,7 @@ private:
       auto *data = const_cast<std::byte *>(phase.source) + out.pack.fromOffset();
       if (!out.pack.contiguous()) {
         if (!packed || packed != out.packed) // an all_gather packs one box and sends it to all
-          addBoxCopy(exchange.before, out.pack, phase.source, out.packed);
+          copyBox(exchange.before, out.pack, phase.source, out.packed);
         packed = data = out.packed;
       }
       exchange.sends.push_back({data, out.pack.bytes(), positionOf(out.peer), group});
@@ -118,14 +131,14 @@ private:
       if (in.unpack.bytes() == 0)
         continue;
       if (in.peer == self) {
-        addBoxCopy(exchange.after, in.unpack, phase.source, phase.result);
+        copyBox(exchange.after, in.unpack, phase.source, phase.result);
         continue;
       }
       bool straight = in.unpack.contiguous();
       std::byte *to = straight ? phase.result + in.unpack.toOffset() : scratch.take(in.unpack.bytes());
       exchange.receives.push_back({to, in.unpack.bytes(), positionOf(in.peer), group});
       if (!straight)
-        addBoxCopy(exchange.after, in.unpack, to, phase.result);
+        copyBox(exchange.after, in.unpack, to, phase.result);
     }
   }
 
@@ -135,12 +148,17 @@ private:
       return;
     const std::byte *own = phase.source + phase.packOwn.fromOffset();
     if (!phase.packOwn.contiguous()) {
-      addBoxCopy(first.before, phase.packOwn, phase.source, phase.own);
+      copyBox(first.before, phase.packOwn, phase.source, phase.own);
       own = phase.own;
     }
     int64_t bytes = phase.packOwn.bytes(), apart = (bytes + 255) / 256 * 256;
     std::byte *received = scratch.take(apart * int64_t(phase.members.size()));
-    OrderedReduceParameters p{Reduction(phase.reducer.kind()), int32_t(phase.members.size()), 0, own, received, apart,
+    OrderedReduceParameters p{Reduction(phase.reducer.kind()),
+                              int32_t(phase.members.size()),
+                              0,
+                              own,
+                              received,
+                              apart,
                               phase.unpack.contiguous() ? phase.result + phase.unpack.toOffset() : phase.sum,
                               phase.elements};
     for (size_t i = 0; i < phase.members.size(); ++i)
@@ -150,13 +168,14 @@ private:
         first.receives.push_back({received + int64_t(i) * apart, bytes, positionOf(phase.members[i]), group});
     first.after.push_back(elementCall("Reduce", dtype, "addInOrder", phase.elements, p));
     if (!phase.unpack.contiguous())
-      addBoxCopy(first.after, phase.unpack, phase.sum, phase.result);
+      copyBox(first.after, phase.unpack, phase.sum, phase.result);
   }
 
   const CollectivePlan &plan;
   std::vector<std::vector<int64_t>> groups; // for each collective: ranks of its group, in the order of their positions
   size_t group = 0;                         // number of the collective that is being planned
   int64_t self;                             // number of this rank
+  std::optional<Error> failure;             // the first box that could not be copied
   ScratchBehind scratch;
 };
 
@@ -239,8 +258,8 @@ struct Sending {
   }
 };
 
-/// A kernel that calls a function with the stream. A failure ends the run on all ranks, because others may be waiting for
-/// this one.
+/// A kernel that calls a function with the stream. A failure ends the run on all ranks, because others may be waiting
+/// for this one.
 template <typename Act> class CallingKernel : public BoundKernel {
 public:
   CallingKernel(Communicator &communicator, Act act) : communicator(communicator), act(std::move(act)) {}
@@ -250,7 +269,8 @@ public:
     if (status)
       status = act(on);
     if (!status && !communicator.failure())
-      communicator.abort({fmt::format("rank {}: {}", communicator.rank(), status.error().message), status.error().status});
+      communicator.abort(
+          {fmt::format("rank {}: {}", communicator.rank(), status.error().message), status.error().status});
     return status;
   }
 
@@ -310,10 +330,12 @@ Result<std::unique_ptr<BoundKernel>> CudaCollectives::bind(const CollectiveReque
   if (!plan)
     return plan.error();
   Planner planner(*plan, *groups, communicator.rank(), {request.bind.scratch, *hostBytes});
-  planner.run();
+  if (Status status = planner.run(); !status)
+    return status.error();
   std::vector<CudaCollective::Step> steps;
   for (Exchange *exchange : {&planner.first, &planner.second}) {
-    auto before = launchesOf(modules, std::move(exchange->before)), after = launchesOf(modules, std::move(exchange->after));
+    auto before = launchesOf(modules, std::move(exchange->before)),
+         after = launchesOf(modules, std::move(exchange->after));
     if (!before || !after)
       return before ? after.error() : before.error();
     steps.push_back({std::move(*before), std::move(*after), std::move(exchange->sends), std::move(exchange->receives)});
@@ -327,9 +349,8 @@ Result<std::unique_ptr<BoundKernel>> CudaCollectives::bind(const CollectiveReque
       handles[g] = *made;
     }
   return calling([collective = CudaCollective(std::move(steps), nccl, std::move(handles),
-                                              fmt::format("run {}", request.bind.instruction.op))](CudaStream &on) mutable {
-    return collective.launch(on);
-  });
+                                              fmt::format("run {}", request.bind.instruction.op))](
+                     CudaStream &on) mutable { return collective.launch(on); });
 }
 
 Result<std::shared_ptr<Sending>> CudaCollectives::sendingOf(const MessageRequest &request) {
@@ -365,8 +386,7 @@ Result<std::unique_ptr<BoundKernel>> CudaCollectives::bindSend(const MessageRequ
       result = driver.streamWaitEvent(sending->stream->stream, sending->ready, 0);
     if (result != 0)
       return context->check(result, "order a message");
-    if (NcclResult sent =
-            nccl->send(view.data, size_t(view.bytes()), kNcclBytes, 1, *made, sending->stream->stream))
+    if (NcclResult sent = nccl->send(view.data, size_t(view.bytes()), kNcclBytes, 1, *made, sending->stream->stream))
       return ncclError(*nccl, sent, context->number(), "send a message");
     return context->check(driver.eventRecord(sending->sent, sending->stream->stream), "order a message");
   });
@@ -407,7 +427,8 @@ Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) {
   if (!plan)
     return plan.error();
   Planner planner(*plan, *groups, package::realRank(request.bind.mesh, request.bind.rank), {nullptr, *hostBytes});
-  planner.run();
+  if (Status status = planner.run(); !status)
+    return status.error();
   return planner.scratchBytes();
 }
 

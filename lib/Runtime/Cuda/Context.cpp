@@ -32,10 +32,11 @@ Result<std::shared_ptr<Context>> Context::open(int number) {
   if (DriverResult result = d.deviceGetAttribute(&minor, kMinorVersion, handle))
     return failed(result, "tell its capability");
   if (10 * major + minor < kLowestCapability)
-    return Error{fmt::format("GPU {} has compute capability {}.{}, but {}.{} is the lowest that Kerf runs on; use a GPU "
-                             "of the generation Ampere or newer",
-                             number, major, minor, kLowestCapability / 10, kLowestCapability % 10),
-                 ExitStatus::Infeasible};
+    return Error{
+        fmt::format("GPU {} has compute capability {}.{}, but {}.{} is the lowest that Kerf runs on; use a GPU "
+                    "of the generation Ampere or newer",
+                    number, major, minor, kLowestCapability / 10, kLowestCapability % 10),
+        ExitStatus::Infeasible};
   if (DriverResult result = d.devicePrimaryCtxRetain(&context, handle))
     return failed(result, "be opened");
   return std::shared_ptr<Context>(new Context(d, number, handle, context));

@@ -13,8 +13,8 @@ namespace kerf::runtime::cuda {
 /// An open GPU. Streams, events, memory and modules keep it open.
 class Context {
 public:
-  /// Opens the GPU of this number (of those that CUDA_VISIBLE_DEVICES leaves). Fails if there is none of this number, it
-  /// is too old, or another program has it for itself.
+  /// Opens the GPU of this number (of those that CUDA_VISIBLE_DEVICES leaves). Fails if there is none of this number,
+  /// it is too old, or another program has it for itself.
   static Result<std::shared_ptr<Context>> open(int number);
   ~Context();
   Context(const Context &) = delete;
@@ -25,8 +25,8 @@ public:
   /// Returns ok for 0, and otherwise the error of the driver's call; `what` says what the GPU cannot do.
   Status check(DriverResult result, std::string_view what) const;
   int number() const { return deviceNumber; }
-  /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one rank.
-  /// A stream asks while it waits for the GPU, so that no rank waits for a rank that has failed.
+  /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one
+  /// rank. A stream asks while it waits for the GPU, so that no rank waits for a rank that has failed.
   std::function<std::optional<Error>()> peerFailure;
 
 private:

@@ -18,13 +18,14 @@ Result<Driver> load() {
                              library.error().message),
                  ExitStatus::Infeasible};
   Driver driver;
-#define KERF_LOAD(name, exported, ...) \
-  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library->handle, exported)); \
-  if (!driver.name) \
-    return Error{fmt::format("the NVIDIA driver's library {} has no function {}: it is older than CUDA {}; update the " \
-                             "driver", \
-                             library->file, exported, versionText(kLowestDriver)), \
-                 ExitStatus::Infeasible};
+#define KERF_LOAD(name, exported, ...)                                                                                 \
+  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library->handle, exported));                             \
+  if (!driver.name)                                                                                                    \
+    return Error{                                                                                                      \
+        fmt::format("the NVIDIA driver's library {} has no function {}: it is older than CUDA {}; update the "         \
+                    "driver",                                                                                          \
+                    library->file, exported, versionText(kLowestDriver)),                                              \
+        ExitStatus::Infeasible};
   KERF_DRIVER_FUNCTIONS(KERF_LOAD)
 #undef KERF_LOAD
   if (DriverResult result = driver.init(0))

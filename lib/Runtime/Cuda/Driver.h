@@ -28,39 +28,39 @@ inline constexpr unsigned kPortableHostMemory = 1;           // CU_MEMHOSTALLOC_
 inline constexpr int kErrorLog = 5, kErrorLogBytes = 6;      // CUjit_option
 
 /// The functions: KERF_DRIVER(name of the member, exported name, types of the parameters).
-#define KERF_DRIVER_FUNCTIONS(KERF_DRIVER) \
-  KERF_DRIVER(init, "cuInit", unsigned) \
-  KERF_DRIVER(driverGetVersion, "cuDriverGetVersion", int *) \
-  KERF_DRIVER(getErrorName, "cuGetErrorName", DriverResult, const char **) \
-  KERF_DRIVER(getErrorString, "cuGetErrorString", DriverResult, const char **) \
-  KERF_DRIVER(deviceGetCount, "cuDeviceGetCount", int *) \
-  KERF_DRIVER(deviceGet, "cuDeviceGet", DeviceNumber *, int) \
-  KERF_DRIVER(deviceGetAttribute, "cuDeviceGetAttribute", int *, int, DeviceNumber) \
-  KERF_DRIVER(devicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", DriverContext *, DeviceNumber) \
-  KERF_DRIVER(devicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", DeviceNumber) \
-  KERF_DRIVER(ctxSetCurrent, "cuCtxSetCurrent", DriverContext) \
-  KERF_DRIVER(memGetInfo, "cuMemGetInfo_v2", size_t *, size_t *) \
-  KERF_DRIVER(memAlloc, "cuMemAlloc_v2", DeviceAddress *, size_t) \
-  KERF_DRIVER(memFree, "cuMemFree_v2", DeviceAddress) \
-  KERF_DRIVER(memHostAlloc, "cuMemHostAlloc", void **, size_t, unsigned) \
-  KERF_DRIVER(memFreeHost, "cuMemFreeHost", void *) \
-  KERF_DRIVER(memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", DeviceAddress, const void *, size_t, DriverStream) \
-  KERF_DRIVER(memcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", void *, DeviceAddress, size_t, DriverStream) \
-  KERF_DRIVER(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", DeviceAddress, DeviceAddress, size_t, DriverStream) \
-  KERF_DRIVER(memsetD8Async, "cuMemsetD8Async", DeviceAddress, unsigned char, size_t, DriverStream) \
-  KERF_DRIVER(streamCreate, "cuStreamCreateWithPriority", DriverStream *, unsigned, int) \
-  KERF_DRIVER(streamDestroy, "cuStreamDestroy_v2", DriverStream) \
-  KERF_DRIVER(streamSynchronize, "cuStreamSynchronize", DriverStream) \
-  KERF_DRIVER(streamQuery, "cuStreamQuery", DriverStream) \
-  KERF_DRIVER(streamWaitEvent, "cuStreamWaitEvent", DriverStream, DriverEvent, unsigned) \
-  KERF_DRIVER(eventCreate, "cuEventCreate", DriverEvent *, unsigned) \
-  KERF_DRIVER(eventRecord, "cuEventRecord", DriverEvent, DriverStream) \
-  KERF_DRIVER(eventElapsedTime, "cuEventElapsedTime", float *, DriverEvent, DriverEvent) \
-  KERF_DRIVER(eventDestroy, "cuEventDestroy_v2", DriverEvent) \
-  KERF_DRIVER(moduleLoadDataEx, "cuModuleLoadDataEx", DriverModule *, const void *, unsigned, int *, void **) \
-  KERF_DRIVER(moduleUnload, "cuModuleUnload", DriverModule) \
-  KERF_DRIVER(moduleGetFunction, "cuModuleGetFunction", DriverFunction *, DriverModule, const char *) \
-  KERF_DRIVER(launchKernel, "cuLaunchKernel", DriverFunction, unsigned, unsigned, unsigned, unsigned, unsigned, \
+#define KERF_DRIVER_FUNCTIONS(KERF_DRIVER)                                                                             \
+  KERF_DRIVER(init, "cuInit", unsigned)                                                                                \
+  KERF_DRIVER(driverGetVersion, "cuDriverGetVersion", int *)                                                           \
+  KERF_DRIVER(getErrorName, "cuGetErrorName", DriverResult, const char **)                                             \
+  KERF_DRIVER(getErrorString, "cuGetErrorString", DriverResult, const char **)                                         \
+  KERF_DRIVER(deviceGetCount, "cuDeviceGetCount", int *)                                                               \
+  KERF_DRIVER(deviceGet, "cuDeviceGet", DeviceNumber *, int)                                                           \
+  KERF_DRIVER(deviceGetAttribute, "cuDeviceGetAttribute", int *, int, DeviceNumber)                                    \
+  KERF_DRIVER(devicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", DriverContext *, DeviceNumber)                       \
+  KERF_DRIVER(devicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", DeviceNumber)                                   \
+  KERF_DRIVER(ctxSetCurrent, "cuCtxSetCurrent", DriverContext)                                                         \
+  KERF_DRIVER(memGetInfo, "cuMemGetInfo_v2", size_t *, size_t *)                                                       \
+  KERF_DRIVER(memAlloc, "cuMemAlloc_v2", DeviceAddress *, size_t)                                                      \
+  KERF_DRIVER(memFree, "cuMemFree_v2", DeviceAddress)                                                                  \
+  KERF_DRIVER(memHostAlloc, "cuMemHostAlloc", void **, size_t, unsigned)                                               \
+  KERF_DRIVER(memFreeHost, "cuMemFreeHost", void *)                                                                    \
+  KERF_DRIVER(memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", DeviceAddress, const void *, size_t, DriverStream)              \
+  KERF_DRIVER(memcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", void *, DeviceAddress, size_t, DriverStream)                    \
+  KERF_DRIVER(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", DeviceAddress, DeviceAddress, size_t, DriverStream)             \
+  KERF_DRIVER(memsetD8Async, "cuMemsetD8Async", DeviceAddress, unsigned char, size_t, DriverStream)                    \
+  KERF_DRIVER(streamCreate, "cuStreamCreateWithPriority", DriverStream *, unsigned, int)                               \
+  KERF_DRIVER(streamDestroy, "cuStreamDestroy_v2", DriverStream)                                                       \
+  KERF_DRIVER(streamSynchronize, "cuStreamSynchronize", DriverStream)                                                  \
+  KERF_DRIVER(streamQuery, "cuStreamQuery", DriverStream)                                                              \
+  KERF_DRIVER(streamWaitEvent, "cuStreamWaitEvent", DriverStream, DriverEvent, unsigned)                               \
+  KERF_DRIVER(eventCreate, "cuEventCreate", DriverEvent *, unsigned)                                                   \
+  KERF_DRIVER(eventRecord, "cuEventRecord", DriverEvent, DriverStream)                                                 \
+  KERF_DRIVER(eventElapsedTime, "cuEventElapsedTime", float *, DriverEvent, DriverEvent)                               \
+  KERF_DRIVER(eventDestroy, "cuEventDestroy_v2", DriverEvent)                                                          \
+  KERF_DRIVER(moduleLoadDataEx, "cuModuleLoadDataEx", DriverModule *, const void *, unsigned, int *, void **)          \
+  KERF_DRIVER(moduleUnload, "cuModuleUnload", DriverModule)                                                            \
+  KERF_DRIVER(moduleGetFunction, "cuModuleGetFunction", DriverFunction *, DriverModule, const char *)                  \
+  KERF_DRIVER(launchKernel, "cuLaunchKernel", DriverFunction, unsigned, unsigned, unsigned, unsigned, unsigned,        \
               unsigned, unsigned, DriverStream, void **, void **)
 
 /// The table of the driver's functions.

@@ -21,8 +21,8 @@ Status launchAll(std::vector<Launch> &launches, CudaStream &stream) {
     return status;
   for (Launch &launch : launches) {
     void *parameters[] = {launch.parameters.data()};
-    DriverResult result = stream.context->driver.launchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                                              0, stream.stream, parameters, nullptr);
+    DriverResult result = stream.context->driver.launchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1,
+                                                              1, 0, stream.stream, parameters, nullptr);
     if (result != 0)
       return stream.context->check(result, "launch a kernel");
   }

@@ -15,8 +15,8 @@ struct Library {
 
 /// Loads a library, e.g. "libnccl.so.2". It is looked for in the folders that the variable KERF_CUDA_LIBRARIES lists
 /// (separated by ':'), then in the folders nvidia/*/lib of the Python packages of the active virtual environment
-/// (VIRTUAL_ENV, CONDA_PREFIX), of the user and of the system, then where the system's loader looks. Fails with what the
-/// loader says.
+/// (VIRTUAL_ENV, CONDA_PREFIX), of the user and of the system, then where the system's loader looks. Fails with what
+/// the loader says.
 Result<Library> openLibrary(const std::string &name);
 
 } // namespace kerf::runtime::cuda

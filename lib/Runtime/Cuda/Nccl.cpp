@@ -20,8 +20,8 @@ Result<Nccl> load() {
                  ExitStatus::Infeasible};
   Nccl nccl;
   bool whole = true;
-#define KERF_LOAD(name, exported, ...) \
-  nccl.name = reinterpret_cast<decltype(nccl.name)>(dlsym(library->handle, exported)); \
+#define KERF_LOAD(name, exported, ...)                                                                                 \
+  nccl.name = reinterpret_cast<decltype(nccl.name)>(dlsym(library->handle, exported));                                 \
   whole = whole && nccl.name;
   KERF_NCCL_FUNCTIONS(KERF_LOAD)
 #undef KERF_LOAD
@@ -43,8 +43,8 @@ Result<const Nccl *> loadNccl() {
 }
 
 Error ncclError(const Nccl &nccl, NcclResult result, int device, std::string_view what) {
-  return {fmt::format("GPU {} cannot {}: NCCL says '{}' ({}); run with NCCL_DEBUG=WARN to see its reasons", device, what,
-                      nccl.getErrorString(result), result)};
+  return {fmt::format("GPU {} cannot {}: NCCL says '{}' ({}); run with NCCL_DEBUG=WARN to see its reasons", device,
+                      what, nccl.getErrorString(result), result)};
 }
 
 template <typename F> void NcclCommunicators::each(F visit) {

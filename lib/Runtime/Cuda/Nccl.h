@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of NVIDIA's collective library NCCL that the device uses, with declarations of our own (NCCL's user guide
-// documents them), and its communicators.
+// The functions of NVIDIA's collective library NCCL that the device uses, with declarations of our own (NCCL's user
+// guide documents them), and its communicators.
 #pragma once
 
 #include "Context.h"
@@ -21,16 +21,16 @@ inline constexpr int kNcclBytes = 0;      // ncclInt8
 inline constexpr int kNcclInProgress = 7; // ncclResult_t of a call that goes on
 inline constexpr int kLowestNccl = 21800; // 10000 * major + 100 * minor + patch
 
-#define KERF_NCCL_FUNCTIONS(KERF_NCCL) \
-  KERF_NCCL(getVersion, "ncclGetVersion", int *) \
-  KERF_NCCL(getUniqueId, "ncclGetUniqueId", NcclId *) \
-  KERF_NCCL(commInitRank, "ncclCommInitRank", void **, int, NcclId, int) \
-  KERF_NCCL(commDestroy, "ncclCommDestroy", void *) \
-  KERF_NCCL(commAbort, "ncclCommAbort", void *) \
-  KERF_NCCL(commGetAsyncError, "ncclCommGetAsyncError", void *, NcclResult *) \
-  KERF_NCCL(send, "ncclSend", const void *, size_t, int, int, void *, DriverStream) \
-  KERF_NCCL(recv, "ncclRecv", void *, size_t, int, int, void *, DriverStream) \
-  KERF_NCCL(groupStart, "ncclGroupStart") \
+#define KERF_NCCL_FUNCTIONS(KERF_NCCL)                                                                                 \
+  KERF_NCCL(getVersion, "ncclGetVersion", int *)                                                                       \
+  KERF_NCCL(getUniqueId, "ncclGetUniqueId", NcclId *)                                                                  \
+  KERF_NCCL(commInitRank, "ncclCommInitRank", void **, int, NcclId, int)                                               \
+  KERF_NCCL(commDestroy, "ncclCommDestroy", void *)                                                                    \
+  KERF_NCCL(commAbort, "ncclCommAbort", void *)                                                                        \
+  KERF_NCCL(commGetAsyncError, "ncclCommGetAsyncError", void *, NcclResult *)                                          \
+  KERF_NCCL(send, "ncclSend", const void *, size_t, int, int, void *, DriverStream)                                    \
+  KERF_NCCL(recv, "ncclRecv", void *, size_t, int, int, void *, DriverStream)                                          \
+  KERF_NCCL(groupStart, "ncclGroupStart")                                                                              \
   KERF_NCCL(groupEnd, "ncclGroupEnd")
 
 /// The table of NCCL's functions.
@@ -61,8 +61,8 @@ public:
   /// Returns the communicator of a process group's ranks, in their order. All of them must ask for it, first with the
   /// same `tag`, under which no other host message is sent.
   Result<Handle> ofGroup(const std::vector<int64_t> &members, int64_t tag);
-  /// Returns the communicator for the messages of one tag from rank `from`, its rank 0, to rank `to`; this rank is one of
-  /// them. NCCL matches messages by their order alone, so each tag has a communicator of its own.
+  /// Returns the communicator for the messages of one tag from rank `from`, its rank 0, to rank `to`; this rank is one
+  /// of them. NCCL matches messages by their order alone, so each tag has a communicator of its own.
   Result<Handle> ofMessage(int64_t from, int64_t to, int64_t tag);
   /// Returns the first error that a communicator has met beside its calls, for example because a rank's process ended.
   std::optional<Error> error();
@@ -85,7 +85,7 @@ private:
   bool aborted = false;
   std::map<std::vector<int64_t>, Handle> groups;
   std::map<std::tuple<int64_t, int64_t, int64_t>, Handle> pairs; // by sender, receiver and tag
-  std::vector<std::shared_ptr<NcclId>> sentIds; // numbers whose messages may still be on their way
+  std::vector<std::shared_ptr<NcclId>> sentIds;                  // numbers whose messages may still be on their way
 };
 
 } // namespace kerf::runtime::cuda

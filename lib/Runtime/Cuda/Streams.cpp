@@ -9,7 +9,7 @@ namespace kerf::runtime::cuda {
 
 namespace {
 constexpr std::chrono::microseconds kPause{50}; // between two looks at a stream that is waited for
-constexpr double kSecondsOfKnown = 10; // how long an event of known time is used
+constexpr double kSecondsOfKnown = 10;          // how long an event of known time is used
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 } // namespace
 

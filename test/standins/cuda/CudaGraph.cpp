@@ -105,10 +105,10 @@ KERF_CUDA_API cuStreamEndCapture(void *handle, void **graph) {
   auto capture = stream->capture;
   if (!capture)
     return kInvalidValue;
-  int error = capture->origin != stream.get()             ? kCaptureUnmatched
-              : capture->invalid                          ? kCaptureInvalidated
+  int error = capture->origin != stream.get()            ? kCaptureUnmatched
+              : capture->invalid                         ? kCaptureInvalidated
               : !allReach(*capture, stream->captureTail) ? kCaptureUnjoined
-                                                          : kSuccess;
+                                                         : kSuccess;
   if (error == kCaptureUnmatched) {
     capture->invalid = true;
     return error;

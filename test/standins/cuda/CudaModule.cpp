@@ -170,8 +170,8 @@ int launchKernel(Device &device, void *handle, ptx::Extent grid, ptx::Extent blo
   if (!kernel || kernel->module->device != &device)
     return kInvalidHandle;
   uint64_t threads = uint64_t(block.x) * block.y * block.z;
-  if (!grid.x || !grid.y || !grid.z || threads == 0 || threads > kMostThreads || block.z > 64 ||
-      grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535)
+  if (!grid.x || !grid.y || !grid.z || threads == 0 || threads > kMostThreads || block.z > 64 || grid.x > 0x7FFFFFFF ||
+      grid.y > 65535 || grid.z > 65535)
     return kInvalidValue;
   if (threads > ptx::maxThreadsOf(*kernel->function))
     return kLaunchOutOfResources;
@@ -213,7 +213,11 @@ KERF_CUDA_API cuModuleLoadDataEx(void **handle, const void *image, unsigned int 
       log.bytes = uint32_t(reinterpret_cast<uintptr_t>(values[i]));
   }
   log.write("");
-  if (std::memcmp(image, "\x7F" "ELF", 4) == 0 || std::memcmp(image, "\x50\xED\x55\xBA", 4) == 0)
+  if (std::memcmp(image,
+                  "\x7F"
+                  "ELF",
+                  4) == 0 ||
+      std::memcmp(image, "\x50\xED\x55\xBA", 4) == 0)
     return kInvalidImage; // machine code, which the stand-in cannot run
   std::string_view text = static_cast<const char *>(image);
   if (int error = checkTarget(text, driver.settings))
@@ -319,17 +323,31 @@ KERF_CUDA_API cuFuncGetAttribute(int *value, int attribute, void *handle) {
     return !kernel ? kInvalidHandle : kInvalidValue;
   const Settings &settings = Driver::get().settings;
   switch (attribute) {
-  case 0: *value = int(ptx::maxThreadsOf(*kernel->function)); break;
-  case 1: *value = int(ptx::staticSharedBytesOf(*kernel->function)); break;
-  case 2: *value = 0; break; // constant memory
-  case 3: *value = int(ptx::localBytesOf(*kernel->function)); break;
-  case 4: *value = ptx::registersOf(*kernel->function); break;
-  case 5: case 6: *value = settings.major * 10 + settings.minor; break;
+  case 0:
+    *value = int(ptx::maxThreadsOf(*kernel->function));
+    break;
+  case 1:
+    *value = int(ptx::staticSharedBytesOf(*kernel->function));
+    break;
+  case 2:
+    *value = 0;
+    break; // constant memory
+  case 3:
+    *value = int(ptx::localBytesOf(*kernel->function));
+    break;
+  case 4:
+    *value = ptx::registersOf(*kernel->function);
+    break;
+  case 5:
+  case 6:
+    *value = settings.major * 10 + settings.minor;
+    break;
   case 8:
     *value = kernel->dynamicSharedLimit ? kernel->dynamicSharedLimit
                                         : int(kDefaultSharedBytes - ptx::staticSharedBytesOf(*kernel->function));
     break;
-  default: return kInvalidValue;
+  default:
+    return kInvalidValue;
   }
   return kSuccess;
 }

@@ -148,7 +148,7 @@ private:
 struct Event {
   Device *device = nullptr;
   bool timed = true;
-  std::shared_ptr<Marker> marker; // of the last record, or null
+  std::shared_ptr<Marker> marker;   // of the last record, or null
   std::shared_ptr<Capture> capture; // where the last record was captured
   std::vector<size_t> captureTail;
 };

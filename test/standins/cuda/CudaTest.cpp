@@ -37,7 +37,8 @@ int cuEventElapsedTime_v2(float *, void *, void *);
 int cuModuleLoadDataEx(void **, const void *, unsigned, int *, void **);
 int cuModuleGetFunction(void **, void *, const char *);
 int cuModuleGetGlobal_v2(uint64_t *, size_t *, void *, const char *);
-int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                   void **);
 int cuStreamBeginCapture_v2(void *, int);
 int cuStreamEndCapture(void *, void **);
 int cuGraphInstantiateWithFlags(void **, void *, unsigned long long);
@@ -169,7 +170,10 @@ TEST(StandinCuda, EventsOrderStreamsAndMeasureTime) {
     ASSERT_EQ(cuEventCreate(&end, 0), 0);
     static int order = 0, seen = 0;
     EXPECT_EQ(cuEventRecord(start, first), 0);
-    EXPECT_EQ(cuLaunchHostFunc(first, [](void *) { std::this_thread::sleep_for(std::chrono::milliseconds(20)), order = 1; }, nullptr), 0);
+    EXPECT_EQ(
+        cuLaunchHostFunc(
+            first, [](void *) { std::this_thread::sleep_for(std::chrono::milliseconds(20)), order = 1; }, nullptr),
+        0);
     EXPECT_EQ(cuEventRecord(end, first), 0);
     EXPECT_EQ(cuEventQuery(end), 600);
     EXPECT_EQ(cuStreamQuery(first), 600);
@@ -207,7 +211,8 @@ TEST(StandinCuda, ModulesTellTheirErrorsAndVariables) {
     char log[200] = "";
     int options[] = {5, 6};
     void *values[] = {log, reinterpret_cast<void *>(sizeof log)};
-    EXPECT_EQ(cuModuleLoadDataEx(&module, ".version 8.0\n.target sm_80\n.entry k() { nonsense; }", 2, options, values), 218);
+    EXPECT_EQ(cuModuleLoadDataEx(&module, ".version 8.0\n.target sm_80\n.entry k() { nonsense; }", 2, options, values),
+              218);
     EXPECT_NE(std::string(log).find("line 3: `nonsense`: unknown instruction"), std::string::npos) << log;
     EXPECT_EQ(cuModuleLoadDataEx(&module, ".version 9.9\n.target sm_80\n", 0, nullptr, nullptr), 222);
     EXPECT_EQ(cuModuleLoadDataEx(&module, ".version 8.0\n.target sm_100\n", 0, nullptr, nullptr), 209);

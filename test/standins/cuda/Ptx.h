@@ -27,10 +27,10 @@ enum class Space : uint8_t { Generic, Global, Shared, Local, Param, Const };
 
 /// Places an address of another variable into a variable's initial bytes.
 struct Relocation {
-  size_t offset = 0;        // bytes from the beginning of the variable that holds the address
-  size_t bytes = 8;         // width of the stored address
-  std::string symbol;       // name of the variable that the address points to
-  int64_t addend = 0;       // bytes added to the address
+  size_t offset = 0;  // bytes from the beginning of the variable that holds the address
+  size_t bytes = 8;   // width of the stored address
+  std::string symbol; // name of the variable that the address points to
+  int64_t addend = 0; // bytes added to the address
 };
 
 /// A variable of a module: global, constant or shared.
@@ -41,9 +41,9 @@ struct Variable {
   size_t alignment = 1;
   std::vector<std::byte> initial; // the first bytes of the variable; the rest is zero
   std::vector<Relocation> relocations;
-  uint64_t address = 0;           // device address of a global or constant variable, set before `Module::link`
-  bool dynamic = false;           // an `.extern .shared` array, whose size a launch gives
-  std::vector<int> users;         // indices of the functions that name a shared variable
+  uint64_t address = 0;   // device address of a global or constant variable, set before `Module::link`
+  bool dynamic = false;   // an `.extern .shared` array, whose size a launch gives
+  std::vector<int> users; // indices of the functions that name a shared variable
 };
 
 /// A parameter of a kernel: its place in the buffer of arguments.

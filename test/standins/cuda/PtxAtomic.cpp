@@ -7,14 +7,30 @@ namespace kerf::standin::ptx {
 namespace {
 
 // Each operation computes the new value from the old one and the operands, as bits of the width W.
-struct Exchange { template <class W> static W of(W, W b, W) { return b; } };
-struct CompareAndSwap { template <class W> static W of(W old, W b, W c) { return old == b ? c : old; } };
-struct And { template <class W> static W of(W old, W b, W) { return old & b; } };
-struct Or { template <class W> static W of(W old, W b, W) { return old | b; } };
-struct Xor { template <class W> static W of(W old, W b, W) { return old ^ b; } };
-struct Add { template <class W> static W of(W old, W b, W) { return W(old + b); } };
-struct Increment { template <class W> static W of(W old, W b, W) { return old >= b ? W(0) : W(old + 1); } };
-struct Decrement { template <class W> static W of(W old, W b, W) { return old == 0 || old > b ? b : W(old - 1); } };
+struct Exchange {
+  template <class W> static W of(W, W b, W) { return b; }
+};
+struct CompareAndSwap {
+  template <class W> static W of(W old, W b, W c) { return old == b ? c : old; }
+};
+struct And {
+  template <class W> static W of(W old, W b, W) { return old & b; }
+};
+struct Or {
+  template <class W> static W of(W old, W b, W) { return old | b; }
+};
+struct Xor {
+  template <class W> static W of(W old, W b, W) { return old ^ b; }
+};
+struct Add {
+  template <class W> static W of(W old, W b, W) { return W(old + b); }
+};
+struct Increment {
+  template <class W> static W of(W old, W b, W) { return old >= b ? W(0) : W(old + 1); }
+};
+struct Decrement {
+  template <class W> static W of(W old, W b, W) { return old == 0 || old > b ? b : W(old - 1); }
+};
 template <class T> struct Min {
   template <class W> static W of(W old, W b, W) { return T(b) < T(old) ? b : old; }
 };
@@ -65,32 +81,48 @@ template <class W, class Op> const Inst *atomic(const Inst *inst, Thread &thread
 
 template <class Op> Handler bitsOf(Type type) {
   switch (bytesOf(type)) {
-  case 2: return atomic<uint16_t, Op>;
-  case 4: return atomic<uint32_t, Op>;
-  case 8: return atomic<uint64_t, Op>;
-  default: return nullptr;
+  case 2:
+    return atomic<uint16_t, Op>;
+  case 4:
+    return atomic<uint32_t, Op>;
+  case 8:
+    return atomic<uint64_t, Op>;
+  default:
+    return nullptr;
   }
 }
 
 Handler addOf(Type type) {
   switch (type) {
-  case Type::F16: return atomic<uint16_t, AddHalf>;
-  case Type::F16x2: return atomic<uint32_t, AddHalf>;
-  case Type::BF16: return atomic<uint16_t, AddBfloat>;
-  case Type::BF16x2: return atomic<uint32_t, AddBfloat>;
-  case Type::F32: return atomic<uint32_t, AddFloat<float>>;
-  case Type::F64: return atomic<uint64_t, AddFloat<double>>;
-  default: return bytesOf(type) >= 4 ? bitsOf<Add>(type) : nullptr;
+  case Type::F16:
+    return atomic<uint16_t, AddHalf>;
+  case Type::F16x2:
+    return atomic<uint32_t, AddHalf>;
+  case Type::BF16:
+    return atomic<uint16_t, AddBfloat>;
+  case Type::BF16x2:
+    return atomic<uint32_t, AddBfloat>;
+  case Type::F32:
+    return atomic<uint32_t, AddFloat<float>>;
+  case Type::F64:
+    return atomic<uint64_t, AddFloat<double>>;
+  default:
+    return bytesOf(type) >= 4 ? bitsOf<Add>(type) : nullptr;
   }
 }
 
 template <template <class> class Op> Handler orderOf(Type type) {
   switch (type) {
-  case Type::U32: return atomic<uint32_t, Op<uint32_t>>;
-  case Type::S32: return atomic<uint32_t, Op<int32_t>>;
-  case Type::U64: return atomic<uint64_t, Op<uint64_t>>;
-  case Type::S64: return atomic<uint64_t, Op<int64_t>>;
-  default: return nullptr;
+  case Type::U32:
+    return atomic<uint32_t, Op<uint32_t>>;
+  case Type::S32:
+    return atomic<uint32_t, Op<int32_t>>;
+  case Type::U64:
+    return atomic<uint64_t, Op<uint64_t>>;
+  case Type::S64:
+    return atomic<uint64_t, Op<int64_t>>;
+  default:
+    return nullptr;
   }
 }
 
@@ -99,9 +131,16 @@ struct Row {
   Handler (*handler)(Type);
 };
 constexpr Row kRows[] = {
-    {"add", addOf},         {"min", orderOf<Min>},   {"max", orderOf<Max>},   {"exch", bitsOf<Exchange>},
-    {"cas", bitsOf<CompareAndSwap>}, {"inc", bitsOf<Increment>}, {"dec", bitsOf<Decrement>},
-    {"and", bitsOf<And>},   {"or", bitsOf<Or>},      {"xor", bitsOf<Xor>},
+    {"add", addOf},
+    {"min", orderOf<Min>},
+    {"max", orderOf<Max>},
+    {"exch", bitsOf<Exchange>},
+    {"cas", bitsOf<CompareAndSwap>},
+    {"inc", bitsOf<Increment>},
+    {"dec", bitsOf<Decrement>},
+    {"and", bitsOf<And>},
+    {"or", bitsOf<Or>},
+    {"xor", bitsOf<Xor>},
 };
 
 } // namespace

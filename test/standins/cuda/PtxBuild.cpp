@@ -14,12 +14,29 @@ struct SpecialRegister {
   int32_t slot;
 };
 constexpr SpecialRegister kSpecial[] = {
-    {"%tid.x", kTid},           {"%tid.y", kTid + 1},         {"%tid.z", kTid + 2},       {"%ntid.x", kNtid},
-    {"%ntid.y", kNtid + 1},     {"%ntid.z", kNtid + 2},       {"%ctaid.x", kCtaid},       {"%ctaid.y", kCtaid + 1},
-    {"%ctaid.z", kCtaid + 2},   {"%nctaid.x", kNctaid},       {"%nctaid.y", kNctaid + 1}, {"%nctaid.z", kNctaid + 2},
-    {"%laneid", kLaneId},       {"%warpid", kWarpId},         {"%nwarpid", kNwarpId},     {"%lanemask_eq", kMaskEq},
-    {"%lanemask_le", kMaskLe},  {"%lanemask_lt", kMaskLt},    {"%lanemask_ge", kMaskGe},  {"%lanemask_gt", kMaskGt},
-    {"%smid", kSmId},           {"%nsmid", kNsmId},           {"%gridid", kZero},        
+    {"%tid.x", kTid},
+    {"%tid.y", kTid + 1},
+    {"%tid.z", kTid + 2},
+    {"%ntid.x", kNtid},
+    {"%ntid.y", kNtid + 1},
+    {"%ntid.z", kNtid + 2},
+    {"%ctaid.x", kCtaid},
+    {"%ctaid.y", kCtaid + 1},
+    {"%ctaid.z", kCtaid + 2},
+    {"%nctaid.x", kNctaid},
+    {"%nctaid.y", kNctaid + 1},
+    {"%nctaid.z", kNctaid + 2},
+    {"%laneid", kLaneId},
+    {"%warpid", kWarpId},
+    {"%nwarpid", kNwarpId},
+    {"%lanemask_eq", kMaskEq},
+    {"%lanemask_le", kMaskLe},
+    {"%lanemask_lt", kMaskLt},
+    {"%lanemask_ge", kMaskGe},
+    {"%lanemask_gt", kMaskGt},
+    {"%smid", kSmId},
+    {"%nsmid", kNsmId},
+    {"%gridid", kZero},
     {"%dynamic_smem_size", kDynamicBytes},
     {"%total_smem_size", kTotalShared},
 };
@@ -108,8 +125,8 @@ void Builder::expect(size_t operands) const {
 
 void Builder::allow(std::initializer_list<std::string_view> parts) const {
   for (size_t i = 1; i < current->parts.size(); ++i)
-    if (const std::string &part = current->parts[i]; typeOf(part) == Type::None &&
-                                                     std::find(parts.begin(), parts.end(), part) == parts.end())
+    if (const std::string &part = current->parts[i];
+        typeOf(part) == Type::None && std::find(parts.begin(), parts.end(), part) == parts.end())
       fail("`." + part + "` is not supported");
 }
 
@@ -251,7 +268,7 @@ CallSite &Builder::callSite(const Statement &statement) {
 
 void Builder::decode(const Statement &statement) {
   using Decoder = bool (*)(Builder &, const Statement &);
-  constexpr Decoder kDecoders[] = {decodeMemory, decodeControl, decodeMove,    decodeHalf,   decodeInteger,
+  constexpr Decoder kDecoders[] = {decodeMemory, decodeControl, decodeMove,    decodeHalf,    decodeInteger,
                                    decodeFloat,  decodeBits,    decodeCompare, decodeConvert, decodeAtomic};
   for (Decoder decoder : kDecoders)
     if (decoder(*this, statement))

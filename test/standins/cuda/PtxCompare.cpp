@@ -22,20 +22,48 @@ struct Bfloat {
   static float read(uint64_t slot) { return bfloatToFloat(uint16_t(slot)); }
 };
 
-struct Eq { template <class T> static bool of(T a, T b) { return a == b; } };
-struct Ne { template <class T> static bool of(T a, T b) { return a < b || a > b; } }; // false for NaN
-struct Lt { template <class T> static bool of(T a, T b) { return a < b; } };
-struct Le { template <class T> static bool of(T a, T b) { return a <= b; } };
-struct Gt { template <class T> static bool of(T a, T b) { return a > b; } };
-struct Ge { template <class T> static bool of(T a, T b) { return a >= b; } };
-struct Equ { template <class T> static bool of(T a, T b) { return !(a < b || a > b); } };
-struct Neu { template <class T> static bool of(T a, T b) { return a != b; } };
-struct Ltu { template <class T> static bool of(T a, T b) { return !(a >= b); } };
-struct Leu { template <class T> static bool of(T a, T b) { return !(a > b); } };
-struct Gtu { template <class T> static bool of(T a, T b) { return !(a <= b); } };
-struct Geu { template <class T> static bool of(T a, T b) { return !(a < b); } };
-struct Num { template <class T> static bool of(T a, T b) { return a == a && b == b; } };
-struct Nan { template <class T> static bool of(T a, T b) { return a != a || b != b; } };
+struct Eq {
+  template <class T> static bool of(T a, T b) { return a == b; }
+};
+struct Ne {
+  template <class T> static bool of(T a, T b) { return a < b || a > b; }
+}; // false for NaN
+struct Lt {
+  template <class T> static bool of(T a, T b) { return a < b; }
+};
+struct Le {
+  template <class T> static bool of(T a, T b) { return a <= b; }
+};
+struct Gt {
+  template <class T> static bool of(T a, T b) { return a > b; }
+};
+struct Ge {
+  template <class T> static bool of(T a, T b) { return a >= b; }
+};
+struct Equ {
+  template <class T> static bool of(T a, T b) { return !(a < b || a > b); }
+};
+struct Neu {
+  template <class T> static bool of(T a, T b) { return a != b; }
+};
+struct Ltu {
+  template <class T> static bool of(T a, T b) { return !(a >= b); }
+};
+struct Leu {
+  template <class T> static bool of(T a, T b) { return !(a > b); }
+};
+struct Gtu {
+  template <class T> static bool of(T a, T b) { return !(a <= b); }
+};
+struct Geu {
+  template <class T> static bool of(T a, T b) { return !(a < b); }
+};
+struct Num {
+  template <class T> static bool of(T a, T b) { return a == a && b == b; }
+};
+struct Nan {
+  template <class T> static bool of(T a, T b) { return a != a || b != b; }
+};
 
 template <class Read, class Op> const Inst *compare(const Inst *inst, Thread &thread) {
   uint64_t *r = thread.r;
@@ -45,23 +73,38 @@ template <class Read, class Op> const Inst *compare(const Inst *inst, Thread &th
 
 template <class Op> Handler integerOf(Type type) {
   switch (type) {
-  case Type::U16: case Type::B16: return compare<Plain<uint16_t>, Op>;
-  case Type::U32: case Type::B32: return compare<Plain<uint32_t>, Op>;
-  case Type::U64: case Type::B64: return compare<Plain<uint64_t>, Op>;
-  case Type::S16: return compare<Plain<int16_t>, Op>;
-  case Type::S32: return compare<Plain<int32_t>, Op>;
-  case Type::S64: return compare<Plain<int64_t>, Op>;
-  default: return nullptr;
+  case Type::U16:
+  case Type::B16:
+    return compare<Plain<uint16_t>, Op>;
+  case Type::U32:
+  case Type::B32:
+    return compare<Plain<uint32_t>, Op>;
+  case Type::U64:
+  case Type::B64:
+    return compare<Plain<uint64_t>, Op>;
+  case Type::S16:
+    return compare<Plain<int16_t>, Op>;
+  case Type::S32:
+    return compare<Plain<int32_t>, Op>;
+  case Type::S64:
+    return compare<Plain<int64_t>, Op>;
+  default:
+    return nullptr;
   }
 }
 
 template <class Op> Handler floatOf(Type type) {
   switch (type) {
-  case Type::F16: return compare<Half, Op>;
-  case Type::BF16: return compare<Bfloat, Op>;
-  case Type::F32: return compare<Plain<float>, Op>;
-  case Type::F64: return compare<Plain<double>, Op>;
-  default: return nullptr;
+  case Type::F16:
+    return compare<Half, Op>;
+  case Type::BF16:
+    return compare<Bfloat, Op>;
+  case Type::F32:
+    return compare<Plain<float>, Op>;
+  case Type::F64:
+    return compare<Plain<double>, Op>;
+  default:
+    return nullptr;
   }
 }
 

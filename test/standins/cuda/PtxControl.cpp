@@ -81,8 +81,7 @@ const Inst *call(const Inst *inst, Thread &thread) {
   std::copy_n(thread.r, kFixedSlots, fixed.begin());
   thread.returns.push_back({inst + 1, &caller, thread.slotBase, thread.localBase, &site});
   size_t callerLocal = thread.localBase;
-  enterFrame(thread, *callee, thread.slotBase + caller.image.size(),
-             (callerLocal + caller.localBytes + 15) / 16 * 16);
+  enterFrame(thread, *callee, thread.slotBase + caller.image.size(), (callerLocal + caller.localBytes + 15) / 16 * 16);
   fixed[kLocalBase] = thread.localBase;
   std::copy_n(fixed.begin(), kFixedSlots, thread.r);
   std::byte *local = thread.frames->local.data();

@@ -23,17 +23,21 @@ struct Options {
            int32_t(saturate) << 21 | int32_t(relu) << 22;
   }
   static Options unpack(int32_t bits) {
-    return {Type(bits & 255), Type(bits >> 8 & 255), Rounding(bits >> 16 & 15), (bits >> 20 & 1) != 0,
-            (bits >> 21 & 1) != 0, (bits >> 22 & 1) != 0};
+    return {Type(bits & 255),      Type(bits >> 8 & 255), Rounding(bits >> 16 & 15),
+            (bits >> 20 & 1) != 0, (bits >> 21 & 1) != 0, (bits >> 22 & 1) != 0};
   }
 };
 
 template <class T> T roundToIntegral(T value, Rounding rounding) {
   switch (rounding) {
-  case Rounding::Zero: return std::trunc(value);
-  case Rounding::Down: return std::floor(value);
-  case Rounding::Up: return std::ceil(value);
-  default: return std::nearbyint(value);
+  case Rounding::Zero:
+    return std::trunc(value);
+  case Rounding::Down:
+    return std::floor(value);
+  case Rounding::Up:
+    return std::ceil(value);
+  default:
+    return std::nearbyint(value);
   }
 }
 
@@ -45,26 +49,44 @@ template <class T> const Inst *extend(const Inst *inst, Thread &thread) {
 
 Handler extendOf(Type type) {
   switch (type) {
-  case Type::U8: case Type::B8: return extend<uint8_t>;
-  case Type::U16: case Type::B16: return extend<uint16_t>;
-  case Type::U32: case Type::B32: return extend<uint32_t>;
-  case Type::S8: return extend<int8_t>;
-  case Type::S16: return extend<int16_t>;
-  case Type::S32: return extend<int32_t>;
-  default: return copySlot;
+  case Type::U8:
+  case Type::B8:
+    return extend<uint8_t>;
+  case Type::U16:
+  case Type::B16:
+    return extend<uint16_t>;
+  case Type::U32:
+  case Type::B32:
+    return extend<uint32_t>;
+  case Type::S8:
+    return extend<int8_t>;
+  case Type::S16:
+    return extend<int16_t>;
+  case Type::S32:
+    return extend<int32_t>;
+  default:
+    return copySlot;
   }
 }
 
 Wide readInteger(uint64_t slot, Type type) {
   switch (type) {
-  case Type::U8: return uint8_t(slot);
-  case Type::U16: return uint16_t(slot);
-  case Type::U32: return uint32_t(slot);
-  case Type::S8: return int8_t(slot);
-  case Type::S16: return int16_t(slot);
-  case Type::S32: return int32_t(slot);
-  case Type::S64: return int64_t(slot);
-  default: return slot;
+  case Type::U8:
+    return uint8_t(slot);
+  case Type::U16:
+    return uint16_t(slot);
+  case Type::U32:
+    return uint32_t(slot);
+  case Type::S8:
+    return int8_t(slot);
+  case Type::S16:
+    return int16_t(slot);
+  case Type::S32:
+    return int32_t(slot);
+  case Type::S64:
+    return int64_t(slot);
+  default:
+    return slot;
   }
 }
 
@@ -85,20 +107,27 @@ const Inst *integerSaturated(const Inst *inst, Thread &thread) {
 
 double readFloat(uint64_t slot, Type type) {
   switch (type) {
-  case Type::F16: return halfToFloat(uint16_t(slot));
-  case Type::BF16: return bfloatToFloat(uint16_t(slot));
-  case Type::F32: return get<float>(slot);
-  default: return get<double>(slot);
+  case Type::F16:
+    return halfToFloat(uint16_t(slot));
+  case Type::BF16:
+    return bfloatToFloat(uint16_t(slot));
+  case Type::F32:
+    return get<float>(slot);
+  default:
+    return get<double>(slot);
   }
 }
 
 uint64_t writeFloat(double value, Type type, Rounding rounding) {
   switch (type) {
-  case Type::F16: return encodeFloat(value, 5, 10, rounding);
-  case Type::BF16: return encodeFloat(value, 8, 7, rounding);
+  case Type::F16:
+    return encodeFloat(value, 5, 10, rounding);
+  case Type::BF16:
+    return encodeFloat(value, 8, 7, rounding);
   case Type::F32:
     return rounding == Rounding::NearestEven ? putResult(float(value)) : encodeFloat(value, 8, 23, rounding);
-  default: return put(value);
+  default:
+    return put(value);
   }
 }
 
@@ -109,9 +138,7 @@ const Inst *floatToInteger(const Inst *inst, Thread &thread) {
   auto [low, high] = rangeOf(options.to);
   uint64_t result = 0;
   if (value == value)
-    result = value <= double(low)     ? uint64_t(low)
-             : value >= double(high)  ? uint64_t(high)
-                                      : uint64_t(Wide(value));
+    result = value <= double(low) ? uint64_t(low) : value >= double(high) ? uint64_t(high) : uint64_t(Wide(value));
   thread.r[inst->d] = result;
   return inst + 1;
 }
@@ -183,17 +210,28 @@ template <class To, class From> const Inst *plain(const Inst *inst, Thread &thre
 
 template <class To> Handler plainToFloat(Type from) {
   switch (from) {
-  case Type::U8: return plain<To, uint8_t>;
-  case Type::S8: return plain<To, int8_t>;
-  case Type::U16: return plain<To, uint16_t>;
-  case Type::S16: return plain<To, int16_t>;
-  case Type::U32: return plain<To, uint32_t>;
-  case Type::S32: return plain<To, int32_t>;
-  case Type::U64: return plain<To, uint64_t>;
-  case Type::S64: return plain<To, int64_t>;
-  case Type::F32: return plain<To, float>;
-  case Type::F64: return plain<To, double>;
-  default: return nullptr;
+  case Type::U8:
+    return plain<To, uint8_t>;
+  case Type::S8:
+    return plain<To, int8_t>;
+  case Type::U16:
+    return plain<To, uint16_t>;
+  case Type::S16:
+    return plain<To, int16_t>;
+  case Type::U32:
+    return plain<To, uint32_t>;
+  case Type::S32:
+    return plain<To, int32_t>;
+  case Type::U64:
+    return plain<To, uint64_t>;
+  case Type::S64:
+    return plain<To, int64_t>;
+  case Type::F32:
+    return plain<To, float>;
+  case Type::F64:
+    return plain<To, double>;
+  default:
+    return nullptr;
   }
 }
 

@@ -16,10 +16,18 @@ const Inst *flushSubnormal(const Inst *inst, Thread &thread) {
 
 namespace {
 
-struct Add { template <class T> static T of(T a, T b) { return a + b; } };
-struct Sub { template <class T> static T of(T a, T b) { return a - b; } };
-struct Mul { template <class T> static T of(T a, T b) { return a * b; } };
-struct Div { template <class T> static T of(T a, T b) { return a / b; } };
+struct Add {
+  template <class T> static T of(T a, T b) { return a + b; }
+};
+struct Sub {
+  template <class T> static T of(T a, T b) { return a - b; }
+};
+struct Mul {
+  template <class T> static T of(T a, T b) { return a * b; }
+};
+struct Div {
+  template <class T> static T of(T a, T b) { return a / b; }
+};
 /// The smaller number; a NaN is ignored if the other one is a number, and -0 is smaller than +0.
 struct Min {
   template <class T> static T of(T a, T b) {
@@ -40,14 +48,30 @@ template <class Op> struct OrNan {
     return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : Op::template of<T>(a, b);
   }
 };
-struct Sqrt { template <class T> static T of(T a) { return std::sqrt(a); } };
-struct Reciprocal { template <class T> static T of(T a) { return 1 / a; } };
-struct ReciprocalRoot { template <class T> static T of(T a) { return T(1 / std::sqrt(double(a))); } };
-struct Exp2 { template <class T> static T of(T a) { return std::exp2(a); } };
-struct Log2 { template <class T> static T of(T a) { return std::log2(a); } };
-struct Sin { template <class T> static T of(T a) { return std::sin(a); } };
-struct Cos { template <class T> static T of(T a) { return std::cos(a); } };
-struct Tanh { template <class T> static T of(T a) { return std::tanh(a); } };
+struct Sqrt {
+  template <class T> static T of(T a) { return std::sqrt(a); }
+};
+struct Reciprocal {
+  template <class T> static T of(T a) { return 1 / a; }
+};
+struct ReciprocalRoot {
+  template <class T> static T of(T a) { return T(1 / std::sqrt(double(a))); }
+};
+struct Exp2 {
+  template <class T> static T of(T a) { return std::exp2(a); }
+};
+struct Log2 {
+  template <class T> static T of(T a) { return std::log2(a); }
+};
+struct Sin {
+  template <class T> static T of(T a) { return std::sin(a); }
+};
+struct Cos {
+  template <class T> static T of(T a) { return std::cos(a); }
+};
+struct Tanh {
+  template <class T> static T of(T a) { return std::tanh(a); }
+};
 
 template <class T, class Op> const Inst *binary(const Inst *inst, Thread &thread) {
   uint64_t *r = thread.r;
@@ -143,12 +167,24 @@ template <class T> const Inst *testProperty(const Inst *inst, Thread &thread) {
   int kind = std::fpclassify(get<T>(thread.r[inst->a]));
   bool result = false;
   switch (inst->e) {
-  case Finite: result = kind != FP_NAN && kind != FP_INFINITE; break;
-  case Infinite: result = kind == FP_INFINITE; break;
-  case Number: result = kind != FP_NAN; break;
-  case NotANumber: result = kind == FP_NAN; break;
-  case Normal: result = kind == FP_NORMAL; break;
-  default: result = kind == FP_SUBNORMAL; break;
+  case Finite:
+    result = kind != FP_NAN && kind != FP_INFINITE;
+    break;
+  case Infinite:
+    result = kind == FP_INFINITE;
+    break;
+  case Number:
+    result = kind != FP_NAN;
+    break;
+  case NotANumber:
+    result = kind == FP_NAN;
+    break;
+  case Normal:
+    result = kind == FP_NORMAL;
+    break;
+  default:
+    result = kind == FP_SUBNORMAL;
+    break;
   }
   thread.r[inst->d] = result;
   return inst + 1;
@@ -166,7 +202,11 @@ template <class Op> constexpr Row exactRow(std::string_view name) {
 template <class Op> constexpr Row exactUnaryRow(std::string_view name) {
   return {name, 1, unary<float, Op>, unary<double, Op>, roundedUnary<float, Op>, roundedUnary<double, Op>};
 }
-constexpr Row kFma = {"fma", 3, fusedMultiplyAdd<float>, fusedMultiplyAdd<double>, roundedFusedMultiplyAdd<float>,
+constexpr Row kFma = {"fma",
+                      3,
+                      fusedMultiplyAdd<float>,
+                      fusedMultiplyAdd<double>,
+                      roundedFusedMultiplyAdd<float>,
                       roundedFusedMultiplyAdd<double>};
 constexpr Row kMad = {"mad", 3, kFma.single, kFma.twice, kFma.roundedSingle, kFma.roundedTwice};
 constexpr Row kRows[] = {
@@ -224,8 +264,8 @@ bool decodeFloat(Builder &builder, const Statement &s) {
       sources[i] = builder.source(s.operands[i + 1], type);
     bool single = type == Type::F32;
     int mode = s.has("rz") ? FE_TOWARDZERO : s.has("rm") ? FE_DOWNWARD : s.has("rp") ? FE_UPWARD : FE_TONEAREST;
-    Handler handler = mode == FE_TONEAREST ? (single ? row.single : row.twice)
-                                           : (single ? row.roundedSingle : row.roundedTwice);
+    Handler handler =
+        mode == FE_TONEAREST ? (single ? row.single : row.twice) : (single ? row.roundedSingle : row.roundedTwice);
     int32_t d = builder.destination(s.operands[0]);
     builder.emit(handler, d, sources[0], sources[1], sources[2], mode);
     if (s.has("sat"))

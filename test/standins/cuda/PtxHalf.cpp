@@ -29,11 +29,20 @@ uint64_t encodeFloat(double value, int exponentBits, int fractionBits, Rounding 
     uint64_t half = shift > 60 ? 0 : uint64_t(1) << (shift - 1);
     uint64_t rest = shift > 60 ? 0 : whole - (kept << shift);
     switch (rounding) {
-    case Rounding::NearestEven: up = half && (rest > half || (rest == half && (kept & 1))); break;
-    case Rounding::NearestAway: up = half && rest >= half; break;
-    case Rounding::Zero: break;
-    case Rounding::Down: up = sign != 0; break;
-    case Rounding::Up: up = sign == 0; break;
+    case Rounding::NearestEven:
+      up = half && (rest > half || (rest == half && (kept & 1)));
+      break;
+    case Rounding::NearestAway:
+      up = half && rest >= half;
+      break;
+    case Rounding::Zero:
+      break;
+    case Rounding::Down:
+      up = sign != 0;
+      break;
+    case Rounding::Up:
+      up = sign == 0;
+      break;
     }
   }
   kept += up;
@@ -84,10 +93,18 @@ double addToOdd(double a, double b) {
   return std::nextafter(sum, error > 0 ? HUGE_VAL : -HUGE_VAL);
 }
 
-struct Add { static double of(double a, double b, double) { return addToOdd(a, b); } };
-struct Sub { static double of(double a, double b, double) { return addToOdd(a, -b); } };
-struct Mul { static double of(double a, double b, double) { return a * b; } };
-struct Fma { static double of(double a, double b, double c) { return addToOdd(a * b, c); } };
+struct Add {
+  static double of(double a, double b, double) { return addToOdd(a, b); }
+};
+struct Sub {
+  static double of(double a, double b, double) { return addToOdd(a, -b); }
+};
+struct Mul {
+  static double of(double a, double b, double) { return a * b; }
+};
+struct Fma {
+  static double of(double a, double b, double c) { return addToOdd(a * b, c); }
+};
 struct Min {
   static double of(double a, double b, double) {
     if (a != a || b != b)
@@ -105,8 +122,12 @@ struct Max {
 template <class Op> struct OrNan {
   static double of(double a, double b, double c) { return a != a || b != b ? NAN : Op::of(a, b, c); }
 };
-struct Exp2 { static double of(double a, double, double) { return std::exp2(a); } };
-struct Tanh { static double of(double a, double, double) { return std::tanh(a); } };
+struct Exp2 {
+  static double of(double a, double, double) { return std::exp2(a); }
+};
+struct Tanh {
+  static double of(double a, double, double) { return std::tanh(a); }
+};
 
 template <class Format, class Op, int Count> const Inst *arithmetic(const Inst *inst, Thread &thread) {
   uint64_t *r = thread.r, result = 0;
@@ -130,11 +151,16 @@ const Inst *clearBits(const Inst *inst, Thread &thread) {
 
 template <class Op> Handler handlerOf(Type type) {
   switch (type) {
-  case Type::F16: return arithmetic<HalfFormat, Op, 1>;
-  case Type::BF16: return arithmetic<BfloatFormat, Op, 1>;
-  case Type::F16x2: return arithmetic<HalfFormat, Op, 2>;
-  case Type::BF16x2: return arithmetic<BfloatFormat, Op, 2>;
-  default: return nullptr;
+  case Type::F16:
+    return arithmetic<HalfFormat, Op, 1>;
+  case Type::BF16:
+    return arithmetic<BfloatFormat, Op, 1>;
+  case Type::F16x2:
+    return arithmetic<HalfFormat, Op, 2>;
+  case Type::BF16x2:
+    return arithmetic<BfloatFormat, Op, 2>;
+  default:
+    return nullptr;
   }
 }
 
@@ -144,11 +170,16 @@ struct Row {
   Handler (*handler)(Type);
 };
 constexpr Row kRows[] = {
-    {"add", 2, handlerOf<Add>},        {"sub", 2, handlerOf<Sub>},
-    {"mul", 2, handlerOf<Mul>},        {"fma", 3, handlerOf<Fma>},
-    {"min", 2, handlerOf<Min>},        {"max", 2, handlerOf<Max>},
-    {"min.NaN", 2, handlerOf<OrNan<Min>>}, {"max.NaN", 2, handlerOf<OrNan<Max>>},
-    {"ex2", 1, handlerOf<Exp2>},       {"tanh", 1, handlerOf<Tanh>},
+    {"add", 2, handlerOf<Add>},
+    {"sub", 2, handlerOf<Sub>},
+    {"mul", 2, handlerOf<Mul>},
+    {"fma", 3, handlerOf<Fma>},
+    {"min", 2, handlerOf<Min>},
+    {"max", 2, handlerOf<Max>},
+    {"min.NaN", 2, handlerOf<OrNan<Min>>},
+    {"max.NaN", 2, handlerOf<OrNan<Max>>},
+    {"ex2", 1, handlerOf<Exp2>},
+    {"tanh", 1, handlerOf<Tanh>},
 };
 
 } // namespace

@@ -15,9 +15,15 @@ __extension__ using UnsignedWide = unsigned __int128;
 template <class T> using U = std::make_unsigned_t<T>;
 
 // The 16-bit types are promoted to int by C++; U<T> of a product of two 16-bit numbers needs uint32_t.
-struct Add { template <class T> static T of(T a, T b) { return T(U<T>(a) + U<T>(b)); } };
-struct Sub { template <class T> static T of(T a, T b) { return T(U<T>(a) - U<T>(b)); } };
-struct MulLow { template <class T> static T of(T a, T b) { return T(uint64_t(a) * uint64_t(b)); } };
+struct Add {
+  template <class T> static T of(T a, T b) { return T(U<T>(a) + U<T>(b)); }
+};
+struct Sub {
+  template <class T> static T of(T a, T b) { return T(U<T>(a) - U<T>(b)); }
+};
+struct MulLow {
+  template <class T> static T of(T a, T b) { return T(uint64_t(a) * uint64_t(b)); }
+};
 struct MulHigh {
   template <class T> static T of(T a, T b) {
     if constexpr (std::is_signed_v<T>)
@@ -46,18 +52,40 @@ struct Rem {
     return T(a % b);
   }
 };
-struct Min { template <class T> static T of(T a, T b) { return a < b ? a : b; } };
-struct Max { template <class T> static T of(T a, T b) { return a < b ? b : a; } };
-struct And { template <class T> static T of(T a, T b) { return a & b; } };
-struct Or { template <class T> static T of(T a, T b) { return a | b; } };
-struct Xor { template <class T> static T of(T a, T b) { return a ^ b; } };
+struct Min {
+  template <class T> static T of(T a, T b) { return a < b ? a : b; }
+};
+struct Max {
+  template <class T> static T of(T a, T b) { return a < b ? b : a; }
+};
+struct And {
+  template <class T> static T of(T a, T b) { return a & b; }
+};
+struct Or {
+  template <class T> static T of(T a, T b) { return a | b; }
+};
+struct Xor {
+  template <class T> static T of(T a, T b) { return a ^ b; }
+};
 int32_t clampToS32(int64_t value) { return int32_t(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX)); }
-struct SaturatingAdd { template <class T> static T of(T a, T b) { return clampToS32(int64_t(a) + b); } };
-struct SaturatingSub { template <class T> static T of(T a, T b) { return clampToS32(int64_t(a) - b); } };
-struct Neg { template <class T> static T of(T a) { return T(0 - U<T>(a)); } };
-struct Abs { template <class T> static T of(T a) { return a < 0 ? T(0 - U<T>(a)) : a; } };
-struct Not { template <class T> static T of(T a) { return T(~a); } };
-struct LogicalNot { template <class T> static T of(T a) { return T(a == 0); } };
+struct SaturatingAdd {
+  template <class T> static T of(T a, T b) { return clampToS32(int64_t(a) + b); }
+};
+struct SaturatingSub {
+  template <class T> static T of(T a, T b) { return clampToS32(int64_t(a) - b); }
+};
+struct Neg {
+  template <class T> static T of(T a) { return T(0 - U<T>(a)); }
+};
+struct Abs {
+  template <class T> static T of(T a) { return a < 0 ? T(0 - U<T>(a)) : a; }
+};
+struct Not {
+  template <class T> static T of(T a) { return T(~a); }
+};
+struct LogicalNot {
+  template <class T> static T of(T a) { return T(a == 0); }
+};
 
 template <class T, class Op> const Inst *binary(const Inst *inst, Thread &thread) {
   uint64_t *r = thread.r;
@@ -118,13 +146,23 @@ template <class T> const Inst *sumOfDifference(const Inst *inst, Thread &thread)
 /// Calls `make` with a value of the C++ type of an integer type.
 template <class Make> Handler withInteger(Type type, Make make) {
   switch (type) {
-  case Type::U16: case Type::B16: return make(uint16_t());
-  case Type::U32: case Type::B32: return make(uint32_t());
-  case Type::U64: case Type::B64: return make(uint64_t());
-  case Type::S16: return make(int16_t());
-  case Type::S32: return make(int32_t());
-  case Type::S64: return make(int64_t());
-  default: return nullptr;
+  case Type::U16:
+  case Type::B16:
+    return make(uint16_t());
+  case Type::U32:
+  case Type::B32:
+    return make(uint32_t());
+  case Type::U64:
+  case Type::B64:
+    return make(uint64_t());
+  case Type::S16:
+    return make(int16_t());
+  case Type::S32:
+    return make(int32_t());
+  case Type::S64:
+    return make(int64_t());
+  default:
+    return nullptr;
   }
 }
 
@@ -142,11 +180,16 @@ Handler sumOfDifferenceOf(Type type) {
 }
 Handler wideOf(Type type, bool adds) {
   switch (type) {
-  case Type::U16: return adds ? multiplyWideAdd<uint16_t, uint32_t> : multiplyWide<uint16_t, uint32_t>;
-  case Type::S16: return adds ? multiplyWideAdd<int16_t, int32_t> : multiplyWide<int16_t, int32_t>;
-  case Type::U32: return adds ? multiplyWideAdd<uint32_t, uint64_t> : multiplyWide<uint32_t, uint64_t>;
-  case Type::S32: return adds ? multiplyWideAdd<int32_t, int64_t> : multiplyWide<int32_t, int64_t>;
-  default: return nullptr;
+  case Type::U16:
+    return adds ? multiplyWideAdd<uint16_t, uint32_t> : multiplyWide<uint16_t, uint32_t>;
+  case Type::S16:
+    return adds ? multiplyWideAdd<int16_t, int32_t> : multiplyWide<int16_t, int32_t>;
+  case Type::U32:
+    return adds ? multiplyWideAdd<uint32_t, uint64_t> : multiplyWide<uint32_t, uint64_t>;
+  case Type::S32:
+    return adds ? multiplyWideAdd<int32_t, int64_t> : multiplyWide<int32_t, int64_t>;
+  default:
+    return nullptr;
   }
 }
 

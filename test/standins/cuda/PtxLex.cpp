@@ -7,9 +7,7 @@
 
 namespace kerf::standin::ptx {
 
-void failAt(uint32_t line, const std::string &text) {
-  throw ParseError("line " + std::to_string(line) + ": " + text);
-}
+void failAt(uint32_t line, const std::string &text) { throw ParseError("line " + std::to_string(line) + ": " + text); }
 
 namespace {
 
@@ -111,10 +109,10 @@ struct TypeRow {
   size_t bytes;
 };
 constexpr TypeRow kTypes[] = {
-    {"u8", Type::U8, 1},     {"u16", Type::U16, 2},     {"u32", Type::U32, 4}, {"u64", Type::U64, 8},
-    {"s8", Type::S8, 1},     {"s16", Type::S16, 2},     {"s32", Type::S32, 4}, {"s64", Type::S64, 8},
-    {"b8", Type::B8, 1},     {"b16", Type::B16, 2},     {"b32", Type::B32, 4}, {"b64", Type::B64, 8},
-    {"f16", Type::F16, 2},   {"bf16", Type::BF16, 2},   {"f32", Type::F32, 4}, {"f64", Type::F64, 8},
+    {"u8", Type::U8, 1},       {"u16", Type::U16, 2},       {"u32", Type::U32, 4},   {"u64", Type::U64, 8},
+    {"s8", Type::S8, 1},       {"s16", Type::S16, 2},       {"s32", Type::S32, 4},   {"s64", Type::S64, 8},
+    {"b8", Type::B8, 1},       {"b16", Type::B16, 2},       {"b32", Type::B32, 4},   {"b64", Type::B64, 8},
+    {"f16", Type::F16, 2},     {"bf16", Type::BF16, 2},     {"f32", Type::F32, 4},   {"f64", Type::F64, 8},
     {"f16x2", Type::F16x2, 4}, {"bf16x2", Type::BF16x2, 4}, {"pred", Type::Pred, 1},
 };
 
@@ -136,9 +134,7 @@ size_t bytesOf(Type type) {
   return 0;
 }
 
-bool isSigned(Type type) {
-  return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
-}
+bool isSigned(Type type) { return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64; }
 
 bool isFloat(Type type) {
   return type == Type::F16 || type == Type::BF16 || type == Type::F32 || type == Type::F64 || type == Type::F16x2 ||
@@ -146,9 +142,9 @@ bool isFloat(Type type) {
 }
 
 bool isMemoryQualifier(std::string_view part) {
-  static constexpr std::string_view kKnown[] = {
-      "weak", "relaxed", "acquire", "release",   "acq_rel", "volatile", "cta", "gpu", "sys",
-      "nc",   "cluster", "ca",      "cg",        "cs",      "lu",       "cv",  "wb",  "wt",  "mmio"};
+  static constexpr std::string_view kKnown[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "cta",
+                                                "gpu",  "sys",     "nc",      "cluster", "ca",      "cg",       "cs",
+                                                "lu",   "cv",      "wb",      "wt",      "mmio"};
   return std::find(std::begin(kKnown), std::end(kKnown), part) != std::end(kKnown) || part.starts_with("L1::") ||
          (part.starts_with("L2::") && part != "L2::cache_hint");
 }

@@ -57,25 +57,37 @@ template <class T, int N> const Inst *store(const Inst *inst, Thread &thread) {
 
 template <int N> Handler loadOf(Type type) {
   switch (type) {
-  case Type::S8: return load<int8_t, N>;
-  case Type::S16: return load<int16_t, N>;
-  case Type::S32: return load<int32_t, N>;
-  default: break;
+  case Type::S8:
+    return load<int8_t, N>;
+  case Type::S16:
+    return load<int16_t, N>;
+  case Type::S32:
+    return load<int32_t, N>;
+  default:
+    break;
   }
   switch (bytesOf(type)) {
-  case 1: return load<uint8_t, N>;
-  case 2: return load<uint16_t, N>;
-  case 4: return load<uint32_t, N>;
-  default: return load<uint64_t, N>;
+  case 1:
+    return load<uint8_t, N>;
+  case 2:
+    return load<uint16_t, N>;
+  case 4:
+    return load<uint32_t, N>;
+  default:
+    return load<uint64_t, N>;
   }
 }
 
 template <int N> Handler storeOf(Type type) {
   switch (bytesOf(type)) {
-  case 1: return store<uint8_t, N>;
-  case 2: return store<uint16_t, N>;
-  case 4: return store<uint32_t, N>;
-  default: return store<uint64_t, N>;
+  case 1:
+    return store<uint8_t, N>;
+  case 2:
+    return store<uint16_t, N>;
+  case 4:
+    return store<uint32_t, N>;
+  default:
+    return store<uint64_t, N>;
   }
 }
 

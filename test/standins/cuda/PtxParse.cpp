@@ -15,7 +15,7 @@ struct Declaration {
   Type type = Type::None;
   size_t alignment = 0, vector = 1;
   std::string name;
-  size_t count = 1; // elements; 0 for an array of unknown size
+  size_t count = 1;   // elements; 0 for an array of unknown size
   uint32_t range = 0; // of `%r<13>`
 };
 
@@ -451,7 +451,9 @@ void Parser::run() {
       functionHead(directive == ".entry");
       external = false;
     } else if (directive == ".global" || directive == ".const" || directive == ".shared") {
-      moduleVariable(directive == ".global" ? Space::Global : directive == ".const" ? Space::Const : Space::Shared,
+      moduleVariable(directive == ".global"  ? Space::Global
+                     : directive == ".const" ? Space::Const
+                                             : Space::Shared,
                      external);
       external = false;
     } else if (directive == ".section") {

@@ -81,7 +81,8 @@ TEST(Ptx, LoopsWithPredicatesAddNumbers) {
 
 TEST(Ptx, ConversionsClampAndRound) {
   auto toS32 = [](double value) {
-    return compute("mov.b64 %fd1, %rd3; cvt.rzi.s32.f64 %r2, %fd1; cvt.u64.u32 %rd4, %r2;", std::bit_cast<uint64_t>(value));
+    return compute("mov.b64 %fd1, %rd3; cvt.rzi.s32.f64 %r2, %fd1; cvt.u64.u32 %rd4, %r2;",
+                   std::bit_cast<uint64_t>(value));
   };
   EXPECT_EQ(int32_t(toS32(1e10)), std::numeric_limits<int32_t>::max());
   EXPECT_EQ(int32_t(toS32(-1e10)), std::numeric_limits<int32_t>::min());
@@ -115,8 +116,10 @@ TEST(Ptx, HalvesRoundToNearestEven) {
   EXPECT_EQ(toHalf(1 + 0x1p-11), 0x3C00u);
   EXPECT_EQ(toHalf(1 + 0x1p-11 + 0x1p-40), 0x3C01u); // not rounded twice
   // 1.5 * 1.5 + 0.25 in bf16
-  EXPECT_EQ(compute("mov.b16 %rs1, 0x3FC0; mov.b16 %rs2, 0x3E80; fma.rn.bf16 %rs3, %rs1, %rs1, %rs2; cvt.u64.u16 %rd4, %rs3;"),
-            0x4020u);
+  EXPECT_EQ(
+      compute(
+          "mov.b16 %rs1, 0x3FC0; mov.b16 %rs2, 0x3E80; fma.rn.bf16 %rs3, %rs1, %rs1, %rs2; cvt.u64.u16 %rd4, %rs3;"),
+      0x4020u);
 }
 
 TEST(Ptx, ShiftsAndFieldsClamp) {
@@ -125,11 +128,13 @@ TEST(Ptx, ShiftsAndFieldsClamp) {
   EXPECT_EQ(compute("bfe.s64 %rd4, %rd3, 4, 4;", 0xF0), uint64_t(-1));
   EXPECT_EQ(compute("bfe.u64 %rd4, %rd3, 60, 32;", 0xA000000000000000), 0xAu);
   EXPECT_EQ(compute("bfi.b64 %rd4, %rd3, 0xFFFF, 4, 4;", 0), 0xFF0Fu);
-  EXPECT_EQ(compute("mov.b64 {%r2, %r3}, %rd3; prmt.b32 %r4, %r2, %r3, 0x7041; cvt.u64.u32 %rd4, %r4;", 0x8877665544332211),
-            0x88115522u);
+  EXPECT_EQ(
+      compute("mov.b64 {%r2, %r3}, %rd3; prmt.b32 %r4, %r2, %r3, 0x7041; cvt.u64.u32 %rd4, %r4;", 0x8877665544332211),
+      0x88115522u);
   EXPECT_EQ(compute("cvt.u32.u64 %r2, %rd3; lop3.b32 %r4, %r2, 0x0F, 0xF0, 0x96; cvt.u64.u32 %rd4, %r4;", 0xFF), 0u);
-  EXPECT_EQ(compute("mov.b64 {%r2, %r3}, %rd3; shf.l.wrap.b32 %r4, %r2, %r3, 8; cvt.u64.u32 %rd4, %r4;", 0x1122334455667788),
-            0x22334455u);
+  EXPECT_EQ(
+      compute("mov.b64 {%r2, %r3}, %rd3; shf.l.wrap.b32 %r4, %r2, %r3, 8; cvt.u64.u32 %rd4, %r4;", 0x1122334455667788),
+      0x22334455u);
 }
 
 TEST(Ptx, IntegerDivisionRoundsToZero) {
@@ -188,15 +193,16 @@ TEST(Ptx, BlockSumsWithShufflesAndBarriers) {
   for (size_t i = 0; i < in.size(); ++i)
     sum += in[i] = float(i);
   auto fault = runKernel(
-      kernel("mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd1, %rd3; ld.global.nc.f32 %f1, [%rd3]; mov.u32 %r2, 16;\n"
-             "$l: shfl.sync.bfly.b32 %r3, %f1, %r2, 31, -1; mov.b32 %f2, %r3; add.rn.f32 %f1, %f1, %f2;\n"
-             "shr.u32 %r2, %r2, 1; setp.ne.s32 %p1, %r2, 0; @%p1 bra $l;\n"
-             "shr.u32 %r4, %r1, 5; shl.b32 %r4, %r4, 2; mov.u32 %r5, part; add.s32 %r5, %r5, %r4; and.b32 %r6, %r1, 31;\n"
-             "setp.eq.s32 %p2, %r6, 0; @%p2 st.shared.f32 [%r5], %f1; bar.sync 0;\n"
-             "setp.ne.s32 %p3, %r1, 0; @%p3 ret; mov.f32 %f3, 0f00000000; mov.u32 %r7, part; add.s32 %r8, %r7, 32;\n"
-             "$m: ld.shared.v2.f32 {%f4, %f5}, [%r7]; add.f32 %f3, %f3, %f4; add.f32 %f3, %f3, %f5; add.s32 %r7, %r7, 8;\n"
-             "setp.lt.u32 %p4, %r7, %r8; @%p4 bra $m; st.global.f32 [%rd2], %f3;",
-             ".shared .align 8 .b8 part[32];\n"),
+      kernel(
+          "mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd1, %rd3; ld.global.nc.f32 %f1, [%rd3]; mov.u32 %r2, 16;\n"
+          "$l: shfl.sync.bfly.b32 %r3, %f1, %r2, 31, -1; mov.b32 %f2, %r3; add.rn.f32 %f1, %f1, %f2;\n"
+          "shr.u32 %r2, %r2, 1; setp.ne.s32 %p1, %r2, 0; @%p1 bra $l;\n"
+          "shr.u32 %r4, %r1, 5; shl.b32 %r4, %r4, 2; mov.u32 %r5, part; add.s32 %r5, %r5, %r4; and.b32 %r6, %r1, 31;\n"
+          "setp.eq.s32 %p2, %r6, 0; @%p2 st.shared.f32 [%r5], %f1; bar.sync 0;\n"
+          "setp.ne.s32 %p3, %r1, 0; @%p3 ret; mov.f32 %f3, 0f00000000; mov.u32 %r7, part; add.s32 %r8, %r7, 32;\n"
+          "$m: ld.shared.v2.f32 {%f4, %f5}, [%r7]; add.f32 %f3, %f3, %f4; add.f32 %f3, %f3, %f5; add.s32 %r7, %r7, 8;\n"
+          "setp.lt.u32 %p4, %r7, %r8; @%p4 bra $m; st.global.f32 [%rd2], %f3;",
+          ".shared .align 8 .b8 part[32];\n"),
       in, out, 256);
   ASSERT_FALSE(fault) << fault->text;
   EXPECT_EQ(out[0], sum);
@@ -205,11 +211,12 @@ TEST(Ptx, BlockSumsWithShufflesAndBarriers) {
 TEST(Ptx, ShufflesStayInTheirSegment) {
   // Segments of 8 lanes: mask operand (32 - 8) << 8 | clamp.
   std::vector<uint32_t> in = {0}, out(32 * 4);
-  auto fault = runKernel(kernel("shfl.sync.up.b32 %r2|%p1, %r1, 1, 0x1800, -1; shfl.sync.down.b32 %r3, %r1, 3, 0x181F, -1;\n"
-                                "shfl.sync.idx.b32 %r4, %r1, 2, 0x181F, -1; selp.u32 %r5, 1, 0, %p1;\n"
-                                "mul.wide.u32 %rd3, %r1, 16; add.s64 %rd3, %rd2, %rd3;"
-                                "st.global.v4.u32 [%rd3], {%r2, %r3, %r4, %r5};"),
-                         in, out, 32);
+  auto fault =
+      runKernel(kernel("shfl.sync.up.b32 %r2|%p1, %r1, 1, 0x1800, -1; shfl.sync.down.b32 %r3, %r1, 3, 0x181F, -1;\n"
+                       "shfl.sync.idx.b32 %r4, %r1, 2, 0x181F, -1; selp.u32 %r5, 1, 0, %p1;\n"
+                       "mul.wide.u32 %rd3, %r1, 16; add.s64 %rd3, %rd2, %rd3;"
+                       "st.global.v4.u32 [%rd3], {%r2, %r3, %r4, %r5};"),
+                in, out, 32);
   ASSERT_FALSE(fault) << fault->text;
   for (uint32_t lane = 0; lane < 32; ++lane) {
     EXPECT_EQ(out[lane * 4], lane % 8 == 0 ? lane : lane - 1);
@@ -222,9 +229,10 @@ TEST(Ptx, ShufflesStayInTheirSegment) {
 TEST(Ptx, AtomicsOfAllBlocksAdd) {
   std::vector<uint32_t> in = {0};
   std::vector<double> out = {0, 0};
-  auto fault = runKernel(kernel("red.global.add.f64 [%rd2], 0d3FF0000000000000; atom.global.max.u32 %r2, [%rd2+8], %r1;\n"
-                                "atom.add.u32 %r2, [%rd1], 1;"),
-                         in, out, 64, 0, 5);
+  auto fault =
+      runKernel(kernel("red.global.add.f64 [%rd2], 0d3FF0000000000000; atom.global.max.u32 %r2, [%rd2+8], %r1;\n"
+                       "atom.add.u32 %r2, [%rd1], 1;"),
+                in, out, 64, 0, 5);
   ASSERT_FALSE(fault) << fault->text;
   EXPECT_EQ(out[0], 320);
   EXPECT_EQ(in[0], 320u);
@@ -233,13 +241,14 @@ TEST(Ptx, AtomicsOfAllBlocksAdd) {
 
 TEST(Ptx, VotesAndConstantsAndDynamicSharedMemory) {
   std::vector<uint32_t> in = {0}, out(40);
-  auto fault = runKernel(kernel("and.b32 %r2, %r1, 1; setp.eq.s32 %p1, %r2, 0; vote.sync.ballot.b32 %r3, %p1, -1;\n"
-                                "mov.u32 %r4, dyn; shl.b32 %r5, %r1, 2; add.s32 %r4, %r4, %r5; st.shared.u32 [%r4], %r3;\n"
-                                "ld.const.u32 %r6, [table+4]; ld.shared.u32 %r7, [%r4]; add.u32 %r7, %r7, %r6;\n"
-                                "mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd2, %rd3; st.global.u32 [%rd3], %r7;",
-                                ".extern .shared .align 16 .b8 dyn[];\n.const .align 4 .u32 table[2] = {7, 100};\n"
-                                ".shared .align 4 .u32 unused;\n"),
-                         in, out, 40, 160);
+  auto fault =
+      runKernel(kernel("and.b32 %r2, %r1, 1; setp.eq.s32 %p1, %r2, 0; vote.sync.ballot.b32 %r3, %p1, -1;\n"
+                       "mov.u32 %r4, dyn; shl.b32 %r5, %r1, 2; add.s32 %r4, %r4, %r5; st.shared.u32 [%r4], %r3;\n"
+                       "ld.const.u32 %r6, [table+4]; ld.shared.u32 %r7, [%r4]; add.u32 %r7, %r7, %r6;\n"
+                       "mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd2, %rd3; st.global.u32 [%rd3], %r7;",
+                       ".extern .shared .align 16 .b8 dyn[];\n.const .align 4 .u32 table[2] = {7, 100};\n"
+                       ".shared .align 4 .u32 unused;\n"),
+                in, out, 40, 160);
   ASSERT_FALSE(fault) << fault->text;
   EXPECT_EQ(out[0], 0x55555555u + 100);
   EXPECT_EQ(out[39], 0x55u + 100);
@@ -263,14 +272,15 @@ TEST(Ptx, BadAddressesAreFaults) {
 
 TEST(Ptx, DivergentBarriersAreADeadlock) {
   std::vector<uint32_t> in(1), out(1);
-  auto fault = runKernel(kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra $a; bar.sync 0; bra.uni $e; $a: bar.sync 1; $e:"), in,
-                         out, 32);
+  auto fault = runKernel(kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra $a; bar.sync 0; bra.uni $e; $a: bar.sync 1; $e:"),
+                         in, out, 32);
   ASSERT_TRUE(fault);
   EXPECT_NE(fault->text.find("deadlock"), std::string::npos) << fault->text;
-  auto shuffle = runKernel(kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra $a; bar.warp.sync -1; $a: bar.sync 0;"), in, out, 32);
+  auto shuffle =
+      runKernel(kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra $a; bar.warp.sync -1; $a: bar.sync 0;"), in, out, 32);
   ASSERT_TRUE(shuffle);
-  auto different = runKernel(kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra $a; bar.sync 0; bra.uni $e; $a: bar.sync 0; $e:"),
-                             in, out, 32);
+  auto different = runKernel(
+      kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra $a; bar.sync 0; bra.uni $e; $a: bar.sync 0; $e:"), in, out, 32);
   ASSERT_TRUE(different);
   EXPECT_NE(different->text.find("different barriers"), std::string::npos) << different->text;
 }
@@ -292,6 +302,7 @@ TEST(Ptx, UnknownThingsAreErrorsWithTheirLine) {
   EXPECT_NE(parseError(kernel("ld.global.b128 %rd3, [%rd1];")).find("`.b128` is not supported"), std::string::npos);
   EXPECT_NE(parseError(kernel("add.s8 %rs1, %rs1, 1;")).find("type is not supported"), std::string::npos);
   EXPECT_NE(parseError(kHead + ".visible .entry k()\n{\nret;\n").find("ends inside"), std::string::npos);
-  EXPECT_NE(parseError(kernel("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1}, {%r1}, {%r1}, {%r1};")).find("unknown"),
+  EXPECT_NE(parseError(kernel("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1}, {%r1}, {%r1}, {%r1};"))
+                .find("unknown"),
             std::string::npos);
 }

@@ -35,8 +35,28 @@ struct Operand {
 };
 
 /// Types of operands.
-enum class Type : uint8_t { None, U8, U16, U32, U64, S8, S16, S32, S64, B8, B16, B32, B64, F16, BF16, F32, F64, F16x2,
-                            BF16x2, Pred };
+enum class Type : uint8_t {
+  None,
+  U8,
+  U16,
+  U32,
+  U64,
+  S8,
+  S16,
+  S32,
+  S64,
+  B8,
+  B16,
+  B32,
+  B64,
+  F16,
+  BF16,
+  F32,
+  F64,
+  F16x2,
+  BF16x2,
+  Pred
+};
 
 /// Returns the type with this name (`u32`), or None.
 Type typeOf(std::string_view name);
@@ -76,8 +96,7 @@ struct Name {
 /// Turns the statements of one function into instructions.
 class Builder {
 public:
-  Builder(Module &module, Function &function,
-          const std::unordered_map<std::string, Variable *> &variables,
+  Builder(Module &module, Function &function, const std::unordered_map<std::string, Variable *> &variables,
           const std::unordered_map<std::string, Function *> &functions);
 
   /// Opens or closes a `{ }` block of names.

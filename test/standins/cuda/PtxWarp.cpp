@@ -27,10 +27,18 @@ void shuffle(const Inst *inst, Lanes lanes, uint32_t mask) {
     int most = (lane & segment) | (c & ~segment), least = lane & segment, from = lane;
     bool valid = false;
     switch (inst->list[2]) {
-    case Up: from = lane - b, valid = from >= most; break;
-    case Down: from = lane + b, valid = from <= most; break;
-    case Butterfly: from = lane ^ b, valid = from <= most; break;
-    default: from = least | (b & ~segment), valid = from <= most; break;
+    case Up:
+      from = lane - b, valid = from >= most;
+      break;
+    case Down:
+      from = lane + b, valid = from <= most;
+      break;
+    case Butterfly:
+      from = lane ^ b, valid = from <= most;
+      break;
+    default:
+      from = least | (b & ~segment), valid = from <= most;
+      break;
     }
     if (!valid)
       from = lane;
@@ -47,10 +55,17 @@ void vote(const Inst *inst, Lanes lanes, uint32_t mask) {
   forEach(lanes, mask, [&](int lane, Thread &thread) { ballot |= uint32_t(thread.r[inst->a] & 1) << lane; });
   uint64_t result = ballot;
   switch (inst->list[2]) {
-  case All: result = ballot == mask; break;
-  case Any: result = ballot != 0; break;
-  case Uniform: result = ballot == 0 || ballot == mask; break;
-  default: break;
+  case All:
+    result = ballot == mask;
+    break;
+  case Any:
+    result = ballot != 0;
+    break;
+  case Uniform:
+    result = ballot == 0 || ballot == mask;
+    break;
+  default:
+    break;
   }
   forEach(lanes, mask, [&](int, Thread &thread) { thread.r[inst->d] = result; });
 }
@@ -63,9 +78,8 @@ void match(const Inst *inst, Lanes lanes, uint32_t mask) {
   };
   std::array<uint32_t, kWarp> equal{};
   forEach(lanes, mask, [&](int lane, Thread &) {
-    forEach(lanes, mask, [&](int other, Thread &) {
-      equal[size_t(lane)] |= uint32_t(value(lane) == value(other)) << other;
-    });
+    forEach(lanes, mask,
+            [&](int other, Thread &) { equal[size_t(lane)] |= uint32_t(value(lane) == value(other)) << other; });
   });
   forEach(lanes, mask, [&](int lane, Thread &thread) {
     uint32_t lanesEqual = equal[size_t(lane)];
@@ -87,12 +101,24 @@ void redux(const Inst *inst, Lanes lanes, uint32_t mask) {
       result = value;
     else
       switch (inst->list[2]) {
-      case Sum: result += value; break;
-      case Least: result = less ? value : result; break;
-      case Most: result = less ? result : value; break;
-      case BitAnd: result &= value; break;
-      case BitOr: result |= value; break;
-      default: result ^= value; break;
+      case Sum:
+        result += value;
+        break;
+      case Least:
+        result = less ? value : result;
+        break;
+      case Most:
+        result = less ? result : value;
+        break;
+      case BitAnd:
+        result &= value;
+        break;
+      case BitOr:
+        result |= value;
+        break;
+      default:
+        result ^= value;
+        break;
       }
     isFirst = false;
   });
@@ -103,11 +129,16 @@ void redux(const Inst *inst, Lanes lanes, uint32_t mask) {
 
 void runWarp(const Inst *inst, Lanes lanes, uint32_t mask) {
   switch (WarpOp(inst->e)) {
-  case WarpOp::Shuffle: return shuffle(inst, lanes, mask);
-  case WarpOp::Vote: return vote(inst, lanes, mask);
-  case WarpOp::Match: return match(inst, lanes, mask);
-  case WarpOp::Redux: return redux(inst, lanes, mask);
-  case WarpOp::Sync: return;
+  case WarpOp::Shuffle:
+    return shuffle(inst, lanes, mask);
+  case WarpOp::Vote:
+    return vote(inst, lanes, mask);
+  case WarpOp::Match:
+    return match(inst, lanes, mask);
+  case WarpOp::Redux:
+    return redux(inst, lanes, mask);
+  case WarpOp::Sync:
+    return;
   case WarpOp::ActiveMask:
     return forEach(lanes, mask, [&](int, Thread &thread) { thread.r[inst->d] = mask; });
   case WarpOp::Elect: {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for NVIDIA's NCCL on machines without GPUs: ranks are threads of one process, and their GPUs those of the
-// stand-in driver (../cuda). It keeps to what NCCL promises and no more: a send ends when its receive has taken the bytes,
-// operations of one communicator run in the order in which they were enqueued, on whichever streams, and messages between
-// two ranks are matched by their order.
+// stand-in driver (../cuda). It keeps to what NCCL promises and no more: a send ends when its receive has taken the
+// bytes, operations of one communicator run in the order in which they were enqueued, on whichever streams, and
+// messages between two ranks are matched by their order.
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -118,8 +118,8 @@ int enqueue(std::vector<Operation> operations) {
     if (one.size > 0 && !one.bytes)
       return kInvalidArgument;
     auto found = batches.begin();
-    while (found != batches.end() && ((*found)->communicator != one.communicator ||
-                                      (*found)->operations.front().stream != one.stream))
+    while (found != batches.end() &&
+           ((*found)->communicator != one.communicator || (*found)->operations.front().stream != one.stream))
       ++found;
     if (found == batches.end())
       found = batches.insert(found, std::make_unique<Batch>(Batch{one.communicator, {}}));

@@ -25,7 +25,8 @@ template <typename In, typename Out, typename F>
     y[i] = F()(x[i]);
 }
 template <typename In, typename Out, typename F> void mapAll(const In *x, Out *y, int64_t n) {
-  // Integers are rare in models: one version of their loops is enough, and it has no fused multiply-adds that could differ.
+  // Integers are rare in models: one version of their loops is enough, and it has no fused multiply-adds that could
+  // differ.
   if constexpr (!isFloat<In>)
     return mapVectors<In, Out, F>(x, y, n);
   dispatch(

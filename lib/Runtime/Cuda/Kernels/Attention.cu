@@ -6,7 +6,7 @@
 #include "TileCode.h"
 
 // A bound of its own, because these kernels keep many numbers in registers.
-#define KERF_ATTENTION_KERNEL \
+#define KERF_ATTENTION_KERNEL                                                                                          \
   extern "C" __attribute__((global)) __attribute__((launch_bounds(kerf::runtime::cuda::kAttentionThreads)))
 
 namespace kerf::runtime::cuda {
@@ -209,14 +209,13 @@ KERF_ATTENTION_KERNEL void attentionQueries(AttentionBackwardParameters p) {
         Part slopes = productsOfRows(queries, row, keys, key), dProbabilities = productsOfRows(dOut, row, values, key);
 #pragma unroll
         for (int r = 0; r < kRowsOfWarp; ++r)
-          slopes.rows[r] = gradientOf(p, head, row + firstRowOfWarp() + r, key + lane(), slopes.rows[r],
-                                      dProbabilities.rows[r])
-                               .slope;
+          slopes.rows[r] =
+              gradientOf(p, head, row + firstRowOfWarp() + r, key + lane(), slopes.rows[r], dProbabilities.rows[r])
+                  .slope;
         sums.add(weights, slopes, keys, key, from);
       }
-      sums.each(queries, row, from, [&](int64_t place, int, N sum) {
-        put(p.dq, place, p.dqSoFar ? at(p.dqSoFar, place) + sum : sum);
-      });
+      sums.each(queries, row, from,
+                [&](int64_t place, int, N sum) { put(p.dq, place, p.dqSoFar ? at(p.dqSoFar, place) + sum : sum); });
     }
   }
 }
@@ -242,8 +241,8 @@ KERF_ATTENTION_KERNEL void attentionKeys(AttentionBackwardParameters p) {
           Part probabilities = productsOfRows(head.values(), row, dOut, query);
 #pragma unroll
           for (int r = 0; r < kRowsOfWarp; ++r) {
-            PairGradient pair = gradientOf(p, head, query + lane(), row + firstRowOfWarp() + r, slopes.rows[r],
-                                           probabilities.rows[r]);
+            PairGradient pair =
+                gradientOf(p, head, query + lane(), row + firstRowOfWarp() + r, slopes.rows[r], probabilities.rows[r]);
             slopes.rows[r] = pair.slope;
             probabilities.rows[r] = pair.probability;
           }

@@ -20,19 +20,25 @@ namespace kerf::runtime::cuda {
 __attribute__((device)) double erfOf(double) __asm__("_Z3erfd"); // of libclc
 }
 #pragma clang force_cuda_host_device begin
-#include "Parameters.h"
 #include "../../FastMath.h"
 #include "../../Philox.h"
+#include "Parameters.h"
 #include "kerf/Package/Half.h"
 #pragma clang force_cuda_host_device end
 
 namespace kerf::runtime::cuda {
 
 /// A 16-bit number in memory. Kernels compute with float.
-struct BF16 { uint16_t bits; };
-struct F16 { uint16_t bits; };
+struct BF16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
 /// A boolean in one byte, false if and only if the byte is 0.
-struct Bool { uint8_t byte; };
+struct Bool {
+  uint8_t byte;
+};
 
 // The element types by the names that KERF_TYPE may have.
 using F64 = double;
@@ -158,8 +164,8 @@ KERF_DEVICE void fault(const FaultPlace &place, int64_t value, int64_t where) {
 }
 
 // Functions of LLVM's libclc, which is linked to each module.
-#define KERF_MATH1(name) \
-  KERF_DEVICE_DECLARE float name##Of(float) __asm__("_Z" KERF_LENGTH_##name #name "f"); \
+#define KERF_MATH1(name)                                                                                               \
+  KERF_DEVICE_DECLARE float name##Of(float) __asm__("_Z" KERF_LENGTH_##name #name "f");                                \
   KERF_DEVICE_DECLARE double name##Of(double) __asm__("_Z" KERF_LENGTH_##name #name "d");
 #define KERF_DEVICE_DECLARE __attribute__((device))
 #define KERF_LENGTH_log "3"

@@ -11,7 +11,8 @@ template <typename X> using Wrapping = std::conditional_t<sizeof(X) == 8, uint64
 template <typename X> KERF_DEVICE X geluByErf(X x) {
   return X(0.5) * x * (X(1) + fastErf(X(x * X(0.7071067811865476)))); // 1 / sqrt(2)
 }
-constexpr double kTanhInner = 0.7978845608028654, kTanhCubic = 0.044715; // sqrt(2 / pi), and Hendrycks and Gimpel's factor
+constexpr double kTanhInner = 0.7978845608028654,
+                 kTanhCubic = 0.044715; // sqrt(2 / pi), and Hendrycks and Gimpel's factor
 template <typename X> KERF_DEVICE X geluByTanh(X x) {
   return X(0.5) * x * (X(1) + fastTanh(X(X(kTanhInner) * (x + X(kTanhCubic) * x * x * x))));
 }
@@ -204,19 +205,44 @@ KERF_KERNEL void convert(ConvertParameters p) {
   for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
     N x = at(p.x, i);
     switch (p.to) { // numbers of DType
-    case 0: convertTo<F64>(p.y, i, x); break;
-    case 1: convertTo<F32>(p.y, i, x); break;
-    case 2: convertTo<BF16>(p.y, i, x); break;
-    case 3: convertTo<F16>(p.y, i, x); break;
-    case 4: convertTo<I64>(p.y, i, x); break;
-    case 5: convertTo<I32>(p.y, i, x); break;
-    case 6: convertTo<I16>(p.y, i, x); break;
-    case 7: convertTo<I8>(p.y, i, x); break;
-    case 8: convertTo<U64>(p.y, i, x); break;
-    case 9: convertTo<U32>(p.y, i, x); break;
-    case 10: convertTo<U16>(p.y, i, x); break;
-    case 11: convertTo<U8>(p.y, i, x); break;
-    default: convertTo<Bool>(p.y, i, x);
+    case 0:
+      convertTo<F64>(p.y, i, x);
+      break;
+    case 1:
+      convertTo<F32>(p.y, i, x);
+      break;
+    case 2:
+      convertTo<BF16>(p.y, i, x);
+      break;
+    case 3:
+      convertTo<F16>(p.y, i, x);
+      break;
+    case 4:
+      convertTo<I64>(p.y, i, x);
+      break;
+    case 5:
+      convertTo<I32>(p.y, i, x);
+      break;
+    case 6:
+      convertTo<I16>(p.y, i, x);
+      break;
+    case 7:
+      convertTo<I8>(p.y, i, x);
+      break;
+    case 8:
+      convertTo<U64>(p.y, i, x);
+      break;
+    case 9:
+      convertTo<U32>(p.y, i, x);
+      break;
+    case 10:
+      convertTo<U16>(p.y, i, x);
+      break;
+    case 11:
+      convertTo<U8>(p.y, i, x);
+      break;
+    default:
+      convertTo<Bool>(p.y, i, x);
     }
   }
 }

@@ -6,7 +6,9 @@
 
 namespace kerf::runtime::cuda {
 
-struct alignas(16) Bytes16 { uint64_t low = 0, high = 0; };
+struct alignas(16) Bytes16 {
+  uint64_t low = 0, high = 0;
+};
 
 template <typename E> KERF_DEVICE void lookUp(const LookupParameters &p) {
   const E *x = static_cast<const E *>(p.x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of the GPU's kernels: each kernel takes one of these structs by value. The host fills them (Bind*.cpp),
-// and the kernels read them (*.cu). All addresses are in the device's memory, tensors are dense and row-major, and
-// strides count elements.
+// The parameters of the GPU's kernels: each kernel takes one of these structs by value. The host fills them
+// (Calls*.cpp), and the kernels read them (*.cu). All addresses are in the device's memory, tensors are dense and
+// row-major, and strides count elements.
 #pragma once
 
 #include "kerf/Package/Precision.h"
@@ -34,8 +34,26 @@ struct Walk {
 
 /// Functions of one element. Their order is that of kUnaryNames.
 enum class UnaryOp : int32_t {
-  Negate, Abs, Sign, Not, Exponential, Log, Sqrt, Rsqrt, Tanh, Logistic, Erf, Sine, Cosine, Atan, Floor, Ceil,
-  RoundNearestEven, StopGradient, Gelu, GeluByTanh
+  Negate,
+  Abs,
+  Sign,
+  Not,
+  Exponential,
+  Log,
+  Sqrt,
+  Rsqrt,
+  Tanh,
+  Logistic,
+  Erf,
+  Sine,
+  Cosine,
+  Atan,
+  Floor,
+  Ceil,
+  RoundNearestEven,
+  StopGradient,
+  Gelu,
+  GeluByTanh
 };
 /// y[i] = op(x[i]).
 struct UnaryParameters {
@@ -48,7 +66,17 @@ struct UnaryParameters {
 /// Functions of two elements. Their order is that of kBinaryNames; GeluSlope is the product of the second operand with
 /// the derivative of GELU at the first.
 enum class BinaryOp : int32_t {
-  Add, Subtract, Multiply, Divide, Maximum, Minimum, Power, And, Or, GeluSlope, GeluSlopeByTanh
+  Add,
+  Subtract,
+  Multiply,
+  Divide,
+  Maximum,
+  Minimum,
+  Power,
+  And,
+  Or,
+  GeluSlope,
+  GeluSlopeByTanh
 };
 /// z[i] = op(x[i], y[i]).
 struct BinaryParameters {
@@ -153,8 +181,8 @@ struct OrderedReduceParameters {
   int64_t n;
 };
 
-/// result[b, i, j] = sum over c of left[b, i, c] * right[b, j, c]. Each operand has a walk for its batch dimensions, its
-/// free dimensions and its contracted dimensions.
+/// result[b, i, j] = sum over c of left[b, i, c] * right[b, j, c]. Each operand has a walk for its batch dimensions,
+/// its free dimensions and its contracted dimensions.
 struct ProductParameters {
   const void *left, *right;
   void *result;

@@ -11,10 +11,10 @@ namespace kerf::runtime::cuda {
 /// [b, t, g, e].
 struct AttentionInputs {
   const void *query, *key, *value;
-  const void *mask; // null if there is none
-  int64_t b, s, t;  // batch size, number of queries, number of keys
-  int64_t h, g;     // numbers of query heads and of key/value heads
-  int64_t d, e;     // widths of a query or key, and of a value
+  const void *mask;                     // null if there is none
+  int64_t b, s, t;                      // batch size, number of queries, number of keys
+  int64_t h, g;                         // numbers of query heads and of key/value heads
+  int64_t d, e;                         // widths of a query or key, and of a value
   int64_t maskBatch, maskHead, maskRow; // strides of the mask in elements; 0 where all batch entries or heads share it
   int64_t maskColumn;                   // column of the mask that belongs to the first key
   int64_t firstQuery;                   // position in the sequence of the rank's first query

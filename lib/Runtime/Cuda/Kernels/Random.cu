@@ -10,7 +10,7 @@ namespace kerf::runtime::cuda {
 
 KERF_KERNEL void dropout(DropoutParameters p) {
   constexpr int kWords = 4; // of a counter
-  if (*p.step < 0) { // an evaluation, in which nothing is dropped
+  if (*p.step < 0) {        // an evaluation, in which nothing is dropped
     for (int64_t i = firstElement(); i < p.n; i += elementStep())
       static_cast<T *>(p.y)[i] = static_cast<const T *>(p.x)[i];
     return;

@@ -24,8 +24,8 @@ KERF_KERNEL void reduce(ReduceParameters p) {
     N result;
     auto element = [&](int64_t i) { return Wide(at(p.x, i)); };
     if (p.kind == Reduction::Sum)
-      result = narrow(reduced(p, start, Sum(0), [&](int64_t i) { return Sum(at(p.x, i)); },
-                              [](Sum a, Sum b) { return a + b; }));
+      result = narrow(
+          reduced(p, start, Sum(0), [&](int64_t i) { return Sum(at(p.x, i)); }, [](Sum a, Sum b) { return a + b; }));
     else if (p.kind == Reduction::Max)
       result = N(reduced(p, start, Wide(lowest<N>()), element, larger<Wide>));
     else

@@ -44,7 +44,7 @@ KERF_DEVICE int64_t placeOver(const Window &window, int64_t element, int64_t w) 
 KERF_KERNEL void convolution(ConvolutionParameters p) {
   const Window &window = p.window;
   for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
-    int64_t channel = i / window.placeCount, t = i - channel * window.placeCount; // of all samples
+    int64_t channel = i / window.placeCount, t = i - channel * window.placeCount;             // of all samples
     int64_t sample = channel / (p.groups * p.out), out = channel - sample * p.groups * p.out; // of all groups
     int64_t operand = (sample * p.groups + out / p.out) * p.in * window.elements;
     int64_t kernel = out * p.in * window.windowElements;
