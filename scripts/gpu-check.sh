@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks Kerf on a machine with an NVIDIA GPU that has no compiler and no network.
 #
-#   scripts/gpu-check.sh pack [FOLDER]   where Kerf is built: collects programs, packages and data (default build/gpu-check)
+#   scripts/gpu-check.sh pack [FOLDER]   where Kerf is built: collects programs, packages and data (default build/gpu-check), and
+#                                        packs them into FOLDER.tar.gz
 #   FOLDER/gpu-check.sh run              where the GPU is: runs the tests of kernels and of the device, trains every package,
 #                                        and prints a table
 #   scripts/gpu-check.sh                 both, on this machine
@@ -47,10 +48,11 @@ pack() {
     fi
   done
   local bytes
-  bytes=$(du -sb "$folder" | cut -f1)
-  echo "packed $bytes bytes in $folder"
+  tar -czf "$folder.tar.gz" -C "$(dirname "$folder")" "$(basename "$folder")"
+  bytes=$(stat -c %s "$folder.tar.gz")
+  echo "packed $bytes bytes in $folder.tar.gz"
   if [ "$bytes" -gt "$most_bytes" ]; then
-    echo "error: $folder has $bytes bytes, more than $most_bytes; leave out packages" >&2
+    echo "error: $folder.tar.gz has $bytes bytes, more than $most_bytes; leave out packages" >&2
     return 1
   fi
 }
@@ -97,7 +99,7 @@ pack) pack "${2:-$default}" ;;
 run) run "${2:-$here}" ;;
 both) pack "$default" && run "$default" ;;
 *)
-  sed -n '3,11p' "${BASH_SOURCE[0]}"
+  sed -n '3,12p' "${BASH_SOURCE[0]}"
   exit 1
   ;;
 esac
