@@ -55,7 +55,7 @@ enum Result : int {
 
 struct Device;
 
-/// What environment variables ask the stand-in to be.
+/// The properties of the machine that the stand-in plays, from environment variables.
 struct Settings {
   int devices = 1;
   int driverVersion = 13000;

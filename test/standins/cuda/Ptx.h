@@ -104,7 +104,7 @@ struct Extent {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-/// What one launch of a kernel needs.
+/// The arguments of one launch of a kernel.
 struct Launch {
   Extent grid, block;
   uint32_t dynamicSharedBytes = 0;

@@ -12,7 +12,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// What a conversion does, packed to one field of an instruction.
+/// The types and modifiers of a conversion, packed to one field of an instruction.
 struct Options {
   Type to = Type::None, from = Type::None;
   Rounding rounding = Rounding::NearestEven;

@@ -105,7 +105,7 @@ struct FaultException {
   Fault fault;
 };
 
-/// What the blocks of one launch share.
+/// The state that all blocks of one launch share.
 struct Machine {
   const Function *kernel = nullptr;
   const Launch *launch = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loaded module tells about itself, and the addresses of its variables.
+// Queries of a loaded module: its kernels, and the addresses of its variables.
 #include "PtxInst.h"
 
 #include <algorithm>

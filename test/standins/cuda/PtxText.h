@@ -85,7 +85,7 @@ struct Statement {
   std::vector<Type> types() const;
 };
 
-/// What a name in a function stands for.
+/// The meaning of a name in a function: a register, a variable or a parameter.
 struct Name {
   enum class Kind : uint8_t { Register, Local, EntryParameter };
   Kind kind = Kind::Register;
@@ -116,7 +116,7 @@ public:
   /// Resolves labels after the last statement.
   void finish();
 
-  // What the decoders of instruction families use:
+  // The functions below are for the decoders of instruction families.
 
   /// Returns the slot that holds an operand, for an instruction that reads it as `type`.
   int32_t source(const Operand &operand, Type type);

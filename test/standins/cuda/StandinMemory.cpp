@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only other stand-ins ask of the driver's: the bytes behind a device address.
+// A function for other stand-ins, which the real driver does not have: it finds the bytes behind a device address.
 #include "CudaState.h"
 
 /// Returns the host's address of the `bytes` bytes at a device address; null if they are not in one allocation.

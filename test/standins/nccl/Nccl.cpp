@@ -32,7 +32,7 @@ struct Message {
   bool taken = false;
 };
 
-/// What all ranks of one communicator share.
+/// The state that all ranks of one communicator share.
 struct Group {
   std::mutex mutex;
   std::condition_variable changed;

@@ -223,25 +223,16 @@ PlannedKernel converted(const BindRequest &request, void (*range)(const void *, 
   }};
 }
 
-template <typename F> Result<PlannedKernel> forStored(const BindRequest &request, DType dtype, F &&f) {
-  switch (dtype) {
-  case DType::BF16:
-    return f(Type<Bf16>{});
-  case DType::F16:
-    return f(Type<F16>{});
-  default:
-    return withElementType(request, dtype, f);
-  }
+/// Calls f with the 16-bit storage type of `dtype`, or otherwise() for any other type.
+template <typename F, typename Otherwise>
+Result<PlannedKernel> forHalfOr(DType dtype, const F &f, const Otherwise &otherwise) {
+  return dtype == DType::BF16 ? f(Type<Bf16>{}) : dtype == DType::F16 ? f(Type<F16>{}) : otherwise();
 }
-template <typename F> Result<PlannedKernel> forStoredFloat(const BindRequest &request, DType dtype, F &&f) {
-  switch (dtype) {
-  case DType::BF16:
-    return f(Type<Bf16>{});
-  case DType::F16:
-    return f(Type<F16>{});
-  default:
-    return withFloatType(request, dtype, f);
-  }
+template <typename F> Result<PlannedKernel> forStored(const BindRequest &request, DType dtype, const F &f) {
+  return forHalfOr(dtype, f, [&] { return withElementType(request, dtype, f); });
+}
+template <typename F> Result<PlannedKernel> forStoredFloat(const BindRequest &request, DType dtype, const F &f) {
+  return forHalfOr(dtype, f, [&] { return withFloatType(request, dtype, f); });
 }
 
 } // namespace
