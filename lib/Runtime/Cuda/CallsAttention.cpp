@@ -1,68 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the kernels of attention and of ring attention (Kernels/Attention.cu).
+#include "../Cpu/Kernels/Attention.h"
 #include "CallsSort.h"
 #include "Kernels/ParametersAttention.h"
-
-#include <algorithm>
 
 namespace kerf::runtime::cuda {
 
 namespace {
+using kernels::KeyScope;
 constexpr std::string_view kFile = "Attention";
 
-/// The keys that an instruction attends to: all of them, or one block of them, as in a step of ring attention.
-enum class KeyScope { All, OneBlock };
-
-/// Returns the number of ranks along the sub-axes that the attribute lists as triples of axis, before and size.
-int64_t ranksAlong(const CallRequest &r, const char *attribute) {
-  std::vector<int64_t> flat = r.integers(attribute);
-  int64_t ranks = 1;
-  for (size_t i = 2; i < flat.size(); i += 3)
-    ranks *= flat[i];
-  return ranks;
-}
-
-/// Sets which block of keys this step of ring attention works on, and which of the rank's queries attend to which of
-/// the block's keys (docs/operators.md).
-void readRingStep(const CallRequest &r, AttentionInputs &in) {
-  bool causal = r.flag("causal"), balanced = r.flag("balanced");
-  int64_t ranks = ranksAlong(r, "axes"), here = r.position("axes");
-  int64_t block = (here - r.integer("step") + ranks) % ranks;
-  in.causal = false;
-  in.maskColumn = block * in.t;
-  if (balanced && block < here)
-    in.seen = in.t / 2;
-  else if (balanced)
-    in.from = in.s / 2;
-  else if (causal && block > here)
-    in.to = 0;
-}
-
-/// Reads the sizes of an attention instruction whose query, key, value and (if `masked`) mask are the operands from
-/// number `first` on.
+/// Reads the operands and sizes of an attention instruction whose query, key, value and (if `masked`) mask are the
+/// operands from number `first` on.
 AttentionInputs inputsOf(const CallRequest &r, size_t first, bool masked, KeyScope scope) {
-  const TensorView &q = r.operand(first), &k = r.operand(first + 1), &v = r.operand(first + 2);
-  AttentionInputs in{};
-  in.query = q.data, in.key = k.data, in.value = v.data;
-  in.b = q.shape[0], in.s = q.shape[1], in.h = q.shape[2], in.d = q.shape[3];
-  in.t = k.shape[1], in.g = k.shape[2], in.e = v.shape[3];
-  in.to = in.s, in.seen = in.t;
-  in.scale = r.number("scale");
-  in.causal = r.flag("causal");
-  if (r.attrs().contains("query_axes"))
-    in.firstQuery = r.position("query_axes") * in.s;
-  if (scope == KeyScope::OneBlock)
-    readRingStep(r, in);
-  if (masked) {
-    const TensorView &mask = r.operand(first + 3);
-    int64_t columns = mask.shape[3];
-    in.mask = mask.data;
-    in.maskIsBool = mask.dtype == DType::Bool;
-    in.maskBatch = mask.shape[0] == 1 ? 0 : mask.shape[1] * in.s * columns;
-    in.maskHead = mask.shape[1] == 1 ? 0 : in.s * columns;
-    in.maskRow = columns;
-  }
-  return in;
+  const BindRequest host = hostRequest(r.request, nullptr);
+  kernels::Checker check(host);
+  return {*kernels::attentionSizes(check, host, first, masked, scope), r.operand(first).data, r.operand(first + 1).data,
+          r.operand(first + 2).data, masked ? r.operand(first + 3).data : nullptr};
 }
 
 /// Adds a call of a kernel whose blocks work on one tile at a time of the `rows` rows of each of `heads` heads.

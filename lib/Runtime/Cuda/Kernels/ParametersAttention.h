@@ -3,27 +3,16 @@
 // parameters.
 #pragma once
 
+#include "../../AttentionSizes.h"
 #include "Parameters.h"
 
 namespace kerf::runtime::cuda {
 
 /// The operands and sizes that the kernels of attention share: query [b, s, h, d], key [b, t, g, d] and value
 /// [b, t, g, e].
-struct AttentionInputs {
+struct AttentionInputs : AttentionSizes {
   const void *query, *key, *value;
-  const void *mask;                     // null if there is none
-  int64_t b, s, t;                      // batch size, number of queries, number of keys
-  int64_t h, g;                         // numbers of query heads and of key/value heads
-  int64_t d, e;                         // widths of a query or key, and of a value
-  int64_t maskBatch, maskHead, maskRow; // strides of the mask in elements; 0 where all batch entries or heads share it
-  int64_t maskColumn;                   // column of the mask that belongs to the first key
-  int64_t firstQuery;                   // position in the sequence of the rank's first query
-  /// The queries in [from, to) attend to the keys before `seen`; other queries attend to no key. A causal mask, if
-  /// `causal`, comes on top.
-  int64_t from, to, seen;
-  double scale;       // factor of the products of queries and keys
-  int32_t causal;     // whether a query attends only to keys up to its own position
-  int32_t maskIsBool; // whether the mask is boolean (true: attend); else it is added to the scores
+  const void *mask; // null if there is none
 };
 
 /// out [b, s, h, e] and lse [b, h, s], the log-sum-exp of each query's scores. In a step of ring attention, they are
