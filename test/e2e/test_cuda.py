@@ -40,14 +40,13 @@ class Cuda(KerfTest):
                 self.train("gpt2", "--plan", self.write("plan.json", PLANS[name]), steps=1)
 
     def test_bf16(self):
-        golden = golden_of("gpt2")
+        golden, losses = golden_of("gpt2"), {}
         step, run = optimizer_flags(golden, "adamw")
-        log = self.path("log")
         for device in ("cpu", "cuda"):
             self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 2, "--device", device, "--dtype", "bf16",
-                         "--ranks", 1, "--log", log, *step, *run)
-            losses = losses_of(log)
-            self.close(losses, golden["losses"]["adamw"]["float64"][:2], 1e-2, device)
+                         "--ranks", 1, "--log", self.path("log"), *step, *run)
+            losses[device] = losses_of(self.path("log"))
+        self.close(losses["cuda"], losses["cpu"], 5e-4, "bf16: sums come in another order before they are rounded")
 
     def refuse_train(self, status, texts, device="cuda"):
         golden = golden_of("mlp")
