@@ -125,7 +125,7 @@ namespace {
 bool isHalf(const TensorView &view) { return view.dtype == DType::BF16 || view.dtype == DType::F16; }
 
 /// Adds the conversion of a tensor to another type and memory.
-void addConversion(std::vector<KernelCall> &calls, const TensorView &from, const TensorView &to) {
+void addConversion(std::vector<Call> &calls, const TensorView &from, const TensorView &to) {
   int64_t n = from.elements();
   if (n > 0)
     calls.push_back(elementCall("Elementwise", from.dtype, "convert", n,
@@ -138,7 +138,7 @@ Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(
   constexpr int64_t kAlignment = 256;
   KernelRequest wide = r.request;
   int64_t taken = 0;
-  std::vector<KernelCall> before, after;
+  std::vector<Call> before, after;
   auto widen = [&](const std::vector<TensorView> &views, std::vector<TensorView> &copies, bool reads) {
     for (size_t i = 0; i < views.size(); ++i) {
       if (!isHalf(views[i]))
@@ -154,7 +154,7 @@ Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(
   widen(r.request.operands, wide.operands, true);
   widen(r.request.results, wide.results, false);
   wide.scratch = r.scratch(taken);
-  auto calls = callsOfFloats({wide, r.faults});
+  auto calls = callsOfFloats({wide, r.faults, r.gpu});
   if (!calls)
     return calls.error();
   calls->calls.insert(calls->calls.begin(), before.begin(), before.end());

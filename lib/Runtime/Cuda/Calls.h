@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <variant>
 #include <vector>
 
 namespace kerf::runtime::cuda {
+
+class Context;
+class CudaStream;
 
 /// One launch of a kernel: the module (file name in Kernels/ and element type), the entry, the grid, and the bytes of
 /// the struct of parameters.
@@ -22,27 +26,32 @@ struct KernelCall {
   int64_t threads = 256;                  // threads of a block: a multiple of 32, at most 1024
   std::vector<std::byte> parameters = {}; // the struct of Parameters.h
 };
+/// A call of a function of one of NVIDIA's libraries that enqueues work on a stream.
+using LibraryCall = std::function<Status(CudaStream &stream)>;
+/// One thing that an instruction enqueues.
+using Call = std::variant<KernelCall, LibraryCall>;
 /// Most blocks of a launch. Kernels with more work than threads take several elements or rows each.
 inline constexpr int64_t kMostBlocks = 4096;
 
 /// Turns the record of a fault into the message that the CPU's kernel gives.
 using FaultText = std::function<Error(const FaultRecord &)>;
 
-/// An instruction as launches of kernels, one after the other on one stream.
+/// An instruction as calls that run one after the other on one stream.
 struct Calls {
-  std::vector<KernelCall> calls; // empty where the instruction has nothing to do
+  std::vector<Call> calls;       // empty where the instruction has nothing to do
   int64_t scratchBytes = 0;      // temporary memory that the calls use
   FaultText faultText = nullptr; // null for calls that find no faults
-  /// Bytes that the calls read and that are copied to the device once. The address of the copy is written at byte
-  /// `constantAt` of the parameters of the first call.
+  /// Bytes that the first call, a KernelCall, reads and that are copied to the device once. The address of the copy is
+  /// written at byte `constantAt` of its parameters.
   std::vector<std::byte> constant;
   size_t constantAt = 0;
 };
 
-/// The argument of a function of kRows: the request, and the place to which its kernels report faults.
+/// The argument of a function of kRows: the request, the place to which its kernels report faults, and the GPU.
 struct CallRequest {
   const KernelRequest &request;
   FaultPlace faults;
+  const std::shared_ptr<Context> &gpu;
 
   const TensorView &operand(size_t i) const { return request.operands[i]; }
   const TensorView &result(size_t i = 0) const { return request.results[i]; }

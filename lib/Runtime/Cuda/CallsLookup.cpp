@@ -44,7 +44,7 @@ Result<SortedRows> addSort(Calls &calls, const CallRequest &r, const RowLookup &
     SortPassParameters pass{keys, places, otherKeys, otherPlaces, counts, n, tiles, shift};
     addRowCall(calls, "Lookup", type, "countDigits", tiles, kSortThreads, pass);
     addRowCall(calls, "Lookup", type, "scanCounts", 1, kScanThreads, pass);
-    calls.calls.back().threads = kScanThreads;
+    std::get<KernelCall>(calls.calls.back()).threads = kScanThreads;
     addRowCall(calls, "Lookup", type, "moveByDigit", tiles, kSortThreads, pass);
     std::swap(keys, otherKeys);
     std::swap(places, otherPlaces);

@@ -28,7 +28,7 @@ struct Message {
 /// two exchanges.
 struct Exchange {
   std::vector<Message> sends, receives;
-  std::vector<KernelCall> before, after; // pack, and unpack or add
+  std::vector<Call> before, after; // pack, and unpack or add
 };
 
 /// Hands out scratch memory behind that of the host's phases. With a null base the bytes are only counted.
@@ -48,7 +48,7 @@ private:
 };
 
 /// Adds the copy of a box as a kernel. Fails if the box has too many dimensions.
-Status addBoxCopy(std::vector<KernelCall> &calls, const BoxCopy &box, const std::byte *from, std::byte *to) {
+Status addBoxCopy(std::vector<Call> &calls, const BoxCopy &box, const std::byte *from, std::byte *to) {
   if (box.bytes() == 0)
     return ok();
   std::vector<BoxCopy::Loop> loops = box.allLoops();
@@ -105,7 +105,7 @@ private:
   }
 
   /// Adds the copy of a box, or keeps the first failure.
-  void copyBox(std::vector<KernelCall> &calls, const BoxCopy &box, const std::byte *from, std::byte *to) {
+  void copyBox(std::vector<Call> &calls, const BoxCopy &box, const std::byte *from, std::byte *to) {
     if (Status status = addBoxCopy(calls, box, from, to); !status && !failure)
       failure = status.error();
   }

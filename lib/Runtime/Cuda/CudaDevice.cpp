@@ -122,7 +122,7 @@ public:
     // The CPU's plan function makes all checks of the instruction.
     if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
       return checked.error();
-    auto calls = callsOf({request, places->next()});
+    auto calls = callsOf({request, places->next(), context});
     if (!calls)
       return calls.error();
     return calls->scratchBytes;
@@ -206,7 +206,7 @@ Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options)
 Result<std::unique_ptr<BoundKernel>> CudaDevice::bind(const KernelRequest &request) {
   if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
     return checked.error();
-  auto calls = callsOf({request, places->next()});
+  auto calls = callsOf({request, places->next(), context});
   if (!calls)
     return calls.error();
   if (calls->faultText)
@@ -221,7 +221,8 @@ Result<std::unique_ptr<BoundKernel>> CudaDevice::bind(const KernelRequest &reque
     if (Status status = copyIn(constant.get(), calls->constant.data(), bytes); !status)
       return status.error();
     void *address = constant.get();
-    std::memcpy(calls->calls.front().parameters.data() + calls->constantAt, &address, sizeof address);
+    std::memcpy(std::get<KernelCall>(calls->calls.front()).parameters.data() + calls->constantAt, &address,
+                sizeof address);
   }
   auto launches = launchesOf(*modules, std::move(calls->calls));
   if (!launches)
