@@ -198,6 +198,19 @@ LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
   return success();
 }
 
+/// Returns whether the op converts an argument that is a parameter in all calls. The backward function converts it
+/// again, so that no converted copy has to be kept; kerf-convert-once then makes one conversion of the two.
+bool convertsParameter(Operation *op, ArrayRef<CallOp> calls) {
+  auto argument = isa<ConvertOp>(op) ? dyn_cast<BlockArgument>(op->getOperand(0)) : BlockArgument();
+  return argument && llvm::all_of(calls, [&](CallOp call) {
+           auto outer = dyn_cast<BlockArgument>(call.getInputs()[argument.getArgNumber()]);
+           auto main = outer ? dyn_cast<func::FuncOp>(outer.getOwner()->getParentOp()) : func::FuncOp();
+           auto kind =
+               main ? main.getArgAttrOfType<StringAttr>(outer.getArgNumber(), KerfDialect::kKindAttr) : StringAttr();
+           return kind && kind.getValue() == "parameter";
+         });
+}
+
 /// Creates @layer_backward(saved values, forward arguments, gradients of results) -> gradients of arguments. Arguments
 /// without uses are removed later, when calls are pruned.
 func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Operation *> backwardOps,
@@ -212,12 +225,13 @@ func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Ope
       for (Value operand : op->getOperands())
         live.insert(operand.getDefiningOp());
 
+  SmallVector<CallOp> calls = callsOf(module, function);
   llvm::SetVector<Value> saved;
   std::function<void(Value)> save = [&](Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || own.contains(op))
       return;
-    if (!isCheaperToRecompute(op)) {
+    if (!isCheaperToRecompute(op) && !convertsParameter(op, calls)) {
       saved.insert(value);
       return;
     }

@@ -19,10 +19,11 @@ bool isBackward(Operation *op) { return op->hasAttr(KerfDialect::kBackwardAttr);
 bool offloads(Operation *op) { return op->hasAttr(KerfDialect::kOffloadAttr); }
 
 /// Returns whether the backward pass reads the value only in calls with kerf.offload, so that nothing else keeps it in
-/// device memory. Tables that several layers read stay in device memory.
+/// device memory. Tables that several layers read stay in device memory, and so do converted parameters, which serve
+/// all microbatches.
 bool isKeptForThese(Value value) {
   Operation *maker = value.getDefiningOp();
-  if (!maker || isBackward(maker))
+  if (!maker || isBackward(maker) || (isa<ConvertOp>(maker) && isa<BlockArgument>(maker->getOperand(0))))
     return false;
   if (llvm::any_of(value.getUsers(), [](Operation *user) { return isBackward(user) && !offloads(user); }))
     return false;

@@ -37,6 +37,7 @@ void addPlacementPasses(OpPassManager &passes) { passes.addPass(createInsertResh
 void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   passes.addPass(options.price ? createPartition(options.price) : createPartition());
   passes.addPass(createCSEPass());
+  passes.addPass(createConvertOnce());
   if (options.chunkProducts)
     passes.addPass(createChunkProducts());
   passes.addPass(createScheduleCollectives({.all = options.overlapAll}));

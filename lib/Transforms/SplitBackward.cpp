@@ -18,11 +18,23 @@ namespace kerf {
 
 namespace {
 
-/// Returns, for each result of a call, whether only sums over microbatches use it, as for gradients of parameters.
+/// Returns whether only sums over microbatches use the value, as for gradients of parameters, directly or after
+/// collectives that sum and divide it among ranks.
+bool isOnlySummed(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) {
+    if (isa<AccumulateOp>(user))
+      return true;
+    bool sameNumbers = isa<WaitOp, ReshapeOp, LocalSliceOp>(user) ||
+                       llvm::any_of(user->getResultTypes(), [](Type type) { return isa<PendingType>(type); });
+    return sameNumbers && llvm::all_of(user->getResults(), isOnlySummed);
+  });
+}
+
+/// Returns isOnlySummed for each result of a call.
 std::vector<bool> onlySummed(CallOp call) {
   std::vector<bool> summed;
   for (Value result : call.getResults())
-    summed.push_back(llvm::all_of(result.getUsers(), [](Operation *user) { return isa<AccumulateOp>(user); }));
+    summed.push_back(isOnlySummed(result));
   return summed;
 }
 

@@ -452,6 +452,37 @@ def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> 
   let options = [Option<"all", "all", "bool", "false", "start the collectives of activations early too, not only those of gradients">];
 }
 
+def ConvertOnce : Pass<"kerf-convert-once", "::mlir::ModuleOp"> {
+  let summary = "Converts parameters to 16 bits once a step, and not in every call of a layer";
+  let description = [{
+    The function of a layer converts its parameters to 16 bits. In a step with microbatches it is called for each of
+    them, and every microbatch in flight would keep a converted copy for its backward pass. Where a function uses a
+    parameter only to convert it, the pass moves the conversion to the callers, where it runs once and has one result
+    for all microbatches. A gather between the parameter's shards and the conversion then moves 16-bit numbers.
+
+    ```mlir
+    func.func private @layer(%x: tensor<4x8xbf16>, %w: tensor<8x8xf32>) -> (tensor<4x8xbf16>, tensor<8x8xbf16>) {
+      %0 = kerf.convert %w : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+      %1 = kerf.dot_general %x, %0 {...} : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+      return %1, %0 : tensor<4x8xbf16>, tensor<8x8xbf16>
+    }
+    %y:2 = kerf.call @layer(%x, %w) : (tensor<4x8xbf16>, tensor<8x8xf32>) -> (tensor<4x8xbf16>, tensor<8x8xbf16>)
+    %dx = kerf.call @layer_backward(%y#1, %dy) {kerf.backward} : ...
+    ```
+    becomes
+    ```mlir
+    func.func private @layer(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>) -> tensor<4x8xbf16> {
+      %1 = kerf.dot_general %x, %w {...} : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+      return %1 : tensor<4x8xbf16>
+    }
+    %0 = kerf.convert %w : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+    %y = kerf.call @layer(%x, %0) : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+    %dx = kerf.call @layer_backward(%0, %dy) {kerf.backward} : ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
   let summary = "Recomputes activations of a layer in its backward pass instead of saving them (activation checkpointing)";
   let description = [{

@@ -16,6 +16,7 @@
 // PASSES-NEXT: kerf-insert-reshards,
 // PASSES-NEXT: kerf-partition,
 // PASSES-NEXT: cse,
+// PASSES-NEXT: kerf-convert-once,
 // PASSES-NEXT: kerf-schedule-collectives{all=false},
 // PASSES-NEXT: kerf-expand-maps,
 // PASSES-NEXT: kerf-fuse-pointwise
@@ -24,6 +25,7 @@
 // TASKS: kerf-insert-reshards,
 // TASKS-NEXT: kerf-partition,
 // TASKS-NEXT: cse,
+// TASKS-NEXT: kerf-convert-once,
 // TASKS-NEXT: kerf-chunk-products,
 // TASKS-NEXT: kerf-schedule-collectives{all=true},
 // TASKS-NEXT: kerf-recompute,

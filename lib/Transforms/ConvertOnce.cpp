@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf-convert-once: converts parameters to 16 bits once a step, and not in every call of a layer.
+#include "Calls.h"
+#include "kerf/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <optional>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+#define GEN_PASS_DEF_CONVERTONCE
+#include "kerf/Transforms/Passes.h.inc"
+
+namespace {
+
+/// Returns the type of `type`'s elements, of a tensor or of a pending tensor.
+Type elementOf(Type type) {
+  auto pending = dyn_cast<PendingType>(type);
+  return cast<RankedTensorType>(pending ? pending.getTensor() : type).getElementType();
+}
+/// Returns `type` with elements of type `element`.
+Type withElement(Type type, Type element) {
+  if (auto pending = dyn_cast<PendingType>(type))
+    return PendingType::get(type.getContext(), cast<RankedTensorType>(withElement(pending.getTensor(), element)));
+  return cast<RankedTensorType>(type).clone(element);
+}
+
+/// Returns whether the op only brings shards together, so that it may as well do so after a conversion.
+bool onlyMoves(Operation *op) { return isa<AllGatherOp, WaitOp>(op); }
+
+/// Returns the element type to which all uses of `value` convert it, or null where some use does not.
+Type convertedTo(Value value) {
+  Type common;
+  for (Operation *user : value.getUsers()) {
+    auto convert = dyn_cast<ConvertOp>(user);
+    if (!convert && !onlyMoves(user))
+      return {};
+    Type its = convert ? elementOf(convert.getType()) : convertedTo(user->getResult(0));
+    if (!its || (common && common != its))
+      return {};
+    common = its;
+  }
+  return common;
+}
+
+/// Gives `value` elements of type `element`, and all values that are made of it up to its conversions, which go.
+void convertEarlier(Value value, Type element) {
+  value.setType(withElement(value.getType(), element));
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+    if (onlyMoves(user)) {
+      convertEarlier(user->getResult(0), element);
+      continue;
+    }
+    user->getResult(0).replaceAllUsesWith(value);
+    user->erase();
+  }
+}
+
+struct ConvertOnce : impl::ConvertOnceBase<ConvertOnce> {
+  void runOnOperation() override {
+    main = getOperation().lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
+    if (!main)
+      return;
+    atStart.emplace(OpBuilder::atBlockBegin(&main.front()));
+    bool changed = false;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function != main && !function.isDeclaration())
+        changed |= rewrite(function);
+    if (changed)
+      pruneCalls(getOperation());
+  }
+
+private:
+  /// Returns whether the operand is an argument of the step that is the same for all microbatches.
+  bool isFixed(Value operand) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    if (!argument || argument.getOwner() != &main.front())
+      return false;
+    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
+    return kind && kind.getValue() == "parameter";
+  }
+
+  /// Returns `operand` converted to elements of type `element`. There is one conversion for each operand and type.
+  Value converted(Value operand, Type element) {
+    Value &copy = copies[{operand, element}];
+    if (!copy)
+      copy = ConvertOp::create(*atStart, operand.getLoc(), withElement(operand.getType(), element), operand);
+    return copy;
+  }
+
+  /// Moves the conversions of a function's arguments to its callers. Returns whether there were any.
+  bool rewrite(func::FuncOp function) {
+    SmallVector<CallOp> calls = callsOf(getOperation(), function);
+    Block &body = function.getBody().front();
+    BitVector moved(body.getNumArguments());
+    for (BlockArgument argument : body.getArguments()) {
+      unsigned index = argument.getArgNumber();
+      if (calls.empty() || llvm::any_of(calls, [&](CallOp call) { return !isFixed(call.getInputs()[index]); }))
+        continue;
+      Type element = convertedTo(argument);
+      if (!element || element.getIntOrFloatBitWidth() >= elementOf(argument.getType()).getIntOrFloatBitWidth())
+        continue;
+      for (CallOp call : calls)
+        call->setOperand(index, converted(call.getInputs()[index], element));
+      convertEarlier(argument, element);
+      if (auto global = function.getArgAttrOfType<TypeAttr>(index, KerfDialect::kGlobalTypeAttr))
+        function.setArgAttr(index, KerfDialect::kGlobalTypeAttr,
+                            TypeAttr::get(withElement(global.getValue(), element)));
+      moved.set(index);
+    }
+    if (moved.none())
+      return false;
+    function.setFunctionType(
+        FunctionType::get(&getContext(), body.getArgumentTypes(), function.getFunctionType().getResults()));
+    // The function no longer makes these values, so that its results need not have them.
+    for (auto [result, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+      if (auto argument = dyn_cast<BlockArgument>(value); argument && moved.test(argument.getArgNumber()))
+        for (CallOp call : calls)
+          call.getResult(result).replaceAllUsesWith(call.getInputs()[argument.getArgNumber()]);
+    return true;
+  }
+
+  func::FuncOp main;
+  std::optional<OpBuilder> atStart; // adds ops to the beginning of @main, in order
+  DenseMap<std::pair<Value, Type>, Value> copies;
+};
+
+} // namespace
+} // namespace kerf
