@@ -72,8 +72,24 @@ std::optional<size_t> dimToCut(const Shape &local, const Sharding &lies, int64_t
   return best;
 }
 
+/// Returns whether the step reads the parameter, apart from its update, only to convert it to fewer bytes.
+bool isOnlyNarrowed(Value parameter, ModuleOp module) {
+  return llvm::all_of(parameter.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto call = dyn_cast<CallOp>(user)) {
+      auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
+      return callee && isOnlyNarrowed(callee.getArgument(use.getOperandNumber()), module);
+    }
+    return isa<MapOp>(user) || (isa<ConvertOp>(user) &&
+                                bytesPerElement(user->getResult(0).getType()) < bytesPerElement(parameter.getType()));
+  });
+}
+
 /// Shards the maps that update one parameter, the arguments that they replace, and the gradient on which they depend.
+/// Below level 3 the parameter itself stays whole, except in 16-bit training: ranks then keep shards of the f32
+/// parameter, and gather its 16-bit copy at the beginning of a step.
 Status Sharder::shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t level, Reduction reduction) {
+  const bool keepsShards = level == 3 || isOnlyNarrowed(parameter, module);
   std::optional<Cut> ofParameter;
   for (MapOp map : maps) {
     auto cut = cutMap(map);
@@ -85,7 +101,7 @@ Status Sharder::shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t lev
       auto argument = dyn_cast<BlockArgument>(operand);
       if (!argument || !main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr))
         continue;
-      if (argument != parameter || level == 3)
+      if (argument != parameter || keepsShards)
         setSharding(main, argument.getArgNumber(), sharding);
       if (argument == parameter)
         ofParameter = **cut;

@@ -4,6 +4,7 @@
 #include "kerf/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
 #include <optional>
 
 using namespace mlir;
@@ -27,6 +28,8 @@ Type withElement(Type type, Type element) {
     return PendingType::get(type.getContext(), cast<RankedTensorType>(withElement(pending.getTensor(), element)));
   return cast<RankedTensorType>(type).clone(element);
 }
+
+bool isNarrower(Type element, Type than) { return element.getIntOrFloatBitWidth() < than.getIntOrFloatBitWidth(); }
 
 /// Returns whether the op only brings shards together, so that it may as well do so after a conversion.
 bool onlyMoves(Operation *op) { return isa<AllGatherOp, WaitOp>(op); }
@@ -65,30 +68,64 @@ struct ConvertOnce : impl::ConvertOnceBase<ConvertOnce> {
     if (!main)
       return;
     atStart.emplace(OpBuilder::atBlockBegin(&main.front()));
-    bool changed = false;
+    bool changed = rewriteMain();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function != main && !function.isDeclaration())
         changed |= rewrite(function);
+    // All gathers start before the first one is awaited, so that they can run together.
+    for (Operation *wait : waits)
+      if (llvm::none_of(wait->getUsers(), onlyMoves))
+        wait->moveBefore(atStart->getInsertionBlock(), atStart->getInsertionPoint());
     if (changed)
       pruneCalls(getOperation());
   }
 
 private:
-  /// Returns whether the operand is an argument of the step that is the same for all microbatches.
-  bool isFixed(Value operand) {
-    auto argument = dyn_cast<BlockArgument>(operand);
-    if (!argument || argument.getOwner() != &main.front())
+  /// Returns whether the value is a parameter of the step, or is gathered from its shards.
+  bool isFixed(Value value) {
+    if (Operation *op = value.getDefiningOp())
+      return onlyMoves(op) && isFixed(op->getOperand(0));
+    auto argument = cast<BlockArgument>(value);
+    if (argument.getOwner() != &main.front())
       return false;
     auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
     return kind && kind.getValue() == "parameter";
   }
 
-  /// Returns `operand` converted to elements of type `element`. There is one conversion for each operand and type.
-  Value converted(Value operand, Type element) {
-    Value &copy = copies[{operand, element}];
-    if (!copy)
-      copy = ConvertOp::create(*atStart, operand.getLoc(), withElement(operand.getType(), element), operand);
-    return copy;
+  /// Returns a fixed value converted to elements of type `element`: shards are converted, and then gathered. There is
+  /// one conversion for each parameter and type.
+  Value converted(Value value, Type element) {
+    Value &known = copies[{value, element}];
+    if (known)
+      return known;
+    Type type = withElement(value.getType(), element);
+    Value made;
+    if (Operation *op = value.getDefiningOp()) {
+      IRMapping mapping;
+      mapping.map(op->getOperand(0), converted(op->getOperand(0), element));
+      made = atStart->clone(*op, mapping)->getResult(0);
+      made.setType(type);
+      if (isa<WaitOp>(op))
+        waits.push_back(made.getDefiningOp());
+    } else {
+      made = ConvertOp::create(*atStart, value.getLoc(), type, value);
+    }
+    return copies[{value, element}] = made;
+  }
+
+  /// Makes @main, too, convert parameters before it gathers them. Returns whether a conversion changed.
+  bool rewriteMain() {
+    bool changed = false;
+    for (auto convert : llvm::make_early_inc_range(main.getOps<ConvertOp>())) {
+      Value value = convert.getOperand();
+      Type element = elementOf(convert.getType());
+      if (!value.getDefiningOp() || !isFixed(value) || !isNarrower(element, elementOf(value.getType())))
+        continue;
+      convert.getResult().replaceAllUsesWith(converted(value, element));
+      convert.erase();
+      changed = true;
+    }
+    return changed;
   }
 
   /// Moves the conversions of a function's arguments to its callers. Returns whether there were any.
@@ -101,7 +138,7 @@ private:
       if (calls.empty() || llvm::any_of(calls, [&](CallOp call) { return !isFixed(call.getInputs()[index]); }))
         continue;
       Type element = convertedTo(argument);
-      if (!element || element.getIntOrFloatBitWidth() >= elementOf(argument.getType()).getIntOrFloatBitWidth())
+      if (!element || !isNarrower(element, elementOf(argument.getType())))
         continue;
       for (CallOp call : calls)
         call->setOperand(index, converted(call.getInputs()[index], element));
@@ -125,7 +162,8 @@ private:
 
   func::FuncOp main;
   std::optional<OpBuilder> atStart; // adds ops to the beginning of @main, in order
-  DenseMap<std::pair<Value, Type>, Value> copies;
+  DenseMap<std::pair<Value, Type>, Value> copies; // converted values, by value and element type
+  SmallVector<Operation *> waits;                 // among them, those that wait for a gather
 };
 
 } // namespace

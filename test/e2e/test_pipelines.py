@@ -345,6 +345,26 @@ class Pipelines(KerfTest):
                 self.close(reached[name], reached[None], tolerance, f"{dtype} {more}, {name}")
             self.assertLess(reached[None][-1], reached[None][0])
 
+    def test_memory_of_sixteen_bits(self):
+        """Beside what an f32 step holds, a 16-bit step holds one 16-bit copy of each parameter, for all microbatches in flight; optimizer
+        sharding changes neither that nor the losses."""
+        golden = golden_of("gpt2")
+        step, run = optimizer_flags(golden, "adamw")
+        config = {"model_type": "gpt2", "n_layer": 4, "n_embd": 64, "n_head": 4, "vocab_size": 97, "n_positions": 32}
+        width, weights = config["n_embd"], 2 * 12 * config["n_embd"] ** 2  # of two layers: those of one stage
+        for pipeline in schedule("1f1b"), schedule("zero-bubble"):
+            reached = {}
+            for sharding in 0, 1, 2, 3:
+                for dtype in "f32", "bf16":
+                    given = plan(stage=2, data=2, microbatch=1, optimizer_sharding=sharding, **pipeline)
+                    done = self.succeed("train", self.write("config.json", config), "--global-batch", 8, "--sequence", 32,
+                                        "--data", file_of("gpt2", "batches.npz"), "--steps", 3, "--dtype", dtype, "--plan", self.write("plan.json", given),
+                                        "--log", self.path("log"), "--json", "--seed", 7, *step, *run)
+                    reached[sharding, dtype] = losses_of(self.path("log")), json.loads(done.stdout)["measured"]["arena_bytes"]
+                self.close(reached[sharding, "bf16"][0], reached[0, "bf16"][0], 1e-5, f"{pipeline}, sharding {sharding}")
+                more = reached[sharding, "bf16"][1] - reached[sharding, "f32"][1]
+                self.assertLess(more, 2 * weights * 1.1, f"{pipeline}, sharding {sharding}")
+
     def test_offloading(self):
         """What waits in the host's memory comes back as it was, and is no longer on the device."""
         golden, reached = golden_of("gpt2"), {}
