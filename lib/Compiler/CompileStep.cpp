@@ -121,6 +121,20 @@ package::ScheduleChoice scheduleOf(const Plan &plan) {
 
 } // namespace
 
+/// Returns a warning if a stage of the program needs more memory than an accelerator has; nothing if all stages fit.
+static std::optional<std::string> memoryWarning(const std::vector<StageMemory> &stages, const Cluster &cluster) {
+  if (cluster.mixed() || cluster.device.kind == "cpu")
+    return std::nullopt;
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    if (double bytes = stages[stage].deviceBytes + cluster.device.curves.contextBytes;
+        bytes > static_cast<double>(cluster.device.memoryBytes))
+      return fmt::format(
+          "stage {} of the program needs {} on each rank, but the device {} has {}; plan again with more "
+          "recomputation, optimizer sharding or ranks, or with a smaller microbatch",
+          stage, bytesText(bytes), cluster.device.name, bytesText(static_cast<double>(cluster.device.memoryBytes)));
+  return std::nullopt;
+}
+
 Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
                                   const Cluster &cluster) {
   if (Status status = checkOneGroup(cluster, "kerf compile"); !status)
@@ -198,6 +212,8 @@ Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, co
   if (pricedAsLowered(cluster) || !execution)
     report.stepSeconds = compiled.figures.stepSeconds;
   report.warnings = step.warnings;
+  if (auto warning = memoryWarning(compiled.figures.memory, cluster))
+    report.warnings.push_back(std::move(*warning));
   return compiled;
 }
 

@@ -55,26 +55,23 @@ std::optional<std::string> firstDifference(const std::string &what, const std::v
   return std::nullopt;
 }
 
-/// Returns the memory of each stage and the memory of its device. For CPUs the bytes come from the memory plan of the
-/// program; for accelerators they come from the simulator, which adds allocator, driver and libraries.
+/// Returns the memory of each stage (that of the program's memory plan, and on accelerators that of driver and
+/// libraries too) and the memory of its device.
 Result<std::vector<StageMemoryNeed>> memoryOf(const VerifyRequest &request, mlir::MLIRContext &context,
-                                              const package::Program &program, const Plan &plan, bool simulated,
+                                              const CompileResult &compiled, const Plan &plan, bool simulated,
                                               const Cluster &machine) {
   std::vector<StageMemoryNeed> needs;
-  if (simulated && machine.device.kind != "cpu") {
-    SimulateOptions options{request.step, request.dtype};
-    auto whole = simulatePlan(context, request.model, plan, request.planFile, machine, options);
-    if (!whole)
-      return whole.error();
-    for (const StageMemory &stage : whole->simulation.memory)
-      needs.push_back({static_cast<int64_t>(stage.deviceBytes), static_cast<int64_t>(stage.limitBytes)});
+  for (const StageMemory &stage : compiled.figures.memory)
+    needs.push_back({static_cast<int64_t>(stage.deviceBytes), machine.device.memoryBytes});
+  if (!simulated || machine.device.kind == "cpu")
     return needs;
-  }
-  for (int64_t stage = 0; stage < package::stagesOf(program); ++stage) {
-    auto memory = runtime::planMemory(program, stage);
-    if (!memory)
-      return memory.error();
-    needs.push_back({memory->totalBytes(), machine.device.memoryBytes});
+  SimulateOptions options{request.step, request.dtype};
+  auto whole = simulatePlan(context, request.model, plan, request.planFile, machine, options);
+  if (!whole)
+    return whole.error();
+  for (size_t stage = 0; stage < needs.size(); ++stage) {
+    needs[stage].bytes += static_cast<int64_t>(machine.device.curves.contextBytes);
+    needs[stage].limitBytes = static_cast<int64_t>(whole->simulation.memory[stage].limitBytes);
   }
   return needs;
 }
@@ -98,7 +95,7 @@ Result<FullSizeCheck> checkFull(const VerifyRequest &request, mlir::MLIRContext 
   if (!compiled)
     return compiled.error();
   const package::Program &program = compiled->program;
-  auto needs = memoryOf(request, context, program, plan, simulated, machine);
+  auto needs = memoryOf(request, context, *compiled, plan, simulated, machine);
   if (!needs)
     return needs.error();
   return FullSizeCheck{package::ranksOf(program), package::microbatchesOf(program), std::move(*needs), request.limited};

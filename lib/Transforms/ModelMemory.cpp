@@ -42,13 +42,23 @@ double Bridge::pendingBytes(const std::vector<Operation *> &weightOps,
                             const llvm::SmallPtrSetImpl<Operation *> &inputOps, ArrayRef<Value> given) const {
   llvm::SmallPtrSet<void *, 8> seen;
   double bytes = 0;
+  auto shardingOfUse = [&](OpOperand &use) -> const Sharding & {
+    return shardingOfOp.lookup(use.getOwner())->operands[use.getOperandNumber()];
+  };
   for (Operation *op : weightOps)
     if (isa<DotGeneralOp>(op) || op->hasTrait<UsesTable>())
-      for (Value operand : op->getOperands()) {
-        Value root = storageOf(operand);
+      for (OpOperand &use : op->getOpOperands()) {
+        Value root = storageOf(use.get());
         bool made = root.getDefiningOp() ? inputOps.contains(root.getDefiningOp()) : llvm::is_contained(given, root);
-        if (made && seen.insert(root.getAsOpaquePointer()).second)
-          bytes += localBytes(root);
+        if (!made || !seen.insert(root.getAsOpaquePointer()).second)
+          continue;
+        // Where the input gradient reads the same shards as the weight gradient, it has gathered them already.
+        bool gathered = llvm::any_of(use.get().getUses(), [&](OpOperand &other) {
+          return inputOps.contains(other.getOwner()) && shardingOfUse(other) == shardingOfUse(use);
+        });
+        double whole = static_cast<double>(elementsOf(localShape(shapeOf(use.get()), shardingOfUse(use)))) *
+                       elementBytes(use.get(), types);
+        bytes += gathered ? std::max(localBytes(root), whole) : localBytes(root);
       }
   return bytes;
 }

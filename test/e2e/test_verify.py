@@ -74,14 +74,16 @@ class Verify(KerfTest):
         self.refuse(2, ["stage 0 needs", "the device has"], "verify", self.write("config.json", dict(GPT, n_embd=8192, n_layer=96)), "--plan", plan,
                     "--cluster", f"{CLUSTERS}/dgx-a100.json", "--global-batch", 8, "--sequence", 128)
 
-    def test_memory_of_accelerators_is_the_simulators(self):
-        """What simulate says of the plan's devices is what verify compares, also where the cluster comes with the plan."""
+    def test_memory_of_accelerators(self):
+        """The program's memory is what verify compares with the devices', also where the cluster comes with the plan. It is close to what
+        simulate predicts."""
         config = self.write("config.json", LLAMA)
         job = ["--cluster", f"{CLUSTERS}/dgx-a100.json", "--global-batch", 16, "--sequence", 2048, "--dtype", "bf16", "--optimizer", "adamw"]
         plan = {"kerf": 1, "mesh": {"stage": 2, "data": 2, "model": 2}, "microbatch": 1, "recompute": "full"}
         simulated = json.loads(self.succeed("simulate", config, "--plan", self.write("plan.json", plan), *job, "--json").stdout)
         full = json.loads(self.succeed("verify", config, "--plan", self.path("plan.json"), *job, "--json").stdout)["full"]
-        self.assertEqual(full["stage_bytes"], [int(stage["device_bytes"]) for stage in simulated["memory"]])
+        for needed, predicted in zip(full["stage_bytes"], simulated["memory"], strict=True):
+            self.assertLess(abs(needed / predicted["device_bytes"] - 1), 0.1)
         self.assertEqual(full["limit_bytes"], int((80 << 30) * 0.95))  # --margin, 5 % of an accelerator's
         # Seven billion parameters with the states of AdamW on one device.
         config = self.write("config.json", dict(LLAMA, hidden_size=4096, intermediate_size=11008, num_hidden_layers=32))
