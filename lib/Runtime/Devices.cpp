@@ -62,6 +62,11 @@ Result<std::unique_ptr<Device>> createDevice(std::string_view chosen, DeviceOpti
   auto choice = choiceOf(chosen);
   if (!choice)
     return choice.error();
+  if (options.tf32 && !choice->kind->hasTf32)
+    return Error{
+        fmt::format("the device '{}' cannot round to TF32, the float32 of 10 bits that GPUs multiply fast; leave "
+                    "<tf32> out, or choose another device",
+                    choice->kind->kind)};
   options.parameter = choice->parameter;
   return choice->kind->create(options);
 }

@@ -154,7 +154,10 @@ Status RankRun::record(const StepResult &step, const StepEnd &end, RunReport &re
 }
 
 Status RankRun::load() {
-  auto opened = createDevice(options.device, {.threads = options.threads, .rank = communicator.rank()});
+  auto opened = createDevice(options.device, {.threads = options.threads,
+                                              .rank = communicator.rank(),
+                                              .tf32 = options.tf32,
+                                              .deterministic = options.executor.deterministic});
   if (!opened)
     return opened.error();
   device = std::move(*opened);

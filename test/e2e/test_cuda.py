@@ -18,8 +18,9 @@ class Cuda(KerfTest):
     def setUp(self):
         super().setUp()
         os.environ.update(KERF_CUDA_LIBRARIES=STANDINS, KERF_STANDIN_DEVICES="8")
-        for name in ("DRIVER", "MEMORY", "ECC", "BUSY", "CAPABILITY"):
+        for name in ("DRIVER", "MEMORY", "ECC", "BUSY", "CAPABILITY", "CUBLASLT"):
             os.environ.pop(f"KERF_STANDIN_{name}", None)
+        os.environ.pop("KERF_CUDA_PRODUCTS", None)
 
     def train(self, model, *more, steps=2):
         golden = golden_of(model)
@@ -47,6 +48,24 @@ class Cuda(KerfTest):
                          "--ranks", 1, "--log", self.path("log"), *step, *run)
             losses[device] = losses_of(self.path("log"))
         self.close(losses["cuda"], losses["cpu"], 5e-4, "bf16: sums come in another order before they are rounded")
+
+    def test_products(self):
+        self.train("mlp", "--ranks", 1, "--deterministic")
+        os.environ["KERF_CUDA_PRODUCTS"] = "plain"
+        self.train("mlp", "--ranks", 1)
+
+    def test_tf32(self):
+        golden = golden_of("mlp")
+        step, run = optimizer_flags(golden, "adamw")
+        losses = {}
+        for flags in ([], ["--tf32"]):
+            self.succeed("train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--steps", 2, "--ranks", 1, "--device", "cuda",
+                         "--log", self.path("log"), *flags, *step, *run)
+            losses[len(flags)] = losses_of(self.path("log"))
+        self.close(losses[1], losses[0], 2e-2, "TF32 has 10 bits of mantissa")
+        self.assertNotEqual(losses[1], losses[0])
+        self.refuse(1, ["the device 'cpu' cannot round to TF32", "leave --tf32 out"], "train", file_of("mlp"), "--data",
+                    file_of("mlp", "batches.npz"), "--steps", 1, "--ranks", 1, "--tf32", *step, *run)
 
     def refuse_train(self, status, texts, device="cuda"):
         golden = golden_of("mlp")
@@ -83,6 +102,27 @@ class Cuda(KerfTest):
                                 *step, *run)
                 finally:
                     del os.environ["KERF_STANDIN_NCCL"]
+
+    @unittest.skipIf(not STANDINS, "needs the stand-ins")
+    def test_broken_cublaslt(self):
+        plain = "KERF_CUDA_PRODUCTS=plain"
+        for value, status, texts in [
+            ("old", 2, ["cuBLASLt at", "has version 11.4.1", "12.0.0 is the lowest", "pip install nvidia-cublas", plain]),
+            ("none", 1, ["GPU 0 cannot find an algorithm for 1 product of", "CUBLAS_STATUS_NOT_SUPPORTED", plain]),
+            ("3", 1, ["GPU 0 cannot enqueue 1 product of", "in f32", "CUBLAS_STATUS_EXECUTION_FAILED", plain]),
+        ]:
+            with self.subTest(value):
+                os.environ["KERF_STANDIN_CUBLASLT"] = value
+                self.refuse_train(status, texts)
+        del os.environ["KERF_STANDIN_CUBLASLT"]
+        os.environ["KERF_CUDA_PRODUCTS"] = "fast"
+        self.refuse_train(1, ["KERF_CUDA_PRODUCTS is 'fast'", "cublaslt or plain"])
+        del os.environ["KERF_CUDA_PRODUCTS"]
+        os.makedirs(self.path("some"))
+        for library in ("libcuda.so.1", "libnccl.so.2"):
+            os.symlink(os.path.join(STANDINS, library), os.path.join(self.path("some"), library))
+        os.environ["KERF_CUDA_LIBRARIES"] = self.path("some")
+        self.refuse_train(2, ["cuBLASLt, which multiplies matrices, cannot be loaded", "libcublasLt.so.13", "pip install nvidia-cublas", plain])
 
     @unittest.skipIf(not STANDINS, "needs the stand-ins")
     def test_missing_libraries_and_gpus(self):

@@ -108,8 +108,11 @@ void RunFlags::addTo(CLI::App &command) {
   command.add_option("--device", device, fmt::format("device on which each rank runs: {}", devicesText()));
   command.add_flag(
       "--deterministic", deterministic,
-      "sum in the order of the ranks in every collective, so that every run gives bitwise equal results; a device "
-      "that cannot do so is refused");
+      "sum in the order of the ranks in every collective and use the same algorithm for a product in every run, so "
+      "that every run gives bitwise equal results; a device that cannot do so is refused");
+  command.add_flag("--tf32", tf32,
+                   "round the factors of float32 products to TF32 (10 bits of mantissa), which GPUs multiply several "
+                   "times as fast; a device without TF32 is refused");
   command.add_option("--save", save, "file for the trained weights: OUT.safetensors");
   command.add_option(
       "--save-hf", saveHf,

@@ -19,7 +19,7 @@ struct RunFlags : runtime::RequestedSettings {
   std::optional<runtime::EmulatedLink> link;
   int64_t threads = 1;
   std::string device = std::string(runtime::kDefaultDevice);
-  bool deterministic = false;
+  bool deterministic = false, tf32 = false;
   std::string onNan = "stop";
 
   /// Adds all options of a run to `command`.

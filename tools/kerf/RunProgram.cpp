@@ -94,6 +94,7 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const runtime::RunSettin
   options.firstBatch = settings.firstBatch;
   options.threads = flags.threads;
   options.executor.deterministic = flags.deterministic;
+  options.tf32 = flags.tf32;
   options.savePath = flags.save;
   options.tracePath = flags.trace;
   options.link = flags.link;

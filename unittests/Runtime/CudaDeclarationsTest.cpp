@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares our declarations of NVIDIA's functions with NVIDIA's own headers, where these are installed. The comparison
 // happens while this file is compiled: the test only says that it did.
+#include "../../lib/Runtime/Cuda/CublasLt.h"
 #include "../../lib/Runtime/Cuda/Driver.h"
 #include "../../lib/Runtime/Cuda/Nccl.h"
 
@@ -12,6 +13,9 @@
 #endif
 #ifdef KERF_HAS_NCCL_HEADERS
 #include <nccl.h>
+#endif
+#ifdef KERF_HAS_CUBLASLT_HEADERS
+#include <cublasLt.h>
 #endif
 
 namespace kerf::runtime::cuda {
@@ -94,6 +98,46 @@ TEST(CudaDeclarations, AreThoseOfNcclsHeader) {
   static_assert(sizeof(ncclUniqueId) == sizeof(NcclId) && ncclInt8 == kNcclBytes && ncclInProgress == kNcclInProgress);
 #else
   GTEST_SKIP() << "NCCL's header nccl.h is not installed";
+#endif
+}
+
+TEST(CudaDeclarations, AreThoseOfCublasLtsHeader) {
+#ifdef KERF_HAS_CUBLASLT_HEADERS
+  KERF_ALIKE(CublasLt, create, cublasLtCreate);
+  KERF_ALIKE(CublasLt, destroy, cublasLtDestroy);
+  KERF_ALIKE(CublasLt, descCreate, cublasLtMatmulDescCreate);
+  KERF_ALIKE(CublasLt, descDestroy, cublasLtMatmulDescDestroy);
+  KERF_ALIKE(CublasLt, descSet, cublasLtMatmulDescSetAttribute);
+  KERF_ALIKE(CublasLt, layoutCreate, cublasLtMatrixLayoutCreate);
+  KERF_ALIKE(CublasLt, layoutDestroy, cublasLtMatrixLayoutDestroy);
+  KERF_ALIKE(CublasLt, layoutSet, cublasLtMatrixLayoutSetAttribute);
+  KERF_ALIKE(CublasLt, preferenceCreate, cublasLtMatmulPreferenceCreate);
+  KERF_ALIKE(CublasLt, preferenceDestroy, cublasLtMatmulPreferenceDestroy);
+  KERF_ALIKE(CublasLt, preferenceSet, cublasLtMatmulPreferenceSetAttribute);
+  KERF_ALIKE(CublasLt, heuristic, cublasLtMatmulAlgoGetHeuristic);
+  KERF_ALIKE(CublasLt, matmul, cublasLtMatmul);
+  KERF_ALIKE(CublasLt, getVersion, cublasLtGetVersion);
+  KERF_ALIKE(CublasLt, getStatusString, cublasLtGetStatusString);
+  static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(CublasAlgorithm) &&
+                sizeof(cublasLtMatmulHeuristicResult_t) == sizeof(CublasAnswer) &&
+                offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == offsetof(CublasAnswer, workspaceBytes) &&
+                offsetof(cublasLtMatmulHeuristicResult_t, state) == offsetof(CublasAnswer, state));
+  static_assert(CUDA_R_32F == kTypeF32 && CUDA_R_64F == kTypeF64 && CUDA_R_16F == kTypeF16 && CUDA_R_16BF == kTypeBF16);
+  static_assert(CUBLAS_COMPUTE_32F == kComputeF32 && CUBLAS_COMPUTE_64F == kComputeF64 &&
+                CUBLAS_COMPUTE_32F_FAST_TF32 == kComputeTf32);
+  static_assert(CUBLASLT_MATMUL_DESC_TRANSA == kTransposeA && CUBLASLT_MATMUL_DESC_TRANSB == kTransposeB &&
+                CUBLASLT_MATMUL_DESC_EPILOGUE == kEpilogue && CUBLASLT_MATMUL_DESC_BIAS_POINTER == kBiasPointer &&
+                CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER == kAuxPointer &&
+                CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD == kAuxLeading &&
+                CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE == kBiasType);
+  static_assert(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT == kBatchCount &&
+                CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET == kBatchStride);
+  static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == kMostWorkspace &&
+                CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK == kReductionSchemes &&
+                CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE == kReductionInWorkspace);
+  static_assert(CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1 && CUBLAS_STATUS_NOT_SUPPORTED == kCublasNotSupported);
+#else
+  GTEST_SKIP() << "cuBLASLt's header cublasLt.h is not installed";
 #endif
 }
 

@@ -172,6 +172,8 @@ struct DeviceOptions {
   std::string parameter = {}; // the text behind the colon of "KIND:PARAMETER"; createDevice sets it
   int64_t threads = 1;        // host threads that share the work of the rank's kernels, where kernels run on the host
   int64_t rank = 0;           // the rank that the device serves
+  bool tf32 = false;          // whether products may round float32 factors to TF32 (DeviceKind::hasTf32)
+  bool deterministic = false; // whether all runs and ranks must compute an instruction with the same algorithm
 };
 
 /// The entry of one kind of device in the table of kinds. A device's folder defines it, and
@@ -183,6 +185,7 @@ struct DeviceKind {
   Result<std::unique_ptr<Device>> (*create)(const DeviceOptions &options);
   /// Chooses the parameter for a device that was named without one; null for a kind that takes no parameter.
   std::string (*chooseParameter)() = nullptr;
+  bool hasTf32 = false; // whether devices of this kind take DeviceOptions::tf32
 };
 
 /// Returns the kinds of devices in this build. The first one is the default.
@@ -194,7 +197,8 @@ inline constexpr std::string_view kDefaultDevice = "";
 /// this build has no such kind, or if the kind takes no parameter and one is given.
 Result<std::string> resolveDevice(std::string_view chosen);
 /// Creates a device. `chosen` is "KIND", "KIND:PARAMETER" or kDefaultDevice; its parameter replaces
-/// `options.parameter`. Fails as resolveDevice does, or if the device cannot be opened.
+/// `options.parameter`. Fails as resolveDevice does, if the kind has no TF32 and the options ask for it, or if the
+/// device cannot be opened.
 Result<std::unique_ptr<Device>> createDevice(std::string_view chosen = kDefaultDevice, DeviceOptions options = {});
 
 } // namespace kerf::runtime

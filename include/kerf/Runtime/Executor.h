@@ -87,6 +87,7 @@ struct ExecutorOptions {
   /// compare against this.
   bool useNative = true;
   /// Whether the bits of collectives' sums must depend on nothing but their operands (CollectiveOptions::ordered).
+  /// RunOptions::executor passes it to the device too (DeviceOptions::deterministic).
   bool deterministic = false;
 };
 

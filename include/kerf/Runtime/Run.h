@@ -80,6 +80,8 @@ struct RunOptions {
   std::string device;
   /// Number of host threads of each rank for its kernels. Results do not depend on this number.
   int64_t threads = 1;
+  /// Whether products may round float32 factors to TF32. Fails on a device that has no TF32.
+  bool tf32 = false;
   /// Seed of dropout and of initial parameters.
   uint64_t seed = 0;
   /// Path of the file to which rank 0 writes the parameters and buffers at the end, under their exported names and

@@ -61,7 +61,7 @@ constexpr Row kRows[] = {
     {"pad", callPad},
     {"concatenate", callConcatenate},
     {"reduce", callReduce},
-    {"dot_general", callDotGeneral},
+    {"dot_general", callDotGeneral, Types::Any},
     {"sync_gradient", callSyncGradient},
     {"convolution", callConvolution},
     {"convolution_transpose", callConvolutionTranspose},
@@ -132,8 +132,8 @@ void addConversion(std::vector<Call> &calls, const TensorView &from, const Tenso
                                 ConvertParameters{int32_t(to.dtype), from.data, to.data, n}));
 }
 
-/// Returns the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it. Kernels take
-/// tensors of one floating type; programs may have 16-bit operands and float32 results.
+} // namespace
+
 Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(const CallRequest &)) {
   constexpr int64_t kAlignment = 256;
   KernelRequest wide = r.request;
@@ -162,7 +162,6 @@ Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(
   calls->scratchBytes += taken;
   return calls;
 }
-} // namespace
 
 Result<Calls> callsOf(const CallRequest &request) {
   const std::string &op = request.request.instruction.op;

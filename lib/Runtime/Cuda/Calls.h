@@ -104,6 +104,10 @@ std::vector<int64_t> stridesOf(const Shape &shape);
 /// Returns the calls of an instruction. Fails where the GPU has no form of it, and names what it lacks.
 Result<Calls> callsOf(const CallRequest &request);
 
+/// Returns the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it. Kernels take
+/// tensors of one floating type; programs may have 16-bit operands and float32 results.
+Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(const CallRequest &));
+
 // The functions of the families, one row each in kRows (Calls.cpp).
 Result<Calls> callUnary(const CallRequest &r);
 Result<Calls> callBinary(const CallRequest &r);

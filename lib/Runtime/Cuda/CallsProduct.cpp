@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls for matrix products.
-#include "Calls.h"
+// Calls for matrix products: cuBLASLt's where it has the product, else those of Kernels/Product.cu.
+#include "CallsCopy.h"
+#include "ProductPlan.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr int64_t kTile = 16; // Kernels/Product.cu
+constexpr int64_t kTile = 16;       // Kernels/Product.cu
+constexpr int64_t kAlignment = 256; // bytes, of the parts of the scratch memory
+int64_t roundedUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// Returns the walk over some dimensions of a tensor, in their order, with loops merged where one loop does the same.
 Result<Walk> walkOf(const TensorView &view, const std::vector<int64_t> &dims) {
@@ -33,58 +35,88 @@ Result<Walk> walkOf(const TensorView &view, const std::vector<int64_t> &dims) {
   return walk;
 }
 
-std::vector<int64_t> freeDims(const TensorView &view, const std::vector<int64_t> &batch,
-                              const std::vector<int64_t> &contracted) {
-  auto has = [](const std::vector<int64_t> &dims, int64_t d) {
-    return std::find(dims.begin(), dims.end(), d) != dims.end();
-  };
-  std::vector<int64_t> free;
-  for (int64_t d = 0; d < int64_t(view.shape.size()); ++d)
-    if (!has(batch, d) && !has(contracted, d))
-      free.push_back(d);
-  return free;
-}
-} // namespace
-
-Result<Calls> callDotGeneral(const CallRequest &r) {
+Result<Calls> callPlainProduct(const CallRequest &r) {
   Calls calls;
   ProductParameters p{r.operand(0).data, r.operand(1).data, r.result().data, 1, 1, 1, 1, {}, {}, {}, {}, {}, {}};
-  if (r.result().elements() == 0)
-    return calls;
+  auto [left, right] = dimsOf(r);
   struct Side {
     const TensorView &view;
-    std::vector<int64_t> batch, contracted;
+    const ProductDims &dims;
     Walk *walks[3];
-    int64_t *freeSize;
   };
-  Side sides[] = {{r.operand(0),
-                   r.integers("lhs_batching"),
-                   r.integers("lhs_contracting"),
-                   {&p.leftBatch, &p.leftFree, &p.leftContracted},
-                   &p.m},
-                  {r.operand(1),
-                   r.integers("rhs_batching"),
-                   r.integers("rhs_contracting"),
-                   {&p.rightBatch, &p.rightFree, &p.rightContracted},
-                   &p.n}};
-  for (Side &side : sides) {
-    std::vector<int64_t> free = freeDims(side.view, side.batch, side.contracted);
-    const std::vector<int64_t> *groups[] = {&side.batch, &free, &side.contracted};
+  for (const Side &side : {Side{r.operand(0), left, {&p.leftBatch, &p.leftFree, &p.leftContracted}},
+                           Side{r.operand(1), right, {&p.rightBatch, &p.rightFree, &p.rightContracted}}}) {
+    const std::vector<int64_t> *groups[] = {&side.dims.batch, &side.dims.free, &side.dims.contracted};
     for (int g = 0; g < 3; ++g) {
       auto walk = walkOf(side.view, *groups[g]);
       if (!walk)
         return walk.error();
       *side.walks[g] = *walk;
     }
-    for (int64_t d : free)
-      *side.freeSize *= side.view.shape[size_t(d)];
   }
-  for (int64_t d : sides[0].batch)
-    p.batches *= r.operand(0).shape[size_t(d)];
-  for (int64_t d : sides[0].contracted)
-    p.k *= r.operand(0).shape[size_t(d)];
+  p.batches = sizeOf(r.operand(0), left.batch);
+  p.m = sizeOf(r.operand(0), left.free);
+  p.n = sizeOf(r.operand(1), right.free);
+  p.k = sizeOf(r.operand(0), left.contracted);
   int64_t tiles = p.batches * ((p.m + kTile - 1) / kTile) * ((p.n + kTile - 1) / kTile);
   calls.calls.push_back(elementCall("Product", r.result().dtype, "multiply", tiles * kTile * kTile, p));
+  return calls;
+}
+
+/// Copies an operand to scratch memory, dense in the order batch, free, contracted. Returns where the copy begins.
+Result<void *> addDenseCopy(Calls &calls, const CallRequest &r, const TensorView &from, const ProductDims &dims) {
+  TensorView to{r.scratch(calls.scratchBytes), from.dtype, {}};
+  std::vector<int64_t> strides = stridesOf(from.shape), order;
+  for (const auto *group : {&dims.batch, &dims.free, &dims.contracted})
+    order.insert(order.end(), group->begin(), group->end());
+  for (int64_t d : order)
+    to.shape.push_back(from.shape[size_t(d)]);
+  std::vector<int64_t> toStrides = stridesOf(to.shape);
+  std::vector<CopyDim> loops;
+  for (size_t i = 0; i < order.size(); ++i)
+    loops.push_back({to.shape[i], strides[size_t(order[i])], toStrides[i]});
+  if (Status status = addCopy(calls, from, to, loops, 0, 0); !status)
+    return status.error();
+  calls.scratchBytes += roundedUp(to.bytes());
+  return to.data;
+}
+} // namespace
+
+Result<Calls> callDotGeneral(const CallRequest &r) {
+  const TensorView &left = r.operand(0), &right = r.operand(1), &result = r.result();
+  Calls calls;
+  if (result.elements() == 0)
+    return calls;
+  bool sameFactors = left.dtype == right.dtype;
+  auto plan = sameFactors && r.gpu->products.usesLibrary ? planOf(r, r.gpu->products.tf32) : std::nullopt;
+  if (!plan)
+    return sameFactors && result.dtype == left.dtype ? callPlainProduct(r) : throughFloat(r, callDotGeneral);
+  GemmPlaces places{right.data, left.data, result.data, nullptr};
+  struct Side {
+    const TensorView &view;
+    const ProductSide &planned;
+    const void *&place;
+  };
+  for (auto [view, planned, place] : {Side{right, plan->right, places.a}, Side{left, plan->left, places.b}}) {
+    if (!planned.copies)
+      continue;
+    auto copy = addDenseCopy(calls, r, view, planned.dims);
+    if (!copy)
+      return copy.error();
+    place = *copy;
+  }
+  if (int64_t bytes = workspaceBytes(plan->gemm)) {
+    places.workspace = r.scratch(calls.scratchBytes);
+    calls.scratchBytes += bytes;
+  }
+  // While memory is planned, there are no addresses, and nothing is asked of the library.
+  bool isPlanned = !result.data || (calls.scratchBytes > 0 && !r.request.scratch);
+  if (isPlanned)
+    return calls;
+  auto call = callOf(r.gpu, plan->gemm, places);
+  if (!call)
+    return call.error();
+  calls.calls.push_back(std::move(*call));
   return calls;
 }
 

@@ -2,6 +2,7 @@
 // Calls of the kernels that create or move elements (Kernels/Shape.cu), and of reductions (Kernels/Reduce.cu). Moves
 // are strided copies that differ only in their strides.
 #include "Calls.h"
+#include "CallsCopy.h"
 #include "kerf/Package/Half.h"
 
 #include <algorithm>
@@ -11,11 +12,6 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-/// One loop of a copy: its size and the strides of both tensors.
-struct CopyDim {
-  int64_t size, from, to;
-};
-
 /// Removes loops of one round, and merges neighbours that walk both tensors as one loop would.
 std::vector<CopyDim> merged(const std::vector<CopyDim> &dims) {
   std::vector<CopyDim> all;
@@ -36,7 +32,8 @@ Error tooManyDims(size_t dims) {
                       kMostDims, dims)};
 }
 
-/// Adds the copy of a box to the calls; `fromStart` and `toStart` are the places of its first element.
+} // namespace
+
 Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const std::vector<CopyDim> &loops,
                int64_t fromStart, int64_t toStart) {
   std::vector<CopyDim> dims = merged(loops);
@@ -53,6 +50,7 @@ Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const
   return ok();
 }
 
+namespace {
 Result<Calls> copyOf(const CallRequest &r, const std::vector<CopyDim> &loops, int64_t fromStart = 0) {
   Calls calls;
   if (Status status = addCopy(calls, r.operand(0), r.result(), loops, fromStart, 0); !status)

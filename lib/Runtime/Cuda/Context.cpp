@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Context.h"
+#include "CublasLt.h"
 
 #include <fmt/format.h>
 
@@ -42,7 +43,11 @@ Result<std::shared_ptr<Context>> Context::open(int number) {
   return std::shared_ptr<Context>(new Context(d, number, handle, context));
 }
 
-Context::~Context() { driver.devicePrimaryCtxRelease(handle); }
+Context::~Context() {
+  if (cublas && use())
+    cublas.reset();
+  driver.devicePrimaryCtxRelease(handle);
+}
 
 Status Context::check(DriverResult result, std::string_view what) const {
   if (result == 0)

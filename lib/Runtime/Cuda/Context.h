@@ -10,6 +10,15 @@
 
 namespace kerf::runtime::cuda {
 
+class CublasHandle;
+
+/// How a GPU multiplies matrices.
+struct ProductOptions {
+  bool usesLibrary = true; // whether cuBLASLt multiplies where it can; false: Kerf's own kernel does
+  bool tf32 = false;       // whether float32 factors are rounded to TF32
+  bool measures = false;   // whether the fastest algorithm is measured; false: the library's first proposal is taken
+};
+
 /// An open GPU. Streams, events, memory and modules keep it open.
 class Context {
 public:
@@ -28,6 +37,9 @@ public:
   /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one
   /// rank. A stream asks while it waits for the GPU, so that no rank waits for a rank that has failed.
   std::function<std::optional<Error>()> peerFailure;
+  ProductOptions products;
+  /// cuBLASLt's state for this GPU; null before the first product (cublasOf).
+  std::shared_ptr<const CublasHandle> cublas;
 
 private:
   Context(const Driver &driver, int number, DeviceNumber handle, DriverContext context)

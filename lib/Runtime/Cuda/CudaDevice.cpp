@@ -173,6 +173,16 @@ int localRank(int64_t rank) {
   return int(rank);
 }
 
+/// Returns how products are computed. Ranks of several processes cannot agree on measurements, and take the library's
+/// first proposal.
+Result<ProductOptions> productOptions(const DeviceOptions &options) {
+  const char *text = std::getenv("KERF_CUDA_PRODUCTS");
+  std::string_view chosen = text ? text : "cublaslt";
+  if (chosen != "cublaslt" && chosen != "plain")
+    return Error{fmt::format("KERF_CUDA_PRODUCTS is '{}'; set it to cublaslt or plain", chosen)};
+  return ProductOptions{chosen == "cublaslt", options.tf32, !options.deterministic && !launchedByMpi()};
+}
+
 Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
   int number = localRank(options.rank);
   if (const std::string &text = options.parameter; text != "rank") {
@@ -187,6 +197,10 @@ Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options)
   if (!context)
     return context.error();
   device->context = *context;
+  auto products = productOptions(options);
+  if (!products)
+    return products.error();
+  device->context->products = *products;
   auto clock = Clock::create(*context);
   if (!clock)
     return clock.error();
@@ -235,6 +249,6 @@ std::string gpuOfRank() { return "rank"; }
 
 extern const DeviceKind kCudaDevice;
 const DeviceKind kCudaDevice{"cuda", "NVIDIA GPUs: rank n of a machine takes GPU n, or cuda:N takes GPU N",
-                             CudaDevice::create, gpuOfRank};
+                             CudaDevice::create, gpuOfRank, true};
 
 } // namespace kerf::runtime

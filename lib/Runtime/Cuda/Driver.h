@@ -22,10 +22,10 @@ using DriverFunction = void *;
 // Numbers of the driver's enumerations that the device uses.
 inline constexpr DriverResult kOutOfMemory = 2, kDeviceUnavailable = 46, kNoDevice = 100, kUncorrectable = 214,
                               kNotReady = 600;
-inline constexpr int kMajorVersion = 75, kMinorVersion = 76; // CUdevice_attribute
-inline constexpr unsigned kNonBlocking = 1;                  // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kPortableHostMemory = 1;           // CU_MEMHOSTALLOC_PORTABLE
-inline constexpr int kErrorLog = 5, kErrorLogBytes = 6;      // CUjit_option
+inline constexpr int kProcessors = 16, kMajorVersion = 75, kMinorVersion = 76; // CUdevice_attribute
+inline constexpr unsigned kNonBlocking = 1;                                    // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kPortableHostMemory = 1;                             // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr int kErrorLog = 5, kErrorLogBytes = 6;                        // CUjit_option
 
 /// The functions: KERF_DRIVER(name of the member, exported name, types of the parameters).
 #define KERF_DRIVER_FUNCTIONS(KERF_DRIVER)                                                                             \

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided copies as calls of Kernels/Shape.cu.
+#pragma once
+
+#include "Calls.h"
+
+namespace kerf::runtime::cuda {
+
+/// One loop of a copy: its size and the strides of both tensors.
+struct CopyDim {
+  int64_t size, from, to;
+};
+
+/// Adds the copy of a box to the calls; `fromStart` and `toStart` are the places of its first element. Fails if the
+/// box has too many dimensions that cannot be merged.
+Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const std::vector<CopyDim> &loops,
+               int64_t fromStart, int64_t toStart);
+
+} // namespace kerf::runtime::cuda

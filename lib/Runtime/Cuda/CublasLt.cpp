@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "CublasLt.h"
+#include "Library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace kerf::runtime::cuda {
+
+namespace {
+constexpr std::string_view kWayOut =
+    "install a newer one (pip install nvidia-cublas), name its folder in KERF_CUDA_LIBRARIES, or set "
+    "KERF_CUDA_PRODUCTS=plain to multiply with Kerf's own kernel, which is much slower";
+
+std::string versionText(int version) {
+  // Versions before 12 have another form: 1000 * major + 100 * minor + patch.
+  int unit = version < 100000 ? 1000 : 10000;
+  return fmt::format("{}.{}.{}", version / unit, version % unit / 100, version % 100);
+}
+
+Result<CublasLt> load() {
+  auto library = openLibrary("libcublasLt.so.13");
+  if (!library) {
+    Error newest = library.error();
+    library = openLibrary("libcublasLt.so.12");
+    if (!library)
+      return Error{
+          fmt::format("cuBLASLt, which multiplies matrices, cannot be loaded ({}); {}", newest.message, kWayOut),
+          ExitStatus::Infeasible};
+  }
+  CublasLt lt;
+  lt.file = library->file;
+  std::string missing;
+  auto find = [&](const char *exported) {
+    void *function = dlsym(library->handle, exported);
+    if (!function && missing.empty())
+      missing = exported;
+    return function;
+  };
+#define KERF_LOAD(name, exported, ...) lt.name = reinterpret_cast<decltype(lt.name)>(find(exported));
+  KERF_CUBLASLT_FUNCTIONS(KERF_LOAD)
+#undef KERF_LOAD
+  lt.getVersion = reinterpret_cast<decltype(lt.getVersion)>(find("cublasLtGetVersion"));
+  lt.getStatusString = reinterpret_cast<decltype(lt.getStatusString)>(find("cublasLtGetStatusString"));
+  if (!missing.empty())
+    return Error{fmt::format("cuBLASLt at {} has no function {}: it is older than {}; {}", lt.file, missing,
+                             versionText(kLowestCublasLt), kWayOut),
+                 ExitStatus::Infeasible};
+  lt.version = int(lt.getVersion());
+  if (lt.version < kLowestCublasLt)
+    return Error{fmt::format("cuBLASLt at {} has version {}, but {} is the lowest that Kerf runs with; {}", lt.file,
+                             versionText(lt.version), versionText(kLowestCublasLt), kWayOut),
+                 ExitStatus::Infeasible};
+  return lt;
+}
+} // namespace
+
+Result<const CublasLt *> loadCublasLt() {
+  static const Result<CublasLt> library = load();
+  if (!library)
+    return library.error();
+  return &*library;
+}
+
+Error cublasError(const CublasLt &library, CublasStatus status, int device, std::string_view what) {
+  return {fmt::format("GPU {} cannot {}: cuBLASLt {} says '{}' ({}); set KERF_CUDA_PRODUCTS=plain to multiply with "
+                      "Kerf's own kernel, which is much slower",
+                      device, what, versionText(library.version), library.getStatusString(status), status)};
+}
+
+Result<const CublasHandle *> cublasOf(Context &context) {
+  if (context.cublas)
+    return context.cublas.get();
+  auto library = loadCublasLt();
+  if (!library)
+    return library.error();
+  if (Status status = context.use(); !status)
+    return status.error();
+  void *handle = nullptr;
+  if (CublasStatus status = (*library)->create(&handle))
+    return cublasError(**library, status, context.number(), "start cuBLASLt");
+  context.cublas = std::make_shared<const CublasHandle>(**library, handle);
+  return context.cublas.get();
+}
+
+} // namespace kerf::runtime::cuda

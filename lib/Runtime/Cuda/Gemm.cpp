@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Gemm.h"
+
+#include <fmt/format.h>
+#include <limits>
+
+namespace kerf::runtime::cuda {
+
+namespace {
+constexpr int kMostProposals = 8;
+constexpr int64_t kMostBatches = 65535; // the GPU's limit of blocks in the third dimension of a grid
+/// The workspace that NVIDIA recommends for GPUs of the generation Hopper, and less for small products.
+constexpr int64_t kWorkspaceOfLarge = int64_t(32) << 20, kWorkspaceOfMedium = int64_t(4) << 20;
+constexpr double kLarge = 1 << 26, kMedium = 1 << 22; // multiplications
+
+int typeNumber(DType type) {
+  switch (type) {
+  case DType::F64:
+    return kTypeF64;
+  case DType::BF16:
+    return kTypeBF16;
+  case DType::F16:
+    return kTypeF16;
+  default:
+    return kTypeF32;
+  }
+}
+bool isDouble(const Gemm &gemm) { return gemm.d.type == DType::F64; }
+int computeNumber(const Gemm &gemm) {
+  bool isFloat = gemm.a.type == DType::F32;
+  return isDouble(gemm) ? kComputeF64 : gemm.tf32 && isFloat ? kComputeTf32 : kComputeF32;
+}
+} // namespace
+
+double multiplicationsOf(const Gemm &gemm) {
+  return double(gemm.batches) * double(gemm.m) * double(gemm.n) * double(gemm.k);
+}
+
+bool isSupported(const Gemm &gemm) {
+  bool halves = gemm.a.type == DType::BF16 || gemm.a.type == DType::F16;
+  bool floats = halves || gemm.a.type == DType::F32 || gemm.a.type == DType::F64;
+  if (!floats || gemm.b.type != gemm.a.type || !(gemm.d.type == gemm.a.type || (halves && gemm.d.type == DType::F32)))
+    return false;
+  constexpr int64_t kMostSize = std::numeric_limits<int32_t>::max();
+  for (const GemmMatrix *matrix : {&gemm.a, &gemm.b, &gemm.d})
+    if (matrix->rows < 1 || matrix->columns < 1 || matrix->leading < matrix->rows || matrix->leading > kMostSize ||
+        matrix->columns > kMostSize)
+      return false;
+  return gemm.batches >= 1 && gemm.batches <= kMostBatches;
+}
+
+int64_t workspaceBytes(const Gemm &gemm) {
+  double all = multiplicationsOf(gemm);
+  return all >= kLarge ? kWorkspaceOfLarge : all >= kMedium ? kWorkspaceOfMedium : 0;
+}
+
+int64_t bytesOf(const GemmMatrix &matrix, int64_t batches) {
+  return ((batches - 1) * matrix.batchStride + (matrix.columns - 1) * matrix.leading + matrix.rows) *
+         bytesOf(matrix.type);
+}
+
+std::string textOf(const Gemm &gemm) {
+  // The rows and columns of the caller's matrices, which are row-major, change places.
+  return fmt::format("{} product{} of {} x {} by {} x {} in {}", gemm.batches, gemm.batches == 1 ? "" : "s", gemm.n,
+                     gemm.k, gemm.k, gemm.m, toString(gemm.a.type));
+}
+
+Result<std::shared_ptr<const GemmDescriptors>> GemmDescriptors::create(const std::shared_ptr<Context> &context,
+                                                                       const Gemm &gemm) {
+  auto cublas = cublasOf(*context);
+  if (!cublas)
+    return cublas.error();
+  std::shared_ptr<GemmDescriptors> made(new GemmDescriptors(context, gemm, **cublas));
+  if (Status status = made->fill(); !status)
+    return status.error();
+  return std::shared_ptr<const GemmDescriptors>(std::move(made));
+}
+
+GemmDescriptors::~GemmDescriptors() {
+  for (void *layout : {a, b, d})
+    if (layout)
+      cublas.library.layoutDestroy(layout);
+  if (operation)
+    cublas.library.descDestroy(operation);
+}
+
+Status GemmDescriptors::fill() {
+  const CublasLt &lt = cublas.library;
+  CublasStatus status = lt.descCreate(&operation, computeNumber(gemm), isDouble(gemm) ? kTypeF64 : kTypeF32);
+  int32_t transposeA = gemm.a.transposed, transposeB = gemm.b.transposed; // CUBLAS_OP_T is 1
+  if (!status)
+    status = lt.descSet(operation, kTransposeA, &transposeA, sizeof transposeA);
+  if (!status)
+    status = lt.descSet(operation, kTransposeB, &transposeB, sizeof transposeB);
+  struct Layout {
+    const GemmMatrix &matrix;
+    void *&made;
+  };
+  for (auto [matrix, made] : {Layout{gemm.a, a}, Layout{gemm.b, b}, Layout{gemm.d, d}}) {
+    if (!status)
+      status = lt.layoutCreate(&made, typeNumber(matrix.type), uint64_t(matrix.rows), uint64_t(matrix.columns),
+                               matrix.leading);
+    auto count = int32_t(gemm.batches);
+    if (!status)
+      status = lt.layoutSet(made, kBatchCount, &count, sizeof count);
+    if (!status)
+      status = lt.layoutSet(made, kBatchStride, &matrix.batchStride, sizeof matrix.batchStride);
+  }
+  return status ? Status(cublasError(lt, status, context->number(), "describe " + textOf(gemm))) : ok();
+}
+
+Result<std::vector<CublasAlgorithm>> GemmDescriptors::proposals() const {
+  const CublasLt &lt = cublas.library;
+  if (Status status = context->use(); !status)
+    return status.error();
+  void *preference = nullptr;
+  CublasStatus status = lt.preferenceCreate(&preference);
+  auto workspace = uint64_t(workspaceBytes(gemm));
+  uint32_t reductions = kReductionInWorkspace;
+  if (!status)
+    status = lt.preferenceSet(preference, kMostWorkspace, &workspace, sizeof workspace);
+  if (!status)
+    status = lt.preferenceSet(preference, kReductionSchemes, &reductions, sizeof reductions);
+  CublasAnswer answers[kMostProposals];
+  int count = 0;
+  if (!status)
+    status = lt.heuristic(cublas.handle, operation, a, b, d, d, preference, kMostProposals, answers, &count);
+  if (preference)
+    lt.preferenceDestroy(preference);
+  if (status)
+    return cublasError(lt, status, context->number(), "find an algorithm for " + textOf(gemm));
+  std::vector<CublasAlgorithm> algorithms;
+  for (int i = 0; i < count; ++i)
+    if (answers[i].state == 0 && answers[i].workspaceBytes <= workspace)
+      algorithms.push_back(answers[i].algorithm);
+  if (algorithms.empty())
+    return cublasError(lt, kCublasNotSupported, context->number(), "find an algorithm for " + textOf(gemm));
+  return algorithms;
+}
+
+Status GemmDescriptors::enqueue(const CublasAlgorithm &algorithm, const GemmPlaces &places,
+                                const CudaStream &stream) const {
+  const float floats[] = {1, gemm.accumulates ? 1.0F : 0.0F};
+  const double doubles[] = {1, gemm.accumulates ? 1.0 : 0.0};
+  const void *one = isDouble(gemm) ? static_cast<const void *>(doubles) : floats;
+  const void *beta = isDouble(gemm) ? static_cast<const void *>(doubles + 1) : floats + 1;
+  CublasStatus status =
+      cublas.library.matmul(cublas.handle, operation, one, places.a, a, places.b, b, beta, places.d, d, places.d, d,
+                            &algorithm, places.workspace, size_t(workspaceBytes(gemm)), stream.stream);
+  return status ? Status(cublasError(cublas.library, status, context->number(), "enqueue " + textOf(gemm))) : ok();
+}
+
+Result<LibraryCall> callOf(const std::shared_ptr<Context> &context, const Gemm &gemm, const GemmPlaces &places) {
+  auto descriptors = GemmDescriptors::create(context, gemm);
+  if (!descriptors)
+    return descriptors.error();
+  auto algorithm = algorithmFor(**descriptors);
+  if (!algorithm)
+    return algorithm.error();
+  return LibraryCall([descriptors = *descriptors, algorithm = *algorithm, places](CudaStream &stream) {
+    return descriptors->enqueue(algorithm, places, stream);
+  });
+}
+
+} // namespace kerf::runtime::cuda

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of cuBLASLt's stand-in: one batch of products in the host's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kerf::standin::cublaslt {
+
+/// Types of elements, by their number in cudaDataType_t.
+enum Type : int { kF32 = 0, kF64 = 1, kF16 = 2, kBF16 = 14 };
+
+/// One column-major matrix of a batch.
+struct Matrix {
+  int type = kF32;
+  uint64_t rows = 0, columns = 0;
+  int64_t leading = 0;
+  int32_t batches = 1;
+  int64_t batchStride = 0;
+};
+/// D = alpha op(A) op(B) + beta C. The contraction is cut into `parts` parts, whose sums are added in their order, or
+/// in a random order as atomic additions would.
+struct Product {
+  Matrix a, b, c, d;
+  bool transposedA = false, transposedB = false, tf32 = false, randomOrder = false;
+  double alpha = 1, beta = 0;
+  const std::byte *addressA = nullptr, *addressB = nullptr, *addressC = nullptr;
+  std::byte *addressD = nullptr;
+  uint64_t parts = 1;
+};
+
+/// Returns the size of an element in bytes; 0 for a type that the stand-in does not know.
+size_t bytesOf(int type);
+/// Computes the products.
+void multiply(const Product &product);
+
+} // namespace kerf::standin::cublaslt
