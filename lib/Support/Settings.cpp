@@ -6,7 +6,7 @@
 namespace kerf {
 
 std::string spellSettings(std::string_view message, const SettingSpelling &spell) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz-";
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789-";
   std::string text;
   while (!message.empty()) {
     const size_t open = message.find('<');

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares our declarations of NVIDIA's functions with NVIDIA's own headers, where these are installed. The comparison
 // happens while this file is compiled: the test only says that it did.
-#include "../../lib/Runtime/Cuda/CublasLt.h"
 #include "../../lib/Runtime/Cuda/Driver.h"
+#include "../../lib/Runtime/Cuda/Gemm.h"
 #include "../../lib/Runtime/Cuda/Nccl.h"
 
 #include <gtest/gtest.h>
@@ -126,10 +126,16 @@ TEST(CudaDeclarations, AreThoseOfCublasLtsHeader) {
   static_assert(CUBLAS_COMPUTE_32F == kComputeF32 && CUBLAS_COMPUTE_64F == kComputeF64 &&
                 CUBLAS_COMPUTE_32F_FAST_TF32 == kComputeTf32);
   static_assert(CUBLASLT_MATMUL_DESC_TRANSA == kTransposeA && CUBLASLT_MATMUL_DESC_TRANSB == kTransposeB &&
-                CUBLASLT_MATMUL_DESC_EPILOGUE == kEpilogue && CUBLASLT_MATMUL_DESC_BIAS_POINTER == kBiasPointer &&
+                CUBLASLT_MATMUL_DESC_EPILOGUE == kEpilogueKind && CUBLASLT_MATMUL_DESC_BIAS_POINTER == kBiasPointer &&
                 CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER == kAuxPointer &&
-                CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD == kAuxLeading &&
-                CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE == kBiasType);
+                CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD == kAuxLeading);
+  static_assert(
+      CUBLASLT_EPILOGUE_BIAS == numberOf(Epilogue::Bias) && CUBLASLT_EPILOGUE_GELU_AUX == numberOf(Epilogue::Gelu) &&
+      CUBLASLT_EPILOGUE_GELU_AUX_BIAS == numberOf(Epilogue::GeluOfBias) &&
+      CUBLASLT_EPILOGUE_DGELU == numberOf(Epilogue::GeluGradient) &&
+      CUBLASLT_EPILOGUE_DGELU_BGRAD == numberOf(Epilogue::GeluGradientAndSums) &&
+      CUBLASLT_EPILOGUE_BGRADA == numberOf(Epilogue::SumsOfA) &&
+      CUBLASLT_EPILOGUE_BGRADB == numberOf(Epilogue::SumsOfB) && CUBLASLT_EPILOGUE_DEFAULT == numberOf(Epilogue::None));
   static_assert(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT == kBatchCount &&
                 CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET == kBatchStride);
   static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == kMostWorkspace &&

@@ -44,8 +44,8 @@ Result<std::shared_ptr<Context>> Context::open(int number) {
 }
 
 Context::~Context() {
-  if (cublas && use())
-    cublas.reset();
+  driver.ctxSetCurrent(context); // cuBLASLt frees what it has on the GPU
+  cublas.reset();
   driver.devicePrimaryCtxRelease(handle);
 }
 

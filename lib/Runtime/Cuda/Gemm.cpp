@@ -46,8 +46,18 @@ bool isSupported(const Gemm &gemm) {
     if (matrix->rows < 1 || matrix->columns < 1 || matrix->leading < matrix->rows || matrix->leading > kMostSize ||
         matrix->columns > kMostSize)
       return false;
+  // NVIDIA asks that a column of the epilogue's second matrix has a multiple of 8 elements.
+  const EpilogueRow &row = rowOf(gemm.epilogue);
+  if (gemm.epilogue != Epilogue::None &&
+      (gemm.batches != 1 || gemm.accumulates || isDouble(gemm) || (row.hasAux && gemm.d.leading % 8 != 0)))
+    return false;
   return gemm.batches >= 1 && gemm.batches <= kMostBatches;
 }
+
+int64_t biasElements(const Gemm &gemm) {
+  return !rowOf(gemm.epilogue).hasBias ? 0 : gemm.epilogue == Epilogue::SumsOfB ? gemm.n : gemm.m;
+}
+int64_t auxElements(const Gemm &gemm) { return rowOf(gemm.epilogue).hasAux ? gemm.d.leading * gemm.n : 0; }
 
 int64_t workspaceBytes(const Gemm &gemm) {
   double all = multiplicationsOf(gemm);
@@ -65,15 +75,17 @@ std::string textOf(const Gemm &gemm) {
                      gemm.k, gemm.k, gemm.m, toString(gemm.a.type));
 }
 
-Result<std::shared_ptr<const GemmDescriptors>> GemmDescriptors::create(const std::shared_ptr<Context> &context,
-                                                                       const Gemm &gemm) {
+Result<std::shared_ptr<GemmDescriptors>> GemmDescriptors::create(const std::shared_ptr<Context> &context,
+                                                                 const Gemm &gemm, const GemmPlaces &places) {
   auto cublas = cublasOf(*context);
   if (!cublas)
     return cublas.error();
   std::shared_ptr<GemmDescriptors> made(new GemmDescriptors(context, gemm, **cublas));
   if (Status status = made->fill(); !status)
     return status.error();
-  return std::shared_ptr<const GemmDescriptors>(std::move(made));
+  if (Status status = made->setEpilogue(places); !status)
+    return status.error();
+  return made;
 }
 
 GemmDescriptors::~GemmDescriptors() {
@@ -106,6 +118,19 @@ Status GemmDescriptors::fill() {
     if (!status)
       status = lt.layoutSet(made, kBatchStride, &matrix.batchStride, sizeof matrix.batchStride);
   }
+  return status ? Status(cublasError(lt, status, context->number(), "describe " + textOf(gemm))) : ok();
+}
+
+Status GemmDescriptors::setEpilogue(const GemmPlaces &places) {
+  const EpilogueRow &row = rowOf(gemm.epilogue);
+  const CublasLt &lt = cublas.library;
+  CublasStatus status = lt.descSet(operation, kEpilogueKind, &row.number, sizeof row.number);
+  if (row.hasBias && !status)
+    status = lt.descSet(operation, kBiasPointer, &places.bias, sizeof places.bias);
+  if (row.hasAux && !status)
+    status = lt.descSet(operation, kAuxPointer, &places.aux, sizeof places.aux);
+  if (row.hasAux && !status)
+    status = lt.descSet(operation, kAuxLeading, &gemm.d.leading, sizeof gemm.d.leading);
   return status ? Status(cublasError(lt, status, context->number(), "describe " + textOf(gemm))) : ok();
 }
 
@@ -151,12 +176,14 @@ Status GemmDescriptors::enqueue(const CublasAlgorithm &algorithm, const GemmPlac
 }
 
 Result<LibraryCall> callOf(const std::shared_ptr<Context> &context, const Gemm &gemm, const GemmPlaces &places) {
-  auto descriptors = GemmDescriptors::create(context, gemm);
+  auto descriptors = GemmDescriptors::create(context, gemm, places);
   if (!descriptors)
     return descriptors.error();
   auto algorithm = algorithmFor(**descriptors);
   if (!algorithm)
     return algorithm.error();
+  if (Status status = (*descriptors)->setEpilogue(places); !status)
+    return status.error();
   return LibraryCall([descriptors = *descriptors, algorithm = *algorithm, places](CudaStream &stream) {
     return descriptors->enqueue(algorithm, places, stream);
   });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "CublasLt.h"
+#include <iterator>
 
 namespace kerf::runtime::cuda {
 
@@ -17,12 +18,45 @@ struct GemmMatrix {
   auto operator<=>(const GemmMatrix &) const = default;
 };
 
+/// What the library does with the product P of one pair of matrices besides storing it in D. Row r of P gets element r
+/// of `bias`; `aux` is a matrix of D's type and size. GELU is the form with tanh.
+enum class Epilogue : uint8_t {
+  None,
+  Bias,                // D = P + bias
+  Gelu,                // aux = P, D = gelu(aux)
+  GeluOfBias,          // aux = P + bias, D = gelu(aux)
+  GeluGradient,        // D = P * gelu'(aux)
+  GeluGradientAndSums, // the same, and bias = the sums of D's rows
+  SumsOfA,             // D = P, bias = the sums of the rows of op(A)
+  SumsOfB,             // D = P, bias = the sums of the columns of op(B)
+};
+struct EpilogueRow {
+  Epilogue epilogue;
+  uint32_t number; // cublasLtEpilogue_t
+  bool hasBias, hasAux;
+};
+inline constexpr EpilogueRow kEpilogues[] = {
+    {Epilogue::None, 1, false, false},          {Epilogue::Bias, 4, true, false},
+    {Epilogue::Gelu, 160, false, true},         {Epilogue::GeluOfBias, 164, true, true},
+    {Epilogue::GeluGradient, 192, false, true}, {Epilogue::GeluGradientAndSums, 208, true, true},
+    {Epilogue::SumsOfA, 256, true, false},      {Epilogue::SumsOfB, 512, true, false},
+};
+static_assert([] {
+  for (size_t i = 0; i < std::size(kEpilogues); ++i)
+    if (size_t(kEpilogues[i].epilogue) != i)
+      return false;
+  return true;
+}());
+constexpr const EpilogueRow &rowOf(Epilogue epilogue) { return kEpilogues[size_t(epilogue)]; }
+constexpr uint32_t numberOf(Epilogue epilogue) { return rowOf(epilogue).number; }
+
 /// A batch of products: D is m x n, op(A) is m x k, and op(B) is k x n.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0, batches = 1;
   GemmMatrix a, b, d;
-  bool accumulates = false; // whether the product is added to what D holds
-  bool tf32 = false;        // whether float32 factors are rounded to TF32
+  bool accumulates = false;           // whether the product is added to what D holds
+  bool tf32 = false;                  // whether float32 factors are rounded to TF32
+  Epilogue epilogue = Epilogue::None; // others are for one product that does not accumulate
   auto operator<=>(const Gemm &) const = default;
 };
 
@@ -30,7 +64,8 @@ struct Gemm {
 struct GemmPlaces {
   const void *a, *b;
   void *d;
-  void *workspace; // as many bytes as workspaceBytes returns; null if these are 0
+  void *workspace;                      // as many bytes as workspaceBytes returns; null if these are 0
+  void *bias = nullptr, *aux = nullptr; // of the epilogue; null where it has none
 };
 
 /// Returns the multiplications of numbers in all products of the batch.
@@ -42,16 +77,21 @@ bool isSupported(const Gemm &gemm);
 int64_t workspaceBytes(const Gemm &gemm);
 /// Returns the bytes from a matrix's first element to the last one of the whole batch.
 int64_t bytesOf(const GemmMatrix &matrix, int64_t batches);
+/// Returns the elements of the epilogue's `bias`, and those of its `aux`; 0 where it has none.
+int64_t biasElements(const Gemm &gemm);
+int64_t auxElements(const Gemm &gemm);
 /// Returns a text such as "12 products of 64 x 32 by 32 x 16 in bf16" for messages.
 std::string textOf(const Gemm &gemm);
 
 /// A problem as cuBLASLt's descriptors. They live as long as the object.
 class GemmDescriptors {
 public:
-  static Result<std::shared_ptr<const GemmDescriptors>> create(const std::shared_ptr<Context> &context,
-                                                               const Gemm &gemm);
+  static Result<std::shared_ptr<GemmDescriptors>> create(const std::shared_ptr<Context> &context, const Gemm &gemm,
+                                                         const GemmPlaces &places);
   ~GemmDescriptors();
   GemmDescriptors(const GemmDescriptors &) = delete;
+  /// Makes the epilogue use the places' `bias` and `aux`.
+  Status setEpilogue(const GemmPlaces &places);
   /// Returns the algorithms that the library proposes for the problem, the most promising one first, at least one.
   Result<std::vector<CublasAlgorithm>> proposals() const;
   /// Enqueues the products with one of the proposed algorithms.
@@ -70,8 +110,8 @@ private:
 
 /// Returns the algorithm for a problem: the fastest one of the library's proposals if the GPU's options ask for
 /// measurements and the products are large, otherwise the first proposal. All ranks of this process get the same
-/// algorithm for the same problem.
-Result<CublasAlgorithm> algorithmFor(const GemmDescriptors &descriptors);
+/// algorithm for the same problem. A measurement changes the places of the epilogue.
+Result<CublasAlgorithm> algorithmFor(GemmDescriptors &descriptors);
 
 /// Returns the call that enqueues the products.
 Result<LibraryCall> callOf(const std::shared_ptr<Context> &context, const Gemm &gemm, const GemmPlaces &places);

@@ -28,7 +28,7 @@ struct Problem {
 /// The memory, stream and events of a measurement.
 class Bench {
 public:
-  static Result<std::unique_ptr<Bench>> create(const GemmDescriptors &descriptors) {
+  static Result<std::unique_ptr<Bench>> create(GemmDescriptors &descriptors) {
     std::unique_ptr<Bench> bench(new Bench(descriptors));
     const Gemm &gemm = descriptors.gemm;
     const std::shared_ptr<Context> &context = descriptors.context;
@@ -36,9 +36,13 @@ public:
     if (!stream)
       return stream.error();
     bench->stream = std::move(*stream);
-    int64_t bytes[] = {bytesOf(gemm.a, gemm.batches), bytesOf(gemm.b, gemm.batches), bytesOf(gemm.d, gemm.batches),
-                       workspaceBytes(gemm)};
-    for (int i = 0; i < 4; ++i) {
+    int64_t bytes[] = {bytesOf(gemm.a, gemm.batches),
+                       bytesOf(gemm.b, gemm.batches),
+                       bytesOf(gemm.d, gemm.batches),
+                       workspaceBytes(gemm),
+                       biasElements(gemm) * bytesOf(gemm.d.type),
+                       auxElements(gemm) * bytesOf(gemm.d.type)};
+    for (int i = 0; i < kMemories; ++i) {
       auto memory = allocateOfGpu(context, bytes[i]);
       if (!memory)
         return memory.error();
@@ -55,6 +59,8 @@ public:
     for (DriverEvent *event : {&bench->start, &bench->end})
       if (Status status = context->check(context->driver.eventCreate(event, 0), "make an event"); !status)
         return status.error();
+    if (Status status = descriptors.setEpilogue(bench->places()); !status)
+      return status.error();
     return bench;
   }
   ~Bench() {
@@ -68,13 +74,12 @@ public:
 
   /// Returns the milliseconds of a few runs of the algorithm, after one run that is not counted.
   Result<float> millisecondsOf(const CublasAlgorithm &algorithm) const {
-    GemmPlaces places{memory[0].get(), memory[1].get(), memory[2].get(), memory[3].get()};
     float milliseconds = 0;
-    Status status = descriptors.enqueue(algorithm, places, *stream);
+    Status status = descriptors.enqueue(algorithm, places(), *stream);
     if (status)
       status = context.check(context.driver.eventRecord(start, stream->stream), "record an event");
     for (int run = 0; status && run < kTimedRuns; ++run)
-      status = descriptors.enqueue(algorithm, places, *stream);
+      status = descriptors.enqueue(algorithm, places(), *stream);
     if (status)
       status = context.check(context.driver.eventRecord(end, stream->stream), "record an event");
     if (status)
@@ -85,15 +90,20 @@ public:
   }
 
 private:
+  static constexpr int kMemories = 6;
+  GemmPlaces places() const {
+    return {memory[0].get(), memory[1].get(), memory[2].get(), memory[3].get(), memory[4].get(), memory[5].get()};
+  }
   explicit Bench(const GemmDescriptors &descriptors) : descriptors(descriptors), context(*descriptors.context) {}
   const GemmDescriptors &descriptors;
   const Context &context;
-  std::shared_ptr<std::byte> memory[4]; // A, B, D, workspace; freed after the stream, which is synchronized
+  std::shared_ptr<std::byte>
+      memory[kMemories]; // A, B, D, workspace, bias, aux; freed after the stream, which is synchronized
   std::unique_ptr<CudaStream> stream;
   DriverEvent start = nullptr, end = nullptr;
 };
 
-Result<CublasAlgorithm> fastest(const GemmDescriptors &descriptors, const std::vector<CublasAlgorithm> &proposals) {
+Result<CublasAlgorithm> fastest(GemmDescriptors &descriptors, const std::vector<CublasAlgorithm> &proposals) {
   auto bench = Bench::create(descriptors);
   if (!bench)
     return proposals.front(); // the GPU has no memory left for a measurement
@@ -129,7 +139,7 @@ Result<Problem> problemOf(const GemmDescriptors &descriptors) {
 }
 } // namespace
 
-Result<CublasAlgorithm> algorithmFor(const GemmDescriptors &descriptors) {
+Result<CublasAlgorithm> algorithmFor(GemmDescriptors &descriptors) {
   auto proposals = descriptors.proposals();
   if (!proposals)
     return proposals.error();

@@ -5,18 +5,14 @@
 //
 // KERF_STANDIN_CUBLASLT is the number, from 1, of the call of cublasLtMatmul that fails, "old" for a library of version
 // 11.4.1, or "none" for a library that has no algorithm for any problem.
-#include "Multiply.h"
+#include "Problem.h"
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <set>
+#include <deque>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #define KERF_CUBLASLT_API extern "C" __attribute__((visibility("default")))
 
@@ -26,129 +22,18 @@ extern "C" void *kerfStandinMemory(const void *address, size_t bytes); // null i
 
 namespace kerf::standin::cublaslt {
 namespace {
-/// Values of cublasStatus_t.
-enum Status : int { kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7, kExecutionFailed = 13, kNotSupported = 15 };
-
-struct Operation {
-  int computeType, scaleType;
-  int32_t transposedA = 0, transposedB = 0;
-};
-struct Preference {
-  uint64_t workspaceBytes = 0;
-  uint32_t reductionSchemes = 7; // all of them
-};
-/// An algorithm: the fields are opaque to callers.
-struct Algorithm {
-  uint64_t number, parts, workspaceBytes, problem, sleepMicroseconds, unused[3];
-};
-struct Answer {
-  Algorithm algorithm;
-  size_t workspaceBytes;
-  int state;
-  float waves;
-  int reserved[4];
-};
-static_assert(sizeof(Algorithm) == 64 && sizeof(Answer) == 96);
-
-/// The algorithms that can be proposed, in the order of the proposals.
-struct Known {
-  uint64_t number, parts;
-  uint32_t scheme;            // of the reduction of the parts: 1 in place in a random order, 2 in the workspace
-  int state;                  // of the answer
-  uint64_t sleepMicroseconds; // of a large product, so that measurements have something to find
-};
-constexpr Known kKnown[] = {{7, 3, 1, kSuccess, 0},
-                            {1, 1, 0, kSuccess, 40000},
-                            {5, 1, 0, kNotSupported, 0},
-                            {2, 2, 2, kSuccess, 0},
-                            {3, 1, 0, kSuccess, 20000}};
-constexpr uint64_t kLarge = 1 << 26; // multiplications
-
-/// Objects that were created and not destroyed.
-std::mutex mutex;
-std::set<const void *> alive;
-bool isAlive(const void *object) {
-  std::lock_guard lock(mutex);
-  return alive.contains(object);
-}
-template <typename T, typename... A> int create(T **made, A... arguments) {
-  if (!made)
-    return kInvalidValue;
-  *made = new T{arguments...};
-  std::lock_guard lock(mutex);
-  alive.insert(*made);
-  return kSuccess;
-}
-template <typename T> int destroy(T *object) {
-  std::lock_guard lock(mutex);
-  if (alive.erase(object) == 0)
-    return kInvalidValue;
-  delete object;
-  return kSuccess;
-}
-template <typename T> int set(T &value, const void *from, size_t bytes) {
-  if (!from || bytes != sizeof(T))
-    return kInvalidValue;
-  std::memcpy(&value, from, bytes);
-  return kSuccess;
-}
-
 std::string_view injected() {
   const char *text = std::getenv("KERF_STANDIN_CUBLASLT");
   return text ? text : "";
 }
 std::atomic<uint64_t> matmuls = 0, launched[8];
 
-/// Returns a number that identifies the problem, so that no algorithm is used for another one.
-uint64_t hashOf(const Operation &operation, std::initializer_list<const Matrix *> matrices) {
-  uint64_t hash = 1469598103934665603u;
-  auto add = [&](uint64_t word) { hash = (hash ^ word) * 1099511628211u; };
-  for (int word : {operation.computeType, operation.scaleType, operation.transposedA, operation.transposedB})
-    add(uint64_t(word));
-  for (const Matrix *matrix : matrices)
-    for (uint64_t word : {uint64_t(matrix->type), matrix->rows, matrix->columns, uint64_t(matrix->leading),
-                          uint64_t(matrix->batches), uint64_t(matrix->batchStride)})
-      add(word);
-  return hash;
-}
-
-/// Returns kSuccess if the library has products of these types and sizes.
-int check(const Operation *operation, const Matrix *a, const Matrix *b, const Matrix *c, const Matrix *d) {
-  for (const void *object : std::initializer_list<const void *>{operation, a, b, c, d})
-    if (!isAlive(object))
-      return kInvalidValue;
-  for (const Matrix *matrix : {a, b, c, d})
-    if (matrix->leading < int64_t(matrix->rows) || matrix->batches != d->batches || matrix->batches < 1)
-      return kInvalidValue;
-  uint64_t m = operation->transposedA ? a->columns : a->rows, k = operation->transposedA ? a->rows : a->columns;
-  uint64_t n = operation->transposedB ? b->rows : b->columns, depth = operation->transposedB ? b->columns : b->rows;
-  if (k != depth || d->rows != m || d->columns != n || c->rows != m || c->columns != n)
-    return kInvalidValue;
-  bool doubles = operation->computeType == 70 && operation->scaleType == kF64;
-  bool floats = (operation->computeType == 68 || operation->computeType == 77) && operation->scaleType == kF32;
-  bool halves = a->type == kBF16 || a->type == kF16;
-  bool typed =
-      doubles ? a->type == kF64 && d->type == kF64
-              : floats && ((halves && (d->type == a->type || d->type == kF32)) || (a->type == kF32 && d->type == kF32));
-  return typed && b->type == a->type && c->type == d->type ? kSuccess : kNotSupported;
-}
-
-uint64_t multiplications(const Operation &operation, const Matrix &a, const Matrix &d) {
-  return d.rows * d.columns * (operation.transposedA ? a.rows : a.columns) * uint64_t(d.batches);
-}
-
-/// Returns the bytes from the first element of a batch of matrices to the last one.
-size_t extentOf(const Matrix &matrix) {
-  int64_t elements =
-      (matrix.batches - 1) * matrix.batchStride + int64_t(matrix.columns - 1) * matrix.leading + int64_t(matrix.rows);
-  return size_t(elements) * bytesOf(matrix.type);
-}
 /// Returns the host's address of all matrices of a batch; null if they are not device memory.
 std::byte *memoryOf(const Matrix &matrix, const void *address) {
   return static_cast<std::byte *>(kerfStandinMemory(address, extentOf(matrix)));
 }
 
-/// The work of one call, on its way to the stream.
+/// The work of one call.
 struct Work {
   Product product;
   std::byte *workspace;
@@ -156,13 +41,61 @@ struct Work {
   uint64_t sleepMicroseconds, number;
 };
 void run(void *data) {
-  std::unique_ptr<Work> work(static_cast<Work *>(data));
-  if (work->workspace)
-    std::memset(work->workspace, 0xF7, work->workspaceBytes); // its old content is lost
-  multiply(work->product);
-  if (work->sleepMicroseconds > 0)
-    std::this_thread::sleep_for(std::chrono::microseconds(work->sleepMicroseconds));
-  ++launched[work->number];
+  const Work &work = *static_cast<const Work *>(data);
+  if (work.workspace)
+    std::memset(work.workspace, 0xF7, work.workspaceBytes); // its old content is lost
+  multiply(work.product);
+  if (work.sleepMicroseconds > 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(work.sleepMicroseconds));
+  ++launched[work.number];
+}
+
+/// Puts the addresses into the product. Fails if they are not aligned to 256 bytes, as the preferences say that they
+/// are, if they are not device memory, or if a written range overlaps another one.
+int place(Work &work, const void *a, const void *b, const void *c, const void *d, const void *workspace) {
+  for (const void *address : {a, b, c, d, workspace})
+    if (reinterpret_cast<uintptr_t>(address) % 256 != 0)
+      return kInvalidValue;
+  Product &product = work.product;
+  product.addressA = memoryOf(product.a, a);
+  product.addressB = memoryOf(product.b, b);
+  product.addressC = memoryOf(product.c, c);
+  product.addressD = memoryOf(product.d, d);
+  if (work.workspaceBytes > 0)
+    work.workspace = static_cast<std::byte *>(kerfStandinMemory(workspace, work.workspaceBytes));
+  struct Range {
+    const std::byte *first;
+    size_t bytes;
+    bool overlaps(const Range &other) const {
+      return bytes > 0 && other.bytes > 0 && first < other.first + other.bytes && other.first < first + bytes;
+    }
+  };
+  const Range reads[] = {{product.addressA, extentOf(product.a)}, {product.addressB, extentOf(product.b)}};
+  const Range result{product.addressD, extentOf(product.d)}, space{work.workspace, work.workspaceBytes};
+  if (!product.addressA || !product.addressB || !product.addressC || !product.addressD ||
+      (work.workspaceBytes > 0 && !work.workspace) || result.overlaps(space))
+    return kInvalidValue;
+  for (const Range &read : reads)
+    if (read.overlaps(result) || read.overlaps(space))
+      return kInvalidValue;
+  return kSuccess;
+}
+/// Puts the addresses of the epilogue into the product. Fails if they are not device memory.
+int placeEpilogue(Product &product, const Operation &operation) {
+  size_t width = bytesOf(product.d.type);
+  if (needsBias(product.epilogue)) {
+    uint64_t elements = product.epilogue == 512 ? product.d.columns : product.d.rows;
+    product.bias = static_cast<std::byte *>(kerfStandinMemory(operation.bias, elements * width));
+    if (!product.bias)
+      return kInvalidValue;
+  }
+  if (needsAux(product.epilogue)) {
+    uint64_t elements = uint64_t(product.auxLeading) * (product.d.columns - 1) + product.d.rows;
+    product.aux = static_cast<std::byte *>(kerfStandinMemory(operation.aux, elements * width));
+    if (!product.aux)
+      return kInvalidValue;
+  }
+  return kSuccess;
 }
 } // namespace
 
@@ -194,6 +127,14 @@ KERF_CUBLASLT_API int cublasLtMatmulDescSetAttribute(Operation *operation, int a
     return set(operation->transposedA, value, bytes);
   case 4:
     return set(operation->transposedB, value, bytes);
+  case 7:
+    return set(operation->epilogue, value, bytes);
+  case 8:
+    return set(operation->bias, value, bytes);
+  case 11:
+    return set(operation->aux, value, bytes);
+  case 12:
+    return set(operation->auxLeading, value, bytes);
   default:
     return kInvalidValue;
   }
@@ -243,20 +184,9 @@ KERF_CUBLASLT_API int cublasLtMatmulAlgoGetHeuristic(Handle *handle, Operation *
     return error;
   if (injected() == "none")
     return kNotSupported;
-  bool isLarge = multiplications(*operation, *a, *d) >= kLarge;
-  for (const Known &known : kKnown) {
-    uint64_t results = d->rows * d->columns * uint64_t(d->batches);
-    uint64_t workspace = known.scheme == 2 ? known.parts * results * (d->type == kF64 ? 8 : 4) : 0;
-    if (*count == most || workspace > preference->workspaceBytes || (known.scheme & ~preference->reductionSchemes))
-      continue;
-    Algorithm algorithm{known.number,
-                        known.parts,
-                        workspace,
-                        hashOf(*operation, {a, b, c, d}),
-                        isLarge ? known.sleepMicroseconds : 0,
-                        {}};
-    answers[(*count)++] = {algorithm, size_t(workspace), known.state, 1.0F, {}};
-  }
+  for (const Answer &answer : propose(*operation, *a, *b, *c, *d, *preference))
+    if (*count < most)
+      answers[(*count)++] = answer;
   return *count > 0 ? kSuccess : kNotSupported;
 }
 
@@ -274,15 +204,11 @@ KERF_CUBLASLT_API int cublasLtMatmul(Handle *handle, Operation *operation, const
   if (!alpha || !beta || !algorithm || algorithm->problem != hashOf(*operation, {layoutA, layoutB, layoutC, layoutD}) ||
       algorithm->workspaceBytes > workspaceBytes)
     return kInvalidValue;
-  // The preferences leave the alignment of addresses at its default of 256 bytes.
-  for (const void *address : {a, b, c, static_cast<const void *>(d), static_cast<const void *>(workspace)})
-    if (reinterpret_cast<uintptr_t>(address) % 256 != 0)
-      return kInvalidValue;
   auto scale = [&](const void *at) {
     return operation->scaleType == kF64 ? *static_cast<const double *>(at) : double(*static_cast<const float *>(at));
   };
-  auto *space = workspaceBytes > 0 ? static_cast<std::byte *>(kerfStandinMemory(workspace, workspaceBytes)) : nullptr;
-  Product product;
+  Work work{{}, nullptr, workspaceBytes, algorithm->sleepMicroseconds, algorithm->number};
+  Product &product = work.product;
   product.a = *layoutA;
   product.b = *layoutB;
   product.c = *layoutC;
@@ -293,29 +219,18 @@ KERF_CUBLASLT_API int cublasLtMatmul(Handle *handle, Operation *operation, const
   product.randomOrder = algorithm->number == 7;
   product.alpha = scale(alpha);
   product.beta = scale(beta);
-  product.addressA = memoryOf(*layoutA, a);
-  product.addressB = memoryOf(*layoutB, b);
-  product.addressC = memoryOf(*layoutC, c);
-  product.addressD = memoryOf(*layoutD, d);
   product.parts = algorithm->parts;
-  if (!product.addressA || !product.addressB || !product.addressC || !product.addressD ||
-      (workspaceBytes > 0 && !space))
-    return kInvalidValue;
-  auto overlaps = [&](const std::byte *one, size_t bytes, const std::byte *other, size_t otherBytes) {
-    return one < other + otherBytes && other < one + bytes;
-  };
-  if (overlaps(product.addressD, extentOf(*layoutD), product.addressA, extentOf(*layoutA)) ||
-      overlaps(product.addressD, extentOf(*layoutD), product.addressB, extentOf(*layoutB)) ||
-      (space && (overlaps(space, workspaceBytes, product.addressA, extentOf(*layoutA)) ||
-                 overlaps(space, workspaceBytes, product.addressB, extentOf(*layoutB)) ||
-                 overlaps(space, workspaceBytes, product.addressD, extentOf(*layoutD)))))
-    return kInvalidValue;
-  auto work =
-      std::make_unique<Work>(Work{product, space, workspaceBytes, algorithm->sleepMicroseconds, algorithm->number});
-  if (cuLaunchHostFunc(stream, run, work.get()) != 0)
-    return kExecutionFailed;
-  work.release();
-  return kSuccess;
+  product.epilogue = operation->epilogue;
+  product.auxLeading = operation->auxLeading;
+  if (int error = place(work, a, b, c, d, workspace))
+    return error;
+  if (int error = placeEpilogue(product, *operation))
+    return error;
+  // A graph may run the work many times, so it stays to the end of the process.
+  static std::deque<Work> works;
+  std::lock_guard lock(mutex);
+  works.push_back(work);
+  return cuLaunchHostFunc(stream, run, &works.back()) == 0 ? kSuccess : kExecutionFailed;
 }
 
 } // namespace kerf::standin::cublaslt

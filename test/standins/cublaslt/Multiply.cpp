@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -82,6 +83,38 @@ std::vector<T> numbersOf(const Matrix &matrix, const std::byte *address, int32_t
   return numbers;
 }
 
+/// Stores the sums of the rows, or of the columns, of a dense matrix in the product's bias.
+template <typename T>
+void storeSums(const Product &p, const std::vector<T> &numbers, size_t rows, size_t columns, bool ofRows) {
+  std::vector<double> sums(ofRows ? rows : columns, 0);
+  for (size_t column = 0; column < columns; ++column)
+    for (size_t row = 0; row < rows; ++row)
+      sums[ofRows ? row : column] += double(numbers[column * rows + row]);
+  for (size_t i = 0; i < sums.size(); ++i)
+    store(p.d.type, sums[i], p.bias + i * bytesOf(p.d.type));
+}
+
+double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double geluSlope(double x) {
+  double slope = std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+  double t = std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * slope;
+}
+
+/// Returns element (i, j) of D from that of the product, and keeps what the epilogue keeps.
+double finished(const Product &p, double value, size_t i, size_t j) {
+  size_t width = bytesOf(p.d.type);
+  if (p.epilogue == 4 || p.epilogue == 164)
+    value += load(p.d.type, p.bias + i * width);
+  if (!needsAux(p.epilogue))
+    return value;
+  std::byte *aux = p.aux + (j * size_t(p.auxLeading) + i) * width;
+  if (p.epilogue == 192 || p.epilogue == 208)
+    return value * geluSlope(load(p.d.type, aux));
+  store(p.d.type, value, aux);
+  return gelu(value);
+}
+
 template <typename T> void multiplyBatch(const Product &p, int32_t batch, std::mt19937 &random) {
   std::vector<T> a = numbersOf<T>(p.a, p.addressA, batch, p.transposedA, p.tf32),
                  b = numbersOf<T>(p.b, p.addressB, batch, p.transposedB, p.tf32);
@@ -100,17 +133,25 @@ template <typename T> void multiplyBatch(const Product &p, int32_t batch, std::m
   for (size_t part = 1; part < p.parts; ++part)
     for (size_t e = 0; e < m * n; ++e)
       sums[0][e] += sums[part][e];
+  if (p.epilogue == 256)
+    storeSums(p, a, m, k, true);
+  if (p.epilogue == 512)
+    storeSums(p, b, k, n, false);
   size_t width = bytesOf(p.d.type);
   auto placeIn = [&](const Matrix &matrix, size_t i, size_t j) {
     return (batch * matrix.batchStride + int64_t(j) * matrix.leading + int64_t(i)) * int64_t(width);
   };
+  std::vector<T> &results = sums[0];
   for (size_t j = 0; j < n; ++j)
     for (size_t i = 0; i < m; ++i) {
-      T value = T(p.alpha) * sums[0][j * m + i];
+      T value = T(p.alpha) * results[j * m + i];
       if (p.beta != 0)
         value += T(p.beta) * T(load(p.c.type, p.addressC + placeIn(p.c, i, j)));
-      store(p.d.type, double(value), p.addressD + placeIn(p.d, i, j));
+      results[j * m + i] = T(finished(p, double(value), i, j));
+      store(p.d.type, double(results[j * m + i]), p.addressD + placeIn(p.d, i, j));
     }
+  if (p.epilogue == 208)
+    storeSums(p, results, m, n, true);
 }
 } // namespace
 

@@ -27,7 +27,18 @@ struct Product {
   const std::byte *addressA = nullptr, *addressB = nullptr, *addressC = nullptr;
   std::byte *addressD = nullptr;
   uint64_t parts = 1;
+  uint32_t epilogue = 1; // cublasLtEpilogue_t; others than 1 are for one product
+  std::byte *bias = nullptr, *aux = nullptr;
+  int64_t auxLeading = 0;
 };
+
+/// Whether an epilogue reads or writes a vector beside the result, and whether a second matrix.
+constexpr bool needsBias(uint32_t epilogue) {
+  return epilogue == 4 || epilogue == 164 || epilogue == 208 || epilogue == 256 || epilogue == 512;
+}
+constexpr bool needsAux(uint32_t epilogue) {
+  return epilogue == 160 || epilogue == 164 || epilogue == 192 || epilogue == 208;
+}
 
 /// Returns the size of an element in bytes; 0 for a type that the stand-in does not know.
 size_t bytesOf(int type);
