@@ -116,7 +116,7 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
   auto call = callOf(r.gpu, plan->gemm, places);
   if (!call)
     return call.error();
-  calls.calls.push_back(std::move(*call));
+  calls.calls.emplace_back(std::move(*call));
   return calls;
 }
 
