@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <numeric>
+#include <thread>
 
 namespace kerf::runtime::test {
 namespace {
@@ -249,6 +250,31 @@ TEST(CudaProducts, MeasureAlgorithmsOnceAndOutsideOfTheProgramsMemory) {
       row += x[size_t(k)] * 0.5;
     EXPECT_NEAR(product.get(result)[0], row, 1e-4 * std::abs(row));
   }
+}
+
+TEST(CudaProducts, AreMeasuredByOneOfTheRanksThatAreThreads) {
+  if (!isOnGpu())
+    GTEST_SKIP() << "KERF_KERNEL_DEVICE names no GPU";
+  constexpr int64_t kSize = 512, kRows = 264;
+  std::unique_ptr<Device> devices[] = {gpuWith({}), gpuWith({})};
+  std::vector<std::unique_ptr<BoundProduct>> products;
+  for (auto &device : devices) {
+    products.push_back(std::make_unique<BoundProduct>(*device, kRows, kSize, kSize));
+    products.back()->put(products.back()->request.operands[0], std::vector<float>(kRows * kSize, 0.3F));
+    products.back()->put(products.back()->request.operands[1], std::vector<float>(kSize * kSize, 0.7F));
+  }
+  auto before = productsOfLibrary();
+  std::vector<std::thread> ranks;
+  for (auto &product : products)
+    ranks.emplace_back([&] { product->bind(); });
+  for (std::thread &rank : ranks)
+    rank.join();
+  if (before) {
+    EXPECT_EQ(*productsOfLibrary() - *before, 3 * 6);
+  }
+  for (auto &product : products)
+    product->launch();
+  EXPECT_EQ(products[0]->get(products[0]->request.results[0]), products[1]->get(products[1]->request.results[0]));
 }
 
 TEST(CudaProducts, TakeTheFirstProposalWhereRunsMustBeEqual) {
