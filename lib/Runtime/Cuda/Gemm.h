@@ -18,8 +18,8 @@ struct GemmMatrix {
   auto operator<=>(const GemmMatrix &) const = default;
 };
 
-/// What the library does with the product P of one pair of matrices besides storing it in D. Row r of P gets element r
-/// of `bias`; `aux` is a matrix of D's type and size. GELU is the form with tanh.
+/// The work that the library does on the product P of two matrices before it stores D. Row r of P gets element r of
+/// `bias`; `aux` is a matrix of D's type and size. GELU is the form with tanh.
 enum class Epilogue : uint8_t {
   None,
   Bias,                // D = P + bias
