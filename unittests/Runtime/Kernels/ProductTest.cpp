@@ -160,8 +160,10 @@ TEST(CudaProducts, ReachTheLibraryInAllForms) {
     for (DType type : {DType::F64, DType::F32, DType::BF16, DType::F16}) {
       checkProduct(one.form, small, type, type, one.small, ++seed);
       checkProduct(one.form, large, type, type, one.large, ++seed);
-      if (type == DType::BF16 || type == DType::F16)
+      if (type == DType::BF16 || type == DType::F16) {
+        checkProduct(one.form, small, type, DType::F32, one.small, ++seed);
         checkProduct(one.form, large, type, DType::F32, one.large, ++seed);
+      }
     }
 }
 
