@@ -115,6 +115,9 @@ class Cuda(KerfTest):
                 os.environ["KERF_STANDIN_CUBLASLT"] = value
                 self.refuse_train(status, texts)
         del os.environ["KERF_STANDIN_CUBLASLT"]
+        os.environ["KERF_STANDIN_DRIVER"] = "12080"  # no library of CUDA 13 runs with it, and the stand-in is one
+        self.refuse_train(2, ["cuBLASLt, which multiplies matrices, cannot be loaded", "libcublasLt.so.12", "nvidia-cublas-cu12", plain])
+        del os.environ["KERF_STANDIN_DRIVER"]
         os.environ["KERF_CUDA_PRODUCTS"] = "fast"
         self.refuse_train(1, ["KERF_CUDA_PRODUCTS is 'fast'", "cublaslt or plain"])
         del os.environ["KERF_CUDA_PRODUCTS"]

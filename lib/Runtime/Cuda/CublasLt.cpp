@@ -8,9 +8,13 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr std::string_view kWayOut =
-    "install a newer one (pip install nvidia-cublas), name its folder in KERF_CUDA_LIBRARIES, or set "
-    "KERF_CUDA_PRODUCTS=plain to multiply with Kerf's own kernel, which is much slower";
+constexpr int kDriverOf13 = 13000; // 1000 * major: the oldest driver that libraries of CUDA 13 run with
+
+std::string wayOut(bool driverTakes13) {
+  return fmt::format("install the newest one (pip install {}), name its folder in KERF_CUDA_LIBRARIES, or set "
+                     "KERF_CUDA_PRODUCTS=plain to multiply with Kerf's own kernel, which is much slower",
+                     driverTakes13 ? "nvidia-cublas" : "nvidia-cublas-cu12");
+}
 
 std::string versionText(int version) {
   // Versions before 12 have another form: 1000 * major + 100 * minor + patch.
@@ -18,16 +22,25 @@ std::string versionText(int version) {
   return fmt::format("{}.{}.{}", version / unit, version % unit / 100, version % 100);
 }
 
+/// Opens the newest library that the driver runs with.
+Result<Library> open(bool driverTakes13) {
+  auto newest = openLibrary(driverTakes13 ? "libcublasLt.so.13" : "libcublasLt.so.12");
+  if (newest || !driverTakes13)
+    return newest;
+  auto older = openLibrary("libcublasLt.so.12");
+  return older ? older : newest;
+}
+
 Result<CublasLt> load() {
-  auto library = openLibrary("libcublasLt.so.13");
-  if (!library) {
-    Error newest = library.error();
-    library = openLibrary("libcublasLt.so.12");
-    if (!library)
-      return Error{
-          fmt::format("cuBLASLt, which multiplies matrices, cannot be loaded ({}); {}", newest.message, kWayOut),
-          ExitStatus::Infeasible};
-  }
+  auto driver = loadDriver();
+  if (!driver)
+    return driver.error();
+  bool driverTakes13 = (*driver)->version >= kDriverOf13;
+  auto library = open(driverTakes13);
+  if (!library)
+    return Error{fmt::format("cuBLASLt, which multiplies matrices, cannot be loaded ({}); {}", library.error().message,
+                             wayOut(driverTakes13)),
+                 ExitStatus::Infeasible};
   CublasLt lt;
   lt.file = library->file;
   std::string missing;
@@ -44,12 +57,12 @@ Result<CublasLt> load() {
   lt.getStatusString = reinterpret_cast<decltype(lt.getStatusString)>(find("cublasLtGetStatusString"));
   if (!missing.empty())
     return Error{fmt::format("cuBLASLt at {} has no function {}: it is older than {}; {}", lt.file, missing,
-                             versionText(kLowestCublasLt), kWayOut),
+                             versionText(kLowestCublasLt), wayOut(driverTakes13)),
                  ExitStatus::Infeasible};
   lt.version = int(lt.getVersion());
   if (lt.version < kLowestCublasLt)
     return Error{fmt::format("cuBLASLt at {} has version {}, but {} is the lowest that Kerf runs with; {}", lt.file,
-                             versionText(lt.version), versionText(kLowestCublasLt), kWayOut),
+                             versionText(lt.version), versionText(kLowestCublasLt), wayOut(driverTakes13)),
                  ExitStatus::Infeasible};
   return lt;
 }
