@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -103,6 +104,10 @@ std::vector<int64_t> stridesOf(const Shape &shape);
 
 /// Returns the calls of an instruction. Fails where the GPU has no form of it, and names what it lacks.
 Result<Calls> callsOf(const CallRequest &request);
+
+/// Returns the calls of an instruction that cuDNN computes, or nothing for another instruction. Fails where cuDNN has
+/// to compute it and is missing, too old, or fails.
+Result<std::optional<Calls>> cudnnCallsOf(const CallRequest &request);
 
 // The functions of the families, one row each in kRows (Calls.cpp).
 Result<Calls> callUnary(const CallRequest &r);

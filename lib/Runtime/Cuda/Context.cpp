@@ -39,10 +39,13 @@ Result<std::shared_ptr<Context>> Context::open(int number) {
         ExitStatus::Infeasible};
   if (DriverResult result = d.devicePrimaryCtxRetain(&context, handle))
     return failed(result, "be opened");
-  return std::shared_ptr<Context>(new Context(d, number, handle, context));
+  return std::shared_ptr<Context>(new Context(d, number, 10 * major + minor, handle, context));
 }
 
-Context::~Context() { driver.devicePrimaryCtxRelease(handle); }
+Context::~Context() {
+  cudnn.reset(); // its handle lives in the driver's context
+  driver.devicePrimaryCtxRelease(handle);
+}
 
 Status Context::check(DriverResult result, std::string_view what) const {
   if (result == 0)
