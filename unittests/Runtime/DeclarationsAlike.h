@@ -8,8 +8,11 @@ namespace kerf::runtime::cuda {
 
 /// Whether two types are passed alike: both pointers, or both numbers or structs of the same size.
 template <typename A, typename B> constexpr bool passedAlike() {
-  return sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-         std::is_class_v<A> == std::is_class_v<B> && std::is_floating_point_v<A> == std::is_floating_point_v<B>;
+  if constexpr (std::is_void_v<A> || std::is_void_v<B>)
+    return std::is_void_v<A> && std::is_void_v<B>;
+  else
+    return sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
+           std::is_class_v<A> == std::is_class_v<B> && std::is_floating_point_v<A> == std::is_floating_point_v<B>;
 }
 template <typename R, typename S, typename... A, typename... B> constexpr bool alike(R (*)(A...), S (*)(B...)) {
   if constexpr (sizeof...(A) != sizeof...(B))

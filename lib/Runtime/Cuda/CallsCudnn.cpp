@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions that cuDNN computes: attention and its gradients in 16-bit types. Other forms run Kerf's own kernels.
+// Instructions that cuDNN computes: attention and its gradients in 16-bit types, and convolutions. Other forms run
+// Kerf's own kernels.
 #include "CallsCudnn.h"
 #include "../Cpu/Kernels/Attention.h"
 #include "CallsSort.h"
 #include "CudnnAttention.h"
+#include "CudnnConvolution.h"
 #include "CudnnGpu.h"
 
 #include <cstdlib>
@@ -119,6 +121,59 @@ CudnnCalls attentionCalls(const CallRequest &r) {
   return std::optional(std::move(calls));
 }
 
+/// Returns the shape of a convolution that cuDNN may compute; nothing for another one. A convolution with one spatial
+/// dimension gets a second one of size 1, because cuDNN takes two or three.
+std::optional<ConvolutionShape> convolutionShape(const CallRequest &r, CudnnKind kind) {
+  const TensorView &a = r.operand(0), &b = r.operand(1), &y = r.result();
+  size_t rank = a.shape.size();
+  bool fits = rank >= 3 && rank <= 5 && a.dtype == b.dtype && a.dtype == y.dtype &&
+              (a.dtype == DType::F32 || halfTypeOf(a.dtype));
+  for (const TensorView *view : {&a, &b, &y})
+    fits = fits && view->elements() > 0 && view->elements() < kMostElements;
+  if (!fits)
+    return std::nullopt;
+  ConvolutionShape shape{kind == kConvolutionDataGradient ? y.shape : a.shape,
+                         kind == kConvolutionFilterGradient ? y.shape : b.shape,
+                         kind == kConvolutionForward        ? y.shape
+                         : kind == kConvolutionDataGradient ? a.shape
+                                                            : b.shape,
+                         {r.integers("strides"), r.integers("dilations"), r.integers("low"), r.integers("high")}};
+  if (rank == 3) {
+    for (auto *dims : {&shape.sample, &shape.kernel, &shape.result})
+      dims->insert(dims->begin() + 2, 1);
+    for (auto *steps : {&shape.window.strides, &shape.window.dilations})
+      steps->insert(steps->begin(), 1);
+    for (auto *padding : {&shape.window.before, &shape.window.after})
+      padding->insert(padding->begin(), 0);
+  }
+  return shape;
+}
+
+CudnnCalls convolutionCalls(const CallRequest &r, CudnnKind kind) {
+  std::optional<ConvolutionShape> shape = convolutionShape(r, kind);
+  if (!shape)
+    return std::optional<Calls>();
+  auto cudnn = CudnnGpu::of(*r.gpu);
+  if (!cudnn)
+    return cudnn.error();
+  CudnnData type = halfTypeOf(r.result().dtype).value_or(kDataFloat);
+  auto all = std::make_shared<const ConvolutionGraph>(convolutionGraph(*shape, kind, type));
+  int64_t bytes = convolutionWorkspace(*shape, type);
+  auto plan = (*cudnn)->plan(all->graph, bytes);
+  if (!plan)
+    return plan.error();
+  if (!*plan)
+    return std::optional<Calls>();
+  Calls calls;
+  void *workspace = r.scratch(takeScratch(calls, bytes));
+  if (!workspace)
+    return std::optional(std::move(calls));
+  SlicedGraph whole{{all, &all->graph},
+                    {{all->a, r.operand(0).data}, {all->b, r.operand(1).data}, {all->y, r.result().data}}};
+  if (Status added = addExecutions(calls, **cudnn, *plan, whole, workspace); !added)
+    return added.error();
+  return std::optional(std::move(calls));
+}
 } // namespace
 
 Result<std::optional<Calls>> attentionBackwardCalls(const CallRequest &r, int64_t mostBytes) {
@@ -179,6 +234,12 @@ Result<std::optional<Calls>> cudnnCallsOf(const CallRequest &r) {
     return attentionCalls(r);
   if (op == "attention_backward")
     return attentionBackwardCalls(r, kMostBackwardWorkspace);
+  if (op == "convolution")
+    return convolutionCalls(r, kConvolutionForward);
+  if (op == "convolution_transpose")
+    return convolutionCalls(r, kConvolutionDataGradient);
+  if (op == "convolution_kernel")
+    return convolutionCalls(r, kConvolutionFilterGradient);
   return std::optional<Calls>();
 }
 
