@@ -77,7 +77,7 @@ class Cuda(KerfTest):
         train = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--ranks", 1, "--device", "cuda", "--dtype", "bf16",
                  *step, *run]
         for value, status, texts in [
-            ("old", 2, ["libcudnn_graph.so.9 has version 9.1, but 9.10 is the lowest", "pip install nvidia-cudnn-cu13", "KERF_CUDNN=off"]),
+            ("old", 2, ["libcudnn_graph.so.9 has version 9.1, but 9.16 is the lowest", "pip install nvidia-cudnn-cu13", "KERF_CUDNN=off"]),
             ("2", 1, ["cuDNN 9.19.0 cannot run on GPU 0", "CUDNN_STATUS_EXECUTION_FAILED", "lets execution 2 fail", "KERF_CUDNN=off"]),
         ]:
             with self.subTest(value):

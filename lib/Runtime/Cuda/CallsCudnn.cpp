@@ -90,6 +90,15 @@ std::optional<AttentionForm> attentionForm(const CallRequest &r, bool masked, co
   return widths && any && fromFirstKey ? std::optional(AttentionForm{z, *type}) : std::nullopt;
 }
 
+/// Whether cuDNN computes the gradients of an attention that it computes, on a GPU of this compute capability. NVIDIA's
+/// front end refuses single pairs of a query and a key, and widths over 128 before Hopper. After Hopper, this graph is
+/// not known to give the same bits in every run.
+bool hasGradients(const AttentionSizes &z, int capability) {
+  constexpr int kHopper = 90, kBlackwell = 100;
+  int64_t mostWidth = capability >= kHopper ? 256 : 128;
+  return capability < kBlackwell && (z.s > 1 || z.t > 1) && z.d <= mostWidth && z.e <= mostWidth;
+}
+
 using CudnnCalls = Result<std::optional<Calls>>;
 
 CudnnCalls attentionCalls(const CallRequest &r) {
@@ -179,8 +188,7 @@ CudnnCalls convolutionCalls(const CallRequest &r, CudnnKind kind) {
 Result<std::optional<Calls>> attentionBackwardCalls(const CallRequest &r, int64_t mostBytes) {
   bool masked = r.operands() == 7;
   auto form = attentionForm(r, masked, r.operand(masked ? 5 : 4));
-  // On newer GPUs than Hopper, this graph is not known to give the same bits in every run.
-  if (!form || r.gpu->capability() >= 100)
+  if (!form || !hasGradients(form->z, r.gpu->capability()))
     return std::optional<Calls>();
   auto cudnn = CudnnGpu::of(*r.gpu);
   if (!cudnn)

@@ -37,9 +37,9 @@ struct Cudnn {
   int64_t version = 0; // 10000 * major + 100 * minor + patch
 };
 
-/// Lowest version of cuDNN, in the form of Cudnn::version: the first whose attention takes -infinity as the score of
-/// excluded pairs.
-inline constexpr int64_t kLowestCudnn = 91000;
+/// Lowest version of cuDNN, in the form of Cudnn::version. NVIDIA's front end works around wrong gradients of attention
+/// in earlier ones: where the number of keys is no multiple of 128 (to 9.15), and in 9.10.
+inline constexpr int64_t kLowestCudnn = 91600;
 
 /// Loads cuDNN on the first call. Fails where it is missing or too old.
 Result<const Cudnn *> loadCudnn();
