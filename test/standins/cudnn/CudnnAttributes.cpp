@@ -165,6 +165,14 @@ int64_t integerOf(const Descriptor &descriptor, int attribute, int64_t otherwise
   return numbers.empty() ? otherwise : numbers[0];
 }
 
+float floatOf(const Descriptor &descriptor, int attribute) {
+  auto found = descriptor.values.find(attribute);
+  float value = 0;
+  if (found != descriptor.values.end())
+    std::memcpy(&value, found->second.bytes.data(), sizeof value);
+  return value;
+}
+
 Reference referenceOf(const Descriptor &descriptor, int attribute) {
   auto found = descriptor.values.find(attribute);
   return found == descriptor.values.end() || found->second.references.empty() ? nullptr : found->second.references[0];

@@ -250,6 +250,11 @@ void Evaluation::convolve(const Node &node) {
         result[atX] += a[size_t(atY)] * b[atW];
     });
   });
+  for (double &value : result)
+    value *= double(node.alpha);
+  if (node.beta != 0)
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] += double(node.beta) * operand(node.y)[i];
   finish(node.y, std::move(result));
 }
 } // namespace

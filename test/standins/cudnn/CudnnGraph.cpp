@@ -80,8 +80,9 @@ int checkReshape(const Graph &graph, const Node &node) {
   return fits ? int(kSuccess) : fail(kShapeMismatch, "a reshape is no view of its operand");
 }
 
-/// The attributes of the operands, of the result and of the window of the three convolutions: kind, window, a, b, y.
-constexpr int kConvolutions[3][5] = {{10, 702, 704, 703, 705}, {11, 714, 716, 717, 715}, {12, 708, 711, 709, 710}};
+/// The attributes of the three convolutions: kind, alpha, beta, window, operands a and b, result y.
+constexpr int kConvolutions[3][7] = {
+    {10, 700, 701, 702, 704, 703, 705}, {11, 712, 713, 714, 716, 717, 715}, {12, 706, 707, 708, 711, 709, 710}};
 
 int checkConvolution(const Graph &graph, const Node &node) {
   // The sample, the kernel and the result of the convolution, of which the operation computes one.
@@ -121,7 +122,7 @@ int readGraph(const std::vector<Reference> &operations, Graph &graph) {
     } else if (node.kind == 31) {
       node.a = tensor(2200), node.y = tensor(2201);
     }
-    for (const auto &[kind, window, a, b, y] : kConvolutions) {
+    for (const auto &[kind, alpha, beta, window, a, b, y] : kConvolutions) {
       if (node.kind != kind)
         continue;
       const Descriptor &settings = *referenceOf(*one, window);
@@ -130,6 +131,7 @@ int readGraph(const std::vector<Reference> &operations, Graph &graph) {
       node.strides = integersOf(settings, 103), node.dilations = integersOf(settings, 102);
       node.before = integersOf(settings, 105), node.after = integersOf(settings, 104);
       node.a = tensor(a), node.b = tensor(b), node.y = tensor(y);
+      node.alpha = floatOf(*one, alpha), node.beta = floatOf(*one, beta);
     }
     if (node.a == -2 || node.b == -2 || node.t == -2 || node.y == -2)
       return fail(kBadParameter, "two tensors have the same id");

@@ -79,6 +79,8 @@ struct Node {
   int64_t axis = 0;
   int a = -1, b = -1, t = -1, y = -1;
   std::vector<int64_t> strides, dilations, before, after; // of a convolution
+  float alpha = 1,
+        beta = 0; // of a convolution: the result is alpha times the convolution plus beta times the old result
 };
 
 struct Graph {
@@ -98,6 +100,8 @@ int checkComplete(const Descriptor &descriptor);
 std::vector<int64_t> integersOf(const Descriptor &descriptor, int attribute);
 /// Reads one number; `otherwise` if it is not set.
 int64_t integerOf(const Descriptor &descriptor, int attribute, int64_t otherwise);
+/// Reads one float; 0 if it is not set.
+float floatOf(const Descriptor &descriptor, int attribute);
 /// Returns the descriptor that an attribute names; null if it is not set.
 Reference referenceOf(const Descriptor &descriptor, int attribute);
 /// Returns the bytes of an element of a type of attributes.
