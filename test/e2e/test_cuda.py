@@ -97,6 +97,17 @@ class Cuda(KerfTest):
             del os.environ["KERF_CUDNN"]
 
     @unittest.skipIf(not STANDINS, "needs the stand-ins")
+    def test_only_tested_gpus_take_gradients_of_attention_from_cudnn(self):
+        golden = golden_of("gpt2")
+        step, run = optimizer_flags(golden, "adamw")
+        train = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--ranks", 1, "--device", "cuda", "--dtype", "bf16",
+                 *step, *run]
+        os.environ["KERF_STANDIN_CUDNN"] = "3"  # the model has two layers: the third execution is that of a gradient, and fails
+        self.refuse(1, ["lets execution 3 fail"], *train)
+        os.environ["KERF_STANDIN_CAPABILITY"] = "10.0"
+        self.succeed(*train)
+
+    @unittest.skipIf(not STANDINS, "needs the stand-ins")
     def test_a_rank_that_fails_ends_the_run(self):
         golden = golden_of("gpt2")
         step, run = optimizer_flags(golden, "adamw")

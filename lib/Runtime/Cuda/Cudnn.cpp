@@ -47,7 +47,8 @@ Result<Cudnn> load() {
 } // namespace
 
 Result<const Cudnn *> loadCudnn() {
-  static const Result<Cudnn> cudnn = load();
+  static const Result<Cudnn> &cudnn =
+      *new Result<Cudnn>(load()); // stays for what is destroyed at the end of the process
   if (!cudnn)
     return cudnn.error();
   return &*cudnn;

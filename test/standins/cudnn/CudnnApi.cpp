@@ -21,15 +21,16 @@ namespace kerf::standin::cudnn {
 
 namespace {
 constexpr int kDescriptorType = 15;
-thread_local std::string lastError;
+thread_local char lastError[512] = "";
 
 struct Handle {
   void *stream = nullptr;
 };
 
-std::mutex mutex; // guards the registries
-std::map<void *, std::shared_ptr<Descriptor>> descriptors;
-std::set<void *> handles;
+// The registries are never destroyed, because a process may close its GPUs after the library's static objects are gone.
+std::mutex &mutex = *new std::mutex; // guards the registries
+std::map<void *, std::shared_ptr<Descriptor>> &descriptors = *new std::map<void *, std::shared_ptr<Descriptor>>;
+std::set<void *> &handles = *new std::set<void *>;
 std::atomic<int64_t> executions = 0;
 
 std::string wish() {
@@ -106,8 +107,8 @@ int fillJob(const Graph &graph, const Descriptor &pack, Job &job) {
 }
 } // namespace
 
-int fail(int status, std::string text) {
-  lastError = std::move(text);
+int fail(int status, const std::string &text) {
+  std::snprintf(lastError, sizeof lastError, "%s", text.c_str());
   return status;
 }
 
@@ -128,9 +129,7 @@ KERF_CUDNN_API const char *cudnnGetErrorString(int status) {
   }
 }
 
-KERF_CUDNN_API void cudnnGetLastErrorString(char *text, size_t bytes) {
-  std::snprintf(text, bytes, "%s", lastError.c_str());
-}
+KERF_CUDNN_API void cudnnGetLastErrorString(char *text, size_t bytes) { std::snprintf(text, bytes, "%s", lastError); }
 
 KERF_CUDNN_API int cudnnCreate(void **handle) {
   std::lock_guard lock(mutex);

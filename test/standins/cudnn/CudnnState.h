@@ -89,7 +89,7 @@ struct Graph {
 };
 
 /// Remembers a text for cudnnGetLastErrorString and returns the status.
-int fail(int status, std::string text);
+int fail(int status, const std::string &text);
 
 /// Checks that a kind of descriptor has an attribute of this type. `setting` is false for reads.
 int checkAttribute(int kind, int attribute, int type, bool setting);
