@@ -18,7 +18,7 @@ class Cuda(KerfTest):
     def setUp(self):
         super().setUp()
         os.environ.update(KERF_CUDA_LIBRARIES=STANDINS, KERF_STANDIN_DEVICES="8")
-        for name in ("DRIVER", "MEMORY", "ECC", "BUSY", "CAPABILITY", "CUBLASLT"):
+        for name in ("DRIVER", "MEMORY", "ECC", "BUSY", "CAPABILITY", "CUBLASLT", "CUDNN"):
             os.environ.pop(f"KERF_STANDIN_{name}", None)
         os.environ.pop("KERF_CUDA_PRODUCTS", None)
 
@@ -88,6 +88,43 @@ class Cuda(KerfTest):
                 os.environ[f"KERF_STANDIN_{variable}"] = value
                 self.refuse_train(status, texts)
                 os.environ.pop(f"KERF_STANDIN_{variable}") if before is None else os.environ.update({f"KERF_STANDIN_{variable}": before})
+
+    @unittest.skipIf(not STANDINS, "needs the stand-ins")
+    def test_broken_cudnn(self):
+        golden = golden_of("gpt2")
+        step, run = optimizer_flags(golden, "adamw")
+        train = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--ranks", 1, "--device", "cuda", "--dtype", "bf16",
+                 *step, *run]
+        for value, status, texts in [
+            ("old", 2, ["libcudnn_graph.so.9 has version 9.1, but 9.16 is the lowest", "pip install nvidia-cudnn-cu13", "KERF_CUDNN=off"]),
+            ("2", 1, ["cuDNN 9.19.0 cannot run on GPU 0", "CUDNN_STATUS_EXECUTION_FAILED", "lets execution 2 fail", "KERF_CUDNN=off"]),
+        ]:
+            with self.subTest(value):
+                os.environ["KERF_STANDIN_CUDNN"] = value
+                self.refuse(status, texts, *train)
+        os.environ["KERF_STANDIN_CUDNN"] = "none"  # cuDNN has no engine: Kerf's own kernels
+        self.succeed(*train)
+        os.makedirs(self.path("driver"))
+        os.symlink(os.path.join(STANDINS, "libcuda.so.1"), self.path("driver/libcuda.so.1"))
+        os.environ["KERF_CUDA_LIBRARIES"] = self.path("driver")
+        self.refuse(2, ["cuDNN, which computes attention and convolutions on GPUs, cannot be loaded", "libcudnn_graph.so.9", "KERF_CUDNN=off"], *train)
+        try:
+            for value, status, texts in [("off", 0, []), ("on", 1, ["KERF_CUDNN is 'on'", "the only value that it takes is off"])]:
+                os.environ["KERF_CUDNN"] = value
+                self.succeed(*train) if status == 0 else self.refuse(status, texts, *train)
+        finally:
+            del os.environ["KERF_CUDNN"]
+
+    @unittest.skipIf(not STANDINS, "needs the stand-ins")
+    def test_only_tested_gpus_take_gradients_of_attention_from_cudnn(self):
+        golden = golden_of("gpt2")
+        step, run = optimizer_flags(golden, "adamw")
+        train = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--ranks", 1, "--device", "cuda", "--dtype", "bf16",
+                 *step, *run]
+        os.environ["KERF_STANDIN_CUDNN"] = "3"  # the model has two layers: the third execution is that of a gradient, and fails
+        self.refuse(1, ["lets execution 3 fail"], *train)
+        os.environ["KERF_STANDIN_CAPABILITY"] = "10.0"
+        self.succeed(*train)
 
     @unittest.skipIf(not STANDINS, "needs the stand-ins")
     def test_a_rank_that_fails_ends_the_run(self):

@@ -4,9 +4,9 @@
 #include "../../lib/Runtime/Cuda/Driver.h"
 #include "../../lib/Runtime/Cuda/Gemm.h"
 #include "../../lib/Runtime/Cuda/Nccl.h"
+#include "DeclarationsAlike.h"
 
 #include <gtest/gtest.h>
-#include <type_traits>
 
 #ifdef KERF_HAS_CUDA_HEADERS
 #include <cuda.h>
@@ -20,20 +20,6 @@
 
 namespace kerf::runtime::cuda {
 namespace {
-
-/// Whether two types are passed alike: both pointers, or both numbers or structs of the same size.
-template <typename A, typename B> constexpr bool passedAlike() {
-  return sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-         std::is_class_v<A> == std::is_class_v<B> && std::is_floating_point_v<A> == std::is_floating_point_v<B>;
-}
-template <typename R, typename S, typename... A, typename... B> constexpr bool alike(R (*)(A...), S (*)(B...)) {
-  if constexpr (sizeof...(A) != sizeof...(B))
-    return false;
-  else
-    return passedAlike<R, S>() && (passedAlike<A, B>() && ...);
-}
-#define KERF_ALIKE(table, name, function)                                                                              \
-  static_assert(alike(decltype(table::name)(nullptr), decltype (&function)(nullptr)), #function)
 
 TEST(CudaDeclarations, AreThoseOfTheDriversHeader) {
 #ifdef KERF_HAS_CUDA_HEADERS

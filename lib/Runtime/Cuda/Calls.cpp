@@ -170,6 +170,11 @@ Result<Calls> callsOf(const CallRequest &request) {
     return Error{fmt::format("the GPU has no kernel for '{}'; train on the device cpu, or add a kernel to "
                              "lib/Runtime/Cuda (docs/gpu.md)",
                              op)};
+  auto library = cudnnCallsOf(request);
+  if (!library)
+    return library.error();
+  if (*library)
+    return std::move(**library);
   auto views = {&request.request.operands, &request.request.results};
   auto any = [&](auto is) {
     return std::any_of(views.begin(), views.end(),

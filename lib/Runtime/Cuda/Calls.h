@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -107,6 +108,9 @@ Result<Calls> callsOf(const CallRequest &request);
 /// Returns the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it. Kernels take
 /// tensors of one floating type; programs may have 16-bit operands and float32 results.
 Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(const CallRequest &));
+/// Returns the calls of an instruction that cuDNN computes, or nothing for another instruction. Fails where cuDNN has
+/// to compute it and is missing, too old, or fails.
+Result<std::optional<Calls>> cudnnCallsOf(const CallRequest &request);
 
 // The functions of the families, one row each in kRows (Calls.cpp).
 Result<Calls> callUnary(const CallRequest &r);

@@ -40,12 +40,13 @@ Result<std::shared_ptr<Context>> Context::open(int number) {
         ExitStatus::Infeasible};
   if (DriverResult result = d.devicePrimaryCtxRetain(&context, handle))
     return failed(result, "be opened");
-  return std::shared_ptr<Context>(new Context(d, number, handle, context));
+  return std::shared_ptr<Context>(new Context(d, number, 10 * major + minor, handle, context));
 }
 
 Context::~Context() {
-  driver.ctxSetCurrent(context); // cuBLASLt frees what it has on the GPU
+  driver.ctxSetCurrent(context); // the libraries free what they have on the GPU
   cublas.reset();
+  cudnn.reset();
   driver.devicePrimaryCtxRelease(handle);
 }
 

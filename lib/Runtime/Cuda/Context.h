@@ -11,6 +11,7 @@
 namespace kerf::runtime::cuda {
 
 class CublasHandle;
+class CudnnGpu;
 
 /// How a GPU multiplies matrices.
 struct ProductOptions {
@@ -34,6 +35,10 @@ public:
   /// Returns ok for 0, and otherwise the error of the driver's call; `what` says what the GPU cannot do.
   Status check(DriverResult result, std::string_view what) const;
   int number() const { return deviceNumber; }
+  /// Returns the compute capability: 10 * major + minor.
+  int capability() const { return computeCapability; }
+  /// cuDNN on this GPU; null until the first instruction that it computes.
+  std::shared_ptr<CudnnGpu> cudnn;
   /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one
   /// rank. A stream asks while it waits for the GPU, so that no rank waits for a rank that has failed.
   std::function<std::optional<Error>()> peerFailure;
@@ -42,9 +47,9 @@ public:
   std::shared_ptr<const CublasHandle> cublas;
 
 private:
-  Context(const Driver &driver, int number, DeviceNumber handle, DriverContext context)
-      : driver(driver), deviceNumber(number), handle(handle), context(context) {}
-  int deviceNumber;
+  Context(const Driver &driver, int number, int capability, DeviceNumber handle, DriverContext context)
+      : driver(driver), deviceNumber(number), computeCapability(capability), handle(handle), context(context) {}
+  int deviceNumber, computeCapability;
   DeviceNumber handle;
   DriverContext context;
 };

@@ -136,6 +136,50 @@ TEST(Attention, BackwardOverSeveralBlocksAgreesWithFloat64) {
     expectNear(gradients[0][i], gradients[1][i].values, 5e-5, "gradient " + std::to_string(i));
 }
 
+// The form of mixed precision: 16-bit tensors, and a float32 log-sum-exp. On NVIDIA GPUs, cuDNN computes it.
+TEST(Attention, OfSixteenBitsWithFloatStatisticsAgreesWithFloat64) {
+  int64_t before = cudnnExecutions(), instructions = 0;
+  for (int seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    DType half = seed % 2 ? DType::F16 : DType::BF16;
+    AttentionCase c = randomCase(random, half, MaskKind::None, seed % 3 > 0, 70);
+    c.d = 8 * random.integer(1, 3), c.e = 8 * random.integer(1, 3);
+    c.in = {random.normals(half, {c.b, c.s, c.h, c.d}, 0.5), random.normals(half, {c.b, c.t, c.g, c.d}, 0.5),
+            random.normals(half, {c.b, c.t, c.g, c.e})};
+    for (HostTensor &x : c.in)
+      x = rounded(x);
+    AttentionCase wide = c;
+    for (HostTensor &x : wide.in)
+      x.dtype = F64;
+    std::vector<HostTensor> expected = runKernel("attention", wide.attrs(), wide.in, wide.types());
+    std::vector<HostTensor> out =
+        runKernel("attention", c.attrs(), c.in, {{half, {c.b, c.s, c.h, c.e}}, {F32, {c.b, c.h, c.s}}});
+    double tolerance = half == DType::BF16 ? 0.02 : 0.004;
+    expectNear(out[0], expected[0].values, tolerance, "out");
+    expectNear(out[1], expected[1].values, 1e-5, "lse");
+    HostTensor dOut = rounded(random.normals(half, out[0].shape));
+    std::vector<HostTensor> backward = c.in;
+    backward.insert(backward.end(), {out[0], out[1], dOut});
+    std::vector<ResultType> types;
+    for (size_t i = 0; i < 3; ++i)
+      types.push_back({half, c.in[i].shape});
+    std::vector<HostTensor> gradients = runKernel("attention_backward", c.attrs(), backward, types);
+    std::vector<HostTensor> wideBackward = wide.in;
+    dOut.dtype = F64;
+    wideBackward.insert(wideBackward.end(), {expected[0], expected[1], dOut});
+    for (ResultType &type : types)
+      type.dtype = F64;
+    expected = runKernel("attention_backward", c.attrs(), wideBackward, types);
+    // A gradient of a key or a value is a sum over queries and heads, of which each product is rounded.
+    for (size_t i = 0; i < 3; ++i)
+      expectNear(gradients[i], expected[i].values, 3 * tolerance, "gradient " + std::to_string(i));
+    instructions += 2;
+  }
+  if (before >= 0)
+    EXPECT_GE(cudnnExecutions() - before, instructions);
+}
+
 /// Concatenates the pieces [begin, begin + count) of `x` along dimension `dim`, for each of `begins`.
 HostTensor pieces(const HostTensor &x, size_t dim, const std::vector<int64_t> &begins, int64_t count) {
   HostTensor made{x.dtype, x.shape, {}};

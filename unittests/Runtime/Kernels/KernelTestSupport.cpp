@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guarded memory around kernels, and conversion between doubles and stored elements.
 #include "KernelTestSupport.h"
+#include "../../../lib/Runtime/Cuda/Cudnn.h"
 
 #include "kerf/Runtime/Cpu/ThreadTeam.h"
 
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <memory>
 
 namespace kerf::runtime::test {
@@ -468,6 +470,17 @@ void expectGradient(const std::function<std::vector<double>(const std::vector<Ho
   }
   onlyOnCpu = false;
   expectNear(gradient, expected, tolerance, "gradient of operand " + std::to_string(operand));
+}
+
+int64_t cudnnExecutions() {
+  const char *device = std::getenv("KERF_KERNEL_DEVICE");
+  if (!device || !std::string_view(device).starts_with("cuda"))
+    return -1;
+  auto cudnn = cuda::loadCudnn();
+  EXPECT_TRUE(cudnn) << cudnn.error().message;
+  void *library = dlopen("libcudnn_graph.so.9", RTLD_NOW | RTLD_NOLOAD);
+  auto count = reinterpret_cast<int64_t (*)()>(library ? dlsym(library, "kerfStandinCudnnExecutions") : nullptr);
+  return count ? count() : -1;
 }
 
 } // namespace kerf::runtime::test

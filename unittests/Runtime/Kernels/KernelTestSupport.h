@@ -81,6 +81,10 @@ void expectNear(const HostTensor &actual, const std::vector<double> &expected, d
 /// Returns the tolerance for expectNear of products and sums in an element type.
 double toleranceOf(DType dtype);
 
+/// Returns the number of graphs that the stand-in of cuDNN has executed; -1 where the kernels run on another device, or
+/// on a real GPU.
+int64_t cudnnExecutions();
+
 /// Calls f(index) for every index of the shape in row-major order.
 template <typename F> void forEachIndex(const Shape &shape, F f) {
   std::vector<int64_t> index(shape.size(), 0);

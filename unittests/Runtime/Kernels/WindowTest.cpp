@@ -90,6 +90,22 @@ TEST(Convolution, MakesEachOfTheThreeFromTheOthers) {
   }
 }
 
+// On NVIDIA GPUs, cuDNN computes convolutions of up to three dimensions in these types.
+TEST(Convolution, OfThreeTypesAgreeWithTheDefinition) {
+  int64_t before = cudnnExecutions(), instructions = 0;
+  for (int seed = 0; seed < 27; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    DType dtype = seed % 3 == 0 ? DType::F16 : seed % 3 == 1 ? F32 : DType::BF16;
+    Steps steps(random, size_t(1 + seed / 3 % 3), 6);
+    int64_t samples = random.integer(1, 2), groups = random.integer(1, 3), in = random.integer(1, 3);
+    expectAllThree(random, dtype, steps, {samples, groups, in, random.integer(1, 3)});
+    instructions += 3;
+  }
+  if (before >= 0)
+    EXPECT_GE(cudnnExecutions() - before, instructions);
+}
+
 /// Numbers of channels that fill oneDNN's blocks and others that do not. The convolutions are cut along different
 /// dimensions or not at all.
 TEST(Convolution, LargeOnesAreDoneInPieces) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention and its gradients as graphs of cuDNN. cuDNN's fused kernels take a graph of exactly these operations, and
+// never write the matrix of scores to memory in the forward pass.
+#pragma once
+
+#include "../AttentionSizes.h"
+#include "CudnnGraph.h"
+
+namespace kerf::runtime::cuda {
+
+/// The batch entries and key/value heads that one execution of a graph computes, of all of an instruction. The fused
+/// gradients write the gradients of all scores of a slice to the workspace, so slices keep the workspace small.
+struct AttentionSlice {
+  int64_t batches, groups;
+};
+
+/// The graph of attention, and the numbers of its tensors in memory.
+struct ForwardGraph {
+  CudnnGraph graph;
+  int query, key, value, out, lse;
+};
+/// Returns the graph of one slice of attention; `type` is the 16-bit type of all tensors but the log-sum-exp, which is
+/// float32. There must be no mask, and causal attention must begin at the first key.
+ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type);
+
+/// The graph of attention's gradients, and the numbers of its tensors in memory. `dots` is scratch memory with a
+/// float32 number for each query.
+struct BackwardGraph {
+  CudnnGraph graph;
+  int query, key, value, out, lse, dOut, dQuery, dKey, dValue, dots;
+};
+/// Returns the graph of one slice of attention's gradients, for the tensors that forwardGraph takes.
+BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type);
+
+/// Most bytes of workspace that a plan of forwardGraph may need.
+inline constexpr int64_t kForwardWorkspace = 256;
+/// Returns the most bytes of workspace that a plan of backwardGraph may need. The formula is what cuDNN 9.19 asks for
+/// on an H200: the gradients of all scores, rounded up to whole tiles, and with grouped heads also the gradients of
+/// keys and values of each query head.
+int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice);
+
+/// Returns the largest slice that divides the batch evenly and whose gradients need at most `mostBytes` of workspace.
+/// If one batch entry needs more, the slice also divides its key/value heads, down to one.
+AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes);
+
+} // namespace kerf::runtime::cuda

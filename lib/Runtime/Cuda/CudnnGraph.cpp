@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "CudnnBuilder.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
+
+namespace kerf::runtime::cuda {
+
+int addTensor(CudnnGraph &graph, GraphTensor tensor) {
+  graph.tensors.push_back(std::move(tensor));
+  return int(graph.tensors.size()) - 1;
+}
+
+int addVirtual(CudnnGraph &graph, std::vector<int64_t> dims, CudnnData type) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t d = dims.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * dims[d];
+  return addTensor(graph, {type, std::move(dims), std::move(strides), true});
+}
+
+int addValue(CudnnGraph &graph, float value, size_t rank) {
+  GraphTensor tensor{kDataFloat, std::vector<int64_t>(rank, 1), std::vector<int64_t>(rank, 1)};
+  tensor.value = value;
+  return addTensor(graph, std::move(tensor));
+}
+
+int addNode(CudnnGraph &graph, GraphNode node) {
+  graph.nodes.push_back(std::move(node));
+  return graph.nodes.back().y;
+}
+
+std::string textOf(const CudnnGraph &graph) {
+  std::string text;
+  for (const GraphTensor &t : graph.tensors)
+    text += fmt::format("tensor {} {} {} {} {} {}\n", int(t.type), t.dims, t.strides, t.isVirtual,
+                        t.value ? fmt::format("{}", *t.value) : "", t.alignment);
+  for (const GraphNode &n : graph.nodes)
+    text += fmt::format("node {} {} {} {} {} {} {} {} {} {} {} {}\n", int(n.kind), n.mode, int(n.compute), n.a, n.b,
+                        n.t, n.y, n.axis, n.window.strides, n.window.dilations, n.window.before, n.window.after);
+  return text;
+}
+
+namespace {
+/// Returns the engine configurations that cuDNN proposes for a graph, the fastest ones first.
+std::vector<Descriptor> configurations(const Cudnn &cudnn, Builder &b, const Descriptor &graph,
+                                       const std::optional<Descriptor> &device) {
+  std::vector<Descriptor> all;
+  for (int mode : {kHeuristicsA, kHeuristicsFallback}) {
+    Builder own(cudnn); // a mode without an answer leaves the other mode's
+    Descriptor heuristics = own.make(kHeuristics);
+    own.set(heuristics, kHeuristicsGraph, graph);
+    own.set(heuristics, kHeuristicsMode, kTypeHeuristicsMode, mode);
+    if (device)
+      own.set(heuristics, kHeuristicsDevice, *device);
+    own.finalize(heuristics);
+    int64_t count = 0;
+    if (own.result == 0)
+      own.result = cudnn.getAttribute(heuristics.get(), kHeuristicsResults, kTypeDescriptor, 0, &count, nullptr);
+    std::vector<Descriptor> results;
+    std::vector<CudnnDescriptor> handles;
+    for (int64_t i = 0; i < count && own.result == 0; ++i) {
+      results.push_back(own.make(kEngineConfig));
+      handles.push_back(results.back().get());
+    }
+    if (own.result == 0 && count > 0)
+      own.result =
+          cudnn.getAttribute(heuristics.get(), kHeuristicsResults, kTypeDescriptor, count, &count, handles.data());
+    if (own.result != 0) {
+      b.result = own.result;
+      continue;
+    }
+    for (size_t i = 0; i < size_t(count); ++i)
+      all.push_back(std::move(results[i]));
+  }
+  if (!all.empty())
+    b.result = 0;
+  return all;
+}
+
+/// The notes that exclude an engine: two runs could have different bits, or inputs or sums are rounded further.
+constexpr int kRefusedNotes[] = {kNoteConvertsInputs, kNoteReducedSums, kNoteFourier,   kNoteNondeterministic,
+                                 kNoteWinograd,       kNoteWinograd4,   kNoteWinograd6, kNoteWinograd13};
+
+/// Whether a graph multiplies float32 numbers of memory. Tensor cores would round them to TF32 first.
+bool multipliesFloats(const CudnnGraph &graph) {
+  auto isFloat = [&](int tensor) { return graph.tensors[size_t(tensor)].type == kDataFloat; };
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode &node) {
+    bool isConvolution = node.kind == kConvolutionForward || node.kind == kConvolutionDataGradient ||
+                         node.kind == kConvolutionFilterGradient;
+    return isConvolution && (isFloat(node.a) || isFloat(node.b));
+  });
+}
+
+/// An engine's number, and the first of its numerical notes that excludes it, or -1.
+struct EngineFacts {
+  int64_t index = -1;
+  int refusedNote = -1;
+};
+/// Reads the engine of a configuration.
+EngineFacts engineOf(const Cudnn &cudnn, Builder &b, const Descriptor &configuration, bool floats) {
+  Descriptor engine = b.make(kEngine);
+  CudnnDescriptor handle = engine.get();
+  EngineFacts facts;
+  int64_t count = 0;
+  std::vector<int> notes(32);
+  if (b.result == 0)
+    b.result = cudnn.getAttribute(configuration.get(), kEngineConfigEngine, kTypeDescriptor, 1, &count, &handle);
+  if (b.result == 0)
+    b.result = cudnn.getAttribute(engine.get(), kEngineIndex, kTypeInt64, 1, &count, &facts.index);
+  count = 0;
+  if (b.result == 0)
+    b.result = cudnn.getAttribute(engine.get(), kEngineNumericalNotes, kTypeNumericalNote, int64_t(notes.size()),
+                                  &count, notes.data());
+  notes.resize(size_t(std::clamp<int64_t>(count, 0, int64_t(notes.size()))));
+  for (int note : notes)
+    if (std::find(std::begin(kRefusedNotes), std::end(kRefusedNotes), note) != std::end(kRefusedNotes) ||
+        (floats && note == kNoteTensorCores))
+      facts.refusedNote = note;
+  return facts;
+}
+} // namespace
+
+Result<std::shared_ptr<const CudnnPlan>> planOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
+                                                int64_t mostBytes, std::string &reason) {
+  using Answer = std::shared_ptr<const CudnnPlan>;
+  Builder b(cudnn);
+  auto failed = [&](std::string_view what) -> Result<Answer> {
+    if (!isUnsupported(b.result))
+      return cudnnError(cudnn, b.result, what);
+    reason += cudnnError(cudnn, b.result, what).message + "\n";
+    return Answer();
+  };
+  std::optional<Descriptor> device;
+  if (!target.properties.empty()) {
+    device = b.make(kDeviceProperties);
+    b.set(*device, kDeviceJson, kTypeChar, target.properties.c_str(), target.properties.size() + 1);
+    b.finalize(*device);
+  }
+  Operations all = operationsOf(b, graph);
+  Descriptor whole = b.make(kOperationGraph);
+  std::vector<CudnnDescriptor> handles;
+  for (const Descriptor &one : all.operations)
+    handles.push_back(one.get());
+  b.set(whole, kGraphOperations, kTypeDescriptor, handles.data(), handles.size());
+  if (!device)
+    b.set(whole, kGraphHandle, kTypeHandle, target.handle);
+  b.finalize(whole);
+  if (b.result != 0)
+    return failed("take the graph of an instruction");
+  std::vector<Descriptor> proposed = configurations(cudnn, b, whole, device);
+  if (b.result != 0)
+    return failed("propose an engine for the graph of an instruction");
+  if (proposed.empty())
+    reason += "cuDNN proposes no engine\n";
+  for (Descriptor &configuration : proposed) {
+    EngineFacts engine = engineOf(cudnn, b, configuration, multipliesFloats(graph));
+    if (b.result != 0)
+      return failed("describe an engine");
+    if (engine.refusedNote >= 0) {
+      reason += fmt::format("engine {} has the numerical note {}\n", engine.index, engine.refusedNote);
+      continue;
+    }
+    Descriptor plan = b.make(kExecutionPlan);
+    b.set(plan, kPlanEngineConfig, configuration);
+    if (device)
+      b.set(plan, kPlanDevice, *device);
+    else
+      b.set(plan, kPlanHandle, kTypeHandle, target.handle);
+    b.finalize(plan);
+    int64_t bytes = 0, count = 0;
+    if (b.result == 0)
+      b.result = cudnn.getAttribute(plan.get(), kPlanWorkspaceBytes, kTypeInt64, 1, &count, &bytes);
+    if (b.result != 0) {
+      auto failure = failed("plan the graph of an instruction");
+      if (!failure)
+        return failure;
+      b.result = 0;
+      continue;
+    }
+    if (bytes <= mostBytes) {
+      std::vector<Descriptor> parts;
+      for (auto *list : {&all.tensors, &all.settings, &all.operations})
+        std::move(list->begin(), list->end(), std::back_inserter(parts));
+      parts.push_back(std::move(whole));
+      parts.push_back(std::move(configuration));
+      return std::make_shared<const CudnnPlan>(CudnnPlan{std::move(parts), std::move(plan), engine.index, bytes});
+    }
+    reason +=
+        fmt::format("engine {} needs {} bytes of workspace, and {} are the most\n", engine.index, bytes, mostBytes);
+  }
+  return Answer();
+}
+
+Result<std::shared_ptr<const Descriptor>> bindTensors(const Cudnn &cudnn, const CudnnGraph &graph,
+                                                      const std::vector<void *> &addresses, void *workspace) {
+  Builder b(cudnn);
+  std::vector<int64_t> ids;
+  std::vector<const void *> pointers;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const GraphTensor &tensor = graph.tensors[i];
+    if (tensor.isVirtual)
+      continue;
+    ids.push_back(idOf(int(i)));
+    pointers.push_back(tensor.value ? static_cast<const void *>(&*tensor.value) : addresses[i]);
+  }
+  Descriptor pack = b.make(kVariantPack);
+  b.set(pack, kPackIds, ids);
+  b.set(pack, kPackPointers, kTypePointer, pointers.data(), pointers.size());
+  b.set(pack, kPackWorkspace, kTypePointer, workspace);
+  b.finalize(pack);
+  if (b.result != 0)
+    return cudnnError(cudnn, b.result, "take the addresses of an instruction's tensors");
+  return std::make_shared<const Descriptor>(std::move(pack));
+}
+
+} // namespace kerf::runtime::cuda

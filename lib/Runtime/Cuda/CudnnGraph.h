@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of operations as plain data, and the plans by which cuDNN computes them.
+#pragma once
+
+#include "Cudnn.h"
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kerf::runtime::cuda {
+
+/// A tensor of a graph. Its number in CudnnGraph::tensors names it.
+struct GraphTensor {
+  CudnnData type = kDataFloat;
+  std::vector<int64_t> dims, strides; // in elements
+  bool isVirtual = false;             // exists only inside of the graph: its strides have no meaning in memory
+  std::optional<float> value = {};    // the value of a constant with one element, which is no memory of the GPU
+  int64_t alignment = 16;             // bytes by which the tensor's address can be divided
+};
+
+/// The window of a convolution, by spatial dimension.
+struct GraphWindow {
+  std::vector<int64_t> strides, dilations, before, after; // `before` and `after`: rows of padding
+};
+
+/// An operation of a graph. Its operands and its result are numbers of tensors; -1 where an operation has none.
+struct GraphNode {
+  /// kPointwiseOperation, kMatmulOperation, kReductionOperation, kReshapeOperation, or a kind of convolution.
+  CudnnKind kind = kPointwiseOperation;
+  int mode = 0;                   // the pointwise mode or the operator of the reduction
+  CudnnData compute = kDataFloat; // type in which the operation computes
+  int a = -1, b = -1, t = -1;     // operands: b of binary operations, t the condition of a selection
+  int y = -1;                     // the result
+  int64_t axis = -1;              // the dimension whose indices kIndex gives
+  GraphWindow window = {};        // of convolutions
+};
+
+/// A graph of operations, in an order in which they can be computed.
+struct CudnnGraph {
+  std::vector<GraphTensor> tensors;
+  std::vector<GraphNode> nodes;
+};
+
+/// Adds a tensor and returns its number.
+int addTensor(CudnnGraph &graph, GraphTensor tensor);
+/// Adds a tensor that exists only inside of the graph, with row-major strides, and returns its number.
+int addVirtual(CudnnGraph &graph, std::vector<int64_t> dims, CudnnData type = kDataFloat);
+/// Adds a constant with `rank` dimensions and one element, and returns its number.
+int addValue(CudnnGraph &graph, float value, size_t rank);
+/// Adds a node and returns the number of its result.
+int addNode(CudnnGraph &graph, GraphNode node);
+
+/// Returns the graph as text. Graphs with the same text have the same plan.
+std::string textOf(const CudnnGraph &graph);
+
+/// A descriptor of cuDNN, which it destroys at the end.
+class Descriptor {
+public:
+  Descriptor(const Cudnn &cudnn, CudnnDescriptor handle) : cudnn(&cudnn), handle(handle) {}
+  Descriptor(Descriptor &&other) noexcept : cudnn(other.cudnn), handle(std::exchange(other.handle, nullptr)) {}
+  Descriptor &operator=(Descriptor &&other) noexcept {
+    std::swap(cudnn, other.cudnn);
+    std::swap(handle, other.handle);
+    return *this;
+  }
+  ~Descriptor() {
+    if (handle)
+      cudnn->destroyDescriptor(handle);
+  }
+  CudnnDescriptor get() const { return handle; }
+
+private:
+  const Cudnn *cudnn;
+  CudnnDescriptor handle;
+};
+
+/// The device for which a plan is made: an open handle of cuDNN, or the properties of a GPU that this machine does not
+/// have, in cuDNN's JSON form, for a plan that is not executed.
+struct PlanTarget {
+  CudnnHandle handle = nullptr;
+  std::string properties = {};
+};
+
+/// A way to compute a graph.
+struct CudnnPlan {
+  std::vector<Descriptor> parts; // what the plan was made from; cuDNN does not say that it may be destroyed earlier
+  Descriptor plan;
+  int64_t engine = 0;         // cuDNN's number of the engine
+  int64_t workspaceBytes = 0; // bytes of memory that the plan needs besides the tensors
+};
+
+/// Returns the first plan of cuDNN's heuristics that computes the graph with at most `mostBytes` bytes of workspace,
+/// and with the numbers that Kerf promises: equal bits in every run, and products of the inputs as they are. Returns
+/// null if there is none, and then says why in `reason`.
+Result<std::shared_ptr<const CudnnPlan>> planOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
+                                                int64_t mostBytes, std::string &reason);
+
+/// The tensors of a graph and a workspace in memory, for one execution of a plan. `addresses` has an address for each
+/// tensor of the graph; null for virtual tensors and constants.
+Result<std::shared_ptr<const Descriptor>> bindTensors(const Cudnn &cudnn, const CudnnGraph &graph,
+                                                      const std::vector<void *> &addresses, void *workspace);
+
+} // namespace kerf::runtime::cuda

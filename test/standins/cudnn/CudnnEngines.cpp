@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graphs that the stand-in computes, and the engines that it proposes for them. cuDNN takes attention only as
+// exactly these operations; engines that Kerf must not choose come first.
+#include "CudnnState.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace kerf::standin::cudnn {
+
+namespace {
+constexpr int kFloat = 0, kHalf = 2, kBfloat16 = 9;
+constexpr int kPointwise = 13, kMatmul = 19, kReduction = 22, kReshape = 31;
+// Engines in the order of the proposals.
+constexpr int64_t kNondeterministic = 1, kHungry = 2, kTensorCores = 3, kPlain = 4;
+
+using Kinds = std::vector<std::pair<int, int>>; // kind and mode of the operations, sorted
+
+Kinds kindsOf(const Graph &graph) {
+  Kinds kinds;
+  for (const Node &node : graph.nodes)
+    kinds.push_back({node.kind, node.mode});
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
+}
+Kinds sorted(Kinds kinds) {
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
+}
+Kinds with(Kinds kinds, const Kinds &more) {
+  kinds.insert(kinds.end(), more.begin(), more.end());
+  return sorted(kinds);
+}
+
+const Kinds kCausal = {{kPointwise, 501}, {kPointwise, 501}, {kPointwise, 303}, {kPointwise, 601}};
+const Kinds kForward = {{kMatmul, 0},     {kMatmul, 0},    {kPointwise, 1},  {kReduction, 3}, {kPointwise, 9},
+                        {kPointwise, 13}, {kReduction, 0}, {kPointwise, 15}, {kPointwise, 0}, {kPointwise, 6}};
+const Kinds kBackward = {{kMatmul, 0},     {kMatmul, 0},    {kMatmul, 0},    {kMatmul, 0},    {kMatmul, 0},
+                         {kPointwise, 1},  {kReduction, 0}, {kPointwise, 1}, {kPointwise, 1}, {kPointwise, 9},
+                         {kPointwise, 13}, {kPointwise, 9}, {kPointwise, 1}, {kPointwise, 1}, {kReshape, 0},
+                         {kReshape, 0},    {kReshape, 0}};
+const Kinds kGroups = {{kReduction, 0}, {kReduction, 0}}; // sums over the query heads of a group
+
+bool isConvolution(const Graph &graph) {
+  return graph.nodes.size() == 1 && graph.nodes[0].kind >= 10 && graph.nodes[0].kind <= 12;
+}
+bool readsFloats(const Graph &graph) {
+  return isConvolution(graph) && graph.tensors[size_t(graph.nodes[0].a)].type == kFloat;
+}
+bool isBackward(const Graph &graph) { return graph.nodes.size() > 1 && graph.nodes[0].kind == kPointwise; }
+
+/// Checks the widths and types of attention's tensors in memory.
+int checkAttention(const Graph &graph) {
+  for (const Node &node : graph.nodes) {
+    if (node.kind != kMatmul)
+      continue;
+    for (int number : {node.a, node.b}) {
+      const Tensor &tensor = graph.tensors[size_t(number)];
+      if (tensor.isVirtual)
+        continue;
+      if (tensor.type != kHalf && tensor.type != kBfloat16)
+        return fail(kUnsupportedData, "attention multiplies 16-bit tensors");
+      // One of the dimensions lies without gaps, and it is the width of the vectors.
+      int64_t width = tensor.strides[3] == 1 ? tensor.dims[3] : tensor.strides[2] == 1 ? tensor.dims[2] : 0;
+      if (width == 0 || width % 8 != 0 || width > 256)
+        return fail(kUnsupportedShape, "attention takes vectors of up to 256 elements, in steps of 8");
+    }
+  }
+  return kSuccess;
+}
+} // namespace
+
+int checkPattern(const Graph &graph) {
+  if (isConvolution(graph))
+    return kSuccess;
+  Kinds kinds = kindsOf(graph);
+  for (const Kinds &causal : {Kinds(), kCausal})
+    if (kinds == with(kForward, causal) || kinds == with(kBackward, causal) ||
+        kinds == with(with(kBackward, causal), kGroups))
+      return checkAttention(graph);
+  return fail(kUnsupportedPattern, "the graph is neither attention nor its gradients nor a convolution");
+}
+
+std::vector<int64_t> enginesOf(const Graph &graph) {
+  const char *wish = std::getenv("KERF_STANDIN_CUDNN");
+  if (wish && std::string(wish) == "none")
+    return {};
+  if (readsFloats(graph))
+    return {kNondeterministic, kHungry, kTensorCores, kPlain};
+  return {kNondeterministic, kHungry, kTensorCores};
+}
+
+std::vector<int> notesOf(const Graph &, int64_t engine) {
+  if (engine == kNondeterministic)
+    return {0, 4};
+  return engine == kTensorCores || engine == kHungry ? std::vector<int>{0} : std::vector<int>();
+}
+
+int64_t workspaceOf(const Graph &graph, int64_t engine) {
+  if (engine == kHungry)
+    return int64_t(1) << 50;
+  if (!isBackward(graph))
+    return isConvolution(graph) ? 4096 : 256;
+  // The gradients of the scores in 16 bits, in tiles of 64 queries and 128 keys, and those of each query head's keys
+  // and values where these are summed afterwards.
+  int64_t bytes = 256;
+  bool counted = false;
+  for (const Node &node : graph.nodes) {
+    const Tensor &y = graph.tensors[size_t(node.y)];
+    if (node.kind == kReshape && graph.tensors[size_t(node.a)].isVirtual && !counted) {
+      bytes += y.dims[0] * y.dims[1] * ((y.dims[2] + 127) / 128 * 128) * ((y.dims[3] + 63) / 64 * 64) * 2;
+      counted = true;
+    }
+    if (node.kind == kReduction && !y.isVirtual)
+      bytes += graph.tensors[size_t(node.a)].elements() * 2;
+  }
+  return bytes;
+}
+
+bool mayRun(const Graph &graph, int64_t engine) { return engine == (readsFloats(graph) ? kPlain : kTensorCores); }
+
+} // namespace kerf::standin::cudnn

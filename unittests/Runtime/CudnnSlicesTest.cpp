@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention's gradients by cuDNN in slices of the batch and of the heads, on the stand-ins.
+#include "../../lib/Runtime/Cuda/CallsCudnn.h"
+#include "../../lib/Runtime/Cuda/Context.h"
+#include "../../lib/Runtime/Cuda/CudnnAttention.h"
+#include "../../lib/Runtime/Cuda/Launches.h"
+#include "kerf/Package/Half.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+namespace kerf::runtime::cuda {
+namespace {
+
+AttentionSizes sizesOf(int64_t b, int64_t s, int64_t h, int64_t g, int64_t d) {
+  AttentionSizes z{};
+  z.b = b, z.s = z.t = s, z.h = h, z.g = g, z.d = z.e = d;
+  z.to = s, z.seen = s;
+  return z;
+}
+
+TEST(CudnnSlices, AreTheLargestThatFit) {
+  constexpr int64_t kMiB = int64_t(1) << 20;
+  auto slice = [](const AttentionSizes &z, int64_t most) {
+    AttentionSlice found = backwardSlice(z, most);
+    return std::pair(found.batches, found.groups);
+  };
+  // The gradients of 1,024 x 1,024 scores in 16 bits are 2 MiB for each head.
+  AttentionSizes gpt2 = sizesOf(64, 1024, 12, 12, 64);
+  EXPECT_EQ(backwardWorkspace(gpt2, {1, 1}), 2 * kMiB + 256);
+  EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB + 256), std::pair(int64_t(64), int64_t(12)));
+  EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB + 255), std::pair(int64_t(32), int64_t(12)));
+  EXPECT_EQ(slice(gpt2, 256 * kMiB), std::pair(int64_t(8), int64_t(12)));
+  EXPECT_EQ(slice(gpt2, 13 * kMiB), std::pair(int64_t(1), int64_t(6)));
+  EXPECT_EQ(slice(gpt2, 1), std::pair(int64_t(1), int64_t(1)));
+  // Numbers that are no powers of two, tiles that are not full, and four query heads for each key/value head.
+  AttentionSizes odd = sizesOf(15, 100, 12, 3, 16);
+  int64_t ofGroup = 4 * (128 * 128 + 100 * 32) * 2;
+  EXPECT_EQ(backwardWorkspace(odd, {5, 3}), 15 * ofGroup + 256);
+  EXPECT_EQ(slice(odd, 14 * ofGroup), std::pair(int64_t(3), int64_t(3)));
+}
+
+/// A tensor in the GPU's memory.
+struct GpuTensor {
+  std::shared_ptr<std::byte> memory;
+  TensorView view;
+};
+
+struct Gpu {
+  std::shared_ptr<Context> context = std::move(*Context::open(0));
+  std::unique_ptr<CudaStream> stream = std::move(*CudaStream::create(context));
+
+  GpuTensor tensor(DType type, const Shape &shape) {
+    GpuTensor made{nullptr, {nullptr, type, shape}};
+    made.memory = std::move(*allocateOfGpu(context, made.view.bytes()));
+    made.view.data = made.memory.get();
+    return made;
+  }
+  GpuTensor random(DType type, const Shape &shape, std::mt19937 &engine) {
+    GpuTensor made = tensor(type, shape);
+    std::normal_distribution<float> normal;
+    std::vector<std::byte> bytes;
+    for (int64_t i = 0; i < made.view.elements(); ++i) {
+      float number = normal(engine);
+      uint16_t half = bf16FromFloat(number);
+      auto *from = type == DType::F32 ? reinterpret_cast<std::byte *>(&number) : reinterpret_cast<std::byte *>(&half);
+      bytes.insert(bytes.end(), from, from + bytesOf(type));
+    }
+    EXPECT_TRUE(stream->copy(made.view.data, bytes.data(), int64_t(bytes.size()), CopyKind::ToDevice));
+    EXPECT_TRUE(stream->synchronize());
+    return made;
+  }
+  std::vector<std::byte> bytesOfTensor(const GpuTensor &tensor) {
+    std::vector<std::byte> bytes(size_t(tensor.view.bytes()));
+    EXPECT_TRUE(stream->copy(bytes.data(), tensor.view.data, tensor.view.bytes(), CopyKind::ToHost));
+    EXPECT_TRUE(stream->synchronize());
+    return bytes;
+  }
+};
+
+/// Runs attention_backward in slices of at most `most` bytes. Returns the bytes of the three gradients, and the number
+/// of executions.
+std::pair<std::vector<std::vector<std::byte>>, size_t> gradients(Gpu &gpu, const std::vector<GpuTensor> &operands,
+                                                                 int64_t most) {
+  package::Instruction instruction{"attention_backward", {}, {}, {{"scale", 0.3}, {"causal", true}}, "node"};
+  Mesh mesh;
+  KernelRequest request{instruction, {}, {}, mesh};
+  std::vector<GpuTensor> results;
+  for (const GpuTensor &operand : operands)
+    request.operands.push_back(operand.view);
+  for (size_t i = 0; i < 3; ++i) {
+    results.push_back(gpu.tensor(DType::BF16, operands[i].view.shape));
+    request.results.push_back(results.back().view);
+  }
+  auto planned = attentionBackwardCalls({request, {}, gpu.context}, most);
+  EXPECT_TRUE(planned && *planned) << (planned ? "no plan" : planned.error().message);
+  std::shared_ptr<std::byte> scratch = std::move(*allocateOfGpu(gpu.context, (*planned)->scratchBytes));
+  request.scratch = scratch.get();
+  auto calls = attentionBackwardCalls({request, {}, gpu.context}, most);
+  EXPECT_TRUE(calls && *calls) << (calls ? "no plan" : calls.error().message);
+  EXPECT_EQ((*calls)->scratchBytes, (*planned)->scratchBytes);
+  size_t executions = (*calls)->calls.size();
+  for (Call &call : (*calls)->calls) {
+    Status done = std::get<LibraryCall>(call)(*gpu.stream);
+    EXPECT_TRUE(done) << done.error().message;
+  }
+  std::vector<std::vector<std::byte>> bytes;
+  for (const GpuTensor &result : results)
+    bytes.push_back(gpu.bytesOfTensor(result));
+  return {bytes, executions};
+}
+
+TEST(CudnnSlices, GiveTheBitsOfTheWhole) {
+  Gpu gpu;
+  std::mt19937 engine(7);
+  for (int64_t g : {6, 2}) { // each query head has its key/value head, and three share one
+    constexpr int64_t b = 4, s = 13, h = 6, d = 8;
+    Shape queries = {b, s, h, d}, keys = {b, s, g, d};
+    std::vector<GpuTensor> operands;
+    for (const Shape &shape : {queries, keys, keys, queries})
+      operands.push_back(gpu.random(DType::BF16, shape, engine));
+    operands.push_back(gpu.random(DType::F32, {b, h, s}, engine));
+    operands.push_back(gpu.random(DType::BF16, queries, engine));
+    AttentionSizes z = sizesOf(b, s, h, g, d);
+    auto [whole, one] = gradients(gpu, operands, backwardWorkspace(z, {b, g}));
+    EXPECT_EQ(one, 1u);
+    for (AttentionSlice slice : {AttentionSlice{2, g}, {1, g}, {1, g / 2}, {1, 1}}) {
+      auto [parts, executions] = gradients(gpu, operands, backwardWorkspace(z, slice));
+      EXPECT_EQ(int64_t(executions), b / slice.batches * (g / slice.groups));
+      for (size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(parts[i], whole[i]) << "gradient " << i << " in slices of " << slice.batches << " x " << slice.groups;
+    }
+  }
+}
+
+} // namespace
+} // namespace kerf::runtime::cuda
