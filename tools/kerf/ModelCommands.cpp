@@ -343,7 +343,8 @@ struct CompileCommand {
     auto planned = planAndCompile(*app, imported->step, model, precision, planFile, where);
     if (!planned)
       return fail(planned.error());
-    const std::vector<std::string> isas(std::begin(codegen::kInstructionSets), std::end(codegen::kInstructionSets));
+    std::vector<std::string> isas(std::begin(codegen::kInstructionSets), std::end(codegen::kInstructionSets));
+    isas.push_back(codegen::kGpuArchitecture);
     if (Status status = noNative ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
         !status)
       return fail(status.error());

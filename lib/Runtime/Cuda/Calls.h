@@ -104,6 +104,9 @@ std::vector<int64_t> stridesOf(const Shape &shape);
 /// Returns the calls of an instruction. Fails where the GPU has no form of it, and names what it lacks.
 Result<Calls> callsOf(const CallRequest &request);
 
+/// Returns the calls of an instruction that calls a function of the program for which the package has code.
+Result<Calls> callFused(const CallRequest &r);
+
 // The functions of the families, one row each in kRows (Calls.cpp).
 Result<Calls> callUnary(const CallRequest &r);
 Result<Calls> callBinary(const CallRequest &r);
