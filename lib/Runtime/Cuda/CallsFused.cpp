@@ -80,7 +80,7 @@ Result<Calls> callFused(const CallRequest &r) {
   }
   for (size_t i = 0; i < function.results.size(); ++i)
     if (!package::reductionOf(function, function.results[i])) {
-      tensors[function.results[i]] = r.result(i);
+      tensors.emplace(function.results[i], r.result(i)); // a result may be an argument
       addresses.push_back(r.result(i).data);
     }
   std::vector<int> stored = package::storedValues(function);
