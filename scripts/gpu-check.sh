@@ -5,7 +5,7 @@
 #   scripts/gpu-check.sh pack [FOLDER]   where Kerf is built: collects programs, packages and data (default build/gpu-check), and
 #                                        packs them into FOLDER.tar.gz
 #   FOLDER/gpu-check.sh run              where the GPU is: runs the tests of kernels and of the device, trains every package,
-#                                        and prints a table
+#                                        also op by op, and prints a table
 #   scripts/gpu-check.sh                 both, on this machine
 #
 # KERF_DEVICE names the device (default cuda:0). With KERF_CUDA_LIBRARIES=build/standins everything runs without a GPU.
@@ -66,6 +66,24 @@ test_row() {
   return $status
 }
 
+# Trains a package for two steps with its PTX and without, and prints whether the weights have the same bits.
+fused_row() {
+  local package=$1 name said=passed plain
+  name="fused $(basename "$package")" plain=plain/$(basename "$package")
+  rm -rf "$plain"
+  mkdir -p plain
+  cp -r "$package" "$plain"
+  rm "$plain"/*.ptx
+  for one in "$package" "$plain"; do
+    bin/kerf-run "$one" --data "$package/batches.npz" --steps 2 --lr "$(learning_rate "$package/golden.json")" --device "$device" \
+      --save "$one.weights" >"$one.log" 2>&1 || said=FAILED
+  done
+  grep -q "is not used" "$package.log" && said=FAILED
+  cmp -s "$package.weights" "$plain.weights" || said=FAILED
+  printf '%-22s %-8s %s\n' "$name" "$said" "against op by op, bit for bit"
+  [ $said = passed ]
+}
+
 run() {
   local folder failed=0 package name status
   folder=$(cd "$1" && pwd)
@@ -82,6 +100,11 @@ run() {
       --log "$name.jsonl" >"$name.log" 2>&1 && python3 compare.py "$package/golden.json" adamw "$name.jsonl" >>"$name.log" || status=$?
     [ $status -eq 0 ] || failed=1
     printf '%-22s %-8s %s\n' "$name" "$([ $status -eq 0 ] && echo passed || echo FAILED)" "$(tail -n 1 "$name.log")"
+  done
+  for package in packages/*; do
+    if compgen -G "$package/*.ptx" >/dev/null; then
+      fused_row "$package" || failed=1
+    fi
   done
   if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck initcheck synccheck; do

@@ -23,8 +23,10 @@ using package::Instruction;
 using Lanes = SmallVector<Value>; // the elements of a vector
 
 constexpr unsigned kGlobalMemory = 1;                        // address space of NVPTX
-constexpr int64_t kMostSmall = int64_t(1) << 30;             // items are counted in 32 bits up to this number
+constexpr int64_t kMostSmall = int64_t(1) << 30;             // fewer elements are counted in 32 bits
 constexpr const char *kSpecial = "llvm.nvvm.read.ptx.sreg."; // prefix of the intrinsics that number threads
+
+static_assert(kMostSmall + package::kMostPtxBlocks * package::kPtxThreads < int64_t(1) << 31);
 
 class PtxBuilder {
 public:

@@ -83,6 +83,14 @@ TEST(Ptx, MemoryIsReadAndWrittenSixteenBytesAtATime) {
   EXPECT_EQ(countOf(text, "ld.global.b32"), 3u) << text;
 }
 
+TEST(Ptx, ElementsOfLargeTensorsAreCountedInSixtyFourBits) {
+  std::string small = withPtx(stepOf(multiplyAdd(DType::BF16, {1 << 13, 1 << 16}))).native->images[0].code;
+  EXPECT_EQ(countOf(small, "setp.gt.s32"), 1u) << small;
+  std::string large = withPtx(stepOf(multiplyAdd(DType::BF16, {1 << 14, 1 << 16}))).native->images[0].code;
+  EXPECT_EQ(countOf(large, "setp.gt.s64"), 1u) << large;
+  EXPECT_EQ(countOf(large, ".s32"), 0u) << large;
+}
+
 TEST(Ptx, ProductsAndSumsAreRoundedOneByOne) {
   std::string text = withPtx(stepOf(multiplyAdd(DType::F32, {6, 64}))).native->images[0].code;
   EXPECT_EQ(countOf(text, "fma."), 0u) << text;

@@ -128,14 +128,16 @@ std::vector<std::string> outcome(const Program &program, uint32_t seed, const Wh
   std::mt19937 random(seed);
   auto textOfTensor = [&](const runtime::TensorView &view) {
     std::string content(size_t(view.bytes()), '\0');
-    if (view.data)
+    if (view.data) {
       EXPECT_TRUE(device->copyOut(content.data(), view.data, view.bytes()));
+    }
     return textOf(view, content);
   };
   for (const runtime::ArgumentPiece &piece : (*executor)->arguments()) {
     std::string bytes = randomBytes(piece.tensor, random);
-    if (piece.tensor.data)
+    if (piece.tensor.data) {
       EXPECT_TRUE(device->copyIn(piece.tensor.data, bytes.data(), int64_t(bytes.size())));
+    }
   }
   std::vector<std::string> texts;
   for (int step = 0; step < 2; ++step) {

@@ -30,8 +30,8 @@ struct NativeBuffer {
 using NativeEntry = void (*)(const NativeBuffer *buffers, const void *const *routines, int64_t rowBegin, int64_t rowEnd,
                              int64_t columnBegin, int64_t columnEnd);
 
-/// Code of all kernels for one instruction set. The code of a kHostImage is one block of machine code without references
-/// to anything outside, so that it can be mapped at any page. The code of PTX images is described in Ptx.h.
+/// Code of all kernels for one instruction set. The code of a kHostImage is one block of machine code without
+/// references to anything outside, so that it can be mapped at any page. The code of PTX images is described in Ptx.h.
 struct NativeImage {
   std::string isa;              // instruction set, e.g. "x86-64-v3": lower-case letters, digits, '-' and '_'
   std::vector<int64_t> entries; // for each kernel: byte offset of its entry point in `code`; empty for PTX

@@ -5,7 +5,7 @@
 //
 // An entry takes one parameter: an array of addresses, one for each argument of the function and one for each of its
 // storedValues, in this order. All of them are dense tensors at addresses that are multiples of kPtxAlignment. Any grid
-// of blocks of kPtxThreads threads computes everything: the threads share the work items in turn.
+// of up to kMostPtxBlocks blocks of kPtxThreads threads computes everything: the threads share the work items in turn.
 #pragma once
 
 #include "kerf/Package/Native.h"
@@ -20,6 +20,8 @@ inline constexpr int64_t kPtxInterface = 1;
 inline constexpr int64_t kPtxAlignment = 256;
 /// Number of threads of a block.
 inline constexpr int64_t kPtxThreads = 256;
+/// Most blocks of a grid, so that no thread's count of work items overflows.
+inline constexpr int64_t kMostPtxBlocks = 4096;
 
 /// Returns true if the image is of kind kPtxImage and of interface version kPtxInterface.
 bool isPtxImage(const NativeImage &image);

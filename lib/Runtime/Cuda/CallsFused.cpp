@@ -43,7 +43,8 @@ Status checkTensors(const Function &function, const std::vector<int> &values, co
 LibraryCall launchOf(const PtxCode &code, const PtxKernel &kernel, std::vector<void *> addresses) {
   int64_t blocks =
       (package::ptxItems(*kernel.function, kernel.space).count() + package::kPtxThreads - 1) / package::kPtxThreads;
-  return [module = code.module, entry = kernel.entry, blocks = unsigned(std::clamp<int64_t>(blocks, 1, kMostBlocks)),
+  return [module = code.module, entry = kernel.entry,
+          blocks = unsigned(std::clamp<int64_t>(blocks, 1, package::kMostPtxBlocks)),
           addresses = std::move(addresses)](CudaStream &stream) mutable -> Status {
     void *parameters[] = {addresses.data()};
     DriverResult result = stream.context->driver.launchKernel(entry, blocks, 1, 1, unsigned(package::kPtxThreads), 1, 1,
