@@ -88,7 +88,7 @@ TEST(Ptx, ElementsOfLargeTensorsAreCountedInSixtyFourBits) {
   EXPECT_EQ(countOf(small, "setp.gt.s32"), 1u) << small;
   std::string large = withPtx(stepOf(multiplyAdd(DType::BF16, {1 << 14, 1 << 16}))).native->images[0].code;
   EXPECT_EQ(countOf(large, "setp.gt.s64"), 1u) << large;
-  EXPECT_EQ(countOf(large, ".s32"), 0u) << large;
+  EXPECT_EQ(countOf(large, "setp.gt.s32"), 0u) << large;
 }
 
 TEST(Ptx, ProductsAndSumsAreRoundedOneByOne) {
