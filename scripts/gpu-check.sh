@@ -68,19 +68,21 @@ test_row() {
 
 # Trains a package for two steps with its PTX and without, and prints whether the weights have the same bits.
 fused_row() {
-  local package=$1 name said=passed plain
-  name="fused $(basename "$package")" plain=plain/$(basename "$package")
-  rm -rf "$plain"
-  mkdir -p plain
-  cp -r "$package" "$plain"
-  rm "$plain"/*.ptx
-  for one in "$package" "$plain"; do
-    bin/kerf-run "$one" --data "$package/batches.npz" --steps 2 --lr "$(learning_rate "$package/golden.json")" --device "$device" \
-      --save "$one.weights" >"$one.log" 2>&1 || said=FAILED
+  local package=$1 name said=passed kind folder
+  name=$(basename "$package")
+  rm -rf "bits/$name"
+  mkdir -p "bits/$name"
+  cp -r "$package" "bits/$name/fused"
+  cp -r "$package" "bits/$name/plain"
+  rm "bits/$name/plain"/*.ptx
+  for kind in fused plain; do
+    folder=bits/$name/$kind
+    bin/kerf-run "$folder" --data "$package/batches.npz" --steps 2 --lr "$(learning_rate "$package/golden.json")" --device "$device" \
+      --save "$folder/weights" >"$folder/log" 2>&1 || said=FAILED
   done
-  grep -q "is not used" "$package.log" && said=FAILED
-  cmp -s "$package.weights" "$plain.weights" || said=FAILED
-  printf '%-22s %-8s %s\n' "$name" "$said" "against op by op, bit for bit"
+  grep -q "is not used" "bits/$name/fused/log" && said=FAILED
+  cmp -s "bits/$name/fused/weights" "bits/$name/plain/weights" || said=FAILED
+  printf '%-22s %-8s %s\n' "fused $name" "$said" "against op by op, bit for bit"
   [ $said = passed ]
 }
 
