@@ -5,7 +5,7 @@
 #   scripts/gpu-check.sh pack [FOLDER]   where Kerf is built: collects programs, packages and data (default build/gpu-check), and
 #                                        packs them into FOLDER.tar.gz
 #   FOLDER/gpu-check.sh run              where the GPU is: runs the tests of kernels and of the device, trains every package,
-#                                        and prints a table
+#                                        also op by op, and prints a table
 #   scripts/gpu-check.sh                 both, on this machine
 #
 # KERF_DEVICE names the device (default cuda:0). With KERF_CUDA_LIBRARIES=build/standins everything runs without a GPU.
@@ -66,6 +66,26 @@ test_row() {
   return $status
 }
 
+# Trains a package for two steps with its PTX and without, and prints whether the weights have the same bits.
+fused_row() {
+  local package=$1 name said=passed kind folder
+  name=$(basename "$package")
+  rm -rf "bits/$name"
+  mkdir -p "bits/$name"
+  cp -r "$package" "bits/$name/fused"
+  cp -r "$package" "bits/$name/plain"
+  rm "bits/$name/plain"/*.ptx
+  for kind in fused plain; do
+    folder=bits/$name/$kind
+    bin/kerf-run "$folder" --data "$package/batches.npz" --steps 2 --lr "$(learning_rate "$package/golden.json")" --device "$device" \
+      --save "$folder/weights" >"$folder/log" 2>&1 || said=FAILED
+  done
+  grep -q "is not used" "bits/$name/fused/log" && said=FAILED
+  cmp -s "bits/$name/fused/weights" "bits/$name/plain/weights" || said=FAILED
+  printf '%-22s %-8s %s\n' "fused $name" "$said" "against op by op, bit for bit"
+  [ $said = passed ]
+}
+
 run() {
   local folder failed=0 package name status
   folder=$(cd "$1" && pwd)
@@ -82,6 +102,11 @@ run() {
       --log "$name.jsonl" >"$name.log" 2>&1 && python3 compare.py "$package/golden.json" adamw "$name.jsonl" >>"$name.log" || status=$?
     [ $status -eq 0 ] || failed=1
     printf '%-22s %-8s %s\n' "$name" "$([ $status -eq 0 ] && echo passed || echo FAILED)" "$(tail -n 1 "$name.log")"
+  done
+  for package in packages/*; do
+    if compgen -G "$package/*.ptx" >/dev/null; then
+      fused_row "$package" || failed=1
+    fi
   done
   if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck initcheck synccheck; do

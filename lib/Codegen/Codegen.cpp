@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Codegen/Codegen.h"
+#include "ElementOps.h"
 #include "KernelIr.h"
 #include "MachineCode.h"
+#include "Ptx.h"
+#include "PtxIr.h"
+#include "kerf/Package/Ptx.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -12,10 +16,46 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include <algorithm>
 
 using namespace mlir;
 
 namespace kerf::codegen {
+
+namespace {
+struct Kernel {
+  const package::Function *function;
+  package::KernelSpace space;
+};
+
+/// Compiles machine code of the host module for one instruction set.
+Result<package::NativeImage> hostImage(ModuleOp module, const std::string &isa, const std::vector<std::string> &names) {
+  OwningOpRef<ModuleOp> lowered = cast<ModuleOp>(module->clone());
+  auto object = compileObject(*lowered, isa);
+  return object ? linkImage(*object, isa, names) : Result<package::NativeImage>(object.error());
+}
+
+Result<package::NativeImage> ptxImage(MLIRContext &context, const std::string &isa,
+                                      const std::vector<Kernel> &kernels) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  std::vector<PtxKernel> entries;
+  for (const auto &[function, space] : kernels) {
+    entries.push_back({package::ptxEntry(entries.size(), function->name),
+                       function->args.size() + package::storedValues(*function).size()});
+    buildPtxKernel(*module, *function, space, entries.back().entry);
+  }
+  auto text = compilePtx(*module, isa, entries);
+  if (!text)
+    return text.error();
+  package::NativeImage image;
+  image.kind = std::string(package::kPtxImage);
+  image.interface = package::kPtxInterface;
+  image.isa = isa;
+  image.checksum = package::checksumOf(*text);
+  image.code = std::move(*text);
+  return image;
+}
+} // namespace
 
 Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package::Program &program,
                                                                   const std::vector<std::string> &isas) {
@@ -27,25 +67,27 @@ Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package:
                       scf::SCFDialect, vector::VectorDialect>();
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   auto native = std::make_shared<package::NativeCode>();
+  std::vector<Kernel> kernels;
   for (const package::Function &function : program.functions) {
     if (!function.kernel)
       continue;
     auto space = package::kernelSpace(function);
     if (!space)
       return space.error();
-    if (Status status = buildKernel(*module, function, *space, native->routines); !status)
+    if (Status status = checkTypes(function); !status)
       return status.error();
+    kernels.push_back({&function, std::move(*space)});
     native->kernels.push_back(function.name);
     native->checksums.push_back(package::checksumOf(package::writeFunction(function)));
   }
-  if (native->kernels.empty())
+  if (kernels.empty())
     return std::shared_ptr<const package::NativeCode>();
+  auto forGpu = [](const std::string &isa) { return package::ptxCapability(isa).has_value(); };
+  if (!std::all_of(isas.begin(), isas.end(), forGpu))
+    for (const auto &[function, space] : kernels)
+      buildKernel(*module, *function, space, native->routines);
   for (const std::string &isa : isas) {
-    OwningOpRef<ModuleOp> lowered = cast<ModuleOp>(module->clone());
-    auto object = compileObject(*lowered, isa);
-    if (!object)
-      return object.error();
-    auto image = linkImage(*object, isa, native->kernels);
+    auto image = forGpu(isa) ? ptxImage(context, isa, kernels) : hostImage(*module, isa, native->kernels);
     if (!image)
       return image.error();
     native->images.push_back(std::move(*image));

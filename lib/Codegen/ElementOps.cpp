@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 #include <algorithm>
+#include <fmt/format.h>
 #include <iterator>
 
 using namespace mlir;
@@ -21,6 +22,27 @@ static int64_t lanesOf(Type type) {
 }
 
 Type vectorType(Type element, int64_t lanes) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
+
+std::string routineName(const Instruction &instruction, DType dtype) {
+  auto approximate = instruction.attrs.find("approximate");
+  bool byTanh = approximate != instruction.attrs.end() && *approximate == true;
+  return fmt::format("{}{}.{}", instruction.op, byTanh ? ".tanh" : "",
+                     toString(dtype == DType::F64 ? DType::F64 : DType::F32));
+}
+
+Status checkTypes(const package::Function &kernel) {
+  auto storable = [](DType dtype) {
+    return dtype == DType::F64 || dtype == DType::F32 || isHalf(dtype) || dtype == DType::Bool;
+  };
+  for (const Instruction &instruction : kernel.body)
+    for (const std::vector<int> &values : {instruction.operands, instruction.results})
+      for (int value : values)
+        if (DType dtype = kernel.values[size_t(value)].dtype; !storable(dtype))
+          return Error{
+              fmt::format("kernel '{}': {} has a value of type {}, but kernels have only floating types and bool",
+                          kernel.name, instruction.op, toString(dtype))};
+  return ok();
+}
 
 Type ElementOps::registerType(DType dtype) const {
   return dtype == DType::F64    ? Type(builder.getF64Type())

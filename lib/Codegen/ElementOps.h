@@ -63,6 +63,13 @@ private:
   mlir::Location loc;
 };
 
+/// Returns the name of the runtime's routine for an op that is not inline and whose result has the type `dtype`, as
+/// package::NativeCode::routines has it.
+std::string routineName(const package::Instruction &instruction, DType dtype);
+
+/// Fails if a value of the kernel has a type that kernels cannot store.
+Status checkTypes(const package::Function &kernel);
+
 /// Returns the type of a vector of `lanes` elements, or `element` itself for one lane.
 mlir::Type vectorType(mlir::Type element, int64_t lanes);
 

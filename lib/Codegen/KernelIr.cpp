@@ -16,7 +16,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include <algorithm>
-#include <fmt/format.h>
 #include <map>
 
 using namespace mlir;
@@ -39,9 +38,8 @@ public:
         loc(builder.getUnknownLoc()), pointer(LLVM::LLVMPointerType::get(module.getContext())),
         i64(builder.getI64Type()), makers(function.values.size(), nullptr), segments(function.values.size(), 0) {}
 
-  Status run() {
-    if (Status status = plan(); !status)
-      return status;
+  void run() {
+    plan();
     builder.setInsertionPointToEnd(module.getBody());
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()),
                                             {pointer, pointer, i64, i64, i64, i64});
@@ -51,7 +49,6 @@ public:
     loadPointers(entry->getArgument(0), entry->getArgument(1));
     buildRows(entry->getArguments().drop_front(2));
     LLVM::ReturnOp::create(builder, loc, ValueRange());
-    return ok();
   }
 
 private:
@@ -74,15 +71,10 @@ private:
   static bool isReduction(const Instruction &instruction) { return instruction.op == "reduce"; }
   bool isReduced(int result) const { return makers[size_t(result)] && isReduction(*makers[size_t(result)]); }
 
-  Status plan() {
+  void plan() {
     for (const Instruction &instruction : function.body) {
       int result = instruction.results[0];
       makers[size_t(result)] = &instruction;
-      for (int value : instruction.operands)
-        if (!storable(dtypeOf(value)))
-          return unknown(instruction, dtypeOf(value));
-      if (!storable(dtypeOf(result)))
-        return unknown(instruction, dtypeOf(result));
       if (isFree(result) || isReduction(instruction))
         continue;
       int &segment = segments[size_t(result)];
@@ -110,15 +102,6 @@ private:
       if (int value = isReduced(result) ? makers[size_t(result)]->operands[0] : result;
           !isFree(value) && segments[size_t(value)] < last)
         keep(value, segments[size_t(value)]);
-    return ok();
-  }
-
-  static bool storable(DType dtype) {
-    return dtype == DType::F64 || dtype == DType::F32 || isHalf(dtype) || dtype == DType::Bool;
-  }
-  Error unknown(const Instruction &instruction, DType dtype) const {
-    return Error{fmt::format("kernel '{}': {} has a value of type {}, but kernels have only floating types and bool",
-                             function.name, instruction.op, toString(dtype))};
   }
 
   void keep(int value, int segment) {
@@ -185,11 +168,7 @@ private:
   }
 
   size_t routineIndex(const Instruction &instruction) {
-    DType dtype = dtypeOf(instruction.results[0]);
-    auto approximate = instruction.attrs.find("approximate");
-    bool byTanh = approximate != instruction.attrs.end() && *approximate == true;
-    std::string name = fmt::format("{}{}.{}", instruction.op, byTanh ? ".tanh" : "",
-                                   toString(dtype == DType::F64 ? DType::F64 : DType::F32));
+    std::string name = routineName(instruction, dtypeOf(instruction.results[0]));
     auto found = std::find(routines.begin(), routines.end(), name);
     if (found == routines.end())
       found = routines.insert(routines.end(), name);
@@ -446,9 +425,9 @@ private:
 };
 } // namespace
 
-Status buildKernel(ModuleOp module, const package::Function &function, const package::KernelSpace &space,
-                   std::vector<std::string> &routines) {
-  return KernelBuilder(module, function, space, routines).run();
+void buildKernel(ModuleOp module, const package::Function &function, const package::KernelSpace &space,
+                 std::vector<std::string> &routines) {
+  KernelBuilder(module, function, space, routines).run();
 }
 
 } // namespace kerf::codegen

@@ -10,8 +10,8 @@ namespace kerf::codegen {
 
 /// Appends the kernel `function`, whose iteration space is `space`, to `module` as an llvm.func with the signature of
 /// package::NativeEntry. Appends the names of runtime routines that the kernel calls to `routines`, unless present.
-/// Fails if a value has a type that kernels cannot store.
-Status buildKernel(mlir::ModuleOp module, const package::Function &function, const package::KernelSpace &space,
-                   std::vector<std::string> &routines);
+/// The kernel must have passed checkTypes.
+void buildKernel(mlir::ModuleOp module, const package::Function &function, const package::KernelSpace &space,
+                 std::vector<std::string> &routines);
 
 } // namespace kerf::codegen

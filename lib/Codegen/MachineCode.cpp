@@ -30,7 +30,9 @@ constexpr const char *kTriple = "x86_64-unknown-linux-gnu";
 constexpr const char *kCleanup =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse)";
 
-LogicalResult lower(ModuleOp module) {
+} // namespace
+
+LogicalResult lowerToLlvm(ModuleOp module) {
   PassManager passes(module.getContext());
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertVectorToLLVMPass());
@@ -41,6 +43,7 @@ LogicalResult lower(ModuleOp module) {
   return passes.run(module);
 }
 
+namespace {
 Result<std::unique_ptr<llvm::TargetMachine>> machineFor(const std::string &isa) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -62,7 +65,9 @@ Result<std::unique_ptr<llvm::TargetMachine>> machineFor(const std::string &isa) 
   return machine;
 }
 
-void cleanUp(llvm::Module &module, llvm::TargetMachine &machine) {
+} // namespace
+
+void runPasses(llvm::Module &module, llvm::TargetMachine &machine, const char *pipeline) {
   llvm::PassBuilder builder(&machine);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -74,17 +79,16 @@ void cleanUp(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
-  llvm::cantFail(builder.parsePassPipeline(passes, kCleanup));
+  llvm::cantFail(builder.parsePassPipeline(passes, pipeline));
   passes.run(module, modules);
 }
-} // namespace
 
 Error internalError(const std::string &what) {
   return Error{fmt::format("compiling kernels: {}", what), ExitStatus::InternalCheck};
 }
 
 Result<std::string> compileObject(ModuleOp module, const std::string &isa) {
-  if (failed(lower(module)))
+  if (failed(lowerToLlvm(module)))
     return internalError("MLIR could not lower the kernels");
   auto machine = machineFor(isa);
   if (!machine)
@@ -102,7 +106,7 @@ Result<std::string> compileObject(ModuleOp module, const std::string &isa) {
     function.addFnAttr("no-builtins"); // calls of memcpy or memset could not be linked
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
-  cleanUp(*translated, **machine);
+  runPasses(*translated, **machine, kCleanup);
   llvm::SmallVector<char> object;
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager passes;

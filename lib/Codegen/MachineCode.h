@@ -6,10 +6,20 @@
 #include "kerf/Package/Native.h"
 #include "mlir/IR/BuiltinOps.h"
 
+namespace llvm {
+class Module;
+class TargetMachine;
+} // namespace llvm
+
 namespace kerf::codegen {
 
 /// Returns an error of exit status InternalCheck: MLIR or LLVM could not compile what Kerf generated.
 Error internalError(const std::string &what);
+
+/// Lowers llvm.func, scf, arith, math and vector ops to the LLVM dialect.
+mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module);
+/// Runs LLVM passes, given as a text in the form of the tool opt.
+void runPasses(llvm::Module &module, llvm::TargetMachine &machine, const char *pipeline);
 
 /// Compiles a module of llvm.func, scf, arith, math and vector ops to an ELF object for the x86-64 instruction set
 /// `isa`. Lowers the module in place.

@@ -151,8 +151,10 @@ Result<PlanResult> compilePlan(const TrainingStep &step, const Plan &given, cons
   return planned;
 }
 
-Status addCodeForThisMachine(CompileResult &compiled, bool native) {
+Status addCodeForDevice(CompileResult &compiled, std::string_view device, bool native) {
   std::vector<std::string> best;
+  if (device.substr(0, device.find(':')) == "cuda")
+    return native ? addNativeCode(compiled, {codegen::kGpuArchitecture}) : leaveOutNativeCode(compiled);
   for (const char *isa : codegen::kInstructionSets)
     if (runtime::processorHas(isa))
       best = {isa};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Package/Native.h"
 #include "Readers.h"
+#include "kerf/Package/Ptx.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -27,14 +28,15 @@ Status checkKernel(const NativeCode &native, size_t kernel, const Program &progr
 
 Status checkImage(const NativeCode &native, const NativeImage &image) {
   if (image.isa.empty() || !std::all_of(image.isa.begin(), image.isa.end(), [](char c) {
-        return c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+        return c == '-' || c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
       }))
     return Error{fmt::format(
-        "an image is for the instruction set '{}': its name must consist of lower-case letters, digits and '-'",
+        "an image is for the instruction set '{}': its name must consist of lower-case letters, digits, '-' "
+        "and '_'",
         image.isa)};
-  if (!isHostImage(image))
+  if (!isKnownImage(image))
     return ok(); // images for other devices are not checked
-  if (image.entries.size() != native.kernels.size())
+  if (isHostImage(image) && image.entries.size() != native.kernels.size())
     return Error{fmt::format("code for {} has {} entries for {} kernels", image.isa, image.entries.size(),
                              native.kernels.size())};
   if (image.code.empty())
@@ -51,7 +53,11 @@ Status checkImage(const NativeCode &native, const NativeImage &image) {
 }
 } // namespace
 
-std::string imageFileName(const NativeImage &image) { return fmt::format("kernels-{}.bin", image.isa); }
+std::string imageFileName(const NativeImage &image) {
+  return fmt::format("kernels-{}.{}", image.isa, image.kind == kPtxImage ? "ptx" : "bin");
+}
+
+bool isKnownImage(const NativeImage &image) { return isHostImage(image) || isPtxImage(image); }
 
 bool isHostImage(const NativeImage &image) { return image.kind == kHostImage && image.interface == kNativeInterface; }
 

@@ -142,12 +142,12 @@ Json toJson(const Instruction &instruction) {
 
 Json toJson(const NativeCode &native) {
   Json images = Json::array();
-  for (const NativeImage &image : native.images)
-    images.push_back({{"kind", image.kind},
-                      {"interface", image.interface},
-                      {"isa", image.isa},
-                      {"checksum", image.checksum},
-                      {"entries", image.entries}});
+  for (const NativeImage &image : native.images) {
+    images.push_back(
+        {{"kind", image.kind}, {"interface", image.interface}, {"isa", image.isa}, {"checksum", image.checksum}});
+    if (image.kind == kHostImage)
+      images.back()["entries"] = image.entries;
+  }
   return {
       {"kernels", native.kernels}, {"checksums", native.checksums}, {"routines", native.routines}, {"images", images}};
 }
@@ -451,10 +451,10 @@ NativeCode nativeFrom(const Json &json) {
     image.kind = stringFrom(member(given, "kind", "an image"), "an image's kind");
     image.interface = integerFrom(member(given, "interface", "an image"), "an image's interface");
     image.isa = stringFrom(member(given, "isa", "an image"), "an image's isa");
-    if (isHostImage(image)) { // images for other devices may have other keys
+    if (isHostImage(image))
       image.entries = integersFrom<int64_t>(member(given, "entries", "an image"), "an image's entries");
+    if (isKnownImage(image)) // images for other devices may have other keys
       image.checksum = integerFrom<uint32_t>(member(given, "checksum", "an image"), "an image's checksum");
-    }
     native.images.push_back(std::move(image));
   }
   return native;

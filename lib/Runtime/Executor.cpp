@@ -435,7 +435,7 @@ private:
 
   /// Ends the run on all ranks with an error, unless it has ended already. Returns the error that ended the run.
   Error endRun(Error error) {
-    if (auto fault = device.takeFault())
+    if (auto fault = device.takeFault(); fault && fault->number >= 0)
       return endRun(*fault);
     if (auto ended = communicator.failure())
       return *ended;
@@ -444,6 +444,8 @@ private:
     return error;
   }
   Error endRun(const Fault &fault) {
+    if (fault.number < 0)
+      return endRun(fault.error);
     if (auto ended = communicator.failure())
       return *ended;
     Error error{rankMessage(communicator.rank(), *flat.body[size_t(fault.number)].source, fault.error.message),

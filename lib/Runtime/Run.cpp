@@ -145,7 +145,7 @@ static Status readCode(package::Program &program, const std::filesystem::path &f
     return ok();
   auto native = std::make_shared<package::NativeCode>(*program.native);
   for (package::NativeImage &image : native->images) {
-    if (!package::isHostImage(image))
+    if (!package::isKnownImage(image))
       continue; // no device of this build runs it
     std::string file = (folder / imageFileName(image)).string();
     std::error_code code;

@@ -112,7 +112,7 @@ Result<Trainer> Trainer::create(const TrainerOptions &options) {
   if (!planned)
     return planned.error();
   CompileResult &compiled = planned->compiled;
-  if (Status status = addCodeForThisMachine(compiled, options.nativeCode); !status)
+  if (Status status = addCodeForDevice(compiled, options.device, options.nativeCode); !status)
     return status.error();
   describeProgram(compiled.program, options.model.name, *step, planned->plan);
   if (Status status = replaceWeights(compiled.program, options.weights, step->weights); !status)

@@ -43,6 +43,8 @@ def main():
                                       number(read("include", "kerf", "Package", "Package.h"), r"kVersion = (\d+);", "Package.h")),
         "the interface of code": (number(page, r"`interface` \((\d+);", "docs/package.md"),
                                   number(read("include", "kerf", "Package", "Native.h"), r"kNativeInterface = (\d+);", "Native.h")),
+        "the interface of PTX": (number(page, r"`ptx`: version (\d+)", "docs/package.md"),
+                                 number(read("include", "kerf", "Package", "Ptx.h"), r"kPtxInterface = (\d+);", "Ptx.h")),
     }
     faults += [f"{what} is {said} in docs/package.md and {real} in the code" for what, (said, real) in versions.items() if said != real]
     for fault in faults:

@@ -3,13 +3,17 @@
 """Training on the device `cuda`, on stand-ins of NVIDIA's libraries (test/standins): the losses are PyTorch's, on one GPU and on several, and
 each broken machine gets one message that says what to do. On a machine with a GPU: `KERF_CUDA_LIBRARIES= python3 test/e2e/test_cuda.py`."""
 import os
+import shutil
+import subprocess
 import sys
 import unittest
 
-from support import FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+from images import small_batches, small_net
+from support import FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
 from test_pipelines import PLANS
 
 STANDINS = os.environ.get("KERF_CUDA_LIBRARIES", os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins"))
+ASSEMBLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cuda", "assemble.py")
 TOLERANCE = 2e-4  # relative, as on the CPU
 SOME = ["microbatches, data 2", "sequence parallel", "zero 3", "offload, 1f1b, ring, zero 2", "3-D, zero-bubble, zero 2, sequence parallel"]
 
@@ -66,6 +70,63 @@ class Cuda(KerfTest):
         self.assertNotEqual(losses[1], losses[0])
         self.refuse(1, ["the device 'cpu' cannot round to TF32", "leave --tf32 out"], "train", file_of("mlp"), "--data",
                     file_of("mlp", "batches.npz"), "--steps", 1, "--ranks", 1, "--tf32", *step, *run)
+
+    def trained_fused_and_not(self, model, data, *more):
+        """The trained weights, with the package's kernels and op by op."""
+        for name, native in (("with", []), ("without", ["--no-native"])):
+            self.succeed("train", model, "--data", data, "--steps", 2, "--device", "cuda", "--save", self.path(name), "--trace",
+                         self.path("trace"), *more, *native)
+            self.assertEqual('"op":"fused_' in self.read("trace").decode(), not native)
+        return self.read("with"), self.read("without")
+
+    def test_fused_kernels_change_no_bit(self):
+        for model, more in (("gpt2", ["--ranks", 1]), ("gpt2", ["--ranks", 2, "--all-ranks", "--dtype", "bf16"]), ("llama", ["--ranks", 1, "--dtype", "f16"])):
+            with self.subTest(model=model, more=more):
+                a, b = self.trained_fused_and_not(file_of(model), file_of(model, "batches.npz"), "--optimizer", "adamw", *more)
+                self.assertEqual(a, b)
+
+    def test_fused_kernels_of_a_convolutional_network(self):
+        self.write("model.onnx", small_net(training=True))
+        small_batches(self.path("data.npz"))
+        for more in (["--ranks", 1], ["--ranks", 1, "--dtype", "bf16"]):
+            with self.subTest(more=more):
+                a, b = self.trained_fused_and_not(self.path("model.onnx"), self.path("data.npz"), "--lr", 0.1, *more)
+                self.assertEqual(a, b)
+
+    def run_package(self, folder, device):
+        done = kerf("run", folder, "--data", file_of("gpt2", "batches.npz"), "--steps", 2, "--device", device, "--save", self.path("weights"))
+        return done.returncode, done.stderr
+
+    def test_a_package_runs_fused_on_gpus_and_processors(self):
+        folder, note = self.path("package"), "the machine code of the package is not used"
+        self.succeed("compile", file_of("gpt2"), "-o", folder)
+        ptx = os.path.join(folder, "kernels-sm_80.ptx")
+        for device in ("cuda", "cpu"):
+            status, said = self.run_package(folder, device)
+            self.assertEqual(status, 0, said)
+            self.assertNotIn(note, said)
+        self.run_package(folder, "cuda")
+        expected, text = self.read("weights"), self.read(ptx).decode()
+        self.write(ptx, text.replace("add.rn.f32", "sub.rn.f32"))
+        status, said = self.run_package(folder, "cuda")
+        self.assertEqual(status, 1)
+        self.assertIn("'kernels-sm_80.ptx' has the checksum", said)
+        os.remove(ptx)
+        status, said = self.run_package(folder, "cuda")
+        self.assertEqual(status, 0, said)
+        self.assertIn(note, said)
+        self.assertIn("its file kernels-sm_80.ptx is missing", said)
+        self.assertEqual(self.read("weights"), expected)
+
+    @unittest.skipIf(not (shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")), "there is no ptxas")
+    def test_the_assembler_takes_the_kernels_of_packages(self):
+        self.write("net.onnx", small_net(training=True))
+        for model in (file_of("gpt2"), file_of("llama"), self.path("net.onnx")):
+            for dtype in ("f32", "bf16"):
+                with self.subTest(model=model, dtype=dtype):
+                    self.succeed("compile", model, "-o", self.path("package"), "--dtype", dtype)
+                    done = subprocess.run([sys.executable, ASSEMBLE, self.path("package"), "sm_80", "sm_90"], capture_output=True, text=True, check=False)
+                    self.assertEqual(done.stdout, "2 of 2 modules assembled for sm_80 and sm_90\n", "no errors and no spilled registers")
 
     def refuse_train(self, status, texts, device="cuda"):
         golden = golden_of("mlp")

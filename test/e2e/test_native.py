@@ -72,7 +72,7 @@ class Native(KerfTest):
     def test_a_package_has_code_unless_asked_not_to(self):
         folder = self.compiled()
         code = [name for name in sorted(os.listdir(folder)) if name.startswith("kernels-")]
-        self.assertEqual(code, ["kernels-x86-64-v3.bin", "kernels-x86-64-v4.bin"])
+        self.assertEqual(code, ["kernels-sm_80.ptx", "kernels-x86-64-v3.bin", "kernels-x86-64-v4.bin"])
         text = self.read("package/program.json").decode()
         self.assertIn('"kernel": true', text)
         self.assertIn('"fused_add_reduce"', text)

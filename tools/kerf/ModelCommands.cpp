@@ -345,7 +345,8 @@ struct CompileCommand {
       return fail(planned.error());
     const std::vector<std::string> &warnings = planned->compiled.report.warnings; // the first ones are the import's
     printWarnings({warnings.begin() + static_cast<ptrdiff_t>(imported->step.warnings.size()), warnings.end()});
-    const std::vector<std::string> isas(std::begin(codegen::kInstructionSets), std::end(codegen::kInstructionSets));
+    std::vector<std::string> isas(std::begin(codegen::kInstructionSets), std::end(codegen::kInstructionSets));
+    isas.push_back(codegen::kGpuArchitecture);
     if (Status status = noNative ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
         !status)
       return fail(status.error());

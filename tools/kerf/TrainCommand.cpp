@@ -63,7 +63,7 @@ struct TrainCommand {
     if (!savePlan.empty())
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
         return fail(status.error());
-    if (Status status = addCodeForThisMachine(planned->compiled, !noNative); !status)
+    if (Status status = addCodeForDevice(planned->compiled, flags.device, !noNative); !status)
       return fail(status.error());
     describeProgram(planned->compiled.program, model.model, step, planned->plan);
     auto done = runProgram(planned->compiled.program, step.weights, flags, planned->compiled.report.warnings,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Package/Native.h"
+#include "kerf/Package/Ptx.h"
 
 #include <gtest/gtest.h>
 
@@ -116,6 +117,71 @@ TEST(Native, ReadsWhatItWrites) {
   EXPECT_FALSE(read->functions[1].kernel);
   EXPECT_EQ(read->native->images[0].checksum, sample().native->images[0].checksum);
   EXPECT_EQ(imageFileName(read->native->images[0]), "kernels-x86-64-v3.bin");
+}
+
+TEST(Native, PtxIsReadAsItIsWrittenAndChecked) {
+  NativeCode native = *sample().native;
+  native.images.push_back({"sm_80", {}, checksumOf("text"), "text", std::string(kPtxImage), kPtxInterface});
+  Program program = sample(&native);
+  Status status = checkProgram(program);
+  EXPECT_TRUE(status) << status.error().message;
+  auto read = readProgram(writeProgram(program));
+  ASSERT_TRUE(read) << read.error().message;
+  const NativeImage &image = read->native->images[1];
+  EXPECT_TRUE(isPtxImage(image));
+  EXPECT_EQ(image.checksum, checksumOf("text"));
+  EXPECT_EQ(imageFileName(image), "kernels-sm_80.ptx");
+  native.images[1].code = "other";
+  status = checkProgram(sample(&native));
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("'kernels-sm_80.ptx' has the checksum"), std::string::npos);
+}
+
+TEST(Native, PtxIsForAnArchitectureAndNewerOnes) {
+  EXPECT_EQ(ptxCapability("sm_80"), 80);
+  EXPECT_EQ(ptxCapability("sm_120"), 120);
+  for (const char *other : {"sm_90a", "sm_", "sm_-1", "x86-64-v3", ""})
+    EXPECT_FALSE(ptxCapability(other)) << other;
+}
+
+TEST(Native, NamesOfEntriesAreThoseThatPtxAllows) {
+  EXPECT_EQ(ptxEntry(0, "fused_add"), "kernel0_fused_add");
+  EXPECT_EQ(ptxEntry(12, "a.b/c"), "kernel12_a_b_c");
+}
+
+TEST(Native, ValuesThatAreOnlyReducedAreStoredToo) {
+  Function kernel = reducingKernel();
+  EXPECT_EQ(storedValues(kernel), (std::vector<int>{1}));
+  kernel.results = {2};
+  EXPECT_EQ(storedValues(kernel), (std::vector<int>{1}));
+  kernel.body[1].operands = {0};
+  kernel.results = {2, 1};
+  EXPECT_EQ(storedValues(kernel), (std::vector<int>{1})); // the argument is reduced where it is
+}
+
+TEST(Native, WorkItemsAreVectorsOfSixteenBytes) {
+  auto itemsOf = [](DType dtype, const Shape &shape, bool bias) {
+    Function kernel{"kernel",
+                    {{dtype, shape}, {dtype, {shape.back()}}, {dtype, shape}, {dtype, shape}},
+                    {0, 1},
+                    {3},
+                    {{"broadcast_in_dim", {1}, {2}, {{"broadcast_dimensions", {int64_t(shape.size()) - 1}}}, ""},
+                     {"add", {0, bias ? 2 : 0}, {3}, nlohmann::ordered_json::object(), ""}},
+                    true};
+    if (!bias)
+      kernel.body.erase(kernel.body.begin());
+    auto space = kernelSpace(kernel);
+    EXPECT_TRUE(space);
+    PtxItems items = ptxItems(kernel, *space);
+    return std::vector<int64_t>{items.width, items.vectors, items.elements};
+  };
+  EXPECT_EQ(itemsOf(DType::F32, {3, 64}, true), (std::vector<int64_t>{4, 48, 0}));
+  EXPECT_EQ(itemsOf(DType::BF16, {3, 64}, true), (std::vector<int64_t>{8, 24, 0}));
+  EXPECT_EQ(itemsOf(DType::F64, {3, 64}, true), (std::vector<int64_t>{2, 96, 0}));
+  EXPECT_EQ(itemsOf(DType::F32, {3, 33}, false), (std::vector<int64_t>{4, 24, 3})); // rows are merged
+  EXPECT_EQ(itemsOf(DType::F32, {3, 33}, true), (std::vector<int64_t>{1, 99, 0}));
+  EXPECT_EQ(itemsOf(DType::BF16, {3, 34}, true), (std::vector<int64_t>{2, 51, 0}));
+  EXPECT_EQ(itemsOf(DType::F32, {0, 64}, true), (std::vector<int64_t>{4, 0, 0}));
 }
 
 TEST(Native, OnlyWhatIsReadElementByElementMayBeOverwritten) {

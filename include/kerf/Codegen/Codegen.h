@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compiles the kernels of a program to machine code: vectorized loops in MLIR, lowered by LLVM. The code does not
-// depend on the machine that runs the compiler.
+// Compiles the kernels of a program: to machine code for processors, as vectorized loops in MLIR, and to PTX for NVIDIA
+// GPUs. LLVM lowers both. The code does not depend on the machine that runs the compiler.
 #pragma once
 
 #include "kerf/Package/Native.h"
@@ -12,7 +12,12 @@ namespace kerf::codegen {
 /// psABI that have AVX2 and AVX-512.
 inline constexpr const char *kInstructionSets[] = {"x86-64-v3", "x86-64-v4"};
 
-/// Compiles every kernel of the program for each instruction set of `isas`. Returns null if the program has no kernel.
+/// Architecture of NVIDIA GPUs for which kernels are compiled by default: Ampere, the oldest that the runtime drives.
+/// The driver compiles the PTX for the GPU at hand, so newer GPUs run it as well.
+inline constexpr const char *kGpuArchitecture = "sm_80";
+
+/// Compiles every kernel of the program for each instruction set of `isas`, for example "x86-64-v3", and each
+/// architecture, for example "sm_80". Returns null if the program has no kernel.
 Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package::Program &program,
                                                                   const std::vector<std::string> &isas);
 

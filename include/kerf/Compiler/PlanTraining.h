@@ -68,10 +68,11 @@ struct Remedies {
 /// optimizer without states, and a 16-bit type. `whole` is the cluster with all its ranks.
 Remedies findRemedies(const PlanRequest &request, const Cluster &whole);
 
-/// Adds machine code for the best instruction set of this processor (one of codegen::kInstructionSets) to the program.
-/// Leaves the program without machine code if `native` is false or the processor supports none. The results do not
-/// depend on this choice.
-Status addCodeForThisMachine(CompileResult &compiled, bool native);
+/// Adds the code to the program that a run on `device` ("KIND" or "KIND:PARAMETER") uses: PTX for the device `cuda`,
+/// and for any other device machine code for the best instruction set of this processor (one of
+/// codegen::kInstructionSets). Leaves the program without code if `native` is false or the processor supports none. The
+/// results do not depend on this choice.
+Status addCodeForDevice(CompileResult &compiled, std::string_view device, bool native);
 
 /// Stores the origin of a program in its `info`: the keys `model`, `model_hash` and `plan`.
 void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);

@@ -30,19 +30,22 @@ struct NativeBuffer {
 using NativeEntry = void (*)(const NativeBuffer *buffers, const void *const *routines, int64_t rowBegin, int64_t rowEnd,
                              int64_t columnBegin, int64_t columnEnd);
 
-/// Machine code of all kernels for one instruction set. The code of a kHostImage is one block without references to
-/// anything outside, so that it can be mapped at any page.
+/// Code of all kernels for one instruction set. The code of a kHostImage is one block of machine code without
+/// references to anything outside, so that it can be mapped at any page. The code of PTX images is described in Ptx.h.
 struct NativeImage {
-  std::string isa;              // instruction set, e.g. "x86-64-v3": lower-case letters, digits and '-'
-  std::vector<int64_t> entries; // for each kernel: byte offset of its entry point in `code`
+  std::string isa;              // instruction set, e.g. "x86-64-v3": lower-case letters, digits, '-' and '_'
+  std::vector<int64_t> entries; // for each kernel: byte offset of its entry point in `code`; empty for PTX
   uint32_t checksum = 0;        // CRC-32 of `code`
-  std::string code;             // the machine code; stored in the file imageFileName(), not in program.json
+  std::string code;             // the code; stored in the file imageFileName(), not in program.json
   std::string kind = std::string(kHostImage); // what can execute the code
   int64_t interface = kNativeInterface;       // version of the calling interface of this `kind`
 };
 /// Returns true if the image is of kind kHostImage and of interface version kNativeInterface.
 bool isHostImage(const NativeImage &image);
-/// Returns the name of the file in the package that holds the image's code, e.g. "kernels-x86-64-v3.bin".
+/// Returns true if this version of Kerf has a device that can use the image: it is a host image or PTX (Ptx.h).
+bool isKnownImage(const NativeImage &image);
+/// Returns the name of the file in the package that holds the image's code, e.g. "kernels-x86-64-v3.bin" or
+/// "kernels-sm_80.ptx".
 std::string imageFileName(const NativeImage &image);
 
 /// Native code of a program: which functions have code, and the code for each instruction set.

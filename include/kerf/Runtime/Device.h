@@ -103,7 +103,8 @@ public:
 
 /// An error that a kernel found in its input, for example a class label that is out of range.
 struct Fault {
-  int64_t number = -1; // index of the faulty instruction in the rank's flat program (KernelRequest::number)
+  /// Index of the faulty instruction in the rank's flat program (KernelRequest::number); -1 if the device failed.
+  int64_t number = -1;
   Error error;
 };
 

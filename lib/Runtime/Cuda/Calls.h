@@ -111,6 +111,8 @@ Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(
 /// Returns the calls of an instruction that cuDNN computes, or nothing for another instruction. Fails where cuDNN has
 /// to compute it and is missing, too old, or fails.
 Result<std::optional<Calls>> cudnnCallsOf(const CallRequest &request);
+/// Returns the calls of an instruction that calls a function of the program for which the package has code.
+Result<Calls> callFused(const CallRequest &r);
 
 // The functions of the families, one row each in kRows (Calls.cpp).
 Result<Calls> callUnary(const CallRequest &r);

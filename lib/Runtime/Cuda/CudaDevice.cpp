@@ -3,6 +3,7 @@
 // machine. Kernels are PTX that is part of the program (Kernels/); the driver compiles them for the GPU at hand.
 #include "Collectives.h"
 #include "Launches.h"
+#include "PtxCode.h"
 #include "kerf/Runtime/Communicator.h"
 #include "kerf/Runtime/Cpu/Kernels.h"
 
@@ -85,18 +86,13 @@ private:
   std::shared_ptr<std::byte> constant; // memory that the first launch reads; null if it reads none
 };
 
-/// The GPU has no compiled kernels of packages yet: their functions run op by op.
-class NoCode : public DeviceCode {
-public:
-  explicit NoCode(bool hasKernels) : hasKernels(hasKernels) {}
-  bool has(std::string_view) const override { return false; }
-  std::string reasonUnused() const override {
-    return hasKernels ? "they are for processors, and this device is a GPU" : "";
-  }
-
-private:
-  bool hasKernels;
-};
+/// Checks an instruction with the CPU's plan function of its operator. The calls of compiled kernels check themselves.
+Status checkInstruction(const KernelRequest &request) {
+  if (request.function)
+    return ok();
+  auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr));
+  return checked ? ok() : Status(checked.error());
+}
 
 class CudaDevice : public Device {
 public:
@@ -115,12 +111,14 @@ public:
     return status ? copies->synchronize() : status;
   }
 
-  Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse) override {
-    return std::shared_ptr<const DeviceCode>(std::make_shared<NoCode>(program.native != nullptr));
+  Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse use) override {
+    auto code = loadPtx(context, program, use);
+    if (!code)
+      return code.error();
+    return std::shared_ptr<const DeviceCode>(std::move(*code));
   }
   Result<int64_t> scratchBytes(const KernelRequest &request) override {
-    // The CPU's plan function makes all checks of the instruction.
-    if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
+    if (Status checked = checkInstruction(request); !checked)
       return checked.error();
     auto calls = callsOf({request, places->next(), context});
     if (!calls)
@@ -218,7 +216,7 @@ Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options)
 }
 
 Result<std::unique_ptr<BoundKernel>> CudaDevice::bind(const KernelRequest &request) {
-  if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
+  if (Status checked = checkInstruction(request); !checked)
     return checked.error();
   auto calls = callsOf({request, places->next(), context});
   if (!calls)

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generates the MLIR of a kernel for GPUs. The threads share the work items (package::ptxItems) in turn. For an item, a
+// thread loads a vector of each argument, computes one element of the vector after the other with the operations of
+// ElementOps and the functions of Runtime/Cuda/Kernels/Routines.cu, and stores vectors. It stores after all of its
+// loads, so that results may overwrite arguments.
+#include "PtxIr.h"
+#include "ElementOps.h"
+#include "kerf/Package/Ptx.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseMap.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+using namespace mlir;
+
+namespace kerf::codegen {
+
+namespace {
+using package::Instruction;
+using Lanes = SmallVector<Value>; // the elements of a vector
+
+constexpr unsigned kGlobalMemory = 1;                        // address space of NVPTX
+constexpr int64_t kMostSmall = int64_t(1) << 30;             // fewer elements are counted in 32 bits
+constexpr const char *kSpecial = "llvm.nvvm.read.ptx.sreg."; // prefix of the intrinsics that number threads
+
+static_assert(kMostSmall + package::kMostPtxBlocks * package::kPtxThreads < int64_t(1) << 31);
+
+class PtxBuilder {
+public:
+  PtxBuilder(ModuleOp module, const package::Function &function, const package::KernelSpace &space)
+      : module(module), function(function), space(space), items(package::ptxItems(function, space)),
+        stored(package::storedValues(function)), builder(module.getContext()), loc(builder.getUnknownLoc()),
+        global(LLVM::LLVMPointerType::get(module.getContext(), kGlobalMemory)),
+        number(space.rows() * space.columns() < kMostSmall ? builder.getI32Type() : builder.getI64Type()),
+        makers(function.values.size(), nullptr) {}
+
+  void run(const std::string &entry) {
+    int broadcasts = 0;
+    for (const Instruction &instruction : function.body) {
+      makers[size_t(instruction.results[0])] = &instruction;
+      if (instruction.op == "broadcast_in_dim")
+        broadcastOf[instruction.results[0]] = broadcasts++;
+    }
+    builder.setInsertionPointToEnd(module.getBody());
+    Type pointer = LLVM::LLVMPointerType::get(module.getContext());
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()), {pointer});
+    auto kernel = LLVM::LLVMFuncOp::create(builder, loc, entry, type);
+    Block *block = kernel.addEntryBlock(builder);
+    builder.setInsertionPointToStart(block);
+    loadAddresses(block->getArgument(0));
+    Value threads = special("ntid.x");
+    Value first = sum(product(special("ctaid.x"), threads), special("tid.x"));
+    loop(first, product(special("nctaid.x"), threads));
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+  }
+
+private:
+  //===-- items ---------------------------------------------------------------------------------------------------===//
+
+  void loop(Value first, Value step) {
+    auto made = scf::ForOp::create(builder, loc, first, integer(items.count()), step);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(made.getBody());
+    Value item = made.getInductionVar();
+    if (items.elements == 0)
+      return buildItem(product(item, integer(items.width)), items.width);
+    if (items.vectors == 0)
+      return buildItem(item, 1);
+    Value isVector = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, item, integer(items.vectors));
+    auto choice = scf::IfOp::create(builder, loc, isVector, /*withElseRegion=*/true);
+    builder.setInsertionPointToStart(choice.thenBlock());
+    buildItem(product(item, integer(items.width)), items.width);
+    builder.setInsertionPointToStart(choice.elseBlock());
+    buildItem(sum(item, integer(items.vectors * (items.width - 1))), 1);
+  }
+
+  /// Generates the work for `width` elements, of which `start` is the first. `start` counts from the first element of
+  /// row 0, over all rows.
+  void buildItem(Value start, int64_t width) {
+    known.clear();
+    first = start;
+    lanes = width;
+    findBroadcasts();
+    for (const Instruction &instruction : function.body) {
+      int result = instruction.results[0];
+      if (!isFree(result) && instruction.op != "reduce")
+        known[result] = compute(instruction);
+    }
+    SmallVector<Lanes> made;
+    for (int value : stored)
+      made.push_back(read(value));
+    for (auto [value, elements, address] : llvm::zip(stored, made, results))
+      store(dtypeOf(value), elements, address);
+  }
+
+  /// Computes where each broadcast's tensor is read for the first element of the item.
+  void findBroadcasts() {
+    starts.assign(space.broadcasts.size(), integer(0));
+    if (space.broadcasts.empty())
+      return;
+    Value columns = integer(space.columns());
+    bool oneRow = space.rows() == 1;
+    Value column = oneRow ? first : arith::RemUIOp::create(builder, loc, first, columns).getResult();
+    Value rest = oneRow ? integer(0) : arith::DivUIOp::create(builder, loc, first, columns).getResult();
+    for (size_t d = space.sizes.size() - 1; d-- > 0 && !oneRow;) {
+      Value size = integer(space.sizes[d]);
+      Value index = d == 0 ? rest : arith::RemUIOp::create(builder, loc, rest, size).getResult();
+      rest = d == 0 ? rest : arith::DivUIOp::create(builder, loc, rest, size).getResult();
+      for (size_t b = 0; b < starts.size(); ++b)
+        if (int64_t stride = space.broadcasts[b][d])
+          starts[b] = sum(starts[b], product(index, integer(stride)));
+    }
+    for (size_t b = 0; b < starts.size(); ++b)
+      if (space.broadcasts[b].back() != 0)
+        starts[b] = sum(starts[b], column);
+  }
+
+  //===-- values --------------------------------------------------------------------------------------------------===//
+
+  DType dtypeOf(int value) const { return function.values[size_t(value)].dtype; }
+  /// Returns true if the value is read or made where it is used: arguments, constants, broadcasts.
+  bool isFree(int value) const {
+    const Instruction *maker = makers[size_t(value)];
+    return !maker || maker->op == "constant" || maker->op == "broadcast_in_dim";
+  }
+
+  const Lanes &read(int value) {
+    auto found = known.find(value);
+    if (found != known.end())
+      return found->second;
+    Lanes made = readFree(value);
+    return known[value] = std::move(made);
+  }
+
+  Lanes readFree(int value) {
+    DType dtype = dtypeOf(value);
+    const Instruction *maker = makers[size_t(value)];
+    if (!maker)
+      return load(dtype, arguments[value], first, lanes);
+    if (maker->op == "constant")
+      return constantOf(*maker, dtype);
+    int from = maker->operands[0];
+    if (makers[size_t(from)])
+      return constantOf(*makers[size_t(from)], dtype);
+    size_t broadcast = size_t(broadcastOf[value]);
+    const std::vector<int64_t> &strides = space.broadcasts[broadcast];
+    if (strides.back() == 0)
+      return Lanes(size_t(lanes), load(dtype, arguments[from], starts[broadcast], 1)[0]);
+    // The columns of an item begin at a multiple of its width. The rows of the tensor may not.
+    bool isAligned = std::all_of(strides.begin(), strides.end() - 1, [&](int64_t s) { return s % lanes == 0; });
+    if (isAligned)
+      return load(dtype, arguments[from], starts[broadcast], lanes);
+    Lanes elements;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      elements.push_back(load(dtype, arguments[from], sum(starts[broadcast], integer(lane)), 1)[0]);
+    return elements;
+  }
+
+  Lanes constantOf(const Instruction &constant, DType dtype) {
+    double value = package::parseNumber(constant.attrs["value"][0]).value_or(0);
+    return Lanes(size_t(lanes), ops.constant(ops.registerType(dtype), dtype, value));
+  }
+
+  Lanes compute(const Instruction &instruction) {
+    DType dtype = dtypeOf(instruction.results[0]);
+    SmallVector<Lanes> operands;
+    for (int operand : instruction.operands)
+      operands.push_back(read(operand));
+    LLVM::LLVMFuncOp routine;
+    if (!ElementOps::isInline(instruction.op))
+      routine = routineFor(instruction, dtype);
+    Lanes elements;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      SmallVector<Value> x;
+      for (const Lanes &operand : operands)
+        x.push_back(operand[size_t(lane)]);
+      Value y = routine ? LLVM::CallOp::create(builder, loc, routine, x).getResult()
+                        : ops.compute(instruction, x, ops.registerType(dtype));
+      elements.push_back(ops.rounded(y, dtype));
+    }
+    return elements;
+  }
+
+  /// Returns the declaration of the function of Routines.cu that computes the op.
+  LLVM::LLVMFuncOp routineFor(const Instruction &instruction, DType dtype) {
+    std::string name = routineName(instruction, dtype);
+    if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
+      return known;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    Type type = ops.registerType(dtype);
+    return LLVM::LLVMFuncOp::create(
+        builder, loc, name, LLVM::LLVMFunctionType::get(type, SmallVector<Type>(instruction.operands.size(), type)));
+  }
+
+  //===-- memory --------------------------------------------------------------------------------------------------===//
+
+  void loadAddresses(Value parameter) {
+    Type plain = parameter.getType();
+    int32_t at = 0;
+    auto next = [&] {
+      Value place = LLVM::GEPOp::create(builder, loc, plain, global, parameter, ArrayRef<LLVM::GEPArg>{at++});
+      return LLVM::LoadOp::create(builder, loc, global, place).getResult();
+    };
+    for (int arg : function.args)
+      arguments[arg] = next();
+    for (size_t r = 0; r < stored.size(); ++r)
+      results.push_back(next());
+  }
+
+  Value address(DType dtype, Value base, Value element) {
+    if (!number.isInteger(64))
+      element = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), element);
+    return LLVM::GEPOp::create(builder, loc, global, ops.memoryType(dtype), base, ValueRange{element});
+  }
+  static unsigned bytesAt(DType dtype, int64_t count) { return unsigned(bytesOf(dtype) * count); }
+
+  /// Loads `count` elements, which begin at a multiple of `count`.
+  Lanes load(DType dtype, Value base, Value element, int64_t count) {
+    Value vector = LLVM::LoadOp::create(builder, loc, vectorType(ops.memoryType(dtype), count),
+                                        address(dtype, base, element), bytesAt(dtype, count));
+    Lanes elements;
+    for (int64_t lane = 0; lane < count; ++lane)
+      elements.push_back(ops.toRegister(
+          count == 1 ? vector : LLVM::ExtractElementOp::create(builder, loc, vector, integer(lane)).getResult(),
+          dtype));
+    return elements;
+  }
+
+  void store(DType dtype, const Lanes &elements, Value base) {
+    Value vector;
+    if (lanes == 1)
+      vector = ops.toMemory(elements[0], dtype);
+    else
+      vector = LLVM::PoisonOp::create(builder, loc, vectorType(ops.memoryType(dtype), lanes));
+    for (int64_t lane = 0; lane < lanes && lanes > 1; ++lane)
+      vector = LLVM::InsertElementOp::create(builder, loc, vector, ops.toMemory(elements[size_t(lane)], dtype),
+                                             integer(lane));
+    LLVM::StoreOp::create(builder, loc, vector, address(dtype, base, first), bytesAt(dtype, lanes));
+  }
+
+  Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, number, value); }
+  Value sum(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
+  Value product(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
+  /// Reads a special register of the GPU.
+  Value special(const char *name) {
+    Value read = LLVM::CallIntrinsicOp::create(builder, loc, builder.getI32Type(),
+                                               builder.getStringAttr(std::string(kSpecial) + name), ValueRange())
+                     .getResult(0);
+    return number.isInteger(64) ? arith::ExtUIOp::create(builder, loc, number, read).getResult() : read;
+  }
+
+  ModuleOp module;
+  const package::Function &function;
+  const package::KernelSpace &space;
+  const package::PtxItems items;
+  const std::vector<int> stored;
+  OpBuilder builder;
+  ElementOps ops{builder};
+  Location loc;
+  Type global, number;                     // pointer to the GPU's memory; type of numbers of items and elements
+  std::vector<const Instruction *> makers; // for each value: the instruction that computes it; null for arguments
+  llvm::DenseMap<int, int> broadcastOf;    // value -> its index in KernelSpace::broadcasts
+  llvm::DenseMap<int, Value> arguments;    // argument -> its address
+  SmallVector<Value> results;              // addresses of `stored`
+  // The current item:
+  Value first;               // its first element
+  int64_t lanes = 1;         // its number of elements
+  std::vector<Value> starts; // for each broadcast: the element of its tensor
+  llvm::DenseMap<int, Lanes> known;
+};
+} // namespace
+
+void buildPtxKernel(ModuleOp module, const package::Function &function, const package::KernelSpace &space,
+                    const std::string &entry) {
+  PtxBuilder(module, function, space).run(entry);
+}
+
+} // namespace kerf::codegen

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of the compiled kernels of packages. The kernel stores the values of pointwise ops. Reductions of them are
+// calls of the kernel `reduce`, which therefore decides the order of sums. A value that is only reduced lies in the
+// scratch memory.
+#include "PtxCode.h"
+#include "kerf/Runtime/Cpu/Kernels.h"
+
+#include <fmt/format.h>
+
+namespace kerf::runtime::cuda {
+
+namespace {
+using package::Function;
+
+constexpr int64_t roundedUp(int64_t bytes) {
+  return (bytes + package::kPtxAlignment - 1) / package::kPtxAlignment * package::kPtxAlignment;
+}
+
+/// Checks that the tensors are those of the function's values.
+Status checkTensors(const Function &function, const std::vector<int> &values, const std::vector<TensorView> &views,
+                    std::string_view what) {
+  if (views.size() != values.size())
+    return Error{fmt::format("the kernel '{}' has {} {}s, and {} are given; compile the model again", function.name,
+                             values.size(), what, views.size()),
+                 ExitStatus::InternalCheck};
+  for (size_t i = 0; i < views.size(); ++i) {
+    const package::Value &value = function.values[size_t(values[i])];
+    if (views[i].dtype != value.dtype || views[i].shape != value.shape)
+      return Error{fmt::format("{} {} of the kernel '{}' has {} elements of {}, and a tensor of {} elements of {} is "
+                               "given; compile the model again",
+                               what, i, function.name, elementsOf(value.shape), toString(value.dtype),
+                               views[i].elements(), toString(views[i].dtype)),
+                   ExitStatus::InternalCheck};
+    if (reinterpret_cast<uintptr_t>(views[i].data) % size_t(package::kPtxAlignment) != 0)
+      return Error{fmt::format("{} {} of the kernel '{}' lies at an address that is no multiple of {}", what, i,
+                               function.name, package::kPtxAlignment),
+                   ExitStatus::InternalCheck};
+  }
+  return ok();
+}
+
+/// Makes the launch of a compiled kernel.
+LibraryCall launchOf(const PtxCode &code, const PtxKernel &kernel, std::vector<void *> addresses) {
+  int64_t blocks =
+      (package::ptxItems(*kernel.function, kernel.space).count() + package::kPtxThreads - 1) / package::kPtxThreads;
+  return [module = code.module, entry = kernel.entry,
+          blocks = unsigned(std::clamp<int64_t>(blocks, 1, package::kMostPtxBlocks)),
+          addresses = std::move(addresses)](CudaStream &stream) mutable -> Status {
+    void *parameters[] = {addresses.data()};
+    DriverResult result = stream.context->driver.launchKernel(entry, blocks, 1, 1, unsigned(package::kPtxThreads), 1, 1,
+                                                              0, stream.stream, parameters, nullptr);
+    return result == 0 ? ok() : stream.context->check(result, "launch a kernel of the package");
+  };
+}
+
+/// Makes the calls of a reduction, which use scratch memory from byte `scratchAt` on.
+Result<Calls> reductionCalls(const CallRequest &r, const package::Instruction &reduce, const TensorView &from,
+                             const TensorView &to, int64_t scratchAt) {
+  KernelRequest request{reduce, {from}, {to}, r.request.mesh, r.request.rank, r.scratch(scratchAt)};
+  if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
+    return checked.error();
+  return callsOf({request, r.faults, r.gpu});
+}
+} // namespace
+
+Result<Calls> callFused(const CallRequest &r) {
+  const Function &function = *r.request.function;
+  const auto &code = static_cast<const PtxCode &>(*r.request.code);
+  const PtxKernel &kernel = code.kernels.at(function.name);
+  if (Status status = checkTensors(function, function.args, r.request.operands, "argument"); !status)
+    return status.error();
+  if (Status status = checkTensors(function, function.results, r.request.results, "result"); !status)
+    return status.error();
+
+  Calls calls;
+  std::map<int, TensorView> tensors; // by value of the function
+  std::vector<void *> addresses;
+  for (size_t i = 0; i < function.args.size(); ++i) {
+    tensors[function.args[i]] = r.operand(i);
+    addresses.push_back(r.operand(i).data);
+  }
+  for (size_t i = 0; i < function.results.size(); ++i)
+    if (!package::reductionOf(function, function.results[i])) {
+      tensors.emplace(function.results[i], r.result(i)); // a result may be an argument
+      addresses.push_back(r.result(i).data);
+    }
+  std::vector<int> stored = package::storedValues(function);
+  for (size_t i = addresses.size() - function.args.size(); i < stored.size(); ++i) {
+    const package::Value &value = function.values[size_t(stored[i])];
+    TensorView view{r.scratch(calls.scratchBytes), value.dtype, value.shape};
+    tensors[stored[i]] = view;
+    addresses.push_back(view.data);
+    calls.scratchBytes += roundedUp(view.bytes());
+  }
+
+  // Arguments are reduced first: the kernel may overwrite them.
+  std::vector<Call> after;
+  int64_t ofReductions = 0;
+  for (size_t i = 0; i < function.results.size(); ++i) {
+    const package::Instruction *reduce = package::reductionOf(function, function.results[i]);
+    if (!reduce)
+      continue;
+    int value = reduce->operands[0];
+    auto made = reductionCalls(r, *reduce, tensors.at(value), r.result(i), calls.scratchBytes);
+    if (!made)
+      return made.error();
+    ofReductions = std::max(ofReductions, made->scratchBytes);
+    bool isArgument = std::count(function.args.begin(), function.args.end(), value) > 0;
+    std::vector<Call> &list = isArgument ? calls.calls : after;
+    list.insert(list.end(), made->calls.begin(), made->calls.end());
+  }
+  calls.scratchBytes += ofReductions;
+  if (!stored.empty() && kernel.space.rows() * kernel.space.columns() > 0)
+    calls.calls.emplace_back(launchOf(code, kernel, std::move(addresses)));
+  calls.calls.insert(calls.calls.end(), after.begin(), after.end());
+  return calls;
+}
+
+} // namespace kerf::runtime::cuda
