@@ -148,7 +148,7 @@ private:
       return;
     const std::byte *own = phase.source + phase.packOwn.fromOffset();
     if (!phase.packOwn.contiguous()) {
-      copyBox(first.before, phase.packOwn, phase.source, phase.own);
+      copyBox(first.after, phase.packOwn, phase.source, phase.own); // the bucket's other collectives use `own` too
       own = phase.own;
     }
     int64_t bytes = phase.packOwn.bytes(), apart = (bytes + 255) / 256 * 256;
