@@ -65,6 +65,13 @@ TEST(CudaDeclarations, AreThoseOfTheDriversHeader) {
   KERF_ALIKE(Driver, moduleUnload, cuModuleUnload);
   KERF_ALIKE(Driver, moduleGetFunction, cuModuleGetFunction);
   KERF_ALIKE(Driver, launchKernel, cuLaunchKernel);
+  KERF_ALIKE(Driver, streamBeginCapture, cuStreamBeginCapture);
+  KERF_ALIKE(Driver, streamEndCapture, cuStreamEndCapture);
+  KERF_ALIKE(Driver, graphInstantiate, cuGraphInstantiateWithFlags);
+  KERF_ALIKE(Driver, graphLaunch, cuGraphLaunch);
+  KERF_ALIKE(Driver, graphExecDestroy, cuGraphExecDestroy);
+  KERF_ALIKE(Driver, graphDestroy, cuGraphDestroy);
+  static_assert(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL == kThreadLocalCapture);
   static_assert(sizeof(CUjit_option) == sizeof(int) && CU_JIT_ERROR_LOG_BUFFER == kErrorLog &&
                 CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == kErrorLogBytes);
   static_assert(CUDA_ERROR_NOT_READY == kNotReady);

@@ -5,6 +5,7 @@
 #include "Collectives.h"
 #include "../Attributes.h"
 #include "../Cpu/CollectivePhases.h"
+#include "Graph.h"
 #include "Launches.h"
 #include "Nccl.h"
 #include "kerf/Runtime/Cpu/Collectives.h"
@@ -259,7 +260,7 @@ struct Sending {
 };
 
 /// A kernel that calls a function with the stream. A failure ends the run on all ranks, because others may be waiting
-/// for this one.
+/// for this one. Nobody waits for work that is only recorded.
 template <typename Act> class CallingKernel : public BoundKernel {
 public:
   CallingKernel(Communicator &communicator, Act act) : communicator(communicator), act(std::move(act)) {}
@@ -268,7 +269,7 @@ public:
     Status status = on.context->use();
     if (status)
       status = act(on);
-    if (!status && !communicator.failure())
+    if (!status && !on.context->recording && !communicator.failure())
       communicator.abort(
           {fmt::format("rank {}: {}", communicator.rank(), status.error().message), status.error().status});
     return status;
@@ -290,8 +291,11 @@ public:
       std::optional<Error> failure = this->communicator.failure();
       if (!failure)
         failure = communicators->error();
-      if (failure)
+      if (failure) {
+        for (CudaGraph *graph : this->context->graphs)
+          graph->release();
         communicators->abort();
+      }
       return failure;
     };
   }

@@ -7,8 +7,11 @@
 #include "kerf/Runtime/Device.h"
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace kerf::runtime::cuda {
+
+class CudaGraph;
 
 /// An open GPU. Streams, events, memory and modules keep it open.
 class Context {
@@ -28,6 +31,9 @@ public:
   /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one
   /// rank. A stream asks while it waits for the GPU, so that no rank waits for a rank that has failed.
   std::function<std::optional<Error>()> peerFailure;
+  std::set<CudaGraph *> graphs; // all graphs of this GPU; only the rank's own thread makes and releases them
+  bool keepsGraphs = false;     // whether the driver could not destroy a graph: NCCL would wait for it for ever
+  bool recording = false;       // whether the rank's thread records a graph: calls then enqueue nothing
 
 private:
   Context(const Driver &driver, int number, DeviceNumber handle, DriverContext context)

@@ -2,9 +2,12 @@
 // A stand-in for NVIDIA's NCCL on machines without GPUs: ranks are threads of one process, and their GPUs those of the
 // stand-in driver (../cuda). It keeps to what NCCL promises and no more: a send ends when its receive has taken the
 // bytes, operations of one communicator run in the order in which they were enqueued, on whichever streams, and
-// messages between two ranks are matched by their order.
+// messages between two ranks are matched by their order. Where a stream is captured, the operations become nodes of
+// the graph; a communicator does not end before such graphs do.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -15,11 +18,13 @@
 #include <vector>
 
 // From the stand-in driver.
-extern "C" int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
+extern "C" int kerfStandinEnqueue(void *stream, void (*function)(void *), void *data, void (*release)(void *),
+                                  const void *chain);
+extern "C" int cuStreamIsCapturing(void *stream, int *status);
 extern "C" void *kerfStandinMemory(const void *address, size_t bytes); // null if the bytes are not device memory
 
 namespace {
-constexpr int kSuccess = 0, kInvalidArgument = 4;
+constexpr int kSuccess = 0, kUnhandledCudaError = 1, kInvalidArgument = 4;
 
 struct Id {
   char bytes[128];
@@ -45,7 +50,9 @@ struct Group {
 struct Communicator {
   std::shared_ptr<Group> group;
   int rank = 0;
-  uint64_t enqueued = 0, done = 0; // operations of this rank, guarded by group->mutex
+  // Guarded by group->mutex:
+  uint64_t enqueued = 0, done = 0; // operations of this rank
+  int64_t captured = 0;            // operations that graphs hold
 };
 
 /// One send or receive of a group call.
@@ -62,7 +69,8 @@ struct Operation {
 struct Batch {
   Communicator *communicator;
   std::vector<Operation> operations;
-  uint64_t number = 0; // position among the communicator's batches
+  uint64_t number = 0; // position among the communicator's batches; in a graph, each launch gives one
+  bool isCaptured = false;
 };
 
 std::mutex registryMutex;
@@ -75,6 +83,8 @@ void run(Batch &batch) {
   Communicator &self = *batch.communicator;
   Group &group = *self.group;
   std::unique_lock lock(group.mutex);
+  if (batch.isCaptured)
+    batch.number = self.enqueued++;
   group.changed.wait(lock, [&] { return group.aborted || self.done == batch.number; });
   std::vector<std::shared_ptr<Message>> sent;
   for (const Operation &one : batch.operations)
@@ -111,6 +121,27 @@ void run(Batch &batch) {
   group.changed.notify_all();
 }
 
+void release(void *data) {
+  std::unique_ptr<Batch> batch(static_cast<Batch *>(data));
+  if (!batch->isCaptured)
+    return;
+  std::shared_ptr<Group> group = batch->communicator->group;
+  std::lock_guard lock(group->mutex);
+  --batch->communicator->captured;
+  group->changed.notify_all();
+}
+
+/// Waits until no graph holds operations of the communicator. NCCL waits for ever: here a test ends with a message.
+void waitForGraphs(Communicator &communicator) {
+  std::shared_ptr<Group> group = communicator.group;
+  std::unique_lock lock(group->mutex);
+  if (!group->changed.wait_for(lock, std::chrono::seconds(20), [&] { return communicator.captured == 0; })) {
+    std::fprintf(stderr, "stand-in NCCL: a communicator ends while graphs hold %lld of its operations\n",
+                 static_cast<long long>(communicator.captured));
+    std::abort();
+  }
+}
+
 int enqueue(std::vector<Operation> operations) {
   std::vector<std::unique_ptr<Batch>> batches;
   for (Operation &one : operations) {
@@ -126,17 +157,22 @@ int enqueue(std::vector<Operation> operations) {
     (*found)->operations.push_back(one);
   }
   for (auto &batch : batches) {
+    void *stream = batch->operations.front().stream;
+    int status = 0;
+    if (cuStreamIsCapturing(stream, &status) != 0 || status == 2)
+      return kUnhandledCudaError;
+    batch->isCaptured = status == 1;
     {
       std::lock_guard lock(batch->communicator->group->mutex);
-      batch->number = batch->communicator->enqueued++;
+      if (batch->isCaptured)
+        ++batch->communicator->captured;
+      else
+        batch->number = batch->communicator->enqueued++;
     }
-    void *stream = batch->operations.front().stream;
-    auto function = [](void *data) {
-      std::unique_ptr<Batch> own(static_cast<Batch *>(data));
-      run(*own);
-    };
-    if (cuLaunchHostFunc(stream, function, batch.release()) != 0)
-      return 1;
+    const void *chain = batch->communicator;
+    auto function = [](void *data) { run(*static_cast<Batch *>(data)); };
+    if (kerfStandinEnqueue(stream, function, batch.release(), release, chain) != 0)
+      return kUnhandledCudaError;
   }
   return kSuccess;
 }
@@ -150,7 +186,7 @@ bool fails() {
 
 int add(const Operation &operation) {
   if (fails())
-    return 1;
+    return kUnhandledCudaError;
   if (operation.peer < 0 || operation.peer >= operation.communicator->group->ranks)
     return kInvalidArgument;
   if (depth == 0)
@@ -196,15 +232,19 @@ int ncclCommInitRank(void **made, int ranks, Id id, int rank) {
   return kSuccess;
 }
 int ncclCommDestroy(void *communicator) {
+  waitForGraphs(*static_cast<Communicator *>(communicator));
   delete static_cast<Communicator *>(communicator);
   return kSuccess;
 }
 // The communicator itself stays: work on streams may still look at it.
 int ncclCommAbort(void *communicator) {
   Group &group = *static_cast<Communicator *>(communicator)->group;
-  std::lock_guard lock(group.mutex);
-  group.aborted = true;
-  group.changed.notify_all();
+  {
+    std::lock_guard lock(group.mutex);
+    group.aborted = true;
+    group.changed.notify_all();
+  }
+  waitForGraphs(*static_cast<Communicator *>(communicator));
   return kSuccess;
 }
 int ncclCommGetAsyncError(void *, int *error) {
