@@ -30,9 +30,9 @@ class CudaRecording(KerfTest):
         for name in ("DRIVER", "MEMORY", "ECC", "BUSY", "CAPABILITY", "CAPTURE", "NCCL"):
             os.environ.pop(f"KERF_STANDIN_{name}", None)
 
-    def train(self, *args):
-        """Trains, and returns the losses, what was measured, and the number of graphs that the stand-in has launched."""
-        done = self.succeed("train", *args, "--deterministic", "--json", "--log", self.path("log"))
+    def train(self, *args, ordered=True):
+        """Trains, with sums in the order of the ranks if `ordered`, and returns the losses, what was measured, and the number of graphs that the stand-in has launched."""
+        done = self.succeed("train", *args, *(["--deterministic"] if ordered else []), "--json", "--log", self.path("log"))
         return json.loads(done.stdout), self.launches("graphs"), done.stderr
 
     def launches(self, what):
@@ -61,6 +61,9 @@ class CudaRecording(KerfTest):
                 self.assertEqual(graphs, ranks * (STEPS - MEASURED), "each rank launches one graph a step")
                 self.assertEqual(got["measured"]["recorded_steps"], STEPS - MEASURED)
                 self.close(got["losses"], expected["losses"], TOLERANCE, name)
+                native, graphs, _ = self.train(*common, "--device", "cuda", ordered=False)
+                self.assertEqual(graphs, ranks * (STEPS - MEASURED), "NCCL's own collectives are recorded too")
+                self.close(native["losses"], expected["losses"], TOLERANCE, f"{name}, sums in NCCL's order")
                 again, graphs, _ = self.train(*common, "--device", "cuda", "--trace", self.path("trace.json"))
                 self.assertEqual(graphs, 0, "a trace needs the times of all instructions")
                 self.assertEqual(got["losses"], again["losses"])

@@ -95,6 +95,14 @@ TEST(CudaDeclarations, AreThoseOfNcclsHeader) {
   KERF_ALIKE(Nccl, commGetAsyncError, ncclCommGetAsyncError);
   KERF_ALIKE(Nccl, send, ncclSend);
   KERF_ALIKE(Nccl, recv, ncclRecv);
+  KERF_ALIKE(Nccl, allReduce, ncclAllReduce);
+  KERF_ALIKE(Nccl, reduceScatter, ncclReduceScatter);
+  KERF_ALIKE(Nccl, allGather, ncclAllGather);
+  static_assert(ncclSum == 0 && ncclMax == 2 && ncclMin == 3 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 &&
+                ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 && ncclFloat64 == 8);
+#if NCCL_VERSION_CODE >= 21000
+  static_assert(ncclBfloat16 == 9);
+#endif
   KERF_ALIKE(Nccl, groupStart, ncclGroupStart);
   KERF_ALIKE(Nccl, groupEnd, ncclGroupEnd);
   KERF_ALIKE(Nccl, getErrorString, ncclGetErrorString);
