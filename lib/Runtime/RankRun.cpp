@@ -163,7 +163,9 @@ Status RankRun::load() {
   device = std::move(*opened);
   if (Status status = openCheckpoints(); !status)
     return status;
-  auto created = Executor::create(program, *device, communicator, options.executor);
+  ExecutorOptions how = options.executor;
+  how.record = how.record && options.tracePath.empty(); // the trace needs the times of the last step
+  auto created = Executor::create(program, *device, communicator, how);
   if (!created)
     return created.error();
   executor = std::move(*created);

@@ -52,7 +52,7 @@ Status writeGradientNorms(const runtime::RunReport &report, const std::string &p
 /// by kernel and collective.
 nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   const runtime::TimeReport &times = run.times;
-  double steps = std::max<double>(1, static_cast<double>(times.steps));
+  double steps = std::max<double>(1, static_cast<double>(times.measuredSteps));
   nlohmann::ordered_json measured;
   measured["peak_bytes"] = run.memory.totalBytes();
   measured["arena_bytes"] = run.memory.arenaBytes;
@@ -60,6 +60,10 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   measured["persistent_bytes"] = run.memory.persistentBytes;
   for (const runtime::MemoryReport &stage : run.stageMemory)
     measured["stage_peak_bytes"].push_back(stage.totalBytes());
+  measured["measured_steps"] = times.measuredSteps;
+  measured["recorded_steps"] = times.steps - times.measuredSteps;
+  if (!times.notRecorded.empty())
+    measured["not_recorded"] = times.notRecorded;
   measured["compute_seconds"] = times.computeSeconds / steps;
   measured["wait_seconds"] = times.waitSeconds / steps;
   measured["streams"] = nlohmann::ordered_json::array();
@@ -71,7 +75,7 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   measured["kernels"] = nlohmann::ordered_json::array();
   for (const runtime::KernelTime &kernel : times.kernels)
     measured["kernels"].push_back(
-        {{"op", kernel.op}, {"calls", kernel.calls / times.steps}, {"seconds", kernel.seconds / steps}});
+        {{"op", kernel.op}, {"calls", kernel.calls / times.measuredSteps}, {"seconds", kernel.seconds / steps}});
   measured["collectives"] = nlohmann::ordered_json::array();
   for (const runtime::CollectiveTime &collective : times.collectives)
     measured["collectives"].push_back({{"op", collective.op},
@@ -149,7 +153,7 @@ void addMeasured(const runtime::RunReport &run, Report &report) {
     sum += run.steps[i].seconds;
   report.measuredStepSeconds = run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size() - first);
   runtime::OverlapTimes overlap = sumOf(overlapOf(run.times));
-  double steps = std::max<double>(1, static_cast<double>(run.times.steps));
+  double steps = std::max<double>(1, static_cast<double>(run.times.measuredSteps));
   report.measuredCommunicationSeconds = overlap.seconds / steps;
   report.measuredHiddenSeconds = overlap.hiddenSeconds / steps;
   const runtime::MemoryReport *fullest = &run.memory;

@@ -55,6 +55,13 @@ TEST(CudaDeclarations, AreThoseOfTheDriversHeader) {
   KERF_ALIKE(Driver, moduleUnload, cuModuleUnload);
   KERF_ALIKE(Driver, moduleGetFunction, cuModuleGetFunction);
   KERF_ALIKE(Driver, launchKernel, cuLaunchKernel);
+  KERF_ALIKE(Driver, streamBeginCapture, cuStreamBeginCapture);
+  KERF_ALIKE(Driver, streamEndCapture, cuStreamEndCapture);
+  KERF_ALIKE(Driver, graphInstantiate, cuGraphInstantiateWithFlags);
+  KERF_ALIKE(Driver, graphLaunch, cuGraphLaunch);
+  KERF_ALIKE(Driver, graphExecDestroy, cuGraphExecDestroy);
+  KERF_ALIKE(Driver, graphDestroy, cuGraphDestroy);
+  static_assert(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL == kThreadLocalCapture);
   static_assert(sizeof(CUjit_option) == sizeof(int) && CU_JIT_ERROR_LOG_BUFFER == kErrorLog &&
                 CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == kErrorLogBytes);
   static_assert(CUDA_ERROR_NOT_READY == kNotReady);
@@ -78,6 +85,14 @@ TEST(CudaDeclarations, AreThoseOfNcclsHeader) {
   KERF_ALIKE(Nccl, commGetAsyncError, ncclCommGetAsyncError);
   KERF_ALIKE(Nccl, send, ncclSend);
   KERF_ALIKE(Nccl, recv, ncclRecv);
+  KERF_ALIKE(Nccl, allReduce, ncclAllReduce);
+  KERF_ALIKE(Nccl, reduceScatter, ncclReduceScatter);
+  KERF_ALIKE(Nccl, allGather, ncclAllGather);
+  static_assert(ncclSum == 0 && ncclMax == 2 && ncclMin == 3 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 &&
+                ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 && ncclFloat64 == 8);
+#if NCCL_VERSION_CODE >= 21000
+  static_assert(ncclBfloat16 == 9);
+#endif
   KERF_ALIKE(Nccl, groupStart, ncclGroupStart);
   KERF_ALIKE(Nccl, groupEnd, ncclGroupEnd);
   KERF_ALIKE(Nccl, getErrorString, ncclGetErrorString);

@@ -160,6 +160,13 @@ std::vector<std::vector<std::byte>> trace(const package::Program &program, const
     });
   for (std::thread &thread : threads)
     thread.join();
+  for (const auto &executor : executors) {
+    TimeReport times = executor->times();
+    bool records = devices[0]->kind() == "cuda" && options.record;
+    EXPECT_EQ(times.steps, steps);
+    EXPECT_EQ(times.measuredSteps, records ? std::min(steps, 2) : steps);
+    EXPECT_EQ(times.notRecorded, "");
+  }
   return traces;
 }
 
@@ -187,10 +194,11 @@ TEST(Executor, EveryDeviceGivesTheSameBits) {
     auto program = withSteps(randomProgram(random, 1 + trial % 3));
     ExecutorOptions options;
     options.deterministic = true;
-    auto expected = trace(program, options, 3);
+    constexpr int kSteps = 4; // a device that records steps launches the recording twice
+    auto expected = trace(program, options, kSteps);
     for (const DeviceKind *kind : deviceKinds()) {
       std::string chosen = *resolveDevice(kind->kind);
-      auto actual = trace(program, options, 3, chosen);
+      auto actual = trace(program, options, kSteps, chosen);
       for (size_t r = 0; r < expected.size(); ++r)
         ASSERT_TRUE(actual[r] == expected[r]) << chosen << ", seed " << kSeed << ", trial " << trial << ", rank " << r;
     }

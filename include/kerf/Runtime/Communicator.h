@@ -67,7 +67,7 @@ Result<std::unique_ptr<Communicator>> createMpiCommunicator();
 
 /// Combines the statuses of all ranks, each of which passes its own. Returns on every rank the error of the lowest rank
 /// that has one, or success. The message begins with "rank N: " unless all ranks have the same error. Used for checks
-/// that each rank makes by itself before the first step. Uses the tags 0 and 1.
+/// that each rank makes by itself, at the same point of the run. Uses the tags 0 and 1.
 Status agree(Communicator &communicator, const Status &status);
 
 /// The first tag that a program's transfers and collectives may use; smaller tags belong to the runtime.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kerf/Package/Package.h"
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -103,7 +104,8 @@ public:
 
 /// An error that a kernel found in its input, for example a class label that is out of range.
 struct Fault {
-  /// Index of the faulty instruction in the rank's flat program (KernelRequest::number); -1 if the device failed.
+  /// Index of the faulty instruction in the rank's flat program (KernelRequest::number); -1 if the device has failed so
+  /// that it cannot tell its faults.
   int64_t number = -1;
   Error error;
 };
@@ -162,6 +164,16 @@ public:
   virtual Result<std::unique_ptr<Stream>> createStream(StreamKind kind) = 0;
   /// Creates an event that the device's streams can record and wait for.
   virtual Result<std::unique_ptr<Event>> createEvent() = 0;
+
+  /// Records the work that `enqueue` puts on the stream `compute`, and on streams that wait for its events, without
+  /// doing it: each launch of the result then does all of this work. `compute` must wait for the work of the other
+  /// streams before `enqueue` returns, and everything that the work refers to must outlive the result. Returns null,
+  /// without a call of `enqueue`, if the device records nothing. Fails if the work cannot be recorded; the streams then
+  /// work as before.
+  virtual Result<std::unique_ptr<BoundKernel>> record(Stream & /*compute*/,
+                                                      const std::function<Status()> & /*enqueue*/) {
+    return std::unique_ptr<BoundKernel>();
+  }
 
   /// Returns the first fault that a kernel has met since the last call, and forgets it; nothing if there was none.
   /// Streams whose kernels may have met a fault must have been synchronized.

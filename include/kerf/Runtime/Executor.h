@@ -25,8 +25,8 @@ struct MemoryReport {
   int64_t totalBytes() const { return arenaBytes + persistentBytes; }
 };
 
-/// Time of one collective or message of the program on one rank, summed over all steps and microbatches so far. A
-/// message between pipeline stages has the op "send" on one rank and "receive" on the other.
+/// Time of one collective or message of the program on one rank, summed over all measured steps and microbatches so
+/// far. A message between pipeline stages has the op "send" on one rank and "receive" on the other.
 struct CollectiveTime {
   std::string op; // the collective's op, "send" or "receive"
   /// Name of the model's node that the collective belongs to; for a bucket, the first node's name and "and N more".
@@ -38,20 +38,25 @@ struct CollectiveTime {
   double seconds = 0;     // seconds from start to end on the stream, including waiting for slower ranks
   double waitSeconds = 0; // seconds in which the compute stream was idle because it waited for the collective
 };
-/// Time of all kernels of one op on one rank, summed over all steps so far.
+/// Time of all kernels of one op on one rank, summed over all measured steps so far.
 struct KernelTime {
   std::string op;     // the op, for example "dot_general"
   int64_t calls = 0;  // number of runs of kernels of this op
   double seconds = 0; // seconds of all these runs together
 };
-/// Times of one rank, summed over all steps so far. Evaluations are not counted.
+/// Times of one rank, summed over all steps so far. Evaluations are not counted. The seconds of kernels, collectives
+/// and waits are sums over the measured steps.
 struct TimeReport {
   int64_t steps = 0;                       // number of training steps that the executor has run so far
+  int64_t measuredSteps = 0;               // number of these steps whose instructions were measured one by one
   double stepSeconds = 0;                  // seconds of all these steps together, the first one included
   double computeSeconds = 0;               // seconds in kernels
   double waitSeconds = 0;                  // seconds in which the compute stream was idle, waiting for communication
   std::vector<KernelTime> kernels;         // kernels, the slowest op first
   std::vector<CollectiveTime> collectives; // communication, in the order of the program
+  /// The reason why the device enqueued every step instruction by instruction although it can record steps; empty if
+  /// there is none.
+  std::string notRecorded;
 };
 
 /// Time of collectives and messages, and the part of that time that was hidden behind (overlapped with) computation. A
@@ -89,6 +94,9 @@ struct ExecutorOptions {
   /// Whether the bits of collectives' sums must depend on nothing but their operands (CollectiveOptions::ordered).
   /// RunOptions::executor passes it to the device too (DeviceOptions::deterministic).
   bool deterministic = false;
+  /// Whether a device that can record steps (Device::record) records them after the first few. The instructions of
+  /// recorded steps are not measured.
+  bool record = true;
 };
 
 /// A rank's local tensor of one argument of the program. An input that is split into microbatches has one piece for
@@ -134,9 +142,9 @@ public:
   virtual const MemoryReport &memory() const = 0;
   /// Returns the times of all steps so far.
   virtual TimeReport times() const = 0;
-  /// Returns the timeline of the last step, by start time.
+  /// Returns the timeline of the last measured step, by start time.
   virtual std::vector<Span> lastStep() const = 0;
-  /// Returns the communication time of the last step, and the part of it that was hidden behind computation.
+  /// Returns the communication time of the last measured step, and the part of it that was hidden behind computation.
   virtual OverlapTimes lastOverlap() const = 0;
 };
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective on GPUs has the phases that the host's collectives have (Cpu/CollectivePhases.h): boxes of the operand
-// are packed, NCCL exchanges them in one group of sends and receives, and they are unpacked or added in the order of
-// the ranks. So every collective of the dialect, of any shape, gives the bits that the CPU gives.
+// A collective that NCCL computes with the same result is one call of NCCL (NativeCollectives.h). Any other has the
+// phases that the host's collectives have (Cpu/CollectivePhases.h): boxes of the operand are packed, NCCL exchanges
+// them in one group of sends and receives, and they are unpacked or added in the order of the ranks. So every
+// collective of the dialect, of any shape, gives the bits that the CPU gives, except for sums whose order need not be
+// that of the ranks.
 #include "Collectives.h"
 #include "../Attributes.h"
 #include "../Cpu/CollectivePhases.h"
+#include "Graph.h"
 #include "Launches.h"
-#include "Nccl.h"
+#include "NativeCollectives.h"
 #include "kerf/Runtime/Cpu/Collectives.h"
 
 #include <algorithm>
@@ -75,6 +78,9 @@ Status addBoxCopy(std::vector<Call> &calls, const BoxCopy &box, const std::byte 
   return ok();
 }
 
+/// The calls that compute collectives of a bucket as a whole; for each collective, nothing if it has phases instead.
+using NativeCalls = std::vector<std::optional<NativeCollective>>;
+
 /// Turns the phases of the host's plan into exchanges.
 class Planner {
 public:
@@ -84,8 +90,13 @@ public:
   Exchange first, second;
   int64_t scratchBytes() const { return scratch.bytes(); }
 
-  Status run() {
+  /// Plans all collectives but those for which `native` has a call.
+  Status run(const NativeCalls &native = {}) {
     for (const PlannedCollective &one : plan.collectives) {
+      if (group < native.size() && native[group]) {
+        ++group;
+        continue;
+      }
       if (one.zeroFirst)
         first.before.push_back(elementCall("Shape", DType::I64, "fill", one.result.bytes(),
                                            FillParameters{nullptr, 0, one.result.data, one.result.bytes(), 1}));
@@ -148,7 +159,7 @@ private:
       return;
     const std::byte *own = phase.source + phase.packOwn.fromOffset();
     if (!phase.packOwn.contiguous()) {
-      copyBox(first.before, phase.packOwn, phase.source, phase.own);
+      copyBox(first.after, phase.packOwn, phase.source, phase.own); // the bucket's other collectives use `own` too
       own = phase.own;
     }
     int64_t bytes = phase.packOwn.bytes(), apart = (bytes + 255) / 256 * 256;
@@ -196,12 +207,25 @@ Result<std::vector<std::vector<int64_t>>> groupsOf(const CollectiveRequest &requ
   return groups;
 }
 
+/// Returns the calls that compute the bucket's collectives as a whole. The request has been checked.
+NativeCalls nativeCalls(const CollectiveRequest &request, const std::vector<std::vector<int64_t>> &groups,
+                        bool ordered) {
+  NativeCalls calls;
+  for (size_t c = 0; c < groups.size(); ++c) {
+    const package::Instruction &instruction = c == 0 ? request.bind.instruction : *request.others[c - 1];
+    calls.push_back(nativeCollective(
+        {instruction, request.bind.operands[c], request.bind.results[c], int64_t(groups[c].size())}, ordered));
+  }
+  return calls;
+}
+
 /// A bound collective.
 class CudaCollective {
 public:
   struct Step {
     std::vector<Launch> before, after;
     std::vector<Message> sends, receives;
+    NativeCalls native; // empty, or one element for each collective of the bucket
   };
   using Groups = std::vector<NcclCommunicators::Handle>;
   CudaCollective(std::vector<Step> steps, const Nccl *nccl, Groups groups, std::string what)
@@ -221,13 +245,17 @@ public:
 
 private:
   Status exchange(const Step &step, CudaStream &on) {
-    if (step.sends.empty() && step.receives.empty())
+    bool hasNative = std::any_of(step.native.begin(), step.native.end(), [](const auto &call) { return call; });
+    if (step.sends.empty() && step.receives.empty() && !hasNative)
       return ok();
-    for (const std::vector<Message> *messages : {&step.sends, &step.receives})
-      for (const Message &message : *messages)
-        if (const Result<void *> &made = groups[message.group].get(); !made)
+    for (const NcclCommunicators::Handle &group : groups)
+      if (group.valid())
+        if (const Result<void *> &made = group.get(); !made)
           return made.error();
     NcclResult result = nccl->groupStart();
+    for (size_t c = 0; c < step.native.size(); ++c)
+      if (step.native[c] && result == 0)
+        result = enqueue(*nccl, *step.native[c], *groups[c].get(), on.stream);
     for (const Message &one : step.sends)
       if (result == 0)
         result = nccl->send(one.data, size_t(one.bytes), kNcclBytes, one.peer, *groups[one.group].get(), on.stream);
@@ -259,7 +287,7 @@ struct Sending {
 };
 
 /// A kernel that calls a function with the stream. A failure ends the run on all ranks, because others may be waiting
-/// for this one.
+/// for this one. Nobody waits for work that is only recorded.
 template <typename Act> class CallingKernel : public BoundKernel {
 public:
   CallingKernel(Communicator &communicator, Act act) : communicator(communicator), act(std::move(act)) {}
@@ -268,7 +296,7 @@ public:
     Status status = on.context->use();
     if (status)
       status = act(on);
-    if (!status && !communicator.failure())
+    if (!status && !on.context->recording && !communicator.failure())
       communicator.abort(
           {fmt::format("rank {}: {}", communicator.rank(), status.error().message), status.error().status});
     return status;
@@ -281,8 +309,9 @@ private:
 
 class CudaCollectives : public CollectiveBackend {
 public:
-  CudaCollectives(std::shared_ptr<Context> context, Modules &modules, Communicator &communicator, const Nccl *nccl)
-      : context(std::move(context)), modules(modules), communicator(communicator), nccl(nccl) {
+  CudaCollectives(std::shared_ptr<Context> context, Modules &modules, Communicator &communicator, const Nccl *nccl,
+                  bool isOrdered)
+      : context(std::move(context)), modules(modules), communicator(communicator), nccl(nccl), isOrdered(isOrdered) {
     if (!nccl)
       return;
     communicators.emplace(this->context, *nccl, communicator);
@@ -290,14 +319,17 @@ public:
       std::optional<Error> failure = this->communicator.failure();
       if (!failure)
         failure = communicators->error();
-      if (failure)
+      if (failure) {
+        for (CudaGraph *graph : this->context->graphs)
+          graph->release();
         communicators->abort();
+      }
       return failure;
     };
   }
   ~CudaCollectives() override { context->peerFailure = nullptr; }
 
-  bool ordered() const override { return true; }
+  bool ordered() const override { return isOrdered; }
   void reserve(size_t) override {} // NCCL has its own buffers
 
   Result<std::unique_ptr<BoundKernel>> bind(const CollectiveRequest &request) override;
@@ -312,6 +344,7 @@ private:
   Modules &modules;
   Communicator &communicator;
   const Nccl *nccl; // null for one rank
+  bool isOrdered;   // whether sums are added in the order of the ranks
   template <typename Act> std::unique_ptr<BoundKernel> calling(Act act) {
     return std::make_unique<CallingKernel<Act>>(communicator, std::move(act));
   }
@@ -330,7 +363,8 @@ Result<std::unique_ptr<BoundKernel>> CudaCollectives::bind(const CollectiveReque
   if (!plan)
     return plan.error();
   Planner planner(*plan, *groups, communicator.rank(), {request.bind.scratch, *hostBytes});
-  if (Status status = planner.run(); !status)
+  NativeCalls native = nativeCalls(request, *groups, isOrdered);
+  if (Status status = planner.run(native); !status)
     return status.error();
   std::vector<CudaCollective::Step> steps;
   for (Exchange *exchange : {&planner.first, &planner.second}) {
@@ -338,7 +372,8 @@ Result<std::unique_ptr<BoundKernel>> CudaCollectives::bind(const CollectiveReque
          after = launchesOf(modules, std::move(exchange->after));
     if (!before || !after)
       return before ? after.error() : before.error();
-    steps.push_back({std::move(*before), std::move(*after), std::move(exchange->sends), std::move(exchange->receives)});
+    steps.push_back({std::move(*before), std::move(*after), std::move(exchange->sends), std::move(exchange->receives),
+                     exchange == &planner.first ? std::move(native) : NativeCalls()});
   }
   CudaCollective::Groups handles(groups->size());
   for (size_t g = 0; g < groups->size(); ++g)
@@ -434,7 +469,7 @@ Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) {
 
 Result<std::unique_ptr<CollectiveBackend>> createCudaCollectives(const std::shared_ptr<Context> &context,
                                                                  Modules &modules, Communicator &communicator,
-                                                                 const CollectiveOptions &) {
+                                                                 const CollectiveOptions &options) {
   const Nccl *nccl = nullptr;
   if (communicator.size() > 1) {
     auto loaded = loadNccl();
@@ -442,7 +477,8 @@ Result<std::unique_ptr<CollectiveBackend>> createCudaCollectives(const std::shar
       return loaded.error();
     nccl = *loaded;
   }
-  return std::unique_ptr<CollectiveBackend>(std::make_unique<CudaCollectives>(context, modules, communicator, nccl));
+  return std::unique_ptr<CollectiveBackend>(
+      std::make_unique<CudaCollectives>(context, modules, communicator, nccl, options.ordered || !nccl));
 }
 
 } // namespace kerf::runtime::cuda

@@ -7,9 +7,11 @@
 #include "kerf/Runtime/Device.h"
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace kerf::runtime::cuda {
 
+class CudaGraph;
 class CublasHandle;
 class CudnnGpu;
 
@@ -45,6 +47,9 @@ public:
   ProductOptions products;
   /// cuBLASLt's state for this GPU; null before the first product (cublasOf).
   std::shared_ptr<const CublasHandle> cublas;
+  std::set<CudaGraph *> graphs; // all graphs of this GPU; only the rank's own thread makes and releases them
+  bool keepsGraphs = false;     // whether the driver could not destroy a graph: NCCL would wait for it for ever
+  bool recording = false;       // whether the rank's thread records a graph: calls then enqueue nothing
 
 private:
   Context(const Driver &driver, int number, int capability, DeviceNumber handle, DriverContext context)

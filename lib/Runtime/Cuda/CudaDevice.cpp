@@ -2,6 +2,7 @@
 // NVIDIA GPUs through the driver's library, which is loaded when the first device is made: this file is built on every
 // machine. Kernels are PTX that is part of the program (Kernels/); the driver compiles them for the GPU at hand.
 #include "Collectives.h"
+#include "Graph.h"
 #include "Launches.h"
 #include "PtxCode.h"
 #include "kerf/Runtime/Communicator.h"
@@ -150,6 +151,12 @@ public:
     if (!event)
       return event.error();
     return std::unique_ptr<Event>(std::move(*event));
+  }
+  Result<std::unique_ptr<BoundKernel>> record(Stream &compute, const std::function<Status()> &enqueue) override {
+    auto graph = CudaGraph::record(static_cast<CudaStream &>(compute), enqueue);
+    if (!graph)
+      return graph.error();
+    return std::unique_ptr<BoundKernel>(std::move(*graph));
   }
   std::optional<Fault> takeFault() override { return places->take(*copies); }
 

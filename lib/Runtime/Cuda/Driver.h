@@ -18,6 +18,7 @@ using DriverStream = void *;
 using DriverEvent = void *;
 using DriverModule = void *;
 using DriverFunction = void *;
+using DriverGraph = void *; // CUgraph and CUgraphExec
 
 // Numbers of the driver's enumerations that the device uses.
 inline constexpr DriverResult kOutOfMemory = 2, kDeviceUnavailable = 46, kNoDevice = 100, kUncorrectable = 214,
@@ -25,6 +26,7 @@ inline constexpr DriverResult kOutOfMemory = 2, kDeviceUnavailable = 46, kNoDevi
 inline constexpr int kProcessors = 16, kMajorVersion = 75, kMinorVersion = 76; // CUdevice_attribute
 inline constexpr unsigned kNonBlocking = 1;                                    // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kPortableHostMemory = 1;                             // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr int kThreadLocalCapture = 1;                                  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr int kErrorLog = 5, kErrorLogBytes = 6;                        // CUjit_option
 
 /// The functions: KERF_DRIVER(name of the member, exported name, types of the parameters).
@@ -61,7 +63,13 @@ inline constexpr int kErrorLog = 5, kErrorLogBytes = 6;                        /
   KERF_DRIVER(moduleUnload, "cuModuleUnload", DriverModule)                                                            \
   KERF_DRIVER(moduleGetFunction, "cuModuleGetFunction", DriverFunction *, DriverModule, const char *)                  \
   KERF_DRIVER(launchKernel, "cuLaunchKernel", DriverFunction, unsigned, unsigned, unsigned, unsigned, unsigned,        \
-              unsigned, unsigned, DriverStream, void **, void **)
+              unsigned, unsigned, DriverStream, void **, void **)                                                      \
+  KERF_DRIVER(streamBeginCapture, "cuStreamBeginCapture_v2", DriverStream, int)                                        \
+  KERF_DRIVER(streamEndCapture, "cuStreamEndCapture", DriverStream, DriverGraph *)                                     \
+  KERF_DRIVER(graphInstantiate, "cuGraphInstantiateWithFlags", DriverGraph *, DriverGraph, unsigned long long)         \
+  KERF_DRIVER(graphLaunch, "cuGraphLaunch", DriverGraph, DriverStream)                                                 \
+  KERF_DRIVER(graphExecDestroy, "cuGraphExecDestroy", DriverGraph)                                                     \
+  KERF_DRIVER(graphDestroy, "cuGraphDestroy", DriverGraph)
 
 /// The table of the driver's functions.
 struct Driver {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <thread>
 #include <utility>
 
 namespace kerf::runtime::cuda {
@@ -64,7 +65,7 @@ NcclCommunicators::~NcclCommunicators() {
     handle.wait();
   for (auto &[pair, handle] : pairs)
     handle.wait();
-  if (!aborted && context->use())
+  if (!aborted && !context->keepsGraphs && context->use())
     each([&](void *communicator) { nccl.commDestroy(communicator); });
 }
 
@@ -82,7 +83,19 @@ std::optional<Error> NcclCommunicators::error() {
 void NcclCommunicators::abort() {
   if (std::exchange(aborted, true))
     return;
-  each([&](void *communicator) { nccl.commAbort(communicator); });
+  if (context->keepsGraphs)
+    return;
+  // Each in a thread of its own: NCCL ends a communicator when no graph holds calls of it, and a graph that is under
+  // way may wait for the other communicators.
+  std::vector<std::thread> threads;
+  each([&](void *communicator) {
+    threads.emplace_back([this, communicator] {
+      if (context->use())
+        nccl.commAbort(communicator);
+    });
+  });
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 NcclCommunicators::Handle NcclCommunicators::start(std::optional<NcclId> id, From from, int ranks, int rank) {

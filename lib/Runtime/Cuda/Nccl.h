@@ -30,6 +30,9 @@ inline constexpr int kLowestNccl = 21800; // 10000 * major + 100 * minor + patch
   KERF_NCCL(commGetAsyncError, "ncclCommGetAsyncError", void *, NcclResult *)                                          \
   KERF_NCCL(send, "ncclSend", const void *, size_t, int, int, void *, DriverStream)                                    \
   KERF_NCCL(recv, "ncclRecv", void *, size_t, int, int, void *, DriverStream)                                          \
+  KERF_NCCL(allReduce, "ncclAllReduce", const void *, void *, size_t, int, int, void *, DriverStream)                  \
+  KERF_NCCL(reduceScatter, "ncclReduceScatter", const void *, void *, size_t, int, int, void *, DriverStream)          \
+  KERF_NCCL(allGather, "ncclAllGather", const void *, void *, size_t, int, void *, DriverStream)                       \
   KERF_NCCL(groupStart, "ncclGroupStart")                                                                              \
   KERF_NCCL(groupEnd, "ncclGroupEnd")
 

@@ -3,6 +3,7 @@
 #include "CudaState.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -24,6 +25,7 @@ Settings readSettings() {
   result.driverVersion = int(integerFromEnvironment("KERF_STANDIN_DRIVER", result.driverVersion));
   result.memoryBytes = uint64_t(integerFromEnvironment("KERF_STANDIN_MEMORY", int64_t(result.memoryBytes)));
   result.eccLaunch = integerFromEnvironment("KERF_STANDIN_ECC", 0);
+  result.failingCapture = integerFromEnvironment("KERF_STANDIN_CAPTURE", 0);
   result.busy = integerFromEnvironment("KERF_STANDIN_BUSY", 0) != 0;
   if (const char *text = std::getenv("KERF_STANDIN_CAPABILITY"); text && *text) {
     const char *dot = std::strchr(text, '.');
@@ -75,6 +77,8 @@ constexpr ErrorName kErrors[] = {
     {kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
     {kCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
      "operation would make the legacy stream depend on a capturing blocking stream"},
+    {kCaptureWrongThread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "capture was not ended by the thread that began it"},
     {kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT",
      "operation not permitted on an event last recorded in a capturing stream"},
 };
@@ -139,6 +143,19 @@ Driver &Driver::get() {
   return *driver;
 }
 
+namespace {
+/// Writes, at the end of the process, the numbers of launches to the file that the variable KERF_STANDIN_REPORT names.
+void writeReport() {
+  Driver &driver = Driver::get();
+  std::lock_guard lock(driver.mutex);
+  if (FILE *file = std::fopen(std::getenv("KERF_STANDIN_REPORT"), "w")) {
+    std::fprintf(file, "{\"kernels\": %lld, \"graphs\": %lld}\n", static_cast<long long>(driver.launches),
+                 static_cast<long long>(driver.graphLaunches));
+    std::fclose(file);
+  }
+}
+} // namespace
+
 int Driver::initialize() {
   std::lock_guard lock(mutex);
   if (initialized)
@@ -152,6 +169,8 @@ int Driver::initialize() {
     devices.back()->ordinal = i;
   }
   initialized = true;
+  if (std::getenv("KERF_STANDIN_REPORT"))
+    std::atexit(writeReport);
   return kSuccess;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capture of streams to graphs, and their execution. A graph's nodes are run one after the other, in a random order
-// that their dependencies allow, so that a missing dependency shows.
+// Capture of streams to graphs, and their execution. The nodes that one stream gave run in a thread of their own, with
+// random delays, so that a missing dependency between streams shows.
 #include "CudaState.h"
 
 #include <algorithm>
@@ -11,7 +11,9 @@ int Driver::checkNoCapture() {
   std::lock_guard lock(mutex);
   int result = kSuccess;
   for (const auto &capture : captures)
-    if (capture->mode == 0) { // CU_STREAM_CAPTURE_MODE_GLOBAL
+    // A capture forbids such calls to all threads in the mode GLOBAL (0), to its own thread in THREAD_LOCAL (1), and to
+    // no thread in RELAXED (2).
+    if (capture->mode == 0 || (capture->mode == 1 && capture->thread == std::this_thread::get_id())) {
       capture->invalid = true;
       result = kCaptureUnsupported;
     }
@@ -44,32 +46,56 @@ bool allReach(const Capture &capture, const std::vector<size_t> &tail) {
   return std::all_of(reached.begin(), reached.end(), [](bool value) { return value; });
 }
 
-int runGraph(const Graph &graph, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<size_t> missing(graph.nodes.size());
-  std::vector<std::vector<size_t>> followers(graph.nodes.size());
-  std::vector<size_t> ready;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    std::set<size_t> after(graph.nodes[i].after.begin(), graph.nodes[i].after.end());
-    missing[i] = after.size();
-    for (size_t before : after)
-      followers[before].push_back(i);
-    if (after.empty())
-      ready.push_back(i);
+/// One launch of a graph.
+class GraphRun {
+public:
+  GraphRun(Device &device, const Graph &graph) : device(device), graph(graph), done(graph.nodes.size()) {}
+
+  /// Runs all nodes. Returns the first error, behind which no node starts.
+  int run(uint64_t seed) {
+    std::map<Stream *, std::vector<size_t>> lanes;
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      lanes[graph.nodes[i].lane].push_back(i);
+    std::vector<std::thread> threads;
+    for (const auto &[stream, nodes] : lanes)
+      threads.emplace_back([this, &nodes = nodes, seed = seed++] { runLane(nodes, seed); });
+    for (std::thread &thread : threads)
+      thread.join();
+    return device.error;
   }
-  while (!ready.empty()) {
-    std::swap(ready[random() % ready.size()], ready.back());
-    size_t node = ready.back();
-    ready.pop_back();
-    if (graph.nodes[node].work)
-      if (int error = graph.nodes[node].work())
-        return error;
-    for (size_t follower : followers[node])
-      if (--missing[follower] == 0)
-        ready.push_back(follower);
+
+private:
+  void runLane(const std::vector<size_t> &nodes, uint64_t seed) {
+    constexpr uint64_t kLongestDelayMicroseconds = 200;
+    std::mt19937_64 random(seed);
+    for (size_t node : nodes) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return device.error || isReady(node); });
+      }
+      if (uint64_t number = random(); number % 3 == 0)
+        std::this_thread::sleep_for(std::chrono::microseconds((number >> 8) % kLongestDelayMicroseconds));
+      int error = device.error;
+      if (!error && graph.nodes[node].work)
+        error = graph.nodes[node].work();
+      std::lock_guard lock(mutex);
+      if (error)
+        device.error = error; // at once: other lanes may wait for other GPUs until somebody asks for the error
+      done[node] = true;
+      changed.notify_all();
+    }
   }
-  return kSuccess;
-}
+  bool isReady(size_t node) const {
+    const std::vector<size_t> &after = graph.nodes[node].after;
+    return std::all_of(after.begin(), after.end(), [&](size_t before) { return done[before]; });
+  }
+
+  Device &device;
+  const Graph &graph;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<bool> done;
+};
 
 } // namespace
 
@@ -87,6 +113,7 @@ KERF_CUDA_API cuStreamBeginCapture_v2(void *handle, int mode) {
   auto capture = std::make_shared<Capture>();
   capture->origin = stream.get();
   capture->mode = mode;
+  capture->thread = std::this_thread::get_id();
   capture->streams.insert(stream.get());
   stream->capture = capture;
   stream->captureTail.clear();
@@ -105,8 +132,11 @@ KERF_CUDA_API cuStreamEndCapture(void *handle, void **graph) {
   auto capture = stream->capture;
   if (!capture)
     return kInvalidValue;
+  if (capture->mode != 2 && capture->thread != std::this_thread::get_id())
+    return kCaptureWrongThread;
+  bool fails = ++driver.captureEnds == driver.settings.failingCapture;
   int error = capture->origin != stream.get()            ? kCaptureUnmatched
-              : capture->invalid                         ? kCaptureInvalidated
+              : capture->invalid || fails                ? kCaptureInvalidated
               : !allReach(*capture, stream->captureTail) ? kCaptureUnjoined
                                                          : kSuccess;
   if (error == kCaptureUnmatched) {
@@ -159,22 +189,37 @@ KERF_CUDA_API cuGraphLaunch(void *executable, void *stream) {
       return kInvalidValue;
     graph = found->second;
     seed = driver.newSeed();
+    ++driver.graphLaunches;
   }
-  return driver.submit(stream, *device, [graph, seed] { return runGraph(*graph, seed); });
+  return driver.submit(stream, *device, [device, graph, seed] { return GraphRun(*device, *graph).run(seed); });
 }
 
-KERF_CUDA_API cuGraphExecDestroy(void *executable) {
-  KERF_CUDA_ENTER(device);
+namespace {
+/// Destroys a graph, also in a broken context. Its nodes end with its last launch.
+int destroy(std::map<void *, std::shared_ptr<Graph>> &all, void *handle) {
+  int error = kSuccess;
   Driver &driver = Driver::get();
+  driver.enter(&error);
+  std::shared_ptr<Graph> last; // ends after the lock: what its nodes hold may call the driver
   std::lock_guard lock(driver.mutex);
-  return driver.executables.erase(executable) ? kSuccess : kInvalidValue;
+  auto found = all.find(handle);
+  if (found == all.end())
+    return kInvalidValue;
+  last = std::move(found->second);
+  all.erase(found);
+  return error;
 }
+} // namespace
 
-KERF_CUDA_API cuGraphDestroy(void *graph) {
-  KERF_CUDA_ENTER(device);
+KERF_CUDA_API cuGraphExecDestroy(void *executable) { return destroy(Driver::get().executables, executable); }
+
+KERF_CUDA_API cuGraphDestroy(void *graph) { return destroy(Driver::get().graphs, graph); }
+
+/// For tests: returns the number of launches of graphs.
+KERF_CUDA_API kerfStandinGraphLaunches() {
   Driver &driver = Driver::get();
   std::lock_guard lock(driver.mutex);
-  return driver.graphs.erase(graph) ? kSuccess : kInvalidValue;
+  return int(driver.graphLaunches);
 }
 
 } // namespace kerf::standin::cuda

@@ -245,6 +245,8 @@ KERF_CUDA_API cuMemFreeHost(void *address) {
 KERF_CUDA_API cuMemHostRegister_v2(void *address, size_t bytes, unsigned int) {
   KERF_CUDA_ENTER(device);
   Driver &driver = Driver::get();
+  if (int error = driver.checkNoCapture())
+    return error;
   if (!address || bytes == 0)
     return kInvalidValue;
   std::lock_guard lock(driver.mutex);

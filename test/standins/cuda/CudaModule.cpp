@@ -203,6 +203,8 @@ KERF_CUDA_API cuModuleLoadDataEx(void **handle, const void *image, unsigned int 
   KERF_CUDA_ENTER(device);
   constexpr int kErrorLogBuffer = 5, kErrorLogBytes = 6;
   Driver &driver = Driver::get();
+  if (int error = driver.checkNoCapture())
+    return error;
   if (!handle || !image)
     return kInvalidValue;
   JitLog log;
@@ -249,6 +251,8 @@ KERF_CUDA_API cuModuleLoadData(void **handle, const void *image) {
 KERF_CUDA_API cuModuleUnload(void *handle) {
   KERF_CUDA_ENTER(device);
   Driver &driver = Driver::get();
+  if (int error = driver.checkNoCapture())
+    return error;
   auto module = moduleOf(handle);
   if (!module)
     return kInvalidHandle;

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 
 /// Marks a function of the driver's API, which alone is visible outside of the library.
 #define KERF_CUDA_API extern "C" __attribute__((visibility("default"))) int
@@ -51,6 +52,7 @@ enum Result : int {
   kCaptureUnjoined = 904,
   kCaptureImplicit = 906,
   kCapturedEvent = 907,
+  kCaptureWrongThread = 908,
 };
 
 struct Device;
@@ -60,7 +62,8 @@ struct Settings {
   int devices = 1;
   int driverVersion = 13000;
   uint64_t memoryBytes = uint64_t(8) << 30;
-  int64_t eccLaunch = 0; // number of the launch that fails, from 1; 0 for none
+  int64_t eccLaunch = 0;      // number of the launch that fails, from 1; 0 for none
+  int64_t failingCapture = 0; // number of the capture that fails at its end, from 1; 0 for none
   bool busy = false;
   int major = 9, minor = 0;
   uint64_t seed = 0;
@@ -94,13 +97,14 @@ private:
 /// Work of a stream. Returns kSuccess, or the error that breaks the context.
 using Work = std::function<int()>;
 
+class Stream;
+
 /// One node of a graph: work that follows other nodes.
 struct Node {
   Work work;
   std::vector<size_t> after; // indices of earlier nodes
+  Stream *lane = nullptr;    // the stream that gave the node, as a name: the stream may be gone when the graph runs
 };
-
-class Stream;
 
 /// A capture that is going on: the nodes so far, and the streams that take part.
 struct Capture {
@@ -109,6 +113,8 @@ struct Capture {
   Stream *origin = nullptr;
   bool invalid = false;
   int mode = 0;
+  std::thread::id thread;                 // the thread that began the capture
+  std::map<const void *, size_t> chained; // the last node of each chain (Driver::submit)
 };
 
 /// A stream: a queue of work, and the thread that does it.
@@ -202,11 +208,12 @@ public:
   bool isPinned(const void *address, uint64_t bytes);
   /// Returns the stream of a handle, the device's default stream for null, or null if the handle is not alive.
   std::shared_ptr<Stream> stream(void *handle, Device &device);
-  /// Gives work to a stream or to the graph that it captures. Waits for its end if `wait` says so.
-  int submit(void *handle, Device &device, Work work, bool wait = false);
+  /// Gives work to a stream or to the graph that it captures. Waits for its end if `wait` says so. In a graph, the work
+  /// also follows the last node that was given with the same `chain`, unless that is null.
+  int submit(void *handle, Device &device, Work work, bool wait = false, const void *chain = nullptr);
   /// Waits until all streams of the device are idle.
   void drain(Device &device);
-  /// Returns an error if a capture forbids calls that are not of a stream, and invalidates that capture.
+  /// Returns an error if a capture forbids this thread calls that are not of a stream, and invalidates that capture.
   int checkNoCapture();
   /// Allocates device memory filled with 0xFF.
   int allocate(Device &device, uint64_t bytes, uint64_t *address);
@@ -225,7 +232,7 @@ public:
   std::map<void *, std::shared_ptr<Kernel>> kernels;
   std::map<void *, std::shared_ptr<Graph>> graphs, executables;
   std::set<std::shared_ptr<Capture>> captures;
-  int64_t launches = 0;
+  int64_t launches = 0, graphLaunches = 0, captureEnds = 0;
   std::string lastFault; // text of the last kernel's error
   std::mt19937_64 random;
 };

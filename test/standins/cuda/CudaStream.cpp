@@ -104,7 +104,7 @@ std::shared_ptr<Stream> Driver::stream(void *handle, Device &device) {
   return found == streams.end() ? nullptr : found->second;
 }
 
-int Driver::submit(void *handle, Device &device, Work work, bool wait) {
+int Driver::submit(void *handle, Device &device, Work work, bool wait, const void *chain) {
   auto target = stream(handle, device);
   if (!target)
     return kInvalidHandle;
@@ -116,8 +116,13 @@ int Driver::submit(void *handle, Device &device, Work work, bool wait) {
         capture->invalid = true;
         return wait ? kCaptureUnsupported : kCaptureInvalidated;
       }
-      capture->nodes.push_back({std::move(work), target->captureTail});
-      target->captureTail = {capture->nodes.size() - 1};
+      size_t number = capture->nodes.size();
+      capture->nodes.push_back({std::move(work), target->captureTail, target.get()});
+      if (auto before = capture->chained.find(chain); chain && before != capture->chained.end())
+        capture->nodes.back().after.push_back(before->second);
+      if (chain)
+        capture->chained[chain] = number;
+      target->captureTail = {number};
       return kSuccess;
     }
     // The default stream and the blocking streams of a device wait for each other.
@@ -166,14 +171,18 @@ std::shared_ptr<Event> eventOf(void *handle) {
   return found == driver.events.end() ? nullptr : found->second;
 }
 
-/// Fails if the stream is capturing, and invalidates the capture: waiting for it has no meaning.
+/// Fails if the stream is capturing, and invalidates the capture: waiting for it has no meaning. Fails too if this
+/// thread's capture forbids to wait.
 int checkNotCapturing(Stream &stream) {
   Driver &driver = Driver::get();
-  std::lock_guard lock(driver.mutex);
-  if (!stream.capture)
-    return kSuccess;
-  stream.capture->invalid = true;
-  return kCaptureUnsupported;
+  {
+    std::lock_guard lock(driver.mutex);
+    if (stream.capture) {
+      stream.capture->invalid = true;
+      return kCaptureUnsupported;
+    }
+  }
+  return driver.checkNoCapture();
 }
 
 /// Returns the event's marker, or an error: unknown event, or one that was recorded in a capture.
@@ -181,6 +190,8 @@ int markerOf(void *handle, std::shared_ptr<Marker> *marker, std::shared_ptr<Even
   auto found = eventOf(handle);
   if (!found)
     return kInvalidHandle;
+  if (int error = Driver::get().checkNoCapture())
+    return error;
   std::lock_guard lock(Driver::get().mutex);
   if (found->capture)
     return kCapturedEvent;
@@ -284,6 +295,16 @@ KERF_CUDA_API cuLaunchHostFunc(void *handle, void (*function)(void *), void *dat
   if (!function)
     return kInvalidValue;
   return Driver::get().submit(handle, *device, [=] { return function(data), int(kSuccess); });
+}
+
+/// For other stand-ins: enqueues `function`, and calls `release` when neither a stream nor a graph will call it again.
+/// In a graph, the calls with the same `chain` follow each other.
+KERF_CUDA_API kerfStandinEnqueue(void *handle, void (*function)(void *), void *data, void (*release)(void *),
+                                 const void *chain) {
+  std::shared_ptr<void> owned(data, release);
+  KERF_CUDA_ENTER(device);
+  return Driver::get().submit(
+      handle, *device, [function, owned] { return function(owned.get()), int(kSuccess); }, false, chain);
 }
 
 KERF_CUDA_API cuEventCreate(void **handle, unsigned int flags) {

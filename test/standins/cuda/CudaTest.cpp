@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the stand-in's driver functions. Every test runs in a process of its own, because the driver reads its
 // settings once and a broken context stays broken.
+#include <atomic>
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <gtest/gtest.h>
 #include <thread>
 #include <vector>
@@ -43,6 +45,10 @@ int cuStreamBeginCapture_v2(void *, int);
 int cuStreamEndCapture(void *, void **);
 int cuGraphInstantiateWithFlags(void **, void *, unsigned long long);
 int cuGraphLaunch(void *, void *);
+int cuGraphExecDestroy(void *);
+int cuGraphDestroy(void *);
+int kerfStandinEnqueue(void *, void (*)(void *), void *, void (*)(void *), const void *);
+int kerfStandinGraphLaunches();
 int cuGetErrorName(int, const char **);
 int kerfStandinLastFault(char *, size_t);
 }
@@ -276,6 +282,82 @@ TEST(StandinCuda, CapturesRefuseWaitingAndUnjoinedWork) {
     EXPECT_EQ(cuLaunchHostFunc(second, [](void *) {}, nullptr), 0);
     EXPECT_EQ(cuStreamEndCapture(first, &graph), 904);
     EXPECT_EQ(cuStreamSynchronize(first), 0);
+  });
+}
+
+TEST(StandinCuda, CapturesForbidTheirThreadWhatMayWait) {
+  inChild({}, [] {
+    ASSERT_EQ(begin(), 0);
+    void *first = newStream(), *second = newStream(), *event = nullptr, *graph = nullptr, *module = nullptr;
+    uint64_t memory = 0, other = 0;
+    ASSERT_EQ(cuMemAlloc_v2(&memory, 64), 0);
+    ASSERT_EQ(cuEventCreate(&event, 2), 0);
+    ASSERT_EQ(cuEventRecord(event, second), 0);
+    const std::vector<std::function<int()>> forbidden = {
+        [&] { return cuMemAlloc_v2(&other, 64); },
+        [&] { return cuMemFree_v2(memory); },
+        [&] { return cuStreamSynchronize(second); },
+        [&] { return cuStreamQuery(second); },
+        [&] { return cuEventQuery(event); },
+        [&] { return cuEventSynchronize(event); },
+        [&] { return cuModuleLoadDataEx(&module, kAddOne, 0, nullptr, nullptr); },
+    };
+    for (const auto &call : forbidden) {
+      ASSERT_EQ(cuStreamBeginCapture_v2(first, 1), 0);
+      EXPECT_EQ(call(), 900);
+      EXPECT_EQ(cuStreamEndCapture(first, &graph), 901);
+      ASSERT_EQ(cuStreamBeginCapture_v2(first, 1), 0);
+      std::thread([&] { // the mode is that of the capture's own thread
+        void *context = nullptr;
+        EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, 0), 0);
+        EXPECT_EQ(cuCtxSetCurrent(context), 0);
+        EXPECT_EQ(cuMemAlloc_v2(&other, 64), 0);
+        EXPECT_EQ(cuStreamEndCapture(first, &graph), 908);
+      })
+          .join();
+      EXPECT_EQ(cuStreamEndCapture(first, &graph), 0);
+    }
+    ASSERT_EQ(cuStreamBeginCapture_v2(first, 1), 0);
+    EXPECT_EQ(cuStreamWaitEvent(first, event, 0), 905); // of work outside of the capture
+    EXPECT_EQ(cuStreamEndCapture(first, &graph), 901);
+  });
+}
+
+TEST(StandinCuda, GraphsRunStreamsBesideEachOtherAndKeepTheirWork) {
+  inChild({}, [] {
+    ASSERT_EQ(begin(), 0);
+    void *first = newStream(), *second = newStream(), *fork = nullptr, *join = nullptr;
+    ASSERT_EQ(cuEventCreate(&fork, 2), 0);
+    ASSERT_EQ(cuEventCreate(&join, 2), 0);
+    static std::atomic<int> meetings = 0, released = 0;
+    auto meet = [](void *data) { // waits for the other stream's node of the same launch
+      auto *launch = static_cast<std::atomic<int> *>(data);
+      int mine = ++*launch;
+      while (*launch < (mine + 1) / 2 * 2)
+        std::this_thread::yield();
+    };
+    auto release = [](void *) { ++released; };
+    ASSERT_EQ(cuStreamBeginCapture_v2(first, 1), 0);
+    EXPECT_EQ(cuEventRecord(fork, first), 0);
+    EXPECT_EQ(cuStreamWaitEvent(second, fork, 0), 0);
+    EXPECT_EQ(kerfStandinEnqueue(first, meet, &meetings, release, nullptr), 0);
+    EXPECT_EQ(kerfStandinEnqueue(second, meet, &meetings, release, nullptr), 0);
+    EXPECT_EQ(cuEventRecord(join, second), 0);
+    EXPECT_EQ(cuStreamWaitEvent(first, join, 0), 0);
+    void *graph = nullptr, *executable = nullptr;
+    ASSERT_EQ(cuStreamEndCapture(first, &graph), 0);
+    ASSERT_EQ(cuGraphInstantiateWithFlags(&executable, graph, 0), 0);
+    EXPECT_EQ(cuGraphDestroy(graph), 0);
+    EXPECT_EQ(meetings, 0);
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(cuGraphLaunch(executable, first), 0);
+    EXPECT_EQ(kerfStandinGraphLaunches(), 3);
+    EXPECT_EQ(cuStreamSynchronize(first), 0);
+    EXPECT_EQ(meetings, 6);
+    EXPECT_EQ(released, 0);
+    EXPECT_EQ(cuGraphExecDestroy(executable), 0);
+    EXPECT_EQ(released, 2);
+    EXPECT_EQ(cuGraphLaunch(executable, first), 1);
   });
 }
 
