@@ -24,7 +24,7 @@ class Cuda(KerfTest):
         os.environ.update(KERF_CUDA_LIBRARIES=STANDINS, KERF_STANDIN_DEVICES="8")
         for name in ("DRIVER", "MEMORY", "ECC", "BUSY", "CAPABILITY", "CUBLASLT", "CUDNN"):
             os.environ.pop(f"KERF_STANDIN_{name}", None)
-        os.environ.pop("KERF_CUDA_PRODUCTS", None)
+        os.environ.pop("KERF_CUBLASLT", None)
 
     def train(self, model, *more, steps=2):
         golden = golden_of(model)
@@ -55,7 +55,7 @@ class Cuda(KerfTest):
 
     def test_products(self):
         self.train("mlp", "--ranks", 1, "--deterministic")
-        os.environ["KERF_CUDA_PRODUCTS"] = "plain"
+        os.environ["KERF_CUBLASLT"] = "off"
         self.train("mlp", "--ranks", 1)
 
     def test_tf32(self):
@@ -203,7 +203,7 @@ class Cuda(KerfTest):
 
     @unittest.skipIf(not STANDINS, "needs the stand-ins")
     def test_broken_cublaslt(self):
-        plain = "KERF_CUDA_PRODUCTS=plain"
+        plain = "KERF_CUBLASLT=off"
         for value, status, texts in [
             ("old", 2, ["cuBLASLt at", "has version 11.4.1", "12.0.0 is the lowest", "pip install nvidia-cublas", plain]),
             ("none", 1, ["GPU 0 cannot find an algorithm for 1 product of", "CUBLAS_STATUS_NOT_SUPPORTED", plain]),
@@ -216,9 +216,9 @@ class Cuda(KerfTest):
         os.environ["KERF_STANDIN_DRIVER"] = "12080"  # no library of CUDA 13 runs with it, and the stand-in is one
         self.refuse_train(2, ["cuBLASLt, which multiplies matrices, cannot be loaded", "libcublasLt.so.12", "nvidia-cublas-cu12", plain])
         del os.environ["KERF_STANDIN_DRIVER"]
-        os.environ["KERF_CUDA_PRODUCTS"] = "fast"
-        self.refuse_train(1, ["KERF_CUDA_PRODUCTS is 'fast'", "cublaslt or plain"])
-        del os.environ["KERF_CUDA_PRODUCTS"]
+        os.environ["KERF_CUBLASLT"] = "fast"
+        self.refuse_train(1, ["KERF_CUBLASLT is 'fast'", "the only value that it takes is off"])
+        del os.environ["KERF_CUBLASLT"]
         os.makedirs(self.path("some"))
         for library in ("libcuda.so.1", "libnccl.so.2"):
             os.symlink(os.path.join(STANDINS, library), os.path.join(self.path("some"), library))

@@ -12,7 +12,7 @@ constexpr int kDriverOf13 = 13000; // 1000 * major: the oldest driver that libra
 
 std::string wayOut(bool driverTakes13) {
   return fmt::format("install the newest one (pip install {}), name its folder in KERF_CUDA_LIBRARIES, or set "
-                     "KERF_CUDA_PRODUCTS=plain to multiply with Kerf's own kernel, which is much slower",
+                     "KERF_CUBLASLT=off to multiply with Kerf's own kernel, which is much slower",
                      driverTakes13 ? "nvidia-cublas" : "nvidia-cublas-cu12");
 }
 
@@ -76,7 +76,7 @@ Result<const CublasLt *> loadCublasLt() {
 }
 
 Error cublasError(const CublasLt &library, CublasStatus status, int device, std::string_view what) {
-  return {fmt::format("GPU {} cannot {}: cuBLASLt {} says '{}' ({}); set KERF_CUDA_PRODUCTS=plain to multiply with "
+  return {fmt::format("GPU {} cannot {}: cuBLASLt {} says '{}' ({}); set KERF_CUBLASLT=off to multiply with "
                       "Kerf's own kernel, which is much slower",
                       device, what, versionText(library.version), library.getStatusString(status), status)};
 }

@@ -181,11 +181,12 @@ int localRank(int64_t rank) {
 /// Returns how products are computed. Ranks of several processes cannot agree on measurements, and take the library's
 /// first proposal.
 Result<ProductOptions> productOptions(const DeviceOptions &options) {
-  const char *text = std::getenv("KERF_CUDA_PRODUCTS");
-  std::string_view chosen = text ? text : "cublaslt";
-  if (chosen != "cublaslt" && chosen != "plain")
-    return Error{fmt::format("KERF_CUDA_PRODUCTS is '{}'; set it to cublaslt or plain", chosen)};
-  return ProductOptions{chosen == "cublaslt", options.tf32, !options.deterministic && !launchedByMpi()};
+  const char *chosen = std::getenv("KERF_CUBLASLT");
+  if (chosen && std::string_view(chosen) != "off")
+    return Error{fmt::format("KERF_CUBLASLT is '{}'; the only value that it takes is off, which leaves products to "
+                             "Kerf's own kernels",
+                             chosen)};
+  return ProductOptions{!chosen, options.tf32, !options.deterministic && !launchedByMpi()};
 }
 
 Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
