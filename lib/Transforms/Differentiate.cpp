@@ -211,6 +211,28 @@ bool convertsParameter(Operation *op, ArrayRef<CallOp> calls) {
          });
 }
 
+bool isPointwise(Operation *op) {
+  auto work = dyn_cast<WorkOpInterface>(op);
+  return work && work.getKernelClass() == KernelClass::Pointwise && !op->hasTrait<FusesIntoUsers>();
+}
+
+/// Removes results of pointwise ops from the saved values if their operands are saved as well, and if only pointwise
+/// ops of the backward (`live`) read them: the kernels that read them compute them again (SwiGLU saves gate and up, but
+/// not the activated gate). The cost model assumes the same (Bridge::recomputedValues).
+void dropRecomputed(llvm::SetVector<Value> &saved, ArrayRef<Value> results, const DenseSet<Operation *> &live) {
+  const DenseSet<Value> kept(saved.begin(), saved.end());
+  saved.remove_if([&](Value value) {
+    Operation *op = value.getDefiningOp();
+    return isPointwise(op) && !llvm::is_contained(results, value) &&
+           llvm::all_of(op->getOperands(),
+                        [&](Value operand) {
+                          Operation *from = operand.getDefiningOp();
+                          return !from || kept.contains(operand) || isCheaperToRecompute(from);
+                        }) &&
+           llvm::all_of(value.getUsers(), [&](Operation *user) { return !live.contains(user) || isPointwise(user); });
+  });
+}
+
 /// Creates @layer_backward(saved values, forward arguments, gradients of results) -> gradients of arguments. Arguments
 /// without uses are removed later, when calls are pruned.
 func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Operation *> backwardOps,
@@ -243,6 +265,7 @@ func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Ope
       llvm::for_each(op->getOperands(), save);
   for (Value result : results)
     save(result);
+  dropRecomputed(saved, results, live);
 
   OpBuilder outer(function->getContext());
   outer.setInsertionPointAfter(function);

@@ -42,6 +42,7 @@ public:
 
 private:
   LogicalResult lower(Operation &op);
+  Value sliced(Value value, Type type, int64_t dim, DenseI64ArrayAttr axes, Location loc);
   FailureOr<Value> reshard(Value local, RankedTensorType global, ShardingAttr from, ShardingAttr to, StringRef stream,
                            StringRef cause, Location loc);
   Value step(Value local, RankedTensorType global, const Sharding &before, const ReshardStep &step, StringRef stream,
@@ -66,7 +67,7 @@ Value Lowering::step(Value value, RankedTensorType global, const Sharding &befor
   RankedTensorType type = localType(global, step.after);
   auto axes = builder.getDenseI64ArrayAttr(flatAxes(step.axes));
   if (step.kind == ReshardStepKind::LocalSlice)
-    return LocalSliceOp::create(builder, loc, type, value, builder.getI64IntegerAttr(step.dim), axes);
+    return sliced(value, type, step.dim, axes, loc);
   Type pending = PendingType::get(builder.getContext(), type);
   auto dim = builder.getI64IntegerAttr(step.dim);
   auto kind = ReduceKindIRAttr::get(builder.getContext(), static_cast<ReduceKindIR>(before.partialKind));
@@ -92,6 +93,18 @@ Value Lowering::step(Value value, RankedTensorType global, const Sharding &befor
         builder.getDenseI64ArrayAttr(flatSharding(step.after)), streamAttr, causeAttr);
   }
   return WaitOp::create(builder, loc, type, started);
+}
+
+/// Returns a slice of `value`, of type `type`, along dimension `dim`. A slice of a broadcast along a dimension that the
+/// broadcast adds is a smaller broadcast.
+Value Lowering::sliced(Value value, Type type, int64_t dim, DenseI64ArrayAttr axes, Location loc) {
+  auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
+  if (broadcast && !llvm::is_contained(broadcast.getBroadcastDimensions(), dim)) {
+    auto smaller = cast<BroadcastInDimOp>(builder.clone(*broadcast));
+    smaller.getResult().setType(cast<RankedTensorType>(type));
+    return smaller;
+  }
+  return LocalSliceOp::create(builder, loc, type, value, builder.getI64IntegerAttr(dim), axes);
 }
 
 FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, ShardingAttr fromAttr, ShardingAttr toAttr,
