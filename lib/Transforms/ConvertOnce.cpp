@@ -29,7 +29,8 @@ Type withElement(Type type, Type element) {
   return cast<RankedTensorType>(type).clone(element);
 }
 
-bool isNarrower(Type element, Type than) { return element.getIntOrFloatBitWidth() < than.getIntOrFloatBitWidth(); }
+/// Returns whether elements of type `one` have fewer bits than elements of type `other`.
+bool isNarrower(Type one, Type other) { return one.getIntOrFloatBitWidth() < other.getIntOrFloatBitWidth(); }
 
 /// Returns whether the op only brings shards together, so that it may as well do so after a conversion.
 bool onlyMoves(Operation *op) { return isa<AllGatherOp, WaitOp>(op); }
@@ -161,7 +162,7 @@ private:
   }
 
   func::FuncOp main;
-  std::optional<OpBuilder> atStart; // adds ops to the beginning of @main, in order
+  std::optional<OpBuilder> atStart;               // adds ops to the beginning of @main, in order
   DenseMap<std::pair<Value, Type>, Value> copies; // converted values, by value and element type
   SmallVector<Operation *> waits;                 // among them, those that wait for a gather
 };

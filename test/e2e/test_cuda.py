@@ -166,7 +166,8 @@ class Cuda(KerfTest):
         os.environ["KERF_STANDIN_CUDNN"] = "none"  # cuDNN has no engine: Kerf's own kernels
         self.succeed(*train)
         os.makedirs(self.path("driver"))
-        os.symlink(os.path.join(STANDINS, "libcuda.so.1"), self.path("driver/libcuda.so.1"))
+        for library in ("libcuda.so.1", "libcublasLt.so.13"):
+            os.symlink(os.path.join(STANDINS, library), os.path.join(self.path("driver"), library))
         os.environ["KERF_CUDA_LIBRARIES"] = self.path("driver")
         self.refuse(2, ["cuDNN, which computes attention and convolutions on GPUs, cannot be loaded", "libcudnn_graph.so.9", "KERF_CUDNN=off"], *train)
         try:

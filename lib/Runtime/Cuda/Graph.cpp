@@ -56,7 +56,8 @@ Result<std::unique_ptr<CudaGraph>> CudaGraph::record(CudaStream &origin, const s
 
 Status CudaGraph::launch(Stream &stream) {
   if (!executable)
-    return Error{"the recorded step cannot run, because the communication between the ranks has ended"};
+    return Error{"the recorded step cannot run, because the communication between the ranks has ended; the "
+                 "message of the rank that failed first says why"};
   if (Status status = context->use(); !status)
     return status;
   return context->check(context->driver.graphLaunch(executable, static_cast<CudaStream &>(stream).stream),
