@@ -99,10 +99,8 @@ const std::vector<Trainer> &records() {
        .title = "Kerf",
        .summary = "Kerf's own runtime",
        .ownPrograms = true,
-       .prices = {.issueSeconds = 4e-6,
-                  .update = {.gradientAccesses = 1},
-                  .sends = StageSends::Full,
-                  .bucketBytes = 1 << 20},
+       .prices =
+           {.issueSeconds = 4e-6, .update = {.gradientAccesses = 1}, .sends = StageSends::Full, .bucketBytes = 1 << 20},
        .overlap = [](const StepShape &) { return Overlap(); },
        .space = {},
        .sources = {{"issue", "estimate: kernels launched from C++, overlapped with running ones, 3.8 us each on a V100 "
