@@ -93,7 +93,17 @@ InstructionPrice InstructionPrices::priceOf(Operation *op) const {
       price.kernelSeconds = kernelSeconds(callee);
     return price;
   }
+  if (isa<AccumulateOp>(op)) { // the first one of a step is a view
+    Work work;
+    work.kernelClass = KernelClass::Pointwise;
+    work.flops = static_cast<double>(elementsOf(shapeOf(op->getResult(0))));
+    work.bytes = bytesOfTensor(op->getOperand(0)) + 2 * bytesOfTensor(op->getResult(0));
+    price.addingSeconds = computeSeconds(collectives.cluster().device, work);
+    return price;
+  }
   price.kernelSeconds = deviceOpSeconds(op, collectives);
+  if (isa<DotGeneralOp>(op))
+    price.addingSeconds = deviceOpSeconds(op, collectives, bytesOfTensor(op->getResult(0)));
   return price;
 }
 

@@ -19,6 +19,7 @@ enum class StepPart { Forward, Backward, Optimizer };
 /// The predicted cost of one instruction.
 struct InstructionPrice {
   double kernelSeconds = 0; // seconds of a kernel; 0 for collectives and messages
+  double addingSeconds = 0; // seconds where an accumulate, or a product, adds to a sum; 0 for other ops
   bool isBackward = false;  // whether the operator belongs to the backward pass
   bool isUpdate = false;    // whether the operator belongs to the optimizer's update
   /// The kind of communication, for collectives and for messages to another stage; absent for kernels.

@@ -68,7 +68,12 @@ private:
     return Task{kind, instruction.microbatch, task->chunk};
   }
   double seconds(size_t index) {
-    return list.body[index].kind == FlatInstruction::Kind::Op ? prices.of(*list.body[index].source).kernelSeconds : 0;
+    const FlatInstruction &instruction = list.body[index];
+    if (instruction.kind != FlatInstruction::Kind::Op)
+      return 0;
+    const InstructionPrice &price = prices.of(*instruction.source);
+    bool accumulates = instruction.source->op == package::kAccumulate && instruction.operands.size() == 2;
+    return accumulates || instruction.sum >= 0 ? price.addingSeconds : price.kernelSeconds;
   }
 
   bool step(const FlatInstruction &instruction, std::vector<Message> &messages) {

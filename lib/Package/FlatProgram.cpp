@@ -85,6 +85,8 @@ private:
           break; // op + 1 could overflow
       }
       return ok();
+    case Kind::Add:
+      return placeAdd(entry);
     case Kind::Start:
       return placeStart(entry);
     default:
@@ -130,6 +132,60 @@ private:
     return placeOps(entry.members, entry.stream);
   }
 
+  /// Appends a product that is added to a sum over microbatches, in one instruction.
+  Status placeAdd(const StepEntry &entry) {
+    const StepMember product{entry.first, entry.microbatch}, sum{entry.last, entry.microbatch};
+    for (const StepMember &member : {product, sum})
+      if (Status status = check(member); !status)
+        return status;
+    const ExpandedOp &multiplied = expansion.ops[size_t(product.op)], &added = expansion.ops[size_t(sum.op)];
+    if (multiplied.source->op != kProduct || multiplied.operands.size() != 2 || multiplied.results.size() != 1)
+      return Error{fmt::format("instruction {} ({}) is not a {} of two operands, which alone can be added to a sum",
+                               product.op, multiplied.source->op, kProduct)};
+    if (added.source->op != kAccumulate || added.operands[0] != multiplied.results[0])
+      return Error{fmt::format("instruction {} ({}) does not {} the result of instruction {}", sum.op, added.source->op,
+                               kAccumulate, product.op)};
+    const Value &one = expansion.values[size_t(multiplied.results[0])],
+                &all = expansion.values[size_t(added.results[0])];
+    if (one.dtype != all.dtype)
+      return Error{fmt::format("the product has the type {} and the sum the type {}: only a product of the sum's type "
+                               "can be added to it; run the two instructions one by one",
+                               toString(one.dtype), toString(all.dtype))};
+    const int before = number(added.results[0], 0);
+    if (before < 0)
+      return Error{fmt::format("no microbatch has begun the sum of instruction {}: run the first product and its {} "
+                               "one by one",
+                               sum.op, kAccumulate)};
+    FlatInstruction made;
+    for (int operand : multiplied.operands) {
+      auto found = use(operand, product.microbatch);
+      if (!found)
+        return found.error();
+      made.operands.push_back(*found);
+    }
+    for (const StepMember &member : {product, sum})
+      if (Status status = markRan(member); !status)
+        return status;
+    made.operands.push_back(before);
+    made.results = {add(all)};
+    number(added.results[0], 0) = made.results[0];
+    ++sums[size_t(added.results[0])];
+    describe(made, product);
+    made.sum = sum.op;
+    flat.body.push_back(std::move(made));
+    return ok();
+  }
+
+  /// Writes down from which instruction of the expanded program, and from which call, an instruction comes.
+  void describe(FlatInstruction &made, const StepMember &member) const {
+    const ExpandedOp &op = expansion.ops[size_t(member.op)];
+    made.source = op.source;
+    made.microbatch = member.microbatch;
+    made.origin = member.op;
+    made.call = op.call < 0 ? -1 : int(op.call * microbatches + member.microbatch);
+    made.kernel = op.kernel;
+  }
+
   /// Appends one instruction, or a bucket of collectives. All operands of a bucket must exist before any of
   /// its results.
   Status placeOps(const std::vector<StepMember> &members, const std::string &stream) {
@@ -156,13 +212,7 @@ private:
         number(result, member.microbatch) = made.results.back();
         sums[size_t(result)] += sums[size_t(result)] != kNoSum;
       }
-    const StepMember &first = members.front();
-    const ExpandedOp &op = expansion.ops[size_t(first.op)];
-    made.source = op.source;
-    made.microbatch = first.microbatch;
-    made.origin = first.op;
-    made.call = op.call < 0 ? -1 : int(op.call * microbatches + first.microbatch);
-    made.kernel = op.kernel;
+    describe(made, members.front());
     made.stream = stream;
     for (size_t m = 1; m < members.size(); ++m)
       made.others.push_back({expansion.ops[size_t(members[m].op)].source, members[m].op, members[m].microbatch});
@@ -278,7 +328,7 @@ private:
 } // namespace
 
 std::string_view toString(StepEntry::Kind kind) {
-  constexpr std::string_view kNames[] = {"run", "start", "send", "sent", "receive", "received"};
+  constexpr std::string_view kNames[] = {"run", "add", "start", "send", "sent", "receive", "received"};
   return kNames[size_t(kind)];
 }
 
@@ -305,6 +355,10 @@ StepList stepListOf(const FlatProgram &flat) {
   for (const FlatInstruction &instruction : flat.body) {
     bool starts =
         isAsynchronous(instruction.source->op) && (!instruction.stream.empty() || !instruction.others.empty());
+    if (instruction.sum >= 0) {
+      list.push_back({Kind::Add, instruction.origin, instruction.sum, instruction.microbatch});
+      continue;
+    }
     if (instruction.kind == FlatInstruction::Kind::Op && !starts) {
       appendRun(list, instruction.origin, instruction.microbatch);
       continue;

@@ -152,13 +152,14 @@ Json toJson(const NativeCode &native) {
       {"kernels", native.kernels}, {"checksums", native.checksums}, {"routines", native.routines}, {"images", images}};
 }
 
-/// Writes an entry of a list of steps: {"run": [0, 17], "microbatch": 2}, {"start": [[18, 2], [21, 2]], "stream":
-/// "gradients"}, {"send": 22}
+/// Writes an entry of a list of steps: {"run": [0, 17], "microbatch": 2}, {"add": [18, 40], "microbatch": 2}, {"start":
+/// [[18, 2], [21, 2]], "stream": "gradients"}, {"send": 22}
 Json toJson(const StepEntry &entry) {
   Json json = Json::object();
   Json &what = json[std::string(toString(entry.kind))];
   switch (entry.kind) {
   case StepEntry::Kind::Run:
+  case StepEntry::Kind::Add:
     what = {entry.first, entry.last};
     break;
   case StepEntry::Kind::Start:
@@ -392,14 +393,14 @@ StepEntry stepFrom(const Json &json, std::string_view where) {
   using Kind = StepEntry::Kind;
   StepEntry entry;
   const Json *what = nullptr;
-  for (Kind kind : {Kind::Run, Kind::Start, Kind::Send, Kind::Sent, Kind::Receive, Kind::Received})
+  for (Kind kind : {Kind::Run, Kind::Add, Kind::Start, Kind::Send, Kind::Sent, Kind::Receive, Kind::Received})
     if (const Json *found = json.is_object() ? optionalMember(json, std::string(toString(kind)).c_str()) : nullptr) {
       entry.kind = kind;
       what = found;
       break;
     }
   if (!what)
-    fail(fmt::format("{}: it has none of run, start, send, sent, receive and received", where));
+    fail(fmt::format("{}: it has none of run, add, start, send, sent, receive and received", where));
   if (entry.kind == Kind::Start) {
     for (const Json &member : listFrom(*what, where)) {
       auto numbers = integersFrom<int>(member, where);
@@ -407,10 +408,11 @@ StepEntry stepFrom(const Json &json, std::string_view where) {
         fail(fmt::format("{}: a member must be [instruction, microbatch]", where));
       entry.members.push_back({numbers[0], numbers[1]});
     }
-  } else if (entry.kind == Kind::Run) {
+  } else if (entry.kind == Kind::Run || entry.kind == Kind::Add) {
     auto numbers = integersFrom<int>(*what, where);
     if (numbers.size() != 2)
-      fail(fmt::format("{}: \"run\" must be [first instruction, last instruction]", where));
+      fail(fmt::format("{}: \"{}\" must be [{}]", where, toString(entry.kind),
+                       entry.kind == Kind::Run ? "first instruction, last instruction" : "product, accumulate"));
     entry.first = numbers[0], entry.last = numbers[1];
   } else {
     entry.first = integerFrom<int>(*what, where);

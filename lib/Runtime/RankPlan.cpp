@@ -38,7 +38,9 @@ private:
   /// Adds a buffer for each instruction that needs scratch memory. The buffer is alive while the instruction runs.
   Status planScratch(bool reuse) {
     plan.scratchOf.assign(flat.body.size(), -1);
-    std::vector<int64_t> known(size_t(flat.origins), -1); // scratch bytes by origin; the same in each microbatch
+    // Scratch bytes by origin, of instructions alone and of products that are added to a sum. They are the same in each
+    // microbatch.
+    std::vector<int64_t> known(size_t(flat.origins), -1), knownAdded(size_t(flat.origins), -1);
     // Scratch bytes of buckets, by the first collective's origin and the other collectives.
     std::map<std::pair<int, std::vector<const package::Instruction *>>, int64_t> knownBuckets;
     for (size_t i = 0; i < flat.body.size(); ++i) {
@@ -49,8 +51,9 @@ private:
       bool collective = package::isCollective(instruction.op);
       const std::vector<const package::Instruction *> others = laterBucketMembers(flat.body[i]);
       int origin = flat.body[i].origin;
-      int64_t &bytes =
-          others.empty() ? known[size_t(origin)] : knownBuckets.try_emplace({origin, others}, -1).first->second;
+      int64_t &bytes = flat.body[i].sum >= 0 ? knownAdded[size_t(origin)]
+                       : others.empty()      ? known[size_t(origin)]
+                                             : knownBuckets.try_emplace({origin, others}, -1).first->second;
       if (bytes < 0) {
         KernelRequest request = kernelRequest(program, plan, i, rank, {}, code);
         auto needed = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Steps/Steps.h"
+#include "AddInProducts.h"
 #include "Buckets.h"
 #include "EarlyUpdates.h"
 #include "GatherAhead.h"
@@ -21,7 +22,9 @@ std::string bucketText(const StepOptions &options) {
   return options.bucketBytes ? fmt::format("bytes={}", *options.bucketBytes) : "off";
 }
 
-constexpr std::array<StepPass, 6> kPasses = {{
+constexpr std::array<StepPass, 7> kPasses = {{
+    {"add-in-products", "lets products add to the sums over microbatches of their results",
+     [](FlatProgram &flat, const StepOptions &) { return addInProducts(flat); }},
     {"fill-buckets", "joins collectives of a stream that no instruction waits for yet",
      [](FlatProgram &flat, const StepOptions &options) {
        return options.bucketBytes ? fillBuckets(flat, *options.bucketBytes) : 0;

@@ -116,7 +116,7 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
   return seconds + computeSeconds(device, local);
 }
 
-double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
+double deviceOpSeconds(Operation *op, const CollectiveModel &collectives, double moreBytes) {
   if (const CollectiveOp *record = findCollective(op->getName().stripDialect().str())) {
     ValueRange priced = record->pricedByResult ? ValueRange(op->getResults()) : ValueRange(op->getOperands());
     auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes");
@@ -126,6 +126,7 @@ double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
       .Case([&](WorkOpInterface op) {
         Work work{op.getKernelClass(), op.getFlops(), bytesOf(op->getOperands()) + bytesOf(op->getResults()),
                   dtypeOf(op), 1};
+        work.bytes += moreBytes;
         if (work.kernelClass == KernelClass::Nothing)
           return 0.0;
         const DeviceSpec &device = collectives.cluster().device;

@@ -405,6 +405,62 @@ TEST(Pipeline, MemoryIsPlannedByStage) {
   EXPECT_NE(wrong.error().message.find("has no stage 3; give 0 to 2"), std::string::npos);
 }
 
+/// Returns the list of steps with the products that are added to sums as two instructions, as it is without the pass
+/// add-in-products.
+package::Program withoutAdds(package::Program program) {
+  for (package::StepList &list : program.steps) {
+    package::StepList before = std::move(list);
+    list.clear();
+    for (const package::StepEntry &entry : before) {
+      if (entry.kind != package::StepEntry::Kind::Add) {
+        list.push_back(entry);
+        continue;
+      }
+      package::appendRun(list, entry.first, entry.microbatch);
+      package::appendRun(list, entry.last, entry.microbatch);
+    }
+  }
+  EXPECT_TRUE(package::checkProgram(program)) << package::checkProgram(program).error().message;
+  return program;
+}
+
+TEST(Pipeline, AddingInProductsChangesNoBit) {
+  for (const ScheduleRow &row : kSchedules)
+    for (DType type : {DType::F64, DType::F32}) {
+      PipelineCase test = caseOf(row, 2, 4, 1);
+      test.skip = test.tied = test.norm = true;
+      test.dtype = test.sumType = type;
+      SCOPED_TRACE(toString(test));
+      package::Program merged = pipelineProgram(test), apart = withoutAdds(merged);
+      ASSERT_FALSE(merged.steps == apart.steps);
+      auto one = train(merged, test), two = train(apart, test);
+      ASSERT_TRUE(one && two) << (one ? two : one).error().message;
+      EXPECT_TRUE(sameBits(*one, *two));
+    }
+}
+
+TEST(Pipeline, AGradientThatIsAddedInItsProductNeedsNoMemory) {
+  // Layers of 2,000 x 2,000 and little else. From the second microbatch on, the sums and one gradient are alive where
+  // the gradient is computed. Adding in the product leaves the sums and the kernel's scratch memory.
+  constexpr int64_t kWide = 2000;
+  PipelineCase test = caseOf(kSchedules[1], 1, 4, 1);
+  test.rows = 4;
+  package::Program merged = pipelineProgram(test);
+  for (package::Value &value : merged.functions[0].values)
+    std::replace(value.shape.begin(), value.shape.end(), kPipelineWidth, kWide);
+  for (package::Arg &arg : merged.args) {
+    std::replace(arg.shape.begin(), arg.shape.end(), kPipelineWidth, kWide);
+    arg.exportedShape = arg.shape;
+  }
+  for (package::EntryResult &result : merged.results)
+    std::replace(result.shape.begin(), result.shape.end(), kPipelineWidth, kWide);
+  auto small = planMemory(merged), large = planMemory(withoutAdds(merged));
+  ASSERT_TRUE(small && large);
+  constexpr int64_t kGradient = kWide * kWide * 8, kScratch = 8 << 20; // the scratch memory of a kernel is below 8 MiB
+  EXPECT_LE(small->arenaBytes, large->arenaBytes - kGradient + kScratch);
+  EXPECT_GE(small->arenaBytes, 2 * kGradient);
+}
+
 TEST(Pipeline, ConstantsAreKeptOnce) {
   PipelineCase test = caseOf(kSchedules[1], 1, 2, 1);
   auto few = planMemory(pipelineProgram(test));

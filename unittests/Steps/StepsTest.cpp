@@ -69,9 +69,11 @@ TEST(Steps, SayWhatThePassesDid) {
     EXPECT_EQ(changed.size(), stepPasses().size());
     EXPECT_EQ(changed["await-messages"], 4); // activations of four microbatches, or their gradients
     EXPECT_EQ(changed["copy-beside"], 0);
+    EXPECT_EQ(changed["add-in-products"], 3); // of one layer's weight, in all microbatches but the first
   }
   EXPECT_EQ(stepPassesText({std::nullopt}),
-            "fill-buckets{off},gather-ahead{off},copy-beside,move-updates-ahead,choose-streams,await-messages");
+            "add-in-products,fill-buckets{off},gather-ahead{off},copy-beside,move-updates-ahead,choose-streams,"
+            "await-messages");
 }
 
 /// Returns the first entry of a kind.
@@ -124,6 +126,26 @@ TEST(Steps, ADamagedListIsAMessage) {
            list.push_back(wait);
          }
        }},
+      {"is not a dot_general of two operands", [](Program &p) { entryOf(p.steps[0], EntryKind::Add).first = 1; }},
+      {"does not accumulate the result of", [](Program &p) { --entryOf(p.steps[0], EntryKind::Add).last; }},
+      {"there is no instruction 100000", [](Program &p) { entryOf(p.steps[0], EntryKind::Add).last = 100000; }},
+      {"no microbatch has begun the sum",
+       [](Program &p) {
+         StepEntry early = entryOf(p.steps[0], EntryKind::Add);
+         eraseFrom(p.steps[0], [](const StepEntry &e) { return e.kind == EntryKind::Add; });
+         early.microbatch = 0;
+         StepList &list = p.steps[0];
+         auto first = std::find_if(list.begin(), list.end(), [&](const StepEntry &e) {
+           return e.kind == EntryKind::Run && e.first <= early.first && early.first <= e.last && e.microbatch == 0;
+         });
+         StepEntry rest = *first;
+         first->last = early.first - 1;
+         rest.first = early.last + 1;
+         first = list.insert(first + 1, early) + 1;
+         if (rest.first <= rest.last)
+           list.insert(first, rest);
+       }},
+      {"runs twice in microbatch 1", [](Program &p) { p.steps[0].push_back(entryOf(p.steps[0], EntryKind::Add)); }},
       {"names the stream 'compute'", [](Program &p) { entryOf(p.steps[1], EntryKind::Receive).stream = "compute"; }},
       {"streams, but at most",
        [](Program &p) {
@@ -145,15 +167,9 @@ TEST(Steps, ADamagedListIsAMessage) {
 
 TEST(Steps, ASumIsUsedWhenAllMicrobatchesAreInIt) {
   Program program = twoStages();
-  const package::Expansion expansion = package::expand(program);
   // Leave the last microbatch out of the sums: the reduction would then read an incomplete gradient.
   for (StepList &list : program.steps)
-    for (auto entry = list.rbegin(); entry != list.rend(); ++entry)
-      if (entry->kind == EntryKind::Run && entry->microbatch == 3) {
-        while (entry->first < entry->last && expansion.ops[size_t(entry->last)].source->op == "accumulate")
-          --entry->last;
-        break;
-      }
+    eraseFrom(list, [](const StepEntry &entry) { return entry.kind == EntryKind::Add && entry.microbatch == 3; });
   Status status = package::checkProgram(program);
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message.find("a sum over 4 microbatches, but only 3 have been added"), std::string::npos)

@@ -40,7 +40,8 @@ Expansion expand(const Program &program);
 /// a default ProgramTask, on stage 0.
 ProgramTask taskOf(const Expansion &expansion, int op);
 
-/// One instruction of a flat program: an op, a bucket of collectives, or one side of a message between stages.
+/// One instruction of a flat program: an op, a product that is added to a sum, a bucket of collectives, or one side of
+/// a message between stages.
 struct FlatInstruction {
   /// `Op` is an instruction or a bucket; the other kinds begin or await one side of a message, as in StepEntry::Kind.
   enum class Kind { Op, Send, Sent, Receive, Received };
@@ -62,6 +63,9 @@ struct FlatInstruction {
   };
   /// The members of a bucket after the first, each with one operand and one result; empty for other instructions.
   std::vector<Member> others = {};
+  /// For a product that is added to a sum over microbatches: index in Expansion::ops of the `accumulate` that it
+  /// replaces; otherwise -1. Its last operand is the sum so far, and its result is the new sum.
+  int sum = -1;
   int call = -1;                    // ExpandedOp::call * microbatches + microbatch; -1: not in a call
   const Function *kernel = nullptr; // the callee, if the instruction calls a kernel; otherwise null
   std::string stream = {};          // name of the stream on which the instruction runs; "": the stream of kernels

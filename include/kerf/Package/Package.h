@@ -127,18 +127,19 @@ struct StepMember {
 /// are numbers of instructions in the expanded program (kerf/Package/FlatProgram.h). There, calls are inlined, but each
 /// instruction stands once for all microbatches, so an entry also names the microbatch.
 struct StepEntry {
-  /// `Run` executes the instructions from `first` to `last`, one after the other. `Start` starts `members`: several
+  /// `Run` executes the instructions from `first` to `last`, one after the other. `Add` executes the product `first`
+  /// and its sum over microbatches, the `accumulate` `last`, as one instruction. `Start` starts `members`: several
   /// collectives that run as one (a bucket), or a single collective or host copy. `Send` and `Receive` begin one side
   /// of the transfer `first`; `Sent` and `Received` wait until that side is done.
-  enum class Kind { Run, Start, Send, Sent, Receive, Received } kind = Kind::Run;
-  int first = 0;          // index of the first instruction of a Run, or of the transfer; unused by a Start
-  int last = 0;           // index of the last instruction of a Run
+  enum class Kind { Run, Add, Start, Send, Sent, Receive, Received } kind = Kind::Run;
+  int first = 0;          // index of a Run's first instruction, an Add's product, or the transfer; unused by a Start
+  int last = 0;           // index of the last instruction of a Run, or of an Add's `accumulate`
   int64_t microbatch = 0; // microbatch of the entry; unused by a Start, whose members name their own
   std::vector<StepMember> members = {}; // collectives or the host copy that a Start starts; empty for other kinds
   std::string stream = {};              // stream on which a Start or Receive runs; "": the stream of kernels
   bool operator==(const StepEntry &) const = default;
 };
-/// Returns the name of an entry's kind: "run", "start", "send", "sent", "receive" or "received".
+/// Returns the name of an entry's kind: "run", "add", "start", "send", "sent", "receive" or "received".
 std::string_view toString(StepEntry::Kind kind);
 /// The list of steps of one pipeline stage: everything that its ranks execute in one step, in order.
 using StepList = std::vector<StepEntry>;
@@ -189,6 +190,8 @@ bool isCollective(std::string_view op);
 /// attrs["from"] to stage attrs["to"], and its task is the sender's. `accumulate` sums a value over all microbatches,
 /// in the order in which the stage runs them, in the value's type or a wider one.
 inline constexpr std::string_view kTransfer = "transfer", kAccumulate = "accumulate";
+/// The op of matrix products, which can be added to a sum over microbatches (StepEntry::Kind::Add).
+inline constexpr std::string_view kProduct = "dot_general";
 
 /// Parses a number of an attribute, where "inf", "-inf" and "nan" stand for the values that JSON numbers cannot have.
 /// Returns nothing if `json` is no number.

@@ -33,7 +33,7 @@ struct StepPass {
 };
 /// Returns all passes, in the order in which they run.
 std::span<const StepPass> stepPasses();
-/// Returns the names and options of all passes, e.g. "fill-buckets{bytes=1048576},gather-ahead,...".
+/// Returns the names and options of all passes, e.g. "add-in-products,fill-buckets{bytes=1048576},...".
 std::string stepPassesText(const StepOptions &options);
 
 /// Several collectives that run as one.

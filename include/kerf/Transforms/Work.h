@@ -20,7 +20,8 @@ double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, 
 /// Returns the price function of reshard steps in seconds on the cluster of `collectives`.
 StepPrice stepPriceFor(const CollectiveModel &collectives);
 
-/// Returns the seconds of one op of the device level, which is a kernel or a collective.
-double deviceOpSeconds(mlir::Operation *op, const CollectiveModel &collectives);
+/// Returns the seconds of one op of the device level, which is a kernel or a collective. `moreBytes` are bytes that the
+/// kernel of an op with work reads besides the op's operands.
+double deviceOpSeconds(mlir::Operation *op, const CollectiveModel &collectives, double moreBytes = 0);
 
 } // namespace kerf

@@ -37,7 +37,8 @@ Result<Walk> walkOf(const TensorView &view, const std::vector<int64_t> &dims) {
 
 Result<Calls> callPlainProduct(const CallRequest &r) {
   Calls calls;
-  ProductParameters p{r.operand(0).data, r.operand(1).data, r.result().data, 1, 1, 1, 1, {}, {}, {}, {}, {}, {}};
+  const void *sum = r.operands() == 3 ? r.operand(2).data : nullptr;
+  ProductParameters p{r.operand(0).data, r.operand(1).data, sum, r.result().data, 1, 1, 1, 1, {}, {}, {}, {}, {}, {}};
   auto [left, right] = dimsOf(r);
   struct Side {
     const TensorView &view;
@@ -108,6 +109,12 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
   if (int64_t bytes = workspaceBytes(plan->gemm)) {
     places.workspace = r.scratch(calls.scratchBytes);
     calls.scratchBytes += bytes;
+  }
+  if (plan->gemm.accumulates && r.operand(2).data != result.data) {
+    // The library adds to what the result holds. A program whose memory is shared has the sum there already.
+    const std::vector<CopyDim> all = {{result.elements(), 1, 1}};
+    if (Status status = addCopy(calls, r.operand(2), result, all, 0, 0); !status)
+      return status.error();
   }
   // While memory is planned, there are no addresses, and nothing is asked of the library.
   bool isPlanned = !result.data || (calls.scratchBytes > 0 && !r.request.scratch);

@@ -109,6 +109,7 @@ std::optional<ProductPlan> planOf(const CallRequest &r, bool tf32) {
     gemm.a.transposed = !gemm.a.transposed;
     gemm.d = {result.dtype, gemm.m, gemm.n, gemm.m, gemm.batches == 1 ? 0 : gemm.m * gemm.n, false};
     gemm.tf32 = tf32 && left.dtype == DType::F32;
+    gemm.accumulates = r.operands() == 3;
     int64_t copied = (a ? 0 : right.bytes()) + (b ? 0 : left.bytes());
     if (!best || copied < leastCopied) {
       best = plan;

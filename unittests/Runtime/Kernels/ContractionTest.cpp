@@ -123,6 +123,68 @@ int64_t threadsOfThisProcess() {
   return std::distance(begin(tasks), end(tasks));
 }
 
+/// Returns whether the kernels run on the CPU. A GPU's library may compute a product that is added in another order.
+bool isOnCpu() {
+  const char *device = std::getenv("KERF_KERNEL_DEVICE");
+  return !device || !std::string_view(device).starts_with("cuda");
+}
+
+/// Returns sum + product, each rounded to the type as two instructions would.
+std::vector<double> sumOf(const HostTensor &sum, const HostTensor &product) {
+  std::vector<double> all;
+  for (size_t i = 0; i < sum.values.size(); ++i)
+    all.push_back(sum.dtype == DType::F32 ? double(float(sum.values[i]) + float(product.values[i]))
+                                          : sum.values[i] + product.values[i]);
+  return all;
+}
+
+TEST(Contraction, AProductThatIsAddedToASumHasTheBitsOfTwoInstructions) {
+  for (int seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    Random random(seed);
+    DotCase c = randomDot(random, 5);
+    DType dtype = seed % 2 ? DType::F32 : DType::F64;
+    HostTensor x = random.normals(dtype, c.lhs), y = random.normals(dtype, c.rhs),
+               sum = random.normals(dtype, c.result);
+    HostTensor product = runKernel("dot_general", c.attrs(), {x, y}, {{dtype, c.result}})[0];
+    HostTensor all = runKernel("dot_general", c.attrs(), {x, y, sum}, {{dtype, c.result}})[0];
+    if (isOnCpu()) {
+      EXPECT_EQ(all.values, sumOf(sum, product));
+    }
+    expectNear(all, sumOf(sum, product), toleranceOf(dtype));
+  }
+}
+
+TEST(Contraction, AProductIsAddedInPartsPastTheBlockSizes) {
+  // Rows, columns and terms of which none is a multiple of a block, 16-bit factors, and a sum without terms.
+  struct Case {
+    Shape lhs, rhs;
+    DType factors;
+  };
+  const Case cases[] = {{{401, 600}, {600, 70}, DType::F32},  {{70, 300}, {300, 801}, DType::F32},
+                        {{390, 300}, {300, 790}, DType::F32}, {{90, 301}, {301, 65}, DType::F64},
+                        {{401, 290}, {290, 33}, DType::BF16}, {{65, 290}, {290, 801}, DType::F16},
+                        {{7, 0}, {0, 9}, DType::F32}};
+  int seed = 0;
+  for (const Case &one : cases) {
+    SCOPED_TRACE(::testing::Message() << "case " << seed);
+    Random random(++seed);
+    DotCase c;
+    c.lhsContracted = {1};
+    c.rhsContracted = {0};
+    Shape shape = {one.lhs[0], one.rhs[1]};
+    DType type = one.factors == DType::F64 ? DType::F64 : DType::F32;
+    HostTensor x = random.normals(one.factors, one.lhs), y = random.normals(one.factors, one.rhs),
+               sum = random.normals(type, shape, 10);
+    HostTensor product = runKernel("dot_general", c.attrs(), {x, y}, {{type, shape}})[0];
+    HostTensor all = runKernel("dot_general", c.attrs(), {x, y, sum}, {{type, shape}})[0];
+    if (isOnCpu()) {
+      EXPECT_EQ(all.values, sumOf(sum, product));
+    }
+    expectNear(all, sumOf(sum, product), 20 * toleranceOf(type));
+  }
+}
+
 TEST(Contraction, RanksAsThreadsAgreeAndStartNoThreadsOfTheirOwn) {
   DotCase c;
   c.lhs = {90, 120};
@@ -183,6 +245,9 @@ TEST(Contraction, DotGeneralFaultsAreMessages) {
   z.dtype = DType::F32;
   EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {5, 2}}}),
             "dot_general: the result has shape [5, 2], not [2, 5]; compile the package again");
+  HostTensor short_{DType::F32, {2, 4}, std::vector<double>(8)};
+  EXPECT_EQ(errorOf("dot_general", attrs, {x, z, short_}, {{DType::F32, {2, 5}}}),
+            "dot_general: the sum so far is f32[2, 4], but the result is f32[2, 5]; compile the package again");
   attrs["lhs_batching"] = {1};
   attrs["rhs_batching"] = {0};
   EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {3, 2, 5}}}),

@@ -2,6 +2,10 @@
 // dot_general as one matrix product for each batch. Each operand is seen as a tensor (batch dimensions, free dimension,
 // contracted dimension). An operand whose free or contracted dimensions cannot be merged into one strided dimension is
 // packed into scratch memory first. The threads of a team share blocks of the result.
+//
+// A product that is added to a sum computes a part of the product in scratch memory that fits the second-level cache,
+// and then adds this part. So the product is rounded, and then the sum, and the bits are those of a product and an
+// `accumulate`.
 #include "Families.h"
 #include "Gemm.h"
 #include "StridedCopy.h"
@@ -89,14 +93,18 @@ struct DotPlan {
   std::vector<std::pair<int64_t, int64_t>> starts; // for each batch: offsets of its two matrices, in elements
 };
 
+/// The largest part of a product that is added to a sum at once. Its columns are as many as gemm packs at once, so that
+/// only the right side is packed again for each part.
+constexpr int64_t kRowsOfPart = 384, kColumnsOfPart = 768;
+
 template <typename T> struct DotCall {
   DotPlan plan;
   GemmBlocks blocks;
   ThreadTeam *team;
-  const T *lhs, *rhs;
+  const T *lhs, *rhs, *sum; // `sum` is null where the product is added to nothing
   T *result, *packedLhs, *packedRhs;
   std::byte *scratch;
-  int64_t scratchOfThread;
+  int64_t scratchOfThread, scratchOfGemm;
 
   void run() const {
     const T *a = lhs, *b = rhs;
@@ -113,11 +121,44 @@ template <typename T> struct DotCall {
       int64_t i = block / blocks.columnCount * blocks.rows, j = block % blocks.columnCount * blocks.columns;
       const Sizes &s = plan.sizes;
       auto [lhsStart, rhsStart] = plan.starts[size_t(batch)];
-      gemm<T>(std::min(blocks.rows, s.m - i), std::min(blocks.columns, s.n - j), s.k, T(1),
-              {a + lhsStart + i * plan.lhs.row, plan.lhs.row, plan.lhs.column},
-              {b + rhsStart + j * plan.rhs.row, plan.rhs.column, plan.rhs.row}, result + (batch * s.m + i) * s.n + j,
-              s.n, GemmOutput::Overwrite, scratch + thread * scratchOfThread);
+      Block its{a + lhsStart + i * plan.lhs.row, b + rhsStart + j * plan.rhs.row,   (batch * s.m + i) * s.n + j,
+                std::min(blocks.rows, s.m - i),  std::min(blocks.columns, s.n - j), scratch + thread * scratchOfThread};
+      if (sum)
+        addBlock(its);
+      else
+        multiply(its, its.rows, its.columns, result + its.place, s.n);
     });
+  }
+
+private:
+  /// A block of the result: its factors, the place of its first element in the result, its size, and scratch memory.
+  struct Block {
+    const T *lhs, *rhs;
+    int64_t place, rows, columns;
+    std::byte *scratch;
+  };
+
+  /// Writes the product of the block's first `rows` rows and `columns` columns to `to`, whose rows are `stride` apart.
+  void multiply(const Block &block, int64_t rows, int64_t columns, T *to, int64_t stride) const {
+    gemm<T>(rows, columns, plan.sizes.k, T(1), {block.lhs, plan.lhs.row, plan.lhs.column},
+            {block.rhs, plan.rhs.column, plan.rhs.row}, to, stride, GemmOutput::Overwrite, block.scratch);
+  }
+
+  void addBlock(const Block &block) const {
+    T *product = reinterpret_cast<T *>(block.scratch + scratchOfGemm);
+    for (int64_t j = 0; j < block.columns; j += kColumnsOfPart)
+      for (int64_t i = 0; i < block.rows; i += kRowsOfPart) {
+        int64_t rows = std::min(kRowsOfPart, block.rows - i), columns = std::min(kColumnsOfPart, block.columns - j);
+        Block part = block;
+        part.lhs += i * plan.lhs.row;
+        part.rhs += j * plan.rhs.row;
+        multiply(part, rows, columns, product, columns);
+        for (int64_t r = 0; r < rows; ++r) {
+          int64_t at = block.place + (i + r) * plan.sizes.n + j;
+          for (int64_t c = 0; c < columns; ++c)
+            result[at + c] = sum[at + c] + product[r * columns + c];
+        }
+      }
   }
 };
 
@@ -127,18 +168,27 @@ template <typename T> PlannedKernel planned(const BindRequest &request, const Do
   int64_t lhsOffset = layout.take(plan.lhs.packs ? request.operands[0].bytes() : 0);
   int64_t rhsOffset = layout.take(plan.rhs.packs ? request.operands[1].bytes() : 0);
   GemmBlocks blocks = gemmBlocks(request.team, s.batches, s.m, s.n);
-  int64_t scratchOfThread = gemmScratchBytes<T>(blocks.rows, blocks.columns, s.k);
+  const bool adds = request.operands.size() == 3;
+  const int64_t rows = adds ? std::min(blocks.rows, kRowsOfPart) : blocks.rows,
+                columns = adds ? std::min(blocks.columns, kColumnsOfPart) : blocks.columns;
+  ScratchLayout ofThread;
+  ofThread.take(gemmScratchBytes<T>(rows, columns, s.k));
+  const int64_t scratchOfGemm = ofThread.bytes();
+  ofThread.take(adds ? rows * columns * int64_t(sizeof(T)) : 0);
+  const int64_t scratchOfThread = ofThread.bytes();
   int64_t productOffset = layout.take(scratchOfThread * threadsOf(request.team));
   DotCall<T> call{plan,
                   blocks,
                   request.team,
                   dataOf<T>(request.operands[0]),
                   dataOf<T>(request.operands[1]),
+                  adds ? dataOf<T>(request.operands[2]) : nullptr,
                   mutableDataOf<T>(request.results[0]),
                   scratchAt<T>(request.scratch, lhsOffset),
                   scratchAt<T>(request.scratch, rhsOffset),
                   scratchAt<std::byte>(request.scratch, productOffset),
-                  scratchOfThread};
+                  scratchOfThread,
+                  scratchOfGemm};
   return {[call = std::move(call)] {
             call.run();
             return ok();
@@ -149,7 +199,7 @@ template <typename T> PlannedKernel planned(const BindRequest &request, const Do
 
 Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
   Checker check(request);
-  if (!check.counts(2, 2, 1))
+  if (!check.counts(2, 3, 1))
     return check.error();
   const TensorView &lhs = request.operands[0], &rhs = request.operands[1], &result = request.results[0];
   std::vector<int64_t> lhsBatch = check.dimensions("lhs_batching", lhs.shape.size());
@@ -203,6 +253,8 @@ Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
     plan.sizes.n *= rhs.shape[d];
   }
   check.shape(result, "the result", expected);
+  if (request.operands.size() == 3)
+    check.sameType(request.operands[2], "the sum so far", result, "the result");
   if (check.failed())
     return check.error();
 

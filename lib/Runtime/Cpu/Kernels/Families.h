@@ -55,7 +55,8 @@ Result<PlannedKernel> planConcatenate(const BindRequest &request);
 /// Checks an instruction of reduce (sum, maximum or minimum over dimensions) and builds its kernel.
 Result<PlannedKernel> planReduce(const BindRequest &request);
 // Dot.cpp
-/// Checks an instruction of dot_general (batched matrix product) and builds its kernel.
+/// Checks an instruction of dot_general (batched matrix product) and builds its kernel. With a third operand, the
+/// result is this operand plus the product.
 Result<PlannedKernel> planDotGeneral(const BindRequest &request);
 // Convolution.cpp
 /// Checks an instruction of convolution and builds its kernel.

@@ -16,6 +16,7 @@ namespace {
 bool overwritesNothing(int, int) { return false; }
 bool overwritesAny(int, int) { return true; }
 bool overwritesFirst(int operand, int) { return operand == 0; }
+bool overwritesThird(int operand, int) { return operand == 2; }
 bool overwritesFirstByFirst(int operand, int result) { return operand == 0 && result == 0; }
 /// Result number i may be written over operand number i, for ops that update their first operands.
 bool overwritesItself(int operand, int result) { return operand == result; }
@@ -57,7 +58,7 @@ constexpr Row kRows[] = {
     {"pad", planPad, overwritesNothing, Half::AsIs},
     {"concatenate", planConcatenate, overwritesNothing, Half::AsIs},
     {"reduce", planReduce, overwritesNothing, Half::AsFloat},
-    {"dot_general", planDotGeneral, overwritesNothing, Half::AsFloat},
+    {"dot_general", planDotGeneral, overwritesThird, Half::AsFloat},
     {"convolution", planConvolution, overwritesNothing, Half::AsFloat},
     {"convolution_transpose", planConvolutionTranspose, overwritesNothing, Half::AsFloat},
     {"convolution_kernel", planConvolutionKernel, overwritesNothing, Half::AsFloat},

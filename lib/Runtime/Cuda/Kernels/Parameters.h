@@ -185,6 +185,7 @@ struct OrderedReduceParameters {
 /// its free dimensions and its contracted dimensions.
 struct ProductParameters {
   const void *left, *right;
+  const void *sum; // to which the product is added, with the result's elements; null: nothing is added
   void *result;
   int64_t batches, m, n, k;
   Walk leftBatch, leftFree, leftContracted, rightBatch, rightFree, rightContracted;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of any layout and type, in tiles of 16 x 16: what the GPU runs where no library has the product. The
-// sum of an element is added in the order of the contracted index.
+// sum of an element is added in the order of the contracted index, and then to the element of `sum` if there is one.
 #include "DeviceCode.h"
 
 namespace kerf::runtime::cuda {
@@ -28,8 +28,10 @@ KERF_KERNEL void multiply(ProductParameters p) {
         sum += left[row][c] * right[c][column];
       __nvvm_bar_sync(0);
     }
-    if (i < p.m && j < p.n)
-      put(p.result, (batch * p.m + i) * p.n + j, sum);
+    if (i < p.m && j < p.n) {
+      int64_t place = (batch * p.m + i) * p.n + j;
+      put(p.result, place, p.sum ? at(p.sum, place) + sum : sum);
+    }
   }
 }
 
