@@ -178,8 +178,7 @@ std::string streamOf(const RankPlan &plan, size_t instruction) {
   return stream.empty() ? kComputeStream : stream;
 }
 
-Result<MemoryReport> planMemory(const package::Program &program, int64_t stage,
-                                const PlannedHardware &hardware) {
+Result<MemoryReport> planMemory(const package::Program &program, int64_t stage, const PlannedHardware &hardware) {
   if (stage < 0 || stage >= package::stagesOf(program))
     return Error{fmt::format("the program has no stage {}; give 0 to {}", stage, package::stagesOf(program) - 1)};
   auto device = createPlanningDevice(hardware);

@@ -109,9 +109,7 @@ public:
       return code.error();
     return std::shared_ptr<const DeviceCode>(std::move(*code));
   }
-  Result<int64_t> scratchBytes(const KernelRequest &request) override {
-    return scratchBytesOn(context, request);
-  }
+  Result<int64_t> scratchBytes(const KernelRequest &request) override { return scratchBytesOn(context, request); }
   bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
                     int result) const override {
     return mayOverwriteOnHost(instruction, function, operand, result);
@@ -229,7 +227,11 @@ std::string gpuOfRank() { return "rank"; }
 } // namespace
 
 extern const DeviceKind kCudaDevice;
-const DeviceKind kCudaDevice{"cuda", "NVIDIA GPUs: rank n of a machine takes GPU n, or cuda:N takes GPU N",
-                             CudaDevice::create, gpuOfRank, true, createCudaPlanningDevice};
+const DeviceKind kCudaDevice{"cuda",
+                             "NVIDIA GPUs: rank n of a machine takes GPU n, or cuda:N takes GPU N",
+                             CudaDevice::create,
+                             gpuOfRank,
+                             true,
+                             createCudaPlanningDevice};
 
 } // namespace kerf::runtime
