@@ -5,6 +5,7 @@
 #include "Diagnostics.h"
 #include "EmitProgram.h"
 #include "PlanLowering.h"
+#include "kerf/Compiler/Hardware.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Transforms/OpKeys.h"
@@ -129,9 +130,10 @@ static std::optional<std::string> memoryWarning(const std::vector<StageMemory> &
     if (double bytes = stages[stage].deviceBytes + cluster.device.curves.contextBytes;
         bytes > static_cast<double>(cluster.device.memoryBytes))
       return fmt::format(
-          "stage {} of the program needs {} on each rank, but the device {} has {}; plan again with more "
+          "stage {} of the program needs {} on each rank ({}), but the device {} has {}; plan again with more "
           "recomputation, optimizer sharding or ranks, or with a smaller microbatch",
-          stage, bytesText(bytes), cluster.device.name, bytesText(static_cast<double>(cluster.device.memoryBytes)));
+          stage, bytesText(bytes), memoryRulesText(cluster.device), cluster.device.name,
+          bytesText(static_cast<double>(cluster.device.memoryBytes)));
   return std::nullopt;
 }
 

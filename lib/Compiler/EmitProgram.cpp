@@ -3,6 +3,7 @@
 #include "Diagnostics.h"
 #include "ProgramPrice.h"
 #include "kerf/Codegen/Codegen.h"
+#include "kerf/Compiler/Hardware.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Steps/Steps.h"
@@ -108,13 +109,14 @@ struct PlannedMemory {
   Report::Memory fullest;
 };
 
-Result<PlannedMemory> plannedMemory(const package::Program &program, int64_t limitBytes) {
+Result<PlannedMemory> plannedMemory(const package::Program &program, const DeviceSpec &device) {
   PlannedMemory planned;
+  const runtime::PlannedHardware hardware = hardwareOf(device);
   for (int64_t stage = 0; stage < package::stagesOf(program); ++stage) {
-    auto memory = runtime::planMemory(program, stage);
+    auto memory = runtime::planMemory(program, stage, hardware);
     if (!memory)
       return memory.error();
-    planned.stages.push_back(stageMemory(*memory, limitBytes));
+    planned.stages.push_back(stageMemory(*memory, device.memoryBytes));
     if (memory->totalBytes() > planned.fullest.total)
       planned.fullest = memoryOf(*memory);
   }
@@ -161,7 +163,7 @@ struct Priced {
 };
 
 Result<Priced> pricedProgram(ModuleOp module, package::Program program, const CollectiveModel &collectives) {
-  auto memory = plannedMemory(program, collectives.cluster().device.memoryBytes);
+  auto memory = plannedMemory(program, collectives.cluster().device);
   if (!memory)
     return memory.error();
   auto price = priceProgram(module, program, collectives);
@@ -239,6 +241,7 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, KernelSo
   setFigures(*plain, compiled);
   report.steps = stepsReport(made->figures);
   compiled.figuresWithoutCode = compiled.figures;
+  compiled.memoryWithoutCode = report.memory;
   OpPassManager packaging(ModuleOp::getOperationName());
   addPackagingPasses(packaging, kernels == KernelSource::Fused);
   compiled.pipelines.emplace_back("packaging", pipelineText(packaging));
@@ -300,10 +303,7 @@ Status leaveOutNativeCode(CompileResult &compiled) {
   if (compiled.report.stepSeconds == compiled.figures.stepSeconds)
     compiled.report.stepSeconds = compiled.figuresWithoutCode.stepSeconds;
   compiled.figures = compiled.figuresWithoutCode;
-  auto memory = plannedMemory(compiled.program, compiled.report.memoryLimitBytes);
-  if (!memory)
-    return memory.error();
-  compiled.report.memory = memory->fullest;
+  compiled.report.memory = compiled.memoryWithoutCode;
   auto figures = steps::makeSteps(compiled.program);
   if (!figures)
     return figures.error();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/Verify.h"
+#include "kerf/Compiler/Hardware.h"
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/Compiler/TrialData.h"
@@ -98,7 +99,8 @@ Result<FullSizeCheck> checkFull(const VerifyRequest &request, mlir::MLIRContext 
   auto needs = memoryOf(request, context, *compiled, plan, simulated, machine);
   if (!needs)
     return needs.error();
-  return FullSizeCheck{package::ranksOf(program), package::microbatchesOf(program), std::move(*needs), request.limited};
+  return FullSizeCheck{package::ranksOf(program), package::microbatchesOf(program), std::move(*needs), request.limited,
+                       memoryRulesText(machine.device)};
 }
 
 Result<Outcome> train(const TrainingStep &step, const Plan &plan, const char *what, const TensorMap *data,

@@ -17,15 +17,11 @@ namespace {
 constexpr int kRounds = 10;
 constexpr double kLeastCollectiveSeconds = 1e-6; // smallest result; shorter times are noise
 
-struct Shapes {
-  Shape from, to;
-  nlohmann::ordered_json attrs;
-};
+} // namespace
 
-/// Returns local f32 tensors for which the collective's size, as the cost model counts it, is `bytes`.
-Shapes shapesOf(Collective collective, int64_t ranks, int64_t bytes) {
+CollectiveShapes kerf::profile::collectiveShapes(Collective collective, int64_t ranks, int64_t bytes) {
   int64_t elements = bytes / 4;
-  Shapes shapes;
+  CollectiveShapes shapes;
   shapes.attrs["axes"] = {0, 1, ranks};
   switch (collective) {
   case Collective::AllGather:
@@ -49,13 +45,16 @@ Shapes shapesOf(Collective collective, int64_t ranks, int64_t bytes) {
   return shapes;
 }
 
+namespace {
+
 /// Returns the work of a rank between two collectives: about 0.1 ms of one core.
 KernelSpec workBetween() { return productSpec(192, 192, 160); }
 
 /// One rank: binds its kernels once and then makes the requested number of calls.
 class Rank {
 public:
-  Status bind(Collective collective, const Shapes &shapes, const Mesh &mesh, runtime::Communicator &communicator) {
+  Status bind(Collective collective, const CollectiveShapes &shapes, const Mesh &mesh,
+              runtime::Communicator &communicator) {
     instruction.op = std::string(toString(collective));
     instruction.attrs = shapes.attrs;
     runtime::CollectiveRequest request{{instruction,
@@ -122,7 +121,7 @@ Result<CollectiveSample> kerf::profile::measureCollective(Collective collective,
   Mesh mesh{{{"data", ranks}}};
   int64_t cuts = 4 * ranks * ranks; // an all-to-all cuts both dimensions of its f32 tensor
   bytes = std::max<int64_t>(1, bytes / cuts) * cuts;
-  Shapes shapes = shapesOf(collective, ranks, bytes);
+  CollectiveShapes shapes = collectiveShapes(collective, ranks, bytes);
   std::vector<std::unique_ptr<runtime::Communicator>> communicators = runtime::createThreadCommunicators(ranks);
   std::vector<Rank> all(static_cast<size_t>(ranks));
   for (size_t r = 0; r < all.size(); ++r)

@@ -136,6 +136,25 @@ void kerf::fitKernels(DeviceSpec &device, std::span<const KernelSample> samples)
                                     {&c.attentionHalfWidth, kLeastElements, kMostElements}});
 }
 
+void kerf::fitDeviceKernels(DeviceSpec &device, std::span<const KernelSample> samples) {
+  DeviceCurves &c = device.curves;
+  constexpr double kMostK = 1e4, kLeastQuantization = 1e-3, kMostLength = 1e4;
+  auto predict = [&](const KernelSample &sample) { return computeSeconds(device, sample.work); };
+  auto fitClass = [&](KernelClass kernelClass, std::vector<Constant> constants) {
+    fit(constants, ofClass(samples, kernelClass), predict);
+  };
+  fitClass(KernelClass::Pointwise, {{&c.memoryEfficiency, kLeastShare, 1}, {&c.pointwiseFlops, kLeastShare, 1}});
+  fitClass(KernelClass::Reduction, {{&c.reductionMemory, kLeastShare, 1}, {&c.reductionFlops, kLeastShare, 1}});
+  fitClass(KernelClass::Gather, {{&c.gatherMemory, kLeastShare, 1}});
+  fitClass(KernelClass::Movement, {{&c.movementMemory, kLeastShare, 1}});
+  fitClass(KernelClass::Product, {{&c.productEfficiency, kLeastShare, 1},
+                                  {&c.productMemory, kLeastShare, 1},
+                                  {&c.productOverheadK, kLeastElements, kMostK},
+                                  {&c.productQuantization, kLeastQuantization, 1}});
+  fitClass(KernelClass::Attention,
+           {{&c.attentionEfficiency, kLeastShare, 1}, {&c.attentionHalfLength, kLeastElements, kMostLength}});
+}
+
 double kerf::predictedSeconds(const Cluster &cluster, const CollectiveSample &sample) {
   Mesh mesh{{{"data", sample.ranks}}};
   return CollectiveModel(mesh, cluster)

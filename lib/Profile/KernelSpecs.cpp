@@ -36,8 +36,9 @@ KernelSpec product(int64_t m, int64_t n, int64_t k, DType dtype, Layout layout) 
 }
 
 /// Returns causal attention: of the s x s pairs, only those on and below the diagonal are computed.
-KernelSpec attention(int64_t samples, int64_t sequence, int64_t heads, int64_t width, bool backward) {
-  TensorSpec q{DType::F32, {samples, sequence, heads, width}}, lse{DType::F32, {samples, heads, sequence}};
+KernelSpec attention(int64_t samples, int64_t sequence, int64_t heads, int64_t width, bool backward,
+                     DType dtype = DType::F32) {
+  TensorSpec q{dtype, {samples, sequence, heads, width}}, lse{DType::F32, {samples, heads, sequence}};
   KernelSpec spec;
   spec.op = backward ? "attention_backward" : "attention";
   spec.name = fmt::format("{} {} x {} x {} x {}", spec.op, samples, sequence, heads, width);
@@ -46,6 +47,7 @@ KernelSpec attention(int64_t samples, int64_t sequence, int64_t heads, int64_t w
   spec.results = backward ? std::vector<TensorSpec>{q, q, q} : std::vector<TensorSpec>{q, lse};
   auto s = static_cast<double>(sequence), batch = static_cast<double>(samples * heads);
   spec.work.kernelClass = KernelClass::Attention;
+  spec.work.dtype = toString(dtype);
   spec.work.flops = batch * s * (s + 1) * static_cast<double>(width) * (backward ? 5 : 2);
   spec.work.m = spec.work.n = s, spec.work.k = static_cast<double>(width), spec.work.batch = batch;
   return spec;
@@ -129,6 +131,32 @@ KernelSpec kerf::profile::streamSpec() {
   TensorSpec x{DType::F32, {kElements}};
   KernelSpec spec = rowsKernel("add", KernelClass::Pointwise, Json::object(), {x, x}, {x}, kElements, 1);
   return spec;
+}
+
+std::vector<KernelSpec> kerf::profile::deviceKernelSpecs() {
+  std::vector<KernelSpec> specs;
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    for (int64_t n : {128, 256, 512, 1024, 2048, 4096, 8192})
+      specs.push_back(productSpec(n, n, n, dtype));
+    for (int64_t k : {64, 128, 256, 512, 1024})
+      specs.push_back(productSpec(4096, 4096, k, dtype));
+    for (int64_t m : {128, 512, 1536, 3072})
+      specs.push_back(product(m, 4096, 4096, dtype, Layout::LeftGradient));
+  }
+  for (bool backward : {false, true})
+    for (int64_t sequence : {128, 512, 1024, 2048, 4096})
+      specs.push_back(attention(4, sequence, 16, 128, backward, DType::BF16));
+  struct Rows {
+    int64_t rows, width;
+  };
+  const Rows sizes[] = {{16, 64}, {256, 256}, {1024, 1024}, {4096, 4096}, {16384, 4096}};
+  for (const Rows &r : sizes)
+    addPointwise(specs, r.rows, r.width);
+  for (const Rows &r : sizes)
+    addReductions(specs, r.rows, r.width);
+  for (const Rows &r : sizes)
+    addMoves(specs, r.rows, r.width);
+  return specs;
 }
 
 std::vector<KernelSpec> kerf::profile::kernelSpecs(ProfileOptions::Effort effort) {

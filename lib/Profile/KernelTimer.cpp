@@ -155,7 +155,11 @@ Result<KernelSample> kerf::profile::measure(const KernelSpec &spec, double budge
   auto seconds = secondsOfCall(spec, budgetSeconds);
   if (!seconds)
     return Error{"profile: " + spec.name + ": " + seconds.error().message, ExitStatus::InternalCheck};
-  KernelSample sample{spec.name, spec.work, *seconds};
+  return sampleOf(spec, *seconds);
+}
+
+KernelSample kerf::profile::sampleOf(const KernelSpec &spec, double seconds) {
+  KernelSample sample{spec.name, spec.work, seconds};
   if (sample.work.bytes == 0)
     for (const auto *specs : {&spec.operands, &spec.results})
       for (const TensorSpec &tensor : *specs)

@@ -57,11 +57,16 @@ Result<double> secondsOfCall(const KernelSpec &spec, double budgetSeconds, int t
 /// Measures a kernel on one thread for about `budgetSeconds`. Fails if the kernel fails.
 Result<KernelSample> measure(const KernelSpec &spec, double budgetSeconds);
 
+/// Returns the sample of a kernel that took `seconds`.
+KernelSample sampleOf(const KernelSpec &spec, double seconds);
+
 /// Returns the 30th percentile of `seconds`, which must not be empty; reorders the list.
 double percentile30(std::vector<double> &seconds);
 
 /// Returns the kernels to measure, grouped by class. The list is the same on every machine.
 std::vector<KernelSpec> kernelSpecs(ProfileOptions::Effort effort);
+/// Returns the kernels to measure on an accelerator, grouped by class, smaller ones of a kind before larger ones.
+std::vector<KernelSpec> deviceKernelSpecs();
 /// Returns a long pointwise kernel, which measures memory bandwidth.
 KernelSpec streamSpec();
 /// Returns a product of an m x k by a k x n matrix.

@@ -71,4 +71,11 @@ Result<std::unique_ptr<Device>> createDevice(std::string_view chosen, DeviceOpti
   return choice->kind->create(options);
 }
 
+Result<std::unique_ptr<Device>> createPlanningDevice(const PlannedHardware &hardware) {
+  auto choice = choiceOf(hardware.device);
+  if (!choice)
+    return choice.error();
+  return choice->kind->plan ? choice->kind->plan(hardware.product) : createDevice(hardware.device);
+}
+
 } // namespace kerf::runtime

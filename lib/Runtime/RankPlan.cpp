@@ -181,10 +181,10 @@ std::string streamOf(const RankPlan &plan, size_t instruction) {
   return stream.empty() ? kComputeStream : stream;
 }
 
-Result<MemoryReport> planMemory(const package::Program &program, int64_t stage, std::string_view kind) {
+Result<MemoryReport> planMemory(const package::Program &program, int64_t stage, const PlannedHardware &hardware) {
   if (stage < 0 || stage >= package::stagesOf(program))
     return Error{fmt::format("the program has no stage {}; give 0 to {}", stage, package::stagesOf(program) - 1)};
-  auto device = createDevice(kind);
+  auto device = createPlanningDevice(hardware);
   if (!device)
     return device.error();
   auto code = (*device)->loadCode(program, CodeUse::Plan);

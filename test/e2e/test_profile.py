@@ -43,8 +43,7 @@ class Profile(KerfTest):
 
     def test_bad_options(self):
         path = self.path("here.json")
-        for device in ("cuda", "ascend"):
-            self.refuse(1, ["--device " + device, "built without"], "profile", "--device", device, "-o", path)
+        self.refuse(1, ["--device ascend", "built without"], "profile", "--device", "ascend", "-o", path)
         done = kerf("profile", "--device", "abacus", "-o", path)
         self.assertEqual(done.returncode, 1)
         self.assertIn("abacus", done.stderr)

@@ -366,7 +366,10 @@ Result<Cluster> PlanFlags::toCluster() const {
   int64_t wanted = mode == "stand-alone" ? 1 : ranks;
   if (mode == "stand-alone" && ranks > 1)
     return Error{fmt::format("--mode stand-alone uses one rank, but --ranks is {}; leave one of the two out", ranks)};
-  return chooseCluster(cluster, job, wanted, 1);
+  auto chosen = chooseCluster(cluster, job, wanted, 1);
+  if (chosen && runtime::resolveDevice(runsOn)) // a run reports the error of a device that there is not
+    chosen->device.memoryDevice = runsOn;
+  return chosen;
 }
 
 Result<PlanOptions> PlanFlags::toPlanOptions() const {

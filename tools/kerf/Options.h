@@ -71,6 +71,7 @@ struct PlanFlags {
   std::optional<double> margin; // fraction of device memory to leave free; absent: defaultMargin
   double budgetSeconds = 0;
   std::optional<Job> job = {}; // the job saved in the plan of --plan
+  std::string runsOn = {};     // the device of --device, whose rules of memory apply; empty: that of the cluster
   bool allRanks = false;
   bool printPipeline = false;
 

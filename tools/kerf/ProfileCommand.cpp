@@ -35,7 +35,33 @@ nlohmann::ordered_json samplesJson(const Profile &profile) {
   return json;
 }
 
+/// Returns the median errors of the fitted formulas.
+std::string errorsText(const Profile &profile) {
+  std::string text = "  median error of the fitted formulas:";
+  for (KernelClass kernelClass : {KernelClass::Product, KernelClass::Attention, KernelClass::Pointwise,
+                                  KernelClass::Reduction, KernelClass::Gather, KernelClass::Movement})
+    text += fmt::format(" {} {:.0f} %,", toString(kernelClass),
+                        100 * medianError(profile.cluster.device, profile.kernels, kernelClass));
+  return text + fmt::format(" collectives {:.0f} %\n", 100 * medianError(profile.cluster, profile.collectives));
+}
+
+std::string gpuSummary(const Profile &profile) {
+  const DeviceSpec &device = profile.cluster.device;
+  const Level &link = profile.cluster.levels.front();
+  std::string text = fmt::format("{}\n", profile.cluster.name);
+  for (const auto &[dtype, flops] : device.peakFlops)
+    text += fmt::format("  {:<5} {:>8.2f} TFLOP/s\n", dtype, flops / 1e12);
+  text +=
+      fmt::format("  memory {:>7.1f} GB/s; copies from the host {:.1f} GB/s; a kernel of a recorded step {:.2f} us\n",
+                  device.memoryBandwidth / 1e9, device.hostBandwidth / 1e9, device.curves.launchSeconds * 1e6);
+  if (!profile.collectives.empty())
+    text += fmt::format("  link   {:>7.1f} GB/s and {:.1f} us between two\n", link.bandwidth / 1e9, link.latency * 1e6);
+  return text + errorsText(profile);
+}
+
 std::string summary(const Profile &profile) {
+  if (profile.cluster.device.kind != "cpu")
+    return gpuSummary(profile);
   const DeviceSpec &device = profile.cluster.device;
   const Level &threads = profile.cluster.levels.front();
   std::string text = fmt::format("{}\n", profile.cluster.name);
@@ -47,12 +73,7 @@ std::string summary(const Profile &profile) {
   text +=
       fmt::format("  ranks  {:>7.1f} GB/s and {:.1f} us between two\n", threads.bandwidth / 1e9, threads.latency * 1e6);
   text += fmt::format("  cores  {:>7.2f} that compute at once\n", device.curves.hostCores);
-  text += "  median error of the fitted formulas:";
-  for (KernelClass kernelClass : {KernelClass::Product, KernelClass::Attention, KernelClass::Pointwise,
-                                  KernelClass::Reduction, KernelClass::Gather, KernelClass::Movement})
-    text +=
-        fmt::format(" {} {:.0f} %,", toString(kernelClass), 100 * medianError(device, profile.kernels, kernelClass));
-  return text + fmt::format(" collectives {:.0f} %\n", 100 * medianError(profile.cluster, profile.collectives));
+  return text + errorsText(profile);
 }
 
 struct ProfileCommand {
@@ -61,10 +82,10 @@ struct ProfileCommand {
   bool quick = false, json = false;
 
   int run() {
-    if (device != "cpu")
-      return fail({fmt::format("--device {}: this kerf was built without {}; build it on a machine with the device's "
-                               "toolkit, or write the cluster file by hand (clusters/ has ready ones)",
-                               device, device == "cuda" ? "CUDA" : "Ascend's CANN")});
+    if (device == "ascend")
+      return fail(
+          {"--device ascend: this kerf was built without Ascend's CANN; build it on a machine with the device's "
+           "toolkit, or write the cluster file by hand (clusters/ has ready ones)"});
     // This is checked before the measurements, which take a minute.
     std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
     if (std::error_code code; !std::filesystem::is_directory(folder, code))
@@ -75,7 +96,7 @@ struct ProfileCommand {
     options.ranks = ranks;
     options.effort = quick ? ProfileOptions::Effort::Quick : ProfileOptions::Effort::Full;
     options.onProgress = [&](const std::string &what) { fmt::print(stderr, "{:5.1f} s  {}\n", seconds(), what); };
-    auto profile = profileCpu(options);
+    auto profile = device == "cuda" ? profileGpus(options) : profileCpu(options);
     if (!profile)
       return fail(profile.error());
     if (Status status = writeCluster(profile->cluster, output); !status)
@@ -99,16 +120,16 @@ void addProfileCommand(CLI::App &app, int &status) {
       "Example: kerf profile -o here.json && kerf plan model.onnx --cluster here.json --ranks 2",
       status);
   sub->add_option("--device", command->device,
-                  "device to measure: cpu, or cuda or ascend where kerf was built with their toolkits")
+                  "device to measure: cpu, or cuda for NVIDIA GPUs, or ascend where kerf was built with its toolkit")
       ->check(CLI::IsMember({"cpu", "cuda", "ascend"}))
       ->capture_default_str();
-  sub->add_option(
-         "--ranks", command->ranks,
-         "number of ranks that the cluster file describes, 1 to 4096 (default: the number of cores, but at least 4)")
+  sub->add_option("--ranks", command->ranks,
+                  "number of ranks that the cluster file describes, 1 to 4096 (default: the number of cores, but at "
+                  "least 4; with cuda, "
+                  "the number of GPUs)")
       ->check(wholeNumber(1, kMostRanks));
   sub->add_option("-o", command->output, "file for the measured cluster: cluster.json")->required();
-  sub->add_flag("--quick", command->quick,
-                "measure for less than 15 seconds instead of 60, with less accurate results");
+  sub->add_flag("--quick", command->quick, "measure for a quarter of the time or less, with less accurate results");
   sub->add_flag("--json", command->json,
                 "print every measurement, beside the time that the fitted cost model predicts, as JSON");
 }

@@ -41,6 +41,7 @@ struct TrainCommand {
 
   int run() {
     where.job = planInput.job;
+    where.runsOn = flags.device;
     auto imported = importStep(model, precision, !flags.gradientNorms.empty(),
                                planFile.empty() ? where.constraints : planFile, where.mode == "hybrid");
     if (!imported)

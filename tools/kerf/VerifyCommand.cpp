@@ -19,6 +19,7 @@ Json toJson(const FullSizeCheck &full) {
     if (full.limited && full.stages[stage].bytes > full.stages[stage].limitBytes)
       json["too_much"].push_back(stage);
   }
+  json["memory_rules"] = full.memoryRules;
   if (full.limited)
     json["limit_bytes"] = full.stages.front().limitBytes;
   return json;
@@ -71,7 +72,8 @@ struct VerifyCommand {
                "  schedule and messages   free of deadlock; the ranks of a stage run one program\n"
                "  memory by stage         {}{}\n",
                planFile, full.ranks, full.stages.size(), full.microbatches, fmt::join(needs, ", "),
-               full.limited ? "" : ", as the CPU's kernels need it; --cluster adds the limit of the devices");
+               full.limited ? fmt::format(", {}", full.memoryRules)
+                            : fmt::format(", {}; --cluster adds the limit of the devices", full.memoryRules));
     fmt::print("run small: mesh {}, {} steps in float64 against one rank\n", meshText(verified.small.plan.mesh()),
                kVerifiedSteps);
     for (const std::string &note : verified.small.notes)

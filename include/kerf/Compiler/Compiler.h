@@ -90,8 +90,9 @@ struct CompileResult {
   /// (`peakBytes`). `figures` is for the program with machine code for its pointwise operators if `usesCode`, and
   /// without such code otherwise.
   Simulation figures = {};
-  /// The same prediction for the program without machine code.
+  /// The same prediction for the program without machine code, and its memory on the fullest stage.
   Simulation figuresWithoutCode = {};
+  Report::Memory memoryWithoutCode = {};
   /// Whether the program may get machine code: true if the code needs no more memory than the single operators.
   bool usesCode = false;
   /// The pass pipelines that the step went through: name ("placement") and passes, as `pipelineText` writes them.

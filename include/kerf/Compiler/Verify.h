@@ -32,6 +32,7 @@ struct FullSizeCheck {
   int64_t ranks = 0, microbatches = 0; // ranks of the plan, and microbatches of a step
   std::vector<StageMemoryNeed> stages; // memory of each pipeline stage
   bool limited = false;                // VerifyRequest::limited
+  std::string memoryRules = {};        // memoryRulesText of the devices
 };
 
 /// The result of verifying a plan.

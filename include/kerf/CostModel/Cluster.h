@@ -61,6 +61,9 @@ struct DeviceSpec {
   double memoryBandwidth = 0;              // bytes/s of device memory
   double hostBandwidth = 0;                // bytes/s of copies to or from the host's memory; 0: not specified
   DeviceCurves curves;                     // shares of these peaks that kernels reach
+  /// The runtime's device with whose rules the memory of programs is planned, as --device names it; empty: that of
+  /// `kind`. No part of cluster files.
+  std::string memoryDevice;
 };
 
 /// One level of the network: how units of the level below (devices, nodes, racks, ...) are connected.

@@ -46,6 +46,14 @@ struct Profile {
 /// Measures the CPUs of the machine that Kerf runs on. Fails if a kernel or a collective does not run.
 Result<Profile> profileCpu(const ProfileOptions &options);
 
+/// Measures the NVIDIA GPUs of this machine through the device `cuda`, with kernels up to such sizes that none takes
+/// long. `options.ranks` is the number of GPUs; 0: all. Fails if there is no GPU, or if a kernel or a collective fails.
+Result<Profile> profileGpus(const ProfileOptions &options);
+
+/// Sets the curves of an accelerator, whose processors, launch time, peak FLOP/s and memory bandwidth must already be
+/// set, as fitKernels does.
+void fitDeviceKernels(DeviceSpec &device, std::span<const KernelSample> samples);
+
 /// Sets the efficiency curves of `device`, one class of kernels after the other, to the values for which computeSeconds
 /// agrees best with `samples`. The device's peak FLOP/s and memory bandwidth must already be set.
 void fitKernels(DeviceSpec &device, std::span<const KernelSample> samples);

@@ -199,6 +199,10 @@ struct DeviceKind {
   /// Chooses the parameter for a device that was named without one; null for a kind that takes no parameter.
   std::string (*chooseParameter)() = nullptr;
   bool hasTf32 = false; // whether devices of this kind take DeviceOptions::tf32
+  /// Creates a device that plans memory as a device of this kind does (PlanningDevice), on a machine that need not have
+  /// the hardware. `product` is the product's name as in cluster files, or empty if nothing is known of it. Null for a
+  /// kind whose `create` needs no hardware.
+  Result<std::unique_ptr<Device>> (*plan)(std::string_view product) = nullptr;
 };
 
 /// Returns the kinds of devices in this build. The first one is the default.
@@ -213,5 +217,14 @@ Result<std::string> resolveDevice(std::string_view chosen);
 /// `options.parameter`. Fails as resolveDevice does, if the kind has no TF32 and the options ask for it, or if the
 /// device cannot be opened.
 Result<std::unique_ptr<Device>> createDevice(std::string_view chosen = kDefaultDevice, DeviceOptions options = {});
+
+/// The hardware for which memory is planned. It need not be in this machine.
+struct PlannedHardware {
+  std::string device = std::string(kDefaultDevice); // a name as createDevice takes it
+  std::string product = {};                         // name of the product, as in cluster files; empty: not known
+};
+/// Creates a device of which only these functions may be used: alignment, loadCode with CodeUse::Plan, scratchBytes,
+/// collectiveScratchBytes and mayOverwrite. They return what they return on the hardware. Fails as resolveDevice does.
+Result<std::unique_ptr<Device>> createPlanningDevice(const PlannedHardware &hardware);
 
 } // namespace kerf::runtime

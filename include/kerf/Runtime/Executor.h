@@ -149,10 +149,9 @@ public:
 };
 
 /// Computes, without allocating memory, the memory report of a rank of pipeline stage `stage`. The machine that will
-/// run the plan need not be present; its processor is assumed to run all of the program's compiled kernels. `device`
-/// is a name as createDevice takes it, whose alignment, scratch and in-place rules apply. Fails if the program has
-/// no such stage.
+/// run the plan need not be present; it is assumed to run all of the program's compiled kernels. The alignment, scratch
+/// memory and in-place rules are those of `hardware`. Fails if the program has no such stage.
 Result<MemoryReport> planMemory(const package::Program &program, int64_t stage = 0,
-                                std::string_view device = kDefaultDevice);
+                                const PlannedHardware &hardware = {});
 
 } // namespace kerf::runtime

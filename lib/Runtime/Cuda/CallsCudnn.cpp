@@ -101,10 +101,21 @@ bool hasGradients(const AttentionSizes &z, int capability) {
 
 using CudnnCalls = Result<std::optional<Calls>>;
 
+/// Returns an instruction's scratch memory, for a GPU that exists only to plan memory. cuDNN is taken to have a plan of
+/// the graph.
+CudnnCalls scratchOnly(std::initializer_list<int64_t> parts) {
+  Calls calls;
+  for (int64_t bytes : parts)
+    takeScratch(calls, bytes);
+  return std::optional(std::move(calls));
+}
+
 CudnnCalls attentionCalls(const CallRequest &r) {
   auto form = attentionForm(r, r.operands() == 4, r.result(1));
   if (!form)
     return std::optional<Calls>();
+  if (r.gpu->isPlanned())
+    return scratchOnly({kForwardWorkspace});
   auto cudnn = CudnnGpu::of(*r.gpu);
   if (!cudnn)
     return cudnn.error();
@@ -162,12 +173,14 @@ CudnnCalls convolutionCalls(const CallRequest &r, CudnnKind kind) {
   std::optional<ConvolutionShape> shape = convolutionShape(r, kind);
   if (!shape)
     return std::optional<Calls>();
+  CudnnData type = halfTypeOf(r.result().dtype).value_or(kDataFloat);
+  int64_t bytes = convolutionWorkspace(*shape, type);
+  if (r.gpu->isPlanned())
+    return scratchOnly({bytes});
   auto cudnn = CudnnGpu::of(*r.gpu);
   if (!cudnn)
     return cudnn.error();
-  CudnnData type = halfTypeOf(r.result().dtype).value_or(kDataFloat);
   auto all = std::make_shared<const ConvolutionGraph>(convolutionGraph(*shape, kind, type));
-  int64_t bytes = convolutionWorkspace(*shape, type);
   auto plan = (*cudnn)->plan(all->graph, bytes);
   if (!plan)
     return plan.error();
@@ -190,20 +203,22 @@ Result<std::optional<Calls>> attentionBackwardCalls(const CallRequest &r, int64_
   auto form = attentionForm(r, masked, r.operand(masked ? 5 : 4));
   if (!form || !hasGradients(form->z, r.gpu->capability()))
     return std::optional<Calls>();
+  const AttentionSizes &z = form->z;
+  AttentionSlice slice = backwardSlice(z, mostBytes);
+  int64_t dotsBytes = z.b * z.h * z.s * int64_t(sizeof(float)), bytes = backwardWorkspace(z, slice);
+  if (r.gpu->isPlanned())
+    return scratchOnly({dotsBytes, bytes});
   auto cudnn = CudnnGpu::of(*r.gpu);
   if (!cudnn)
     return cudnn.error();
-  const AttentionSizes &z = form->z;
-  AttentionSlice slice = backwardSlice(z, mostBytes);
   auto all = std::make_shared<const BackwardGraph>(backwardGraph(z, slice, form->type));
-  int64_t bytes = backwardWorkspace(z, slice);
   auto plan = (*cudnn)->plan(all->graph, bytes);
   if (!plan)
     return plan.error();
   if (!*plan)
     return std::optional<Calls>();
   Calls calls;
-  void *dots = r.scratch(takeScratch(calls, z.b * z.h * z.s * int64_t(sizeof(float))));
+  void *dots = r.scratch(takeScratch(calls, dotsBytes));
   void *workspace = r.scratch(takeScratch(calls, bytes));
   if (!workspace)
     return std::optional(std::move(calls));

@@ -43,7 +43,21 @@ Result<std::shared_ptr<Context>> Context::open(int number) {
   return std::shared_ptr<Context>(new Context(d, number, 10 * major + minor, handle, context));
 }
 
+std::shared_ptr<Context> Context::planned(int capability) {
+  static const Driver none;
+  return std::shared_ptr<Context>(new Context(none, -1, capability, 0, nullptr));
+}
+
+Status Context::use() const {
+  if (isPlanned())
+    return Error{"the GPU is there only to plan memory, and a call of the driver is asked of it",
+                 ExitStatus::InternalCheck};
+  return check(driver.ctxSetCurrent(context), "be used");
+}
+
 Context::~Context() {
+  if (isPlanned())
+    return;
   driver.ctxSetCurrent(context); // the libraries free what they have on the GPU
   cublas.reset();
   cudnn.reset();

@@ -28,17 +28,22 @@ public:
   /// Opens the GPU of this number (of those that CUDA_VISIBLE_DEVICES leaves). Fails if there is none of this number,
   /// it is too old, or another program has it for itself.
   static Result<std::shared_ptr<Context>> open(int number);
+  /// Returns a GPU of this compute capability that exists only to plan memory: no driver is loaded, and every function
+  /// that needs one fails.
+  static std::shared_ptr<Context> planned(int capability);
   ~Context();
   Context(const Context &) = delete;
 
   const Driver &driver;
   /// Makes the GPU current on the calling thread. Every function that calls the driver begins with it.
-  Status use() const { return check(driver.ctxSetCurrent(context), "be used"); }
+  Status use() const;
   /// Returns ok for 0, and otherwise the error of the driver's call; `what` says what the GPU cannot do.
   Status check(DriverResult result, std::string_view what) const;
   int number() const { return deviceNumber; }
   /// Returns the compute capability: 10 * major + minor.
   int capability() const { return computeCapability; }
+  /// Returns whether the GPU exists only to plan memory.
+  bool isPlanned() const { return !context; }
   /// cuDNN on this GPU; null until the first instruction that it computes.
   std::shared_ptr<CudnnGpu> cudnn;
   /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one

@@ -4,6 +4,7 @@
 #include "Collectives.h"
 #include "Graph.h"
 #include "Launches.h"
+#include "Planning.h"
 #include "PtxCode.h"
 #include "kerf/Runtime/Communicator.h"
 #include "kerf/Runtime/Cpu/Kernels.h"
@@ -16,8 +17,6 @@ namespace kerf::runtime {
 
 namespace {
 using namespace cuda;
-
-constexpr int64_t kAlignment = 256; // bytes: what cuMemAlloc gives, and enough for 16-byte accesses of all kernels
 
 /// The places in a program that can find faults. A kernel writes the number of its place into the record.
 class FaultPlaces {
@@ -87,20 +86,12 @@ private:
   std::shared_ptr<std::byte> constant; // memory that the first launch reads; null if it reads none
 };
 
-/// Checks an instruction with the CPU's plan function of its operator. The calls of compiled kernels check themselves.
-Status checkInstruction(const KernelRequest &request) {
-  if (request.function)
-    return ok();
-  auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr));
-  return checked ? ok() : Status(checked.error());
-}
-
 class CudaDevice : public Device {
 public:
   static Result<std::unique_ptr<Device>> create(const DeviceOptions &options);
 
   std::string_view kind() const override { return "cuda"; }
-  int64_t alignment() const override { return kAlignment; }
+  int64_t alignment() const override { return kTensorAlignment; }
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override { return allocateOfGpu(context, bytes); }
   Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) override { return allocatePinned(context, bytes); }
   Status copyIn(void *device, const void *host, int64_t bytes) override {
@@ -118,14 +109,7 @@ public:
       return code.error();
     return std::shared_ptr<const DeviceCode>(std::move(*code));
   }
-  Result<int64_t> scratchBytes(const KernelRequest &request) override {
-    if (Status checked = checkInstruction(request); !checked)
-      return checked.error();
-    auto calls = callsOf({request, places->next(), context});
-    if (!calls)
-      return calls.error();
-    return calls->scratchBytes;
-  }
+  Result<int64_t> scratchBytes(const KernelRequest &request) override { return scratchBytesOn(context, request); }
   bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
                     int result) const override {
     return mayOverwriteOnHost(instruction, function, operand, result);
@@ -176,17 +160,6 @@ int localRank(int64_t rank) {
       if (const char *value = std::getenv(name))
         return std::atoi(value);
   return int(rank);
-}
-
-/// Returns how products are computed. Ranks of several processes cannot agree on measurements, and take the library's
-/// first proposal.
-Result<ProductOptions> productOptions(const DeviceOptions &options) {
-  const char *chosen = std::getenv("KERF_CUBLASLT");
-  if (chosen && std::string_view(chosen) != "off")
-    return Error{fmt::format("KERF_CUBLASLT is '{}'; the only value that it takes is off, which leaves products to "
-                             "Kerf's own kernels",
-                             chosen)};
-  return ProductOptions{!chosen, options.tf32, !options.deterministic && !launchedByMpi()};
 }
 
 Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
@@ -254,7 +227,11 @@ std::string gpuOfRank() { return "rank"; }
 } // namespace
 
 extern const DeviceKind kCudaDevice;
-const DeviceKind kCudaDevice{"cuda", "NVIDIA GPUs: rank n of a machine takes GPU n, or cuda:N takes GPU N",
-                             CudaDevice::create, gpuOfRank, true};
+const DeviceKind kCudaDevice{"cuda",
+                             "NVIDIA GPUs: rank n of a machine takes GPU n, or cuda:N takes GPU N",
+                             CudaDevice::create,
+                             gpuOfRank,
+                             true,
+                             createCudaPlanningDevice};
 
 } // namespace kerf::runtime

@@ -37,6 +37,7 @@ inline constexpr int kErrorLog = 5, kErrorLogBytes = 6;                        /
   KERF_DRIVER(getErrorString, "cuGetErrorString", DriverResult, const char **)                                         \
   KERF_DRIVER(deviceGetCount, "cuDeviceGetCount", int *)                                                               \
   KERF_DRIVER(deviceGet, "cuDeviceGet", DeviceNumber *, int)                                                           \
+  KERF_DRIVER(deviceGetName, "cuDeviceGetName", char *, int, DeviceNumber)                                             \
   KERF_DRIVER(deviceGetAttribute, "cuDeviceGetAttribute", int *, int, DeviceNumber)                                    \
   KERF_DRIVER(devicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", DriverContext *, DeviceNumber)                       \
   KERF_DRIVER(devicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", DeviceNumber)                                   \

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profile of NVIDIA GPUs. Kernels of each kind grow until one call would take long, so that the profile of a slow
+// device ends soon too.
+#include "Collectives.h"
+#include "DeviceTimer.h"
+#include "kerf/CostModel/Compute.h"
+#include "kerf/Runtime/Cuda/Properties.h"
+
+#include <algorithm>
+#include <ctime>
+#include <fmt/format.h>
+#include <map>
+#include <unistd.h>
+
+using namespace kerf;
+using namespace kerf::profile;
+
+namespace {
+
+constexpr const char *kKind = "cuda";
+constexpr double kLongestCall = 0.1; // seconds; a call that is expected to take longer is not measured
+constexpr double kContextGuess = 1.5 * 1024 * 1024 * 1024;
+
+std::string today() {
+  std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+class GpuProfiler {
+public:
+  explicit GpuProfiler(const ProfileOptions &options)
+      : options(options), budget(options.effort == ProfileOptions::Effort::Quick ? 0.02 : 0.2) {}
+
+  Result<Profile> run() {
+    for (auto step : {&GpuProfiler::describe, &GpuProfiler::kernels, &GpuProfiler::collectives})
+      if (Status status = (this->*step)(); !status)
+        return status.error();
+    fitAll();
+    return std::move(profile);
+  }
+
+private:
+  Status describe() {
+    auto count = runtime::gpuCount();
+    if (!count)
+      return count.error();
+    ranks = options.ranks ? options.ranks : *count;
+    if (ranks < 1 || ranks > *count)
+      return Error{
+          fmt::format("<ranks> is {}, but this machine has {} GPUs; give at most as many ranks as GPUs", ranks, *count),
+          ExitStatus::Infeasible};
+    auto gpu = runtime::gpuProperties(0);
+    if (!gpu)
+      return gpu.error();
+    Cluster &cluster = profile.cluster;
+    DeviceSpec &device = cluster.device;
+    cluster.name = fmt::format("{} x {}", ranks, gpu->name);
+    device.kind = kKind;
+    device.name = gpu->name;
+    device.memoryBytes = gpu->memoryBytes;
+    auto known = knownCurves(device.kind, device.name);
+    device.curves = known.value_or(DeviceCurves{});
+    device.curves.processors = double(gpu->processors);
+    if (!known) {
+      device.curves.productQuantization = 0.25;
+      device.curves.productOverheadK = 100;
+      device.curves.attentionHalfLength = 1000;
+      device.curves.collectiveSeconds = 1e-5;
+      device.curves.contextBytes = kContextGuess;
+    }
+    cluster.levels = {{"gpus", ranks, 1e9, 1e-6, 1e9}};
+    cluster.usedRanks = ranks;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    source("device", fmt::format("GPU 0 of host {}", host));
+    cluster.source["device.curves, not measured"] =
+        fmt::format("sustained and context_bytes are {}", known ? "Kerf's for this product" : "guesses");
+    return ok();
+  }
+
+  Status kernels() {
+    auto device = runtime::createDevice(fmt::format("{}:0", kKind));
+    if (!device)
+      return device.error();
+    options.onProgress("launches and copies");
+    auto launches = measureLaunches(**device, budget);
+    if (!launches)
+      return launches.error();
+    DeviceSpec &spec = profile.cluster.device;
+    spec.curves.launchSeconds = std::min(launches->recorded.value_or(launches->single), 0.1);
+    source("device.curves, launch_seconds",
+           launches->recorded
+               ? fmt::format("an addition of 32 numbers in a recording of 100; {:.3g} s where they are enqueued "
+                             "one by one",
+                             launches->single)
+               : "an addition of 32 numbers, enqueued one by one");
+    auto copies = measureHostCopies(**device, int64_t(64) << 20, budget);
+    if (!copies)
+      return copies.error();
+    spec.hostBandwidth = *copies;
+    source("device.host_bandwidth", "copies of 64 MiB from locked memory");
+    std::map<std::string, double>
+        rates; // amount of work per second of the last measured kernel of an operator and type
+    KernelClass last = KernelClass::Nothing;
+    for (const KernelSpec &kernel : deviceKernelSpecs()) {
+      if (kernel.work.kernelClass != last)
+        options.onProgress(fmt::format("kernels: {}", toString(kernel.work.kernelClass)));
+      last = kernel.work.kernelClass;
+      double amount = std::max(kernel.work.flops, sampleOf(kernel, 1).work.bytes);
+      double &rate = rates[kernel.op + kernel.work.dtype];
+      if (rate > 0 && amount / rate > kLongestCall)
+        continue;
+      auto sample = measureOnDevice(**device, kernel, budget / 4);
+      if (!sample)
+        return sample.error();
+      rate = amount / sample->seconds;
+      profile.kernels.push_back(std::move(*sample));
+    }
+    return ok();
+  }
+
+  Status collectives() {
+    if (ranks < 2)
+      return ok();
+    options.onProgress(fmt::format("collectives between {} GPUs", ranks));
+    for (Collective collective :
+         {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter, Collective::AllToAll}) {
+      double rate = 0;
+      for (int64_t bytes = int64_t(4) << 10; bytes <= int64_t(256) << 20; bytes *= 16) {
+        if (rate > 0 && double(bytes) / rate > kLongestCall)
+          break;
+        auto sample = measureOnDevices(kKind, collective, ranks, bytes, budget);
+        if (!sample)
+          return sample.error();
+        rate = sample->bytes / sample->seconds;
+        profile.collectives.push_back(*sample);
+      }
+    }
+    return ok();
+  }
+
+  void fitAll() {
+    Cluster &cluster = profile.cluster;
+    DeviceSpec &device = cluster.device;
+    for (const KernelSample &sample : profile.kernels) {
+      if (sample.work.kernelClass == KernelClass::Product) {
+        double &peak = device.peakFlops[sample.work.dtype];
+        peak = std::max(peak, sample.work.flops / sample.seconds);
+      }
+      if (sample.work.kernelClass == KernelClass::Pointwise && sample.name.starts_with("add "))
+        device.memoryBandwidth = std::max(device.memoryBandwidth, sample.work.bytes / sample.seconds);
+    }
+    source("device.peak_flops", "the fastest product of each type; a data sheet's numbers are higher");
+    source("device.memory_bandwidth", "the fastest addition of two tensors");
+    fitDeviceKernels(device, profile.kernels);
+    for (KernelClass kernelClass : {KernelClass::Product, KernelClass::Attention, KernelClass::Pointwise,
+                                    KernelClass::Reduction, KernelClass::Gather, KernelClass::Movement})
+      source(fmt::format("device.curves, {}", toString(kernelClass)),
+             fmt::format("median error {:.1f} %", 100 * medianError(device, profile.kernels, kernelClass)));
+    if (profile.collectives.empty()) {
+      cluster.source["levels.gpus"] = "not measured: one GPU";
+      return;
+    }
+    fitCollectives(cluster, profile.collectives);
+    source("levels.gpus", fmt::format("{} collectives of NCCL, median error {:.1f} %", profile.collectives.size(),
+                                      100 * medianError(cluster, profile.collectives)));
+  }
+
+  void source(const std::string &key, const std::string &text) {
+    profile.cluster.source[key] = fmt::format("measured by kerf profile on {}: {}", today(), text);
+  }
+
+  const ProfileOptions &options;
+  double budget; // seconds for the measurement of a collective; a kernel takes a quarter
+  int64_t ranks = 1;
+  Profile profile;
+};
+
+} // namespace
+
+Result<Profile> kerf::profileGpus(const ProfileOptions &options) { return GpuProfiler(options).run(); }

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that is planned for GPUs without a GPU is what a run on the device `cuda` allocates, byte for byte, on every stage. The runs use
+the stand-ins of NVIDIA's libraries (test/standins); the plans are made where no such library is found."""
+import json
+import os
+
+from support import CLUSTERS, KERF, KerfTest, file_of, main
+from test_pipelines import plan, schedule
+
+STANDINS = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins")
+A100 = os.path.join(CLUSTERS, "dgx-a100.json")
+CONTEXT = 1.5 * 2**30  # curves of the A100: what `kerf verify` adds for driver and libraries
+PLANS = {
+    "one rank": plan(microbatch=2),
+    "data 2, zero 1": plan(data=2, optimizer_sharding=1),
+    "data 2, zero 3": plan(data=2, microbatch=2, optimizer_sharding=3),
+    "model 2": plan(model=2, microbatch=4),
+    "model 2, sequence parallel": plan(model=2, sequence_parallel=True),
+    "two stages, data 2, zero 2": plan(stage=2, data=2, microbatch=1, optimizer_sharding=2),
+    "two stages, zero-bubble, recompute": plan(stage=2, microbatch=2, recompute="full", **schedule("zero-bubble")),
+    "ring of 2": plan(context=2, microbatch=4),
+}
+
+
+class CudaMemory(KerfTest):
+    def setUp(self):
+        super().setUp()
+        os.environ.update(KERF_STANDIN_DEVICES="8", KERF_CUDA_LIBRARIES="/nowhere")
+
+    def planned(self, *args):
+        """The memory of each stage for A100s."""
+        done = self.succeed("verify", *args, "--cluster", A100, "--json", timeout=300)
+        full = json.loads(done.stdout)["full"]
+        self.assertEqual(full["memory_rules"], "as the kernels of the device cuda need it")
+        return [bytes - CONTEXT for bytes in full["stage_bytes"]]
+
+    def run_on_gpus(self, *args):
+        os.environ["KERF_CUDA_LIBRARIES"] = STANDINS
+        done = self.succeed("train", *args, "--steps", 1, "--device", "cuda", "--json", timeout=300)
+        os.environ["KERF_CUDA_LIBRARIES"] = "/nowhere"
+        return json.loads(done.stdout)
+
+    def check(self, model, name, *more):
+        path = self.write("plan.json", PLANS[name])
+        common = [file_of(model), "--plan", path, "--optimizer", "adamw", *more]
+        planned, data = self.planned(*common), ["--data", file_of(model, "batches.npz")]
+        measured = self.run_on_gpus(*common, *data, "--cluster", A100)["measured"]
+        self.assertEqual(planned, measured["stage_peak_bytes"], f"{model}, {name}, {more}")
+        report = self.run_on_gpus(*common, *data)["report"]  # the plan of `train` itself, without a cluster
+        self.assertEqual(report["memory_bytes"]["total"], report["measured_memory_bytes"]["total"], f"{model}, {name}, {more}")
+
+    def test_f32(self):
+        for name in PLANS:
+            with self.subTest(name):
+                self.check("gpt2", name)
+
+    def test_bf16(self):
+        for name in ("one rank", "data 2, zero 3", "model 2, sequence parallel", "two stages, data 2, zero 2"):
+            with self.subTest(name):
+                self.check("gpt2", name, "--dtype", "bf16")
+        with self.subTest("grouped heads"):
+            self.check("llama", "two stages, zero-bubble, recompute", "--dtype", "bf16")
+
+    def test_the_rules_are_those_of_the_device(self):
+        """The CPU's plan of the same program is another, and devices without a runtime are planned with the CPU's rules."""
+        path = self.write("plan.json", PLANS["one rank"])
+        common = [file_of("gpt2"), "--plan", path, "--optimizer", "adamw"]
+        cpu = json.loads(self.succeed("verify", *common, "--json", timeout=300).stdout)["full"]
+        self.assertEqual(cpu["memory_rules"], "as the kernels of the device cpu need it")
+        self.assertNotEqual(cpu["stage_bytes"], self.planned(*common))
+        done = self.succeed("verify", *common, "--dtype", "f16", "--cluster", os.path.join(CLUSTERS, "ascend-910b.json"), timeout=300)
+        self.assertIn("estimated with the CPU's kernels, because Kerf has none for the kind 'ascend'", done.stdout)
+
+
+if __name__ == "__main__":
+    main()
