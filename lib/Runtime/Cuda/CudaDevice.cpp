@@ -169,15 +169,6 @@ private:
   std::unique_ptr<Modules> modules;
 };
 
-/// Returns the number of this rank among the ranks of its machine. Ranks that are threads are on one machine.
-int localRank(int64_t rank) {
-  if (launchedByMpi())
-    for (const char *name : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"})
-      if (const char *value = std::getenv(name))
-        return std::atoi(value);
-  return int(rank);
-}
-
 /// Returns how products are computed. Ranks of several processes cannot agree on measurements, and take the library's
 /// first proposal.
 Result<ProductOptions> productOptions(const DeviceOptions &options) {
@@ -185,12 +176,17 @@ Result<ProductOptions> productOptions(const DeviceOptions &options) {
   std::string_view chosen = text ? text : "cublaslt";
   if (chosen != "cublaslt" && chosen != "plain")
     return Error{fmt::format("KERF_CUDA_PRODUCTS is '{}'; set it to cublaslt or plain", chosen)};
-  return ProductOptions{chosen == "cublaslt", options.tf32, !options.deterministic && !launchedByMpi()};
+  return ProductOptions{chosen == "cublaslt", options.tf32, !options.deterministic && !launchedAsRank()};
 }
 
 Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
-  int number = localRank(options.rank);
-  if (const std::string &text = options.parameter; text != "rank") {
+  int number = 0;
+  if (const std::string &text = options.parameter; text == "rank") {
+    auto local = rankOnMachine(options.rank);
+    if (!local)
+      return local.error();
+    number = int(*local);
+  } else {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc() || end != text.data() + text.size() || number < 0)
       return Error{fmt::format("the device 'cuda' takes the number of a GPU, a whole number from 0 on, and '{}' is "
