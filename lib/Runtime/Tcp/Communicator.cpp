@@ -115,8 +115,9 @@ public:
 
   bool tellsErrors() const override {
     std::lock_guard lock(shared.mutex);
-    return std::all_of(connections.begin(), connections.begin() + shared.self,
-                       [](const auto &connection) { return connection->hasEnded(); });
+    return std::all_of(connections.begin(), connections.begin() + shared.self, [&](const auto &connection) {
+      return !connection->mayTell() || connection->member().rank == shared.lost;
+    });
   }
 
 private:
@@ -125,20 +126,21 @@ private:
     [[maybe_unused]] ssize_t written = ::write(wake.get(), &one, sizeof one); // fails only where it is awake anyway
   }
 
-  /// Ends the run on this rank, and with `tell` on all others.
-  void fail(const Error &error, bool tell) {
+  /// Ends the run on this rank, and with `tell` on all others. `lost` is the rank whose loss is the error, or -1.
+  void fail(const Error &error, bool tell, int64_t lost = -1) {
     {
       std::lock_guard lock(shared.mutex);
-      failLocked(error, tell);
+      failLocked(error, tell, lost);
     }
     wakeUp();
   }
 
   /// Does the same with the mutex held.
-  void failLocked(const Error &error, bool tell) {
+  void failLocked(const Error &error, bool tell, int64_t lost) {
     if (shared.failure)
       return;
     shared.failure = error;
+    shared.lost = lost;
     shared.failed = true;
     failureEnd = Clock::now() + kFailureSeconds;
     farewell = Clock::now() + kFarewellSeconds;
@@ -172,7 +174,7 @@ private:
     if (events & ~uint32_t(EPOLLOUT)) {
       tcp::ReadEnd end = connection.read(scratch);
       if (end.how == tcp::ReadEnd::Aborted)
-        fail(end.error, false);
+        fail(end.error, false, end.lost);
       else if (end.how != tcp::ReadEnd::Open)
         lose(connection, end);
     }
@@ -197,7 +199,7 @@ private:
     {
       std::lock_guard lock(shared.mutex);
       if (!connection.hasLeft() || end.how == tcp::ReadEnd::Damaged)
-        failLocked(error, true);
+        failLocked(error, true, connection.member().rank);
       connection.detach();
       connection.close();
     }

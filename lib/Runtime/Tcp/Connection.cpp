@@ -187,15 +187,16 @@ void Connection::fail() {
 void Connection::tellFailure() {
   constexpr size_t kMostText = 32 << 10;
   failureText = shared.failure->message.substr(0, kMostText);
-  queueMessage({Kind::Abort, int64_t(shared.failure->status), failureText.size(), 0},
+  if (failureText.empty())
+    failureText = "a rank has failed; look at its own messages";
+  queueMessage({Kind::Abort, int64_t(shared.failure->status), failureText.size(), uint64_t(shared.lost + 1)},
                std::as_bytes(std::span(failureText)), false);
 }
 
 void Connection::leave() {
   if (!who.socket)
     return;
-  if (!shared.failed)
-    queueMessage({Kind::Bye, 0, 0, 0}, {}, false);
+  queueMessage({Kind::Bye, shared.failed ? 1 : 0, 0, 0}, {}, false);
   leaving = true;
 }
 

@@ -20,6 +20,7 @@ struct Shared {
   std::vector<int64_t> sending; // tags of messages whose buffers are still needed
   std::condition_variable sent; // signals that `sending` is shorter, or that the run has failed
   std::optional<Error> failure; // the error that ended the run
+  int64_t lost = -1;            // the rank whose loss is that error, or -1
   std::atomic<bool> failed = false;
   Fd epoll;
   int64_t self = 0;
@@ -33,6 +34,7 @@ struct ReadEnd {
   enum { Open, Closed, Damaged, Aborted } how = Open;
   std::string reason; // Closed: the system's text for an error, or empty
   Error error;        // Aborted: the error of the other rank
+  int64_t lost = -1;  // Aborted: the rank whose loss is the error, or -1
 };
 
 class Connection {
@@ -46,6 +48,8 @@ public:
   /// Returns whether the other rank can send nothing more.
   bool hasEnded() const { return left || closed; }
   bool hasLeft() const { return left; }
+  /// Returns whether the other rank tells the user about a failure: it still runs, or it ended knowing of the failure.
+  bool mayTell() const { return knowsFailure || !hasEnded(); }
   bool isClosed() const { return closed; }
   bool hasUnsent() const { return !queue.empty(); }
   /// Begins to watch the socket.
@@ -56,7 +60,7 @@ public:
   void fail();
   /// Tells the other rank that the run has failed.
   void tellFailure();
-  /// Ends the sending: says goodbye unless the run has failed.
+  /// Ends the sending: says goodbye.
   void leave();
   /// Takes the memory of a receive away from the serving thread, which calls this, after the run has failed.
   void detach();
@@ -138,7 +142,7 @@ private:
   bool isWriting = false; // a thread is writing the first of the queue
   bool isWatched = false, watchesOutput = false;
   bool leaving = false, isShut = false;
-  bool left = false, closed = false;
+  bool left = false, knowsFailure = false, closed = false;
   uint64_t lastId = 0;
   std::vector<Offered> offered;
   std::vector<Waiting *> posted; // receives for which nothing has arrived, in their order
@@ -151,7 +155,8 @@ private:
   std::array<std::byte, 16384> buffer; // bytes in which the next header begins
   size_t held = 0;
   Incoming incoming;
-  std::optional<Error> aborted;
+  std::optional<Error> aborted; // the failure that the other rank has told
+  int64_t abortedFor = -1;      // the rank whose loss is that failure, or -1
 };
 
 } // namespace kerf::runtime::tcp

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/uio.h>
+#include <utility>
 
 namespace kerf::runtime::tcp {
 
@@ -47,8 +48,8 @@ ReadEnd Connection::read(std::span<std::byte> scratch) {
       end();
     if (!parse())
       return {ReadEnd::Damaged, "", {}};
-    if (aborted)
-      return {ReadEnd::Aborted, "", *aborted};
+    if (auto error = std::exchange(aborted, std::nullopt))
+      return {ReadEnd::Aborted, "", *error, abortedFor};
     if (shared.failed) {
       std::lock_guard lock(shared.mutex);
       detach();
@@ -109,11 +110,10 @@ bool Connection::begin(const Header &header) {
     incoming.bytes.resize(header.size);
     incoming.to = incoming.bytes.data();
     incoming.missing = header.size;
-    if (header.size == 0)
-      aborted = Error{"", ExitStatus(header.tag)};
-    return true;
+    return header.size > 0;
   case Kind::Bye:
     left = true;
+    knowsFailure = header.tag == 1;
     for (Waiting *receive : posted)
       finish(*receive, noSender());
     posted.clear();
@@ -206,6 +206,7 @@ void Connection::end() {
   if (incoming.header.kind == Kind::Abort) {
     std::string text(reinterpret_cast<const char *>(incoming.bytes.data()), incoming.bytes.size());
     aborted = Error{text, ExitStatus(incoming.header.tag)};
+    abortedFor = int64_t(incoming.header.id) - 1;
   } else if (incoming.header.kind == Kind::Eager) {
     endEager();
   } else if (incoming.receive) {

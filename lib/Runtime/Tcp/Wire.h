@@ -21,8 +21,8 @@ enum class Kind : uint32_t {
   Grant,     // the receiver has memory for the offer `id`
   Decline,   // the receiver does not want the bytes of the offer `id`, because it expects another size
   Data,      // the bytes of the offer `id`
-  Abort,     // the run has failed: the exit status in `tag`, and then the text of the error
-  Bye        // this rank sends nothing more
+  Abort,     // the run has failed: the exit status in `tag`, 1 + the rank that was lost or 0 in `id`, and then the text
+  Bye        // this rank sends nothing more; `tag` is 1 if the run has failed for it
 };
 
 /// What stands in front of each message.
