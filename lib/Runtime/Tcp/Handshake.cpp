@@ -206,7 +206,7 @@ std::optional<Member> Doorkeeper::introduce(Guest &guest, const std::function<bo
   Digest theirs;
   std::copy(challenge.begin(), challenge.end(), theirs.begin());
   if (!sendRecord(guest.socket, RecordKind::Welcome, proofOf(launch, theirs, {}), guest.deadline))
-    return refuse("it closed the connection");
+    return refuse("it closed the connection; look at its own messages");
   member.address = peerAddress(guest.socket);
   member.address.setPort(int(port));
   member.socket = std::move(guest.socket);

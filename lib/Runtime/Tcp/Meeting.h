@@ -10,7 +10,7 @@ namespace kerf::runtime::tcp {
 
 inline constexpr std::chrono::seconds kRecordSeconds{10}; // time for a record that has begun to arrive
 
-/// What a process knows about the run that it joins.
+/// A process that joins a run, and the ranks that it knows.
 struct Meeting {
   Meeting(const TcpLaunch &launch, const Notes &notes);
 

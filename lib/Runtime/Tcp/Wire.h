@@ -25,7 +25,7 @@ enum class Kind : uint32_t {
   Bye        // this rank sends nothing more; `tag` is 1 if the run has failed for it
 };
 
-/// What stands in front of each message.
+/// The header of a message, which stands in front of its content.
 struct Header {
   Kind kind = Kind::Eager;
   int64_t tag = 0;
