@@ -11,37 +11,11 @@ import threading
 import time
 import unittest
 
+from processes import environment, free_port, plain_environment
 from support import KERF, KerfTest, file_of, losses_of, main, read_npz, write_npz
 
 SECONDS_TO_END = 10
 STANDINS = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins")
-
-
-def free_port():
-    """A port such that it and the next one are free."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-                return port
-            except (OSError, OverflowError):
-                continue
-
-
-def plain_environment():
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "KERF_PORT", "KERF_SECRET",
-             "KERF_JOIN_SECONDS")
-    return {name: value for name, value in os.environ.items() if name not in names and not name.startswith("SLURM_")}
-
-
-def environment(rank, ranks, port, **more):
-    """What torchrun sets, as far as Kerf reads it. A None in `more` removes a variable."""
-    values = {**plain_environment(), "RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
-              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_USE_AGENT_STORE": "True",
-              "KERF_JOIN_SECONDS": 60, **more}
-    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 class Processes(KerfTest):
