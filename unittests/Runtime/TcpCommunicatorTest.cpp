@@ -169,12 +169,18 @@ TEST(TcpCommunicator, ARankThatLeavesFailsTheReceivesFromIt) {
   std::string waiting;
   auto bytes = std::as_writable_bytes(std::span(&number, 1));
   std::thread receiver([&] { waiting = ranks[0]->receive(bytes, 1, 4).error().message; });
+  std::vector<std::byte> large(1'000'000);
+  ASSERT_TRUE(ranks[0]->startSend(large, 1, 8)); // rank 1 never asks for it
   std::thread leaver([&] { ranks[1].reset(); });
   receiver.join();
   EXPECT_NE(waiting.find("rank 1 (process "), std::string::npos) << waiting;
   EXPECT_NE(waiting.find("has left the run, but rank 0 still needs a message"), std::string::npos) << waiting;
   EXPECT_TRUE(ranks[0]->receive(bytes, 1, 3)); // what it sent before is there
   EXPECT_EQ(number, 5);
+  EXPECT_TRUE(ranks[0]->finishSends(8)); // the buffer is free
+  Status late = ranks[0]->startSend(large, 1, 8);
+  ASSERT_FALSE(bool(late));
+  EXPECT_NE(late.error().message.find("has left the run, but rank 0 still has a message"), std::string::npos);
   EXPECT_FALSE(ranks[0]->failure());
   std::thread other([&] { ranks[2].reset(); });
   ranks[0].reset();

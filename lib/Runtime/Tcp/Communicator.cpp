@@ -83,7 +83,8 @@ public:
       std::lock_guard lock(shared.mutex);
       if (shared.failure)
         return *shared.failure;
-      connections[size_t(to)]->startSend(bytes, tag);
+      if (Status started = connections[size_t(to)]->startSend(bytes, tag); !started)
+        return started;
     }
     if (to != shared.self)
       connections[size_t(to)]->flush(1);

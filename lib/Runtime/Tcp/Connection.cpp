@@ -74,24 +74,31 @@ void Connection::queueMessage(const Header &header, std::span<const std::byte> c
     shared.finishSend(header.tag);
 }
 
-void Connection::startSend(std::span<const std::byte> bytes, int64_t tag) {
+Status Connection::startSend(std::span<const std::byte> bytes, int64_t tag) {
+  if (hasEnded())
+    return Error{fmt::format("{} has left the run, but rank {} still has a message for it; look at its own messages",
+                             who.name(), shared.self)};
   shared.sending.push_back(tag);
   if (who.rank != shared.self) {
-    if (bytes.size() <= kMostEagerBytes)
-      return queueMessage({Kind::Eager, tag, bytes.size(), 0}, bytes, true);
+    if (bytes.size() <= kMostEagerBytes) {
+      queueMessage({Kind::Eager, tag, bytes.size(), 0}, bytes, true);
+      return ok();
+    }
     offered.push_back({++lastId, tag, bytes});
-    return queueMessage({Kind::Offer, tag, bytes.size(), lastId}, {}, false);
+    queueMessage({Kind::Offer, tag, bytes.size(), lastId}, {}, false);
+    return ok();
   }
   Waiting *receive = takePosted(tag);
   if (!receive) {
     arrived.push_back({Kind::Eager, tag, bytes.size(), 0, {}, bytes});
-    return;
+    return ok();
   }
   const bool fits = receive->bytes.size() == bytes.size();
   if (fits)
     std::copy(bytes.begin(), bytes.end(), receive->bytes.begin());
   finish(*receive, fits ? std::nullopt : std::optional(wrongSize(receive->bytes.size(), bytes.size(), tag)));
   shared.finishSend(tag);
+  return ok();
 }
 
 Connection::Waiting *Connection::takePosted(int64_t tag) {

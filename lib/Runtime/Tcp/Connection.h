@@ -43,7 +43,7 @@ public:
   const Member &member() const { return who; }
 
   // These functions are called with the mutex held.
-  void startSend(std::span<const std::byte> bytes, int64_t tag);
+  Status startSend(std::span<const std::byte> bytes, int64_t tag);
   Status receive(std::unique_lock<std::mutex> &lock, std::span<std::byte> bytes, int64_t tag);
   /// Returns whether the other rank can send nothing more.
   bool hasEnded() const { return left || closed; }

@@ -114,6 +114,9 @@ bool Connection::begin(const Header &header) {
   case Kind::Bye:
     left = true;
     knowsFailure = header.tag == 1;
+    for (const Offered &one : offered) // nobody asks for them any more
+      shared.finishSend(one.tag);
+    offered.clear();
     for (Waiting *receive : posted)
       finish(*receive, noSender());
     posted.clear();
