@@ -43,6 +43,7 @@ WRAPPED = [
     ("tools/kerf/Options.cpp", 'such as "*.bias:decay=0" or "lm_head.*:lr=1e-4"', "wrong of groupFrom"),
     ("lib/Runtime/CheckpointIndex.cpp", "give another checkpoint", "openCheckpoint"),
     ("lib/Runtime/Attributes.cpp", "compile the package again", "bad"),
+    ("lib/Runtime/Tcp/Wire.cpp", "start the same Kerf on all machines", "greet of Handshake.cpp and recordOfZero of Follow.cpp"),
     ("lib/Runtime/Cpu/Collectives.cpp", "compile the package again", "bad"),
     ("lib/Runtime/Cpu/Kernels/", "compile the package again", "Checker::fail"),
     ("lib/Package/Check", "kCompileAgain", "readProgram"),

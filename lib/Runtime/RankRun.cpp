@@ -79,9 +79,10 @@ Status RankRun::start(RunReport &report) {
   return gatherMemory(report);
 }
 
-/// Clears the message of an error that all ranks have, except on rank 0, so that the message is printed once.
+/// Clears the message of an error that all ranks have, except on the rank that tells it (rank 0 if it still runs), so
+/// that the message is printed once.
 Error RankRun::messageOnRankZero(Error error) const {
-  if (communicator.rank() != 0)
+  if (!communicator.tellsErrors())
     error.message.clear();
   return error;
 }

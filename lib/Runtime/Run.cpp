@@ -120,8 +120,9 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   if (ready)
     ready = checkWritable(options.tracePath);
   if (ready && options.communicator && options.communicator->size() != ranks)
-    ready = Error{fmt::format("the program is for {} ranks, but {} processes were started; start it with mpirun -n {}",
-                              ranks, options.communicator->size(), ranks)};
+    ready = Error{fmt::format("the program is for {} ranks, but {} processes were started; start {} (mpirun -n {}, "
+                              "torchrun with as many in all), or compile it for {} ranks (<ranks>)",
+                              ranks, options.communicator->size(), ranks, ranks, options.communicator->size())};
   if (ready && options.communicator && options.link)
     ready = Error{"an emulated link is between ranks that are threads of one process, not between processes; leave "
                   "<emulate-link> out"};
@@ -135,7 +136,7 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
     return runRanks(program, *inputs, data, options);
   }
   if (Status status = agree(*options.communicator, ready); !status)
-    return Error{isFirst ? status.error().message : "", status.error().status};
+    return Error{options.communicator->tellsErrors() ? status.error().message : "", status.error().status};
   return runRanks(program, *inputs, data, options);
 }
 

@@ -144,9 +144,9 @@ bool differs(const CLI::Option &option, const Json &jobs) {
   return !words || !sameValues(valuesOf(option), *words);
 }
 
-/// Returns whether this process is the only one, or rank 0 of an MPI job, and prints the notes of all processes.
+/// Returns whether this process is the only one, or rank 0 of several, and prints the notes of all processes.
 bool isFirstProcess() {
-  for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
+  for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "SLURM_PROCID"})
     if (const char *rank = std::getenv(name))
       return std::string_view(rank) == "0";
   return true;

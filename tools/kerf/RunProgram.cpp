@@ -134,12 +134,25 @@ Status openLog(const std::string &path, std::optional<LogFile> &log) {
   return ok();
 }
 
-/// Prints an error that all MPI processes have once, by rank 0, and returns the error without its message. Rank 0
-/// prints before any process ends, because mpirun kills the other processes when one ends with an error.
+/// Returns the communicator of this process's rank, or null if all ranks are threads of this process.
+Result<std::unique_ptr<runtime::Communicator>> connectRanks() {
+  if (runtime::launchedByMpi())
+    return runtime::createMpiCommunicator();
+  auto launch = runtime::tcpLaunch();
+  if (!launch)
+    return launch.error();
+  if (!*launch)
+    return std::unique_ptr<runtime::Communicator>();
+  return runtime::createTcpCommunicator(
+      **launch, [](const std::string &text) { printToStderr(fmt::format("note: {}\n", text)); });
+}
+
+/// Prints an error that all processes have once, by rank 0 if it still runs, and returns the error without its message.
+/// Rank 0 prints before any process ends, because launchers kill the other processes when one ends with an error.
 Error reportOnce(const Error &error, const runtime::Communicator *communicator) {
   if (!communicator)
     return error;
-  if (communicator->rank() == 0)
+  if (communicator->tellsErrors())
     fail(error);
   return Error{"", error.status};
 }
@@ -245,14 +258,11 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   options.evaluation = evaluationOptions(flags, *evaluationData, settings->order.samples, settings->endStep);
   if (!flags.saveHf.empty())
     options.saveTo = [&](const TensorMap &tensors) { return writeHuggingFace(flags.saveHf, tensors, *hfConfig); };
-  std::unique_ptr<runtime::Communicator> communicator;
-  if (runtime::launchedByMpi()) {
-    auto made = runtime::createMpiCommunicator();
-    if (!made)
-      return made.error();
-    communicator = std::move(*made);
-    options.communicator = communicator.get();
-  }
+  auto connected = connectRanks();
+  if (!connected)
+    return connected.error();
+  std::unique_ptr<runtime::Communicator> communicator = std::move(*connected);
+  options.communicator = communicator.get();
   bool isFirst = !communicator || communicator->rank() == 0;
   auto device = deviceOf(flags, communicator != nullptr);
   if (!device)

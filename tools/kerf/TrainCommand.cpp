@@ -54,7 +54,12 @@ struct TrainCommand {
           "{}: its weights file '{}' does not exist; put the file there, give --weights FILE, or give --seed N "
           "to start from random initial weights",
           model.model, fmt::join(step.missingFiles, "', '"))});
-    where.allRanks |= runtime::launchedByMpi(); // every process is a rank
+    auto tcp = runtime::tcpLaunch();
+    if (!tcp)
+      return fail(tcp.error());
+    where.allRanks |= runtime::launchedAsRank(); // every process is a rank
+    if (*tcp && !where.ranks)
+      where.ranks = (*tcp)->ranks;
     if (runtime::launchedByMpi() && !where.ranks)
       if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
         where.ranks = std::atoll(size);

@@ -8,9 +8,11 @@
 #include "kerf/Support/Result.h"
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kerf::runtime {
@@ -37,13 +39,15 @@ public:
   /// size than `bytes`.
   virtual Status receive(std::span<std::byte> bytes, int64_t from, int64_t tag) = 0;
 
-  /// Ends the run on every rank. With threads, all present and later calls fail with `error`. With MPI, the job ends
-  /// and prints `error` to standard error.
+  /// Ends the run on every rank. With threads and over TCP, all present and later calls fail with `error`. With MPI, the
+  /// job ends and prints `error` to standard error.
   virtual void abort(const Error &error) = 0;
   /// Returns the error that ended the run (see `abort`), or nothing while the run goes on.
   virtual std::optional<Error> failure() const = 0;
   /// Returns the largest tag that a message may have.
   virtual int64_t maxTag() const = 0;
+  /// Returns whether this rank is the one that tells the user about an error of all ranks.
+  virtual bool tellsErrors() const { return rank() == 0; }
 };
 
 /// A simulated link between ranks that is slower than memory. Each rank's messages pass the link one after the other,
@@ -64,6 +68,30 @@ bool launchedByMpi();
 /// Initializes MPI and creates a communicator over MPI_COMM_WORLD, whose destructor finalizes MPI. May be called
 /// once per process.
 Result<std::unique_ptr<Communicator>> createMpiCommunicator();
+
+/// How this process was started as one of several ranks that connect to each other over TCP.
+struct TcpLaunch {
+  int64_t rank = 0, ranks = 1; // number of this rank, and number of ranks
+  std::string address;         // name or IP address of the machine of rank 0
+  int port = 0;                // port at which rank 0 listens
+  std::string secret;          // only processes with the same secret are let in
+  double joinSeconds = 300;    // time that the ranks have to find each other
+};
+
+/// Returns how torchrun, srun or a script started this process as one of several ranks without MPI, from its
+/// environment (docs/several-nodes.md); nothing if it was started alone or by MPI. Fails if variables are missing or
+/// contradict each other.
+Result<std::optional<TcpLaunch>> tcpLaunch();
+/// Returns whether this process is one of several that a launcher started, each of which is a rank.
+bool launchedAsRank();
+/// Returns the number of this rank among the ranks of its machine, as the launcher gives it. Ranks that are threads are
+/// on one machine.
+Result<int64_t> rankOnMachine(int64_t rank);
+
+/// Connects this process with the other ranks of the run, and creates their communicator. Waits for all of them, and
+/// calls `note` with what the user should know meanwhile.
+Result<std::unique_ptr<Communicator>> createTcpCommunicator(const TcpLaunch &launch,
+                                                            const std::function<void(const std::string &)> &note);
 
 /// Combines the statuses of all ranks, each of which passes its own. Returns on every rank the error of the lowest rank
 /// that has one, or success. The message begins with "rank N: " unless all ranks have the same error. Used for checks

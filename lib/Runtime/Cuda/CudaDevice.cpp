@@ -153,18 +153,14 @@ private:
   std::unique_ptr<Modules> modules;
 };
 
-/// Returns the number of this rank among the ranks of its machine. Ranks that are threads are on one machine.
-int localRank(int64_t rank) {
-  if (launchedByMpi())
-    for (const char *name : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"})
-      if (const char *value = std::getenv(name))
-        return std::atoi(value);
-  return int(rank);
-}
-
 Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
-  int number = localRank(options.rank);
-  if (const std::string &text = options.parameter; text != "rank") {
+  int number = 0;
+  if (const std::string &text = options.parameter; text == "rank") {
+    auto local = rankOnMachine(options.rank);
+    if (!local)
+      return local.error();
+    number = int(*local);
+  } else {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc() || end != text.data() + text.size() || number < 0)
       return Error{fmt::format("the device 'cuda' takes the number of a GPU, a whole number from 0 on, and '{}' is "

@@ -72,7 +72,7 @@ Result<ProductOptions> productOptions(const DeviceOptions &options) {
     return Error{fmt::format("KERF_CUBLASLT is '{}'; the only value that it takes is off, which leaves products to "
                              "Kerf's own kernels",
                              chosen)};
-  return ProductOptions{!chosen, options.tf32, !options.deterministic && !launchedByMpi()};
+  return ProductOptions{!chosen, options.tf32, !options.deterministic && !launchedAsRank()};
 }
 
 int capabilityOfProduct(std::string_view product) {
