@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the kernels that create or move elements (Kernels/Shape.cu), and of reductions (Kernels/Reduce.cu). Moves
-// are strided copies that differ only in their strides.
+// Calls of the kernels that create or move elements (Kernels/Shape.cu). Moves are strided copies that differ only in
+// their strides.
 #include "Calls.h"
 #include "CallsCopy.h"
 #include "kerf/Package/Half.h"
@@ -11,8 +11,6 @@
 
 namespace kerf::runtime::cuda {
 
-namespace {
-/// Removes loops of one round, and merges neighbours that walk both tensors as one loop would.
 std::vector<CopyDim> merged(const std::vector<CopyDim> &dims) {
   std::vector<CopyDim> all;
   for (const CopyDim &dim : dims) {
@@ -31,8 +29,6 @@ Error tooManyDims(size_t dims) {
                       "reshape the tensor in the model",
                       kMostDims, dims)};
 }
-
-} // namespace
 
 Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const std::vector<CopyDim> &loops,
                int64_t fromStart, int64_t toStart) {
@@ -189,40 +185,6 @@ Result<Calls> callSyncGradient(const CallRequest &r) {
   if (r.operand(0).data == r.result().data)
     return Calls();
   return copyOf(r, {{r.result().elements(), 1, 1}});
-}
-
-Result<Calls> callReduce(const CallRequest &r) {
-  Calls calls;
-  const TensorView &x = r.operand(0), &y = r.result();
-  const std::string kind = r.attrs().at("kind").get<std::string>();
-  std::vector<int64_t> reduced = r.integers("dimensions"), strides = stridesOf(x.shape);
-  std::vector<CopyDim> kept, removed;
-  for (size_t d = 0; d < x.shape.size(); ++d)
-    if (std::find(reduced.begin(), reduced.end(), int64_t(d)) == reduced.end())
-      kept.push_back({x.shape[d], strides[d], 0});
-    else
-      removed.push_back({x.shape[d], strides[d], 0});
-  ReduceParameters p{kind == "sum"   ? Reduction::Sum
-                     : kind == "max" ? Reduction::Max
-                                     : Reduction::Min,
-                     x.data,
-                     y.data,
-                     y.elements(),
-                     1,
-                     {},
-                     {}};
-  for (const CopyDim &dim : removed)
-    p.count *= dim.size;
-  for (auto [dims, walk] : {std::pair(merged(kept), &p.kept), std::pair(merged(removed), &p.reduced)}) {
-    if (dims.size() > size_t(kMostDims))
-      return tooManyDims(dims.size());
-    walk->rank = int32_t(dims.size());
-    for (size_t d = 0; d < dims.size(); ++d)
-      walk->sizes[d] = dims[d].size, walk->strides[d] = dims[d].from;
-  }
-  if (p.results > 0)
-    calls.calls.push_back(rowCall("Reduce", y.dtype, "reduce", p.results, p.count, p));
-  return calls;
 }
 
 } // namespace kerf::runtime::cuda

@@ -111,15 +111,17 @@ template <typename Group, typename X> KERF_DEVICE X sumOf(X value) {
 }
 
 /// Calls f(width, i) for packs of the elements [0, n) of a row that begins at element `start` of its tensor, shared by
-/// the threads of a group: with width 1 for the elements before the first and behind the last address that is a
-/// multiple of 16, else with W. The widths are std::integral_constant. The tensor itself lies at a multiple of 16.
+/// the threads of a group: with width 1 for the elements before the first sector of 32 bytes and behind the last pack,
+/// else with W. The widths are std::integral_constant. The tensor itself lies at a multiple of 16 bytes.
 template <typename Group, int W, typename F> KERF_DEVICE void eachPack(int64_t start, int64_t n, F f) {
   using One = std::integral_constant<int, 1>;
+  constexpr int64_t kSector = 32 / sizeof(T);
   int64_t first = Group::first();
-  int64_t head = W == 1 ? 0 : (W - start % W) % W;
+  int64_t head = W == 1 ? 0 : -start & (kSector - 1);
   head = head < n ? head : n;
-  if (first < head)
-    f(One(), first);
+  if constexpr (W > 1)
+    for (int64_t i = first; i < head; i += Group::step())
+      f(One(), i);
   int64_t packs = (n - head) / W;
   for (int64_t j = first; j < packs; j += Group::step())
     f(std::integral_constant<int, W>(), head + j * W);

@@ -9,6 +9,8 @@ namespace kerf::runtime::cuda {
 
 /// Columns of a block that combines the rows of a table, and its threads.
 inline constexpr int kColumnsOfBlock = 32, kColumnThreads = 1024;
+/// Threads of a block that reduces rows of a table.
+inline constexpr int kReduceThreads = 256;
 
 /// Combines the elements of x, a tensor (outer, kept, inner), over its outer and inner dimensions. The work is split
 /// into `pieces`: a piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and
