@@ -30,6 +30,48 @@ Error tooManyDims(size_t dims) {
                       kMostDims, dims)};
 }
 
+namespace {
+/// Joins neighbouring elements to larger ones, up to 16 bytes, as far as all sizes, strides and addresses allow.
+void joinElements(CopyParameters &p) {
+  auto isWhole = [&](const void *address) {
+    return reinterpret_cast<uintptr_t>(address) % uintptr_t(2 * p.bytes) == 0;
+  };
+  const int last = p.rank - 1;
+  while (p.bytes < 16 && p.rank > 0 && p.fromStrides[last] == 1 && p.toStrides[last] == 1 && p.sizes[last] % 2 == 0 &&
+         p.fromStart % 2 == 0 && p.toStart % 2 == 0 && isWhole(p.from) && isWhole(p.to)) {
+    for (int d = 0; d < last; ++d)
+      if (p.fromStrides[d] % 2 != 0 || p.toStrides[d] % 2 != 0)
+        return;
+    for (int d = 0; d < last; ++d)
+      p.fromStrides[d] /= 2, p.toStrides[d] /= 2;
+    p.bytes *= 2, p.sizes[last] /= 2, p.n /= 2, p.fromStart /= 2, p.toStart /= 2;
+  }
+}
+
+/// Returns whether all places are below 2^31, counted from the first elements.
+bool hasSmallPlaces(const CopyParameters &p) {
+  int64_t from = 0, to = 0;
+  for (int d = 0; d < p.rank; ++d) {
+    from += (p.sizes[d] - 1) * p.fromStrides[d];
+    to += (p.sizes[d] - 1) * p.toStrides[d];
+  }
+  return std::max({from, to, p.n}) < int64_t(1) << 31;
+}
+
+/// Returns the dimension along which `from` is contiguous, if tiles of it and of the last dimension are worth copying
+/// through shared memory; -1 otherwise.
+int transposedDim(const CopyParameters &p) {
+  constexpr int64_t kFewest = 8; // elements of a side
+  const int last = p.rank - 1;
+  if (p.rank < 2 || p.bytes > 8 || p.toStrides[last] != 1 || p.fromStrides[last] <= 1 || p.sizes[last] < kFewest)
+    return -1;
+  for (int d = 0; d < last; ++d)
+    if (p.fromStrides[d] == 1 && p.sizes[d] >= kFewest)
+      return d;
+  return -1;
+}
+} // namespace
+
 Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const std::vector<CopyDim> &loops,
                int64_t fromStart, int64_t toStart) {
   std::vector<CopyDim> dims = merged(loops);
@@ -41,8 +83,20 @@ Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const
     p.n *= dim.size;
   for (size_t d = 0; d < dims.size(); ++d)
     p.sizes[d] = dims[d].size, p.fromStrides[d] = dims[d].from, p.toStrides[d] = dims[d].to;
-  if (p.n > 0)
+  if (p.n == 0)
+    return ok();
+  joinElements(p);
+  p.isSmall = hasSmallPlaces(p);
+  const int dim = transposedDim(p);
+  if (dim < 0) {
     calls.calls.push_back(elementCall("Shape", DType::I64, "copy", p.n, p));
+    return ok();
+  }
+  p.fromDim = dim;
+  auto tiles = [](int64_t size) { return (size + kTransposeTile - 1) / kTransposeTile; };
+  const int64_t columns = p.sizes[p.rank - 1], rows = p.sizes[dim];
+  calls.calls.push_back(rowCall("Shape", DType::I64, "transpose", p.n / (columns * rows) * tiles(columns) * tiles(rows),
+                                kTransposeThreads, p));
   return ok();
 }
 

@@ -99,6 +99,8 @@ std::vector<HotKernel> hotKernels(DType type) {
       {"reduce", sum({1}), {table}, {{type, {kRows}}}},
       {"reduce", sum({0, 2}), {{type, {6, 8, 900}}}, {{type, {8}}}},
       {"reduce", sum({0, 1}), {table}, {{type, {}}}},
+      {"transpose", {{"permutation", {1, 0}}}, {{type, {64, kWidth}}}, {{type, {kWidth, 64}}}},
+      {"transpose", {{"permutation", {0, 2, 1, 3}}}, {{type, {2, 20, 4, 64}}}, {{type, {2, 4, 20, 64}}}},
       {"count_nonfinite", Json::object(), {table}, {{DType::I64, {}}}},
   };
 }
