@@ -8,7 +8,7 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-/// Whether the kernels of an op take floating tensors of one type only, or convert between types themselves.
+/// Whether the kernels of an op take floating tensors of one type only, or its function chooses what they take.
 enum class Types { One, Any };
 
 struct Row {
@@ -81,16 +81,16 @@ constexpr Row kRows[] = {
     {"combine_backward", callCombineBackward},
     {"softmax", callSoftmax},
     {"softmax_backward", callSoftmaxBackward},
-    {"layer_norm", callLayerNorm},
-    {"layer_norm_backward", callLayerNormBackward},
-    {"rms_norm", callRmsNorm},
-    {"rms_norm_backward", callRmsNormBackward},
+    {"layer_norm", callLayerNorm, Types::Any},
+    {"layer_norm_backward", callLayerNormBackward, Types::Any},
+    {"rms_norm", callRmsNorm, Types::Any},
+    {"rms_norm_backward", callRmsNormBackward, Types::Any},
     {"attention", callAttention},
     {"attention_backward", callAttentionBackward},
     {"attention_block", callAttentionBlock},
     {"attention_block_backward", callAttentionBlockBackward},
-    {"cross_entropy", callCrossEntropy},
-    {"cross_entropy_backward", callCrossEntropyBackward},
+    {"cross_entropy", callCrossEntropy, Types::Any},
+    {"cross_entropy_backward", callCrossEntropyBackward, Types::Any},
     {"dropout", callDropout},
     {"count_nonfinite", callCountNonfinite},
     {"shard_offset", callShardOffset},

@@ -23,7 +23,7 @@ struct KernelCall {
   std::string_view file;                  // "Elementwise" for Kernels/Elementwise.cu
   DType type = DType::F32;                // KERF_TYPE of the module
   std::string_view entry;                 // name of the kernel in the file
-  int64_t blocks = 1;                     // number of blocks, up to kMostBlocks
+  int64_t blocks = 1;                     // number of blocks, below 2^31
   int64_t threads = 256;                  // threads of a block: a multiple of 32, at most 1024
   std::vector<std::byte> parameters = {}; // the struct of Parameters.h
 };
@@ -133,7 +133,7 @@ Result<Calls> callConcatenate(const CallRequest &r);
 Result<Calls> callReduce(const CallRequest &r);
 Result<Calls> callDotGeneral(const CallRequest &r);
 Result<Calls> callSyncGradient(const CallRequest &r);
-// Families of CallsNorm.cpp: softmax, norms, losses.
+// Families of CallsNorm.cpp (norms) and CallsLoss.cpp (softmax, losses).
 Result<Calls> callSoftmax(const CallRequest &r);
 Result<Calls> callSoftmaxBackward(const CallRequest &r);
 Result<Calls> callLayerNorm(const CallRequest &r);

@@ -1,167 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the kernels of softmax, normalizations and losses (Kernels/Norm.cu).
-#include "CallsSort.h"
-#include "Kernels/ParametersNorm.h"
+// Calls of the kernels of normalizations (Kernels/Norm.cu).
+#include "CallsRows.h"
+#include "Kernels/ParametersColumns.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace kerf::runtime::cuda {
 
 namespace {
 constexpr std::string_view kFile = "Norm";
 
-/// Adds the call of a softmax's rows. Where neighbouring rows lie side by side and there are many of them, each thread
-/// has a row of its own, so that a warp reads consecutive elements.
-template <typename P>
-void addSoftmaxCall(Calls &calls, DType type, std::string_view byBlocks, std::string_view byThreads, const P &p) {
-  constexpr int64_t kWarp = 32;
-  if (p.size == 0)
-    return;
-  if (p.inner >= kWarp && p.rows >= p.size)
-    addElementCall(calls, kFile, type, byThreads, p.rows, p);
-  else
-    addRowCall(calls, kFile, type, byBlocks, p.rows, p.size, p);
+/// Returns `elements` rounded up to whole warps, as a number of threads.
+int64_t wholeWarps(int64_t elements) {
+  return std::max(kWarpThreads, (elements + kWarpThreads - 1) / kWarpThreads * kWarpThreads);
 }
 
-/// Sizes of a tensor seen as (outer, size, inner), where `size` is the dimension of a softmax.
-struct SoftmaxSizes {
-  int64_t rows, size, inner; // rows = outer * inner
-};
-SoftmaxSizes softmaxSizes(const CallRequest &r) {
-  const Shape &shape = r.operand(0).shape;
-  size_t dimension = size_t(r.integer("dimension"));
-  int64_t inner = product(shape, dimension + 1);
-  return {product(shape, 0, dimension) * inner, shape[dimension], inner};
+/// Adds the call of a normalization. Rows that fit into the registers of a warp or of a block are read once.
+Calls callsOfNorm(DType type, const NormParameters &p) {
+  constexpr int64_t kMostThreads = 1024, kThreads = 256, kMostGrid = int64_t(1) << 30;
+  const int64_t bytes = bytesOf(type), width = kPackBytes / bytes, warps = kThreads / kWarpThreads;
+  const bool packed = p.n % width == 0 && areAligned({p.x, p.y, p.scale.data, p.bias.data});
+  Calls calls;
+  if (p.rows == 0)
+    return calls;
+  auto byWarps = [&](std::string_view entry) {
+    calls.calls.push_back(warpCall(kFile, type, entry, p.rows, p));
+    std::get<KernelCall>(calls.calls.back()).blocks = (p.rows + warps - 1) / warps;
+  };
+  if (p.rows > kMostGrid)
+    addRowCall(calls, kFile, type, "normOfLongRows", p.rows, p.n, p);
+  else if (packed && p.n <= keptByWarp(bytes) * kWarpThreads)
+    byWarps("normByWarps");
+  else if (!packed && p.n <= kKeptSingly * kWarpThreads)
+    byWarps("normByWarpsSingly");
+  else if (packed && p.n <= keptByBlock(bytes) * kMostThreads) {
+    calls.calls.push_back(rowCall(kFile, type, "normByBlocks", p.rows, p.n, p));
+    auto &call = std::get<KernelCall>(calls.calls.back());
+    call.blocks = p.rows;
+    call.threads = wholeWarps((p.n + keptByBlock(bytes) - 1) / keptByBlock(bytes));
+  } else
+    addRowCall(calls, kFile, type, "normOfLongRows", p.rows, p.n, p);
+  return calls;
 }
 
-/// Numbers of rows and of columns of a normalization or a loss.
-struct RowSizes {
-  int64_t rows, n;
-};
-RowSizes rowSizes(const TensorView &x) { return {product(x.shape, 0, x.shape.size() - 1), x.shape.back()}; }
-
-/// Adds the calls of a normalization's gradients. The rows are summed in the same pieces as on the CPU.
+/// Adds the calls of a normalization's gradients. The rows are summed in pieces, whose number depends on the sizes
+/// only. Where the columns of a row fit into a block, one kernel reads x and dy once for all gradients.
 Calls callsOfNormBackward(const CallRequest &r, NormBackwardParameters p) {
-  constexpr int64_t kFewestRows = 32, kMostPieces = 64;
+  constexpr int64_t kFewestRows = 16, kMostThreads = 1024;
+  constexpr int64_t kMultiprocessors = 132, kWideRow = 512; // of an H100; columns from which fewer blocks suffice
   RowSizes sizes = rowSizes(r.operand(0));
   DType type = r.operand(0).dtype;
   p.rows = sizes.rows, p.n = sizes.n;
-  p.rowsOfPiece = std::max(kFewestRows, (p.rows + kMostPieces - 1) / kMostPieces);
+  const int64_t mostPieces = kMultiprocessors * (p.n > kWideRow ? 4 : 8);
+  p.rowsOfPiece = std::max(kFewestRows, (p.rows + mostPieces - 1) / mostPieces);
   p.pieces = (p.rows + p.rowsOfPiece - 1) / p.rowsOfPiece;
   Calls calls;
-  int64_t tensors = r.request.results.size() - 1; // dScale and, for layer_norm, dBias
-  p.sums = static_cast<double *>(r.scratch(takeScratch(calls, tensors * p.pieces * p.n * int64_t(sizeof(double)))));
+  const int64_t tensors = int64_t(r.request.results.size()) - 1; // dScale and, for layer_norm, dBias
+  const int64_t sumBytes = type == DType::F64 ? sizeof(double) : sizeof(float);
+  p.sums = r.scratch(takeScratch(calls, tensors * p.pieces * p.n * sumBytes));
   if (p.n == 0)
     return calls;
-  addRowCall(calls, kFile, type, "normBackward", p.rows, p.n, p);
-  addElementCall(calls, kFile, type, "sumPieces", p.pieces * p.n, p);
-  addElementCall(calls, kFile, type, "addPieces", p.n, p);
-  return calls;
-}
-
-FaultText wrongLabel(int64_t classes, int64_t ignored) {
-  return [=](const FaultRecord &record) -> Error {
-    return {fmt::format("label {} of row {} is outside of [0, {}) and is not the ignored label {}; check the input "
-                        "data",
-                        record.value, record.where, classes, ignored)};
+  const int64_t width = backwardWidth(bytesOf(type));
+  auto byColumns = [&](std::string_view entry, int64_t threads) {
+    addRowCall(calls, kFile, type, entry, p.pieces, p.n, p);
+    if (p.pieces > 0)
+      std::get<KernelCall>(calls.calls.back()).threads = wholeWarps(threads);
   };
+  if (p.n % width == 0 && p.n / width <= kMostThreads && areAligned({p.x, p.dy, p.dx, p.scale.data}))
+    byColumns("backwardOfColumns", p.n / width);
+  else if (p.n <= kMostThreads)
+    byColumns("backwardOfColumnsSingly", p.n);
+  else {
+    addRowCall(calls, kFile, type, "backwardOfLongRows", p.rows, p.n, p);
+    addElementCall(calls, kFile, type, "sumPieces", p.pieces * p.n, p);
+  }
+  addRowCall(calls, kFile, type, "addPieces", tensors * ((p.n + kColumnsOfBlock - 1) / kColumnsOfBlock), 1, p);
+  std::get<KernelCall>(calls.calls.back()).threads = kColumnThreads;
+  return calls;
 }
 } // namespace
 
-Result<Calls> callSoftmax(const CallRequest &r) {
-  SoftmaxSizes s = softmaxSizes(r);
-  Calls calls;
-  addSoftmaxCall(calls, r.result().dtype, "softmax", "softmaxByThreads",
-                 SoftmaxParameters{r.operand(0).data, r.result().data, s.rows, s.size, s.inner});
-  return calls;
-}
-
-Result<Calls> callSoftmaxBackward(const CallRequest &r) {
-  SoftmaxSizes s = softmaxSizes(r);
-  Calls calls;
-  addSoftmaxCall(
-      calls, r.result().dtype, "softmaxBackward", "softmaxBackwardByThreads",
-      SoftmaxBackwardParameters{r.operand(0).data, r.operand(1).data, r.result().data, s.rows, s.size, s.inner});
-  return calls;
-}
-
 Result<Calls> callLayerNorm(const CallRequest &r) {
+  if (!hasTypesOfRows(r))
+    return throughFloat(r, callLayerNorm);
   RowSizes s = rowSizes(r.operand(0));
-  NormParameters p{r.operand(0).data,
-                   r.operand(1).data,
-                   r.operand(2).data,
-                   r.result(0).data,
-                   r.result(1).data,
-                   r.result(2).data,
-                   s.rows,
-                   s.n,
-                   r.number("epsilon")};
-  Calls calls;
-  addRowCall(calls, kFile, r.operand(0).dtype, "layerNorm", s.rows, s.n, p);
-  return calls;
+  return callsOfNorm(r.operand(0).dtype,
+                     {r.operand(0).data, r.result(0).data, floatsOf(r.operand(1)), floatsOf(r.operand(2)),
+                      floatsOf(r.result(1)), floatsOf(r.result(2)), s.rows, s.n, r.number("epsilon")});
 }
 
 Result<Calls> callLayerNormBackward(const CallRequest &r) {
+  if (!hasTypesOfRows(r))
+    return throughFloat(r, callLayerNormBackward);
   NormBackwardParameters p{};
-  p.x = r.operand(0).data, p.scale = r.operand(1).data, p.mean = r.operand(2).data, p.rstd = r.operand(3).data;
-  p.dy = r.operand(4).data;
-  p.dx = r.result(0).data, p.dScale = r.result(1).data, p.dBias = r.result(2).data;
+  p.x = r.operand(0).data, p.scale = floatsOf(r.operand(1)), p.mean = floatsOf(r.operand(2));
+  p.rstd = floatsOf(r.operand(3)), p.dy = r.operand(4).data;
+  p.dx = r.result(0).data, p.dScale = floatsOf(r.result(1)), p.dBias = floatsOf(r.result(2));
   return callsOfNormBackward(r, p);
 }
 
 Result<Calls> callRmsNorm(const CallRequest &r) {
+  if (!hasTypesOfRows(r))
+    return throughFloat(r, callRmsNorm);
   RowSizes s = rowSizes(r.operand(0));
-  NormParameters p{
-      r.operand(0).data,  r.operand(1).data, nullptr, r.result(0).data, nullptr, r.result(1).data, s.rows, s.n,
-      r.number("epsilon")};
-  Calls calls;
-  addRowCall(calls, kFile, r.operand(0).dtype, "rmsNorm", s.rows, s.n, p);
-  return calls;
+  return callsOfNorm(r.operand(0).dtype, {r.operand(0).data,
+                                          r.result(0).data,
+                                          floatsOf(r.operand(1)),
+                                          {},
+                                          {},
+                                          floatsOf(r.result(1)),
+                                          s.rows,
+                                          s.n,
+                                          r.number("epsilon")});
 }
 
 Result<Calls> callRmsNormBackward(const CallRequest &r) {
+  if (!hasTypesOfRows(r))
+    return throughFloat(r, callRmsNormBackward);
   NormBackwardParameters p{};
-  p.x = r.operand(0).data, p.scale = r.operand(1).data, p.rstd = r.operand(2).data, p.dy = r.operand(3).data;
-  p.dx = r.result(0).data, p.dScale = r.result(1).data;
+  p.x = r.operand(0).data, p.scale = floatsOf(r.operand(1)), p.rstd = floatsOf(r.operand(2)), p.dy = r.operand(3).data;
+  p.dx = r.result(0).data, p.dScale = floatsOf(r.result(1));
   return callsOfNormBackward(r, p);
-}
-
-Result<Calls> callCrossEntropy(const CallRequest &r) {
-  RowSizes s = rowSizes(r.operand(0));
-  LossParameters p{integersOf(r.operand(1)),  r.operand(0).data, r.result(0).data, r.result(1).data, s.rows, s.n,
-                   r.integer("ignore_index"), r.faults};
-  Calls calls;
-  calls.faultText = wrongLabel(p.classes, p.ignored);
-  addRowCall(calls, kFile, r.operand(0).dtype, "crossEntropy", s.rows, s.n, p);
-  return calls;
-}
-
-Result<Calls> callCrossEntropyBackward(const CallRequest &r) {
-  RowSizes s = rowSizes(r.operand(0));
-  LossBackwardParameters p{
-      integersOf(r.operand(1)),  r.operand(0).data, r.operand(2).data, r.operand(3).data, r.result().data, s.rows, s.n,
-      r.integer("ignore_index"), r.faults};
-  Calls calls;
-  calls.faultText = wrongLabel(p.classes, p.ignored);
-  addRowCall(calls, kFile, r.operand(0).dtype, "crossEntropyBackward", s.rows, s.n, p);
-  return calls;
-}
-
-Result<Calls> callCountNonfinite(const CallRequest &r) {
-  constexpr int64_t kMostCounts = 1024;
-  DType type = r.operand(0).dtype;
-  CountNonfiniteParameters p{};
-  p.x = r.operand(0).data, p.total = static_cast<int64_t *>(r.result().data), p.n = r.operand(0).elements();
-  KernelCall first = elementCall(kFile, type, "countNonfinite", p.n, p);
-  first.blocks = std::min(first.blocks, kMostCounts);
-  p.count = first.blocks;
-  Calls calls;
-  p.counts = static_cast<int64_t *>(r.scratch(takeScratch(calls, p.count * int64_t(sizeof(int64_t)))));
-  std::memcpy(first.parameters.data(), &p, sizeof(p));
-  calls.calls.push_back(std::move(first));
-  addRowCall(calls, kFile, type, "addCounts", 1, p.count, p);
-  return calls;
 }
 
 } // namespace kerf::runtime::cuda

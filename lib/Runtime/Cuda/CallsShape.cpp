@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the kernels that create or move elements (Kernels/Shape.cu), and of reductions (Kernels/Reduce.cu). Moves
-// are strided copies that differ only in their strides.
+// Calls of the kernels that create or move elements (Kernels/Shape.cu). Moves are strided copies that differ only in
+// their strides.
 #include "Calls.h"
 #include "CallsCopy.h"
 #include "kerf/Package/Half.h"
@@ -11,8 +11,6 @@
 
 namespace kerf::runtime::cuda {
 
-namespace {
-/// Removes loops of one round, and merges neighbours that walk both tensors as one loop would.
 std::vector<CopyDim> merged(const std::vector<CopyDim> &dims) {
   std::vector<CopyDim> all;
   for (const CopyDim &dim : dims) {
@@ -32,6 +30,46 @@ Error tooManyDims(size_t dims) {
                       kMostDims, dims)};
 }
 
+namespace {
+/// Joins neighbouring elements to larger ones, up to 16 bytes, as far as all sizes, strides and addresses allow.
+void joinElements(CopyParameters &p) {
+  auto isWhole = [&](const void *address) {
+    return reinterpret_cast<uintptr_t>(address) % uintptr_t(2 * p.bytes) == 0;
+  };
+  const int last = p.rank - 1;
+  while (p.bytes < 16 && p.rank > 0 && p.fromStrides[last] == 1 && p.toStrides[last] == 1 && p.sizes[last] % 2 == 0 &&
+         p.fromStart % 2 == 0 && p.toStart % 2 == 0 && isWhole(p.from) && isWhole(p.to)) {
+    for (int d = 0; d < last; ++d)
+      if (p.fromStrides[d] % 2 != 0 || p.toStrides[d] % 2 != 0)
+        return;
+    for (int d = 0; d < last; ++d)
+      p.fromStrides[d] /= 2, p.toStrides[d] /= 2;
+    p.bytes *= 2, p.sizes[last] /= 2, p.n /= 2, p.fromStart /= 2, p.toStart /= 2;
+  }
+}
+
+/// Returns whether all places are below 2^31, counted from the first elements.
+bool hasSmallPlaces(const CopyParameters &p) {
+  int64_t from = 0, to = 0;
+  for (int d = 0; d < p.rank; ++d) {
+    from += (p.sizes[d] - 1) * p.fromStrides[d];
+    to += (p.sizes[d] - 1) * p.toStrides[d];
+  }
+  return std::max({from, to, p.n}) < int64_t(1) << 31;
+}
+
+/// Returns the dimension along which `from` is contiguous, if tiles of it and of the last dimension are worth copying
+/// through shared memory; -1 otherwise.
+int transposedDim(const CopyParameters &p) {
+  constexpr int64_t kFewest = 8; // elements of a side
+  const int last = p.rank - 1;
+  if (p.rank < 2 || p.bytes > 8 || p.toStrides[last] != 1 || p.fromStrides[last] <= 1 || p.sizes[last] < kFewest)
+    return -1;
+  for (int d = 0; d < last; ++d)
+    if (p.fromStrides[d] == 1 && p.sizes[d] >= kFewest)
+      return d;
+  return -1;
+}
 } // namespace
 
 Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const std::vector<CopyDim> &loops,
@@ -45,8 +83,20 @@ Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const
     p.n *= dim.size;
   for (size_t d = 0; d < dims.size(); ++d)
     p.sizes[d] = dims[d].size, p.fromStrides[d] = dims[d].from, p.toStrides[d] = dims[d].to;
-  if (p.n > 0)
+  if (p.n == 0)
+    return ok();
+  joinElements(p);
+  p.isSmall = hasSmallPlaces(p);
+  const int dim = transposedDim(p);
+  if (dim < 0) {
     calls.calls.push_back(elementCall("Shape", DType::I64, "copy", p.n, p));
+    return ok();
+  }
+  p.fromDim = dim;
+  auto tiles = [](int64_t size) { return (size + kTransposeTile - 1) / kTransposeTile; };
+  const int64_t columns = p.sizes[p.rank - 1], rows = p.sizes[dim];
+  calls.calls.push_back(rowCall("Shape", DType::I64, "transpose", p.n / (columns * rows) * tiles(columns) * tiles(rows),
+                                kTransposeThreads, p));
   return ok();
 }
 
@@ -189,40 +239,6 @@ Result<Calls> callSyncGradient(const CallRequest &r) {
   if (r.operand(0).data == r.result().data)
     return Calls();
   return copyOf(r, {{r.result().elements(), 1, 1}});
-}
-
-Result<Calls> callReduce(const CallRequest &r) {
-  Calls calls;
-  const TensorView &x = r.operand(0), &y = r.result();
-  const std::string kind = r.attrs().at("kind").get<std::string>();
-  std::vector<int64_t> reduced = r.integers("dimensions"), strides = stridesOf(x.shape);
-  std::vector<CopyDim> kept, removed;
-  for (size_t d = 0; d < x.shape.size(); ++d)
-    if (std::find(reduced.begin(), reduced.end(), int64_t(d)) == reduced.end())
-      kept.push_back({x.shape[d], strides[d], 0});
-    else
-      removed.push_back({x.shape[d], strides[d], 0});
-  ReduceParameters p{kind == "sum"   ? Reduction::Sum
-                     : kind == "max" ? Reduction::Max
-                                     : Reduction::Min,
-                     x.data,
-                     y.data,
-                     y.elements(),
-                     1,
-                     {},
-                     {}};
-  for (const CopyDim &dim : removed)
-    p.count *= dim.size;
-  for (auto [dims, walk] : {std::pair(merged(kept), &p.kept), std::pair(merged(removed), &p.reduced)}) {
-    if (dims.size() > size_t(kMostDims))
-      return tooManyDims(dims.size());
-    walk->rank = int32_t(dims.size());
-    for (size_t d = 0; d < dims.size(); ++d)
-      walk->sizes[d] = dims[d].size, walk->strides[d] = dims[d].from;
-  }
-  if (p.results > 0)
-    calls.calls.push_back(rowCall("Reduce", y.dtype, "reduce", p.results, p.count, p));
-  return calls;
 }
 
 } // namespace kerf::runtime::cuda

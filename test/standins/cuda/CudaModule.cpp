@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules, their kernels and variables, and launches.
 #include "CudaState.h"
+#include "CudaTraffic.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -126,7 +127,12 @@ int execute(Device &device, const LaunchRequest &request) {
   launch.dynamicSharedBytes = request.sharedBytes;
   launch.arguments = request.arguments;
   launch.find = [&device](uint64_t address, ptx::Region &region) { return findRegion(device, address, region); };
+  ptx::TrafficCounter counter;
+  if (countsTraffic())
+    launch.traffic = &counter;
   auto fault = ptx::run(*request.function, launch);
+  if (launch.traffic)
+    addTraffic(ptx::nameOf(*request.function), counter);
   if (!fault)
     return kSuccess;
   std::fprintf(stderr, "libcuda stand-in: %s\n", fault->text.c_str());

@@ -53,6 +53,7 @@ struct Parameter {
 };
 
 struct Function;
+class TrafficCounter;
 
 /// One loaded PTX text.
 class Module {
@@ -89,6 +90,8 @@ size_t staticSharedBytesOf(const Function &kernel);
 uint32_t maxThreadsOf(const Function &kernel);
 /// Returns the bytes of local memory that one thread of the kernel uses, without calls.
 size_t localBytesOf(const Function &kernel);
+/// Returns the kernel's name.
+const std::string &nameOf(const Function &kernel);
 /// Returns the number of registers that the kernel declares, at most 255.
 int registersOf(const Function &kernel);
 
@@ -111,6 +114,8 @@ struct Launch {
   std::span<const std::byte> arguments; // laid out as `parametersOf` says
   /// Finds the live allocation that holds a device address; returns false if there is none.
   std::function<bool(uint64_t address, Region &region)> find;
+  /// Counts the launch's accesses to global memory; null if nobody asks for them.
+  TrafficCounter *traffic = nullptr;
 };
 
 /// Numbers of CUresult that a launch can end with.

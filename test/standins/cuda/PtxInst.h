@@ -5,6 +5,7 @@
 #pragma once
 
 #include "Ptx.h"
+#include "PtxTraffic.h"
 
 #include <array>
 #include <bit>
@@ -180,7 +181,8 @@ template <class T> inline uint64_t putResult(T value) {
 }
 
 /// Finds the host's bytes for `bytes` bytes at an address of a state space, or throws a fault.
-inline std::byte *resolve(uint64_t address, size_t bytes, Space space, const Inst *inst, Thread &thread) {
+inline std::byte *resolve(uint64_t address, size_t bytes, Space space, const Inst *inst, Thread &thread,
+                          bool isStore = false) {
   if (address & (bytes - 1))
     fault(FaultCode::Misaligned, "misaligned address", inst, thread);
   Machine &machine = *thread.machine;
@@ -198,6 +200,8 @@ inline std::byte *resolve(uint64_t address, size_t bytes, Space space, const Ins
       address &= ~(0xFFull << 56);
   }
   if (space == Space::Global) {
+    if (machine.launch->traffic) [[unlikely]]
+      machine.launch->traffic->note(inst, thread.index, address, bytes, isStore);
     for (const Region &region : machine.regions) {
       uint64_t offset = address - region.address;
       if (offset < region.bytes && bytes <= region.bytes - offset)

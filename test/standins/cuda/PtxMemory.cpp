@@ -44,7 +44,7 @@ template <class T, int N> const Inst *load(const Inst *inst, Thread &thread) {
 
 template <class T, int N> const Inst *store(const Inst *inst, Thread &thread) {
   uint64_t address = thread.r[inst->a] + uint64_t(int64_t(inst->e));
-  std::byte *to = resolve(address, sizeof(T) * N, Space(inst->b), inst, thread);
+  std::byte *to = resolve(address, sizeof(T) * N, Space(inst->b), inst, thread, true);
   T values[N];
   if constexpr (N == 1)
     values[0] = T(thread.r[inst->d]);

@@ -48,6 +48,7 @@ size_t parameterBytesOf(const Function &kernel) { return kernel.parameterBytes; 
 size_t staticSharedBytesOf(const Function &kernel) { return kernel.sharedBytes; }
 uint32_t maxThreadsOf(const Function &kernel) { return kernel.maxThreads; }
 size_t localBytesOf(const Function &kernel) { return kernel.localBytes; }
+const std::string &nameOf(const Function &kernel) { return kernel.name; }
 int registersOf(const Function &kernel) { return std::min(kernel.registers, 255); }
 
 } // namespace kerf::standin::ptx

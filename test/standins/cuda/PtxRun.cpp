@@ -259,8 +259,11 @@ void BlockRunner::run(Extent index) {
     for (size_t first = 0; first < threads.size(); first += kWarp)
       progress |= runWarpOf(first, std::min<size_t>(kWarp, threads.size() - first));
     progress |= meetAtBarrier();
-    if (std::all_of(threads.begin(), threads.end(), [](const Thread &t) { return t.state == ThreadState::Done; }))
+    if (std::all_of(threads.begin(), threads.end(), [](const Thread &t) { return t.state == ThreadState::Done; })) {
+      if (machine.launch->traffic)
+        machine.launch->traffic->endBlock();
       return;
+    }
     if (!progress)
       deadlock();
   }

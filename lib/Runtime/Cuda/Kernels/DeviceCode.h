@@ -65,7 +65,7 @@ template <typename E> KERF_DEVICE Number<E> load(const E *x) {
   if constexpr (std::is_same_v<E, BF16>)
     return floatFromBf16(x->bits);
   else if constexpr (std::is_same_v<E, F16>)
-    return floatFromF16(x->bits);
+    return float(std::bit_cast<_Float16>(x->bits)); // one instruction; the GPU has one for bf16 from sm_90 on only
   else if constexpr (std::is_same_v<E, Bool>)
     return x->byte != 0;
   else
@@ -73,9 +73,9 @@ template <typename E> KERF_DEVICE Number<E> load(const E *x) {
 }
 template <typename E> KERF_DEVICE void store(E *y, Number<E> x) {
   if constexpr (std::is_same_v<E, BF16>)
-    y->bits = bf16FromFloat(x);
+    y->bits = std::bit_cast<uint16_t>(__bf16(x));
   else if constexpr (std::is_same_v<E, F16>)
-    y->bits = f16FromFloat(x);
+    y->bits = std::bit_cast<uint16_t>(_Float16(x));
   else if constexpr (std::is_same_v<E, Bool>)
     y->byte = x != 0;
   else
@@ -110,10 +110,9 @@ template <typename X> KERF_DEVICE X highest() {
     return std::is_signed_v<X> ? X((uint64_t(1) << (8 * sizeof(X) - 1)) - 1) : X(~uint64_t(0));
 }
 
-/// Combines the values of a block's threads pairwise, always in the same order, and returns the result to each thread.
-/// Every thread of the block must call it, and the number of threads must be a multiple of 32.
-template <typename X, typename F> KERF_DEVICE X combineBlock(X value, F combine) {
-  KERF_SHARED X values[32];
+/// Combines the values of a warp's 32 threads pairwise, always in the same order, and returns the result to each of
+/// them. `combine` must not depend on the order of its arguments.
+template <typename X, typename F> KERF_DEVICE X combineWarp(X value, F combine) {
   static_assert(sizeof(X) == 4 || sizeof(X) == 8);
   auto other = [](X x, int distance) {
     if constexpr (sizeof(X) == 4)
@@ -125,13 +124,25 @@ template <typename X, typename F> KERF_DEVICE X combineBlock(X value, F combine)
       return std::bit_cast<X>(uint64_t(high) << 32 | low);
     }
   };
+#pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     value = combine(value, other(value, distance));
+  return value;
+}
+
+/// Combines the values of a block's threads as combineWarp does. Every thread of the block must call it, and the number
+/// of threads must be a multiple of 32.
+template <typename X, typename F> KERF_DEVICE X combineBlock(X value, F combine) {
+  KERF_SHARED X values[32];
+  value = combineWarp(value, combine);
+  int64_t warps = threadsOfBlock() / 32;
+  if (warps == 1)
+    return value;
   if (threadInBlock() % 32 == 0)
     values[threadInBlock() / 32] = value;
   __nvvm_bar_sync(0);
   value = values[0];
-  for (int64_t warp = 1; warp < threadsOfBlock() / 32; ++warp)
+  for (int64_t warp = 1; warp < warps; ++warp)
     value = combine(value, values[warp]);
   __nvvm_bar_sync(0); // before the next call writes `values`
   return value;

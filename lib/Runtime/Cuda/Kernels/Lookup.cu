@@ -6,9 +6,7 @@
 
 namespace kerf::runtime::cuda {
 
-struct alignas(16) Bytes16 {
-  uint64_t low = 0, high = 0;
-};
+using Bytes16 = uint32_t __attribute__((vector_size(16))); // one access, where a struct may be two
 
 template <typename E> KERF_DEVICE void lookUp(const LookupParameters &p) {
   const E *x = static_cast<const E *>(p.x);

@@ -1,116 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax, layer_norm, rms_norm and cross_entropy with their gradients, and the count of numbers that are not finite.
-// Sums over a row, and over rows, are accumulated in double, in an order that depends only on the sizes.
-#include "IndexCode.h"
-#pragma clang force_cuda_host_device begin
-#include "ParametersNorm.h"
-#pragma clang force_cuda_host_device end
+// layer_norm and rms_norm with their gradients. Sums over a row, and over rows, are accumulated in double, in an order
+// that depends only on the sizes. Where a row fits into the registers of a warp or of a block, it is read once.
+#include "ColumnCode.h"
 
 namespace kerf::runtime::cuda {
 
-/// The threads of a block, which share one row.
-struct BlockOfRow {
-  KERF_DEVICE static int64_t firstRow() { return block(); }
-  KERF_DEVICE static int64_t rowStep() { return blocks(); }
-  KERF_DEVICE static int64_t first() { return threadInBlock(); }
-  KERF_DEVICE static int64_t step() { return threadsOfBlock(); }
-  template <typename X, typename F> KERF_DEVICE static X combine(X value, F f) { return combineBlock(value, f); }
-};
-/// One thread, which has a row of its own.
-struct ThreadOfRow {
-  KERF_DEVICE static int64_t firstRow() { return firstElement(); }
-  KERF_DEVICE static int64_t rowStep() { return elementStep(); }
-  KERF_DEVICE static int64_t first() { return 0; }
-  KERF_DEVICE static int64_t step() { return 1; }
-  template <typename X, typename F> KERF_DEVICE static X combine(X value, F) { return value; }
-};
-template <typename Group> KERF_DEVICE double sumOf(double value) {
-  return Group::combine(value, [](double a, double b) { return a + b; });
-}
-
-/// The sum of exp(x - highest) of the numbers x seen so far, whose maximum is `highest` (Milakov and Gimelshein, Online
-/// normalizer calculation for softmax, 2018). NaN never becomes the maximum, but makes the sum NaN.
-struct ExpSum {
-  N highest = lowest<N>();
-  double sum = 0;
-
-  KERF_DEVICE void raise(N to) {
-    if (to > highest) {
-      sum *= double(fastExp(N(highest - to)));
-      highest = to;
-    }
-  }
-  /// Returns the number to subtract: 0 if all numbers so far are -infinity, which add 0 to the sum.
-  KERF_DEVICE N shift() const { return highest == lowest<N>() ? N(0) : highest; }
-
-  /// Adds element(i) for the group's indices i below n, and then combines the sums of the group.
-  template <typename Group, typename F> KERF_DEVICE static ExpSum of(int64_t n, F element) {
-    constexpr int kAtOnce = 4; // loads that are under way at the same time
-    ExpSum all;
-    for (int64_t i = Group::first(); i < n; i += kAtOnce * Group::step()) {
-      N x[kAtOnce], highest = lowest<N>();
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        int64_t j = i + k * Group::step();
-        x[k] = j < n ? element(j) : lowest<N>();
-      }
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k)
-        highest = x[k] > highest ? x[k] : highest;
-      all.raise(highest);
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k)
-        all.sum += double(fastExp(N(x[k] - all.shift())));
-    }
-    all.raise(Group::combine(all.highest, larger<N>));
-    all.sum = sumOf<Group>(all.sum);
-    return all;
-  }
-};
-
-/// Returns the number of the first element of a softmax's row.
-template <typename P> KERF_DEVICE int64_t startOf(const P &p, int64_t row) {
-  return row / p.inner * p.size * p.inner + row % p.inner;
-}
-
-/// If the maximum is infinite, the result is NaN, as by definition.
-template <typename Group> KERF_DEVICE void softmaxRows(const SoftmaxParameters &p) {
-  for (int64_t row = Group::firstRow(); row < p.rows; row += Group::rowStep()) {
-    int64_t start = startOf(p, row);
-    ExpSum all = ExpSum::of<Group>(p.size, [&](int64_t i) { return at(p.x, start + i * p.inner); });
-    N inverse = N(1 / all.sum);
-    for (int64_t i = Group::first(); i < p.size; i += Group::step()) {
-      int64_t place = start + i * p.inner;
-      put(p.y, place, fastExp(N(at(p.x, place) - all.highest)) * inverse);
-    }
-  }
-}
-KERF_KERNEL void softmax(SoftmaxParameters p) { softmaxRows<BlockOfRow>(p); }
-KERF_KERNEL void softmaxByThreads(SoftmaxParameters p) { softmaxRows<ThreadOfRow>(p); }
-
-template <typename Group> KERF_DEVICE void softmaxBackwardRows(const SoftmaxBackwardParameters &p) {
-  for (int64_t row = Group::firstRow(); row < p.rows; row += Group::rowStep()) {
-    int64_t start = startOf(p, row);
-    double sum = 0;
-    for (int64_t i = Group::first(); i < p.size; i += Group::step())
-      sum += double(at(p.y, start + i * p.inner)) * double(at(p.dy, start + i * p.inner));
-    N dot = N(sumOf<Group>(sum));
-    for (int64_t i = Group::first(); i < p.size; i += Group::step()) {
-      int64_t place = start + i * p.inner;
-      put(p.dx, place, at(p.y, place) * (at(p.dy, place) - dot));
-    }
-  }
-}
-KERF_KERNEL void softmaxBackward(SoftmaxBackwardParameters p) { softmaxBackwardRows<BlockOfRow>(p); }
-KERF_KERNEL void softmaxBackwardByThreads(SoftmaxBackwardParameters p) { softmaxBackwardRows<ThreadOfRow>(p); }
-
 KERF_DEVICE double inverseRoot(double x) { return 1 / __builtin_elementwise_sqrt(x); }
 
-KERF_KERNEL void layerNorm(NormParameters p) {
+/// Normalizes rows that fit into the registers of a group, which are K packs of W elements for each thread. Each group
+/// has one row at most.
+template <typename Group, int W, int K> KERF_DEVICE void normRows(const NormParameters &p) {
+  const bool isCentered = p.mean.data;
+  int64_t row = Group::firstRow();
+  if (row >= p.rows)
+    return;
+  int64_t start = row * p.n;
+  RowPart<Group, W, K> part;
+  double sum = 0, squares = 0;
+  part.each(p.n, [&](Pack<W> &x, int i) { x = loadPack<W>(p.x, start + i); });
+  part.each(p.n, [&](Pack<W> &x, int) {
+#pragma unroll
+    for (int k = 0; k < W && isCentered; ++k)
+      sum += double(x[k]);
+  });
+  N m = isCentered ? N(sumOf<Group>(sum) / double(p.n)) : N(0);
+  part.each(p.n, [&](Pack<W> &x, int) {
+#pragma unroll
+    for (int k = 0; k < W; ++k) {
+      x[k] -= m;
+      squares += double(x[k]) * double(x[k]); // in float, the square of a large number would be infinite
+    }
+  });
+  N r = N(inverseRoot(sumOf<Group>(squares) / double(p.n) + p.epsilon));
+  part.each(p.n, [&](Pack<W> &x, int i) {
+    constexpr int kEach = W < 4 ? W : 4; // more would need more registers than there are
+#pragma unroll
+    for (int first = 0; first < W; first += kEach) {
+      Pack<kEach> scale = loadAny<kEach>(p.scale, i + first), bias{};
+      if (isCentered)
+        bias = loadAny<kEach>(p.bias, i + first);
+#pragma unroll
+      for (int k = 0; k < kEach; ++k)
+        x[first + k] = x[first + k] * r * scale[k] + bias[k];
+    }
+    storePack<W>(p.y, start + i, x);
+  });
+  if (Group::first() == 0) {
+    if (isCentered)
+      putAny(p.mean, row, m);
+    putAny(p.rstd, row, r);
+  }
+}
+KERF_KERNEL void normByWarps(NormParameters p) { normRows<WarpOfRow, kWidth, keptByWarp(sizeof(T)) / kWidth>(p); }
+KERF_KERNEL void normByWarpsSingly(NormParameters p) { normRows<WarpOfRow, 1, kKeptSingly>(p); }
+KERF_KERNEL void normByBlocks(NormParameters p) { normRows<BlockOfRow, kWidth, keptByBlock(sizeof(T)) / kWidth>(p); }
+
+/// Normalizes rows of any length; each element is read several times.
+KERF_KERNEL void normOfLongRows(NormParameters p) {
+  const bool isCentered = p.mean.data;
   for (int64_t row = block(); row < p.rows; row += blocks()) {
     int64_t start = row * p.n;
     double sum = 0, squares = 0;
-    for (int64_t i = threadInBlock(); i < p.n; i += threadsOfBlock())
+    for (int64_t i = threadInBlock(); i < p.n && isCentered; i += threadsOfBlock())
       sum += double(at(p.x, start + i));
     double mean = sumOfBlock(sum) / double(p.n);
     for (int64_t i = threadInBlock(); i < p.n; i += threadsOfBlock()) {
@@ -119,140 +70,122 @@ KERF_KERNEL void layerNorm(NormParameters p) {
     }
     N m = N(mean), r = N(inverseRoot(sumOfBlock(squares) / double(p.n) + p.epsilon));
     for (int64_t i = threadInBlock(); i < p.n; i += threadsOfBlock())
-      put(p.y, start + i, (at(p.x, start + i) - m) * r * at(p.scale, i) + at(p.bias, i));
+      put(p.y, start + i, (at(p.x, start + i) - m) * r * anyAt(p.scale, i) + (isCentered ? anyAt(p.bias, i) : N(0)));
     if (threadInBlock() == 0) {
-      put(p.mean, row, m);
-      put(p.rstd, row, r);
+      if (isCentered)
+        putAny(p.mean, row, m);
+      putAny(p.rstd, row, r);
     }
   }
 }
 
-KERF_KERNEL void rmsNorm(NormParameters p) {
-  for (int64_t row = block(); row < p.rows; row += blocks()) {
-    int64_t start = row * p.n;
-    double squares = 0;
-    for (int64_t i = threadInBlock(); i < p.n; i += threadsOfBlock()) {
-      double x = double(at(p.x, start + i));
-      squares += x * x;
-    }
-    N r = N(inverseRoot(sumOfBlock(squares) / double(p.n) + p.epsilon));
-    for (int64_t i = threadInBlock(); i < p.n; i += threadsOfBlock())
-      put(p.y, start + i, at(p.x, start + i) * r * at(p.scale, i));
-    if (threadInBlock() == 0)
-      put(p.rstd, row, r);
-  }
-}
-
+/// Computes all gradients of a piece of rows at once: each thread keeps W columns and their sums over the rows.
 /// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * scale and xhat = (x - mean) * rstd. Without a mean
 /// (rms_norm), mean(g) is left out and xhat = x * rstd.
-KERF_KERNEL void normBackward(NormBackwardParameters p) {
+template <int W> KERF_DEVICE void backwardOfPieces(const NormBackwardParameters &p) {
+  const bool isCentered = p.mean.data;
+  const int64_t i = threadInBlock() * W;
+  const bool isColumn = i < p.n;
+  Pack<W> scale{};
+  if (isColumn)
+    scale = loadAny<W>(p.scale, i);
+  for (int64_t piece = block(); piece < p.pieces; piece += blocks()) {
+    std::array<double, W> dScale{}, dBias{};
+    int64_t begin = piece * p.rowsOfPiece, end = begin + p.rowsOfPiece < p.rows ? begin + p.rowsOfPiece : p.rows;
+    for (int64_t row = begin; row < end; ++row) {
+      N mean = isCentered ? anyAt(p.mean, row) : N(0), rstd = anyAt(p.rstd, row);
+      Pack<W> hat{}, g{}, dots{};
+      if (isColumn) {
+        Pack<W> x = loadPack<W>(p.x, row * p.n + i), dy = loadPack<W>(p.dy, row * p.n + i);
+#pragma unroll
+        for (int k = 0; k < W; ++k) {
+          hat[k] = (x[k] - mean) * rstd;
+          g[k] = dy[k] * scale[k];
+          dots[k] = g[k] * hat[k];
+          dScale[k] += double(dy[k] * hat[k]);
+          dBias[k] += double(dy[k]);
+        }
+      }
+      N meanOfG = isCentered ? N(sumOfBlock(sumOfPack<W>(g)) / double(p.n)) : N(0);
+      N meanOfDot = N(sumOfBlock(sumOfPack<W>(dots)) / double(p.n));
+      if (isColumn) {
+#pragma unroll
+        for (int k = 0; k < W; ++k)
+          g[k] = rstd * (g[k] - meanOfG - hat[k] * meanOfDot);
+        storePack<W>(p.dx, row * p.n + i, g);
+      }
+    }
+    if (!isColumn)
+      continue;
+    Pack<W> sums;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      sums[k] = N(dScale[k]);
+    storePack<W, N>(p.sums, piece * p.n + i, sums);
+    if (!isCentered)
+      continue;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      sums[k] = N(dBias[k]);
+    storePack<W, N>(p.sums, (p.pieces + piece) * p.n + i, sums);
+  }
+}
+KERF_KERNEL void backwardOfColumns(NormBackwardParameters p) { backwardOfPieces<backwardWidth(sizeof(T))>(p); }
+KERF_KERNEL void backwardOfColumnsSingly(NormBackwardParameters p) { backwardOfPieces<1>(p); }
+
+/// Computes dx of rows of any length.
+KERF_KERNEL void backwardOfLongRows(NormBackwardParameters p) {
+  const bool isCentered = p.mean.data;
   for (int64_t row = block(); row < p.rows; row += blocks()) {
     int64_t start = row * p.n;
-    N mean = p.mean ? at(p.mean, row) : N(0), rstd = at(p.rstd, row);
+    N mean = isCentered ? anyAt(p.mean, row) : N(0), rstd = anyAt(p.rstd, row);
     double sum = 0, dot = 0;
     for (int64_t i = threadInBlock(); i < p.n; i += threadsOfBlock()) {
-      N hat = (at(p.x, start + i) - mean) * rstd, g = at(p.dy, start + i) * at(p.scale, i);
+      N hat = (at(p.x, start + i) - mean) * rstd, g = at(p.dy, start + i) * anyAt(p.scale, i);
       sum += double(g);
       dot += double(g) * double(hat);
     }
-    N meanOfG = p.mean ? N(sumOfBlock(sum) / double(p.n)) : N(0), meanOfDot = N(sumOfBlock(dot) / double(p.n));
+    N meanOfG = isCentered ? N(sumOfBlock(sum) / double(p.n)) : N(0), meanOfDot = N(sumOfBlock(dot) / double(p.n));
     for (int64_t i = threadInBlock(); i < p.n; i += threadsOfBlock()) {
-      N hat = (at(p.x, start + i) - mean) * rstd, g = at(p.dy, start + i) * at(p.scale, i);
+      N hat = (at(p.x, start + i) - mean) * rstd, g = at(p.dy, start + i) * anyAt(p.scale, i);
       put(p.dx, start + i, rstd * (g - meanOfG - hat * meanOfDot));
     }
   }
 }
 
-/// Sums the gradients of scale and bias over the rows of each piece.
+/// Sums the gradients of scale and bias over the rows of each piece, for rows of any length.
 KERF_KERNEL void sumPieces(NormBackwardParameters p) {
+  const bool isCentered = p.mean.data;
   int64_t n = p.pieces * p.n;
   for (int64_t element = firstElement(); element < n; element += elementStep()) {
     int64_t piece = element / p.n, i = element - piece * p.n;
     int64_t begin = piece * p.rowsOfPiece, end = begin + p.rowsOfPiece < p.rows ? begin + p.rowsOfPiece : p.rows;
     double dScale = 0, dBias = 0;
-#pragma unroll 4
+#pragma unroll 2
     for (int64_t row = begin; row < end; ++row) {
-      N mean = p.mean ? at(p.mean, row) : N(0), dy = at(p.dy, row * p.n + i);
-      N hat = (at(p.x, row * p.n + i) - mean) * at(p.rstd, row);
-      dScale += double(dy) * double(hat);
+      N mean = isCentered ? anyAt(p.mean, row) : N(0), dy = at(p.dy, row * p.n + i);
+      N hat = (at(p.x, row * p.n + i) - mean) * anyAt(p.rstd, row);
+      dScale += double(dy * hat);
       dBias += double(dy);
     }
-    p.sums[element] = dScale;
-    if (p.dBias)
-      p.sums[n + element] = dBias;
+    put<N>(p.sums, element, N(dScale));
+    if (isCentered)
+      put<N>(p.sums, n + element, N(dBias));
   }
 }
 
-/// Adds the sums of the pieces in their order.
+/// Adds the sums of the pieces, for kColumnsOfBlock columns of dScale or dBias in each block.
 KERF_KERNEL void addPieces(NormBackwardParameters p) {
-  for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
-    double dScale = 0, dBias = 0;
-    for (int64_t piece = 0; piece < p.pieces; ++piece) {
-      dScale += p.sums[piece * p.n + i];
-      if (p.dBias)
-        dBias += p.sums[(p.pieces + piece) * p.n + i];
-    }
-    put(p.dScale, i, N(dScale));
-    if (p.dBias)
-      put(p.dBias, i, N(dBias));
+  int64_t tiles = (p.n + kColumnsOfBlock - 1) / kColumnsOfBlock, tensors = p.mean.data ? 2 : 1;
+  for (int64_t tile = block(); tile < tiles * tensors; tile += blocks()) {
+    bool isBias = tile >= tiles;
+    const N *sums = static_cast<const N *>(p.sums) + (isBias ? p.pieces * p.n : 0);
+    int64_t first = (isBias ? tile - tiles : tile) * kColumnsOfBlock, column = 0;
+    double sum = sumOfColumns([&](int64_t piece, int64_t i) { return double(sums[piece * p.n + i]); }, p.pieces, first,
+                              p.n, column);
+    if (column < p.n)
+      putAny(isBias ? p.dBias : p.dScale, column, N(sum));
   }
-}
-
-/// Returns whether a row has a label that counts. Reports a wrong label, for which the result is false.
-template <typename P> KERF_DEVICE bool isLabelled(const P &p, int64_t row, int64_t label) {
-  if (label == p.ignored)
-    return false;
-  bool isClass = label >= 0 && label < p.classes;
-  if (!isClass && threadInBlock() == 0)
-    fault(p.faults, label, row);
-  return isClass;
-}
-
-KERF_KERNEL void crossEntropy(LossParameters p) {
-  for (int64_t row = block(); row < p.rows; row += blocks()) {
-    int64_t start = row * p.classes, label = integerAt(p.labels, row);
-    bool counts = isLabelled(p, row, label);
-    ExpSum all = ExpSum::of<BlockOfRow>(p.classes, [&](int64_t i) { return at(p.logits, start + i); });
-    if (threadInBlock() != 0)
-      continue;
-    double lse = double(all.shift()) + logOf(all.sum); // log(0) = -infinity if all logits are -infinity
-    put(p.lse, row, N(lse));
-    // The difference is taken before rounding, because it may be small.
-    put(p.nll, row, counts ? N(lse - double(at(p.logits, start + label))) : N(0));
-  }
-}
-
-KERF_KERNEL void crossEntropyBackward(LossBackwardParameters p) {
-  for (int64_t row = block(); row < p.rows; row += blocks()) {
-    int64_t start = row * p.classes, label = integerAt(p.labels, row);
-    bool counts = isLabelled(p, row, label);
-    N lse = at(p.lse, row), gradient = at(p.dNll, row);
-    for (int64_t i = threadInBlock(); i < p.classes; i += threadsOfBlock()) {
-      N d = fastExp(N(at(p.logits, start + i) - lse)) * gradient;
-      put(p.dLogits, start + i, !counts ? N(0) : i == label ? d - gradient : d);
-    }
-  }
-}
-
-KERF_KERNEL void countNonfinite(CountNonfiniteParameters p) {
-  int64_t count = 0;
-  for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
-    N x = at(p.x, i);
-    bool isFinite = (x < 0 ? -x : x) <= std::numeric_limits<N>::max(); // comparisons with NaN are false
-    count += !isFinite;
-  }
-  count = sumOfBlock(count);
-  if (threadInBlock() == 0)
-    p.counts[block()] = count;
-}
-/// Adds the counts. One block does this.
-KERF_KERNEL void addCounts(CountNonfiniteParameters p) {
-  int64_t count = 0;
-  for (int64_t i = threadInBlock(); i < p.count; i += threadsOfBlock())
-    count += p.counts[i];
-  count = sumOfBlock(count);
-  if (threadInBlock() == 0)
-    *p.total = count;
 }
 
 } // namespace kerf::runtime::cuda

@@ -135,15 +135,20 @@ struct IsNanParameters {
   int64_t n;
 };
 
-/// Copies elements of `bytes` bytes (1, 2, 4 or 8): element i of the iteration, whose indices over `sizes` are those of
-/// row-major order, is read at `fromStart` plus the indices' product with `from`, and written likewise.
+/// Copies elements of `bytes` bytes (1, 2, 4, 8 or 16): element i of the iteration, whose indices over `sizes` are
+/// those of row-major order, is read at `fromStart` plus the indices' product with `from`, and written likewise.
 struct CopyParameters {
   const void *from;
   void *to;
   int64_t fromStart, toStart, n;
   int32_t bytes, rank;
   int64_t sizes[kMostDims], fromStrides[kMostDims], toStrides[kMostDims];
+  int32_t isSmall = 0; // whether all places in both tensors are below 2^31
+  /// The dimension along which `from` is contiguous, for the kernel `transpose`; `to` is contiguous along the last one.
+  int32_t fromDim = 0;
 };
+/// Sides of a tile of the kernel `transpose`, and its threads.
+inline constexpr int kTransposeTile = 32, kTransposeThreads = 256;
 /// Writes one element of `bytes` bytes, at address `value` or (if that is null) the low bytes of `bits`, n times.
 struct FillParameters {
   const void *value;

@@ -20,22 +20,37 @@ struct SoftmaxBackwardParameters {
   int64_t rows, size, inner;
 };
 
+/// Elements of a row of a normalization that a thread keeps in registers where a warp, or a block, has a row.
+constexpr int keptByWarp(int64_t bytesOfElement) { return bytesOfElement > 4 ? 4 : 24; }
+constexpr int keptByBlock(int64_t bytesOfElement) { return bytesOfElement > 4 ? 6 : 16; }
+/// The same for a warp whose threads read single elements.
+inline constexpr int kKeptSingly = 6;
+/// Neighbouring columns of which a thread computes the gradients of a normalization.
+constexpr int backwardWidth(int64_t bytesOfElement) { return bytesOfElement > 4 ? 2 : 4; }
+
+/// A tensor of the module's element type, or of float32 beside 16-bit tensors (`isWide`).
+struct Floats {
+  const void *data = nullptr;
+  int32_t isWide = 0;
+};
+
 /// y = (x - mean) * rstd * scale + bias for each row of n elements, with the statistics of the row. The addresses of
 /// bias and mean are null for rms_norm, which leaves both out.
 struct NormParameters {
-  const void *x, *scale, *bias;
-  void *y, *mean, *rstd;
+  const void *x;
+  void *y;
+  Floats scale, bias, mean, rstd; // mean and rstd are written
   int64_t rows, n;
   double epsilon;
 };
 
 /// The gradients of a normalization. The addresses of mean and dBias are null for rms_norm. Rows are summed in pieces
-/// of `rowsOfPiece`: sums[(piece, i)] is the sum of dScale[i] over a piece, and the sums of dBias follow those of all
-/// pieces.
+/// of `rowsOfPiece`. The sums are those of dScale[i] over a piece, at sums[(piece, i)] in the type of the kernels'
+/// arithmetic, and then those of dBias.
 struct NormBackwardParameters {
-  const void *x, *scale, *mean, *rstd, *dy;
-  void *dx, *dScale, *dBias;
-  double *sums;
+  const void *x, *dy;
+  void *dx, *sums;
+  Floats scale, mean, rstd, dScale, dBias; // dScale and dBias are written
   int64_t rows, n, rowsOfPiece, pieces;
 };
 
@@ -44,14 +59,15 @@ struct NormBackwardParameters {
 struct LossParameters {
   Integers labels;
   const void *logits;
-  void *nll, *lse;
+  Floats nll, lse; // both are written
   int64_t rows, classes, ignored;
   FaultPlace faults;
 };
 /// dLogits = (exp(logits - lse) - onehot(label)) * dNll, and 0 in rows whose label is `ignored`.
 struct LossBackwardParameters {
   Integers labels;
-  const void *logits, *lse, *dNll;
+  const void *logits;
+  Floats lse, dNll;
   void *dLogits;
   int64_t rows, classes, ignored;
   FaultPlace faults;

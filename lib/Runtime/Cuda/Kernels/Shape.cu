@@ -5,31 +5,93 @@
 
 namespace kerf::runtime::cuda {
 
-template <typename E> KERF_DEVICE void copyElements(const CopyParameters &p) {
+using Bytes16 = uint32_t __attribute__((vector_size(16))); // one access, where a struct may be two
+
+/// Copies elements of type E. Places are counted in the type I, because divisions of 64 bits are slow.
+template <typename E, typename I> KERF_DEVICE void copyElements(const CopyParameters &p) {
   const E *from = static_cast<const E *>(p.from) + p.fromStart;
   E *to = static_cast<E *>(p.to) + p.toStart;
   for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
-    int64_t rest = i, read = 0, written = 0;
+    I rest = I(i), read = 0, written = 0;
     for (int d = p.rank - 1; d >= 0; --d) {
-      int64_t index = d > 0 ? rest % p.sizes[d] : rest;
-      rest = d > 0 ? rest / p.sizes[d] : 0;
-      read += index * p.fromStrides[d];
-      written += index * p.toStrides[d];
+      I size = I(p.sizes[d]), next = d > 0 ? rest / size : 0, index = rest - next * size;
+      rest = next;
+      read += index * I(p.fromStrides[d]);
+      written += index * I(p.toStrides[d]);
     }
     to[written] = from[read];
   }
+}
+template <typename E> KERF_DEVICE void copyOf(const CopyParameters &p) {
+  if (p.isSmall)
+    copyElements<E, uint32_t>(p);
+  else
+    copyElements<E, int64_t>(p);
 }
 
 KERF_KERNEL void copy(CopyParameters p) {
   switch (p.bytes) {
   case 1:
-    return copyElements<uint8_t>(p);
+    return copyOf<uint8_t>(p);
   case 2:
-    return copyElements<uint16_t>(p);
+    return copyOf<uint16_t>(p);
   case 4:
-    return copyElements<uint32_t>(p);
+    return copyOf<uint32_t>(p);
+  case 8:
+    return copyOf<uint64_t>(p);
   default:
-    return copyElements<uint64_t>(p);
+    return copyOf<Bytes16>(p);
+  }
+}
+
+/// Copies tiles of two dimensions through shared memory: a warp reads neighbours along `fromDim` and writes neighbours
+/// along the last dimension.
+template <typename E> KERF_DEVICE void transposeTiles(const CopyParameters &p) {
+  using Slot = std::conditional_t<sizeof(E) < 4, uint32_t, E>; // threads read a column of a tile from different banks
+  constexpr int kTile = kTransposeTile, kRows = kTransposeThreads / kTile;
+  KERF_SHARED Slot tile[kTile][kTile + 1];
+  const int last = p.rank - 1;
+  const int64_t lane = threadInBlock() % kTile, warp = threadInBlock() / kTile;
+  const int64_t columns = p.sizes[last], rows = p.sizes[p.fromDim];
+  const int64_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+  const int64_t tiles = p.n / (columns * rows) * across * down;
+  for (int64_t t = block(); t < tiles; t += blocks()) {
+    int64_t rest = t / across, column = (t - rest * across) * kTile;
+    int64_t next = rest / down, row = (rest - next * down) * kTile;
+    rest = next;
+    int64_t read = p.fromStart + column * p.fromStrides[last] + row;
+    int64_t written = p.toStart + column + row * p.toStrides[p.fromDim];
+    for (int d = last - 1; d >= 0; --d) {
+      if (d == p.fromDim)
+        continue;
+      int64_t index = rest % p.sizes[d];
+      rest /= p.sizes[d];
+      read += index * p.fromStrides[d];
+      written += index * p.toStrides[d];
+    }
+    const E *from = static_cast<const E *>(p.from) + read;
+    E *to = static_cast<E *>(p.to) + written;
+    for (int64_t j = warp; j < kTile; j += kRows)
+      if (column + j < columns && row + lane < rows)
+        tile[j][lane] = from[j * p.fromStrides[last] + lane];
+    __nvvm_bar_sync(0);
+    for (int64_t j = warp; j < kTile; j += kRows)
+      if (row + j < rows && column + lane < columns)
+        to[j * p.toStrides[p.fromDim] + lane] = E(tile[lane][j]);
+    __nvvm_bar_sync(0); // before the next tile is read
+  }
+}
+
+KERF_KERNEL void transpose(CopyParameters p) {
+  switch (p.bytes) {
+  case 1:
+    return transposeTiles<uint8_t>(p);
+  case 2:
+    return transposeTiles<uint16_t>(p);
+  case 4:
+    return transposeTiles<uint32_t>(p);
+  default:
+    return transposeTiles<uint64_t>(p);
   }
 }
 

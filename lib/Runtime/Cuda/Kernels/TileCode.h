@@ -19,20 +19,6 @@ KERF_DEVICE int firstRowOfWarp() { return int(threadInBlock() / 32) * kRowsOfWar
 /// Waits until all threads of the warp are here, so that they see what each has written.
 KERF_DEVICE void syncWarp() { __nvvm_bar_warp_sync(~0u); }
 
-/// Combines the values of a warp's threads pairwise, always in the same order, and returns the result to each thread.
-template <typename X, typename F> KERF_DEVICE X combineWarp(X value, F combine) {
-  for (int distance = 16; distance > 0; distance /= 2) {
-    if constexpr (sizeof(X) == 4) {
-      value = combine(value, std::bit_cast<X>(__nvvm_shfl_sync_bfly_i32(~0u, std::bit_cast<int>(value), distance, 31)));
-    } else {
-      uint64_t bits = std::bit_cast<uint64_t>(value);
-      uint32_t low = uint32_t(__nvvm_shfl_sync_bfly_i32(~0u, int(uint32_t(bits)), distance, 31));
-      uint32_t high = uint32_t(__nvvm_shfl_sync_bfly_i32(~0u, int(uint32_t(bits >> 32)), distance, 31));
-      value = combine(value, std::bit_cast<X>(uint64_t(high) << 32 | low));
-    }
-  }
-  return value;
-}
 template <typename X> KERF_DEVICE X sumOfWarp(X value) {
   return combineWarp(value, [](X a, X b) { return a + b; });
 }

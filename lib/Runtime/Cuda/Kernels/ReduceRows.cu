@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of tensors (outer, kept, inner) over their outer and inner dimensions, which read whole cache lines. The
+// order in which elements are combined depends only on the sizes: each piece of the work has one partial result, and
+// the partial results are combined in a fixed order.
+#include "ColumnCode.h"
+#include "ReduceCode.h"
+
+namespace kerf::runtime::cuda {
+
+/// Writes the value of column k of a piece: the result itself if there is one piece only.
+template <typename R>
+KERF_DEVICE void putValue(const ReduceRowsParameters &p, int64_t piece, int64_t k, typename R::Value value) {
+  if (p.pieces == 1)
+    put(p.y, k, R::result(value));
+  else
+    static_cast<typename R::Value *>(p.partials)[piece * p.kept + k] = value;
+}
+
+/// Reduces rows of a table (inner = 1). A thread has W columns, a warp reads 32 * W neighbouring columns of every
+/// kWarps-th row of a piece, and then the values of the block's warps are combined in their order.
+template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParameters &p) {
+  using Value = typename R::Value;
+  constexpr int kWarps = kReduceThreads / 32, kColumns = 32 * W;
+  KERF_SHARED Value values[kWarps][kColumns];
+  const int64_t lane = threadInBlock() % 32, warp = threadInBlock() / 32;
+  const int64_t tiles = (p.kept + kColumns - 1) / kColumns;
+  for (int64_t tile = block(); tile < tiles * p.pieces; tile += blocks()) {
+    int64_t piece = tile / tiles, first = (tile - piece * tiles) * kColumns, column = first + lane * W;
+    int64_t begin = piece * p.outerOfPiece, end = begin + p.outerOfPiece < p.outer ? begin + p.outerOfPiece : p.outer;
+    std::array<Value, W> sums;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      sums[k] = R::neutral();
+    if (column < p.kept)
+#pragma unroll 2
+      for (int64_t row = begin + warp; row < end; row += kWarps) {
+        Pack<W> x = loadPack<W>(p.x, row * p.kept + column);
+#pragma unroll
+        for (int k = 0; k < W; ++k)
+          sums[k] = R::combine(sums[k], Value(x[k]));
+      }
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      values[warp][k * 32 + lane] = sums[k]; // neighbouring threads write to different banks
+    __nvvm_bar_sync(0);
+    for (int64_t i = threadInBlock(); i < kColumns; i += kReduceThreads) {
+      Value value = values[0][i];
+      for (int w = 1; w < kWarps; ++w)
+        value = R::combine(value, values[w][i]);
+      int64_t k = first + i % 32 * W + i / 32;
+      if (k < p.kept)
+        putValue<R>(p, piece, k, value);
+    }
+    __nvvm_bar_sync(0); // before the next tile writes `values`
+  }
+}
+KERF_KERNEL void reduceColumns(ReduceRowsParameters p) {
+  withReduction(p.kind, [&](auto reduction) { reduceTable<decltype(reduction), kWidth>(p); });
+}
+KERF_KERNEL void reduceColumnsSingly(ReduceRowsParameters p) {
+  withReduction(p.kind, [&](auto reduction) { reduceTable<decltype(reduction), 1>(p); });
+}
+
+/// Reduces the runs of `inner` neighbouring elements. A group has one of the kept indices in one piece.
+template <typename R, typename Group, int W> KERF_DEVICE void reduceRuns(const ReduceRowsParameters &p) {
+  using Value = typename R::Value;
+  for (int64_t item = Group::firstRow(); item < p.pieces * p.kept; item += Group::rowStep()) {
+    int64_t piece = item / p.kept, k = item - piece * p.kept, outerPiece = piece / p.innerPieces;
+    int64_t left = (piece - outerPiece * p.innerPieces) * p.innerOfPiece;
+    int64_t n = left < p.inner ? p.inner - left : 0, begin = outerPiece * p.outerOfPiece;
+    n = n < p.innerOfPiece ? n : p.innerOfPiece;
+    Value value = R::neutral();
+#pragma unroll 1
+    for (int64_t o = begin; o < begin + p.outerOfPiece && o < p.outer; ++o) {
+      int64_t start = (o * p.kept + k) * p.inner + left;
+      eachPack<Group, W>(start, n, [&](auto width, int64_t i) {
+        Pack<width> x = loadPack<width>(p.x, start + i);
+#pragma unroll
+        for (int j = 0; j < width; ++j)
+          value = R::combine(value, Value(x[j]));
+      });
+    }
+    value = Group::combine(value, [](Value a, Value b) { return R::combine(a, b); });
+    if (Group::first() == 0)
+      putValue<R>(p, piece, k, value);
+  }
+}
+KERF_KERNEL void reduceRunsByThreads(ReduceRowsParameters p) {
+  withReduction(p.kind, [&](auto reduction) { reduceRuns<decltype(reduction), ThreadOfRow, 1>(p); });
+}
+KERF_KERNEL void reduceRunsByWarps(ReduceRowsParameters p) {
+  withReduction(p.kind, [&](auto reduction) { reduceRuns<decltype(reduction), WarpOfRow, kWidth>(p); });
+}
+KERF_KERNEL void reduceRunsByBlocks(ReduceRowsParameters p) {
+  withReduction(p.kind, [&](auto reduction) { reduceRuns<decltype(reduction), BlockOfRow, kWidth>(p); });
+}
+
+/// Combines the partial results of the pieces.
+template <typename R> KERF_DEVICE void combineAll(const ReduceRowsParameters &p) {
+  using Value = typename R::Value;
+  const Value *partials = static_cast<const Value *>(p.partials);
+  int64_t tiles = (p.kept + kColumnsOfBlock - 1) / kColumnsOfBlock;
+  for (int64_t tile = block(); tile < tiles; tile += blocks()) {
+    int64_t k = 0;
+    Value value = combineColumns([&](int64_t piece, int64_t column) { return partials[piece * p.kept + column]; },
+                                 [](Value a, Value b) { return R::combine(a, b); }, R::neutral(), p.pieces,
+                                 tile * kColumnsOfBlock, p.kept, k);
+    if (k < p.kept)
+      put(p.y, k, R::result(value));
+  }
+}
+KERF_KERNEL void combinePieces(ReduceRowsParameters p) {
+  withReduction(p.kind, [&](auto reduction) { combineAll<decltype(reduction)>(p); });
+}
+
+} // namespace kerf::runtime::cuda
