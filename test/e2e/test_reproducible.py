@@ -28,7 +28,7 @@ class Reproducible(KerfTest):
                 packages.append(content(self.path(model + run)))
             self.assertEqual(self.read("a.json"), self.read("b.json"), model)
             self.assertEqual(self.read("a.txt"), self.read("b.txt"), model)
-            self.assertEqual(sorted(packages[0]), ["kernels-x86-64-v3.bin", "kernels-x86-64-v4.bin", "program.json", "weights.safetensors"])
+            self.assertEqual(sorted(packages[0]), ["kernels-sm_80.ptx", "kernels-x86-64-v3.bin", "kernels-x86-64-v4.bin", "program.json", "weights.safetensors"])
             self.assertEqual(packages[0], packages[1], model)
 
     def test_import(self):

@@ -83,7 +83,7 @@ class Verify(KerfTest):
         simulated = json.loads(self.succeed("simulate", config, "--plan", self.write("plan.json", plan), *job, "--json").stdout)
         full = json.loads(self.succeed("verify", config, "--plan", self.path("plan.json"), *job, "--json").stdout)["full"]
         for needed, predicted in zip(full["stage_bytes"], simulated["memory"], strict=True):
-            self.assertLess(abs(needed / predicted["device_bytes"] - 1), 0.1)
+            self.assertLess(abs(needed / predicted["device_bytes"] - 1), 0.2)
         self.assertEqual(full["limit_bytes"], int((80 << 30) * 0.95))  # --margin, 5 % of an accelerator's
         # Seven billion parameters with the states of AdamW on one device.
         config = self.write("config.json", dict(LLAMA, hidden_size=4096, intermediate_size=11008, num_hidden_layers=32))

@@ -39,8 +39,8 @@ public:
   /// size than `bytes`.
   virtual Status receive(std::span<std::byte> bytes, int64_t from, int64_t tag) = 0;
 
-  /// Ends the run on every rank. With threads and over TCP, all present and later calls fail with `error`. With MPI, the
-  /// job ends and prints `error` to standard error.
+  /// Ends the run on every rank. With threads and over TCP, all present and later calls fail with `error`. With MPI,
+  /// the job ends and prints `error` to standard error.
   virtual void abort(const Error &error) = 0;
   /// Returns the error that ended the run (see `abort`), or nothing while the run goes on.
   virtual std::optional<Error> failure() const = 0;

@@ -69,7 +69,7 @@ Status loadModule(const std::shared_ptr<Context> &context, const package::Native
   if (result != 0)
     return driverError(
         context->driver, result, context->number(),
-        fmt::format("compile '{}' of the package ({}); train with --no-native, or compile the model again",
+        fmt::format("compile '{}' of the package ({}); train with <no-native>, or compile the model again",
                     package::imageFileName(image), log.c_str()));
   code.module = std::shared_ptr<void>(module, [context](void *module) {
     if (context->use())

@@ -281,9 +281,13 @@ bool fails() {
 
 std::atomic<int64_t> collectives = 0; // calls of collectives in this process
 
+thread_local bool groupFailed = false; // whether a call since ncclGroupStart has failed: then none of the group runs
+
 int add(const Operation &operation) {
-  if (fails())
+  if (fails()) {
+    groupFailed = depth > 0;
     return kUnhandledCudaError;
+  }
   if (operation.peer < 0 || operation.peer >= operation.communicator->group->ranks || operation.combine < 0 ||
       operation.combine > 3 || kerf::standin::nccl::bytesOf(operation.type) == 0)
     return kInvalidArgument;
@@ -381,6 +385,7 @@ int ncclGroupStart() {
 int ncclGroupEnd() {
   if (--depth > 0)
     return kSuccess;
-  return enqueue(std::exchange(pending, {}));
+  std::vector<Operation> operations = std::exchange(pending, {});
+  return std::exchange(groupFailed, false) ? kUnhandledCudaError : enqueue(std::move(operations));
 }
 }
