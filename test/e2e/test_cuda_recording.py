@@ -18,7 +18,7 @@ STANDINS = os.environ.get("KERF_CUDA_LIBRARIES", os.path.join(os.path.dirname(os
 TOLERANCE = 2e-4  # relative, as on the CPU
 STEPS = 5
 MEASURED = 2  # steps that run instruction by instruction
-SOME = ["zero 3", "1f1b, 4 stages", "offload, 1f1b, ring, zero 2", "3-D, zero-bubble, zero 2, sequence parallel"]
+SOME = ["offload, 1f1b, ring, zero 2", "3-D, zero-bubble, zero 2, sequence parallel"]  # --all: all plans
 SMALL = {"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 8, "n_positions": 16, "vocab_size": 50}
 
 
