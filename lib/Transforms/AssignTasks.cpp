@@ -3,6 +3,7 @@
 // for each microbatch, in the forward or backward pass of a part of the pipeline. An op that depends on sums over
 // microbatches runs in the update. An op that depends on neither runs once, on each stage that needs it. A value that
 // another stage needs is transferred.
+#include "Calls.h"
 #include "TimeAxis.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -90,10 +91,7 @@ private:
   }
   /// Returns whether the argument resides on one stage: those that the step replaces, and frozen parameters. All other
   /// arguments are on every stage.
-  bool hasHome(BlockArgument argument) {
-    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
-    return isUpdated(argument) || (kind && kind.getValue() == "parameter");
-  }
+  bool hasHome(BlockArgument argument) { return isUpdated(argument) || isParameter(argument); }
   OpTask taskOf(Operation *op) const {
     int64_t part = parts.lookup(op);
     if (dependence.lookup(op) == Dependence::Sums)

@@ -92,6 +92,15 @@ void kerf::pruneCalls(ModuleOp module) {
   }
 }
 
+bool kerf::isParameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto main = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  if (!main || main.getSymName() != KerfDialect::kEntryName)
+    return false;
+  auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
+  return kind && kind.getValue() == "parameter";
+}
+
 SmallVector<unsigned> kerf::metricResults(func::FuncOp main) {
   llvm::SmallDenseSet<int64_t> replacing;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)

@@ -25,6 +25,9 @@ bool eraseDeadOps(mlir::Block &block);
 /// not use, and functions that no call names, until nothing changes.
 void pruneCalls(mlir::ModuleOp module);
 
+/// Returns whether the value is an argument of @main whose kind is "parameter", trained or frozen.
+bool isParameter(mlir::Value value);
+
 /// Returns the indices of those results of @main that are metrics: named floating-point scalars that are neither the
 /// loss (result 0), nor a gradient, nor the new value of an argument.
 mlir::SmallVector<unsigned> metricResults(mlir::func::FuncOp main);

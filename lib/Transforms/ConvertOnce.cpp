@@ -84,13 +84,8 @@ struct ConvertOnce : impl::ConvertOnceBase<ConvertOnce> {
 private:
   /// Returns whether the value is a parameter of the step, or is gathered from its shards.
   bool isFixed(Value value) {
-    if (Operation *op = value.getDefiningOp())
-      return onlyMoves(op) && isFixed(op->getOperand(0));
-    auto argument = cast<BlockArgument>(value);
-    if (argument.getOwner() != &main.front())
-      return false;
-    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
-    return kind && kind.getValue() == "parameter";
+    Operation *op = value.getDefiningOp();
+    return op ? onlyMoves(op) && isFixed(op->getOperand(0)) : isParameter(value);
   }
 
   /// Returns a fixed value converted to elements of type `element`: shards are converted, and then gathered. There is

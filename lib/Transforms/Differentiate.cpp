@@ -202,13 +202,8 @@ LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
 /// again, so that no converted copy has to be kept; kerf-convert-once then makes one conversion of the two.
 bool convertsParameter(Operation *op, ArrayRef<CallOp> calls) {
   auto argument = isa<ConvertOp>(op) ? dyn_cast<BlockArgument>(op->getOperand(0)) : BlockArgument();
-  return argument && llvm::all_of(calls, [&](CallOp call) {
-           auto outer = dyn_cast<BlockArgument>(call.getInputs()[argument.getArgNumber()]);
-           auto main = outer ? dyn_cast<func::FuncOp>(outer.getOwner()->getParentOp()) : func::FuncOp();
-           auto kind =
-               main ? main.getArgAttrOfType<StringAttr>(outer.getArgNumber(), KerfDialect::kKindAttr) : StringAttr();
-           return kind && kind.getValue() == "parameter";
-         });
+  return argument &&
+         llvm::all_of(calls, [&](CallOp call) { return isParameter(call.getInputs()[argument.getArgNumber()]); });
 }
 
 bool isPointwise(Operation *op) {
@@ -216,20 +211,33 @@ bool isPointwise(Operation *op) {
   return work && work.getKernelClass() == KernelClass::Pointwise && !op->hasTrait<FusesIntoUsers>();
 }
 
-/// Removes results of pointwise ops from the saved values if their operands are saved as well, and if only pointwise
-/// ops of the backward (`live`) read them: the kernels that read them compute them again (SwiGLU saves gate and up, but
-/// not the activated gate). The cost model assumes the same (Bridge::recomputedValues).
+/// Returns whether the value can be had without running an op that has a kernel of its own: it is an argument, is in
+/// `kept`, or is cheaper to recompute from such values.
+bool isAtHand(Value value, const DenseSet<Value> &kept) {
+  Operation *op = value.getDefiningOp();
+  return !op || kept.contains(value) ||
+         (isCheaperToRecompute(op) &&
+          llvm::all_of(op->getOperands(), [&](Value operand) { return isAtHand(operand, kept); }));
+}
+
+/// Returns whether only pointwise ops of the backward (`live`) read the value, directly or in another view.
+bool onlyPointwiseReads(Value value, const DenseSet<Operation *> &live) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (live.contains(user))
+      return isPointwise(user);
+    return !isCheaperToRecompute(user) || onlyPointwiseReads(user->getResult(0), live);
+  });
+}
+
+/// Removes results of pointwise ops from the saved values if their operands are at hand, and if only pointwise ops of
+/// the backward read them: the kernels that read them compute them again (SwiGLU saves gate and up, but not the
+/// activated gate). The cost model assumes the same (Bridge::recomputedValues).
 void dropRecomputed(llvm::SetVector<Value> &saved, ArrayRef<Value> results, const DenseSet<Operation *> &live) {
   const DenseSet<Value> kept(saved.begin(), saved.end());
   saved.remove_if([&](Value value) {
     Operation *op = value.getDefiningOp();
-    return isPointwise(op) && !llvm::is_contained(results, value) &&
-           llvm::all_of(op->getOperands(),
-                        [&](Value operand) {
-                          Operation *from = operand.getDefiningOp();
-                          return !from || kept.contains(operand) || isCheaperToRecompute(from);
-                        }) &&
-           llvm::all_of(value.getUsers(), [&](Operation *user) { return !live.contains(user) || isPointwise(user); });
+    return isPointwise(op) && !llvm::is_contained(results, value) && onlyPointwiseReads(value, live) &&
+           llvm::all_of(op->getOperands(), [&](Value operand) { return isAtHand(operand, kept); });
   });
 }
 

@@ -24,9 +24,9 @@ bool isOnlySummed(Value value) {
   return llvm::all_of(value.getUsers(), [](Operation *user) {
     if (isa<AccumulateOp>(user))
       return true;
-    bool sameNumbers = isa<WaitOp, ReshapeOp, LocalSliceOp>(user) ||
-                       llvm::any_of(user->getResultTypes(), [](Type type) { return isa<PendingType>(type); });
-    return sameNumbers && llvm::all_of(user->getResults(), isOnlySummed);
+    bool isOnTheWay = isa<WaitOp, ReshapeOp, LocalSliceOp>(user) ||
+                      llvm::any_of(user->getResultTypes(), [](Type type) { return isa<PendingType>(type); });
+    return isOnTheWay && llvm::all_of(user->getResults(), isOnlySummed);
   });
 }
 

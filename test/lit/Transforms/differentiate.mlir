@@ -140,3 +140,42 @@ func.func @main(%x: tensor<4xf32> {kerf.kind = "input", kerf.name = "x"}, %w: te
   %loss = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// SwiGLU: the layer saves gate and up (products), and the gated value, which a product of the backward reads. Only
+// pointwise ops of the backward read logistic and silu, so the backward computes them again. Only a pointwise op reads
+// the shifted value, too, but it is saved: to compute it again, the backward would have to run the reduction again.
+
+// CHECK-LABEL: func.func private @layer(
+// CHECK: %[[GATE:.*]] = kerf.dot_general %arg0, %arg1
+// CHECK: %[[UP:.*]] = kerf.dot_general %arg0, %arg2
+// CHECK: %[[GATED:.*]] = kerf.multiply %{{.*}}, %[[UP]]
+// CHECK: %[[DOWN:.*]] = kerf.dot_general %[[GATED]], %arg3
+// CHECK: %[[E:.*]] = kerf.exponential %[[DOWN]]
+// CHECK: %[[SHIFTED:.*]] = kerf.add %[[DOWN]], %{{.*}}
+// CHECK: %[[Y:.*]] = kerf.gelu %[[SHIFTED]]
+// CHECK: return %[[Y]], %[[SHIFTED]], %[[E]], %[[GATED]], %[[UP]], %[[GATE]] :
+// CHECK-LABEL: func.func private @layer_backward(
+// CHECK: kerf.logistic %{{.*}} {kerf.backward}
+func.func private @layer(%x: tensor<4x8xf32>, %wg: tensor<8x8xf32>, %wu: tensor<8x8xf32>, %wd: tensor<8x8xf32>) -> tensor<4x8xf32> {
+  %gate = kerf.dot_general %x, %wg {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %up = kerf.dot_general %x, %wu {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %s = kerf.logistic %gate : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %silu = kerf.multiply %gate, %s : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %gated = kerf.multiply %silu, %up : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %down = kerf.dot_general %gated, %wd {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %e = kerf.exponential %down : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %rows = kerf.reduce %e {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %spread = kerf.broadcast_in_dim %rows {broadcast_dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x8xf32>
+  %shifted = kerf.add %down, %spread : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = kerf.gelu %shifted {approximate} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x"}, %wg: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "wg", kerf.trainable},
+                %wu: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "wu", kerf.trainable},
+                %wd: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "wd", kerf.trainable}) -> tensor<f32> {
+  %y = kerf.call @layer(%x, %wg, %wu, %wd) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %loss = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}

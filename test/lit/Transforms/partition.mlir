@@ -138,3 +138,22 @@ func.func @gradients_follow_the_blocks(
       -> (tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>)
   return %dk : tensor<1x9x2x8xf32>
 }
+
+// -----
+
+// A slice of a broadcast along a dimension that the broadcast adds is a smaller broadcast. A slice along a dimension of
+// the operand stays a slice.
+
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+// CHECK-LABEL: func.func @slices_of_broadcasts
+func.func @slices_of_broadcasts(%x: tensor<6xf32> {kerf.sharding = #kerf.sharding<[{}]>})
+    -> (tensor<4x6xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {}]>}, tensor<4x6xf32> {kerf.sharding = #kerf.sharding<[{}, {"data"}]>}) {
+  // CHECK-DAG: %[[SMALL:.*]] = kerf.broadcast_in_dim %{{.*}} -> tensor<2x6xf32>
+  // CHECK-DAG: %[[WHOLE:.*]] = kerf.broadcast_in_dim %{{.*}} -> tensor<4x6xf32>
+  // CHECK-DAG: %[[SLICE:.*]] = kerf.local_slice %[[WHOLE]]
+  // CHECK: return %[[SMALL]], %[[SLICE]]
+  %b = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1>, kerf.strategy = {}} : (tensor<6xf32>) -> tensor<4x6xf32>
+  %0 = kerf.reshard %b {from = #kerf.sharding<[{}, {}]>, to = #kerf.sharding<[{"data"}, {}]>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = kerf.reshard %b {from = #kerf.sharding<[{}, {}]>, to = #kerf.sharding<[{}, {"data"}]>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
+}
