@@ -66,14 +66,17 @@ Result<std::vector<StageMemoryNeed>> memoryOf(const VerifyRequest &request, mlir
     needs.push_back({static_cast<int64_t>(stage.deviceBytes), machine.device.memoryBytes});
   if (!simulated || machine.device.kind == "cpu")
     return needs;
+  for (StageMemoryNeed &need : needs)
+    need.bytes += static_cast<int64_t>(machine.device.curves.contextBytes);
+  if (!machine.mixed())
+    return needs;
+  // The simulator knows which of the cluster's devices each stage runs on.
   SimulateOptions options{request.step, request.dtype};
   auto whole = simulatePlan(context, request.model, plan, request.planFile, machine, options);
   if (!whole)
     return whole.error();
-  for (size_t stage = 0; stage < needs.size(); ++stage) {
-    needs[stage].bytes += static_cast<int64_t>(machine.device.curves.contextBytes);
+  for (size_t stage = 0; stage < needs.size(); ++stage)
     needs[stage].limitBytes = static_cast<int64_t>(whole->simulation.memory[stage].limitBytes);
-  }
   return needs;
 }
 
