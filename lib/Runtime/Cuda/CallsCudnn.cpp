@@ -101,12 +101,23 @@ bool hasGradients(const AttentionSizes &z, int capability) {
 
 using CudnnCalls = Result<std::optional<Calls>>;
 
-/// Returns an instruction's scratch memory, for a GPU that exists only to plan memory. cuDNN is taken to have a plan of
-/// the graph.
-CudnnCalls scratchOnly(std::initializer_list<int64_t> parts) {
-  Calls calls;
-  for (int64_t bytes : parts)
-    takeScratch(calls, bytes);
+/// Adds the executions of a graph to `calls`. Returns nothing if cuDNN has no plan of the graph. A GPU that exists only
+/// to plan memory is taken to have one.
+CudnnCalls withGraph(const CallRequest &r, Calls calls, const SlicedGraph &sliced, int64_t workspaceBytes) {
+  void *workspace = r.scratch(takeScratch(calls, workspaceBytes));
+  if (r.gpu->isPlanned())
+    return std::optional(std::move(calls));
+  auto cudnn = CudnnGpu::of(*r.gpu);
+  if (!cudnn)
+    return cudnn.error();
+  auto plan = (*cudnn)->plan(*sliced.graph, workspaceBytes);
+  if (!plan)
+    return plan.error();
+  if (!*plan)
+    return std::optional<Calls>();
+  if (workspace) // else only the size is asked for
+    if (Status added = addExecutions(calls, **cudnn, *plan, sliced, workspace); !added)
+      return added.error();
   return std::optional(std::move(calls));
 }
 
@@ -114,31 +125,15 @@ CudnnCalls attentionCalls(const CallRequest &r) {
   auto form = attentionForm(r, r.operands() == 4, r.result(1));
   if (!form)
     return std::optional<Calls>();
-  if (r.gpu->isPlanned())
-    return scratchOnly({kForwardWorkspace});
-  auto cudnn = CudnnGpu::of(*r.gpu);
-  if (!cudnn)
-    return cudnn.error();
   const AttentionSizes &z = form->z;
   auto all = std::make_shared<const ForwardGraph>(forwardGraph(z, {z.b, z.g}, form->type));
-  auto plan = (*cudnn)->plan(all->graph, kForwardWorkspace);
-  if (!plan)
-    return plan.error();
-  if (!*plan)
-    return std::optional<Calls>();
-  Calls calls;
-  void *workspace = r.scratch(takeScratch(calls, kForwardWorkspace));
-  if (!workspace)
-    return std::optional(std::move(calls));
-  SlicedGraph sliced{{all, &all->graph},
-                     {{all->query, r.operand(0).data},
-                      {all->key, r.operand(1).data},
-                      {all->value, r.operand(2).data},
-                      {all->out, r.result(0).data},
-                      {all->lse, r.result(1).data}}};
-  if (Status added = addExecutions(calls, **cudnn, *plan, sliced, workspace); !added)
-    return added.error();
-  return std::optional(std::move(calls));
+  SlicedGraph whole{{all, &all->graph},
+                    {{all->query, r.operand(0).data},
+                     {all->key, r.operand(1).data},
+                     {all->value, r.operand(2).data},
+                     {all->out, r.result(0).data},
+                     {all->lse, r.result(1).data}}};
+  return withGraph(r, {}, whole, kForwardWorkspace);
 }
 
 /// Returns the shape of a convolution that cuDNN may compute; nothing for another one. A convolution with one spatial
@@ -174,27 +169,10 @@ CudnnCalls convolutionCalls(const CallRequest &r, CudnnKind kind) {
   if (!shape)
     return std::optional<Calls>();
   CudnnData type = halfTypeOf(r.result().dtype).value_or(kDataFloat);
-  int64_t bytes = convolutionWorkspace(*shape, type);
-  if (r.gpu->isPlanned())
-    return scratchOnly({bytes});
-  auto cudnn = CudnnGpu::of(*r.gpu);
-  if (!cudnn)
-    return cudnn.error();
   auto all = std::make_shared<const ConvolutionGraph>(convolutionGraph(*shape, kind, type));
-  auto plan = (*cudnn)->plan(all->graph, bytes);
-  if (!plan)
-    return plan.error();
-  if (!*plan)
-    return std::optional<Calls>();
-  Calls calls;
-  void *workspace = r.scratch(takeScratch(calls, bytes));
-  if (!workspace)
-    return std::optional(std::move(calls));
   SlicedGraph whole{{all, &all->graph},
                     {{all->a, r.operand(0).data}, {all->b, r.operand(1).data}, {all->y, r.result().data}}};
-  if (Status added = addExecutions(calls, **cudnn, *plan, whole, workspace); !added)
-    return added.error();
-  return std::optional(std::move(calls));
+  return withGraph(r, {}, whole, convolutionWorkspace(*shape, type));
 }
 } // namespace
 
@@ -205,23 +183,9 @@ Result<std::optional<Calls>> attentionBackwardCalls(const CallRequest &r, int64_
     return std::optional<Calls>();
   const AttentionSizes &z = form->z;
   AttentionSlice slice = backwardSlice(z, mostBytes);
-  int64_t dotsBytes = z.b * z.h * z.s * int64_t(sizeof(float)), bytes = backwardWorkspace(z, slice);
-  if (r.gpu->isPlanned())
-    return scratchOnly({dotsBytes, bytes});
-  auto cudnn = CudnnGpu::of(*r.gpu);
-  if (!cudnn)
-    return cudnn.error();
   auto all = std::make_shared<const BackwardGraph>(backwardGraph(z, slice, form->type));
-  auto plan = (*cudnn)->plan(all->graph, bytes);
-  if (!plan)
-    return plan.error();
-  if (!*plan)
-    return std::optional<Calls>();
   Calls calls;
-  void *dots = r.scratch(takeScratch(calls, dotsBytes));
-  void *workspace = r.scratch(takeScratch(calls, bytes));
-  if (!workspace)
-    return std::optional(std::move(calls));
+  void *dots = r.scratch(takeScratch(calls, z.b * z.h * z.s * int64_t(sizeof(float))));
   int64_t sharing = z.h / z.g;
   auto tensor = [&](int number, const TensorView &view, int64_t headsOfGroup) {
     return SlicedTensor{number, view.data, view.bytes() / z.b * slice.batches,
@@ -239,9 +203,7 @@ Result<std::optional<Calls>> attentionBackwardCalls(const CallRequest &r, int64_
                       tensor(all->dValue, r.result(2), 1), perQuery(all->dots, dots)},
                      z.b / slice.batches,
                      z.g / slice.groups};
-  if (Status added = addExecutions(calls, **cudnn, *plan, sliced, workspace); !added)
-    return added.error();
-  return std::optional(std::move(calls));
+  return withGraph(r, std::move(calls), sliced, backwardWorkspace(z, slice));
 }
 
 Result<std::optional<Calls>> cudnnCallsOf(const CallRequest &r) {
