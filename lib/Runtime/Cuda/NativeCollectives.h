@@ -26,7 +26,7 @@ struct CheckedCollective {
 
 /// Returns the call that computes the collective. Returns nothing where NCCL has no call for it, or where the result
 /// would be another: a sum of floating-point numbers if it must be `ordered`, and a maximum or minimum of such numbers,
-/// in which NCCL ignores NaN.
+/// for which NCCL does not say what becomes of NaN.
 std::optional<NativeCollective> nativeCollective(const CheckedCollective &collective, bool ordered);
 /// Enqueues the call.
 NcclResult enqueue(const Nccl &nccl, const NativeCollective &native, void *communicator, DriverStream stream);
