@@ -171,6 +171,8 @@ void run(Batch &batch) {
   if (batch.isCaptured)
     batch.number = self.enqueued++;
   group.changed.wait(lock, [&] { return group.aborted || self.done == batch.number; });
+  if (group.aborted) // the operations of ranks that have left are gone
+    return;
   std::vector<std::shared_ptr<Message>> sent;
   for (const Operation &one : batch.operations)
     if (one.kind == Kind::Send) {
