@@ -77,7 +77,7 @@ void splitRuns(ReduceRowsParameters &p, int64_t groups, int64_t width) {
 }
 
 Calls callsOfRows(const CallRequest &r, const Split &split) {
-  constexpr int64_t kMostOfThread = 16, kMostOfWarp = 1024, kThreads = 256; // elements of a run; threads of a block
+  constexpr int64_t kMostOfThread = 16, kMostOfWarp = 1024; // elements of a run
   const TensorView &x = r.operand(0), &y = r.result();
   const int64_t width = kPackBytes / bytesOf(x.dtype);
   ReduceRowsParameters p{kindOf(r), x.data, y.data, nullptr, split.outer, split.kept, split.inner, 0, 0, 1, 1};
@@ -92,11 +92,11 @@ Calls callsOfRows(const CallRequest &r, const Split &split) {
     splitRuns(p, 1, width);
     call = elementCall("ReduceRows", x.dtype, "reduceRunsByThreads", p.kept, p);
   } else if (p.inner <= kMostOfWarp) {
-    splitRuns(p, kBlocks * kThreads / kWarpThreads, width);
+    splitRuns(p, kBlocks * kReduceThreads / kWarpThreads, width);
     call = warpCall("ReduceRows", x.dtype, "reduceRunsByWarps", p.kept * p.pieces, p);
   } else {
     splitRuns(p, kBlocks, width);
-    call = rowCall("ReduceRows", x.dtype, "reduceRunsByBlocks", p.kept * p.pieces, kThreads, p);
+    call = rowCall("ReduceRows", x.dtype, "reduceRunsByBlocks", p.kept * p.pieces, kReduceThreads, p);
   }
   Calls calls;
   if (p.pieces > 1)
