@@ -2,6 +2,7 @@
 #include "kerf/Package/Native.h"
 #include "kerf/Package/Ptx.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace kerf::package {
@@ -149,14 +150,60 @@ TEST(Native, NamesOfEntriesAreThoseThatPtxAllows) {
   EXPECT_EQ(ptxEntry(12, "a.b/c"), "kernel12_a_b_c");
 }
 
-TEST(Native, ValuesThatAreOnlyReducedAreStoredToo) {
+TEST(Native, ValuesThatAreOnlyReducedAreStoredUnlessTheEntryReducesThem) {
   Function kernel = reducingKernel();
-  EXPECT_EQ(storedValues(kernel), (std::vector<int>{1}));
+  EXPECT_EQ(storedValues(kernel), (std::vector<int>{1})); // a result
   kernel.results = {2};
+  EXPECT_EQ(storedValues(kernel), std::vector<int>());
+  for (Value &value : kernel.values)
+    value.shape[value.shape.size() == 2 ? 1 : 0] = value.shape.size() == 2 ? 68 : 3; // not whole sectors of bf16
   EXPECT_EQ(storedValues(kernel), (std::vector<int>{1}));
   kernel.body[1].operands = {0};
   kernel.results = {2, 1};
   EXPECT_EQ(storedValues(kernel), (std::vector<int>{1})); // the argument is reduced where it is
+}
+
+TEST(Native, ReductionsThatEntriesCompute) {
+  struct Case {
+    Shape shape;
+    std::vector<int64_t> dimensions;
+    DType from, to;
+    ReduceForm form;
+    int64_t width; // 0: the runtime reduces
+  };
+  using Form = ReduceForm;
+  for (const Case &c :
+       std::vector<Case>{{{8192, 768}, {0}, DType::F32, DType::F32, Form::Table, 4},
+                         {{8192, 768}, {0}, DType::BF16, DType::F32, Form::Table, 8},
+                         {{8192, 770}, {0}, DType::BF16, DType::F32, Form::Table, 2},
+                         {{8192, 771}, {0}, DType::BF16, DType::BF16, Form::Table, 1},
+                         {{40, 768}, {1}, DType::BF16, DType::BF16, Form::Warps, 8},
+                         {{40, 768}, {1}, DType::BF16, DType::F32, Form::Warps, 4}, // the order of float32
+                         {{40, 770}, {1}, DType::F32, DType::F32, Form::Warps, 0},
+                         {{40, 4096}, {1}, DType::F32, DType::F32, Form::Blocks, 4},
+                         {{40, 16}, {1}, DType::F32, DType::F32, Form::Threads, 0},
+                         {{16, 64, 56, 56}, {0, 2, 3}, DType::F32, DType::F32, Form::Blocks, 4},
+                         {{16, 64, 56, 56}, {1}, DType::F32, DType::F32, Form::Table, 0}}) {
+    SCOPED_TRACE(c.shape[1]);
+    Shape kept;
+    for (size_t d = 0; d < c.shape.size(); ++d)
+      if (std::find(c.dimensions.begin(), c.dimensions.end(), int64_t(d)) == c.dimensions.end())
+        kept.push_back(c.shape[d]);
+    Function kernel{"kernel",
+                    {{c.from, c.shape}, {c.from, c.shape}, {c.to, kept}},
+                    {0},
+                    {2},
+                    {{"negate", {0}, {1}, nlohmann::ordered_json::object(), ""},
+                     {"reduce", {1}, {2}, {{"dimensions", c.dimensions}, {"kind", "sum"}}, ""}},
+                    true};
+    auto reduction = ptxReduction(kernel);
+    ASSERT_EQ(reduction.has_value(), c.width > 0);
+    if (!reduction)
+      continue;
+    EXPECT_EQ(reduction->plan.form, c.form);
+    EXPECT_EQ(reduction->width, c.width);
+    EXPECT_EQ(reduction->results, std::vector<int>{2});
+  }
 }
 
 TEST(Native, WorkItemsAreVectorsOfSixteenBytes) {
