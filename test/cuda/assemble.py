@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 
-HOT = ("Norm", "Loss", "ReduceRows")  # the files whose kernels must have the registers that they need
+HOT = ("Norm", "Loss", "ReduceRows", "Elementwise", "Random", "Lookup")  # the files whose kernels must have the registers that they need
 MOST_REGISTERS = 64
 
 

@@ -243,7 +243,7 @@ TEST(Ptx, CodeThatDoesNotFitIsNotUsed) {
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.kind = "x86-64"; }),
             "it is x86-64, this device runs ptx");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.interface = 9; }),
-            "its interface is 9, this runtime has 1");
+            "its interface is 9, this runtime has 2");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.isa = "sm_999"; }).substr(0, 30),
             "it is for sm_999, this GPU is ");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.code.clear(); }),

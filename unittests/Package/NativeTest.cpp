@@ -2,7 +2,6 @@
 #include "kerf/Package/Native.h"
 #include "kerf/Package/Ptx.h"
 
-#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace kerf::package {
@@ -163,49 +162,6 @@ TEST(Native, ValuesThatAreOnlyReducedAreStoredUnlessTheEntryReducesThem) {
   EXPECT_EQ(storedValues(kernel), (std::vector<int>{1})); // the argument is reduced where it is
 }
 
-TEST(Native, ReductionsThatEntriesCompute) {
-  struct Case {
-    Shape shape;
-    std::vector<int64_t> dimensions;
-    DType from, to;
-    ReduceForm form;
-    int64_t width; // 0: the runtime reduces
-  };
-  using Form = ReduceForm;
-  for (const Case &c :
-       std::vector<Case>{{{8192, 768}, {0}, DType::F32, DType::F32, Form::Table, 4},
-                         {{8192, 768}, {0}, DType::BF16, DType::F32, Form::Table, 8},
-                         {{8192, 770}, {0}, DType::BF16, DType::F32, Form::Table, 2},
-                         {{8192, 771}, {0}, DType::BF16, DType::BF16, Form::Table, 1},
-                         {{40, 768}, {1}, DType::BF16, DType::BF16, Form::Warps, 8},
-                         {{40, 768}, {1}, DType::BF16, DType::F32, Form::Warps, 4}, // the order of float32
-                         {{40, 770}, {1}, DType::F32, DType::F32, Form::Warps, 0},
-                         {{40, 4096}, {1}, DType::F32, DType::F32, Form::Blocks, 4},
-                         {{40, 16}, {1}, DType::F32, DType::F32, Form::Threads, 0},
-                         {{16, 64, 56, 56}, {0, 2, 3}, DType::F32, DType::F32, Form::Blocks, 4},
-                         {{16, 64, 56, 56}, {1}, DType::F32, DType::F32, Form::Table, 0}}) {
-    SCOPED_TRACE(c.shape[1]);
-    Shape kept;
-    for (size_t d = 0; d < c.shape.size(); ++d)
-      if (std::find(c.dimensions.begin(), c.dimensions.end(), int64_t(d)) == c.dimensions.end())
-        kept.push_back(c.shape[d]);
-    Function kernel{"kernel",
-                    {{c.from, c.shape}, {c.from, c.shape}, {c.to, kept}},
-                    {0},
-                    {2},
-                    {{"negate", {0}, {1}, nlohmann::ordered_json::object(), ""},
-                     {"reduce", {1}, {2}, {{"dimensions", c.dimensions}, {"kind", "sum"}}, ""}},
-                    true};
-    auto reduction = ptxReduction(kernel);
-    ASSERT_EQ(reduction.has_value(), c.width > 0);
-    if (!reduction)
-      continue;
-    EXPECT_EQ(reduction->plan.form, c.form);
-    EXPECT_EQ(reduction->width, c.width);
-    EXPECT_EQ(reduction->results, std::vector<int>{2});
-  }
-}
-
 TEST(Native, WorkItemsAreVectorsOfSixteenBytes) {
   auto itemsOf = [](DType dtype, const Shape &shape, bool bias) {
     Function kernel{"kernel",
@@ -270,7 +226,7 @@ TEST(Native, FaultsSayWhatDoesNotFit) {
   expect(faultAfter([](NativeCode &native, Program &) { native.images.push_back(native.images[0]); }),
          "two images are for x86-64-v3");
   // Images of another interface version or for another device are not checked.
-  for (auto [kind, interface] : {std::pair("x86-64", 7), {"ptx", 2}})
+  for (auto [kind, interface] : {std::pair("x86-64", int64_t(7)), {"ptx", kPtxInterface + 1}})
     EXPECT_EQ(faultAfter([&](NativeCode &native, Program &) {
                 native.images[0].kind = kind;
                 native.images[0].interface = interface;
