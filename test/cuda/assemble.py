@@ -80,7 +80,7 @@ def main():
         failed += judge(path, architecture, known[key])
     with open(known_path, "w") as file:
         json.dump({key: result for key, result in results.items() if not isinstance(result, str)}, file)
-    print(f"{len(modules) - failed} of {len(modules)} modules assembled for {', '.join(architectures)}")
+    print(f"{len(modules) - failed} of {len(modules)} modules assembled for {' and '.join(architectures)}")
     return 1 if failed else 0
 
 

@@ -160,7 +160,7 @@ struct ReducedShape {
   Shape shape;
   std::vector<int64_t> dimensions;
 };
-const std::vector<ReducedShape> kReducedShapes = {{{200, 768}, {0}}, {{64, 2, 96}, {0}},  {{1030, 34}, {0}},
+const std::vector<ReducedShape> kReducedShapes = {{{200, 768}, {0}}, {{64, 2, 96}, {0}},  {{1030, 40}, {0}},
                                                   {{40, 768}, {1}},  {{3, 40, 64}, {2}},  {{5, 2048}, {1}},
                                                   {{2, 40000}, {1}}, {{70, 256}, {0, 1}}, {{6, 3, 1024}, {0, 2}}};
 

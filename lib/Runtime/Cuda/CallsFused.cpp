@@ -53,33 +53,46 @@ LibraryCall launchOf(const PtxCode &code, const PtxKernel &kernel, std::vector<v
   };
 }
 
+/// Checks a reduction as the CPU's kernel of `reduce` does.
+Status checkReduction(const KernelRequest &request) {
+  auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr));
+  if (!checked)
+    return checked.error();
+  return ok();
+}
+
 /// Makes the calls of a reduction, which use scratch memory from byte `scratchAt` on.
 Result<Calls> reductionCalls(const CallRequest &r, const package::Instruction &reduce, const TensorView &from,
                              const TensorView &to, int64_t scratchAt) {
   KernelRequest request{reduce, {from}, {to}, r.request.mesh, r.request.rank, r.scratch(scratchAt)};
-  if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
-    return checked.error();
+  if (Status status = checkReduction(request); !status)
+    return status.error();
   return callsOf({request, r.faults, r.gpu});
 }
 
 /// Adds the addresses to which the kernel writes its reductions, and takes scratch memory from `calls` for partial
 /// results. Returns the calls that combine them.
-Calls addReductions(Calls &calls, const CallRequest &r, const std::optional<package::PtxReduction> &reduction,
-                    std::vector<void *> &addresses) {
+Result<Calls> addReductions(Calls &calls, const CallRequest &r, const std::optional<package::PtxReduction> &reduction,
+                            std::vector<void *> &addresses) {
   Calls combining;
   const Function &function = *r.request.function;
   for (size_t i = 0; i < function.results.size() && reduction; ++i) {
     if (std::count(reduction->results.begin(), reduction->results.end(), function.results[i]) == 0)
       continue;
     const TensorView &y = r.result(i);
+    const package::Instruction &reduce = *package::reductionOf(function, function.results[i]);
+    const package::Value &from = function.values[size_t(reduce.operands[0])];
+    KernelRequest request{reduce, {{nullptr, from.dtype, from.shape}}, {y}, r.request.mesh, r.request.rank, nullptr};
+    if (Status status = checkReduction(request); !status)
+      return status.error();
     if (reduction->plan.pieces == 1) {
       addresses.push_back(y.data);
       continue;
     }
     void *partials = r.scratch(takeScratch(calls, bytesOfPartials(reduction->plan)));
     addresses.push_back(partials);
-    Reduction kind = kindOf(package::reductionOf(function, function.results[i])->attrs);
-    addCombination(combining, y.dtype, reduceParameters(kind, reduction->plan, nullptr, y.data, partials));
+    addCombination(combining, y.dtype,
+                   reduceParameters(kindOf(reduce.attrs), reduction->plan, nullptr, y.data, partials));
   }
   return combining;
 }
@@ -115,7 +128,9 @@ Result<Calls> callFused(const CallRequest &r) {
     addresses.push_back(view.data);
   }
   auto computed = package::ptxReduction(function);
-  Calls combining = addReductions(calls, r, computed, addresses);
+  Result<Calls> combining = addReductions(calls, r, computed, addresses);
+  if (!combining)
+    return combining.error();
 
   // Arguments are reduced first: the kernel may overwrite them.
   std::vector<Call> after;
@@ -137,7 +152,7 @@ Result<Calls> callFused(const CallRequest &r) {
   calls.scratchBytes += ofReductions;
   if ((!stored.empty() || computed) && kernel.space.rows() * kernel.space.columns() > 0)
     calls.calls.emplace_back(launchOf(code, kernel, std::move(addresses)));
-  calls.calls.insert(calls.calls.end(), combining.calls.begin(), combining.calls.end());
+  calls.calls.insert(calls.calls.end(), combining->calls.begin(), combining->calls.end());
   calls.calls.insert(calls.calls.end(), after.begin(), after.end());
   return calls;
 }
