@@ -52,7 +52,7 @@ TEST(PtxReduction, HasTheFormAndWidthOfItsShape) {
 }
 
 TEST(PtxReduction, IsOneForAllReductionsOfAKernelOrNone) {
-  const Shape shape = {8192, 768};
+  const Shape shape = {32768, 768};
   auto kernelWith = [&](std::vector<std::pair<DType, int>> results) { // types, and whether the argument is reduced
     Function kernel{"kernel",
                     {{DType::BF16, shape}, {DType::BF16, shape}},
@@ -72,7 +72,7 @@ TEST(PtxReduction, IsOneForAllReductionsOfAKernelOrNone) {
   auto one = kernelWith({{kHalf, 0}});
   ASSERT_TRUE(one);
   EXPECT_GT(one->plan.pieces, 1);
-  EXPECT_GE(one->plan.outerOfPiece * one->plan.pieces, 8192);
+  EXPECT_GE(one->plan.outerOfPiece * one->plan.pieces, 32768);
   EXPECT_EQ(one->blocks(), 3 * one->plan.pieces); // tiles of 256 columns
   EXPECT_EQ(kernelWith({{kHalf, 0}, {kHalf, 1}, {kHalf, 0}})->results, (std::vector<int>{2, 4}));
   EXPECT_FALSE(kernelWith({{kHalf, 1}}));             // of an argument
