@@ -40,8 +40,10 @@ Result<package::NativeImage> ptxImage(MLIRContext &context, const std::string &i
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   std::vector<PtxKernel> entries;
   for (const auto &[function, space] : kernels) {
+    auto reduction = package::ptxReduction(*function);
     entries.push_back({package::ptxEntry(entries.size(), function->name),
-                       function->args.size() + package::storedValues(*function).size()});
+                       function->args.size() + package::storedValues(*function).size() +
+                           (reduction ? reduction->results.size() : 0)});
     buildPtxKernel(*module, *function, space, entries.back().entry);
   }
   auto text = compilePtx(*module, isa, entries);

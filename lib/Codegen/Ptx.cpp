@@ -24,8 +24,10 @@ constexpr const char *kGpuTriple = "nvptx64-nvidia-cuda";
 constexpr const char *kPtxVersion = "+ptx78"; // that of the runtime's own kernels: drivers of CUDA 12.0 take it
 /// LLVM passes: the routines become part of the kernels, then common subexpressions, simplification and loop-invariant
 /// code.
-constexpr const char *kGpuPasses = "always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,"
-                                   "simplifycfg,loop-mssa(licm),early-cse,dce)";
+/// The second inlining is that of functions whose address was an argument of a routine.
+constexpr const char *kGpuPasses =
+    "always-inline,always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,"
+    "simplifycfg,loop-mssa(licm),early-cse,dce)";
 
 /// No multiplication and addition become one operation, unless the routines say so: an element has the bits that it has
 /// op by op.

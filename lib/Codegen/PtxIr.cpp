@@ -2,7 +2,8 @@
 // Generates the MLIR of a kernel for GPUs. The threads share the work items (package::ptxItems) in turn. For an item, a
 // thread loads a vector of each argument, computes one element of the vector after the other with the operations of
 // ElementOps and the functions of Runtime/Cuda/Kernels/Routines.cu, and stores vectors. It stores after all of its
-// loads, so that results may overwrite arguments.
+// loads, so that results may overwrite arguments. A kernel that computes reductions passes a function with the work for
+// an item to a routine of Runtime/Cuda/Kernels/FusedReduceCode.h, which calls it in the order of the reduction.
 #include "PtxIr.h"
 #include "ElementOps.h"
 #include "kerf/Package/Ptx.h"
@@ -32,7 +33,9 @@ class PtxBuilder {
 public:
   PtxBuilder(ModuleOp module, const package::Function &function, const package::KernelSpace &space)
       : module(module), function(function), space(space), items(package::ptxItems(function, space)),
-        stored(package::storedValues(function)), builder(module.getContext()), loc(builder.getUnknownLoc()),
+        stored(package::storedValues(function)), reduction(package::ptxReduction(function)),
+        builder(module.getContext()), loc(builder.getUnknownLoc()),
+        plain(LLVM::LLVMPointerType::get(module.getContext())),
         global(LLVM::LLVMPointerType::get(module.getContext(), kGlobalMemory)),
         number(space.rows() * space.columns() < kMostSmall ? builder.getI32Type() : builder.getI64Type()),
         makers(function.values.size(), nullptr) {}
@@ -44,13 +47,11 @@ public:
       if (instruction.op == "broadcast_in_dim")
         broadcastOf[instruction.results[0]] = broadcasts++;
     }
-    builder.setInsertionPointToEnd(module.getBody());
-    Type pointer = LLVM::LLVMPointerType::get(module.getContext());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()), {pointer});
-    auto kernel = LLVM::LLVMFuncOp::create(builder, loc, entry, type);
-    Block *block = kernel.addEntryBlock(builder);
-    builder.setInsertionPointToStart(block);
+    LLVM::LLVMFuncOp elements = reduction ? elementsFunction(entry + "_elements") : nullptr;
+    Block *block = beginFunction(entry, {plain});
     loadAddresses(block->getArgument(0));
+    if (reduction)
+      return callReduction(elements, block->getArgument(0));
     Value threads = special("ntid.x");
     Value first = sum(product(special("ctaid.x"), threads), special("tid.x"));
     loop(first, product(special("nctaid.x"), threads));
@@ -58,6 +59,67 @@ public:
   }
 
 private:
+  /// Begins a function at the end of the module, and sets the insertion point into it.
+  Block *beginFunction(const std::string &name, ArrayRef<Type> parameters) {
+    builder.setInsertionPointToEnd(module.getBody());
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()), parameters);
+    Block *block = LLVM::LLVMFuncOp::create(builder, loc, name, type).addEntryBlock(builder);
+    builder.setInsertionPointToStart(block);
+    return block;
+  }
+
+  //===-- reductions ----------------------------------------------------------------------------------------------===//
+
+  /// Generates the function that a reduction calls for an item: ElementsOf in FusedReduceCode.h.
+  LLVM::LLVMFuncOp elementsFunction(const std::string &name) {
+    Block *block = beginFunction(name, {plain, builder.getI64Type(), plain});
+    loadAddresses(block->getArgument(0));
+    Value start = block->getArgument(1);
+    if (!number.isInteger(64))
+      start = arith::TruncIOp::create(builder, loc, number, start);
+    buildItem(start, reduction->width);
+    int32_t place = 0;
+    for (int result : reduction->results)
+      for (Value x : reducedLanes[result]) {
+        Value to = LLVM::GEPOp::create(builder, loc, plain, builder.getF64Type(), block->getArgument(2),
+                                       ArrayRef<LLVM::GEPArg>{place++});
+        if (!x.getType().isF64())
+          x = arith::ExtFOp::create(builder, loc, builder.getF64Type(), x);
+        LLVM::StoreOp::create(builder, loc, x, to);
+      }
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+    return cast<LLVM::LLVMFuncOp>(block->getParentOp());
+  }
+
+  /// Generates the call of the routine that computes the kernel's reductions.
+  void callReduction(LLVM::LLVMFuncOp elements, Value addresses) {
+    constexpr const char *kForms[] = {"table", "threads", "warps", "blocks"};
+    constexpr const char *kKinds[] = {"sum", "max", "min"}; // in the order of Reduction in Parameters.h
+    const package::ReducePlan &plan = reduction->plan;
+    SmallVector<Value> given = {LLVM::AddressOfOp::create(builder, loc, elements), addresses};
+    for (int64_t size :
+         {plan.outer, plan.kept, plan.inner, plan.outerOfPiece, plan.innerOfPiece, plan.innerPieces, plan.pieces})
+      given.push_back(arith::ConstantIntOp::create(builder, loc, builder.getI64Type(), size));
+    for (auto [r, result] : llvm::enumerate(reduction->results)) {
+      std::string kind = package::reductionOf(function, result)->attrs["kind"];
+      for (int64_t value : {std::find(kKinds, kKinds + 3, kind) - kKinds, int64_t(dtypeOf(result))})
+        given.push_back(arith::ConstantIntOp::create(builder, loc, builder.getI32Type(), value));
+      given.push_back(LLVM::AddrSpaceCastOp::create(builder, loc, plain, reducedResults[r]));
+    }
+    std::string name =
+        fmt::format("reduce.{}.w{}.r{}", kForms[size_t(plan.form)], reduction->width, reduction->results.size());
+    auto routine = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+    if (!routine) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(module.getBody());
+      routine = LLVM::LLVMFuncOp::create(builder, loc, name,
+                                         LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()),
+                                                                     SmallVector<Type>(ValueRange(given).getTypes())));
+    }
+    LLVM::CallOp::create(builder, loc, routine, given);
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+  }
+
   //===-- items ---------------------------------------------------------------------------------------------------===//
 
   void loop(Value first, Value step) {
@@ -92,6 +154,10 @@ private:
     SmallVector<Lanes> made;
     for (int value : stored)
       made.push_back(read(value));
+    reducedLanes.clear();
+    if (reduction)
+      for (int result : reduction->results)
+        reducedLanes[result] = read(package::reductionOf(function, result)->operands[0]);
     for (auto [value, elements, address] : llvm::zip(stored, made, results))
       store(dtypeOf(value), elements, address);
   }
@@ -199,7 +265,8 @@ private:
   //===-- memory --------------------------------------------------------------------------------------------------===//
 
   void loadAddresses(Value parameter) {
-    Type plain = parameter.getType();
+    results.clear();
+    reducedResults.clear();
     int32_t at = 0;
     auto next = [&] {
       Value place = LLVM::GEPOp::create(builder, loc, plain, global, parameter, ArrayRef<LLVM::GEPArg>{at++});
@@ -209,6 +276,8 @@ private:
       arguments[arg] = next();
     for (size_t r = 0; r < stored.size(); ++r)
       results.push_back(next());
+    for (size_t r = 0; reduction && r < reduction->results.size(); ++r)
+      reducedResults.push_back(next());
   }
 
   Value address(DType dtype, Value base, Value element) {
@@ -258,19 +327,22 @@ private:
   const package::KernelSpace &space;
   const package::PtxItems items;
   const std::vector<int> stored;
+  const std::optional<package::PtxReduction> reduction;
   OpBuilder builder;
   ElementOps ops{builder};
   Location loc;
-  Type global, number;                     // pointer to the GPU's memory; type of numbers of items and elements
+  Type plain, global, number; // pointers to any memory and to the GPU's; type of numbers of items and elements
   std::vector<const Instruction *> makers; // for each value: the instruction that computes it; null for arguments
   llvm::DenseMap<int, int> broadcastOf;    // value -> its index in KernelSpace::broadcasts
   llvm::DenseMap<int, Value> arguments;    // argument -> its address
   SmallVector<Value> results;              // addresses of `stored`
+  SmallVector<Value> reducedResults;       // addresses of the reductions' results
   // The current item:
   Value first;               // its first element
   int64_t lanes = 1;         // its number of elements
   std::vector<Value> starts; // for each broadcast: the element of its tensor
   llvm::DenseMap<int, Lanes> known;
+  llvm::DenseMap<int, Lanes> reducedLanes; // the elements that are reduced, by the function's result
 };
 } // namespace
 

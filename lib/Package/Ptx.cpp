@@ -33,6 +33,8 @@ std::vector<int> storedValues(const Function &kernel) {
   for (int result : kernel.results)
     if (!reductionOf(kernel, result))
       stored.push_back(result);
+  if (ptxReduction(kernel))
+    return stored;
   for (int result : kernel.results)
     if (const Instruction *reduce = reductionOf(kernel, result)) {
       int value = reduce->operands[0];

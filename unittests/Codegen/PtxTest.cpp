@@ -7,7 +7,9 @@
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Runtime/Device.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 namespace kerf::codegen {
@@ -131,6 +133,88 @@ TEST(Ptx, SumsOfManyRowsAndOfArguments) {
   }
 }
 
+/// Returns a kernel that reduces tanh(x) * y, and reduces y * b too, where b is a row. The first value is also a result
+/// if `stores`.
+Function reducing(DType dtype, const Shape &shape, const std::vector<int64_t> &dimensions, bool stores) {
+  Function kernel;
+  kernel.name = "kernel";
+  kernel.kernel = true;
+  int x = addArg(kernel, dtype, shape), y = addArg(kernel, dtype, shape), b = addArg(kernel, dtype, {shape.back()});
+  int rows = addOp(kernel, "broadcast_in_dim", {b}, dtype, shape, {{"broadcast_dimensions", {shape.size() - 1}}});
+  int first = addOp(kernel, "multiply", {addOp(kernel, "tanh", {x}, dtype, shape), y}, dtype, shape);
+  int second = addOp(kernel, "multiply", {y, rows}, dtype, shape);
+  Shape kept;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (std::find(dimensions.begin(), dimensions.end(), int64_t(d)) == dimensions.end())
+      kept.push_back(shape[d]);
+  if (stores)
+    kernel.results.push_back(first);
+  for (auto [value, kind] : {std::pair(first, "sum"), {second, "max"}, {second, "sum"}})
+    kernel.results.push_back(
+        addOp(kernel, "reduce", {value}, dtype, kept, {{"dimensions", dimensions}, {"kind", kind}}));
+  return kernel;
+}
+
+/// A tensor and the dimensions over which it is reduced.
+struct ReducedShape {
+  Shape shape;
+  std::vector<int64_t> dimensions;
+};
+const std::vector<ReducedShape> kReducedShapes = {{{200, 768}, {0}}, {{64, 2, 96}, {0}},  {{1030, 40}, {0}},
+                                                  {{40, 768}, {1}},  {{3, 40, 64}, {2}},  {{5, 2048}, {1}},
+                                                  {{2, 40000}, {1}}, {{70, 256}, {0, 1}}, {{6, 3, 1024}, {0, 2}}};
+
+TEST(Ptx, ReductionsInKernelsHaveTheBitsOfReductionsAlone) {
+  uint32_t seed = 0;
+  for (const ReducedShape &reduced : kReducedShapes)
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      ++seed;
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Function kernel = reducing(dtype, reduced.shape, reduced.dimensions, seed % 3 == 0);
+      ASSERT_TRUE(package::ptxReduction(kernel));
+      expectBitsOfTheOps(kernel, seed);
+      if (HasFatalFailure())
+        return;
+    }
+}
+
+/// Counts the sectors of memory that all kernels have loaded and stored since the last call; false on another driver
+/// than the stand-in.
+bool sectorsSinceLastCall(int64_t &loaded, int64_t &stored) {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (!library)
+    return false;
+  auto begin = reinterpret_cast<int (*)()>(dlsym(library, "kerfStandinCountTraffic"));
+  auto sectors =
+      reinterpret_cast<int (*)(uint64_t, uint64_t, int64_t *, int64_t *)>(dlsym(library, "kerfStandinSectors"));
+  return begin && sectors && sectors(0, uint64_t(1) << 62, &loaded, &stored) == 0 && begin() == 0;
+}
+
+TEST(Ptx, ReductionsInKernelsReadArgumentsOnceAndStoreNoTemporaries) {
+  int64_t loaded = 0, stored = 0;
+  Program warmUp = withPtx(stepOf(multiplyAdd(DType::F32, {6, 64})));
+  bool asOne = false;
+  outcome(warmUp, 1, {"cuda:0", true}, asOne); // loads the driver
+  if (!sectorsSinceLastCall(loaded, stored))
+    GTEST_SKIP() << "only the stand-in of NVIDIA's driver counts sectors";
+  for (const ReducedShape &reduced : kReducedShapes) {
+    Function kernel = reducing(DType::F32, reduced.shape, reduced.dimensions, false);
+    auto reduction = package::ptxReduction(kernel);
+    ASSERT_TRUE(reduction);
+    outcome(withPtx(stepOf(kernel)), 1, {"cuda:0", true}, asOne);
+    EXPECT_TRUE(asOne);
+    ASSERT_TRUE(sectorsSinceLastCall(loaded, stored));
+    constexpr double kSteps = 2, kSector = 32, kArguments = 2, kReductions = 3;
+    double ofTensor = double(elementsOf(reduced.shape)) * 4 / kSector;
+    // Each result, and each of its pieces, may be a sector of its own. Each row may read the broadcast row anew.
+    double ofResults = kReductions * double((reduction->plan.pieces + 1) * reduction->plan.kept);
+    SCOPED_TRACE(testing::PrintToString(reduced.shape));
+    EXPECT_LE(double(loaded), kSteps * (1.1 * kArguments * ofTensor + ofTensor + ofResults));
+    EXPECT_GE(double(loaded), kSteps * kArguments * ofTensor);
+    EXPECT_LE(double(stored), kSteps * ofResults);
+  }
+}
+
 /// Returns why the GPU does not use the program's code after `change`; the message, if it cannot load the code.
 template <typename F> std::string unusedAfter(F change, bool &isError) {
   Program program = withPtx(stepOf(multiplyAdd(DType::F32, {6, 64})));
@@ -159,7 +243,7 @@ TEST(Ptx, CodeThatDoesNotFitIsNotUsed) {
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.kind = "x86-64"; }),
             "it is x86-64, this device runs ptx");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.interface = 9; }),
-            "its interface is 9, this runtime has 1");
+            "its interface is 9, this runtime has 2");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.isa = "sm_999"; }).substr(0, 30),
             "it is for sm_999, this GPU is ");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.code.clear(); }),

@@ -3,19 +3,23 @@
 // NativeCode::kernels is one entry of the text. The compiler that writes an entry and the runtime that launches it
 // agree on this header.
 //
-// An entry takes one parameter: an array of addresses, one for each argument of the function and one for each of its
-// storedValues, in this order. All of them are dense tensors at addresses that are multiples of kPtxAlignment. Any grid
-// of up to kMostPtxBlocks blocks of kPtxThreads threads computes everything: the threads share the work items in turn.
+// An entry takes one parameter: an array of addresses, one for each argument of the function, one for each of its
+// storedValues, and one for each reduction that it computes (PtxReduction.h), in this order. All of them are dense
+// tensors at addresses that are multiples of kPtxAlignment. Any grid of up to kMostPtxBlocks blocks of kPtxThreads
+// threads computes everything: the threads share the work items in turn.
+//
+// Where a reduction is computed in several pieces, the entry writes one result of each piece, [pieces, kept], which the
+// runtime combines: numbers of f64 for sums and for f64, and of f32 for other maxima and minima.
 #pragma once
 
-#include "kerf/Package/Native.h"
+#include "kerf/Package/PtxReduction.h"
 
 namespace kerf::package {
 
 /// NativeImage::kind of PTX. The isa of such an image is the oldest GPU that runs it, for example "sm_80".
 inline constexpr std::string_view kPtxImage = "ptx";
 /// Version of the interface of PTX images, which this header describes. Images of another version are ignored.
-inline constexpr int64_t kPtxInterface = 1;
+inline constexpr int64_t kPtxInterface = 2;
 /// Alignment in bytes of every tensor that an entry reads or writes.
 inline constexpr int64_t kPtxAlignment = 256;
 /// Number of threads of a block.
@@ -31,11 +35,13 @@ std::optional<int> ptxCapability(std::string_view isa);
 /// allows fewer characters in names than packages.
 std::string ptxEntry(size_t kernel, std::string_view name);
 
-/// Returns the values that an entry stores: the results that are no reductions, in their order, and then the values
-/// that are reduced and that are neither among them nor arguments. The runtime reduces them afterwards.
+/// Returns the values that an entry stores: the results that are no reductions, in their order, and then, if the entry
+/// does not compute the reductions, the values that are reduced and that are neither among them nor arguments. The
+/// runtime reduces them afterwards.
 std::vector<int> storedValues(const Function &kernel);
 
-/// The work items of an entry: an item is a vector of neighbouring elements of a row, or one element.
+/// The work items of an entry that computes no reductions: an item is a vector of neighbouring elements of a row, or
+/// one element.
 struct PtxItems {
   int64_t width = 1;    // elements of a vector
   int64_t vectors = 0;  // number of vectors; items [0, vectors) are vectors

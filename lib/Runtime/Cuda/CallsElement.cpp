@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the kernels of single elements (Kernels/Elementwise.cu).
-#include "Calls.h"
+#include "CallsRows.h"
 
 #include <algorithm>
 #include <iterator>
@@ -38,12 +38,15 @@ bool isFloat(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
 }
 
-Result<Calls> one(KernelCall call, int64_t elements) {
+/// Returns a call of a kernel on `n` elements, of which each thread takes those that have 16 bytes of the type
+/// `widest`; no call for no elements.
+template <typename P> Calls callsOn(int64_t n, DType widest, DType type, std::string_view entry, const P &parameters) {
+  int64_t width = kPackBytes / bytesOf(widest);
   Calls calls;
-  if (elements > 0)
-    calls.calls.push_back(std::move(call));
+  addElementCall(calls, "Elementwise", type, entry, (n + width - 1) / width, parameters);
   return calls;
 }
+DType wider(DType a, DType b) { return bytesOf(a) > bytesOf(b) ? a : b; }
 } // namespace
 
 Result<Calls> callUnary(const CallRequest &r) {
@@ -52,9 +55,8 @@ Result<Calls> callUnary(const CallRequest &r) {
                : r.flag("approximate") ? UnaryOp::GeluByTanh
                                        : UnaryOp::Gelu;
   int64_t n = r.result().elements();
-  return one(elementCall("Elementwise", r.result().dtype, "unary", n,
-                         UnaryParameters{op, r.operand(0).data, r.result().data, n}),
-             n);
+  return callsOn(n, r.result().dtype, r.result().dtype, "unary",
+                 UnaryParameters{op, r.operand(0).data, r.result().data, n});
 }
 
 Result<Calls> callBinary(const CallRequest &r) {
@@ -63,33 +65,29 @@ Result<Calls> callBinary(const CallRequest &r) {
                 : r.flag("approximate") ? BinaryOp::GeluSlopeByTanh
                                         : BinaryOp::GeluSlope;
   int64_t n = r.result().elements();
-  return one(elementCall("Elementwise", r.result().dtype, "binary", n,
-                         BinaryParameters{op, r.operand(0).data, r.operand(1).data, r.result().data, n}),
-             n);
+  return callsOn(n, r.result().dtype, r.result().dtype, "binary",
+                 BinaryParameters{op, r.operand(0).data, r.operand(1).data, r.result().data, n});
 }
 
 Result<Calls> callCompare(const CallRequest &r) {
   Order order = numberOf<Order>(kOrderNames, r.attrs().at("direction").get<std::string>());
   int64_t n = r.result().elements();
-  return one(elementCall("Elementwise", r.operand(0).dtype, "compare", n,
-                         CompareParameters{order, r.operand(0).data, r.operand(1).data,
-                                           static_cast<uint8_t *>(r.result().data), n}),
-             n);
+  return callsOn(
+      n, r.operand(0).dtype, r.operand(0).dtype, "compare",
+      CompareParameters{order, r.operand(0).data, r.operand(1).data, static_cast<uint8_t *>(r.result().data), n});
 }
 
 Result<Calls> callSelect(const CallRequest &r) {
   int64_t n = r.result().elements();
-  return one(elementCall("Elementwise", r.result().dtype, "choose", n,
-                         SelectParameters{static_cast<const uint8_t *>(r.operand(0).data), r.operand(1).data,
-                                          r.operand(2).data, r.result().data, n}),
-             n);
+  return callsOn(n, r.result().dtype, r.result().dtype, "choose",
+                 SelectParameters{static_cast<const uint8_t *>(r.operand(0).data), r.operand(1).data, r.operand(2).data,
+                                  r.result().data, n});
 }
 
 Result<Calls> callConvert(const CallRequest &r) {
   int64_t n = r.result().elements();
-  return one(elementCall("Elementwise", r.operand(0).dtype, "convert", n,
-                         ConvertParameters{int32_t(r.result().dtype), r.operand(0).data, r.result().data, n}),
-             n);
+  return callsOn(n, wider(r.operand(0).dtype, r.result().dtype), r.operand(0).dtype, "convert",
+                 ConvertParameters{int32_t(r.result().dtype), r.operand(0).data, r.result().data, n});
 }
 
 Result<Calls> callAccumulate(const CallRequest &r) {
@@ -97,13 +95,11 @@ Result<Calls> callAccumulate(const CallRequest &r) {
     return callConvert(r); // the first summand only starts the sum
   int64_t n = r.result().elements();
   if (!isFloat(r.result().dtype)) // integers are added in their own type
-    return one(elementCall("Elementwise", r.result().dtype, "binary", n,
-                           BinaryParameters{BinaryOp::Add, r.operand(0).data, r.operand(1).data, r.result().data, n}),
-               n);
-  return one(elementCall("Elementwise", r.result().dtype, "accumulate", n,
-                         AccumulateParameters{int32_t(r.operand(1).dtype), r.operand(0).data, r.operand(1).data,
-                                              r.result().data, n}),
-             n);
+    return callsOn(n, r.result().dtype, r.result().dtype, "binary",
+                   BinaryParameters{BinaryOp::Add, r.operand(0).data, r.operand(1).data, r.result().data, n});
+  return callsOn(
+      n, wider(r.operand(1).dtype, r.result().dtype), r.result().dtype, "accumulate",
+      AccumulateParameters{int32_t(r.operand(1).dtype), r.operand(0).data, r.operand(1).data, r.result().data, n});
 }
 
 Result<Calls> callReducePrecision(const CallRequest &r) {
@@ -112,19 +108,16 @@ Result<Calls> callReducePrecision(const CallRequest &r) {
   const void *x = r.operand(0).data;
   void *y = r.result().data;
   if (dtype == DType::F64)
-    return one(elementCall("Elementwise", dtype, "reducePrecision", n,
-                           ReducePrecisionParameters<double>{x, y, n, Precision<double>(bits, exponent)}),
-               n);
-  return one(elementCall("Elementwise", dtype, "reducePrecision", n,
-                         ReducePrecisionParameters<float>{x, y, n, Precision<float>(bits, exponent)}),
-             n);
+    return callsOn(n, dtype, dtype, "reducePrecision",
+                   ReducePrecisionParameters<double>{x, y, n, Precision<double>(bits, exponent)});
+  return callsOn(n, dtype, dtype, "reducePrecision",
+                 ReducePrecisionParameters<float>{x, y, n, Precision<float>(bits, exponent)});
 }
 
 Result<Calls> callIsNan(const CallRequest &r) {
   int64_t n = r.result().elements();
-  return one(elementCall("Elementwise", r.operand(0).dtype, "isNan", n,
-                         IsNanParameters{r.operand(0).data, static_cast<uint8_t *>(r.result().data), n}),
-             n);
+  return callsOn(n, r.operand(0).dtype, r.operand(0).dtype, "isNan",
+                 IsNanParameters{r.operand(0).data, static_cast<uint8_t *>(r.result().data), n});
 }
 
 } // namespace kerf::runtime::cuda

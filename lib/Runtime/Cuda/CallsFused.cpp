@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the compiled kernels of packages. The kernel stores the values of pointwise ops. Reductions of them are
-// calls of the kernel `reduce`, which therefore decides the order of sums. A value that is only reduced lies in the
-// scratch memory.
+// Calls of the compiled kernels of packages. The kernel stores the values of pointwise ops, and computes reductions of
+// them (package::ptxReduction). The partial results of reductions in pieces lie in the scratch memory, and the kernel
+// `combinePieces` combines them. Reductions that the kernel does not compute are calls of the kernels of `reduce`, and
+// a value that is only reduced by them lies in the scratch memory.
+#include "CallsReduce.h"
+#include "CallsSort.h"
 #include "PtxCode.h"
 #include "kerf/Runtime/Cpu/Kernels.h"
 
@@ -11,10 +14,6 @@ namespace kerf::runtime::cuda {
 
 namespace {
 using package::Function;
-
-constexpr int64_t roundedUp(int64_t bytes) {
-  return (bytes + package::kPtxAlignment - 1) / package::kPtxAlignment * package::kPtxAlignment;
-}
 
 /// Checks that the tensors are those of the function's values.
 Status checkTensors(const Function &function, const std::vector<int> &values, const std::vector<TensorView> &views,
@@ -41,8 +40,9 @@ Status checkTensors(const Function &function, const std::vector<int> &values, co
 
 /// Makes the launch of a compiled kernel.
 LibraryCall launchOf(const PtxCode &code, const PtxKernel &kernel, std::vector<void *> addresses) {
-  int64_t blocks =
-      (package::ptxItems(*kernel.function, kernel.space).count() + package::kPtxThreads - 1) / package::kPtxThreads;
+  auto reduction = package::ptxReduction(*kernel.function);
+  int64_t items = package::ptxItems(*kernel.function, kernel.space).count();
+  int64_t blocks = reduction ? reduction->blocks() : (items + package::kPtxThreads - 1) / package::kPtxThreads;
   return [module = code.module, entry = kernel.entry,
           blocks = unsigned(std::clamp<int64_t>(blocks, 1, package::kMostPtxBlocks)),
           addresses = std::move(addresses)](CudaStream &stream) mutable -> Status {
@@ -53,13 +53,48 @@ LibraryCall launchOf(const PtxCode &code, const PtxKernel &kernel, std::vector<v
   };
 }
 
+/// Checks a reduction as the CPU's kernel of `reduce` does.
+Status checkReduction(const KernelRequest &request) {
+  auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr));
+  if (!checked)
+    return checked.error();
+  return ok();
+}
+
 /// Makes the calls of a reduction, which use scratch memory from byte `scratchAt` on.
 Result<Calls> reductionCalls(const CallRequest &r, const package::Instruction &reduce, const TensorView &from,
                              const TensorView &to, int64_t scratchAt) {
   KernelRequest request{reduce, {from}, {to}, r.request.mesh, r.request.rank, r.scratch(scratchAt)};
-  if (auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr)); !checked)
-    return checked.error();
+  if (Status status = checkReduction(request); !status)
+    return status.error();
   return callsOf({request, r.faults, r.gpu});
+}
+
+/// Adds the addresses to which the kernel writes its reductions, and takes scratch memory from `calls` for partial
+/// results. Returns the calls that combine them.
+Result<Calls> addReductions(Calls &calls, const CallRequest &r, const std::optional<package::PtxReduction> &reduction,
+                            std::vector<void *> &addresses) {
+  Calls combining;
+  const Function &function = *r.request.function;
+  for (size_t i = 0; i < function.results.size() && reduction; ++i) {
+    if (std::count(reduction->results.begin(), reduction->results.end(), function.results[i]) == 0)
+      continue;
+    const TensorView &y = r.result(i);
+    const package::Instruction &reduce = *package::reductionOf(function, function.results[i]);
+    const package::Value &from = function.values[size_t(reduce.operands[0])];
+    KernelRequest request{reduce, {{nullptr, from.dtype, from.shape}}, {y}, r.request.mesh, r.request.rank, nullptr};
+    if (Status status = checkReduction(request); !status)
+      return status.error();
+    if (reduction->plan.pieces == 1) {
+      addresses.push_back(y.data);
+      continue;
+    }
+    void *partials = r.scratch(takeScratch(calls, bytesOfPartials(reduction->plan)));
+    addresses.push_back(partials);
+    addCombination(combining, y.dtype,
+                   reduceParameters(kindOf(reduce.attrs), reduction->plan, nullptr, y.data, partials));
+  }
+  return combining;
 }
 } // namespace
 
@@ -87,18 +122,23 @@ Result<Calls> callFused(const CallRequest &r) {
   std::vector<int> stored = package::storedValues(function);
   for (size_t i = addresses.size() - function.args.size(); i < stored.size(); ++i) {
     const package::Value &value = function.values[size_t(stored[i])];
-    TensorView view{r.scratch(calls.scratchBytes), value.dtype, value.shape};
+    TensorView view{nullptr, value.dtype, value.shape};
+    view.data = r.scratch(takeScratch(calls, view.bytes()));
     tensors[stored[i]] = view;
     addresses.push_back(view.data);
-    calls.scratchBytes += roundedUp(view.bytes());
   }
+  auto computed = package::ptxReduction(function);
+  Result<Calls> combining = addReductions(calls, r, computed, addresses);
+  if (!combining)
+    return combining.error();
 
   // Arguments are reduced first: the kernel may overwrite them.
   std::vector<Call> after;
   int64_t ofReductions = 0;
   for (size_t i = 0; i < function.results.size(); ++i) {
     const package::Instruction *reduce = package::reductionOf(function, function.results[i]);
-    if (!reduce)
+    bool isComputed = computed && std::count(computed->results.begin(), computed->results.end(), function.results[i]);
+    if (!reduce || isComputed)
       continue;
     int value = reduce->operands[0];
     auto made = reductionCalls(r, *reduce, tensors.at(value), r.result(i), calls.scratchBytes);
@@ -110,8 +150,9 @@ Result<Calls> callFused(const CallRequest &r) {
     list.insert(list.end(), made->calls.begin(), made->calls.end());
   }
   calls.scratchBytes += ofReductions;
-  if (!stored.empty() && kernel.space.rows() * kernel.space.columns() > 0)
+  if ((!stored.empty() || computed) && kernel.space.rows() * kernel.space.columns() > 0)
     calls.calls.emplace_back(launchOf(code, kernel, std::move(addresses)));
+  calls.calls.insert(calls.calls.end(), combining->calls.begin(), combining->calls.end());
   calls.calls.insert(calls.calls.end(), after.begin(), after.end());
   return calls;
 }

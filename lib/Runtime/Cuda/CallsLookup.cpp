@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the kernels of lookups (Kernels/Lookup.cu): gather, embedding and take_along with their gradients. The three
 // differ only in their indices: which are right, whether they have batch entries, and whether the rank has all rows.
-#include "CallsSort.h"
+#include "CallsRows.h"
 
 #include <algorithm>
 #include <bit>
@@ -91,7 +91,11 @@ Result<Calls> callsOfGradient(const CallRequest &r, const RowLookup &lookup, con
   int64_t n = r.result().elements();
   SumSlicesParameters p{r.operand(1).data, r.result().data, sorted->places, sorted->starts, n,
                         lookup.count,      sizes.rows,      sizes.inner};
-  addElementCall(calls, "Lookup", r.result().dtype, "sumSlices", n, p);
+  int64_t width = kPackBytes / bytesOf(r.result().dtype);
+  if (p.inner % width == 0 && areAligned({p.x, p.y}))
+    addElementCall(calls, "Lookup", r.result().dtype, "sumSlices", n / width, p);
+  else
+    addElementCall(calls, "Lookup", r.result().dtype, "sumSlicesSingly", n, p);
   return calls;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of dropout, and of ops whose result depends on the rank (Kernels/Random.cu): shard_offset, local_slice and
 // mask_padding.
-#include "CallsSort.h"
+#include "CallsRows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -106,13 +106,18 @@ Result<Calls> callDropout(const CallRequest &r) {
     return global.error();
   auto scalar = [&](size_t i) { return static_cast<const int64_t *>(r.operand(i).data); };
   double rate = r.number("rate");
-  constexpr int kWordBits = 32, kElementsOfThread = 4; // bits of a random word, and words of a counter
+  constexpr int kWordBits = 32, kWords = 4; // bits of a random word, and words of a counter
+  int64_t pack = packOfDropout(bytesOf(x.dtype));
+  bool isPacked =
+      areAligned({x.data, r.result().data}) && global->rank > 0 && global->sizes[global->rank - 1] % pack == 0;
+  for (int d = 0; d + 1 < global->rank; ++d)
+    isPacked &= global->strides[d] % kWords == 0;
   double threshold = std::min(std::ceil(std::ldexp(rate, kWordBits)), double(UINT32_MAX));
   DropoutParameters p{
       x.data,       r.result().data, scalar(1),           scalar(2), scalar(3), isPiece ? scalar(4) : nullptr,
-      x.elements(), 1 / (1 - rate),  uint32_t(threshold), *global};
+      x.elements(), 1 / (1 - rate),  uint32_t(threshold), isPacked,  *global};
   Calls calls;
-  addElementCall(calls, "Random", x.dtype, "dropout", (p.n + kElementsOfThread - 1) / kElementsOfThread, p);
+  addElementCall(calls, "Random", x.dtype, "dropout", (p.n + kWords - 1) / kWords, p);
   return calls;
 }
 

@@ -2,9 +2,9 @@
 // Calls of reductions. Most are reductions of a tensor (outer, kept, inner) over its outer and inner dimensions, whose
 // kernels read whole cache lines (Kernels/ReduceRows.cu); the kernel `reduce` (Kernels/Reduce.cu) walks over any
 // others.
+#include "CallsReduce.h"
 #include "CallsCopy.h"
 #include "CallsRows.h"
-#include "Kernels/ParametersColumns.h"
 
 #include <algorithm>
 #include <optional>
@@ -12,108 +12,77 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr int64_t kBlocks = 132 * 8; // enough for each multiprocessor of an H100 to have several at a time
-
-Reduction kindOf(const CallRequest &r) {
-  const std::string kind = r.attrs().at("kind").get<std::string>();
-  return kind == "sum" ? Reduction::Sum : kind == "max" ? Reduction::Max : Reduction::Min;
-}
+using package::ReduceForm, package::ReducePlan;
 
 int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Sizes of a tensor (outer, kept, inner) that is reduced over its outer and inner dimensions.
-struct Split {
-  int64_t outer = 1, kept = 1, inner = 1;
-};
-
-/// Returns the sizes of a reduction that has this form and reduces some elements; nothing for another one.
-std::optional<Split> splitOf(const CallRequest &r) {
-  const Shape &shape = r.operand(0).shape;
-  std::vector<int64_t> reduced = r.integers("dimensions");
-  Split split;
-  enum class Part { Outer, Kept, Inner } part = Part::Outer;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 0)
-      return std::nullopt;
-    if (shape[d] == 1)
-      continue;
-    bool isReduced = std::find(reduced.begin(), reduced.end(), int64_t(d)) != reduced.end();
-    if (!isReduced && part == Part::Inner)
-      return std::nullopt;
-    if (!isReduced)
-      part = Part::Kept;
-    else if (part == Part::Kept)
-      part = Part::Inner;
-    (part == Part::Outer ? split.outer : part == Part::Kept ? split.kept : split.inner) *= shape[d];
-  }
-  if (split.kept == 1) // all elements are one run
-    split = {1, 1, split.outer * split.inner};
-  return split;
+/// Returns the plan of a reduction that the kernels of ReduceRows compute; nothing for another one.
+std::optional<ReducePlan> planOf(const CallRequest &r) {
+  const TensorView &x = r.operand(0);
+  auto plan = package::reducePlan(x.shape, r.integers("dimensions"), bytesOf(x.dtype));
+  return plan && (plan->inner == 1 || areAligned({x.data})) ? plan : std::nullopt;
 }
 
-/// Splits the rows of a table into pieces, so that all blocks together have enough work.
-void splitTable(ReduceRowsParameters &p, int64_t width) {
-  constexpr int64_t kFewestRows = 64; // of a piece: eight for each warp
-  int64_t tiles = quotientUp(p.kept, kWarpThreads * (p.kept % width == 0 ? width : 1));
-  p.pieces = std::min(quotientUp(kBlocks, tiles), quotientUp(p.outer, kFewestRows));
-  p.outerOfPiece = quotientUp(p.outer, p.pieces);
-  p.pieces = quotientUp(p.outer, p.outerOfPiece);
-  p.innerOfPiece = p.inner;
-}
-
-/// Splits runs of neighbouring elements into pieces. `groups` groups are to have work.
-void splitRuns(ReduceRowsParameters &p, int64_t groups, int64_t width) {
-  constexpr int64_t kFewestElements = 4096; // of a piece
-  int64_t wanted = std::min(quotientUp(groups, p.kept), quotientUp(p.outer * p.inner, kFewestElements));
-  if (p.outer >= wanted) {
-    p.outerOfPiece = quotientUp(p.outer, wanted);
-    p.innerOfPiece = p.inner;
-  } else {
-    p.outerOfPiece = 1;
-    p.innerOfPiece = quotientUp(quotientUp(p.inner, quotientUp(wanted, p.outer)), width) * width;
-  }
-  p.innerPieces = quotientUp(p.inner, p.innerOfPiece);
-  p.pieces = quotientUp(p.outer, p.outerOfPiece) * p.innerPieces;
-}
-
-Calls callsOfRows(const CallRequest &r, const Split &split) {
-  constexpr int64_t kMostOfThread = 16, kMostOfWarp = 1024, kThreads = 256; // elements of a run; threads of a block
+Calls callsOfRows(const CallRequest &r, const ReducePlan &plan) {
   const TensorView &x = r.operand(0), &y = r.result();
   const int64_t width = kPackBytes / bytesOf(x.dtype);
-  ReduceRowsParameters p{kindOf(r), x.data, y.data, nullptr, split.outer, split.kept, split.inner, 0, 0, 1, 1};
-  KernelCall call;
-  if (p.inner == 1) {
-    splitTable(p, width);
+  Calls calls;
+  void *partials = nullptr;
+  if (plan.pieces > 1)
+    partials = r.scratch(takeScratch(calls, bytesOfPartials(plan)));
+  ReduceRowsParameters p = reduceParameters(kindOf(r.attrs()), plan, x.data, y.data, partials);
+  switch (plan.form) {
+  case ReduceForm::Table: {
     bool packed = p.kept % width == 0 && areAligned({x.data});
     int64_t tiles = quotientUp(p.kept, kWarpThreads * (packed ? width : 1));
-    call = rowCall("ReduceRows", x.dtype, packed ? "reduceColumns" : "reduceColumnsSingly", tiles * p.pieces,
-                   kReduceThreads, p);
-  } else if (p.outer * p.inner <= kMostOfThread) {
-    splitRuns(p, 1, width);
-    call = elementCall("ReduceRows", x.dtype, "reduceRunsByThreads", p.kept, p);
-  } else if (p.inner <= kMostOfWarp) {
-    splitRuns(p, kBlocks * kThreads / kWarpThreads, width);
-    call = warpCall("ReduceRows", x.dtype, "reduceRunsByWarps", p.kept * p.pieces, p);
-  } else {
-    splitRuns(p, kBlocks, width);
-    call = rowCall("ReduceRows", x.dtype, "reduceRunsByBlocks", p.kept * p.pieces, kThreads, p);
+    calls.calls.push_back(rowCall("ReduceRows", x.dtype, packed ? "reduceColumns" : "reduceColumnsSingly",
+                                  tiles * p.pieces, kReduceThreads, p));
+    break;
   }
-  Calls calls;
-  if (p.pieces > 1)
-    p.partials = r.scratch(takeScratch(calls, p.pieces * p.kept * int64_t(sizeof(double))));
-  std::memcpy(call.parameters.data(), &p, sizeof(p));
-  calls.calls.push_back(std::move(call));
-  if (p.pieces == 1)
-    return calls;
-  addRowCall(calls, "ReduceRows", x.dtype, "combinePieces", quotientUp(p.kept, kColumnsOfBlock), 1, p);
-  std::get<KernelCall>(calls.calls.back()).threads = kColumnThreads;
+  case ReduceForm::Threads:
+    calls.calls.push_back(elementCall("ReduceRows", x.dtype, "reduceRunsByThreads", p.kept, p));
+    break;
+  case ReduceForm::Warps:
+    calls.calls.push_back(warpCall("ReduceRows", x.dtype, "reduceRunsByWarps", p.kept * p.pieces, p));
+    break;
+  case ReduceForm::Blocks:
+    calls.calls.push_back(rowCall("ReduceRows", x.dtype, "reduceRunsByBlocks", p.kept * p.pieces, kReduceThreads, p));
+  }
+  if (plan.pieces > 1)
+    addCombination(calls, x.dtype, p);
   return calls;
 }
 } // namespace
 
+Reduction kindOf(const nlohmann::ordered_json &attrs) {
+  const std::string kind = attrs.at("kind").get<std::string>();
+  return kind == "sum" ? Reduction::Sum : kind == "max" ? Reduction::Max : Reduction::Min;
+}
+
+int64_t bytesOfPartials(const ReducePlan &plan) { return plan.pieces * plan.kept * int64_t(sizeof(double)); }
+
+ReduceRowsParameters reduceParameters(Reduction kind, const ReducePlan &plan, const void *x, void *y, void *partials) {
+  return {kind,
+          x,
+          y,
+          partials,
+          plan.outer,
+          plan.kept,
+          plan.inner,
+          plan.outerOfPiece,
+          plan.innerOfPiece,
+          plan.innerPieces,
+          plan.pieces};
+}
+
+void addCombination(Calls &calls, DType type, const ReduceRowsParameters &p) {
+  addRowCall(calls, "ReduceRows", type, "combinePieces", quotientUp(p.kept, kColumnsOfBlock), 1, p);
+  std::get<KernelCall>(calls.calls.back()).threads = kColumnThreads;
+}
+
 Result<Calls> callReduce(const CallRequest &r) {
-  if (auto split = splitOf(r); split && (split->inner == 1 || areAligned({r.operand(0).data})))
-    return callsOfRows(r, *split);
+  if (auto plan = planOf(r))
+    return callsOfRows(r, *plan);
   Calls calls;
   const TensorView &x = r.operand(0), &y = r.result();
   std::vector<int64_t> reduced = r.integers("dimensions"), strides = stridesOf(x.shape);
@@ -123,7 +92,7 @@ Result<Calls> callReduce(const CallRequest &r) {
       kept.push_back({x.shape[d], strides[d], 0});
     else
       removed.push_back({x.shape[d], strides[d], 0});
-  ReduceParameters p{kindOf(r), x.data, y.data, y.elements(), 1, {}, {}};
+  ReduceParameters p{kindOf(r.attrs()), x.data, y.data, y.elements(), 1, {}, {}};
   for (const CopyDim &dim : removed)
     p.count *= dim.size;
   for (auto [dims, walk] : {std::pair(merged(kept), &p.kept), std::pair(merged(removed), &p.reduced)}) {

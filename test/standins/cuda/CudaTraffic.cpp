@@ -22,6 +22,11 @@ Totals &totals() {
 }
 std::atomic<bool> counts{std::getenv("KERF_STANDIN_TRAFFIC") != nullptr};
 
+void add(ptx::Traffic &to, const ptx::Traffic &from) {
+  to.loads += from.loads, to.stores += from.stores;
+  to.sectorsLoaded += from.sectorsLoaded, to.sectorsStored += from.sectorsStored;
+}
+
 void writeTraffic() {
   FILE *file = std::fopen(std::getenv("KERF_STANDIN_TRAFFIC"), "w");
   if (!file)
@@ -44,10 +49,6 @@ bool countsTraffic() {
 }
 
 void addTraffic(const std::string &kernel, const ptx::TrafficCounter &counter) {
-  auto add = [](ptx::Traffic &to, const ptx::Traffic &from) {
-    to.loads += from.loads, to.stores += from.stores;
-    to.sectorsLoaded += from.sectorsLoaded, to.sectorsStored += from.sectorsStored;
-  };
   Totals &all = totals();
   std::lock_guard lock(all.mutex);
   auto &[launches, traffic] = all.kernels[kernel];
@@ -66,20 +67,36 @@ KERF_CUDA_API kerfStandinCountTraffic() {
   return kSuccess;
 }
 
+namespace {
+/// Returns the traffic in `bytes` bytes of device memory from `address` on, which begin at a multiple of 256.
+ptx::Traffic trafficIn(uint64_t address, uint64_t bytes) {
+  constexpr uint64_t kPage = ptx::TrafficCounter::kPageBytes;
+  std::lock_guard lock(totals().mutex);
+  ptx::Traffic sum;
+  auto &pages = totals().pages;
+  for (auto page = pages.lower_bound(address / kPage); page != pages.end() && page->first * kPage < address + bytes;
+       ++page)
+    add(sum, page->second);
+  return sum;
+}
+} // namespace
+
 /// For tests: writes the numbers of sectors that warps have loaded and stored in `bytes` bytes of device memory from
 /// `address` on, which begin at a multiple of 256.
 KERF_CUDA_API kerfStandinSectors(uint64_t address, uint64_t bytes, int64_t *loaded, int64_t *stored) {
-  constexpr uint64_t kPage = ptx::TrafficCounter::kPageBytes;
-  if (address % kPage != 0)
+  if (address % ptx::TrafficCounter::kPageBytes != 0)
     return kInvalidValue;
-  std::lock_guard lock(totals().mutex);
-  *loaded = *stored = 0;
-  auto &pages = totals().pages;
-  for (auto page = pages.lower_bound(address / kPage); page != pages.end() && page->first * kPage < address + bytes;
-       ++page) {
-    *loaded += page->second.sectorsLoaded;
-    *stored += page->second.sectorsStored;
-  }
+  ptx::Traffic traffic = trafficIn(address, bytes);
+  *loaded = traffic.sectorsLoaded, *stored = traffic.sectorsStored;
+  return kSuccess;
+}
+
+/// For tests: writes how many requests of warps have loaded and stored there.
+KERF_CUDA_API kerfStandinRequests(uint64_t address, uint64_t bytes, int64_t *loads, int64_t *stores) {
+  if (address % ptx::TrafficCounter::kPageBytes != 0)
+    return kInvalidValue;
+  ptx::Traffic traffic = trafficIn(address, bytes);
+  *loads = traffic.loads, *stores = traffic.stores;
   return kSuccess;
 }
 

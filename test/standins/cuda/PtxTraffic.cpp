@@ -21,6 +21,10 @@ void TrafficCounter::endBlock() {
     request.sectors.erase(std::unique(request.sectors.begin(), request.sectors.end()), request.sectors.end());
     (request.isStore ? total.stores : total.loads) += 1;
     (request.isStore ? total.sectorsStored : total.sectorsLoaded) += int64_t(request.sectors.size());
+    if (!request.sectors.empty()) {
+      Traffic &page = byPage[request.sectors[0] * kSectorBytes / kPageBytes];
+      (request.isStore ? page.stores : page.loads) += 1;
+    }
     for (uint64_t sector : request.sectors) {
       Traffic &page = byPage[sector * kSectorBytes / kPageBytes];
       (request.isStore ? page.sectorsStored : page.sectorsLoaded) += 1;

@@ -28,7 +28,7 @@ public:
   void endBlock();
 
   Traffic total;
-  std::map<uint64_t, Traffic> byPage; // sectors by address / kPageBytes; requests are not told apart
+  std::map<uint64_t, Traffic> byPage; // by address / kPageBytes; a request counts in the page where it begins
   static constexpr uint64_t kSectorBytes = 32, kPageBytes = 256;
 
 private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks, on the stand-in of the driver, that the hot kernels for GPUs read each input once and write each result once,
 // in whole sectors of 32 bytes. A warp's request of neighbouring elements touches each sector once; single elements at
-// a distance, a tensor that is read twice, and accesses across sectors touch more.
+// a distance, a tensor that is read twice, and accesses across sectors touch more. Kernels whose threads take 16 bytes
+// at a time also have as few requests as that allows.
 #include "KernelTestSupport.h"
 
 #include <dlfcn.h>
@@ -9,17 +10,19 @@
 namespace kerf::runtime::test {
 namespace {
 
+using Count = int (*)(uint64_t address, uint64_t bytes, int64_t *loaded, int64_t *stored);
 /// The functions of the stand-in that count memory traffic; null on another driver.
 struct Counter {
   int (*begin)() = nullptr;
-  int (*sectors)(uint64_t address, uint64_t bytes, int64_t *loaded, int64_t *stored) = nullptr;
+  Count sectors = nullptr, requests = nullptr;
 };
 Counter counter() {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (!library)
     return {};
   return {reinterpret_cast<int (*)()>(dlsym(library, "kerfStandinCountTraffic")),
-          reinterpret_cast<int (*)(uint64_t, uint64_t, int64_t *, int64_t *)>(dlsym(library, "kerfStandinSectors"))};
+          reinterpret_cast<Count>(dlsym(library, "kerfStandinSectors")),
+          reinterpret_cast<Count>(dlsym(library, "kerfStandinRequests"))};
 }
 
 /// A hot instruction. Its small operands, such as the scale of a norm, may be read for every row.
@@ -28,6 +31,8 @@ struct HotKernel {
   Json attrs;
   std::vector<ResultType> operands, results;
   int64_t readings = 1; // how often each operand is read at most
+  /// Elements of each large tensor that a thread takes at a time; 0: requests are not counted.
+  int64_t width = 0;
 };
 
 /// Runs an instruction once, on operands whose bytes are zero, and compares its traffic with its tensors.
@@ -71,6 +76,12 @@ void expectLeastTraffic(Device &device, const Counter &traffic, const HotKernel 
           << (isResult ? "result " : "operand ") << i;
       EXPECT_GE(double(isResult ? stored : loaded), least - 1) << (isResult ? "result " : "operand ") << i;
       EXPECT_EQ(isResult ? loaded : stored, 0) << (isResult ? "result " : "operand ") << i;
+      if (kernel.width == 0)
+        continue;
+      ASSERT_EQ(
+          traffic.requests(reinterpret_cast<uint64_t>(views[i].data), uint64_t(views[i].bytes()), &loaded, &stored), 0);
+      EXPECT_LE(double(isResult ? stored : loaded), 1.1 * double(views[i].elements()) / double(32 * kernel.width))
+          << (isResult ? "result " : "operand ") << i;
     }
   };
   check(request.operands, false);
@@ -105,16 +116,39 @@ std::vector<HotKernel> hotKernels(DType type) {
   };
 }
 
+/// Returns instructions whose threads take 16 bytes of the widest tensor at a time.
+std::vector<HotKernel> packedKernels(DType type) {
+  constexpr int64_t kRows = 40, kWidth = 768;
+  auto table = [&](DType dtype) { return ResultType{dtype, {kRows, kWidth}}; };
+  const ResultType x = table(type), flags = table(DType::Bool), other = table(type == F32 ? DType::BF16 : F32);
+  const ResultType one{DType::I64, {}}, tokens{DType::I32, {kRows}};
+  const int64_t width = 16 / bytesOf(type), ofBoth = 4;
+  return {
+      {"tanh", Json::object(), {x}, {x}, 1, width},
+      {"multiply", Json::object(), {x, x}, {x}, 1, width},
+      {"compare", {{"direction", "LT"}}, {x, x}, {flags}, 1, width},
+      {"select", Json::object(), {flags, x, x}, {x}, 1, width},
+      {"convert", Json::object(), {x}, {other}, 1, ofBoth},
+      {"accumulate", Json::object(), {table(F32), x}, {table(F32)}, 1, ofBoth},
+      {"reduce_precision", {{"mantissa_bits", 3}, {"min_exponent", -6}}, {x}, {x}, 1, width},
+      {"is_nan", Json::object(), {x}, {flags}, 1, width},
+      {"dropout", {{"rate", 0.1}}, {x, one, one, one}, {x}, 1, width},
+      {"embedding_backward", {{"rows", kRows}}, {tokens, x}, {x}, 1, width},
+      {"scatter_add", {{"axis", 1}}, {tokens, {type, {3, kRows, 256}}}, {{type, {3, kRows, 256}}}, 1, width},
+  };
+}
+
 TEST(Traffic, HotKernelsReadAndWriteEachSectorOnce) {
   const char *name = std::getenv("KERF_KERNEL_DEVICE");
   auto device = name ? createDevice(name) : Result<std::unique_ptr<Device>>(std::unique_ptr<Device>());
   ASSERT_TRUE(device) << device.error().message;
   Counter traffic = counter();
-  if (!*device || !traffic.begin || !traffic.sectors)
+  if (!*device || !traffic.begin || !traffic.sectors || !traffic.requests)
     GTEST_SKIP() << "only the stand-in of NVIDIA's driver counts sectors";
   for (DType type : {F32, DType::BF16})
-    for (const HotKernel &kernel : hotKernels(type))
-      expectLeastTraffic(**device, traffic, kernel);
+    for (const auto &kernels : {hotKernels(type), packedKernels(type)})
+      for (const HotKernel &kernel : kernels)
+        expectLeastTraffic(**device, traffic, kernel);
 }
 
 } // namespace

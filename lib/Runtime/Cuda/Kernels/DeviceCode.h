@@ -11,6 +11,10 @@
 #include <type_traits>
 
 #define KERF_KERNEL extern "C" __attribute__((global)) __attribute__((launch_bounds(1024)))
+/// Begins a kernel of blocks of `threads` threads, of which `blocks` share a multiprocessor. NVIDIA's assembler uses
+/// the registers of such a share, and does not spill some of them to have more blocks.
+#define KERF_KERNEL_SHARING(threads, blocks)                                                                           \
+  extern "C" __attribute__((global)) __attribute__((launch_bounds(threads, blocks)))
 #define KERF_DEVICE __attribute__((device, always_inline)) inline
 #define KERF_SHARED __attribute__((shared)) static
 

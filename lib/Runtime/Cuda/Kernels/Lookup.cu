@@ -3,10 +3,9 @@
 // are added in the order of their indices, without atomics. The sort is a radix sort of several passes, each of which
 // keeps the order of equal digits (Knuth, The Art of Computer Programming, volume 3, section 5.2.5).
 #include "IndexCode.h"
+#include "PackCode.h"
 
 namespace kerf::runtime::cuda {
-
-using Bytes16 = uint32_t __attribute__((vector_size(16))); // one access, where a struct may be two
 
 template <typename E> KERF_DEVICE void lookUp(const LookupParameters &p) {
   const E *x = static_cast<const E *>(p.x);
@@ -154,16 +153,24 @@ KERF_KERNEL void findStarts(FindStartsParameters p) {
   }
 }
 
-KERF_KERNEL void sumSlices(SumSlicesParameters p) {
-  for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
-    int64_t outerRow = i / p.inner, outer = outerRow / p.rows, row = outerRow - outer * p.rows;
-    int64_t start = outer * p.count * p.inner + (i - outerRow * p.inner);
-    N sum = 0;
-#pragma unroll 8
-    for (int64_t j = p.starts[row], end = p.starts[row + 1]; j < end; ++j)
-      sum += at(p.x, start + int64_t(p.places[j]) * p.inner);
-    put(p.y, i, sum);
+/// Adds the slices of each row in their order. A thread has W neighbouring columns of a row.
+template <int W> KERF_DEVICE void sumColumns(const SumSlicesParameters &p) {
+  const int64_t packs = p.inner / W; // of a row
+  for (int64_t i = firstElement(); i < p.n / W; i += elementStep()) {
+    int64_t outerRow = i / packs, outer = outerRow / p.rows, row = outerRow - outer * p.rows;
+    int64_t start = outer * p.count * p.inner + (i - outerRow * packs) * W;
+    Pack<W> sums = {};
+#pragma unroll 4
+    for (int64_t j = p.starts[row], end = p.starts[row + 1]; j < end; ++j) {
+      Pack<W> x = loadPack<W>(p.x, start + int64_t(p.places[j]) * p.inner);
+#pragma unroll
+      for (int k = 0; k < W; ++k)
+        sums[k] += x[k];
+    }
+    storePack<W>(p.y, i * W, sums);
   }
 }
+KERF_KERNEL void sumSlices(SumSlicesParameters p) { sumColumns<kWidth>(p); }
+KERF_KERNEL void sumSlicesSingly(SumSlicesParameters p) { sumColumns<1>(p); }
 
 } // namespace kerf::runtime::cuda

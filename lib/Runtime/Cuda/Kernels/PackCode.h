@@ -15,50 +15,95 @@ template <int W, typename X = N> using Pack = std::array<X, W>;
 /// Elements of type T in 16 bytes.
 inline constexpr int kWidth = 16 / sizeof(T);
 
-/// Words of 4 bytes that one instruction reads or writes.
-template <int count> struct alignas(4 * count) Words {
-  uint32_t words[count];
-};
-/// The 16 bytes, or fewer, of W elements of type E as one value.
-template <typename E, int W>
+/// `bytes` bytes as one value: 16, 8, 4 or 2.
+using Bytes16 = uint32_t __attribute__((vector_size(16)));
+using Bytes8 = uint32_t __attribute__((vector_size(8)));
+template <size_t bytes>
 using Chunk =
-    std::conditional_t<sizeof(E) * W == 16, Words<4>, std::conditional_t<sizeof(E) * W == 8, Words<2>, Words<1>>>;
+    std::conditional_t<bytes == 16, Bytes16,
+                       std::conditional_t<bytes == 8, Bytes8, std::conditional_t<bytes == 4, uint32_t, uint16_t>>>;
+/// How a load of several elements is compiled. Where its elements are used one by one, the compiler may replace it by
+/// loads of single elements; Whole prevents this, and also that a loop with the load is unrolled.
+enum class Access { Any, Whole };
+/// Returns a chunk that was loaded. The empty assembly uses all words at once, so that the load stays one access.
+KERF_DEVICE Bytes16 asWhole(Bytes16 chunk) {
+  uint32_t a = chunk[0], b = chunk[1], c = chunk[2], d = chunk[3];
+  asm("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
+  return Bytes16{a, b, c, d};
+}
+KERF_DEVICE Bytes8 asWhole(Bytes8 chunk) {
+  uint32_t a = chunk[0], b = chunk[1];
+  asm("" : "+r"(a), "+r"(b));
+  return Bytes8{a, b};
+}
+KERF_DEVICE uint32_t asWhole(uint32_t chunk) {
+  asm("" : "+r"(chunk));
+  return chunk;
+}
+KERF_DEVICE uint16_t asWhole(uint16_t chunk) { return chunk; }
+/// Elements of type E of W consecutive ones that one access reads or writes.
+template <typename E, int W> inline constexpr int kElementsOfAccess = sizeof(E) * W > 16 ? 16 / sizeof(E) : W;
 
-/// Returns W consecutive elements from element i on, whose address is a multiple of their bytes or of 16.
-template <int W, typename E = T> KERF_DEVICE Pack<W, Number<E>> loadPack(const void *x, int64_t i) {
-  Pack<W, Number<E>> pack;
+/// Returns W consecutive elements from element i on, as they are in memory. The address is a multiple of their bytes or
+/// of 16.
+template <int W, typename E = T, Access access = Access::Any>
+KERF_DEVICE std::array<E, W> loadElements(const void *x, int64_t i) {
+  std::array<E, W> all;
   const E *from = static_cast<const E *>(x) + i;
   if constexpr (W == 1) {
-    pack[0] = load(from);
+    all[0] = *from;
   } else {
-    constexpr int kEach = sizeof(E) * W > 16 ? 16 / sizeof(E) : W;
+    constexpr int kEach = kElementsOfAccess<E, W>;
 #pragma unroll
     for (int first = 0; first < W; first += kEach) {
-      auto elements = std::bit_cast<std::array<E, kEach>>(*reinterpret_cast<const Chunk<E, kEach> *>(from + first));
+      using Bytes = Chunk<kEach * sizeof(E)>;
+      Bytes bytes = *reinterpret_cast<const Bytes *>(from + first);
+      if constexpr (access == Access::Whole)
+        bytes = asWhole(bytes);
+      auto elements = std::bit_cast<std::array<E, kEach>>(bytes);
 #pragma unroll
       for (int k = 0; k < kEach; ++k)
-        pack[first + k] = load(&elements[k]);
+        all[first + k] = elements[k];
     }
   }
-  return pack;
+  return all;
 }
-
-/// Writes W consecutive elements from element i on, under the conditions of loadPack.
-template <int W, typename E = T> KERF_DEVICE void storePack(void *y, int64_t i, const Pack<W, Number<E>> &pack) {
+/// Writes W consecutive elements from element i on, under the conditions of loadElements.
+template <int W, typename E = T> KERF_DEVICE void storeElements(void *y, int64_t i, const std::array<E, W> &all) {
   E *to = static_cast<E *>(y) + i;
   if constexpr (W == 1) {
-    store(to, pack[0]);
+    *to = all[0];
   } else {
-    constexpr int kEach = sizeof(E) * W > 16 ? 16 / sizeof(E) : W;
+    constexpr int kEach = kElementsOfAccess<E, W>;
 #pragma unroll
     for (int first = 0; first < W; first += kEach) {
       std::array<E, kEach> elements;
 #pragma unroll
       for (int k = 0; k < kEach; ++k)
-        store(&elements[k], pack[first + k]);
-      *reinterpret_cast<Chunk<E, kEach> *>(to + first) = std::bit_cast<Chunk<E, kEach>>(elements);
+        elements[k] = all[first + k];
+      using Bytes = Chunk<kEach * sizeof(E)>;
+      *reinterpret_cast<Bytes *>(to + first) = std::bit_cast<Bytes>(elements);
     }
   }
+}
+
+/// Returns the numbers of W consecutive elements, under the conditions of loadElements.
+template <int W, typename E = T, Access access = Access::Any>
+KERF_DEVICE Pack<W, Number<E>> loadPack(const void *x, int64_t i) {
+  auto elements = loadElements<W, E, access>(x, i);
+  Pack<W, Number<E>> pack;
+#pragma unroll
+  for (int k = 0; k < W; ++k)
+    pack[k] = load(&elements[k]);
+  return pack;
+}
+/// Writes the numbers of W consecutive elements, under the conditions of loadElements.
+template <int W, typename E = T> KERF_DEVICE void storePack(void *y, int64_t i, const Pack<W, Number<E>> &pack) {
+  std::array<E, W> elements;
+#pragma unroll
+  for (int k = 0; k < W; ++k)
+    store(&elements[k], pack[k]);
+  storeElements<W, E>(y, i, elements);
 }
 
 /// As loadPack and storePack, for a tensor that may be float32 beside 16-bit ones.
@@ -128,6 +173,22 @@ template <typename Group, int W, typename F> KERF_DEVICE void eachPack(int64_t s
   if constexpr (W > 1)
     for (int64_t i = head + packs * W + first; i < n; i += Group::step())
       f(One(), i);
+}
+
+/// Returns whether all addresses are multiples of 16.
+template <typename... Addresses> KERF_DEVICE bool areAligned(Addresses... addresses) {
+  return ((reinterpret_cast<uintptr_t>(addresses) | ...) & 15) == 0;
+}
+/// Calls f(width, i) for packs of n elements, shared by the threads of the grid: with W where tensors are `aligned`,
+/// and with 1 for other tensors and for the elements behind the last pack. The widths are std::integral_constant.
+template <int W, typename F> KERF_DEVICE void eachOfGrid(int64_t n, bool aligned, F f) {
+  int64_t packs = aligned ? n / W : 0;
+#pragma unroll 1
+  for (int64_t j = firstElement(); j < packs; j += elementStep())
+    f(std::integral_constant<int, W>(), j * W);
+#pragma unroll 1
+  for (int64_t i = packs * W + firstElement(); i < n; i += elementStep())
+    f(std::integral_constant<int, 1>(), i);
 }
 
 /// Returns the sum of a pack, whose elements are added in N.

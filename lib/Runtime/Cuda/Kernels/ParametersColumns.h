@@ -9,8 +9,9 @@ namespace kerf::runtime::cuda {
 
 /// Columns of a block that combines the rows of a table, and its threads.
 inline constexpr int kColumnsOfBlock = 32, kColumnThreads = 1024;
-/// Threads of a block that reduces rows of a table.
-inline constexpr int kReduceThreads = 256;
+/// Threads of a block of the other kernels of ReduceRows.cu, and blocks on a multiprocessor: each thread has 64 of its
+/// 65,536 registers.
+inline constexpr int kReduceThreads = 256, kReduceBlocks = 4;
 
 /// Combines the elements of x, a tensor (outer, kept, inner), over its outer and inner dimensions. The work is split
 /// into `pieces`: a piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and

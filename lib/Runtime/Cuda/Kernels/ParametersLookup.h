@@ -107,8 +107,12 @@ struct RoutingParameters {
   int64_t experts, local, batch, tokenCount, choices, slotCount, width;
 };
 
+/// Elements that a thread of `dropout` takes together: 16 bytes, and at least those of one counter's four words.
+constexpr int packOfDropout(int64_t bytesOfElement) { return bytesOfElement > 4 ? 4 : int(16 / bytesOfElement); }
 /// y[i] = x[i] * scale, or 0 where the random word of element i of the global tensor is below the threshold. `global`
-/// tells an element's number in the global tensor, less `offset`; its last dimension has stride 1.
+/// tells an element's number in the global tensor, less `offset`; its last dimension has stride 1. If `isPacked`, the
+/// tensors lie at multiples of 16 bytes, and packs (packOfDropout) of neighbours are neighbours in the global tensor
+/// and begin, less `offset`, at numbers that are multiples of 4.
 struct DropoutParameters {
   const void *x;
   void *y;
@@ -116,6 +120,7 @@ struct DropoutParameters {
   int64_t n;
   double scale;
   uint32_t dropsBelow;
+  int32_t isPacked;
   Walk global;
 };
 

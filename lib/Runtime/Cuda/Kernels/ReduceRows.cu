@@ -7,13 +7,12 @@
 
 namespace kerf::runtime::cuda {
 
-/// Writes the value of column k of a piece: the result itself if there is one piece only.
-template <typename R>
-KERF_DEVICE void putValue(const ReduceRowsParameters &p, int64_t piece, int64_t k, typename R::Value value) {
+/// Writes the value number i of all pieces' values, kept ones of each piece: a result if there is one piece only.
+template <typename R> KERF_DEVICE void putValue(const ReduceRowsParameters &p, int64_t i, typename R::Value value) {
   if (p.pieces == 1)
-    put(p.y, k, R::result(value));
+    put(p.y, i, R::result(value));
   else
-    static_cast<typename R::Value *>(p.partials)[piece * p.kept + k] = value;
+    static_cast<typename R::Value *>(p.partials)[i] = value;
 }
 
 /// Reduces rows of a table (inner = 1). A thread has W columns, a warp reads 32 * W neighbouring columns of every
@@ -49,15 +48,15 @@ template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParame
         value = R::combine(value, values[w][i]);
       int64_t k = first + i % 32 * W + i / 32;
       if (k < p.kept)
-        putValue<R>(p, piece, k, value);
+        putValue<R>(p, piece * p.kept + k, value);
     }
     __nvvm_bar_sync(0); // before the next tile writes `values`
   }
 }
-KERF_KERNEL void reduceColumns(ReduceRowsParameters p) {
+KERF_KERNEL_SHARING(kReduceThreads, kReduceBlocks) void reduceColumns(ReduceRowsParameters p) {
   withReduction(p.kind, [&](auto reduction) { reduceTable<decltype(reduction), kWidth>(p); });
 }
-KERF_KERNEL void reduceColumnsSingly(ReduceRowsParameters p) {
+KERF_KERNEL_SHARING(kReduceThreads, kReduceBlocks) void reduceColumnsSingly(ReduceRowsParameters p) {
   withReduction(p.kind, [&](auto reduction) { reduceTable<decltype(reduction), 1>(p); });
 }
 
@@ -65,33 +64,33 @@ KERF_KERNEL void reduceColumnsSingly(ReduceRowsParameters p) {
 template <typename R, typename Group, int W> KERF_DEVICE void reduceRuns(const ReduceRowsParameters &p) {
   using Value = typename R::Value;
   for (int64_t item = Group::firstRow(); item < p.pieces * p.kept; item += Group::rowStep()) {
-    int64_t piece = item / p.kept, k = item - piece * p.kept, outerPiece = piece / p.innerPieces;
+    int64_t piece = item / p.kept, outerPiece = piece / p.innerPieces;
     int64_t left = (piece - outerPiece * p.innerPieces) * p.innerOfPiece;
     int64_t n = left < p.inner ? p.inner - left : 0, begin = outerPiece * p.outerOfPiece;
     n = n < p.innerOfPiece ? n : p.innerOfPiece;
+    int64_t start = (begin * p.kept + item - piece * p.kept) * p.inner + left;
+    int64_t runs = p.outer - begin < p.outerOfPiece ? p.outer - begin : p.outerOfPiece;
     Value value = R::neutral();
 #pragma unroll 1
-    for (int64_t o = begin; o < begin + p.outerOfPiece && o < p.outer; ++o) {
-      int64_t start = (o * p.kept + k) * p.inner + left;
+    for (; runs > 0; --runs, start += p.kept * p.inner)
       eachPack<Group, W>(start, n, [&](auto width, int64_t i) {
         Pack<width> x = loadPack<width>(p.x, start + i);
 #pragma unroll
         for (int j = 0; j < width; ++j)
           value = R::combine(value, Value(x[j]));
       });
-    }
     value = Group::combine(value, [](Value a, Value b) { return R::combine(a, b); });
     if (Group::first() == 0)
-      putValue<R>(p, piece, k, value);
+      putValue<R>(p, item, value);
   }
 }
-KERF_KERNEL void reduceRunsByThreads(ReduceRowsParameters p) {
+KERF_KERNEL_SHARING(kReduceThreads, kReduceBlocks) void reduceRunsByThreads(ReduceRowsParameters p) {
   withReduction(p.kind, [&](auto reduction) { reduceRuns<decltype(reduction), ThreadOfRow, 1>(p); });
 }
-KERF_KERNEL void reduceRunsByWarps(ReduceRowsParameters p) {
+KERF_KERNEL_SHARING(kReduceThreads, kReduceBlocks) void reduceRunsByWarps(ReduceRowsParameters p) {
   withReduction(p.kind, [&](auto reduction) { reduceRuns<decltype(reduction), WarpOfRow, kWidth>(p); });
 }
-KERF_KERNEL void reduceRunsByBlocks(ReduceRowsParameters p) {
+KERF_KERNEL_SHARING(kReduceThreads, kReduceBlocks) void reduceRunsByBlocks(ReduceRowsParameters p) {
   withReduction(p.kind, [&](auto reduction) { reduceRuns<decltype(reduction), BlockOfRow, kWidth>(p); });
 }
 

@@ -3,6 +3,7 @@
 // modules. Their names are those of the CPU's routines (package::NativeCode::routines). 16-bit numbers are computed as
 // f32.
 #include "ElementCode.h"
+#include "FusedReduceCode.h"
 
 namespace kerf::runtime::cuda {
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which GPUs reduce tensors, shared by the runtime's own kernels (Runtime/Cuda/Kernels/ReduceRows.cu) and
+// by kernels of packages that reduce the values they compute. It depends on shapes and types only.
+#pragma once
+
+#include "kerf/Package/Native.h"
+
+namespace kerf::package {
+
+/// The threads that combine neighbouring elements of a tensor (outer, kept, inner): with inner = 1, warps combine rows
+/// of a table, and otherwise one thread, a warp or a block combines a run of `inner` elements.
+enum class ReduceForm { Table, Threads, Warps, Blocks };
+
+/// How a tensor (outer, kept, inner) is reduced over its outer and inner dimensions. The work is split into `pieces`: a
+/// piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and innerPieces pieces
+/// lie side by side in the inner dimension. The results of the pieces are combined in a fixed order.
+struct ReducePlan {
+  ReduceForm form = ReduceForm::Table;
+  int64_t outer = 1, kept = 1, inner = 1;
+  int64_t outerOfPiece = 1, innerOfPiece = 1, innerPieces = 1, pieces = 1;
+  bool operator==(const ReducePlan &) const = default;
+};
+/// Returns the plan for a tensor whose elements have `bytes` bytes. Returns nothing if the tensor has no elements, or
+/// if dimensions on both sides of a reduced one are kept.
+std::optional<ReducePlan> reducePlan(const Shape &shape, const std::vector<int64_t> &dimensions, int64_t bytes);
+
+/// The reductions that an entry of PTX computes of values that it does not read from memory.
+struct PtxReduction {
+  std::vector<int> results; // the function's results that are these reductions, at most kMostPtxReductions
+  ReducePlan plan;          // of all of them
+  int64_t width = 1;        // neighbouring elements that a thread takes together
+  /// Returns the number of blocks of kPtxThreads threads that have work.
+  int64_t blocks() const;
+};
+inline constexpr size_t kMostPtxReductions = 3;
+/// Returns the reductions of a kernel that its entry computes; nothing if it computes none. The runtime computes the
+/// others: those of arguments, and all of a kernel whose reductions differ in their plans, are more than
+/// kMostPtxReductions, or have rows that are not whole sectors of 32 bytes.
+std::optional<PtxReduction> ptxReduction(const Function &kernel);
+
+} // namespace kerf::package
