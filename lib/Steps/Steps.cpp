@@ -5,6 +5,7 @@
 #include "EarlyUpdates.h"
 #include "GatherAhead.h"
 #include "HostCopies.h"
+#include "JoinProducts.h"
 #include "Streams.h"
 #include "Unroll.h"
 #include "kerf/Package/ProgramSchedule.h"
@@ -22,7 +23,7 @@ std::string bucketText(const StepOptions &options) {
   return options.bucketBytes ? fmt::format("bytes={}", *options.bucketBytes) : "off";
 }
 
-constexpr std::array<StepPass, 7> kPasses = {{
+constexpr std::array<StepPass, 8> kPasses = {{
     {"add-in-products", "lets products add to the sums over microbatches of their results",
      [](FlatProgram &flat, const StepOptions &) { return addInProducts(flat); }},
     {"fill-buckets", "joins collectives of a stream that no instruction waits for yet",
@@ -41,6 +42,9 @@ constexpr std::array<StepPass, 7> kPasses = {{
      [](FlatProgram &flat, const StepOptions &) { return chooseStreams(flat); }},
     {"await-messages", "waits for another stage's message where the message is first read",
      [](FlatProgram &flat, const StepOptions &) { return awaitMessages(flat); }},
+    {"join-products",
+     "joins products with a bias, GELU, its gradient, or sums, for devices that compute them in one call",
+     [](FlatProgram &flat, const StepOptions &) { return joinProducts(flat); }},
 }};
 
 Result<StepPassCounts> makeStage(package::Program &program, const package::Expansion &expansion,
