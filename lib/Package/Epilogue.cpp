@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kerf/Package/Epilogue.h"
+#include "kerf/Package/JoinedInstruction.h"
 #include "kerf/Package/Native.h"
 
 #include <algorithm>
@@ -200,6 +200,28 @@ std::optional<ProductEpilogue> epilogueOf(const std::vector<Value> &values, std:
   if (!epilogue)
     epilogue = biasOf(values, *sizes, product, group[1]);
   return epilogue ? epilogue : factorSumsOf(values, group[0], group[1]);
+}
+
+FlatInstruction joinedInstruction(const std::vector<Value> &values, std::span<const FlatInstruction> group) {
+  auto epilogue = epilogueOf(values, group);
+  FlatInstruction made = group[0];
+  made.joined = 0;
+  made.operands.clear();
+  made.results.clear();
+  std::vector<int> own;
+  for (const FlatInstruction &part : group) {
+    for (int operand : part.operands)
+      if (std::find(own.begin(), own.end(), operand) == own.end())
+        made.operands.push_back(operand);
+    for (int result : part.results) {
+      own.push_back(result);
+      if (result != epilogue->product || result == epilogue->result)
+        made.results.push_back(result);
+    }
+  }
+  made.parts.assign(group.begin(), group.end());
+  made.parts[0].joined = 0;
+  return made;
 }
 
 Status checkGroups(const FlatProgram &flat) {

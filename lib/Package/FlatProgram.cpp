@@ -375,14 +375,14 @@ StepList stepListOf(const FlatProgram &flat) {
   StepList list;
   for (size_t i = 0; i < flat.body.size(); ++i) {
     const FlatInstruction &instruction = flat.body[i];
-    if (instruction.joined > 0) {
+    if (instruction.joined > 0 || !instruction.parts.empty()) {
+      auto group = instruction.parts.empty() ? std::span(flat.body).subspan(i, size_t(instruction.joined) + 1)
+                                             : std::span<const FlatInstruction>(instruction.parts);
       StepEntry entry{Kind::Join, 0, 0, instruction.microbatch};
-      for (size_t last = i + size_t(instruction.joined);; ++i) {
-        entry.members.push_back({flat.body[i].origin, instruction.microbatch});
-        if (i == last)
-          break;
-      }
+      for (const FlatInstruction &member : group)
+        entry.members.push_back({member.origin, member.microbatch});
       list.push_back(std::move(entry));
+      i += size_t(instruction.joined);
       continue;
     }
     bool starts =

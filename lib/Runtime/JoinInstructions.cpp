@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "JoinInstructions.h"
-#include "kerf/Package/Epilogue.h"
+#include "kerf/Package/JoinedInstruction.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace kerf::runtime {
 
@@ -22,28 +21,12 @@ int overwriting(const FlatProgram &flat, const FlatInstruction &chain, int produ
 }
 
 /// Returns the group as one instruction; nothing if it has to run one by one.
-std::optional<FlatInstruction> joined(const FlatProgram &flat, std::span<FlatInstruction> group, const Device &device) {
+std::optional<FlatInstruction> joined(const FlatProgram &flat, std::span<const FlatInstruction> group, const Device &device) {
   auto epilogue = package::epilogueOf(flat.values, group);
   bool inside = epilogue && epilogue->product != epilogue->result;
   if (!epilogue || (inside && overwriting(flat, group[1], epilogue->product, device) < 0))
     return std::nullopt;
-  FlatInstruction made = group[0];
-  made.joined = 0;
-  made.results.clear();
-  std::vector<int> own;
-  for (const FlatInstruction &part : group) {
-    for (int operand : part.operands)
-      if (std::find(own.begin(), own.end(), operand) == own.end() &&
-          std::find(made.operands.begin(), made.operands.end(), operand) == made.operands.end())
-        made.operands.push_back(operand);
-    for (int result : part.results) {
-      own.push_back(result);
-      if (!inside || result != epilogue->product)
-        made.results.push_back(result);
-    }
-  }
-  std::move(group.begin(), group.end(), std::back_inserter(made.parts));
-  return made;
+  return package::joinedInstruction(flat.values, group);
 }
 } // namespace
 
@@ -53,7 +36,7 @@ void joinInstructions(FlatProgram &flat, const Device &device) {
   std::vector<FlatInstruction> body;
   for (size_t i = 0; i < flat.body.size(); ++i) {
     size_t more = size_t(flat.body[i].joined);
-    auto made = more > 0 ? joined(flat, std::span(flat.body).subspan(i, more + 1), device) : std::nullopt;
+    auto made = more > 0 ? joined(flat, std::span<const FlatInstruction>(flat.body).subspan(i, more + 1), device) : std::nullopt;
     body.push_back(made ? std::move(*made) : std::move(flat.body[i]));
     if (made)
       i += more;

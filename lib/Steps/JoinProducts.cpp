@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "JoinProducts.h"
-#include "kerf/Package/Epilogue.h"
+#include "kerf/Package/JoinedInstruction.h"
 
 #include <algorithm>
 
@@ -54,11 +54,15 @@ public:
     for (size_t i = 0; i < flat.body.size(); ++i) {
       if (isMoved[i])
         continue;
-      FlatInstruction &product = body.emplace_back(std::move(flat.body[i]));
-      product.joined = int(groups[i].size());
-      count += !groups[i].empty();
+      if (groups[i].empty()) {
+        body.push_back(std::move(flat.body[i]));
+        continue;
+      }
+      std::vector<FlatInstruction> group = {std::move(flat.body[i])};
       for (size_t member : groups[i])
-        body.push_back(std::move(flat.body[member]));
+        group.push_back(std::move(flat.body[member]));
+      body.push_back(package::joinedInstruction(flat.values, group));
+      ++count;
     }
     flat.body = std::move(body);
     return count;

@@ -26,6 +26,9 @@ std::string bucketText(const StepOptions &options) {
 constexpr std::array<StepPass, 8> kPasses = {{
     {"add-in-products", "lets products add to the sums over microbatches of their results",
      [](FlatProgram &flat, const StepOptions &) { return addInProducts(flat); }},
+    {"join-products",
+     "joins products with a bias, GELU, its gradient, or sums, for devices that compute them in one call",
+     [](FlatProgram &flat, const StepOptions &) { return joinProducts(flat); }},
     {"fill-buckets", "joins collectives of a stream that no instruction waits for yet",
      [](FlatProgram &flat, const StepOptions &options) {
        return options.bucketBytes ? fillBuckets(flat, *options.bucketBytes) : 0;
@@ -42,9 +45,6 @@ constexpr std::array<StepPass, 8> kPasses = {{
      [](FlatProgram &flat, const StepOptions &) { return chooseStreams(flat); }},
     {"await-messages", "waits for another stage's message where the message is first read",
      [](FlatProgram &flat, const StepOptions &) { return awaitMessages(flat); }},
-    {"join-products",
-     "joins products with a bias, GELU, its gradient, or sums, for devices that compute them in one call",
-     [](FlatProgram &flat, const StepOptions &) { return joinProducts(flat); }},
 }};
 
 Result<StepPassCounts> makeStage(package::Program &program, const package::Expansion &expansion,

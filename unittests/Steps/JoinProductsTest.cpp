@@ -78,14 +78,13 @@ struct JoinedStep {
   std::string joined() {
     int64_t count = joinProducts(flat);
     std::vector<std::string> text;
-    for (size_t i = 0; i < flat.body.size(); ++i) {
+    for (const FlatInstruction &one : flat.body) {
       std::vector<int> group;
-      for (size_t member = i; member <= i + size_t(flat.body[i].joined); ++member)
-        group.push_back(flat.body[member].origin);
-      bool isGroup = group.size() > 1;
-      text.push_back(isGroup ? fmt::format("({})", fmt::join(group, " ")) : fmt::format("{}", group[0]));
+      for (const FlatInstruction &part : one.parts)
+        group.push_back(part.origin);
+      bool isGroup = !group.empty();
+      text.push_back(isGroup ? fmt::format("({})", fmt::join(group, " ")) : std::to_string(one.origin));
       count -= isGroup;
-      i += group.size() - 1;
     }
     EXPECT_EQ(count, 0) << "the number of groups that the pass returned";
     return fmt::format("{}", fmt::join(text, " "));

@@ -74,8 +74,8 @@ TEST(Steps, SayWhatThePassesDid) {
     EXPECT_EQ(changed["add-in-products"], 3); // of one layer's weight, in all microbatches but the first
   }
   EXPECT_EQ(stepPassesText({std::nullopt}),
-            "add-in-products,fill-buckets{off},gather-ahead{off},copy-beside,move-updates-ahead,choose-streams,"
-            "await-messages,join-products");
+            "add-in-products,join-products,fill-buckets{off},gather-ahead{off},copy-beside,move-updates-ahead,"
+            "choose-streams,await-messages");
 }
 
 /// Returns the first entry of a kind.
