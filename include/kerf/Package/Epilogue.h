@@ -8,7 +8,7 @@
 
 namespace kerf::package {
 
-/// What is computed together with a product P of row-major matrices. GELU is the form with tanh.
+/// The work that is done together with a product P of row-major matrices. GELU is the form with tanh.
 enum class EpilogueKind {
   Bias,         // result = P + bias, where the bias is added to each row
   BiasGelu,     // result = gelu(P + bias); P + bias may be a result too

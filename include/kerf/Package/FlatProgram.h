@@ -69,7 +69,7 @@ struct FlatInstruction {
   /// Number of instructions directly after this product that a device may run together with it as one instruction
   /// (kerf/Package/Epilogue.h); 0 for any other instruction.
   int joined = 0;
-  /// The instructions that this one stands for, the product first, where the runtime has joined a group; otherwise
+  /// The instructions that this one stands for, the product first, where a group has been joined; otherwise
   /// empty. Its operands and results are those of the group, without the values that are used only inside of it.
   std::vector<FlatInstruction> parts = {};
   int call = -1;                    // ExpandedOp::call * microbatches + microbatch; -1: not in a call

@@ -70,7 +70,7 @@ struct KernelRequest {
   /// (Device::joinsProducts); otherwise empty. A value that is used only inside of the group lies in the memory of the
   /// result that the next instruction of the group may write over it.
   std::vector<KernelRequest> parts = {};
-  /// What the instructions of `parts` compute together; absent where there are none.
+  /// The epilogue that `parts` are, with its tensors; absent where there are none.
   std::optional<EpilogueTensors> epilogue = {};
 };
 
