@@ -139,6 +139,9 @@ private:
 
   /// Appends the instructions of a group that a device may run as one. checkGroups checks the group at the end.
   Status placeJoin(const StepEntry &entry) {
+    if (entry.members.size() < 2)
+      return Error{
+          fmt::format("it has {} instructions, and a product can only be joined with others", entry.members.size())};
     const size_t first = flat.body.size();
     for (const StepMember &member : entry.members) {
       if (Status status = check({member.op, entry.microbatch}); !status)
@@ -146,9 +149,6 @@ private:
       if (Status status = placeOps({{member.op, entry.microbatch}}, ""); !status)
         return Error{fmt::format("instruction {}: {}", member.op, status.error().message)};
     }
-    if (entry.members.size() < 2)
-      return Error{
-          fmt::format("it has {} instructions, and a product can only be joined with others", entry.members.size())};
     flat.body[first].joined = int(entry.members.size()) - 1;
     return ok();
   }
