@@ -21,7 +21,8 @@ int overwriting(const FlatProgram &flat, const FlatInstruction &chain, int produ
 }
 
 /// Returns the group as one instruction; nothing if it has to run one by one.
-std::optional<FlatInstruction> joined(const FlatProgram &flat, std::span<const FlatInstruction> group, const Device &device) {
+std::optional<FlatInstruction> joined(const FlatProgram &flat, std::span<const FlatInstruction> group,
+                                      const Device &device) {
   auto epilogue = package::epilogueOf(flat.values, group);
   bool inside = epilogue && epilogue->product != epilogue->result;
   if (!epilogue || (inside && overwriting(flat, group[1], epilogue->product, device) < 0))
@@ -36,7 +37,8 @@ void joinInstructions(FlatProgram &flat, const Device &device) {
   std::vector<FlatInstruction> body;
   for (size_t i = 0; i < flat.body.size(); ++i) {
     size_t more = size_t(flat.body[i].joined);
-    auto made = more > 0 ? joined(flat, std::span<const FlatInstruction>(flat.body).subspan(i, more + 1), device) : std::nullopt;
+    auto made = more > 0 ? joined(flat, std::span<const FlatInstruction>(flat.body).subspan(i, more + 1), device)
+                         : std::nullopt;
     body.push_back(made ? std::move(*made) : std::move(flat.body[i]));
     if (made)
       i += more;

@@ -140,7 +140,7 @@ struct StepEntry {
   /// The instructions of a Join, all in the entry's microbatch, or the collectives or the host copy of a Start; empty
   /// for other kinds.
   std::vector<StepMember> members = {};
-  std::string stream = {};              // stream on which a Start or Receive runs; "": the stream of kernels
+  std::string stream = {}; // stream on which a Start or Receive runs; "": the stream of kernels
   bool operator==(const StepEntry &) const = default;
 };
 /// Returns the name of an entry's kind: "run", "add", "join", "start", "send", "sent", "receive" or "received".

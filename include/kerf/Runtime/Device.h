@@ -241,7 +241,8 @@ struct PlannedHardware {
   std::string product = {};                         // name of the product, as in cluster files; empty: not known
 };
 /// Creates a device of which only these functions may be used: alignment, loadCode with CodeUse::Plan, scratchBytes,
-/// collectiveScratchBytes, mayOverwrite and joinsProducts. They return what they return on the hardware. Fails as resolveDevice does.
+/// collectiveScratchBytes, mayOverwrite and joinsProducts. They return what they return on the hardware. Fails as
+/// resolveDevice does.
 Result<std::unique_ptr<Device>> createPlanningDevice(const PlannedHardware &hardware);
 
 } // namespace kerf::runtime

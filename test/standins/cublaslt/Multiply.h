@@ -36,9 +36,7 @@ struct Product {
 constexpr bool needsBias(uint32_t epilogue) {
   return epilogue == 4 || epilogue == 36 || epilogue == 164 || epilogue == 208 || epilogue == 256 || epilogue == 512;
 }
-constexpr bool needsAux(uint32_t epilogue) {
-  return epilogue == 164 || epilogue == 192 || epilogue == 208;
-}
+constexpr bool needsAux(uint32_t epilogue) { return epilogue == 164 || epilogue == 192 || epilogue == 208; }
 
 /// Returns the size of an element in bytes; 0 for a type that the stand-in does not know.
 size_t bytesOf(int type);
