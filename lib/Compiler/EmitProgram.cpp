@@ -5,6 +5,7 @@
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Compiler/Hardware.h"
 #include "kerf/Package/Native.h"
+#include "kerf/Runtime/Device.h"
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Steps/Steps.h"
 #include "kerf/Transforms/DeviceAxes.h"
@@ -166,7 +167,10 @@ Result<Priced> pricedProgram(ModuleOp module, package::Program program, const Co
   auto memory = plannedMemory(program, collectives.cluster().device);
   if (!memory)
     return memory.error();
-  auto price = priceProgram(module, program, collectives);
+  auto planned = runtime::createPlanningDevice(hardwareOf(collectives.cluster().device));
+  if (!planned)
+    return planned.error();
+  auto price = priceProgram(module, program, collectives, (*planned)->joinsProducts());
   if (!price)
     return price.error();
   return Priced{std::move(program), std::move(*memory), std::move(*price)};

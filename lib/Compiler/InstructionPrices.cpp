@@ -114,6 +114,10 @@ const InstructionPrice &InstructionPrices::of(const package::Instruction &instru
   return known->second;
 }
 
+double InstructionPrices::joinedSeconds(const package::Instruction &product, double moreBytes) const {
+  return deviceOpSeconds(ops.at(&product), collectives, moreBytes);
+}
+
 StepPart InstructionPrices::partOf(const package::Expansion &expansion, int op) {
   const package::ExpandedOp &its = expansion.ops[size_t(op)];
   const package::Instruction &entry = expansion.entry->body[its.entry];

@@ -45,6 +45,9 @@ public:
 
   /// Returns the predicted cost of an instruction of the program.
   const InstructionPrice &of(const package::Instruction &instruction);
+  /// Returns the seconds of a product that a device computes together with other instructions, which read and write
+  /// `moreBytes` bytes besides the product's operands and result.
+  double joinedSeconds(const package::Instruction &product, double moreBytes) const;
   /// Returns the part of the step to which instruction `op` of the expanded program belongs.
   StepPart partOf(const package::Expansion &expansion, int op);
   /// Returns the predicted time of an instruction that merges several collectives (a bucket). Their transfers add up;

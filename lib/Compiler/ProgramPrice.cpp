@@ -4,6 +4,7 @@
 // merged collective has one latency.
 #include "ProgramPrice.h"
 #include "InstructionPrices.h"
+#include "kerf/Package/Epilogue.h"
 
 #include <algorithm>
 #include <map>
@@ -21,12 +22,26 @@ struct Message {
   double end() const { return std::max(sent, received) + seconds; }
 };
 
+/// Returns the bytes that a product with its epilogue reads and writes besides the product's operands and one result.
+double epilogueBytes(const package::FlatProgram &list, std::span<const FlatInstruction> group) {
+  double bytes = 0;
+  if (auto epilogue = package::epilogueOf(list.values, group))
+    for (int value : {epilogue->bias, epilogue->kept, epilogue->sums})
+      if (value >= 0) {
+        const package::Value &its = list.values[size_t(value)];
+        bytes += double(elementsOf(its.shape) * bytesOf(its.dtype));
+      }
+  return bytes;
+}
+
 /// The instruction list of one pipeline stage and the clock that walks through it.
 class StageClock {
 public:
   StageClock(int64_t stage, const package::Expansion &expansion, package::FlatProgram list, InstructionPrices &prices,
-             int64_t chunks)
+             int64_t chunks, bool joinsProducts)
       : stage(stage), chunks(chunks), expansion(expansion), list(std::move(list)), prices(prices) {
+    if (joinsProducts)
+      priceGroups();
     for (size_t i = 0; i < this->list.body.size(); ++i)
       if (taskAt(i) && seconds(i) > 0)
         lastOfTasks = i;
@@ -67,8 +82,23 @@ private:
                                                                    : TaskKind::WeightGradient;
     return Task{kind, instruction.microbatch, task->chunk};
   }
+  /// Fills `ofGroups` for a device that runs each group as one instruction: the time counts at the product.
+  void priceGroups() {
+    ofGroups.assign(list.body.size(), std::nullopt);
+    for (size_t i = 0; i < list.body.size(); ++i) {
+      auto more = size_t(list.body[i].joined);
+      if (more == 0)
+        continue;
+      auto group = std::span<const FlatInstruction>(list.body).subspan(i, more + 1);
+      ofGroups[i] = prices.joinedSeconds(*list.body[i].source, epilogueBytes(list, group));
+      for (size_t next = i + 1; next <= i + more; ++next)
+        ofGroups[next] = 0;
+    }
+  }
   double seconds(size_t index) {
     const FlatInstruction &instruction = list.body[index];
+    if (!ofGroups.empty() && ofGroups[index])
+      return *ofGroups[index];
     if (instruction.kind != FlatInstruction::Kind::Op)
       return 0;
     const InstructionPrice &price = prices.of(*instruction.source);
@@ -178,9 +208,10 @@ private:
   package::FlatProgram list;
   InstructionPrices &prices;
   size_t next = 0;
-  std::map<std::string, double> streams; // the time at which each stream is free, by name
-  std::map<int, UnderWay> underWay;      // unfinished collectives, by the value that waits for them
-  std::optional<size_t> lastOfTasks;     // index of the last timed instruction of any task; absent without a schedule
+  std::vector<std::optional<double>> ofGroups; // seconds of instructions that run as one with others; or empty
+  std::map<std::string, double> streams;       // the time at which each stream is free, by name
+  std::map<int, UnderWay> underWay;            // unfinished collectives, by the value that waits for them
+  std::optional<size_t> lastOfTasks; // index of the last timed instruction of any task; absent without a schedule
   std::optional<Task> task;
   bool inOptimizer = false;
   double taskStart = 0, taskEnd = 0, computed = 0;
@@ -210,7 +241,7 @@ ProgramPrice priceOf(std::vector<StageClock> &stages, bool hasTasks) {
 } // namespace
 
 Result<ProgramPrice> priceProgram(mlir::ModuleOp device, const package::Program &program,
-                                  const CollectiveModel &collectives) {
+                                  const CollectiveModel &collectives, bool joinsProducts) {
   InstructionPrices prices(device, program, collectives);
   const package::Expansion expansion = package::expand(program);
   std::vector<StageClock> stages;
@@ -219,7 +250,7 @@ Result<ProgramPrice> priceProgram(mlir::ModuleOp device, const package::Program 
     if (!list)
       return list.error();
     stages.emplace_back(int64_t(s), expansion, std::move(*list), prices,
-                        program.schedule ? program.schedule->chunks : 1);
+                        program.schedule ? program.schedule->chunks : 1, joinsProducts);
   }
   std::vector<Message> messages(static_cast<size_t>(expansion.messages));
   for (bool moved = true; moved;) {

@@ -19,8 +19,10 @@ struct ProgramPrice {
 };
 
 /// Predicts the time of one step of `program`, which was emitted from the IR module `device`. `collectives` gives the
-/// costs of communication between the program's ranks. Fails when the instruction lists are malformed.
+/// costs of communication between the program's ranks. `joinsProducts` says whether the device runs the instructions
+/// that a list joins with a product as one (runtime::Device::joinsProducts). Fails when the instruction lists are
+/// malformed.
 Result<ProgramPrice> priceProgram(mlir::ModuleOp device, const package::Program &program,
-                                  const CollectiveModel &collectives);
+                                  const CollectiveModel &collectives, bool joinsProducts);
 
 } // namespace kerf

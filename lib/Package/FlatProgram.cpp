@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kerf/Package/FlatProgram.h"
+#include "kerf/Package/Epilogue.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -37,7 +37,10 @@ public:
       if (Status status = place(list[i]); !status)
         return Error{fmt::format("program, steps of stage {}, entry {} ({}): {}", stage, i, toString(list[i].kind),
                                  status.error().message)};
-    if (Status status = finish(); !status)
+    Status status = finish();
+    if (status)
+      status = checkGroups(flat);
+    if (!status)
       return Error{fmt::format("program, steps of stage {}: {}", stage, status.error().message)};
     return std::move(flat);
   }
@@ -87,6 +90,8 @@ private:
       return ok();
     case Kind::Add:
       return placeAdd(entry);
+    case Kind::Join:
+      return placeJoin(entry);
     case Kind::Start:
       return placeStart(entry);
     default:
@@ -130,6 +135,22 @@ private:
                         member.op, op)};
     }
     return placeOps(entry.members, entry.stream);
+  }
+
+  /// Appends the instructions of a group that a device may run as one. checkGroups checks the group at the end.
+  Status placeJoin(const StepEntry &entry) {
+    if (entry.members.size() < 2)
+      return Error{
+          fmt::format("it has {} instructions, and a product can only be joined with others", entry.members.size())};
+    const size_t first = flat.body.size();
+    for (const StepMember &member : entry.members) {
+      if (Status status = check({member.op, entry.microbatch}); !status)
+        return status;
+      if (Status status = placeOps({{member.op, entry.microbatch}}, ""); !status)
+        return Error{fmt::format("instruction {}: {}", member.op, status.error().message)};
+    }
+    flat.body[first].joined = int(entry.members.size()) - 1;
+    return ok();
   }
 
   /// Appends a product that is added to a sum over microbatches, in one instruction.
@@ -328,7 +349,7 @@ private:
 } // namespace
 
 std::string_view toString(StepEntry::Kind kind) {
-  constexpr std::string_view kNames[] = {"run", "add", "start", "send", "sent", "receive", "received"};
+  constexpr std::string_view kNames[] = {"run", "add", "join", "start", "send", "sent", "receive", "received"};
   return kNames[size_t(kind)];
 }
 
@@ -352,7 +373,18 @@ void appendRun(StepList &list, int op, int64_t microbatch) {
 
 StepList stepListOf(const FlatProgram &flat) {
   StepList list;
-  for (const FlatInstruction &instruction : flat.body) {
+  for (size_t i = 0; i < flat.body.size(); ++i) {
+    const FlatInstruction &instruction = flat.body[i];
+    if (instruction.joined > 0 || !instruction.parts.empty()) {
+      auto group = instruction.parts.empty() ? std::span(flat.body).subspan(i, size_t(instruction.joined) + 1)
+                                             : std::span<const FlatInstruction>(instruction.parts);
+      StepEntry entry{Kind::Join, 0, 0, instruction.microbatch};
+      for (const FlatInstruction &member : group)
+        entry.members.push_back({member.origin, member.microbatch});
+      list.push_back(std::move(entry));
+      i += size_t(instruction.joined);
+      continue;
+    }
     bool starts =
         isAsynchronous(instruction.source->op) && (!instruction.stream.empty() || !instruction.others.empty());
     if (instruction.sum >= 0) {
@@ -414,7 +446,10 @@ std::vector<int> gradientsOf(const FlatProgram &flat) {
 }
 
 std::string operatorName(const FlatInstruction &instruction) {
-  return instruction.kernel ? instruction.kernel->name : instruction.source->op;
+  std::string name = instruction.kernel ? instruction.kernel->name : instruction.source->op;
+  for (size_t p = 1; p < instruction.parts.size(); ++p)
+    name += " + " + operatorName(instruction.parts[p]);
+  return name;
 }
 
 } // namespace kerf::package

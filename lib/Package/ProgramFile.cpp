@@ -152,8 +152,8 @@ Json toJson(const NativeCode &native) {
       {"kernels", native.kernels}, {"checksums", native.checksums}, {"routines", native.routines}, {"images", images}};
 }
 
-/// Writes an entry of a list of steps: {"run": [0, 17], "microbatch": 2}, {"add": [18, 40], "microbatch": 2}, {"start":
-/// [[18, 2], [21, 2]], "stream": "gradients"}, {"send": 22}
+/// Writes an entry of a list of steps: {"run": [0, 17], "microbatch": 2}, {"add": [18, 40], "microbatch": 2}, {"join":
+/// [18, 19, 21], "microbatch": 2}, {"start": [[18, 2], [21, 2]], "stream": "gradients"}, {"send": 22}
 Json toJson(const StepEntry &entry) {
   Json json = Json::object();
   Json &what = json[std::string(toString(entry.kind))];
@@ -161,6 +161,11 @@ Json toJson(const StepEntry &entry) {
   case StepEntry::Kind::Run:
   case StepEntry::Kind::Add:
     what = {entry.first, entry.last};
+    break;
+  case StepEntry::Kind::Join:
+    what = Json::array();
+    for (const StepMember &member : entry.members)
+      what.push_back(member.op);
     break;
   case StepEntry::Kind::Start:
     what = Json::array();
@@ -393,14 +398,15 @@ StepEntry stepFrom(const Json &json, std::string_view where) {
   using Kind = StepEntry::Kind;
   StepEntry entry;
   const Json *what = nullptr;
-  for (Kind kind : {Kind::Run, Kind::Add, Kind::Start, Kind::Send, Kind::Sent, Kind::Receive, Kind::Received})
+  for (Kind kind :
+       {Kind::Run, Kind::Add, Kind::Join, Kind::Start, Kind::Send, Kind::Sent, Kind::Receive, Kind::Received})
     if (const Json *found = json.is_object() ? optionalMember(json, std::string(toString(kind)).c_str()) : nullptr) {
       entry.kind = kind;
       what = found;
       break;
     }
   if (!what)
-    fail(fmt::format("{}: it has none of run, add, start, send, sent, receive and received", where));
+    fail(fmt::format("{}: it has none of run, add, join, start, send, sent, receive and received", where));
   if (entry.kind == Kind::Start) {
     for (const Json &member : listFrom(*what, where)) {
       auto numbers = integersFrom<int>(member, where);
@@ -408,6 +414,9 @@ StepEntry stepFrom(const Json &json, std::string_view where) {
         fail(fmt::format("{}: a member must be [instruction, microbatch]", where));
       entry.members.push_back({numbers[0], numbers[1]});
     }
+  } else if (entry.kind == Kind::Join) {
+    for (int op : integersFrom<int>(*what, where))
+      entry.members.push_back({op, 0});
   } else if (entry.kind == Kind::Run || entry.kind == Kind::Add) {
     auto numbers = integersFrom<int>(*what, where);
     if (numbers.size() != 2)
@@ -419,6 +428,9 @@ StepEntry stepFrom(const Json &json, std::string_view where) {
   }
   if (const Json *microbatch = entry.kind == Kind::Start ? nullptr : optionalMember(json, "microbatch"))
     entry.microbatch = integerFrom(*microbatch, where);
+  if (entry.kind == Kind::Join)
+    for (StepMember &member : entry.members)
+      member.microbatch = entry.microbatch;
   bool besides = entry.kind == Kind::Start || entry.kind == Kind::Receive;
   if (const Json *stream = besides ? optionalMember(json, "stream") : nullptr)
     entry.stream = stringFrom(*stream, where);

@@ -15,10 +15,11 @@ public:
   void run() {
     std::vector<FlatInstruction> body = std::move(flat.body);
     flat.body.clear();
+    leaveGroups(body);
     for (FlatInstruction &instruction : body) {
       for (int &operand : instruction.operands)
         operand = replacementOf(operand);
-      if (instruction.kernel && !(code && code->has(instruction.kernel->name)))
+      if (expands(instruction))
         expand(instruction);
       else
         flat.body.push_back(std::move(instruction));
@@ -29,6 +30,17 @@ public:
   }
 
 private:
+  bool expands(const FlatInstruction &instruction) const {
+    return instruction.kernel && !(code && code->has(instruction.kernel->name));
+  }
+  /// Takes the mark from each group with a kernel that is expanded: such a group runs one by one.
+  void leaveGroups(std::vector<FlatInstruction> &body) const {
+    for (size_t i = 0; i < body.size(); ++i)
+      for (int next = 1; next <= body[i].joined; ++next)
+        if (expands(body[i + size_t(next)]))
+          body[i].joined = 0;
+  }
+
   /// Returns the value that replaces a kernel's result, or `value` itself if it is not replaced.
   int replacementOf(int value) const {
     auto found = replaced.find(value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RankPlan.h"
 #include "ExpandKernels.h"
+#include "JoinInstructions.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -20,10 +21,12 @@ public:
       return flattened.error();
     flat = std::move(*flattened);
     expandKernels(flat, code);
+    joinInstructions(flat, device);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views, device);
     if (!planned)
       return planned.error();
     buffers = std::move(*planned);
+    placeInsideOfGroups(flat, device, buffers);
     int64_t end = int64_t(flat.body.size());
     if (!options.reuseMemory)
       for (Buffer &buffer : buffers.buffers)
@@ -38,9 +41,9 @@ private:
   /// Adds a buffer for each instruction that needs scratch memory. The buffer is alive while the instruction runs.
   Status planScratch(bool reuse) {
     plan.scratchOf.assign(flat.body.size(), -1);
-    // Scratch bytes by origin, of instructions alone and of products that are added to a sum. They are the same in each
-    // microbatch.
-    std::vector<int64_t> known(size_t(flat.origins), -1), knownAdded(size_t(flat.origins), -1);
+    // Scratch bytes by origin, of instructions alone, of products that are added to a sum, and of joined products. They
+    // are the same in each microbatch.
+    std::vector<int64_t> known(size_t(flat.origins), -1), knownAdded = known, knownJoined = known;
     // Scratch bytes of buckets, by the first collective's origin and the other collectives.
     std::map<std::pair<int, std::vector<const package::Instruction *>>, int64_t> knownBuckets;
     for (size_t i = 0; i < flat.body.size(); ++i) {
@@ -51,9 +54,10 @@ private:
       bool collective = package::isCollective(instruction.op);
       const std::vector<const package::Instruction *> others = laterBucketMembers(flat.body[i]);
       int origin = flat.body[i].origin;
-      int64_t &bytes = flat.body[i].sum >= 0 ? knownAdded[size_t(origin)]
-                       : others.empty()      ? known[size_t(origin)]
-                                             : knownBuckets.try_emplace({origin, others}, -1).first->second;
+      int64_t &bytes = flat.body[i].sum >= 0         ? knownAdded[size_t(origin)]
+                       : !flat.body[i].parts.empty() ? knownJoined[size_t(origin)]
+                       : others.empty()              ? known[size_t(origin)]
+                                                     : knownBuckets.try_emplace({origin, others}, -1).first->second;
       if (bytes < 0) {
         KernelRequest request = kernelRequest(program, plan, i, rank, {}, code);
         auto needed = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);
@@ -160,9 +164,9 @@ TensorView viewOf(const RankPlan &plan, int value, const BufferAddresses &addres
   return {addresses.empty() ? nullptr : addresses[size_t(buffer)], type.dtype, type.shape};
 }
 
-KernelRequest kernelRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
-                            const BufferAddresses &addresses, const DeviceCode *code) {
-  const FlatInstruction &flat = plan.flat.body[instruction];
+namespace {
+KernelRequest requestOf(const package::Program &program, const RankPlan &plan, const FlatInstruction &flat,
+                        size_t instruction, int64_t rank, const BufferAddresses &addresses, const DeviceCode *code) {
   KernelRequest request{*flat.source, {}, {}, program.mesh, package::virtualRank(program, rank, flat.microbatch)};
   for (int operand : flat.operands)
     request.operands.push_back(viewOf(plan, operand, addresses));
@@ -173,7 +177,21 @@ KernelRequest kernelRequest(const package::Program &program, const RankPlan &pla
   request.function = flat.kernel;
   request.code = code;
   request.number = int64_t(instruction);
+  if (!flat.parts.empty()) {
+    auto epilogue = package::epilogueOf(plan.flat.values, flat.parts);
+    auto view = [&](int value) { return value < 0 ? std::optional<TensorView>() : viewOf(plan, value, addresses); };
+    request.epilogue = {epilogue->kind,       epilogue->ofLeft,     viewOf(plan, epilogue->result, addresses),
+                        view(epilogue->bias), view(epilogue->kept), view(epilogue->sums)};
+  }
+  for (const FlatInstruction &part : flat.parts)
+    request.parts.push_back(requestOf(program, plan, part, instruction, rank, addresses, code));
   return request;
+}
+} // namespace
+
+KernelRequest kernelRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
+                            const BufferAddresses &addresses, const DeviceCode *code) {
+  return requestOf(program, plan, plan.flat.body[instruction], instruction, rank, addresses, code);
 }
 
 std::string streamOf(const RankPlan &plan, size_t instruction) {

@@ -5,6 +5,7 @@
 #include "EarlyUpdates.h"
 #include "GatherAhead.h"
 #include "HostCopies.h"
+#include "JoinProducts.h"
 #include "Streams.h"
 #include "Unroll.h"
 #include "kerf/Package/ProgramSchedule.h"
@@ -22,9 +23,12 @@ std::string bucketText(const StepOptions &options) {
   return options.bucketBytes ? fmt::format("bytes={}", *options.bucketBytes) : "off";
 }
 
-constexpr std::array<StepPass, 7> kPasses = {{
+constexpr std::array<StepPass, 8> kPasses = {{
     {"add-in-products", "lets products add to the sums over microbatches of their results",
      [](FlatProgram &flat, const StepOptions &) { return addInProducts(flat); }},
+    {"join-products",
+     "joins products with a bias, GELU, its gradient, or sums, for devices that compute them in one call",
+     [](FlatProgram &flat, const StepOptions &) { return joinProducts(flat); }},
     {"fill-buckets", "joins collectives of a stream that no instruction waits for yet",
      [](FlatProgram &flat, const StepOptions &options) {
        return options.bucketBytes ? fillBuckets(flat, *options.bucketBytes) : 0;

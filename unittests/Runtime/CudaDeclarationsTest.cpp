@@ -130,13 +130,14 @@ TEST(CudaDeclarations, AreThoseOfCublasLtsHeader) {
                 CUBLASLT_MATMUL_DESC_EPILOGUE == kEpilogueKind && CUBLASLT_MATMUL_DESC_BIAS_POINTER == kBiasPointer &&
                 CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER == kAuxPointer &&
                 CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD == kAuxLeading);
-  static_assert(
-      CUBLASLT_EPILOGUE_BIAS == numberOf(Epilogue::Bias) && CUBLASLT_EPILOGUE_GELU_AUX == numberOf(Epilogue::Gelu) &&
-      CUBLASLT_EPILOGUE_GELU_AUX_BIAS == numberOf(Epilogue::GeluOfBias) &&
-      CUBLASLT_EPILOGUE_DGELU == numberOf(Epilogue::GeluGradient) &&
-      CUBLASLT_EPILOGUE_DGELU_BGRAD == numberOf(Epilogue::GeluGradientAndSums) &&
-      CUBLASLT_EPILOGUE_BGRADA == numberOf(Epilogue::SumsOfA) &&
-      CUBLASLT_EPILOGUE_BGRADB == numberOf(Epilogue::SumsOfB) && CUBLASLT_EPILOGUE_DEFAULT == numberOf(Epilogue::None));
+  static_assert(CUBLASLT_EPILOGUE_BIAS == numberOf(Epilogue::Bias) &&
+                CUBLASLT_EPILOGUE_GELU_BIAS == numberOf(Epilogue::GeluOfBias) &&
+                CUBLASLT_EPILOGUE_GELU_AUX_BIAS == numberOf(Epilogue::KeptGeluOfBias) &&
+                CUBLASLT_EPILOGUE_DGELU == numberOf(Epilogue::GeluGradient) &&
+                CUBLASLT_EPILOGUE_DGELU_BGRAD == numberOf(Epilogue::GeluGradientAndSums) &&
+                CUBLASLT_EPILOGUE_BGRADA == numberOf(Epilogue::SumsOfA) &&
+                CUBLASLT_EPILOGUE_BGRADB == numberOf(Epilogue::SumsOfB) &&
+                CUBLASLT_EPILOGUE_DEFAULT == numberOf(Epilogue::None));
   static_assert(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT == kBatchCount &&
                 CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET == kBatchStride);
   static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == kMostWorkspace &&

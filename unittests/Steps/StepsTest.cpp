@@ -50,6 +50,8 @@ TEST(Steps, NameTheStreamOfWhatRunsBeside) {
         runs += expansion.ops[size_t(op)].source->op == "all_reduce";
       continue;
     }
+    if (entry.kind == EntryKind::Join)
+      continue;
     ASSERT_EQ(entry.kind, EntryKind::Start);
     EXPECT_EQ(entry.stream, "collective");
     EXPECT_EQ(entry.members.size(), 1u);
@@ -72,8 +74,8 @@ TEST(Steps, SayWhatThePassesDid) {
     EXPECT_EQ(changed["add-in-products"], 3); // of one layer's weight, in all microbatches but the first
   }
   EXPECT_EQ(stepPassesText({std::nullopt}),
-            "add-in-products,fill-buckets{off},gather-ahead{off},copy-beside,move-updates-ahead,choose-streams,"
-            "await-messages");
+            "add-in-products,join-products,fill-buckets{off},gather-ahead{off},copy-beside,move-updates-ahead,"
+            "choose-streams,await-messages");
 }
 
 /// Returns the first entry of a kind.
@@ -125,6 +127,17 @@ TEST(Steps, ADamagedListIsAMessage) {
            list.push_back(late);
            list.push_back(wait);
          }
+       }},
+      {"it has 1 instructions", [](Program &p) { p.steps[0].push_back({EntryKind::Join, 0, 0, 0, {{0, 0}}}); }},
+      {"are no epilogue of a product",
+       [](Program &p) {
+         StepEntry &run = *std::find_if(p.steps[0].begin(), p.steps[0].end(), [](const StepEntry &e) {
+           return e.kind == EntryKind::Run && e.last > e.first;
+         });
+         StepEntry join{EntryKind::Join, 0, 0, run.microbatch};
+         for (int op = run.first; op <= run.last; ++op)
+           join.members.push_back({op, run.microbatch});
+         run = join;
        }},
       {"is not a dot_general of two operands", [](Program &p) { entryOf(p.steps[0], EntryKind::Add).first = 1; }},
       {"does not accumulate the result of", [](Program &p) { --entryOf(p.steps[0], EntryKind::Add).last; }},

@@ -66,6 +66,12 @@ struct FlatInstruction {
   /// For a product that is added to a sum over microbatches: index in Expansion::ops of the `accumulate` that it
   /// replaces; otherwise -1. Its last operand is the sum so far, and its result is the new sum.
   int sum = -1;
+  /// Number of instructions directly after this product that a device may run together with it as one instruction
+  /// (kerf/Package/Epilogue.h); 0 for any other instruction.
+  int joined = 0;
+  /// The instructions that this one stands for, the product first, where a group has been joined; otherwise
+  /// empty. Its operands and results are those of the group, without the values that are used only inside of it.
+  std::vector<FlatInstruction> parts = {};
   int call = -1;                    // ExpandedOp::call * microbatches + microbatch; -1: not in a call
   const Function *kernel = nullptr; // the callee, if the instruction calls a kernel; otherwise null
   std::string stream = {};          // name of the stream on which the instruction runs; "": the stream of kernels
@@ -109,7 +115,8 @@ bool isUpdate(const FlatInstruction &instruction);
 /// Returns the indices of the values that are gradients: non-scalars that optimizer updates read and that are neither
 /// arguments of the program, views of arguments, nor results of updates.
 std::vector<int> gradientsOf(const FlatProgram &flat);
-/// Returns the instruction's op name, or the kernel's name for a call of a kernel.
+/// Returns the instruction's op name, or the kernel's name for a call of a kernel. The names of joined instructions
+/// have " + " between them.
 std::string operatorName(const FlatInstruction &instruction);
 
 /// Largest size, in bytes, of a constant that is computed once when the program is loaded and kept for all

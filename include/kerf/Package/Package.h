@@ -115,8 +115,7 @@ struct ScheduleChoice {
 /// a schedule.
 inline constexpr std::string_view kStageAxis = "stage", kMicrobatchAxis = "microbatch";
 
-/// An instruction in one microbatch: a collective or host copy that a StepEntry of kind Start starts, alone or together
-/// with others (StepEntry::members).
+/// An instruction in one microbatch, as a member of a StepEntry (StepEntry::members).
 struct StepMember {
   int op = 0;             // index of the instruction in the expanded program (kerf/Package/FlatProgram.h)
   int64_t microbatch = 0; // index of the microbatch in which the instruction runs, from 0
@@ -128,18 +127,23 @@ struct StepMember {
 /// instruction stands once for all microbatches, so an entry also names the microbatch.
 struct StepEntry {
   /// `Run` executes the instructions from `first` to `last`, one after the other. `Add` executes the product `first`
-  /// and its sum over microbatches, the `accumulate` `last`, as one instruction. `Start` starts `members`: several
+  /// and its sum over microbatches, the `accumulate` `last`, as one instruction. `Join` executes `members`, a product
+  /// and instructions after it, one after the other, or as one where the device can (kerf/Package/Epilogue.h). `Start`
+  /// starts `members`: several
   /// collectives that run as one (a bucket), or a single collective or host copy. `Send` and `Receive` begin one side
   /// of the transfer `first`; `Sent` and `Received` wait until that side is done.
-  enum class Kind { Run, Add, Start, Send, Sent, Receive, Received } kind = Kind::Run;
-  int first = 0;          // index of a Run's first instruction, an Add's product, or the transfer; unused by a Start
+  enum class Kind { Run, Add, Join, Start, Send, Sent, Receive, Received } kind = Kind::Run;
+  /// Index of a Run's first instruction, an Add's product, or the transfer; unused by a Join and a Start.
+  int first = 0;
   int last = 0;           // index of the last instruction of a Run, or of an Add's `accumulate`
   int64_t microbatch = 0; // microbatch of the entry; unused by a Start, whose members name their own
-  std::vector<StepMember> members = {}; // collectives or the host copy that a Start starts; empty for other kinds
-  std::string stream = {};              // stream on which a Start or Receive runs; "": the stream of kernels
+  /// The instructions of a Join, all in the entry's microbatch, or the collectives or the host copy of a Start; empty
+  /// for other kinds.
+  std::vector<StepMember> members = {};
+  std::string stream = {}; // stream on which a Start or Receive runs; "": the stream of kernels
   bool operator==(const StepEntry &) const = default;
 };
-/// Returns the name of an entry's kind: "run", "add", "start", "send", "sent", "receive" or "received".
+/// Returns the name of an entry's kind: "run", "add", "join", "start", "send", "sent", "receive" or "received".
 std::string_view toString(StepEntry::Kind kind);
 /// The list of steps of one pipeline stage: everything that its ranks execute in one step, in order.
 using StepList = std::vector<StepEntry>;

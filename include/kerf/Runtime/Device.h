@@ -4,7 +4,7 @@
 // interface (docs/adding-a-device.md). A Device object serves one rank.
 #pragma once
 
-#include "kerf/Package/Package.h"
+#include "kerf/Package/Epilogue.h"
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +40,14 @@ public:
   virtual std::string reasonUnused() const = 0;
 };
 
+/// The tensors of a product's epilogue, by their role in package::ProductEpilogue.
+struct EpilogueTensors {
+  package::EpilogueKind kind = package::EpilogueKind::Bias;
+  bool ofLeft = false;
+  TensorView result;
+  std::optional<TensorView> bias, kept, sums;
+};
+
 /// One instruction to bind to memory: its operands, its results and its surroundings.
 struct KernelRequest {
   const package::Instruction &instruction;
@@ -58,6 +66,12 @@ struct KernelRequest {
   /// Index of the instruction in the body of the rank's flat program (package::FlatProgram::body). A fault reports this
   /// index.
   int64_t number = -1;
+  /// The instructions that `instruction` stands for, the product first, where the device runs a group as one
+  /// (Device::joinsProducts); otherwise empty. A value that is used only inside of the group lies in the memory of the
+  /// result that the next instruction of the group may write over it.
+  std::vector<KernelRequest> parts = {};
+  /// The epilogue that `parts` are, with its tensors; absent where there are none.
+  std::optional<EpilogueTensors> epilogue = {};
 };
 
 /// A marker that is recorded in a stream and that other streams can wait for. The same event may be
@@ -149,6 +163,9 @@ public:
   /// which has as many bytes. `function` is the function that a call runs as one compiled kernel, else null.
   virtual bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
                             int result) const = 0;
+  /// Returns whether the device runs a product and the instructions that a program joins with it
+  /// (package::ProductEpilogue) as one instruction. Otherwise they are bound one by one.
+  virtual bool joinsProducts() const { return false; }
   /// Checks the instruction's op, attributes, types and shapes, and binds it to the request's addresses. An error says
   /// what was found and what is supported. The request need not outlive the call.
   virtual Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) = 0;
@@ -224,7 +241,8 @@ struct PlannedHardware {
   std::string product = {};                         // name of the product, as in cluster files; empty: not known
 };
 /// Creates a device of which only these functions may be used: alignment, loadCode with CodeUse::Plan, scratchBytes,
-/// collectiveScratchBytes and mayOverwrite. They return what they return on the hardware. Fails as resolveDevice does.
+/// collectiveScratchBytes, mayOverwrite and joinsProducts. They return what they return on the hardware. Fails as
+/// resolveDevice does.
 Result<std::unique_ptr<Device>> createPlanningDevice(const PlannedHardware &hardware);
 
 } // namespace kerf::runtime

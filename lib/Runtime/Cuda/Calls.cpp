@@ -164,6 +164,8 @@ Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(
 }
 
 Result<Calls> callsOf(const CallRequest &request) {
+  if (!request.request.parts.empty())
+    return callJoined(request);
   if (request.request.function)
     return callFused(request);
   const std::string &op = request.request.instruction.op;

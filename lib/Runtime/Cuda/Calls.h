@@ -113,6 +113,8 @@ Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(
 Result<std::optional<Calls>> cudnnCallsOf(const CallRequest &request);
 /// Returns the calls of an instruction that calls a function of the program for which the package has code.
 Result<Calls> callFused(const CallRequest &r);
+/// Returns the calls of a product and the instructions that are joined with it.
+Result<Calls> callJoined(const CallRequest &r);
 
 // The functions of the families, one row each in kRows (Calls.cpp).
 Result<Calls> callUnary(const CallRequest &r);

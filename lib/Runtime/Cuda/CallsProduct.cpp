@@ -92,24 +92,9 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
   auto plan = sameFactors && r.gpu->products.usesLibrary ? planOf(r, r.gpu->products.tf32) : std::nullopt;
   if (!plan)
     return sameFactors && result.dtype == left.dtype ? callPlainProduct(r) : throughFloat(r, callDotGeneral);
-  GemmPlaces places{right.data, left.data, result.data, nullptr};
-  struct Side {
-    const TensorView &view;
-    const ProductSide &planned;
-    const void *&place;
-  };
-  for (auto [view, planned, place] : {Side{right, plan->right, places.a}, Side{left, plan->left, places.b}}) {
-    if (!planned.copies)
-      continue;
-    auto copy = addDenseCopy(calls, r, view, planned.dims);
-    if (!copy)
-      return copy.error();
-    place = *copy;
-  }
-  if (int64_t bytes = workspaceBytes(plan->gemm)) {
-    places.workspace = r.scratch(calls.scratchBytes);
-    calls.scratchBytes += bytes;
-  }
+  GemmPlaces places{nullptr, nullptr, result.data, nullptr};
+  if (Status status = addOperands(calls, r, *plan, places); !status)
+    return status.error();
   if (plan->gemm.accumulates && r.operand(2).data != result.data) {
     // The library adds to what the result holds. A program whose memory is shared has the sum there already.
     const std::vector<CopyDim> all = {{result.elements(), 1, 1}};
@@ -125,6 +110,30 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
     return call.error();
   calls.calls.emplace_back(std::move(*call));
   return calls;
+}
+
+Status addOperands(Calls &calls, const CallRequest &r, const ProductPlan &plan, GemmPlaces &places) {
+  const TensorView &left = r.operand(0), &right = r.operand(1);
+  places.a = right.data;
+  places.b = left.data;
+  struct Side {
+    const TensorView &view;
+    const ProductSide &planned;
+    const void *&place;
+  };
+  for (auto [view, planned, place] : {Side{right, plan.right, places.a}, Side{left, plan.left, places.b}}) {
+    if (!planned.copies)
+      continue;
+    auto copy = addDenseCopy(calls, r, view, planned.dims);
+    if (!copy)
+      return copy.error();
+    place = *copy;
+  }
+  if (int64_t bytes = workspaceBytes(plan.gemm)) {
+    places.workspace = r.scratch(calls.scratchBytes);
+    calls.scratchBytes += bytes;
+  }
+  return ok();
 }
 
 } // namespace kerf::runtime::cuda

@@ -114,6 +114,7 @@ public:
                     int result) const override {
     return mayOverwriteOnHost(instruction, function, operand, result);
   }
+  bool joinsProducts() const override { return context->products.usesLibrary; }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
 
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {

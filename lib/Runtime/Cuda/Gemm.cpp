@@ -152,14 +152,12 @@ Result<std::vector<CublasAlgorithm>> GemmDescriptors::proposals() const {
     status = lt.heuristic(cublas.handle, operation, a, b, d, d, preference, kMostProposals, answers, &count);
   if (preference)
     lt.preferenceDestroy(preference);
-  if (status)
+  if (status && status != kCublasNotSupported)
     return cublasError(lt, status, context->number(), "find an algorithm for " + textOf(gemm));
   std::vector<CublasAlgorithm> algorithms;
-  for (int i = 0; i < count; ++i)
+  for (int i = 0; !status && i < count; ++i)
     if (answers[i].state == 0 && answers[i].workspaceBytes <= workspace)
       algorithms.push_back(answers[i].algorithm);
-  if (algorithms.empty())
-    return cublasError(lt, kCublasNotSupported, context->number(), "find an algorithm for " + textOf(gemm));
   return algorithms;
 }
 
@@ -176,17 +174,33 @@ Status GemmDescriptors::enqueue(const CublasAlgorithm &algorithm, const GemmPlac
 }
 
 Result<LibraryCall> callOf(const std::shared_ptr<Context> &context, const Gemm &gemm, const GemmPlaces &places) {
+  auto call = callIfOffered(context, gemm, places);
+  if (!call)
+    return call.error();
+  if (*call)
+    return std::move(**call);
+  auto cublas = cublasOf(*context);
+  return !cublas ? cublas.error()
+                 : cublasError((*cublas)->library, kCublasNotSupported, context->number(),
+                               "find an algorithm for " + textOf(gemm));
+}
+
+Result<std::optional<LibraryCall>> callIfOffered(const std::shared_ptr<Context> &context, const Gemm &gemm,
+                                                 const GemmPlaces &places) {
   auto descriptors = GemmDescriptors::create(context, gemm, places);
   if (!descriptors)
     return descriptors.error();
   auto algorithm = algorithmFor(**descriptors);
   if (!algorithm)
     return algorithm.error();
+  if (!*algorithm)
+    return std::optional<LibraryCall>();
   if (Status status = (*descriptors)->setEpilogue(places); !status)
     return status.error();
-  return LibraryCall([descriptors = *descriptors, algorithm = *algorithm, places](CudaStream &stream) {
-    return descriptors->enqueue(algorithm, places, stream);
-  });
+  return std::optional<LibraryCall>(
+      [descriptors = *descriptors, algorithm = **algorithm, places](CudaStream &stream) -> Status {
+        return descriptors->enqueue(algorithm, places, stream);
+      });
 }
 
 } // namespace kerf::runtime::cuda

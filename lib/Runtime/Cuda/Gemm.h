@@ -23,8 +23,8 @@ struct GemmMatrix {
 enum class Epilogue : uint8_t {
   None,
   Bias,                // D = P + bias
-  Gelu,                // aux = P, D = gelu(aux)
-  GeluOfBias,          // aux = P + bias, D = gelu(aux)
+  GeluOfBias,          // D = gelu(P + bias)
+  KeptGeluOfBias,      // aux = P + bias, D = gelu(aux)
   GeluGradient,        // D = P * gelu'(aux)
   GeluGradientAndSums, // the same, and bias = the sums of D's rows
   SumsOfA,             // D = P, bias = the sums of the rows of op(A)
@@ -37,7 +37,7 @@ struct EpilogueRow {
 };
 inline constexpr EpilogueRow kEpilogues[] = {
     {Epilogue::None, 1, false, false},          {Epilogue::Bias, 4, true, false},
-    {Epilogue::Gelu, 160, false, true},         {Epilogue::GeluOfBias, 164, true, true},
+    {Epilogue::GeluOfBias, 36, true, false},    {Epilogue::KeptGeluOfBias, 164, true, true},
     {Epilogue::GeluGradient, 192, false, true}, {Epilogue::GeluGradientAndSums, 208, true, true},
     {Epilogue::SumsOfA, 256, true, false},      {Epilogue::SumsOfB, 512, true, false},
 };
@@ -92,7 +92,8 @@ public:
   GemmDescriptors(const GemmDescriptors &) = delete;
   /// Makes the epilogue use the places' `bias` and `aux`.
   Status setEpilogue(const GemmPlaces &places);
-  /// Returns the algorithms that the library proposes for the problem, the most promising one first, at least one.
+  /// Returns the algorithms that the library proposes for the problem, the most promising one first; none where it has
+  /// no algorithm for the problem.
   Result<std::vector<CublasAlgorithm>> proposals() const;
   /// Enqueues the products with one of the proposed algorithms.
   Status enqueue(const CublasAlgorithm &algorithm, const GemmPlaces &places, const CudaStream &stream) const;
@@ -108,12 +109,15 @@ private:
   void *operation = nullptr, *a = nullptr, *b = nullptr, *d = nullptr;
 };
 
-/// Returns the algorithm for a problem: the fastest one of the library's proposals if the GPU's options ask for
-/// measurements and the products are large, otherwise the first proposal. All ranks of this process get the same
-/// algorithm for the same problem. A measurement changes the places of the epilogue.
-Result<CublasAlgorithm> algorithmFor(GemmDescriptors &descriptors);
+/// Returns the algorithm for a problem, or nothing where the library has none: the fastest one of the library's
+/// proposals if the GPU's options ask for measurements and the products are large, otherwise the first proposal. All
+/// ranks of this process get the same algorithm for the same problem. A measurement changes the places of the epilogue.
+Result<std::optional<CublasAlgorithm>> algorithmFor(GemmDescriptors &descriptors);
 
-/// Returns the call that enqueues the products.
+/// Returns the call that enqueues the products. Fails where the library has no algorithm for them.
 Result<LibraryCall> callOf(const std::shared_ptr<Context> &context, const Gemm &gemm, const GemmPlaces &places);
+/// Returns the same, or nothing where the library has no algorithm.
+Result<std::optional<LibraryCall>> callIfOffered(const std::shared_ptr<Context> &context, const Gemm &gemm,
+                                                 const GemmPlaces &places);
 
 } // namespace kerf::runtime::cuda

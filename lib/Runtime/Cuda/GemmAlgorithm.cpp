@@ -139,13 +139,16 @@ Result<Problem> problemOf(const GemmDescriptors &descriptors) {
 }
 } // namespace
 
-Result<CublasAlgorithm> algorithmFor(GemmDescriptors &descriptors) {
+Result<std::optional<CublasAlgorithm>> algorithmFor(GemmDescriptors &descriptors) {
+  using Algorithm = std::optional<CublasAlgorithm>;
   auto proposals = descriptors.proposals();
   if (!proposals)
     return proposals.error();
+  if (proposals->empty())
+    return Algorithm();
   if (!descriptors.context->products.measures || proposals->size() == 1 ||
       multiplicationsOf(descriptors.gemm) < kLeastMeasured)
-    return proposals->front();
+    return Algorithm(proposals->front());
   auto problem = problemOf(descriptors);
   if (!problem)
     return problem.error();
@@ -153,11 +156,12 @@ Result<CublasAlgorithm> algorithmFor(GemmDescriptors &descriptors) {
   static std::map<Problem, CublasAlgorithm> chosen;
   std::lock_guard lock(mutex);
   if (auto found = chosen.find(*problem); found != chosen.end())
-    return found->second;
+    return Algorithm(found->second);
   auto best = fastest(descriptors, *proposals);
-  if (best)
-    chosen.emplace(*problem, *best);
-  return best;
+  if (!best)
+    return best.error();
+  chosen.emplace(*problem, *best);
+  return Algorithm(*best);
 }
 
 } // namespace kerf::runtime::cuda

@@ -41,6 +41,7 @@ public:
                     int result) const override {
     return mayOverwriteOnHost(instruction, function, operand, result);
   }
+  bool joinsProducts() const override { return gpu->products.usesLibrary; }
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
     return cuda::collectiveScratchBytes(request);
   }
@@ -51,7 +52,10 @@ private:
 } // namespace
 
 Status checkInstruction(const KernelRequest &request) {
-  if (request.function)
+  for (const KernelRequest &part : request.parts)
+    if (Status status = checkInstruction(part); !status)
+      return status;
+  if (request.function || !request.parts.empty())
     return ok();
   auto checked = kerf::runtime::scratchBytes(hostRequest(request, nullptr));
   return checked ? ok() : Status(checked.error());

@@ -33,5 +33,8 @@ int64_t sizeOf(const TensorView &view, const std::vector<int64_t> &dims);
 /// Returns the plan of a product whose operands have the same floating type; nothing if Kerf's own kernel runs it: the
 /// sum has no terms, the library does not have the types or sizes, or an operand of a small product would be copied.
 std::optional<ProductPlan> planOf(const CallRequest &r, bool tf32);
+/// Sets the places of the factors, which may be copies in scratch memory, and of the workspace. Appends the copies, and
+/// adds the scratch bytes.
+Status addOperands(Calls &calls, const CallRequest &r, const ProductPlan &plan, GemmPlaces &places);
 
 } // namespace kerf::runtime::cuda

@@ -4,13 +4,18 @@
 // leaves damage: overlapping results, addresses outside of the device's memory, a workspace that is too small.
 //
 // KERF_STANDIN_CUBLASLT is the number, from 1, of the call of cublasLtMatmul that fails, "old" for a library of version
-// 11.4.1, or "none" for a library that has no algorithm for any problem.
+// 11.4.1, "none" for a library that has no algorithm for any problem, or "plain" for one that has none for epilogues.
+//
+// KERF_STANDIN_PRODUCTS names a file for the numbers of products by epilogue, which is written at the end of the
+// process.
 #include "Problem.h"
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <string_view>
 #include <thread>
 
@@ -27,6 +32,21 @@ std::string_view injected() {
   return text ? text : "";
 }
 std::atomic<uint64_t> matmuls = 0, launched[8];
+
+std::map<uint32_t, uint64_t> products; // numbers of computed products by epilogue
+/// Writes the numbers as {"1": 40, "164": 4}.
+void writeProducts() {
+  FILE *file = std::fopen(std::getenv("KERF_STANDIN_PRODUCTS"), "w");
+  if (!file)
+    return;
+  std::fputs("{", file);
+  for (const char *separator = ""; const auto &[epilogue, count] : products) {
+    std::fprintf(file, "%s\"%u\": %llu", separator, epilogue, (unsigned long long)count);
+    separator = ", ";
+  }
+  std::fputs("}\n", file);
+  std::fclose(file);
+}
 
 /// Returns the host's address of all matrices of a batch; null if they are not device memory.
 std::byte *memoryOf(const Matrix &matrix, const void *address) {
@@ -48,6 +68,11 @@ void run(void *data) {
   if (work.sleepMicroseconds > 0)
     std::this_thread::sleep_for(std::chrono::microseconds(work.sleepMicroseconds));
   ++launched[work.number];
+  static const bool counts = std::getenv("KERF_STANDIN_PRODUCTS") && std::atexit(writeProducts) == 0;
+  if (counts) {
+    std::lock_guard lock(mutex);
+    ++products[work.product.epilogue];
+  }
 }
 
 /// Puts the addresses into the product. Fails if they are not aligned to 256 bytes, as the preferences say that they
@@ -182,7 +207,7 @@ KERF_CUBLASLT_API int cublasLtMatmulAlgoGetHeuristic(Handle *handle, Operation *
   *count = 0;
   if (int error = check(operation, a, b, c, d))
     return error;
-  if (injected() == "none")
+  if (injected() == "none" || (injected() == "plain" && operation->epilogue != 1))
     return kNotSupported;
   for (const Answer &answer : propose(*operation, *a, *b, *c, *d, *preference))
     if (*count < most)

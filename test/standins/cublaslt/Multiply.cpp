@@ -104,8 +104,10 @@ double geluSlope(double x) {
 /// Returns element (i, j) of D from that of the product, and keeps what the epilogue keeps.
 double finished(const Product &p, double value, size_t i, size_t j) {
   size_t width = bytesOf(p.d.type);
-  if (p.epilogue == 4 || p.epilogue == 164)
+  if (p.epilogue == 4 || p.epilogue == 36 || p.epilogue == 164)
     value += load(p.d.type, p.bias + i * width);
+  if (p.epilogue == 36)
+    return gelu(value);
   if (!needsAux(p.epilogue))
     return value;
   std::byte *aux = p.aux + (j * size_t(p.auxLeading) + i) * width;

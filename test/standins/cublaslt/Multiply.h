@@ -34,11 +34,9 @@ struct Product {
 
 /// Whether an epilogue reads or writes a vector beside the result, and whether a second matrix.
 constexpr bool needsBias(uint32_t epilogue) {
-  return epilogue == 4 || epilogue == 164 || epilogue == 208 || epilogue == 256 || epilogue == 512;
+  return epilogue == 4 || epilogue == 36 || epilogue == 164 || epilogue == 208 || epilogue == 256 || epilogue == 512;
 }
-constexpr bool needsAux(uint32_t epilogue) {
-  return epilogue == 160 || epilogue == 164 || epilogue == 192 || epilogue == 208;
-}
+constexpr bool needsAux(uint32_t epilogue) { return epilogue == 164 || epilogue == 192 || epilogue == 208; }
 
 /// Returns the size of an element in bytes; 0 for a type that the stand-in does not know.
 size_t bytesOf(int type);

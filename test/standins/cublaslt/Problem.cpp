@@ -25,7 +25,7 @@ uint64_t multiplications(const Operation &operation, const Matrix &a, const Matr
 /// Whether the operation's epilogue is known and has what it needs.
 bool hasEpilogue(const Operation &operation, const Matrix &d) {
   bool known = false;
-  for (uint32_t number : {1, 4, 160, 164, 192, 208, 256, 512})
+  for (uint32_t number : {1, 4, 36, 164, 192, 208, 256, 512})
     known |= operation.epilogue == number;
   if (operation.epilogue == 1)
     return true;

@@ -156,15 +156,16 @@ TEST(CudaGemm, HasEpilogues) {
       Gemm gemm = gemmOf(type, type);
       gemm.epilogue = row.epilogue;
       auto left = run(gpu, gemm, numbers);
-      bool addsBias = row.epilogue == Epilogue::Bias || row.epilogue == Epilogue::GeluOfBias;
-      bool keeps = row.epilogue == Epilogue::Gelu || row.epilogue == Epilogue::GeluOfBias;
+      bool keeps = row.epilogue == Epilogue::KeptGeluOfBias;
+      bool isGelu = keeps || row.epilogue == Epilogue::GeluOfBias;
+      bool addsBias = isGelu || row.epilogue == Epilogue::Bias;
       bool isGradient = row.epilogue == Epilogue::GeluGradient || row.epilogue == Epilogue::GeluGradientAndSums;
       auto before = [&](int64_t i, int64_t j) {
         return numbers.product(i, j) + (addsBias ? numbers.bias[size_t(i)] : 0);
       };
       auto result = [&](int64_t i, int64_t j) {
         return isGradient ? before(i, j) * geluSlope(numbers.aux[size_t(j * kM + i)])
-               : keeps    ? gelu(before(i, j))
+               : isGelu   ? gelu(before(i, j))
                           : before(i, j);
       };
       expectNear(left.d, result, type);
@@ -207,7 +208,7 @@ TEST(CudaGemm, RefusesWhatTheLibraryLacks) {
   gemm.batches = 65536;
   EXPECT_FALSE(isSupported(gemm)) << "more batches than a grid has";
   gemm = gemmOf(DType::F32, DType::F32);
-  gemm.epilogue = Epilogue::Gelu;
+  gemm.epilogue = Epilogue::KeptGeluOfBias;
   gemm.m = gemm.a.rows = gemm.a.leading = gemm.d.rows = gemm.d.leading = 25;
   EXPECT_FALSE(isSupported(gemm)) << "columns of the second matrix that are no multiple of 8";
   gemm = gemmOf(DType::F64, DType::F64);
