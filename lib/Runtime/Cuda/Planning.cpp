@@ -41,8 +41,8 @@ public:
                     int result) const override {
     return mayOverwriteOnHost(instruction, function, operand, result);
   }
-  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
-    return cuda::collectiveScratchBytes(request);
+  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
+    return cuda::collectiveScratchBytes(request, options);
   }
 
 private:
