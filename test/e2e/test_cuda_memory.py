@@ -53,12 +53,11 @@ class CudaMemory(KerfTest):
         return sum(planned)
 
     def test_sums_in_order_need_more_memory_than_those_of_nccl(self):
-        for name in ("data 2, zero 1", "model 2"):
-            with self.subTest(name):
-                self.assertGreater(self.check("gpt2", name, runs=["--deterministic"]), self.check("gpt2", name))
+        ordered = self.check("gpt2", "data 2, zero 1", runs=["--deterministic"])
+        self.assertGreater(ordered, self.check("gpt2", "data 2, zero 1"))
 
     def test_f32(self):
-        for name in set(PLANS) - {"data 2, zero 1", "model 2"}:
+        for name in set(PLANS) - {"data 2, zero 1"}:
             with self.subTest(name):
                 self.check("gpt2", name)
 
