@@ -190,7 +190,7 @@ Result<double> timedRank(std::string_view kind, Collective collective, const Col
   if (!from || !to)
     return from ? to.error() : from.error();
   CollectiveRequest request{{instruction, {*from}, {*to}, mesh, communicator.rank()}, kFirstCollectiveTag};
-  auto scratchBytes = (*device)->collectiveScratchBytes(request);
+  auto scratchBytes = (*device)->collectiveScratchBytes(request, {});
   auto scratch =
       scratchBytes ? (*device)->allocate(*scratchBytes) : Result<std::shared_ptr<std::byte>>(scratchBytes.error());
   auto backend = (*device)->createCollectives(communicator, {});

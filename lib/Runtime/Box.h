@@ -31,6 +31,7 @@ public:
   /// One loop over pieces of the box; strides in bytes.
   struct Loop {
     int64_t count = 0, fromStride = 0, toStride = 0;
+    bool operator==(const Loop &) const = default;
   };
   /// Returns the loops over the contiguous pieces, outermost first, and last a loop over the bytes of a piece.
   std::vector<Loop> allLoops() const {

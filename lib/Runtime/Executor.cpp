@@ -87,7 +87,7 @@ public:
     }
     if (!options.record)
       recordings.turnOff();
-    auto backend = device.createCollectives(communicator, {options.deterministic});
+    auto backend = device.createCollectives(communicator, collectiveOptions(options));
     if (!backend)
       return backend.error();
     collectives = std::move(*backend);

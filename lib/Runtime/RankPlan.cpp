@@ -31,7 +31,7 @@ public:
     if (!options.reuseMemory)
       for (Buffer &buffer : buffers.buffers)
         buffer.lifetime.begin = 0, buffer.lifetime.end = end;
-    if (Status status = planScratch(options.reuseMemory); !status)
+    if (Status status = planScratch(options); !status)
       return status.error();
     placeAll();
     return std::move(plan);
@@ -39,7 +39,7 @@ public:
 
 private:
   /// Adds a buffer for each instruction that needs scratch memory. The buffer is alive while the instruction runs.
-  Status planScratch(bool reuse) {
+  Status planScratch(const ExecutorOptions &options) {
     plan.scratchOf.assign(flat.body.size(), -1);
     // Scratch bytes by origin, of instructions alone, of products that are added to a sum, and of joined products. They
     // are the same in each microbatch.
@@ -60,7 +60,8 @@ private:
                                                      : knownBuckets.try_emplace({origin, others}, -1).first->second;
       if (bytes < 0) {
         KernelRequest request = kernelRequest(program, plan, i, rank, {}, code);
-        auto needed = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);
+        auto needed = collective ? device.collectiveScratchBytes({request, 0, others}, collectiveOptions(options))
+                                 : device.scratchBytes(request);
         if (!needed)
           return Error{fmt::format("{}: {}", instructionText(instruction), needed.error().message),
                        needed.error().status};
@@ -71,7 +72,7 @@ private:
       plan.scratchOf[i] = int(buffers.buffers.size());
       int64_t end = int64_t(flat.body.size());
       Lifetime lifetime{bytes, int64_t(i), collective ? buffers.firstWait[i] : int64_t(i)};
-      buffers.buffers.push_back({BufferKind::Working, reuse ? lifetime : Lifetime{bytes, 0, end}});
+      buffers.buffers.push_back({BufferKind::Working, options.reuseMemory ? lifetime : Lifetime{bytes, 0, end}});
     }
     return ok();
   }
@@ -151,6 +152,8 @@ Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device 
   return RankPlanner(program, rank, device, code).run(options);
 }
 
+CollectiveOptions collectiveOptions(const ExecutorOptions &options) { return {.ordered = options.deterministic}; }
+
 std::vector<const package::Instruction *> laterBucketMembers(const FlatInstruction &instruction) {
   std::vector<const package::Instruction *> others;
   for (const FlatInstruction::Member &other : instruction.others)
@@ -208,7 +211,9 @@ Result<MemoryReport> planMemory(const package::Program &program, int64_t stage, 
   auto code = (*device)->loadCode(program, CodeUse::Plan);
   if (!code)
     return code.error();
-  auto plan = planRank(program, package::rankOnStage(program, 0, stage), **device, {}, code->get());
+  ExecutorOptions options;
+  options.deterministic = hardware.deterministic;
+  auto plan = planRank(program, package::rankOnStage(program, 0, stage), **device, options, code->get());
   if (!plan)
     return plan.error();
   return plan->memory;

@@ -24,6 +24,9 @@ struct RankPlan {
 Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device, const ExecutorOptions &options,
                           const DeviceCode *code);
 
+/// Returns what an executor with these options requires of a rank's collectives.
+CollectiveOptions collectiveOptions(const ExecutorOptions &options);
+
 /// The address of each buffer of a RankPlan; empty while no memory is allocated.
 using BufferAddresses = std::vector<std::byte *>;
 

@@ -188,7 +188,7 @@ class Processes(KerfTest):
     @unittest.skipUnless(os.path.exists(os.path.join(STANDINS, "libcuda.so.1")), "the stand-ins are not built")
     def test_gpu_of_a_process_is_its_local_rank(self):
         package = self.package("mlp", 1)
-        args = ["run", package, "--data", file_of("mlp", "batches.npz"), "--steps", 1, "--device", "cuda:rank"]
+        args = ["run", package, "--data", file_of("mlp", "batches.npz"), "--steps", 1, "--device", "cuda"]
         gpus = {"KERF_CUDA_LIBRARIES": STANDINS, "KERF_STANDIN_DEVICES": 4}
         for local, fails in ((3, False), (5, True)):
             [end] = self.run_ranks([environment(0, 1, 29900, LOCAL_RANK=local, **gpus)], *args)

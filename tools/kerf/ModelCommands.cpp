@@ -443,6 +443,7 @@ void addCompileCommand(CLI::App &app, int &status) {
   sub->add_option(
       "--device-ir", command->deviceIr,
       "file for the device program, the program of each rank as IR, to read or to edit for --mode hybrid: F.mlir");
+  sub->add_flag("--deterministic", command->where.deterministic, kPlannedDeterministicHelp);
   sub->add_flag("--gradient-norms", command->gradientNorms,
                 "add the L2 norm of each gradient to the program, which `kerf run --gradient-norms` needs");
   sub->add_flag("--json", command->json, "print the report as JSON instead of one line of text");

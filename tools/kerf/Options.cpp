@@ -369,6 +369,8 @@ Result<Cluster> PlanFlags::toCluster() const {
   auto chosen = chooseCluster(cluster, job, wanted, 1);
   if (chosen && runtime::resolveDevice(runsOn)) // a run reports the error of a device that there is not
     chosen->device.memoryDevice = runsOn;
+  if (chosen)
+    chosen->device.memoryDeterministic = deterministic;
   return chosen;
 }
 

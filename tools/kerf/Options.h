@@ -62,6 +62,10 @@ void addTrainer(CLI::App &command, std::string &trainer);
 /// Adds --margin, the fraction of each device's memory that plans leave free.
 void addMargin(CLI::App &command, std::optional<double> &margin);
 
+/// The help of --deterministic for commands that plan memory and run nothing.
+inline constexpr const char *kPlannedDeterministicHelp =
+    "plan memory for runs with --deterministic, which need more of it on GPUs; the result fits other runs too";
+
 /// The options of a search for a plan: the machines, the constraints, the kind and the effort of the search.
 struct PlanFlags {
   std::string cluster, constraints, mode = "auto", from;
@@ -72,6 +76,7 @@ struct PlanFlags {
   double budgetSeconds = 0;
   std::optional<Job> job = {}; // the job saved in the plan of --plan
   std::string runsOn = {};     // the device of --device, whose rules of memory apply; empty: that of the cluster
+  bool deterministic = false;  // whether memory is planned for runs with --deterministic
   bool allRanks = false;
   bool printPipeline = false;
 

@@ -42,6 +42,7 @@ struct TrainCommand {
   int run() {
     where.job = planInput.job;
     where.runsOn = flags.device;
+    where.deterministic = flags.deterministic;
     auto imported = importStep(model, precision, !flags.gradientNorms.empty(),
                                planFile.empty() ? where.constraints : planFile, where.mode == "hybrid");
     if (!imported)

@@ -37,7 +37,7 @@ Json toJson(const VerifyResult &verified) {
 struct VerifyCommand {
   ModelFlags model;
   std::string planFile, cluster;
-  bool json = false;
+  bool json = false, deterministic = false;
   PlanInput planInput;
 
   bool configured() const { return model.model.ends_with(".json"); }
@@ -56,6 +56,7 @@ struct VerifyCommand {
     auto machine = chooseCluster(cluster, planInput.job, 0, plan.mesh().ranks());
     if (!machine)
       return machine.error();
+    machine->device.memoryDeterministic = deterministic;
     VerifyRequest request{model.model, model.toStepOptions(), model.dtype, plan, planFile, std::move(*machine)};
     request.limited = !cluster.empty() || (planInput.job && planInput.job->cluster);
     request.margin = marginOfJob();
@@ -122,6 +123,7 @@ void addVerifyCommand(CLI::App &app, int &status) {
   sub->add_option("--plan", command->planFile, "plan.json to check, with or without gaps")->required();
   sub->add_option("--cluster", command->cluster,
                   "cluster.json whose device memory limits every stage (default: the cluster of the plan's job)");
+  sub->add_flag("--deterministic", command->deterministic, kPlannedDeterministicHelp);
   sub->add_flag("--json", command->json, "print the results of the checks as JSON");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the collectives of the device `cuda`: which ones are one call of NCCL, and that all of them give the CPU's
 // results, sums of any order up to rounding and everything else bit by bit.
+#include "../../lib/Runtime/Cuda/Collectives.h"
 #include "../../lib/Runtime/Cuda/NativeCollectives.h"
 #include "TestPrograms.h"
 
@@ -13,7 +14,8 @@ namespace {
 using cuda::NativeCollective;
 
 /// Runs the collectives as one bucket on GPUs, and returns for each collective the bytes of each rank's result.
-std::vector<std::vector<std::vector<std::byte>>> runOnGpus(const std::vector<CollectiveCase> &bucket, bool ordered) {
+std::vector<std::vector<std::vector<std::byte>>> runOnGpus(const std::vector<CollectiveCase> &bucket,
+                                                           const CollectiveOptions &options) {
   const Mesh &mesh = bucket[0].mesh;
   const int64_t ranks = mesh.ranks();
   auto communicators = createThreadCommunicators(ranks);
@@ -38,9 +40,9 @@ std::vector<std::vector<std::vector<std::byte>>> runOnGpus(const std::vector<Col
         if (&one != &bucket[0])
           request.others.push_back(&one.instruction);
       }
-      auto backend = std::move(*device->createCollectives(*communicators[size_t(rank)], {ordered}));
-      EXPECT_EQ(backend->ordered(), ordered || ranks == 1);
-      memory.push_back(std::move(*device->allocate(*device->collectiveScratchBytes(request))));
+      auto backend = std::move(*device->createCollectives(*communicators[size_t(rank)], options));
+      EXPECT_EQ(backend->ordered(), options.ordered || ranks == 1);
+      memory.push_back(std::move(*device->allocate(*device->collectiveScratchBytes(request, options))));
       request.bind.scratch = memory.back().get();
       auto bound = backend->bind(request);
       ASSERT_TRUE(bound) << bound.error().message;
@@ -141,11 +143,11 @@ TEST(CudaCollectives, EvenOnesGiveTheCpusResults) {
       for (DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64, DType::I32, DType::Bool})
         for (size_t dim : {size_t(0), size_t(1)}) {
           CollectiveCase test = evenCase(op, dtype, dtype == DType::I32 ? "min" : "sum", ranks, dim);
-          auto results = runOnGpus({test}, false)[0];
+          auto results = runOnGpus({test}, {.ordered = false})[0];
           expectCpusResults(test, results, false);
           if (ranks > 2 && op == std::string("all_reduce") && test.dtype == DType::F32)
             EXPECT_FALSE(results == runCaseOnThreads(test)) << "the stand-in of NCCL adds in another order";
-          expectCpusResults(test, runOnGpus({test}, true)[0], true);
+          expectCpusResults(test, runOnGpus({test}, {.ordered = true})[0], true);
         }
 }
 
@@ -156,7 +158,42 @@ TEST(CudaCollectives, RandomOnesGiveTheCpusResults) {
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
     CollectiveCase test = randomCase(random, 1 + trial % 4);
     bool ordered = trial % 2;
-    expectCpusResults(test, runOnGpus({test}, ordered)[0], ordered);
+    CollectiveOptions options{.ordered = ordered};
+    if (trial % 3 != 0) // in several pieces
+      options.receivedBytes = 1 + elementsOf(test.operand) * bytesOf(test.dtype) / 3;
+    expectCpusResults(test, runOnGpus({test}, options)[0], ordered);
+  }
+}
+
+/// Returns the scratch memory of a collective on rank 1.
+int64_t scratchOf(const CollectiveCase &test, const CollectiveOptions &options) {
+  TensorView from{nullptr, test.dtype, test.operand}, to{nullptr, test.dtype, test.result};
+  CollectiveRequest request{{test.instruction, {from}, {to}, test.mesh, 1}, kFirstCollectiveTag};
+  return *cuda::collectiveScratchBytes(request, options);
+}
+
+/// Returns an even collective of large tensors, which are cut along dimension `dim`.
+CollectiveCase largeCase(const std::string &op, int64_t ranks, size_t dim) {
+  CollectiveCase test = evenCase(op, DType::F32, "sum", ranks, dim);
+  Shape whole = {64 * ranks, int64_t(1) << 22}, part = whole; // 1 GiB for each rank
+  part[dim] /= ranks;
+  test.operand = op == "all_gather" ? part : whole;
+  test.result = op == "reduce_scatter" ? part : whole;
+  return test;
+}
+
+TEST(CudaCollectives, HoldNoMoreScratchMemoryThanTheLimit) {
+  constexpr int64_t kLimit = int64_t(64) << 20;
+  for (int64_t ranks : {2, 8, 64}) {
+    for (const char *op : {"all_reduce", "reduce_scatter", "all_gather"}) {
+      EXPECT_EQ(scratchOf(largeCase(op, ranks, 0), {}), 0) << op << ": NCCL's own call needs none";
+      int64_t inner = scratchOf(largeCase(op, ranks, 1), {.ordered = true});
+      EXPECT_GT(inner, op == std::string("all_reduce") ? kLimit / 2 : kLimit / 4) << op;
+      EXPECT_LE(inner, 2 * kLimit + kLimit / ranks) << op << ": packed, received, and one sum";
+    }
+    EXPECT_EQ(scratchOf(largeCase("all_reduce", ranks, 0), {.ordered = true}), kLimit);
+    EXPECT_EQ(scratchOf(largeCase("reduce_scatter", ranks, 0), {.ordered = true}), kLimit);
+    EXPECT_EQ(scratchOf(largeCase("all_gather", ranks, 0), {.ordered = true}), 0) << "it adds nothing";
   }
 }
 
@@ -168,7 +205,7 @@ TEST(CudaCollectives, OfABucketDoNotDisturbEachOther) {
         evenCase("all_gather", DType::F64, "sum", 3, 1),     evenCase("all_gather", DType::F64, "sum", 3, 0)};
     for (size_t c = 0; c < bucket.size(); ++c)
       bucket[c].seed = uint32_t(100 + c);
-    auto results = runOnGpus(bucket, ordered);
+    auto results = runOnGpus(bucket, {.ordered = ordered, .receivedBytes = ordered ? 4096 : 1 << 20});
     for (size_t c = 0; c < bucket.size(); ++c)
       expectCpusResults(bucket[c], results[c], ordered);
   }

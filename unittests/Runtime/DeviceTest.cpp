@@ -237,7 +237,7 @@ std::vector<std::vector<float>> sums(const std::string &chosen, int64_t ranks, b
       ASSERT_TRUE(backend) << backend.error().message;
       EXPECT_TRUE((*backend)->ordered() || !ordered);
       CollectiveRequest request{{reduce, {from.view}, {to.view}, mesh, rank}, kFirstCollectiveTag};
-      auto scratch = std::move(*device->allocate(*device->collectiveScratchBytes(request)));
+      auto scratch = std::move(*device->allocate(*device->collectiveScratchBytes(request, {ordered})));
       request.bind.scratch = scratch.get();
       auto bound = (*backend)->bind(request);
       ASSERT_TRUE(bound) << bound.error().message;

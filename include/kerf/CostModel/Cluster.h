@@ -64,6 +64,9 @@ struct DeviceSpec {
   /// The runtime's device with whose rules the memory of programs is planned, as --device names it; empty: that of
   /// `kind`. No part of cluster files.
   std::string memoryDevice;
+  /// Whether the memory of programs is planned for runs with --deterministic, whose collectives can need more scratch
+  /// memory. No part of cluster files.
+  bool memoryDeterministic = false;
 };
 
 /// One level of the network: how units of the level below (devices, nodes, racks, ...) are connected.

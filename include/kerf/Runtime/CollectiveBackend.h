@@ -13,6 +13,9 @@ struct CollectiveOptions {
   /// Whether sums must be added in the order of the ranks' positions in the process group. The bits of a sum then
   /// depend on nothing but its operands.
   bool ordered = false;
+  /// The bytes that a collective may hold in scratch memory for what it receives, on a device that exchanges large
+  /// tensors piece by piece. The pieces that it packs and sends take at most as much again.
+  int64_t receivedBytes = int64_t(64) << 20;
 };
 
 /// One collective to bind, or a bucket of several collectives that run as one. In a bucket every collective's messages

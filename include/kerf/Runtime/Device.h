@@ -170,8 +170,10 @@ public:
   /// what was found and what is supported. The request need not outlive the call.
   virtual Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) = 0;
 
-  /// Returns the bytes of scratch memory that CollectiveBackend::bind needs for the same request.
-  virtual Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) = 0;
+  /// Returns the bytes of scratch memory that CollectiveBackend::bind needs for the same request, if the backend was
+  /// created with `options`.
+  virtual Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request,
+                                                 const CollectiveOptions &options) = 0;
   /// Creates the object that binds this rank's collectives and messages. All ranks must call it with the same options.
   /// Fails if the options require what the device cannot do.
   virtual Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
@@ -213,7 +215,8 @@ struct DeviceKind {
   std::string_view what; // a short description for help texts and messages
   /// Creates a device of this kind.
   Result<std::unique_ptr<Device>> (*create)(const DeviceOptions &options);
-  /// Chooses the parameter for a device that was named without one; null for a kind that takes no parameter.
+  /// Chooses the parameter for a device that was named without one, which may stay empty. Null for a kind that takes no
+  /// parameter.
   std::string (*chooseParameter)() = nullptr;
   bool hasTf32 = false; // whether devices of this kind take DeviceOptions::tf32
   /// Creates a device that plans memory as a device of this kind does (PlanningDevice), on a machine that need not have
@@ -239,6 +242,7 @@ Result<std::unique_ptr<Device>> createDevice(std::string_view chosen = kDefaultD
 struct PlannedHardware {
   std::string device = std::string(kDefaultDevice); // a name as createDevice takes it
   std::string product = {};                         // name of the product, as in cluster files; empty: not known
+  bool deterministic = false;                       // whether runs will have ExecutorOptions::deterministic
 };
 /// Creates a device of which only these functions may be used: alignment, loadCode with CodeUse::Plan, scratchBytes,
 /// collectiveScratchBytes, mayOverwrite and joinsProducts. They return what they return on the hardware. Fails as

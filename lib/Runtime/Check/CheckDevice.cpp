@@ -119,7 +119,7 @@ public:
     return std::unique_ptr<BoundKernel>(std::make_unique<HostKernel>(std::move(poisons), request.number, firstFault));
   }
 
-  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
+  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &) override {
     return kerf::runtime::collectiveScratchBytes(request);
   }
   Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,

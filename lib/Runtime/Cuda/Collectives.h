@@ -8,10 +8,9 @@
 namespace kerf::runtime::cuda {
 
 /// Returns the bytes of scratch memory that a collective on the GPU needs.
-Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request);
+Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options);
 
-/// Creates the object that binds a rank's collectives. Sums are always added in the order of the ranks: NCCL moves the
-/// parts, and a kernel adds them. NCCL is loaded where there are several ranks.
+/// Creates the object that binds a rank's collectives. NCCL is loaded where there are several ranks.
 Result<std::unique_ptr<CollectiveBackend>> createCudaCollectives(const std::shared_ptr<Context> &context,
                                                                  Modules &modules, Communicator &communicator,
                                                                  const CollectiveOptions &options);

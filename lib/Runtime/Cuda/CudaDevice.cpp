@@ -117,8 +117,8 @@ public:
   bool joinsProducts() const override { return context->products.usesLibrary; }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
 
-  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
-    return cuda::collectiveScratchBytes(request);
+  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
+    return cuda::collectiveScratchBytes(request, options);
   }
   Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
                                                                const CollectiveOptions &options) override {
@@ -156,7 +156,7 @@ private:
 
 Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
   int number = 0;
-  if (const std::string &text = options.parameter; text == "rank") {
+  if (const std::string &text = options.parameter; text.empty() || text == "rank") {
     auto local = rankOnMachine(options.rank);
     if (!local)
       return local.error();
@@ -220,7 +220,7 @@ Result<std::unique_ptr<BoundKernel>> CudaDevice::bind(const KernelRequest &reque
   return std::unique_ptr<BoundKernel>(std::make_unique<CudaKernel>(std::move(*launches), std::move(constant)));
 }
 
-std::string gpuOfRank() { return "rank"; }
+std::string gpuOfRank() { return ""; } // each rank takes the GPU of its number on its machine
 } // namespace
 
 extern const DeviceKind kCudaDevice;

@@ -49,24 +49,29 @@ Error ncclError(const Nccl &nccl, NcclResult result, int device, std::string_vie
 }
 
 template <typename F> void NcclCommunicators::each(F visit) {
-  auto ready = [&](const Handle &handle) {
-    if (handle.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-      if (const Result<void *> &made = handle.get())
+  for (const Making &making : makings)
+    if (making.handle.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+      if (const Result<void *> &made = making.handle.get())
         visit(*made);
-  };
-  for (auto &[members, handle] : groups)
-    ready(handle);
-  for (auto &[pair, handle] : pairs)
-    ready(handle);
 }
 
 NcclCommunicators::~NcclCommunicators() {
-  for (auto &[members, handle] : groups)
-    handle.wait();
-  for (auto &[pair, handle] : pairs)
-    handle.wait();
+  // NCCL waits for ever for a rank that has ended. The thread that waits there is left to the end of this process.
+  for (const Making &making : makings) {
+    making.hasNumber.wait();
+    (void)waitFor(making.handle);
+  }
   if (!aborted && !context->keepsGraphs && context->use())
     each([&](void *communicator) { nccl.commDestroy(communicator); });
+}
+
+Status NcclCommunicators::waitFor(const Handle &handle) const {
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+  while (handle.wait_for(kBetweenLooks) != std::future_status::ready)
+    if (std::optional<Error> failure = messages.failure())
+      return *failure;
+  const Result<void *> &made = handle.get();
+  return made ? ok() : Status(made.error());
 }
 
 std::optional<Error> NcclCommunicators::error() {
@@ -99,24 +104,27 @@ void NcclCommunicators::abort() {
 }
 
 NcclCommunicators::Handle NcclCommunicators::start(std::optional<NcclId> id, From from, int ranks, int rank) {
-  return std::async(std::launch::async,
-                    [this, id, from, ranks, rank]() -> Result<void *> {
-                      NcclId shared = id.value_or(NcclId());
-                      if (!id) {
-                        auto bytes = std::as_writable_bytes(std::span(shared.bytes));
-                        Status received = messages.receive(bytes, from.rank, from.tag);
-                        if (!received)
-                          return received.error();
-                      }
-                      if (Status status = context->use(); !status)
-                        return status.error();
-                      void *made = nullptr;
-                      if (NcclResult result = nccl.commInitRank(&made, ranks, shared, rank))
-                        return ncclError(nccl, result, context->number(),
-                                         fmt::format("join a communicator of {} ranks", ranks));
-                      return made;
-                    })
-      .share();
+  auto numbered = std::make_shared<std::promise<void>>();
+  auto made = std::make_shared<std::promise<Result<void *>>>();
+  Handle handle = made->get_future().share();
+  makings.push_back({numbered->get_future().share(), handle});
+  std::thread([&nccl = nccl, &messages = messages, context = context, numbered, made, id, from, ranks, rank] {
+    NcclId shared = id.value_or(NcclId());
+    Status status = ok();
+    if (!id)
+      status = messages.receive(std::as_writable_bytes(std::span(shared.bytes)), from.rank, from.tag);
+    numbered->set_value(); // from here on nothing of this object is used
+    if (status)
+      status = context->use();
+    if (!status)
+      return made->set_value(status.error());
+    void *communicator = nullptr;
+    if (NcclResult result = nccl.commInitRank(&communicator, ranks, shared, rank))
+      return made->set_value(
+          ncclError(nccl, result, context->number(), fmt::format("join a communicator of {} ranks", ranks)));
+    made->set_value(communicator);
+  }).detach();
+  return handle;
 }
 
 Result<NcclId> NcclCommunicators::newId() const {

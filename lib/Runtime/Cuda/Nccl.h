@@ -67,6 +67,8 @@ public:
   /// Returns the communicator for the messages of one tag from rank `from`, its rank 0, to rank `to`; this rank is one
   /// of them. NCCL matches messages by their order alone, so each tag has a communicator of its own.
   Result<Handle> ofMessage(int64_t from, int64_t to, int64_t tag);
+  /// Waits until the communicator of a handle is made. Fails if it cannot be made, or if another rank fails meanwhile.
+  Status waitFor(const Handle &handle) const;
   /// Returns the first error that a communicator has met beside its calls, for example because a rank's process ended.
   std::optional<Error> error();
   /// Ends all communication, also that which waits for other ranks. Afterwards no communicator may be used.
@@ -82,12 +84,18 @@ private:
   Result<NcclId> newId() const;
   Status sendId(const NcclId &id, int64_t to, int64_t tag);
   Handle start(std::optional<NcclId> id, From from, int ranks, int rank);
+  /// A communicator that a thread makes. The thread uses `messages` until it has the communicator's number.
+  struct Making {
+    std::shared_future<void> hasNumber;
+    Handle handle;
+  };
   std::shared_ptr<Context> context;
   const Nccl &nccl;
   Communicator &messages;
   bool aborted = false;
   std::map<std::vector<int64_t>, Handle> groups;
   std::map<std::tuple<int64_t, int64_t, int64_t>, Handle> pairs; // by sender, receiver and tag
+  std::vector<Making> makings;                                   // all communicators
   std::vector<std::shared_ptr<NcclId>> sentIds;                  // numbers whose messages may still be on their way
 };
 

@@ -42,8 +42,8 @@ public:
     return mayOverwriteOnHost(instruction, function, operand, result);
   }
   bool joinsProducts() const override { return gpu->products.usesLibrary; }
-  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) override {
-    return cuda::collectiveScratchBytes(request);
+  Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
+    return cuda::collectiveScratchBytes(request, options);
   }
 
 private:

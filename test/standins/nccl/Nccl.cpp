@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for NVIDIA's NCCL on machines without GPUs: ranks are threads of one process, and their GPUs those of the
-// stand-in driver (../cuda). It keeps to what NCCL promises and no more: a send ends when its receive has taken the
-// bytes, operations of one communicator run in the order in which they were enqueued, on whichever streams, and
-// messages between two ranks are matched by their order. Where a stream is captured, the operations become nodes of
-// the graph; a communicator does not end before such graphs do.
+// A stand-in for NVIDIA's NCCL on machines without GPUs: ranks are threads of one process, or several processes of one
+// machine (Wire.h), and their GPUs those of the stand-in driver (../cuda). It keeps to what NCCL promises and no more:
+// a send ends when its receive has taken the bytes, operations of one communicator run in the order in which they were
+// enqueued, on whichever streams, and messages between two ranks are matched by their order. Where a stream is
+// captured, the operations become nodes of the graph; a communicator does not end before such graphs do.
 #include "Ring.h"
+#include "Wire.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -74,8 +78,9 @@ struct Group {
 
 /// One rank's end of a communicator.
 struct Communicator {
-  std::shared_ptr<Group> group;
+  std::shared_ptr<Group> group; // shared with no other rank if there is a wire
   int rank = 0;
+  std::unique_ptr<kerf::standin::nccl::Wire> wire; // null if all ranks are threads of this process
   // Guarded by group->mutex:
   uint64_t enqueued = 0, done = 0; // operations of this rank
   int64_t captured = 0;            // operations that graphs hold
@@ -91,7 +96,7 @@ struct Batch {
 };
 
 std::mutex registryMutex;
-std::map<uint64_t, std::weak_ptr<Group>> registry; // by the number in Id
+std::map<std::string, std::weak_ptr<Group>> registry; // by the name in Id
 uint64_t ids = 0;
 thread_local int depth = 0;
 thread_local std::vector<Operation> pending;
@@ -164,6 +169,52 @@ void runCollective(const Operation &one, std::unique_lock<std::mutex> &lock) {
   group.rounds.erase(number);
 }
 
+/// Returns a number that tells apart different collectives.
+uint64_t signatureOf(const Operation &one) {
+  return (uint64_t(one.count) << 16) | uint64_t(one.type << 8 | one.combine << 4 | int(one.kind));
+}
+
+/// Runs a batch whose ranks are in several processes. Returns false if the communicator was aborted meanwhile.
+bool runOnWire(const Batch &batch) {
+  using kerf::standin::nccl::Channel;
+  Communicator &self = *batch.communicator;
+  for (const Operation &one : batch.operations)
+    if (one.kind == Kind::Send)
+      self.wire->send(Channel::Message, one.peer, 0, one.from, bytesFrom(one));
+  for (const Operation &one : batch.operations) {
+    if (one.kind == Kind::Receive) {
+      auto bytes = self.wire->receive(Channel::Message, one.peer, 0, bytesTo(one));
+      if (!bytes)
+        return false;
+      std::memcpy(one.to, bytes->data(), bytes->size());
+    }
+    if (one.kind == Kind::Send || one.kind == Kind::Receive)
+      continue;
+    const int ranks = self.group->ranks;
+    for (int peer = 0; peer < ranks; ++peer)
+      if (peer != self.rank)
+        self.wire->send(Channel::Collective, peer, signatureOf(one), one.from, bytesFrom(one));
+    std::vector<std::vector<std::byte>> received(static_cast<size_t>(ranks));
+    std::vector<const std::byte *> inputs;
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == self.rank) {
+        inputs.push_back(static_cast<const std::byte *>(one.from));
+        continue;
+      }
+      auto bytes = self.wire->receive(Channel::Collective, peer, signatureOf(one), bytesFrom(one));
+      if (!bytes)
+        return false;
+      received[size_t(peer)] = std::move(*bytes);
+      inputs.push_back(received[size_t(peer)].data());
+    }
+    std::vector<std::byte> out = resultOf(one, inputs);
+    if (!self.wire->waitUntilWritten()) // not until they are taken: the peers may come to later operations first
+      return false;
+    std::memcpy(one.to, out.data(), out.size()); // only now: a rank's result may lie over its operand
+  }
+  return self.wire->waitUntilTaken();
+}
+
 void run(Batch &batch) {
   Communicator &self = *batch.communicator;
   Group &group = *self.group;
@@ -173,6 +224,14 @@ void run(Batch &batch) {
   group.changed.wait(lock, [&] { return group.aborted || self.done == batch.number; });
   if (group.aborted) // the operations of ranks that have left are gone
     return;
+  if (self.wire) {
+    lock.unlock();
+    bool isDone = runOnWire(batch);
+    lock.lock();
+    self.done += isDone;
+    group.changed.notify_all();
+    return;
+  }
   std::vector<std::shared_ptr<Message>> sent;
   for (const Operation &one : batch.operations)
     if (one.kind == Kind::Send) {
@@ -281,6 +340,15 @@ bool fails() {
   return chosen && ++calls == std::atol(chosen);
 }
 
+/// Ends this process as `kill -9` does at the call of ncclCommInitRank that the variable KERF_STANDIN_NCCL_KILL (a
+/// number, from 1) names.
+void killIfChosen() {
+  static const char *const chosen = std::getenv("KERF_STANDIN_NCCL_KILL");
+  static std::atomic<long> calls = 0;
+  if (chosen && ++calls == std::atol(chosen))
+    kill(getpid(), SIGKILL);
+}
+
 std::atomic<int64_t> collectives = 0; // calls of collectives in this process
 
 thread_local bool groupFailed = false; // whether a call since ncclGroupStart has failed: then none of the group runs
@@ -307,33 +375,47 @@ int ncclGetVersion(int *version) {
   return kSuccess;
 }
 const char *ncclGetErrorString(int result) {
-  return result == kSuccess ? "no error" : result == kInvalidArgument ? "invalid argument" : "unhandled cuda error";
+  return result == kSuccess           ? "no error"
+         : result == kInvalidArgument ? "invalid argument"
+         : result == 6                ? "remote process exited or there was a network error"
+                                      : "unhandled cuda error";
 }
 int ncclGetUniqueId(Id *id) {
   std::lock_guard lock(registryMutex);
   *id = {};
-  uint64_t number = ++ids;
-  std::memcpy(id->bytes, &number, sizeof number);
+  // The time tells apart processes that have the same number one after the other.
+  std::snprintf(id->bytes, sizeof id->bytes, "kerf-nccl-%d-%lld-%llu", int(getpid()),
+                static_cast<long long>(std::chrono::steady_clock::now().time_since_epoch().count()),
+                static_cast<unsigned long long>(++ids));
   return kSuccess;
 }
 int ncclCommInitRank(void **made, int ranks, Id id, int rank) {
-  uint64_t number = 0;
-  std::memcpy(&number, id.bytes, sizeof number);
-  if (number == 0 || rank < 0 || rank >= ranks)
+  const std::string name(id.bytes, strnlen(id.bytes, sizeof id.bytes));
+  killIfChosen();
+  if (name.empty() || rank < 0 || rank >= ranks)
     return kInvalidArgument;
   std::shared_ptr<Group> group;
   {
     std::lock_guard lock(registryMutex);
-    group = registry[number].lock();
+    group = registry[name].lock();
     if (!group)
-      registry[number] = group = std::make_shared<Group>();
+      registry[name] = group = std::make_shared<Group>();
   }
-  std::unique_lock lock(group->mutex);
-  group->ranks = ranks;
-  ++group->joined;
-  group->changed.notify_all();
-  group->changed.wait(lock, [&] { return group->joined == ranks; });
-  *made = new Communicator{group, rank};
+  {
+    std::lock_guard lock(group->mutex);
+    group->ranks = ranks;
+    ++group->joined;
+    group->changed.notify_all();
+  }
+  auto wire = kerf::standin::nccl::Wire::join(name, ranks, rank, [&](std::chrono::milliseconds most) {
+    std::unique_lock lock(group->mutex);
+    return group->changed.wait_for(lock, most, [&] { return group->joined == ranks; });
+  });
+  if (wire) {
+    group = std::make_shared<Group>();
+    group->ranks = ranks;
+  }
+  *made = new Communicator{group, rank, std::move(wire)};
   return kSuccess;
 }
 int ncclCommDestroy(void *communicator) {
@@ -349,11 +431,14 @@ int ncclCommAbort(void *communicator) {
     group.aborted = true;
     group.changed.notify_all();
   }
+  if (auto &wire = static_cast<Communicator *>(communicator)->wire)
+    wire->abort();
   waitForGraphs(*static_cast<Communicator *>(communicator));
   return kSuccess;
 }
-int ncclCommGetAsyncError(void *, int *error) {
-  *error = kSuccess;
+int ncclCommGetAsyncError(void *communicator, int *error) {
+  const auto &wire = static_cast<Communicator *>(communicator)->wire;
+  *error = wire ? wire->error() : kSuccess;
   return kSuccess;
 }
 // The only type of elements that Kerf sends is bytes (ncclInt8, number 0).
