@@ -268,7 +268,7 @@ LogicalResult Walker::settle(Operation *op, const Strategy &strategy, const Rule
   }
   op->setAttr(KerfDialect::kStrategyAttr, strategyAttr(op->getContext(), mesh, rule, strategy));
   for (auto [result, lies] : llvm::zip(op->getResults(), sharding.results))
-    know(result, lies);
+    know(result, op->hasAttr(KerfDialect::kPerMicrobatchAttr) ? summedOverMicrobatches(lies, mesh) : lies);
   return success();
 }
 

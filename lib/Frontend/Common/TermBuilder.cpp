@@ -311,8 +311,9 @@ Result<Term> TermBuilder::dot(const Term &x, const Dims &xDims, const Term &y, c
       shape.push_back(y.shape[d]);
   auto attr = [&](const std::vector<int64_t> &dims) { return builder.getDenseI64ArrayAttr(dims); };
   Value a = emit(x), b = emit(y);
-  return fromValue(ir::DotGeneralOp::create(builder, loc, type(x.dtype, shape), a, b, attr(xDims.batching),
-                                            attr(yDims.batching), attr(xDims.contracting), attr(yDims.contracting)));
+  return fromValue(ir::DotGeneralOp::create(builder, loc, type(x.dtype, shape), a, b, ValueRange(),
+                                            attr(xDims.batching), attr(yDims.batching), attr(xDims.contracting),
+                                            attr(yDims.contracting)));
 }
 
 } // namespace kerf::frontend

@@ -83,22 +83,15 @@ Result<void *> addDenseCopy(Calls &calls, const CallRequest &r, const TensorView
 }
 } // namespace
 
-Result<Calls> callDotGeneral(const CallRequest &r) {
+Result<Calls> callsOfPlan(const CallRequest &r, const ProductPlan &plan, GemmPlaces places) {
   const TensorView &left = r.operand(0), &right = r.operand(1), &result = r.result();
   Calls calls;
-  if (result.elements() == 0)
-    return calls;
-  bool sameFactors = left.dtype == right.dtype;
-  auto plan = sameFactors && r.gpu->products.usesLibrary ? planOf(r, r.gpu->products.tf32) : std::nullopt;
-  if (!plan)
-    return sameFactors && result.dtype == left.dtype ? callPlainProduct(r) : throughFloat(r, callDotGeneral);
-  GemmPlaces places{right.data, left.data, result.data, nullptr};
   struct Side {
     const TensorView &view;
     const ProductSide &planned;
     const void *&place;
   };
-  for (auto [view, planned, place] : {Side{right, plan->right, places.a}, Side{left, plan->left, places.b}}) {
+  for (auto [view, planned, place] : {Side{right, plan.right, places.a}, Side{left, plan.left, places.b}}) {
     if (!planned.copies)
       continue;
     auto copy = addDenseCopy(calls, r, view, planned.dims);
@@ -106,11 +99,11 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
       return copy.error();
     place = *copy;
   }
-  if (int64_t bytes = workspaceBytes(plan->gemm)) {
+  if (int64_t bytes = workspaceBytes(plan.gemm)) {
     places.workspace = r.scratch(calls.scratchBytes);
     calls.scratchBytes += bytes;
   }
-  if (plan->gemm.accumulates && r.operand(2).data != result.data) {
+  if (plan.gemm.accumulates && r.operand(2).data != result.data) {
     // The library adds to what the result holds. A program whose memory is shared has the sum there already.
     const std::vector<CopyDim> all = {{result.elements(), 1, 1}};
     if (Status status = addCopy(calls, r.operand(2), result, all, 0, 0); !status)
@@ -120,11 +113,24 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
   bool isPlanned = !result.data || (calls.scratchBytes > 0 && !r.request.scratch);
   if (isPlanned)
     return calls;
-  auto call = callOf(r.gpu, plan->gemm, places);
+  auto call = callOf(r.gpu, plan.gemm, places);
   if (!call)
     return call.error();
   calls.calls.emplace_back(std::move(*call));
   return calls;
+}
+
+Result<Calls> callDotGeneral(const CallRequest &r) {
+  const TensorView &left = r.operand(0), &right = r.operand(1), &result = r.result();
+  if (isFloat8(left.dtype))
+    return callFloat8Product(r);
+  if (result.elements() == 0)
+    return Calls();
+  bool sameFactors = left.dtype == right.dtype;
+  auto plan = sameFactors && r.gpu->products.usesLibrary ? planOf(r, r.gpu->products.tf32) : std::nullopt;
+  if (!plan)
+    return sameFactors && result.dtype == left.dtype ? callPlainProduct(r) : throughFloat(r, callDotGeneral);
+  return callsOfPlan(r, *plan, {right.data, left.data, result.data, nullptr});
 }
 
 } // namespace kerf::runtime::cuda

@@ -34,4 +34,10 @@ int64_t sizeOf(const TensorView &view, const std::vector<int64_t> &dims);
 /// sum has no terms, the library does not have the types or sizes, or an operand of a small product would be copied.
 std::optional<ProductPlan> planOf(const CallRequest &r, bool tf32);
 
+/// Returns the calls of a planned product: copies of operands, and the call of the library. `places` has the addresses
+/// of the operands, the result and the scales.
+Result<Calls> callsOfPlan(const CallRequest &r, const ProductPlan &plan, GemmPlaces places);
+/// Returns the calls of a dot_general with 8-bit factors.
+Result<Calls> callFloat8Product(const CallRequest &r);
+
 } // namespace kerf::runtime::cuda
