@@ -16,9 +16,9 @@ from support import CLUSTERS, ROOT, KerfTest, file_of, golden_of, kerf, losses_o
 # Relative, to PyTorch's float64 losses over 20 steps. bf16 has 8 bits of mantissa: a rounding is 2e-3 to 4e-3, and they partly cancel;
 # PyTorch's autocast is 1.5e-3 off on GPT-2 with this SGD, whose steps of 0.1 with momentum carry differences on.
 # Measured: at most 1.2e-3 and 2e-4.
-TOLERANCE = {"bf16": 4e-3, "f16": 1e-3, "f8": 2e-2}
+TOLERANCE = {"bf16": 4e-3, "f16": 1e-3, "f8": 4e-3}
 # What a rank adds up, and in which order, differs from plan to plan: roundings of single activations, no more. Measured: 6e-4 and 9e-5.
-PLANS_AGREE = {"bf16": 2e-3, "f16": 5e-4, "f8": 1e-2}
+PLANS_AGREE = {"bf16": 2e-3, "f16": 5e-4, "f8": 2e-3}
 
 # Slow ranks on fast links: every plan cuts what it may.
 CLUSTER = {"name": "fast links",
@@ -78,20 +78,18 @@ class MixedPrecision(KerfTest):
         self.plans("llama", "adamw", "f8")
 
     def test_microbatches_have_scales_of_their_own(self):
-        """The maxima of a microbatch are smaller than those of the batch, so that other elements round up. Each microbatch keeps 8-bit
-        copies of activations, and the memory is less than that of 16 bits."""
-        golden = golden_of("gpt2")
-        step, run = optimizer_flags(golden, "adamw")
-        reached, memory = {}, {}
-        for name, dtype, plan in (("whole", "f8", {"kerf": 1, "mesh": {"data": 1, "model": 1}}), ("halves", "f8", {"kerf": 1, "mesh": {"data": 1, "model": 1}, "global_batch": 8, "microbatch": 4}),
-                                  ("bf16", "bf16", {"kerf": 1, "mesh": {"data": 1, "model": 1}, "global_batch": 8, "microbatch": 4})):
-            done = self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan", self.write("plan.json", plan), "--json", "--steps", 5,
-                                "--dtype", dtype, *step, *run)
-            said = json.loads(done.stdout)
-            reached[name] = said["losses"]
+        """The maxima of a microbatch may be smaller than those of the batch, so that other elements round up."""
+        step, run = optimizer_flags(golden_of("gpt2"), "adamw")
+        reached = {}
+        for name, dtype, microbatch in (("whole", "f8", 8), ("halves", "f8", 4), ("bf16", "bf16", 4)):
+            plan = {"kerf": 1, "mesh": {"data": 1, "model": 1}, "global_batch": 8, "microbatch": microbatch}
+            done = self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan", self.write("plan.json", plan),
+                                "--json", "--steps", 5, "--dtype", dtype, *step, *run)
+            reached[name] = json.loads(done.stdout)["losses"]
         self.close(reached["halves"], reached["whole"], PLANS_AGREE["f8"], "two microbatches")
-        self.assertNotEqual(reached["halves"], reached["whole"])
         self.close(reached["halves"], reached["bf16"], TOLERANCE["f8"], "bf16")
+        self.assertNotEqual(reached["halves"], reached["whole"])
+        self.assertNotEqual(reached["halves"], reached["bf16"])
 
     def test_pytorch_is_no_closer(self):
         """PyTorch's autocast on the same model: its distance from float64 is of the size of ours."""
