@@ -6,10 +6,11 @@
 namespace kerf {
 
 std::optional<PrecisionOptions> defaultPrecision(std::string_view dtype) {
-  if (dtype != "bf16" && dtype != "f16")
+  if (dtype != "bf16" && dtype != "f16" && dtype != "f8")
     return std::nullopt;
   PrecisionOptions options;
-  options.compute = dtype == "bf16" ? DType::BF16 : DType::F16;
+  options.compute = dtype == "f16" ? DType::F16 : DType::BF16;
+  options.quantizeProducts = dtype == "f8";
   options.scaling = dtype == "f16" ? LossScaling::Dynamic : LossScaling::None;
   return options;
 }
@@ -41,10 +42,6 @@ Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::str
 
 Status LoweredFigures::apply(const Plan &plan, const std::string &where, const Cluster &cluster,
                              Simulation &simulation) {
-  if (dtype == "f8")
-    return Error{fmt::format(
-        "{}: <dtype> f8 can only be simulated, because programs run in f32, f64, bf16 and f16; give one of these types",
-        where)};
   auto imported = this->imported(plan, where);
   if (!imported)
     return imported.error();

@@ -74,6 +74,8 @@ std::vector<Report::Type> typesOf(const PrecisionOptions &precision) {
       {"products, attention, elementwise ops, activations", half},
       {"inside softmax and norms; sums, cross entropy, the loss", "f32"},
       {"gradients: summed over ranks and microbatches", precision.reduceInCompute ? half : "f32"}};
+  if (precision.quantizeProducts)
+    types.insert(types.begin() + 1, {"factors of the products of linear layers", "f8e4m3fn; gradients f8e5m2"});
   if (precision.scaling == LossScaling::Dynamic)
     types.push_back(
         {"loss scale", fmt::format("{:g} at first; halved when a gradient overflows, doubled after {} steps "

@@ -140,9 +140,9 @@ Result<Outcome> train(const TrainingStep &step, const Plan &plan, const char *wh
   return outcome;
 }
 
-/// Imports the step at full size in the types of the job. f8, which only the simulator supports, becomes bf16.
+/// Imports the step at full size in the types of the job.
 Result<TrainingStep> importFull(const VerifyRequest &request, mlir::MLIRContext &context, StepOptions options) {
-  options.precision = defaultPrecision(request.dtype == "f8" ? "bf16" : request.dtype);
+  options.precision = defaultPrecision(request.dtype);
   if (options.precision && (request.plan.gradientDtype == "bf16" || request.plan.gradientDtype == "f16"))
     options.precision->reduceInCompute = true;
   return importTrainingStep(context, request.model, options);

@@ -77,6 +77,8 @@ double kerf::peakFlops(const DeviceSpec &device, std::string_view dtype) {
   };
   if (double own = find(dtype))
     return own;
+  if (dtype == "f8") // such products are computed from 16-bit copies of their factors
+    return peakFlops(device, "bf16");
   std::string_view sixteenOther = dtype == "bf16" ? "f16" : dtype == "f16" ? "bf16" : "";
   if (double other = find(sixteenOther))
     return other;

@@ -20,9 +20,10 @@ Status checkDtype(const Cluster &cluster, std::string_view dtype) {
   return Error{fmt::format("device '{}' does not compute in {}: its peak_flops has {}; give <dtype> {}, or add "
                            "peak_flops.{} to the cluster file if the device has it",
                            device.name.empty() ? device.kind : device.name, dtype, fmt::join(has, ", "),
-                           dtype == "bf16" && device.peakFlops.contains("f16") ? "f16"
-                           : has.empty()                                       ? "another"
-                                                                               : has.back(),
+                           dtype == "f8" && device.peakFlops.contains("bf16")    ? "bf16"
+                           : dtype == "bf16" && device.peakFlops.contains("f16") ? "f16"
+                           : has.empty()                                         ? "another"
+                                                                                 : has.back(),
                            dtype)};
 }
 

@@ -24,11 +24,14 @@ struct DTypeRow {
   int64_t bytes;
 };
 constexpr std::array kDTypes = {
-    DTypeRow{DType::F64, "f64", 8},   DTypeRow{DType::F32, "f32", 4}, DTypeRow{DType::BF16, "bf16", 2},
-    DTypeRow{DType::F16, "f16", 2},   DTypeRow{DType::I64, "i64", 8}, DTypeRow{DType::I32, "i32", 4},
-    DTypeRow{DType::I16, "i16", 2},   DTypeRow{DType::I8, "i8", 1},   DTypeRow{DType::U64, "u64", 8},
-    DTypeRow{DType::U32, "u32", 4},   DTypeRow{DType::U16, "u16", 2}, DTypeRow{DType::U8, "u8", 1},
-    DTypeRow{DType::Bool, "bool", 1},
+    DTypeRow{DType::F64, "f64", 8},       DTypeRow{DType::F32, "f32", 4},
+    DTypeRow{DType::BF16, "bf16", 2},     DTypeRow{DType::F16, "f16", 2},
+    DTypeRow{DType::I64, "i64", 8},       DTypeRow{DType::I32, "i32", 4},
+    DTypeRow{DType::I16, "i16", 2},       DTypeRow{DType::I8, "i8", 1},
+    DTypeRow{DType::U64, "u64", 8},       DTypeRow{DType::U32, "u32", 4},
+    DTypeRow{DType::U16, "u16", 2},       DTypeRow{DType::U8, "u8", 1},
+    DTypeRow{DType::Bool, "bool", 1},     DTypeRow{DType::F8E4M3FN, "f8e4m3fn", 1},
+    DTypeRow{DType::F8E5M2, "f8e5m2", 1},
 };
 } // namespace
 

@@ -86,12 +86,17 @@ private:
   llvm::MapVector<StringAttr, BackwardFunction> backwardOf;
 };
 
+/// The gradient of a value has the value's type. The gradient of a value in 8 bits is wider: all of its summands have
+/// the type of the first one.
 LogicalResult Differentiator::accumulate(Operation *user, Value value, Value gradient) {
-  if (gradient.getType() != value.getType())
-    return user->emitOpError() << "its gradient for an operand of type " << value.getType() << " has type "
-                               << gradient.getType() << "; they must be equal";
   Value &sum = gradients[value];
-  sum = sum ? AddOp::create(builder, user->getLoc(), value.getType(), sum, gradient).getResult() : gradient;
+  Type type = !isFloat8(tensorType(value).getElementType()) ? value.getType()
+              : sum                                         ? sum.getType()
+                                                            : gradient.getType();
+  if (gradient.getType() != type)
+    return user->emitOpError() << "its gradient for an operand of type " << value.getType() << " has type "
+                               << gradient.getType() << "; it must be " << type;
+  sum = sum ? AddOp::create(builder, user->getLoc(), type, sum, gradient).getResult() : gradient;
   return success();
 }
 
@@ -198,12 +203,24 @@ LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
   return success();
 }
 
-/// Returns whether the op converts an argument that is a parameter in all calls. The backward function converts it
-/// again, so that no converted copy has to be kept; kerf-convert-once then makes one conversion of the two.
+bool isMagnitude(Operation *op) { return op->hasAttr(KerfDialect::kPerMicrobatchAttr); }
+
+/// Returns whether the op converts an argument that is a parameter in all calls, or is a step of its quantization. The
+/// backward function does so again, so that no copy has to be kept for each microbatch; kerf-convert-once then makes
+/// one conversion of the two.
 bool convertsParameter(Operation *op, ArrayRef<CallOp> calls) {
-  auto argument = isa<ConvertOp>(op) ? dyn_cast<BlockArgument>(op->getOperand(0)) : BlockArgument();
-  return argument &&
-         llvm::all_of(calls, [&](CallOp call) { return isParameter(call.getInputs()[argument.getArgNumber()]); });
+  bool quantizes =
+      isa<QuantizeOp>(op) || isMagnitude(op) || (isa<AbsOp>(op) && llvm::all_of(op->getUsers(), isMagnitude));
+  if (!isa<ConvertOp>(op) && !quantizes)
+    return false;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    if (auto argument = dyn_cast<BlockArgument>(operand))
+      return llvm::all_of(calls, [&](CallOp call) {
+        unsigned number = argument.getArgNumber();
+        return number < call.getInputs().size() && isParameter(call.getInputs()[number]);
+      });
+    return quantizes && convertsParameter(operand.getDefiningOp(), calls);
+  });
 }
 
 bool isPointwise(Operation *op) {

@@ -23,6 +23,10 @@ std::optional<DType> dtypeOf(Type type) {
     return DType::BF16;
   if (type.isF16())
     return DType::F16;
+  if (isa<Float8E4M3FNType>(type))
+    return DType::F8E4M3FN;
+  if (isa<Float8E5M2Type>(type))
+    return DType::F8E5M2;
   if (type.isInteger(1))
     return DType::Bool;
   bool isUnsigned = type.isUnsignedInteger();

@@ -257,6 +257,14 @@ void Walker::passSums(Operation *op, const Rule &rule, std::pair<Strategy, OpSha
   }
 }
 
+/// Returns the sharding of a maximum that each microbatch has for itself, and which is not combined over microbatches.
+Sharding ofOneMicrobatch(const Sharding &sharding, const Mesh &mesh) {
+  Sharding own = summedOverMicrobatches(sharding, mesh);
+  if (own.partial.empty())
+    own.partialKind = ReduceKind::Sum; // as of every sharding without partial values
+  return own;
+}
+
 /// Reshards the operands to the shardings that the strategy needs, and sets the op's strategy.
 LogicalResult Walker::settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding) {
   for (OpOperand &operand : op->getOpOperands()) {
@@ -268,7 +276,7 @@ LogicalResult Walker::settle(Operation *op, const Strategy &strategy, const Rule
   }
   op->setAttr(KerfDialect::kStrategyAttr, strategyAttr(op->getContext(), mesh, rule, strategy));
   for (auto [result, lies] : llvm::zip(op->getResults(), sharding.results))
-    know(result, lies);
+    know(result, op->hasAttr(KerfDialect::kPerMicrobatchAttr) ? ofOneMicrobatch(lies, mesh) : lies);
   return success();
 }
 

@@ -26,6 +26,8 @@ void addStepPasses(OpPassManager &passes, const StepPipeline &options) {
     return;
   if (options.precision)
     passes.addPass(createMixedPrecision(*options.precision));
+  if (options.precision && options.precision->quantizeProducts)
+    passes.addPass(createQuantizeProducts());
   passes.addPass(createDifferentiate());
   passes.addPass(createAddOptimizer(options.optimizer));
   passes.addPass(createCanonicalizerPass());

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 from images import small_batches, small_net
 from support import FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
@@ -57,6 +58,17 @@ class Cuda(KerfTest):
         self.train("mlp", "--ranks", 1, "--deterministic")
         os.environ["KERF_CUBLASLT"] = "off"
         self.train("mlp", "--ranks", 1)
+
+    def test_products_with_8_bit_factors(self):
+        """cuBLASLt multiplies 8-bit factors from compute capability 8.9 on; other GPUs multiply 16-bit copies."""
+        losses = {}
+        for name, device, environment in (("cpu", "cpu", {}), ("8.0", "cuda", {"KERF_STANDIN_CAPABILITY": "8.0"}), ("9.0", "cuda", {"KERF_STANDIN_CAPABILITY": "9.0"})):
+            with mock.patch.dict(os.environ, environment):
+                self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 2, "--device", device, "--dtype", "f8",
+                             "--ranks", 2, "--all-ranks", "--log", self.path("log"))
+            losses[name] = losses_of(self.path("log"))
+        self.close(losses["8.0"], losses["cpu"], 2e-3, "products of 16-bit copies on a GPU")
+        self.close(losses["9.0"], losses["cpu"], 2e-3, "products of 8-bit factors on a GPU")
 
     def test_tf32(self):
         golden = golden_of("mlp")

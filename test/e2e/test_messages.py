@@ -52,7 +52,7 @@ CASES = {
     "unknown type": ("simulate {config} --dtype f12", 1, r"--dtype is 'f12'; it has to be one of f32, f64, bf16"),
     "unknown target": ("export {config} --plan {plan} --to megatrn", 1, r"--to is 'megatrn'; it has to be one of megatron"),
     "link that is none": ("train {model} --data {data} --emulate-link 3", 1, r"--emulate-link: '3' is not BYTES_PER_SECOND .*such as 1e9,5e-5"),
-    "loss scale without its type": ("train {model} --data {data} --loss-scale dynamic", 1, r"--loss-scale is for --dtype bf16 and f16; --dtype is f32"),
+    "loss scale without its type": ("train {model} --data {data} --loss-scale dynamic", 1, r"--loss-scale is for --dtype bf16, f16 and f8; --dtype is f32"),
     "negative clip norm": ("train {model} --data {data} --clip-norm -1", 1, r"--clip-norm is -1; it must be 0 or more"),
     "momentum above one": ("train {model} --data {data} --momentum 2", 1, r"--momentum is 2; it must be 0 or more and less than 1"),
     "pattern that matches nothing": ("train {model} --data {data} --frozen zzz*", 1, r"--frozen 'zzz\*' matches none of the model's \d+ initializers; 'kerf import' lists them"),

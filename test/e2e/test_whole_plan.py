@@ -292,7 +292,6 @@ class WholePlan(KerfTest):
             mixed = json.load(file)
         mixed["groups"] = mixed["groups"][:1] * 5
         self.refuse(1, ["5 groups", "at most 4"], "plan", config, "--cluster", self.write("five.json", mixed), "--global-batch", 32)
-        self.refuse(1, ["f8", "--search whole"], "plan", file_of("mlp"), "--ranks", 2, "--dtype", "f8")
 
     def test_an_export_when_asked(self):
         done = self.succeed("plan", file_of("mlp"), "--cluster", CLUSTER, "--ranks", 2, "--search", "whole", "--json")

@@ -283,9 +283,6 @@ struct PlanCommand {
     if (pareto || !plan.from.empty())
       return fail(
           {fmt::format("{} applies to --search whole only; add --search whole", pareto ? "--pareto" : "--from")});
-    if (model.dtype == "f8")
-      return fail({"--dtype f8 applies to --search whole only, because programs run in f32, f64, bf16 and f16; add "
-                   "--search whole"});
     auto imported = importStep(model, precision, /*gradientNorms=*/false, plan.constraints);
     if (!imported)
       return fail(imported.error());
@@ -424,7 +421,7 @@ void addCompileCommand(CLI::App &app, int &status) {
       "Compile a model under a plan to a package: a folder with the program and the weights of all ranks.\n"
       "Example: kerf compile model.onnx --plan plan.json -o package",
       status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
   command->model.addTrainingTo(*sub);
   command->precision.addTo(*sub);
   command->where.addTo(*sub);

@@ -227,15 +227,16 @@ StepOptions ModelFlags::toStepOptions() const {
 
 void PrecisionFlags::addTo(CLI::App &command) {
   command
-      .add_option(
-          "--reduce-dtype", reduceDtype,
-          "with --dtype bf16 or f16: type in which gradients are summed over ranks: f32 (default), or compute for the "
-          "type of --dtype")
+      .add_option("--reduce-dtype", reduceDtype,
+                  "with --dtype bf16, f16 or f8: type in which gradients are summed over ranks: f32 (default), or "
+                  "compute for the "
+                  "type of --dtype")
       ->check(CLI::IsMember({"f32", "compute"}));
   command
       .add_option(
           "--loss-scale", lossScale,
-          "with --dtype bf16 or f16: factor by which the loss is multiplied before the backward pass, 'dynamic' or a "
+          "with --dtype bf16, f16 or f8: factor by which the loss is multiplied before the backward pass, 'dynamic' or "
+          "a "
           "number above 0; a step whose gradients overflow is skipped (default: dynamic for f16; for bf16 no scale "
           "and no check for overflow)")
       ->type_name("dynamic|NUMBER");
@@ -260,14 +261,15 @@ static bool isScale(double scale) {
 }
 
 Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::string &dtype) const {
-  if (dtype != "bf16" && dtype != "f16") {
+  if (dtype != "bf16" && dtype != "f16" && dtype != "f8") {
     if (std::string option = firstGivenOption(); !option.empty())
-      return Error{fmt::format("{} is for --dtype bf16 and f16; --dtype is {}, so leave {} out or change --dtype",
+      return Error{fmt::format("{} is for --dtype bf16, f16 and f8; --dtype is {}, so leave {} out or change --dtype",
                                option, dtype, option)};
     return std::optional<PrecisionOptions>();
   }
   PrecisionOptions options;
-  options.compute = dtype == "bf16" ? DType::BF16 : DType::F16;
+  options.compute = dtype == "f16" ? DType::F16 : DType::BF16;
+  options.quantizeProducts = dtype == "f8";
   options.reduceInCompute = reduceDtype == "compute";
   bool dynamic = lossScale == "dynamic" || (lossScale.empty() && dtype == "f16");
   options.scaling = dynamic ? LossScaling::Dynamic : lossScale.empty() ? LossScaling::None : LossScaling::Static;

@@ -106,7 +106,7 @@ void addTrainCommand(CLI::App &app, int &status) {
       "Train a model: import it, find a plan, compile it and run it.\n"
       "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3",
       status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
   command->model.addTrainingTo(*sub);
   command->precision.addTo(*sub);
   command->where.addTo(*sub);

@@ -17,7 +17,8 @@ struct ComputeEfficiency {
 ComputeEfficiency efficiencyOf(const DeviceSpec &device, KernelClass kernelClass);
 
 /// Returns the peak FLOP/s of products in the element type `dtype`. If the cluster file has no number for this type,
-/// f16 and bf16 stand in for each other, f64 runs at half the rate of f32, and all other types run at the rate of f32.
+/// f16 and bf16 stand in for each other and for f8, f64 runs at half the rate of f32, and all other types run at the
+/// rate of f32.
 double peakFlops(const DeviceSpec &device, std::string_view dtype);
 
 /// Returns the seconds of a kernel on an otherwise idle device: max(flops / (efficiency * peak), bytes / (efficiency *

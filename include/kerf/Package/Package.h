@@ -13,8 +13,8 @@
 namespace kerf {
 
 /// Element type of a tensor.
-enum class DType { F64, F32, BF16, F16, I64, I32, I16, I8, U64, U32, U16, U8, Bool };
-/// Returns the name of an element type: "f64", "bf16", "i64", "u8", "bool", ...
+enum class DType { F64, F32, BF16, F16, I64, I32, I16, I8, U64, U32, U16, U8, Bool, F8E4M3FN, F8E5M2 };
+/// Returns the name of an element type: "f64", "bf16", "i64", "u8", "bool", "f8e4m3fn", ...
 std::string_view toString(DType dtype);
 /// Parses the name of an element type; returns nothing if there is no such type.
 std::optional<DType> parseDType(std::string_view text);

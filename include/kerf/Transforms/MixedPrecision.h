@@ -16,8 +16,9 @@ enum class LossScaling { None, Dynamic, Static };
 /// The types of a step's numbers. Parameters, optimizer states and their updates are f32. The defaults of the loss
 /// scale are those of torch.amp.GradScaler.
 struct PrecisionOptions {
-  DType compute = DType::BF16;  // the type of products, attention and elementwise ops: BF16 or F16
-  bool reduceInCompute = false; // whether gradients are summed over ranks in `compute` instead of in f32
+  DType compute = DType::BF16;   // the type of products, attention and elementwise ops: BF16 or F16
+  bool reduceInCompute = false;  // whether gradients are summed over ranks in `compute` instead of in f32
+  bool quantizeProducts = false; // whether the products of linear layers have 8-bit factors
   LossScaling scaling = LossScaling::None;
   double lossScale = 65536;       // the initial loss scale (Dynamic) or the only one (Static)
   int64_t lossScaleWindow = 2000; // Dynamic: number of steps in a row without overflow after which the scale doubles

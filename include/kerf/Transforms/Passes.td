@@ -227,6 +227,38 @@ def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def QuantizeProducts : Pass<"kerf-quantize-products", "::mlir::ModuleOp"> {
+  let summary = "Computes the products of linear layers with 8-bit factors";
+  let description = [{
+    The pass runs after `kerf-mixed-precision`. Before the pass, all products have 16-bit factors. After the pass, a
+    product of a linear layer has factors in f8E4M3FN: each is divided by a scale, so that its largest number becomes
+    the largest number of the format, and rounded (`kerf.quantize`). Products that read the same value share its 8-bit
+    copy. The result stays in 16 bits.
+
+    A product of a linear layer has one factor that is a parameter, perhaps in another shape or type, and one that is
+    not. It has no batching dimensions, the product of the sizes of its contracted dimensions is a multiple of 16, and
+    so are those of the remaining dimensions of both factors. These are sizes of whole tensors, so that the choice does not depend on the plan. A product that gives the
+    scores of the loss is left as it is, and so are all other products, such as those of attention and experts.
+
+    Gradients follow from the gradient of `kerf.dot_general`: the gradient of the result is quantized to f8E5M2, and is
+    multiplied by the 8-bit factors of the forward product. The forward pass therefore keeps these factors instead of
+    16-bit activations.
+
+    ```mlir
+    %y = kerf.dot_general %x, %w ... : (tensor<16x32xbf16>, tensor<32x64xbf16>) -> tensor<16x64xbf16>
+    ```
+    becomes
+    ```mlir
+    %a = kerf.abs %x : (tensor<16x32xbf16>) -> tensor<16x32xbf16>
+    %m = kerf.reduce %a {kerf.per_microbatch, kind = #kerf<reduce_kind max>, ...} : (tensor<16x32xbf16>) -> tensor<bf16>
+    %x8 = kerf.quantize %x, %m : (tensor<16x32xbf16>, tensor<bf16>) -> tensor<16x32xf8E4M3FN>
+    ...
+    %y = kerf.dot_general %x8, %w8, %m, %n ... : (tensor<16x32xf8E4M3FN>, tensor<32x64xf8E4M3FN>, tensor<bf16>, tensor<bf16>) -> tensor<16x64xbf16>
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def Differentiate : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
   let summary = "Adds the gradient of the loss for every trainable parameter (reverse mode)";
   let description = [{

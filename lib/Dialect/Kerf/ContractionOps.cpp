@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that sum over dimensions or look elements up by index: verifiers, sharding rules, work and gradients.
 #include "CompositeRules.h"
+#include "kerf/Dialect/Kerf/Quantize.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -73,9 +74,18 @@ LogicalResult DotGeneralOp::verify() {
     return failure();
   Type left = tensorType(getLhs()).getElementType(), right = tensorType(getRhs()).getElementType(),
        out = getType().getElementType();
-  if (left != right || !mayAccumulateIn(left, out))
+  bool areFloat8 = isFloat8(left) && isFloat8(right);
+  if ((left != right && !areFloat8) || !mayAccumulateIn(left, out))
     return emitOpError() << "has elements of " << left << " in lhs, " << right << " in rhs and " << out
                          << " in the result; they must agree, but the result of 16-bit floats may be f32";
+  if (isa<Float8E5M2Type>(left) && isa<Float8E5M2Type>(right))
+    return emitOpError() << "has two factors of f8E5M2; at least one must be f8E4M3FN";
+  if (getMagnitudes().size() != (areFloat8 ? 2 : 0))
+    return emitOpError() << "has " << getMagnitudes().size() << " magnitudes for factors of " << left << " and "
+                         << right << "; 8-bit factors need 2, other factors none";
+  for (Value magnitude : getMagnitudes())
+    if (failed(checkShape(*this, "a magnitude", magnitude, {})))
+      return failure();
   SmallVector<int64_t> expected;
   for (int64_t dim : getLhsBatching())
     expected.push_back(tensorType(getLhs()).getDimSize(dim));
@@ -105,6 +115,7 @@ Rule DotGeneralOp::getShardingRule() {
   for (size_t i = 0; i < columns.size(); ++i)
     result.push_back(rhs[columns[i]] = {writer.factor(numbered("n", i, columns.size()), right[columns[i]])});
   writer.rule.operands = {lhs, rhs};
+  writer.rule.operands.resize(getNumOperands());
   writer.rule.results = {result};
   writer.linear({0}, {0});
   writer.linear({1}, {0});
@@ -135,10 +146,21 @@ void DotGeneralOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, W
 
 namespace {
 
+/// Emits a product. 8-bit factors have magnitudes, and their product has elements of the type `element`.
+Value productOf(Emitter &emit, const QuantizedFactor &x, const QuantizedFactor &y, ArrayRef<int64_t> xBatching,
+                ArrayRef<int64_t> yBatching, ArrayRef<int64_t> xContracting, ArrayRef<int64_t> yContracting,
+                Type element) {
+  SmallVector<Value, 2> magnitudes;
+  if (x.magnitude)
+    magnitudes = {x.magnitude, y.magnitude};
+  return emit.dot(x.value, y.value, xBatching, yBatching, xContracting, yContracting, element, magnitudes);
+}
+
 /// One operand of a product, from the viewpoint of the operand's gradient. This gradient is the product of the result's
 /// gradient and of the other operand, which contracts the dimensions that the other operand contributed to the result.
 struct ProductSide {
-  Value operand, other;
+  Value operand;
+  QuantizedFactor other;
   ArrayRef<int64_t> batching, otherBatching, contracting, otherContracting;
   SmallVector<int64_t> free, otherFree; // remaining dimensions of this operand and of the other one
   int64_t firstOtherFree;               // position in the result at which `otherFree` begins
@@ -152,7 +174,7 @@ SmallVector<int64_t> inverse(ArrayRef<int64_t> order) {
   return permutation;
 }
 
-Value productGradient(Emitter &emit, const ProductSide &side, Value gradient) {
+Value productGradient(Emitter &emit, const ProductSide &side, const QuantizedFactor &gradient, Type element) {
   Shape batch = firstDims(side.batching.size());
   SmallVector<int64_t> meeting; // the result's dimensions that the other operand contributed
   for (size_t i = 0; i < side.otherFree.size(); ++i)
@@ -170,8 +192,8 @@ Value productGradient(Emitter &emit, const ProductSide &side, Value gradient) {
   llvm::append_range(freeLast, partners);
   llvm::append_range(freeLast, side.free);
   if (!llvm::is_sorted(freeFirst) && llvm::is_sorted(freeLast))
-    return emit.dot(side.other, gradient, side.otherBatching, batch, side.otherFree, meeting);
-  Value product = emit.dot(gradient, side.other, batch, side.otherBatching, meeting, side.otherFree);
+    return productOf(emit, side.other, gradient, side.otherBatching, batch, side.otherFree, meeting, element);
+  Value product = productOf(emit, gradient, side.other, batch, side.otherBatching, meeting, side.otherFree, element);
   return emit.transpose(product, inverse(freeFirst));
 }
 
@@ -180,18 +202,24 @@ Value productGradient(Emitter &emit, const ProductSide &side, Value gradient) {
 LogicalResult DotGeneralOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                           SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, getLoc()};
-  operandGradients.assign(2, Value());
+  operandGradients.assign(getNumOperands(), Value());
   SmallVector<int64_t> rows = lhsFree(*this), columns = rhsFree(*this);
   int64_t firstRow = getLhsBatching().size(), firstColumn = firstRow + rows.size();
-  ProductSide left{getLhs(), getRhs(), getLhsBatching(), getRhsBatching(), getLhsContracting(), getRhsContracting(),
-                   rows,     columns,  firstColumn};
-  ProductSide right{getRhs(), getLhs(), getRhsBatching(), getLhsBatching(), getRhsContracting(), getLhsContracting(),
-                    columns,  rows,     firstRow};
-  Value gradient = emit.convert(resultGradients[0], tensorType(getLhs()).getElementType());
+  bool areFloat8 = !getMagnitudes().empty();
+  QuantizedFactor lhs{getLhs(), areFloat8 ? getMagnitudes()[0] : Value()},
+      rhs{getRhs(), areFloat8 ? getMagnitudes()[1] : Value()};
+  ProductSide left{getLhs(), rhs,     getLhsBatching(), getRhsBatching(), getLhsContracting(), getRhsContracting(),
+                   rows,     columns, firstColumn};
+  ProductSide right{getRhs(), lhs,  getRhsBatching(), getLhsBatching(), getRhsContracting(), getLhsContracting(),
+                    columns,  rows, firstRow};
+  Type element = areFloat8 ? getType().getElementType() : tensorType(getLhs()).getElementType();
+  Value given = emit.convert(resultGradients[0], element);
+  QuantizedFactor gradient =
+      areFloat8 ? quantized(emit, given, Float8E5M2Type::get(getContext())) : QuantizedFactor{given, {}};
   if (wanted[0])
-    operandGradients[0] = productGradient(emit, left, gradient);
+    operandGradients[0] = productGradient(emit, left, gradient, element);
   if (wanted[1])
-    operandGradients[1] = productGradient(emit, right, gradient);
+    operandGradients[1] = productGradient(emit, right, gradient, element);
   return success();
 }
 

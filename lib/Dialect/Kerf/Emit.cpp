@@ -80,7 +80,8 @@ Value Emitter::reshape(Value x, ArrayRef<int64_t> shape) {
 }
 
 Value Emitter::dot(Value x, Value y, ArrayRef<int64_t> xBatching, ArrayRef<int64_t> yBatching,
-                   ArrayRef<int64_t> xContracting, ArrayRef<int64_t> yContracting) {
+                   ArrayRef<int64_t> xContracting, ArrayRef<int64_t> yContracting, Type element,
+                   ValueRange magnitudes) {
   SmallVector<int64_t> shape;
   for (int64_t dim : xBatching)
     shape.push_back(tensorType(x).getDimSize(dim));
@@ -92,8 +93,8 @@ Value Emitter::dot(Value x, Value y, ArrayRef<int64_t> xBatching, ArrayRef<int64
   };
   appendFree(x, xBatching, xContracting);
   appendFree(y, yBatching, yContracting);
-  return DotGeneralOp::create(builder, loc, withShape(x, shape), x, y, xBatching, yBatching, xContracting,
-                              yContracting);
+  auto type = RankedTensorType::get(shape, element ? element : tensorType(x).getElementType());
+  return DotGeneralOp::create(builder, loc, type, x, y, magnitudes, xBatching, yBatching, xContracting, yContracting);
 }
 
 Value Emitter::iota(ArrayRef<int64_t> shape, Type elementType, int64_t dim) {

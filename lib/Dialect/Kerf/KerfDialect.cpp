@@ -93,6 +93,8 @@ bool kerf::ir::isFloat(Value value) {
 
 bool kerf::ir::isHalf(Type elementType) { return elementType.isBF16() || elementType.isF16(); }
 
+bool kerf::ir::isFloat8(Type elementType) { return isa<Float8E4M3FNType, Float8E5M2Type>(elementType); }
+
 int64_t kerf::ir::bytesPerElement(Type type) {
   if (auto pending = dyn_cast<PendingType>(type))
     type = pending.getTensor();
@@ -132,7 +134,11 @@ bool kerf::ir::isCheaperToRecompute(Operation *op) {
          });
 }
 
-bool kerf::ir::mayAccumulateIn(Type from, Type to) { return from == to || (isHalf(from) && to.isF32()); }
+bool kerf::ir::mayAccumulateIn(Type from, Type to) {
+  if (isFloat8(from))
+    return isHalf(to) || to.isF32();
+  return from == to || (isHalf(from) && to.isF32());
+}
 
 std::string kerf::ir::nodeName(Location location) {
   if (auto name = dyn_cast<NameLoc>(location)) {

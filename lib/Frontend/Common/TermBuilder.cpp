@@ -59,6 +59,10 @@ mlir::Type elementType(mlir::MLIRContext *context, DType dtype) {
     return b.getIntegerType(8, /*isSigned=*/false);
   case DType::Bool:
     return b.getI1Type();
+  case DType::F8E4M3FN:
+    return mlir::Float8E4M3FNType::get(context);
+  case DType::F8E5M2:
+    return mlir::Float8E5M2Type::get(context);
   }
   return b.getF32Type();
 }
@@ -311,8 +315,9 @@ Result<Term> TermBuilder::dot(const Term &x, const Dims &xDims, const Term &y, c
       shape.push_back(y.shape[d]);
   auto attr = [&](const std::vector<int64_t> &dims) { return builder.getDenseI64ArrayAttr(dims); };
   Value a = emit(x), b = emit(y);
-  return fromValue(ir::DotGeneralOp::create(builder, loc, type(x.dtype, shape), a, b, attr(xDims.batching),
-                                            attr(yDims.batching), attr(xDims.contracting), attr(yDims.contracting)));
+  return fromValue(ir::DotGeneralOp::create(builder, loc, type(x.dtype, shape), a, b, mlir::ValueRange(),
+                                            attr(xDims.batching), attr(yDims.batching), attr(xDims.contracting),
+                                            attr(yDims.contracting)));
 }
 
 } // namespace kerf::frontend

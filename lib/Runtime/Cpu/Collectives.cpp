@@ -499,6 +499,9 @@ Result<PlannedCollective> buildCollective(const CollectiveContext &context, cons
                                           Scratch &scratch) {
   if (bind.operands.size() != 1 || bind.results.size() != 1 || bind.operands[0].dtype != bind.results[0].dtype)
     return bad(bind.instruction, "it takes one operand and gives one result of the same element type");
+  if (DType its = bind.operands[0].dtype;
+      (its == DType::F8E4M3FN || its == DType::F8E5M2) && bind.instruction.attrs.contains("kind"))
+    return bad(bind.instruction, "8-bit floats can be moved, but not combined");
   auto axes = axesAttribute(bind.instruction, "axes", bind.mesh);
   if (!axes)
     return axes.error();

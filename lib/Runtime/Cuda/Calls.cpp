@@ -62,6 +62,7 @@ constexpr Row kRows[] = {
     {"concatenate", callConcatenate},
     {"reduce", callReduce},
     {"dot_general", callDotGeneral, Types::Any},
+    {"quantize", callQuantize},
     {"sync_gradient", callSyncGradient},
     {"convolution", callConvolution},
     {"convolution_transpose", callConvolutionTranspose},

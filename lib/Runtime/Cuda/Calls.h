@@ -135,6 +135,7 @@ Result<Calls> callConcatenate(const CallRequest &r);
 Result<Calls> callReduce(const CallRequest &r);
 Result<Calls> callDotGeneral(const CallRequest &r);
 Result<Calls> callSyncGradient(const CallRequest &r);
+Result<Calls> callQuantize(const CallRequest &r); // CallsQuantize.cpp
 // Families of CallsNorm.cpp (norms) and CallsLoss.cpp (softmax, losses).
 Result<Calls> callSoftmax(const CallRequest &r);
 Result<Calls> callSoftmaxBackward(const CallRequest &r);

@@ -83,19 +83,12 @@ Result<void *> addDenseCopy(Calls &calls, const CallRequest &r, const TensorView
 }
 } // namespace
 
-Result<Calls> callDotGeneral(const CallRequest &r) {
-  const TensorView &left = r.operand(0), &right = r.operand(1), &result = r.result();
+Result<Calls> callsOfPlan(const CallRequest &r, const ProductPlan &plan, GemmPlaces places) {
+  const TensorView &result = r.result();
   Calls calls;
-  if (result.elements() == 0)
-    return calls;
-  bool sameFactors = left.dtype == right.dtype;
-  auto plan = sameFactors && r.gpu->products.usesLibrary ? planOf(r, r.gpu->products.tf32) : std::nullopt;
-  if (!plan)
-    return sameFactors && result.dtype == left.dtype ? callPlainProduct(r) : throughFloat(r, callDotGeneral);
-  GemmPlaces places{nullptr, nullptr, result.data, nullptr};
-  if (Status status = addOperands(calls, r, *plan, places); !status)
+  if (Status status = addOperands(calls, r, plan, places); !status)
     return status.error();
-  if (plan->gemm.accumulates && r.operand(2).data != result.data) {
+  if (plan.gemm.accumulates && r.operand(2).data != result.data) {
     // The library adds to what the result holds. A program whose memory is shared has the sum there already.
     const std::vector<CopyDim> all = {{result.elements(), 1, 1}};
     if (Status status = addCopy(calls, r.operand(2), result, all, 0, 0); !status)
@@ -105,11 +98,24 @@ Result<Calls> callDotGeneral(const CallRequest &r) {
   bool isPlanned = !result.data || (calls.scratchBytes > 0 && !r.request.scratch);
   if (isPlanned)
     return calls;
-  auto call = callOf(r.gpu, plan->gemm, places);
+  auto call = callOf(r.gpu, plan.gemm, places);
   if (!call)
     return call.error();
   calls.calls.emplace_back(std::move(*call));
   return calls;
+}
+
+Result<Calls> callDotGeneral(const CallRequest &r) {
+  const TensorView &left = r.operand(0), &result = r.result();
+  if (isFloat8(left.dtype))
+    return callFloat8Product(r);
+  if (result.elements() == 0)
+    return Calls();
+  bool sameFactors = left.dtype == r.operand(1).dtype;
+  auto plan = sameFactors && r.gpu->products.usesLibrary ? planOf(r, r.gpu->products.tf32) : std::nullopt;
+  if (!plan)
+    return sameFactors && result.dtype == left.dtype ? callPlainProduct(r) : throughFloat(r, callDotGeneral);
+  return callsOfPlan(r, *plan, {nullptr, nullptr, result.data, nullptr});
 }
 
 Status addOperands(Calls &calls, const CallRequest &r, const ProductPlan &plan, GemmPlaces &places) {

@@ -74,6 +74,9 @@ uint64_t neutralBits(DType dtype, bool isMaximum) {
     return extremeBits<uint8_t>(isMaximum);
   case DType::Bool:
     return isMaximum ? 0 : 1;
+  case DType::F8E4M3FN: // factors of products are only filled with zeros (kernels::planMaskPadding)
+  case DType::F8E5M2:
+    return 0;
   }
   return 0;
 }

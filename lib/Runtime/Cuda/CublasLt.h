@@ -23,12 +23,13 @@ struct CublasAnswer {
 };
 
 // Numbers of the library's enumerations that the device uses.
-inline constexpr int kTypeF32 = 0, kTypeF64 = 1, kTypeF16 = 2, kTypeBF16 = 14; // cudaDataType_t
-inline constexpr int kComputeF32 = 68, kComputeF64 = 70, kComputeTf32 = 77;    // cublasComputeType_t
+inline constexpr int kTypeF32 = 0, kTypeF64 = 1, kTypeF16 = 2, kTypeBF16 = 14, kTypeE4M3 = 28,
+                     kTypeE5M2 = 29;                                        // cudaDataType_t
+inline constexpr int kComputeF32 = 68, kComputeF64 = 70, kComputeTf32 = 77; // cublasComputeType_t
 inline constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogueKind = 7, kBiasPointer = 8, kAuxPointer = 11,
-                     kAuxLeading = 12;                          // cublasLtMatmulDescAttributes_t
-inline constexpr int kBatchCount = 5, kBatchStride = 6;         // cublasLtMatrixLayoutAttribute_t
-inline constexpr int kMostWorkspace = 1, kReductionSchemes = 3; // cublasLtMatmulPreferenceAttributes_t
+                     kAuxLeading = 12, kScaleOfA = 17, kScaleOfB = 18; // cublasLtMatmulDescAttributes_t
+inline constexpr int kBatchCount = 5, kBatchStride = 6;                // cublasLtMatrixLayoutAttribute_t
+inline constexpr int kMostWorkspace = 1, kReductionSchemes = 3;        // cublasLtMatmulPreferenceAttributes_t
 /// Partial sums of a split contraction go to the workspace in the compute type, and are added in a fixed order.
 inline constexpr uint32_t kReductionInWorkspace = 2; // CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
 inline constexpr int kLowestCublasLt = 120000;       // 10000 * major + 100 * minor + patch

@@ -21,6 +21,10 @@ int typeNumber(DType type) {
     return kTypeBF16;
   case DType::F16:
     return kTypeF16;
+  case DType::F8E4M3FN:
+    return kTypeE4M3;
+  case DType::F8E5M2:
+    return kTypeE5M2;
   default:
     return kTypeF32;
   }
@@ -36,10 +40,29 @@ double multiplicationsOf(const Gemm &gemm) {
   return double(gemm.batches) * double(gemm.m) * double(gemm.n) * double(gemm.k);
 }
 
+/// Returns whether cuBLASLt has the 8-bit product: the contracted index is the row of both factors in memory, and all
+/// sizes are multiples of 16.
+static bool isSupportedFloat8(const Gemm &gemm) {
+  constexpr int64_t kUnit = 16;
+  bool typed = isFloat8(gemm.b.type) && !(gemm.a.type == DType::F8E5M2 && gemm.b.type == DType::F8E5M2) &&
+               (gemm.d.type == DType::BF16 || gemm.d.type == DType::F16 || gemm.d.type == DType::F32);
+  if (!typed || !gemm.a.transposed || gemm.b.transposed || gemm.accumulates || gemm.epilogue != Epilogue::None)
+    return false;
+  for (int64_t size : {gemm.m, gemm.n, gemm.k, gemm.a.leading, gemm.b.leading, gemm.d.leading, gemm.a.batchStride,
+                       gemm.b.batchStride, gemm.d.batchStride})
+    if (size % kUnit != 0)
+      return false;
+  return true;
+}
+
 bool isSupported(const Gemm &gemm) {
+  const bool float8 = isFloat8(gemm.a.type);
+  if (float8 && !isSupportedFloat8(gemm))
+    return false;
   bool halves = gemm.a.type == DType::BF16 || gemm.a.type == DType::F16;
   bool floats = halves || gemm.a.type == DType::F32 || gemm.a.type == DType::F64;
-  if (!floats || gemm.b.type != gemm.a.type || !(gemm.d.type == gemm.a.type || (halves && gemm.d.type == DType::F32)))
+  if (!float8 &&
+      (!floats || gemm.b.type != gemm.a.type || !(gemm.d.type == gemm.a.type || (halves && gemm.d.type == DType::F32))))
     return false;
   constexpr int64_t kMostSize = std::numeric_limits<int32_t>::max();
   for (const GemmMatrix *matrix : {&gemm.a, &gemm.b, &gemm.d})
@@ -131,6 +154,10 @@ Status GemmDescriptors::setEpilogue(const GemmPlaces &places) {
     status = lt.descSet(operation, kAuxPointer, &places.aux, sizeof places.aux);
   if (row.hasAux && !status)
     status = lt.descSet(operation, kAuxLeading, &gemm.d.leading, sizeof gemm.d.leading);
+  if (isFloat8(gemm.a.type) && !status)
+    status = lt.descSet(operation, kScaleOfA, &places.scaleA, sizeof places.scaleA);
+  if (isFloat8(gemm.a.type) && !status)
+    status = lt.descSet(operation, kScaleOfB, &places.scaleB, sizeof places.scaleB);
   return status ? Status(cublasError(lt, status, context->number(), "describe " + textOf(gemm))) : ok();
 }
 

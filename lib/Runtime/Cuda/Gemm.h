@@ -64,9 +64,13 @@ struct Gemm {
 struct GemmPlaces {
   const void *a, *b;
   void *d;
-  void *workspace;                      // as many bytes as workspaceBytes returns; null if these are 0
-  void *bias = nullptr, *aux = nullptr; // of the epilogue; null where it has none
+  void *workspace;                                  // as many bytes as workspaceBytes returns; null if these are 0
+  void *bias = nullptr, *aux = nullptr;             // of the epilogue; null where it has none
+  const float *scaleA = nullptr, *scaleB = nullptr; // of 8-bit factors, by which these are multiplied; null: 1
 };
+
+/// Returns whether the type is one of the 8-bit floating-point types.
+constexpr bool isFloat8(DType type) { return type == DType::F8E4M3FN || type == DType::F8E5M2; }
 
 /// Returns the multiplications of numbers in all products of the batch.
 double multiplicationsOf(const Gemm &gemm);
@@ -90,7 +94,7 @@ public:
                                                          const GemmPlaces &places);
   ~GemmDescriptors();
   GemmDescriptors(const GemmDescriptors &) = delete;
-  /// Makes the epilogue use the places' `bias` and `aux`.
+  /// Makes the epilogue use the places' `bias` and `aux`, and 8-bit factors the places' scales.
   Status setEpilogue(const GemmPlaces &places);
   /// Returns the algorithms that the library proposes for the problem, the most promising one first; none where it has
   /// no algorithm for the problem.

@@ -40,6 +40,8 @@ std::optional<GemmMatrix> matrixOf(const TensorView &view, const ProductDims &di
     return GemmMatrix{view.dtype, rows.size, columns.size, leading, batch->size == 1 ? 0 : batch->stride, freeIsRow};
   };
   auto byContracted = matrix(*contracted, *free, false);
+  if (isFloat8(view.dtype)) // the library multiplies 8-bit factors in this order only
+    return byContracted;
   return byContracted ? byContracted : matrix(*free, *contracted, true);
 }
 

@@ -37,4 +37,10 @@ std::optional<ProductPlan> planOf(const CallRequest &r, bool tf32);
 /// adds the scratch bytes.
 Status addOperands(Calls &calls, const CallRequest &r, const ProductPlan &plan, GemmPlaces &places);
 
+/// Returns the calls of a planned product: copies of operands, and the call of the library. `places` has the addresses
+/// of the operands, the result and the scales.
+Result<Calls> callsOfPlan(const CallRequest &r, const ProductPlan &plan, GemmPlaces places);
+/// Returns the calls of a dot_general with 8-bit factors.
+Result<Calls> callFloat8Product(const CallRequest &r);
+
 } // namespace kerf::runtime::cuda

@@ -160,6 +160,10 @@ KERF_CUBLASLT_API int cublasLtMatmulDescSetAttribute(Operation *operation, int a
     return set(operation->aux, value, bytes);
   case 12:
     return set(operation->auxLeading, value, bytes);
+  case 17:
+    return set(operation->scaleA, value, bytes);
+  case 18:
+    return set(operation->scaleB, value, bytes);
   default:
     return kInvalidValue;
   }
@@ -251,6 +255,13 @@ KERF_CUBLASLT_API int cublasLtMatmul(Handle *handle, Operation *operation, const
     return error;
   if (int error = placeEpilogue(product, *operation))
     return error;
+  struct Scale {
+    const void *given;
+    const float *&placed;
+  };
+  for (auto [given, placed] : {Scale{operation->scaleA, product.scaleA}, Scale{operation->scaleB, product.scaleB}})
+    if (given && !(placed = static_cast<const float *>(kerfStandinMemory(given, sizeof(float)))))
+      return kInvalidValue;
   // A graph may run the work many times, so it stays to the end of the process.
   static std::deque<Work> works;
   std::lock_guard lock(mutex);

@@ -19,6 +19,9 @@ size_t bytesOf(int type) {
   case kF16:
   case kBF16:
     return 2;
+  case kE4M3:
+  case kE5M2:
+    return 1;
   default:
     return 0;
   }
@@ -31,8 +34,24 @@ template <typename T> T read(const std::byte *at) {
   return value;
 }
 
+/// Returns the value of an 8-bit number by the formulas of OCP's specification of the formats.
+double valueOfFloat8(int type, uint8_t code) {
+  const int mantissaBits = type == kE4M3 ? 3 : 2, bias = type == kE4M3 ? 7 : 15;
+  const int exponent = (code & 0x7f) >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
+  const double sign = code & 0x80 ? -1 : 1;
+  if (type == kE4M3 ? (code & 0x7f) == 0x7f : exponent == 31 && mantissa != 0)
+    return NAN;
+  if (type == kE5M2 && exponent == 31)
+    return sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissaBits)
+                               : std::ldexp(mantissa + (1 << mantissaBits), exponent - bias - mantissaBits));
+}
+
 double load(int type, const std::byte *at) {
   switch (type) {
+  case kE4M3:
+  case kE5M2:
+    return valueOfFloat8(type, read<uint8_t>(at));
   case kF64:
     return read<double>(at);
   case kF32:
@@ -146,7 +165,7 @@ template <typename T> void multiplyBatch(const Product &p, int32_t batch, std::m
   std::vector<T> &results = sums[0];
   for (size_t j = 0; j < n; ++j)
     for (size_t i = 0; i < m; ++i) {
-      T value = T(p.alpha) * results[j * m + i];
+      T value = T(p.alpha) * results[j * m + i] * T(p.scaleB ? *p.scaleB : 1) * T(p.scaleA ? *p.scaleA : 1);
       if (p.beta != 0)
         value += T(p.beta) * T(load(p.c.type, p.addressC + placeIn(p.c, i, j)));
       results[j * m + i] = T(finished(p, double(value), i, j));

@@ -8,7 +8,8 @@
 namespace kerf::standin::cublaslt {
 
 /// Types of elements, by their number in cudaDataType_t.
-enum Type : int { kF32 = 0, kF64 = 1, kF16 = 2, kBF16 = 14 };
+enum Type : int { kF32 = 0, kF64 = 1, kF16 = 2, kBF16 = 14, kE4M3 = 28, kE5M2 = 29 };
+constexpr bool isFloat8(int type) { return type == kE4M3 || type == kE5M2; }
 
 /// One column-major matrix of a batch.
 struct Matrix {
@@ -30,6 +31,7 @@ struct Product {
   uint32_t epilogue = 1; // cublasLtEpilogue_t; others than 1 are for one product
   std::byte *bias = nullptr, *aux = nullptr;
   int64_t auxLeading = 0;
+  const float *scaleA = nullptr, *scaleB = nullptr; // of 8-bit factors; null: 1
 };
 
 /// Whether an epilogue reads or writes a vector beside the result, and whether a second matrix.

@@ -48,6 +48,18 @@ int check(const Operation *operation, const Matrix *a, const Matrix *b, const Ma
     return kInvalidValue;
   if (!hasEpilogue(*operation, *d))
     return kNotSupported;
+  if (isFloat8(a->type) || isFloat8(b->type)) {
+    // 8-bit factors: only the transposed A by B, sizes that are multiples of 16, and not two factors in e5m2.
+    bool sized = true;
+    for (const Matrix *matrix : {a, b, c, d})
+      sized &= matrix->rows % 16 == 0 && matrix->columns % 16 == 0 && matrix->leading % 16 == 0;
+    bool typed = isFloat8(a->type) && isFloat8(b->type) && (a->type == kE4M3 || b->type == kE4M3) &&
+                 (d->type == kBF16 || d->type == kF16 || d->type == kF32) && c->type == d->type;
+    bool computed = operation->computeType == 68 && operation->scaleType == kF32 && operation->epilogue == 1;
+    return typed && sized && computed && operation->transposedA && !operation->transposedB ? kSuccess : kNotSupported;
+  }
+  if (operation->scaleA || operation->scaleB)
+    return kNotSupported; // scales are for 8-bit factors
   bool doubles = operation->computeType == 70 && operation->scaleType == kF64;
   bool floats = (operation->computeType == 68 || operation->computeType == 77) && operation->scaleType == kF32;
   bool halves = a->type == kBF16 || a->type == kF16;

@@ -21,6 +21,7 @@ struct Operation {
   uint32_t epilogue = 1;
   void *bias = nullptr, *aux = nullptr;
   int64_t auxLeading = 0;
+  const void *scaleA = nullptr, *scaleB = nullptr;
 };
 struct Preference {
   uint64_t workspaceBytes = 0;

@@ -5,6 +5,7 @@
 
 #include "kerf/Runtime/Cpu/ThreadTeam.h"
 
+#include "kerf/Package/Float8.h"
 #include "kerf/Package/Half.h"
 #include <algorithm>
 #include <cmath>
@@ -76,6 +77,10 @@ void store(DType dtype, double value, std::byte *at) {
     return put(at, uint8_t(value));
   case DType::Bool:
     return put(at, uint8_t(value != 0));
+  case DType::F8E4M3FN:
+    return put(at, float8FromFloat(float(value), kE4M3FN));
+  case DType::F8E5M2:
+    return put(at, float8FromFloat(float(value), kE5M2));
   }
 }
 
@@ -106,6 +111,10 @@ double load(DType dtype, const std::byte *at) {
   case DType::U8:
   case DType::Bool:
     return get<uint8_t>(at);
+  case DType::F8E4M3FN:
+    return floatFromFloat8(get<uint8_t>(at), kE4M3FN);
+  case DType::F8E5M2:
+    return floatFromFloat8(get<uint8_t>(at), kE5M2);
   }
   return 0;
 }

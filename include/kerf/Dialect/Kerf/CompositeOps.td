@@ -198,7 +198,7 @@ def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward",
   let results = (outs Kerf_FloatTensor:$query_gradient, Kerf_FloatTensor:$key_gradient, Kerf_FloatTensor:$value_gradient);
 }
 
-def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"OperandsAsIs">, Kerf_TakesIndices, Diff,
+def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"OperandsAsIs">, Kerf_TakesIndices, Kerf_ReadsScores, Diff,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Cross entropy of each row of logits with its label";
   let description = [{

@@ -15,6 +15,9 @@ def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [Kerf_In16Bits<"Half">, Dec
       equal sizes. No dimension is listed twice.
     * The result has the shape described above. All element types agree, except that the result of 16-bit operands may
       be f32.
+    * Factors may also be 8-bit floats that `kerf.quantize` made. Then `magnitudes` has two scalars, the magnitudes with
+      which lhs and rhs were quantized, and the product is multiplied by the scales of both factors, magnitude /
+      largest number of the format. The result is bf16, f16 or f32. At most one factor is f8E5M2.
 
     Example:
     ```mlir
@@ -22,8 +25,8 @@ def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [Kerf_In16Bits<"Half">, Dec
         : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
     ```
   }];
-  let arguments = (ins Kerf_FloatTensor:$lhs, Kerf_FloatTensor:$rhs, DenseI64ArrayAttr:$lhs_batching, DenseI64ArrayAttr:$rhs_batching,
-                       DenseI64ArrayAttr:$lhs_contracting, DenseI64ArrayAttr:$rhs_contracting);
+  let arguments = (ins Kerf_FactorTensor:$lhs, Kerf_FactorTensor:$rhs, Variadic<Kerf_FloatTensor>:$magnitudes, DenseI64ArrayAttr:$lhs_batching,
+                       DenseI64ArrayAttr:$rhs_batching, DenseI64ArrayAttr:$lhs_contracting, DenseI64ArrayAttr:$rhs_contracting);
   let results = (outs Kerf_FloatTensor:$result);
   let hasVerifier = 1;
 }

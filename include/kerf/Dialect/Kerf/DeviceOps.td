@@ -30,8 +30,8 @@ def Kerf_ReshardOp : Kerf_Op<"reshard", [Kerf_SameValue, Pure, SameOperandsAndRe
     %y = kerf.reshard %x {from = #kerf.sharding<[{}, {} ], partial = ["model"]>, to = #kerf.sharding<[{"data"}, {} ]>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Kerf_Tensor:$operand, Kerf_ShardingAttr:$from, Kerf_ShardingAttr:$to);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Kerf_MovedTensor:$operand, Kerf_ShardingAttr:$from, Kerf_ShardingAttr:$to);
+  let results = (outs Kerf_MovedTensor:$result);
 }
 
 // A device op's `axes` attribute is a flat list of triples (index of the mesh axis, before, size), major axis first. A
@@ -72,8 +72,8 @@ def Kerf_MaskPaddingOp : Kerf_Op<"mask_padding", [Kerf_SameValue, Pure, SameOper
     %y = kerf.mask_padding %x {dim = 0 : i64, axes = array<i64: 0, 1, 3>, size = 8 : i64, fill = #kerf<reduce_kind sum>} : (tensor<3x8xf32>) -> tensor<3x8xf32>
     ```
   }];
-  let arguments = (ins Kerf_Tensor:$operand, I64Attr:$dim, DenseI64ArrayAttr:$axes, I64Attr:$size, Kerf_ReduceKindAttr:$fill);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Kerf_MovedTensor:$operand, I64Attr:$dim, DenseI64ArrayAttr:$axes, I64Attr:$size, Kerf_ReduceKindAttr:$fill);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
 }
 
@@ -89,8 +89,8 @@ def Kerf_LocalSliceOp : Kerf_Op<"local_slice", [Kerf_SameValue, Pure]> {
     %y = kerf.local_slice %x {dim = 0 : i64, axes = array<i64: 0, 1, 4>} : (tensor<8x8xf32>) -> tensor<2x8xf32>
     ```
   }];
-  let arguments = (ins Kerf_Tensor:$operand, I64Attr:$dim, DenseI64ArrayAttr:$axes);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Kerf_MovedTensor:$operand, I64Attr:$dim, DenseI64ArrayAttr:$axes);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
 }
 
@@ -104,7 +104,7 @@ class Kerf_Collective<string opMnemonic, string does, string text, dag extra, li
     The collective runs on the stream `stream`; its result is available after `kerf.wait`. `cause` is a text for reports
     that says why the collective is needed.
   }] # text;
-  let arguments = !con((ins Kerf_Tensor:$operand, DenseI64ArrayAttr:$axes), extra, (ins StrAttr:$stream, StrAttr:$cause));
+  let arguments = !con((ins Kerf_MovedTensor:$operand, DenseI64ArrayAttr:$axes), extra, (ins StrAttr:$stream, StrAttr:$cause));
   let results = (outs Kerf_Pending:$result);
   let hasVerifier = 1;
 }
@@ -241,14 +241,14 @@ def Kerf_WaitOp : Kerf_Op<"wait", [Kerf_SameValue]> {
     ```
   }];
   let arguments = (ins Kerf_Pending:$operand);
-  let results = (outs Kerf_Tensor:$result);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
 }
 
 //===-- activations in the host's memory -----------------------------------------------------------------------------------===//
 
 class Kerf_HostCopy<string opMnemonic> : Kerf_Op<opMnemonic, [Kerf_TransfersHostMemory]> {
-  let arguments = (ins Kerf_Tensor:$operand, StrAttr:$stream);
+  let arguments = (ins Kerf_MovedTensor:$operand, StrAttr:$stream);
   let results = (outs Kerf_Pending:$result);
   let hasVerifier = 1;
 }
@@ -311,8 +311,8 @@ def Kerf_TransferOp : Kerf_Op<"transfer", [SameOperandsAndResultType]> {
     %y = kerf.transfer %x {from = 0 : i64, to = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Kerf_Tensor:$operand, I64Attr:$from, I64Attr:$to);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Kerf_MovedTensor:$operand, I64Attr:$from, I64Attr:$to);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
 }
 

@@ -60,9 +60,11 @@ struct Emitter {
   /// Returns the elements of `x` under `shape`, or `x` itself where it has this shape.
   mlir::Value reshape(mlir::Value x, mlir::ArrayRef<int64_t> shape);
   /// Returns the product (dot_general) of `x` and `y` over the given batching and contracting dimensions. The result
-  /// has the batching dimensions, then the remaining ones of `x`, then the remaining ones of `y`.
+  /// has the batching dimensions, then the remaining ones of `x`, then the remaining ones of `y`. Its elements are of
+  /// type `element`, or of the type of `x` where `element` is null. `magnitudes` are those of 8-bit factors.
   mlir::Value dot(mlir::Value x, mlir::Value y, mlir::ArrayRef<int64_t> xBatching, mlir::ArrayRef<int64_t> yBatching,
-                  mlir::ArrayRef<int64_t> xContracting, mlir::ArrayRef<int64_t> yContracting);
+                  mlir::ArrayRef<int64_t> xContracting, mlir::ArrayRef<int64_t> yContracting, mlir::Type element = {},
+                  mlir::ValueRange magnitudes = {});
   /// Returns a tensor of `shape` in which each element is its index along dimension `dim`.
   mlir::Value iota(mlir::ArrayRef<int64_t> shape, mlir::Type elementType, int64_t dim);
   /// Returns an i1 tensor that is true where x[i] stands in the relation `direction` to y[i].

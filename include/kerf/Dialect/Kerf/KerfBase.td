@@ -97,6 +97,8 @@ def Kerf_Dialect : Dialect {
     /// On attention whose sequence is sharded (unit): use ring attention, in which keys and values are sharded like
     /// queries and are sent around the ring of ranks.
     static constexpr ::llvm::StringLiteral kRingAttr = "kerf.ring";
+    /// On a maximum (unit): each microbatch has a maximum of its own, which the ops of the microbatch use.
+    static constexpr ::llvm::StringLiteral kPerMicrobatchAttr = "kerf.per_microbatch";
     /// On an op of the optimizer: the name of the parameter that the op updates.
     static constexpr ::llvm::StringLiteral kUpdateAttr = "kerf.update";
 
@@ -200,6 +202,11 @@ def Kerf_IntTensor : StaticShapeTensorOf<[Kerf_Int]>;
 def Kerf_IndexTensor : StaticShapeTensorOf<[I64, I32]>;
 def Kerf_BoolTensor : StaticShapeTensorOf<[I1]>;
 def Kerf_Tensor : StaticShapeTensorOf<[Kerf_Float, Kerf_Int]>;
+def Kerf_Float8 : AnyTypeOf<[F8E4M3FN, F8E5M2], "8-bit floating-point number">;
+def Kerf_Float8Tensor : StaticShapeTensorOf<[Kerf_Float8]>;
+/// A tensor of an op that moves elements without arithmetic, or a factor of a product.
+def Kerf_MovedTensor : StaticShapeTensorOf<[Kerf_Float, Kerf_Int, Kerf_Float8]>;
+def Kerf_FactorTensor : StaticShapeTensorOf<[Kerf_Float, Kerf_Float8]>;
 
 //===-- op classes ----------------------------------------------------------------------------------------------------===//
 

@@ -54,6 +54,8 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
 bool isFloat(mlir::Value value);
 /// Returns whether `elementType` is one of the 16-bit floating-point types bf16 and f16.
 bool isHalf(mlir::Type elementType);
+/// Returns whether `elementType` is one of the 8-bit floating-point types f8E4M3FN and f8E5M2.
+bool isFloat8(mlir::Type elementType);
 /// Returns the bytes of one element of a tensor type or pending tensor type: at least 1, also for i1.
 int64_t bytesPerElement(mlir::Type type);
 /// Returns the class of the kernel that runs the op; KernelClass::Nothing for an op without WorkOpInterface.
@@ -63,8 +65,8 @@ KernelClass kernelClassOf(mlir::Operation *op);
 /// `operands` and `results` are the local shapes.
 void countPickedBytesOnly(mlir::Operation *op, mlir::ArrayRef<Shape> operands, mlir::ArrayRef<Shape> results,
                           Work &work);
-/// Returns whether an op that sums elements of type `from` may give its sums in type `to`: the same type, or f32 for
-/// sums of 16-bit elements.
+/// Returns whether an op that sums elements of type `from` may give its sums in type `to`: the same type, f32 for
+/// sums of 16-bit elements, or f32 and a 16-bit type for sums of products of 8-bit elements.
 bool mayAccumulateIn(mlir::Type from, mlir::Type to);
 
 /// Returns the user's node that a location names, which is the name of the innermost NameLoc

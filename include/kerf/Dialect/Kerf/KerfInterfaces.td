@@ -19,6 +19,7 @@ def Kerf_UsesTable : Kerf_Fact<"UsesTable">;
 def Kerf_TakesIndices : Kerf_Fact<"TakesIndices">;
 def Kerf_ManyInstructions : Kerf_Fact<"ManyInstructions">;
 def Kerf_KeepsType : Kerf_Fact<"KeepsType">;
+def Kerf_ReadsScores : Kerf_Fact<"ReadsScores">;
 def Kerf_TransfersHostMemory : Kerf_Fact<"TransfersHostMemory">;
 
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {

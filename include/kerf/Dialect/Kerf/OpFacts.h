@@ -45,6 +45,9 @@ template <typename Op> class TakesIndices : public mlir::OpTrait::TraitBase<Op, 
 /// The trait of an elementwise op that needs many instructions for each element (exp, tanh). A fused kernel calls a
 /// math routine for a block of elements instead of inlining the op.
 template <typename Op> class ManyInstructions : public mlir::OpTrait::TraitBase<Op, ManyInstructions> {};
+/// The trait of an op that reads the scores of classes from its first operand. The product that makes the scores stays
+/// in 16 bits where others are in 8.
+template <typename Op> class ReadsScores : public mlir::OpTrait::TraitBase<Op, ReadsScores> {};
 /// The trait of an op that copies a tensor from device memory to host memory or back.
 template <typename Op> class TransfersHostMemory : public mlir::OpTrait::TraitBase<Op, TransfersHostMemory> {};
 

@@ -76,8 +76,8 @@ def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [Kerf_SameValue, Kerf_P
     %y = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x16xf32>
     ```
   }];
-  let arguments = (ins Kerf_Tensor:$operand);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Kerf_MovedTensor:$operand);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -94,8 +94,8 @@ def Kerf_TransposeOp : Kerf_MovingOp<"transpose", "Movement", [Kerf_SameValue, K
     %y = kerf.transpose %x {permutation = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
     ```
   }];
-  let arguments = (ins Kerf_Tensor:$operand, DenseI64ArrayAttr:$permutation);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Kerf_MovedTensor:$operand, DenseI64ArrayAttr:$permutation);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -115,8 +115,8 @@ def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [Kerf_PicksElements, Kerf_
     %y = kerf.slice %x {start = array<i64: 0, 2>, limit = array<i64: 4, 6>, strides = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
     ```
   }];
-  let arguments = (ins Kerf_Tensor:$operand, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$limit, DenseI64ArrayAttr:$strides);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Kerf_MovedTensor:$operand, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$limit, DenseI64ArrayAttr:$strides);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -154,8 +154,8 @@ def Kerf_ConcatenateOp : Kerf_MovingOp<"concatenate", "Movement", [Kerf_In16Bits
     %z = kerf.concatenate %x, %y {dimension = 0 : i64} : (tensor<2x8xf32>, tensor<3x8xf32>) -> tensor<5x8xf32>
     ```
   }];
-  let arguments = (ins Variadic<Kerf_Tensor>:$inputs, I64Attr:$dimension);
-  let results = (outs Kerf_Tensor:$result);
+  let arguments = (ins Variadic<Kerf_MovedTensor>:$inputs, I64Attr:$dimension);
+  let results = (outs Kerf_MovedTensor:$result);
   let hasVerifier = 1;
 }
 

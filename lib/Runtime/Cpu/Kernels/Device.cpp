@@ -49,7 +49,11 @@ Result<PlannedKernel> planMaskPadding(const BindRequest &request) {
   int64_t chunk = operand.shape[dim];
   int64_t valid = std::clamp<int64_t>(size - position(request.mesh, axes, request.rank) * chunk, 0, chunk);
   int64_t outer = product(operand.shape, 0, dim), inner = product(operand.shape, dim + 1);
-  return withElementType(request, operand.dtype, [&](auto type) -> Result<PlannedKernel> {
+  const bool isByte = isFloat8(operand.dtype);
+  check.require(!isByte || fill == 0, "the fill of 8-bit floats is {}, but must be \"sum\"", fill == 1 ? "max" : "min");
+  if (check.failed())
+    return check.error();
+  return withElementType(request, isByte ? DType::U8 : operand.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     T value = fill == 0 ? T(0) : fill == 1 ? lowestOf<T>() : highestOf<T>();
     const T *x = dataOf<T>(operand);

@@ -198,6 +198,8 @@ template <typename T> PlannedKernel planned(const BindRequest &request, const Do
 } // namespace
 
 Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
+  if (!request.operands.empty() && isFloat8(request.operands[0].dtype))
+    return planFloat8Product(request);
   Checker check(request);
   if (!check.counts(2, 3, 1))
     return check.error();

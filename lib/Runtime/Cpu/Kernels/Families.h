@@ -58,6 +58,14 @@ Result<PlannedKernel> planReduce(const BindRequest &request);
 /// Checks an instruction of dot_general (batched matrix product) and builds its kernel. With a third operand, the
 /// result is this operand plus the product.
 Result<PlannedKernel> planDotGeneral(const BindRequest &request);
+// Quantize.cpp
+/// Returns whether the type is one of the 8-bit floating-point types.
+bool isFloat8(DType dtype);
+/// Checks an instruction of quantize (float32 to 8-bit floats with a scale) and builds its kernel.
+Result<PlannedKernel> planQuantize(const BindRequest &request);
+/// Checks an instruction of dot_general with 8-bit factors, float32 magnitudes and a float32 result, and builds its
+/// kernel.
+Result<PlannedKernel> planFloat8Product(const BindRequest &request);
 // Convolution.cpp
 /// Checks an instruction of convolution and builds its kernel.
 Result<PlannedKernel> planConvolution(const BindRequest &request);

@@ -59,6 +59,7 @@ constexpr Row kRows[] = {
     {"concatenate", planConcatenate, overwritesNothing, Half::AsIs},
     {"reduce", planReduce, overwritesNothing, Half::AsFloat},
     {"dot_general", planDotGeneral, overwritesThird, Half::AsFloat},
+    {"quantize", planQuantize, overwritesNothing, Half::AsFloat},
     {"convolution", planConvolution, overwritesNothing, Half::AsFloat},
     {"convolution_transpose", planConvolutionTranspose, overwritesNothing, Half::AsFloat},
     {"convolution_kernel", planConvolutionKernel, overwritesNothing, Half::AsFloat},
