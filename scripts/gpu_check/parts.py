@@ -14,6 +14,8 @@ from rows import FAILED, PASSED, SKIPPED, command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEVICE = os.environ.get("KERF_DEVICE", "cuda:0")
+# Only Kerf's programs get the libraries that were packed: Python and PyTorch have their own.
+LIBRARIES = {"LD_LIBRARY_PATH": ":".join(filter(None, [os.path.join(os.path.dirname(HERE), "lib"), os.environ.get("LD_LIBRARY_PATH")]))}
 STEPS, WARM_UP = 24, 5  # steps of a benchmark; the first two are not recorded, and the third records
 STANDIN_STEPS = 6  # of a benchmark on stand-ins, which have no speed
 # Tests that are about processors, or that need files of the repository.
@@ -62,7 +64,7 @@ def about_machine(check):
 
     def limits(seconds):
         path = os.path.join(check.results, "limits.json")
-        done = command(["bin/kerf-profile", "--device", "cuda", "--quick", "--ranks", 1, "-o", path], seconds, log_of("limits"))
+        done = command(["bin/kerf-profile", "--device", "cuda", "--quick", "--ranks", 1, "-o", path], seconds, log_of("limits"), LIBRARIES)
         if done.status != 0:
             rows.add("machine", "limits", FAILED, done.why(), done.seconds)
             return
@@ -89,7 +91,7 @@ def train(one, seconds, device, *more, steps=None, before=()):
         os.remove(log + ".jsonl")
     seed = ["--seed", one["seed"]] if "seed" in one else []
     done = command([*before, "bin/kerf-run", one["package"], "--data", one["data"], "--steps", steps or one["steps"], "--lr", one["lr"], "--device",
-                    device, "--log", log + ".jsonl", "--json", *seed, *more], seconds, log, watch=log + ".jsonl")
+                    device, "--log", log + ".jsonl", "--json", *seed, *more], seconds, log, LIBRARIES, watch=log + ".jsonl")
     losses = []
     if os.path.exists(log + ".jsonl"):
         with open(log + ".jsonl") as file:
@@ -229,7 +231,7 @@ def other_benchmarks(check):
 def tests(check):
     for name, program, which, env in (("kernels", "KernelTests", KERNEL_TESTS, {"KERF_KERNEL_DEVICE": DEVICE}), ("device", "RuntimeTests", DEVICE_TESTS, {})):
         def step(seconds, name=name, program=program, which=which, env=env):
-            done = command([f"bin/{program}", which], seconds, log_of(f"tests {name}"), env)
+            done = command([f"bin/{program}", which], seconds, log_of(f"tests {name}"), {**LIBRARIES, **env})
             lines = [line for line in done.out.splitlines() if line.startswith("[  PASSED  ]") or line.startswith("[  FAILED  ]")]
             ran = done.status == 0 and lines and not lines[0].startswith("[  PASSED  ] 0 ")
             text = "; ".join(line[13:] for line in lines[:4]) if lines and done.status is not None else done.why()

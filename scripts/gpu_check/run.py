@@ -41,7 +41,6 @@ def main():
     if libraries:
         os.environ["KERF_CUDA_LIBRARIES"] = libraries
     results = os.path.abspath(options.results)
-    os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [os.path.join(FOLDER, "lib"), os.environ.get("LD_LIBRARY_PATH")]))
     os.chdir(FOLDER)
     os.makedirs("logs", exist_ok=True)
     with open("manifest.json") as file:
