@@ -24,22 +24,18 @@ DEVICE_TESTS = "--gtest_filter=*DeviceTest*cuda*:CudaDeclarations*"
 
 
 class Check:
-    """A run's packages (`manifest`), rows, GPUs (`about`), and the folder of its results."""
+    """A run's packages (`manifest`), its rows, and the GPUs (`about`)."""
 
-    def __init__(self, manifest, rows, about, results):
-        self.manifest, self.rows, self.about, self.results = manifest, rows, about, results
+    def __init__(self, manifest, rows, about):
+        self.manifest, self.rows, self.about = manifest, rows, about
         self.standin = any("stand-in" in gpu["name"] for gpu in about["gpus"])
 
     def benchmark_steps(self):
         return STANDIN_STEPS if self.standin else STEPS
 
     def limits(self):
-        """Returns the measured limits of the machine, or nothing before they are measured."""
-        path = os.path.join(self.results, "limits.json")
-        if not os.path.exists(path):
-            return {}
-        with open(path) as file:
-            return json.load(file)["device"]
+        """Returns the measured limits of the machine, or nothing where they are not measured."""
+        return next((row["limits"] for row in self.rows.rows if "limits" in row), {})
 
 
 def log_of(name):
@@ -63,14 +59,16 @@ def about_machine(check):
         return step
 
     def limits(seconds):
-        path = os.path.join(check.results, "limits.json")
+        path = log_of("limits") + ".json"
         done = command(["bin/kerf-profile", "--device", "cuda", "--quick", "--ranks", 1, "-o", path], seconds, log_of("limits"), LIBRARIES)
         if done.status != 0:
             rows.add("machine", "limits", FAILED, done.why(), done.seconds)
             return
-        device = check.limits()
+        with open(path) as file:
+            device = json.load(file)["device"]
         peaks = ", ".join(f"{dtype} {flops / 1e12:.1f} TFLOP/s" for dtype, flops in device["peak_flops"].items())
-        rows.add("machine", "limits", PASSED, f"products {peaks}; memory {device['memory_bandwidth'] / 1e12:.3f} TB/s", done.seconds)
+        rows.add("machine", "limits", PASSED, f"products {peaks}; memory {device['memory_bandwidth'] / 1e12:.3f} TB/s", done.seconds,
+                 limits={key: device[key] for key in ("peak_flops", "memory_bandwidth")})
 
     rows.run("machine", "GPUs", 60, gpu)
     for name in machine.LIBRARIES:

@@ -48,7 +48,7 @@ def main():
     rows = Rows(results, options.seconds, options.keep)
     found = subprocess.run([sys.executable, machine.__file__, "driver"], capture_output=True, text=True)
     about = json.loads(found.stdout) if found.returncode == 0 else {"gpus": [], "driver": f"asking the driver ended with {found.returncode}"}
-    check = parts.Check(manifest, rows, about, results)
+    check = parts.Check(manifest, rows, about)
     title = f"{datetime.date.today()}, {about['gpus'][0]['name'] if about['gpus'] else 'no GPU'} x {len(about['gpus'])}, Kerf {manifest['commit']}"
     for part in PARTS:
         if part in only:
