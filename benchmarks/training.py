@@ -138,17 +138,9 @@ def torch_worker(case, mode, rank, ranks, rendezvous):
 
 # ---- Kerf's side ------------------------------------------------------------------------------------------------------------------------
 
-class NetFromSeed(images.Net):
-    """A network whose weights are initialized from --seed; its file contains the running statistics only."""
-
-    def weight(self, name, shape, scale=None, offset=0.0):
-        self.weights = ".running_" in name
-        return super().weight(name, shape, scale, offset)
-
-
 def resnet18(batch, size, classes):
     """Returns the same model as `torch_cnn`."""
-    net = NetFromSeed()
+    net = images.NetFromSeed()
 
     def unit(x, name, channels, outputs, kernel, stride):
         return net.norm(net.conv(x, f"{name}.conv", channels, outputs, kernel, stride, pads=[kernel // 2] * 4), f"{name}.norm", outputs, True)

@@ -50,6 +50,14 @@ class Net:
                           [onnx_value("loss", FLOAT, [])])
 
 
+class NetFromSeed(Net):
+    """A net whose weights are initialized from --seed; its file contains the running statistics only."""
+
+    def weight(self, name, shape, scale=None, offset=0.0):
+        self.weights = ".running_" in name
+        return super().weight(name, shape, scale, offset)
+
+
 def small_net(batch=6, training=False):
     """Every kind of window: strides, groups, dilation, uneven padding, both poolings, a residual, sizes that nothing divides."""
     net = Net()
@@ -71,16 +79,16 @@ def small_batches(path, batch=6, steps=3):
     return write_npz(path, {"images": ("<f4", [steps, batch, 3, 13, 11], images), "labels": ("<i8", [steps, batch], labels)})
 
 
-def resnet50(batch, size=224, classes=1000):
-    """The structure of ResNet-50 (He, Zhang, Ren and Sun, 2016) in training mode, weights absent."""
-    net = Net(weights=False)
+def resnet50(batch, size=224, classes=1000, net=None, blocks_of_stages=(3, 4, 6, 3)):
+    """The structure of ResNet-50 (He, Zhang, Ren and Sun, 2016) in training mode, weights absent unless `net` has some."""
+    net = net or Net(weights=False)
 
     def unit(x, name, channels, outputs, kernel, stride=1):
         return net.norm(net.conv(x, f"{name}.conv", channels, outputs, kernel, stride, pads=[kernel // 2] * 4), f"{name}.norm", outputs, True)
 
     x = net.op("MaxPool", net.op("Relu", unit("images", "stem", 3, 64, 7, 2)), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     channels = 64
-    for stage, blocks in enumerate((3, 4, 6, 3)):
+    for stage, blocks in enumerate(blocks_of_stages):
         width, outputs = 64 << stage, 256 << stage
         for index in range(blocks):
             name, stride = f"stages.{stage}.{index}", 2 if stage and not index else 1

@@ -102,7 +102,6 @@ void addTrainCommand(CLI::App &app, int &status);
 void addExplainCommand(CLI::App &app, int &status);
 void addSolveCommand(CLI::App &app, int &status);
 void addSimulateCommand(CLI::App &app, int &status);
-void addProfileCommand(CLI::App &app, int &status);
 void addExportCommand(CLI::App &app, int &status);
 void addVerifyCommand(CLI::App &app, int &status);
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf profile: measures this machine and writes the measurements as a cluster file.
+#include "ProfileCommand.h"
 #include "Checks.h"
-#include "Options.h"
+#include "Command.h"
 
 #include "kerf/CostModel/Compute.h"
 #include "kerf/Profile/Profile.h"
 #include <chrono>
 #include <filesystem>
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 namespace kerf::tool {
 
@@ -112,26 +114,30 @@ struct ProfileCommand {
 
 } // namespace
 
-void addProfileCommand(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<ProfileCommand>(
-      app, "profile",
-      "Measure the speed of this machine and write it as a cluster file, for --cluster of the other commands.\n"
-      "Run this command when the machine is otherwise idle.\n"
-      "Example: kerf profile -o here.json && kerf plan model.onnx --cluster here.json --ranks 2",
-      status);
-  sub->add_option("--device", command->device,
-                  "device to measure: cpu, or cuda for NVIDIA GPUs, or ascend where kerf was built with its toolkit")
+void setUpProfileCommand(CLI::App &app, int &status) {
+  auto command = attachCommand<ProfileCommand>(app, status);
+  app.add_option("--device", command->device,
+                 "device to measure: cpu, or cuda for NVIDIA GPUs, or ascend where kerf was built with its toolkit")
       ->check(CLI::IsMember({"cpu", "cuda", "ascend"}))
       ->capture_default_str();
-  sub->add_option("--ranks", command->ranks,
-                  "number of ranks that the cluster file describes, 1 to 4096 (default: the number of cores, but at "
-                  "least 4; with cuda, "
-                  "the number of GPUs)")
+  app.add_option("--ranks", command->ranks,
+                 "number of ranks that the cluster file describes, 1 to 4096 (default: the number of cores, but at "
+                 "least 4; with cuda, "
+                 "the number of GPUs)")
       ->check(wholeNumber(1, kMostRanks));
-  sub->add_option("-o", command->output, "file for the measured cluster: cluster.json")->required();
-  sub->add_flag("--quick", command->quick, "measure for a quarter of the time or less, with less accurate results");
-  sub->add_flag("--json", command->json,
-                "print every measurement, beside the time that the fitted cost model predicts, as JSON");
+  app.add_option("-o", command->output, "file for the measured cluster: cluster.json")->required();
+  app.add_flag("--quick", command->quick, "measure for a quarter of the time or less, with less accurate results");
+  app.add_flag("--json", command->json,
+               "print every measurement, beside the time that the fitted cost model predicts, as JSON");
+}
+
+void addProfileCommand(CLI::App &app, int &status) {
+  setUpProfileCommand(
+      *app.add_subcommand(
+          "profile", "Measure the speed of this machine and write it as a cluster file, for --cluster of the other "
+                     "commands.\nRun this command when the machine is otherwise idle.\n"
+                     "Example: kerf profile -o here.json && kerf plan model.onnx --cluster here.json --ranks 2"),
+      status);
 }
 
 } // namespace kerf::tool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program kerf: parses the command line and calls the libraries, which neither print nor exit.
 #include "Options.h"
+#include "ProfileCommand.h"
 #include "RunCommand.h"
 
 int main(int argc, char **argv) {

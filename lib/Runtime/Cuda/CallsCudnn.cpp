@@ -90,13 +90,17 @@ std::optional<AttentionForm> attentionForm(const CallRequest &r, bool masked, co
   return widths && any && fromFirstKey ? std::optional(AttentionForm{z, *type}) : std::nullopt;
 }
 
-/// Whether cuDNN computes the gradients of an attention that it computes, on a GPU of this compute capability. NVIDIA's
-/// front end refuses single pairs of a query and a key, and widths over 128 before Hopper. After Hopper, this graph is
-/// not known to give the same bits in every run.
+/// Returns whether cuDNN computes the gradients of an attention that it computes, on a GPU of this compute capability.
+/// NVIDIA's front end refuses widths over 128 before Hopper. After Hopper, this graph is not known to give the same
+/// bits in every run. The other forms that are refused here can give NaN where all scores of a query are strongly
+/// negative: on Hopper, half of a tile of 128 keys is not masked (NVIDIA/cudnn-frontend pull request 628), unless the
+/// causal mask excludes it; and with a single query, the gradients of keys and values are wrong (issue 1072).
 bool hasGradients(const AttentionSizes &z, int capability) {
   constexpr int kHopper = 90, kBlackwell = 100;
+  constexpr int64_t kKeyTile = 128;
   int64_t mostWidth = capability >= kHopper ? 256 : 128;
-  return capability < kBlackwell && (z.s > 1 || z.t > 1) && z.d <= mostWidth && z.e <= mostWidth;
+  bool tailUnmasked = capability >= kHopper && !z.causal && z.t % kKeyTile == kKeyTile / 2;
+  return capability < kBlackwell && z.s > 1 && !tailUnmasked && z.d <= mostWidth && z.e <= mostWidth;
 }
 
 using CudnnCalls = Result<std::optional<Calls>>;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <set>
 
@@ -292,11 +293,15 @@ KERF_CUDNN_API int cudnnBackendExecute(void *handle, void *planHandle, void *pac
   if (!job->workspace)
     return fail(kTooSmall, "the workspace is smaller than the plan says");
   auto run = [](void *data) {
-    std::unique_ptr<Job> own(static_cast<Job *>(data));
-    std::memset(own->workspace, 0xFF, size_t(own->workspaceBytes));
-    evaluate(*own->graph, own->memory);
+    const Job &queued = *static_cast<Job *>(data);
+    std::memset(queued.workspace, 0xFF, size_t(queued.workspaceBytes));
+    evaluate(*queued.graph, queued.memory);
   };
-  return cuLaunchHostFunc(static_cast<Handle *>(handle)->stream, run, job.release()) == 0
+  // A recorded step runs the job each time that its graph is launched, so jobs live as long as the program.
+  static std::deque<std::unique_ptr<Job>> jobs;
+  std::lock_guard lock(mutex);
+  jobs.push_back(std::move(job));
+  return cuLaunchHostFunc(static_cast<Handle *>(handle)->stream, run, jobs.back().get()) == 0
              ? int(kSuccess)
              : fail(kExecutionFailed, "the driver does not take the work");
 }

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the check. Each adds its rows to `check.rows`."""
+import filecmp
+import json
+import math
+import os
+import shutil
+import statistics
+import sys
+
+import benchmarks
+import machine
+from rows import FAILED, PASSED, SKIPPED, command
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DEVICE = os.environ.get("KERF_DEVICE", "cuda:0")
+# Only Kerf's programs get the libraries that were packed: Python and PyTorch have their own.
+LIBRARIES = {"LD_LIBRARY_PATH": ":".join(filter(None, [os.path.join(os.path.dirname(HERE), "lib"), os.environ.get("LD_LIBRARY_PATH")]))}
+STEPS, WARM_UP = 24, 5  # steps of a benchmark; the first two are not recorded, and the third records
+STANDIN_STEPS = 6  # of a benchmark on stand-ins, which have no speed
+# Tests that are about processors, or that need files of the repository.
+KERNEL_TESTS = "--gtest_filter=-ThreadTeam*:Golden*:*StartNoThreadsOfTheirOwn"
+DEVICE_TESTS = "--gtest_filter=*DeviceTest*cuda*:CudaDeclarations*"
+OF_FOUR_GPUS = "-*OrderedSums*:*MessagesArriveInOrder*"  # device tests whose ranks need up to four GPUs
+
+
+class Check:
+    """A run's packages (`manifest`), its rows, and the GPUs (`about`)."""
+
+    def __init__(self, manifest, rows, about):
+        self.manifest, self.rows, self.about = manifest, rows, about
+        self.standin = any("stand-in" in gpu["name"] for gpu in about["gpus"])
+
+    def benchmark_steps(self):
+        return STANDIN_STEPS if self.standin else STEPS
+
+    def limits(self):
+        """Returns the measured limits of the machine, or nothing where they are not measured."""
+        return next((row["limits"] for row in self.rows.rows if "limits" in row), {})
+
+
+def log_of(name):
+    return os.path.join("logs", name.replace(" ", "-").replace("/", "-"))
+
+
+# ---- What the machine is ---------------------------------------------------------------------------------------------------------------------
+
+def about_machine(check):
+    rows, gpus = check.rows, check.about["gpus"]
+
+    def gpu(_):
+        text = ", ".join(f"{one['name']} ({one['bytes'] / 2**30:.0f} GiB)" for one in gpus) or "no GPU"
+        rows.add("machine", "GPUs", PASSED if gpus else FAILED, f"{text}; driver of {check.about['driver']}; {machine.clocks()}")
+
+    def version(name):
+        def step(seconds):
+            done = command([sys.executable, machine.__file__, name], seconds, log_of(name))
+            found = json.loads(done.out) if done.status == 0 else done.why()
+            rows.add("machine", name, PASSED if done.status == 0 and found != "not found" else FAILED, found, done.seconds)
+        return step
+
+    def limits(seconds):
+        path = log_of("limits") + ".json"
+        done = command(["bin/kerf-profile", "--device", "cuda", "--quick", "--ranks", 1, "-o", path], seconds, log_of("limits"), LIBRARIES)
+        if done.status != 0:
+            rows.add("machine", "limits", FAILED, done.why(), done.seconds)
+            return
+        with open(path) as file:
+            device = json.load(file)["device"]
+        peaks = ", ".join(f"{dtype} {flops / 1e12:.1f} TFLOP/s" for dtype, flops in device["peak_flops"].items())
+        rows.add("machine", "limits", PASSED, f"products {peaks}; memory {device['memory_bandwidth'] / 1e12:.3f} TB/s", done.seconds,
+                 limits={key: device[key] for key in ("peak_flops", "memory_bandwidth")})
+
+    rows.run("machine", "GPUs", 60, gpu)
+    for name in machine.LIBRARIES:
+        rows.run("machine", name, 60, version(name))
+    if check.standin:
+        if not rows.has("machine", "limits"):
+            rows.add("machine", "limits", SKIPPED, "stand-ins have no speed")
+    else:
+        rows.run("machine", "limits", 90, limits)
+
+
+# ---- Losses and memory -----------------------------------------------------------------------------------------------------------------------
+
+def train(one, seconds, device, *more, steps=None, before=()):
+    """Trains a package of the manifest, and returns how the command ended, the losses, and what --json says."""
+    log = log_of(f"train {one['name']} {' '.join(before[:3])}")
+    if os.path.exists(log + ".jsonl"):
+        os.remove(log + ".jsonl")
+    seed = ["--seed", one["seed"]] if "seed" in one else []
+    done = command([*before, "bin/kerf-run", one["package"], "--data", one["data"], "--steps", steps or one["steps"], "--lr", one["lr"], "--device",
+                    device, "--log", log + ".jsonl", "--json", *seed, *more], seconds, log, LIBRARIES, watch=log + ".jsonl")
+    losses = []
+    if os.path.exists(log + ".jsonl"):
+        with open(log + ".jsonl") as file:
+            losses = [json.loads(line)["loss"] for line in file]
+    return done, losses, json.loads(done.out) if done.status == 0 else {}
+
+
+def largest_difference(losses, expected):
+    """Returns the largest relative difference, infinite where a loss is missing or not a number."""
+    if len(losses) != len(expected):
+        return math.inf
+    differences = [abs(loss - other) / abs(other) for loss, other in zip(losses, expected)]
+    return max(math.inf if math.isnan(difference) else difference for difference in differences)
+
+
+def memory_row(rows, name, planned, measured, seconds=0.0):
+    if planned is None:
+        rows.add("memory", name, SKIPPED, f"allocated {measured} bytes; no plan was made where the package was", seconds)
+        return
+    same = measured == planned
+    rows.add("memory", name, PASSED if same else FAILED, f"planned {planned} bytes, allocated {measured}" + ("" if same else ": not equal"), seconds)
+
+
+def parity_step(check, one, device):
+    def step(seconds):
+        rows, expected = check.rows, one["losses"]
+        done, losses, said = train(one, seconds, device)
+        if done.status != 0:
+            rows.add("parity", one["name"], FAILED, done.why(), done.seconds, log=done.err[-2000:])
+            return
+        worst = largest_difference(losses, expected)
+        text = f"{len(losses)} of {len(expected)} losses, at most {worst:.1e} from {one['against']}, allowed {one['tolerance']:.0e}"
+        if "is not used" in done.err:
+            worst, text = math.inf, text + "; the package's kernels are not used"
+        rows.add("parity", one["name"], PASSED if worst <= one["tolerance"] else FAILED, text, done.seconds, losses=losses)
+        memory_row(rows, one["name"], one["planned_bytes"], said["measured"]["stage_peak_bytes"])
+    return step
+
+
+def parity(check):
+    for one in check.manifest["parity"]:
+        if one["ranks"] == 1:
+            check.rows.run("parity", one["name"], 90, parity_step(check, one, DEVICE))
+
+
+def several_gpus(check):
+    """Trains on as many GPUs as the machine has, of the numbers that packages were made for."""
+    rows, count = check.rows, len(check.about["gpus"])
+    fitting = [one["ranks"] for one in check.manifest["parity"] if 1 < one["ranks"] <= count]
+    if not fitting:
+        if not rows.has("parity", "several GPUs"):
+            rows.add("parity", "several GPUs", SKIPPED, f"the machine has {count} GPUs, and packages are for {packed_ranks(check) or 'one only'}")
+        return
+    for one in check.manifest["parity"]:
+        if one["ranks"] == max(fitting):
+            rows.run("parity", one["name"], 120, parity_step(check, one, "cuda"))
+
+
+def packed_ranks(check):
+    return ", ".join(str(ranks) for ranks in sorted({one["ranks"] for one in check.manifest["parity"]} - {1}))
+
+
+# ---- Speed -----------------------------------------------------------------------------------------------------------------------------------
+
+def speed_row(check, spec, side, done, step_seconds, losses, peak, first, **more):
+    """Adds the row of one side of a benchmark. It fails where a loss is not a number or the loss does not fall, for then no training was timed."""
+    steady = statistics.median(step_seconds[min(WARM_UP, len(step_seconds) - 1):])
+    trained = all(math.isfinite(loss) for loss in losses) and losses[-1] < losses[0]
+    peak_flops = check.limits().get("peak_flops", {}).get("bf16")
+    share = spec["flops"] / steady / peak_flops if peak_flops else None
+    text = (f"{spec['per_step'] / steady:,.0f} {spec['unit']}/s, {steady * 1e3:.2f} ms a step"
+            f"{f', {share:.1%} of the product peak' if share else ''}, {peak / 1e9:.2f} GB, first step after {first:.1f} s")
+    if not trained:
+        text += f"; the loss went from {losses[0]} to {losses[-1]}"
+    check.rows.add("benchmark", f"{spec['name']} {side}", PASSED if trained else FAILED, text, done.seconds, model=spec["name"], side=side,
+                   unit=spec["unit"], per_second=spec["per_step"] / steady, step_seconds=steady, share=share, peak_bytes=peak, first_step_seconds=first,
+                   losses=[losses[0], losses[-1]], **more)
+
+
+def data_of(spec):
+    path = os.path.join("data", f"bench-{spec['name']}.npz")
+    if not os.path.exists(path):
+        benchmarks.write_data(path + ".part", spec["inputs"])
+        os.rename(path + ".part", path)
+    return path
+
+
+def kerf_speed(check, spec):
+    def step(seconds):
+        one = {"name": f"bench {spec['name']}", "package": spec["package"], "data": data_of(spec), "steps": check.benchmark_steps(),
+               "lr": spec["lr"], "seed": 0}
+        done, losses, said = train(one, seconds, DEVICE)
+        if done.status != 0:
+            check.rows.add("benchmark", f"{spec['name']} Kerf", FAILED, done.why(), done.seconds, log=done.err[-2000:])
+            return
+        measured = said["measured"]
+        speed_row(check, spec, "Kerf", done, said["step_seconds"], losses, max(measured["stage_peak_bytes"]), done.first_line_seconds or done.seconds,
+                  recorded_steps=measured["recorded_steps"], kernels=measured["kernels"][:15])
+        memory_row(check.rows, f"{spec['name']} benchmark", spec["planned_bytes"], measured["stage_peak_bytes"])
+    return step
+
+
+def torch_speed(check, spec, mode):
+    def step(seconds):
+        name = f"{spec['name']} PyTorch {mode}"
+        done = command([sys.executable, os.path.join(HERE, "torch_step.py"), mode, check.benchmark_steps(), json.dumps(spec)], seconds, log_of(name))
+        if done.status == 77:
+            check.rows.add("benchmark", name, SKIPPED, done.out.strip(), done.seconds)
+        elif done.status != 0:
+            check.rows.add("benchmark", name, FAILED, done.why(), done.seconds, log=done.err[-2000:])
+        else:
+            said = json.loads(done.out.splitlines()[-1])
+            speed_row(check, spec, f"PyTorch {said['version']} {mode}", done, said["seconds"], said["losses"], said["peak_bytes"], said["first_step_seconds"])
+    return step
+
+
+def benchmark(check, spec):
+    if check.standin and not check.manifest["small"]:
+        if not check.rows.has("benchmark", spec["name"]):
+            check.rows.add("benchmark", spec["name"], SKIPPED, "too large for stand-ins; `pack --small` makes small models")
+        return
+    check.rows.run("benchmark", f"{spec['name']} Kerf", 120, kerf_speed(check, spec))
+    for mode in ("eager", "compile"):
+        if not any(row["name"].startswith(f"{spec['name']} PyTorch") and row["name"].endswith(mode) for row in check.rows.rows):
+            check.rows.run("benchmark", f"{spec['name']} PyTorch {mode}", 150, torch_speed(check, spec, mode))
+
+
+def first_benchmark(check):
+    for spec in check.manifest["benchmarks"][:1]:
+        benchmark(check, spec)
+
+
+def other_benchmarks(check):
+    for spec in check.manifest["benchmarks"][1:]:
+        benchmark(check, spec)
+
+
+# ---- Tests, the sanitizer, kernels of packages -----------------------------------------------------------------------------------------------
+
+def tests(check):
+    few = len(check.about["gpus"]) < 4
+    of_device = DEVICE_TESTS + (":" + OF_FOUR_GPUS if few else "")
+    for name, program, which, env in (("device", "RuntimeTests", of_device, {}),
+                                      ("kernels", "KernelTests", KERNEL_TESTS, {"KERF_KERNEL_DEVICE": DEVICE})):
+        def step(seconds, name=name, program=program, which=which, env=env):
+            done = command([f"bin/{program}", which], seconds, log_of(f"tests {name}"), {**LIBRARIES, **env})
+            lines = [line for line in done.out.splitlines() if line.startswith("[  PASSED  ]") or line.startswith("[  FAILED  ]")]
+            ran = done.status == 0 and lines and not lines[0].startswith("[  PASSED  ] 0 ")
+            text = "; ".join(line[13:].rstrip(".") for line in lines[:4]) if lines and done.status is not None else done.why()
+            text += ", without those of four GPUs" if few and name == "device" else ""
+            check.rows.add("tests", name, PASSED if ran else FAILED, text, done.seconds, log="" if ran else done.out[-2000:])
+        if os.path.exists(f"bin/{program}"):
+            check.rows.run("tests", name, 240, step)
+
+
+def sanitizer(check):
+    """Trains a few small packages for two steps under each tool of compute-sanitizer. No step is recorded, so every kernel is seen."""
+    program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if not program:
+        if not check.rows.has("sanitizer", "compute-sanitizer"):
+            check.rows.add("sanitizer", "compute-sanitizer", SKIPPED, "not installed")
+        return
+    chosen = [one for one in check.manifest["parity"] if one["name"] in check.manifest["sanitized"]]
+    for one in chosen:
+        for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
+            def step(seconds, tool=tool, one=one):
+                done, losses, _ = train(one, seconds, DEVICE, steps=2, before=(program, "--tool", tool, "--error-exitcode", "9"))
+                found = [line.strip("= ") for line in (done.out + done.err).splitlines() if "ERROR SUMMARY" in line or "RACECHECK SUMMARY" in line]
+                fine = done.status == 0 and len(losses) == 2
+                check.rows.add("sanitizer", f"{tool} {one['name']}", PASSED if fine else FAILED, (found or [done.why()])[-1], done.seconds,
+                               log="" if fine else (done.out + done.err)[-2000:])
+            check.rows.run("sanitizer", f"{tool} {one['name']}", 120, step)
+
+
+def fused(check):
+    """Trains packages for two steps with their PTX and without: the trained weights must have the same bits."""
+    for one in check.manifest["parity"]:
+        if one["ranks"] != 1 or "seed" in one:
+            continue
+
+        def step(seconds, one=one):
+            plain, saved = os.path.join("logs", "plain"), {}
+            shutil.rmtree(plain, ignore_errors=True)
+            shutil.copytree(one["package"], plain)
+            images = [name for name in os.listdir(plain) if name.endswith(".ptx")]
+            for name in images:
+                os.remove(os.path.join(plain, name))
+            for kind, package in (("fused", one["package"]), ("plain", plain)):
+                saved[kind] = os.path.join("logs", f"{kind}.safetensors")
+                done, _, _ = train({**one, "name": f"{one['name']} {kind}", "package": package}, seconds / 2, DEVICE, "--deterministic", "--save", saved[kind],
+                                   steps=2)
+                if done.status != 0:
+                    check.rows.add("fused", one["name"], FAILED, done.why(), done.seconds)
+                    return
+            same = bool(images) and filecmp.cmp(saved["fused"], saved["plain"], shallow=False)
+            text = "the same bits as op by op" if same else "NOT the bits of op by op" if images else "the package has no PTX"
+            check.rows.add("fused", one["name"], PASSED if same else FAILED, text)
+        check.rows.run("fused", one["name"], 60, step)

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu-check.sh on the stand-ins of NVIDIA's libraries: `pack` and `run` with small models, and wrong things that must fail one row."""
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+
+from support import KERF, ROOT, KerfTest, main
+
+BUILD = os.path.dirname(os.path.dirname(KERF))
+SCRIPT = os.path.join(ROOT, "scripts", "gpu-check.sh")
+MODELS = "mlp,gpt2,bert,cnn" if "--all" in sys.argv else "mlp"
+
+
+class GpuCheck(KerfTest):
+    def setUp(self):
+        super().setUp()
+        self.packed = self.path("check")
+        os.environ.update(KERF_BUILD=BUILD, KERF_CUDA_LIBRARIES=os.path.join(BUILD, "standins"), KERF_STANDIN_DEVICES="2")
+        done = subprocess.run([SCRIPT, "pack", self.packed, "--models", MODELS, "--ranks", "2", "--steps", "2", "--small", "--benchmarks", "gpt2-124m",
+                               "--without", "tests"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("packed ", done.stdout)
+
+    def run_check(self, *args, **environment):
+        done = subprocess.run([os.path.join(self.packed, "gpu-check.sh"), "run", "--results", self.path("results"), *args], capture_output=True,
+                              text=True, env={**os.environ, **environment}, timeout=600)
+        with open(self.path("results/rows.jsonl")) as file:
+            rows = {(row["part"], row["name"]): row for row in map(json.loads, file)}
+        return done, rows
+
+    def failed(self, rows):
+        return [name for name, row in rows.items() if row["status"] == "FAILED"]
+
+    def change(self, name, change):
+        """Changes an entry of the manifest."""
+        path = os.path.join(self.packed, "manifest.json")
+        with open(path) as file:
+            manifest = json.load(file)
+        change(next(one for one in manifest["parity"] if one["name"] == name))
+        with open(path, "w") as file:
+            json.dump(manifest, file)
+
+    def archive_is_enough(self):
+        """The archive, unpacked elsewhere, is what `run` uses from here on."""
+        with tarfile.open(self.packed + ".tar.gz") as tar:
+            tar.extractall(self.path("elsewhere"))
+        shutil.rmtree(self.packed)
+        self.packed = self.path("elsewhere/check")
+
+    def everything_passes(self):
+        done, rows = self.run_check()
+        self.assertEqual((done.returncode, self.failed(rows)), (0, []), done.stdout + done.stderr)
+        for part, name in [("machine", "GPUs"), ("machine", "NCCL"), ("parity", "mlp f32"), ("parity", "mlp bf16"), ("memory", "mlp f32"),
+                           ("parity", "mlp f32 2 GPUs"), ("memory", "mlp f32 2 GPUs"), ("benchmark", "gpt2-124m Kerf"), ("memory", "gpt2-124m benchmark"),
+                           ("fused", "mlp f32")]:
+            self.assertEqual(rows[part, name]["status"], "passed", name)
+        self.assertIn("| gpt2-124m | Kerf | ", done.stdout)
+        last = done.stdout.strip().splitlines()[-1]
+        self.assertRegex(last, r"^\d+ passed, 0 failed, \d+ skipped$")
+        self.assertEqual(self.read("results/table.md").decode().strip().splitlines()[-1], last)
+
+    def wrong_things_fail_one_row_each(self):
+        def loss(one):
+            one["losses"][-1] *= 1.001
+
+        def memory(one):
+            one["planned_bytes"][0] += 1
+
+        def package(one):
+            one["package"] += "-missing"
+
+        self.change("mlp f32", loss)
+        self.change("mlp bf16", memory)
+        self.change("mlp f32 2 GPUs", package)
+        fake = self.path("bin/compute-sanitizer")
+        os.makedirs(self.path("bin"))
+        with open(fake, "w") as file:
+            file.write('#!/bin/sh\n[ "$2" != racecheck ] || exit 9\nshift 4\nexec "$@"\n')
+        os.chmod(fake, os.stat(fake).st_mode | stat.S_IXUSR)
+        done, rows = self.run_check("--only", "parity,several,sanitizer", PATH=self.path("bin") + ":" + os.environ["PATH"])
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(sorted(self.failed(rows)), [("memory", "mlp bf16"), ("parity", "mlp f32"), ("parity", "mlp f32 2 GPUs"),
+                                                     ("sanitizer", "racecheck mlp f32")], done.stdout)
+        self.assertEqual(rows["sanitizer", "memcheck mlp f32"]["status"], "passed")
+        self.assertIn("is no package", rows["parity", "mlp f32 2 GPUs"]["text"])
+        self.assertRegex(done.stdout.strip().splitlines()[-1], r"^\d+ passed, 4 failed$")
+
+    def a_run_that_is_cut_off_goes_on(self):
+        done, rows = self.run_check("--only", "machine,parity", "--seconds", "1")
+        self.assertEqual((done.returncode, list(rows)), (1, [("machine", "limits")]), done.stdout)
+        self.assertIn("rows did not run", done.stdout)
+        self.run_check("--only", "machine")
+        done, rows = self.run_check("--only", "machine,several", "--continue")
+        self.assertEqual((done.returncode, self.failed(rows)), (0, []))
+        self.assertEqual(done.stdout.count("machine    GPUs"), 0)
+        self.assertIn(("parity", "mlp f32 2 GPUs"), rows)
+
+    def test_one_package_for_all_cases(self):
+        self.archive_is_enough()
+        for case in (self.everything_passes, self.a_run_that_is_cut_off_goes_on, self.wrong_things_fail_one_row_each):
+            with self.subTest(case.__name__):
+                case()
+
+
+if __name__ == "__main__":
+    main()
