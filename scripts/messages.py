@@ -40,7 +40,7 @@ WRAPPED = [
     ("lib/Frontend/Common/", "write this part of the model in another way (docs/exporting.md, docs/stablehlo.md)", "GraphImport::run and at"),
     ("lib/Search/ProblemFile.cpp", "docs/interface.md has the format", "Reader::read"),
     ("lib/Schedule/Check.cpp", "report this plan, it is a bug of Kerf", "makeSchedule"),
-    ("tools/kerf/Options.cpp", 'such as "*.bias:decay=0" or "lm_head.*:lr=1e-4"', "wrong of groupFrom"),
+    ("lib/Compiler/JobSettings.cpp", 'such as "*.bias:decay=0" or "lm_head.*:lr=1e-4"', "wrong of parameterGroupFrom"),
     ("lib/Runtime/CheckpointIndex.cpp", "give another checkpoint", "openCheckpoint"),
     ("lib/Runtime/Attributes.cpp", "compile the package again", "bad"),
     ("lib/Runtime/Tcp/Wire.cpp", "start the same Kerf on all machines", "greet of Handshake.cpp and recordOfZero of Follow.cpp"),
