@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kerf/Compiler/CompileJob.h"
 #include "kerf/Compiler/JobSettings.h"
+#include "kerf/Compiler/CompileJob.h"
 #include <gtest/gtest.h>
 
 namespace kerf {
