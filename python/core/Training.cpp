@@ -22,6 +22,11 @@ using MaybeText = std::optional<std::string>;
 /// A trainer or a session, of which only one call may run at a time: further threads wait.
 template <typename Engine> struct Running {
   explicit Running(Engine engine) : engine(std::move(engine)) {}
+  ~Running() {
+    // The threads of the ranks may let go of arrays while they end, for which they need the GIL.
+    nb::gil_scoped_release release;
+    Engine ended = std::move(engine);
+  }
   Engine engine;
   std::mutex one;
 
