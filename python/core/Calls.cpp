@@ -101,9 +101,7 @@ bool Watch::stop() {
     return false;
   // Ctrl-C ends the search with the best plan so far. Another exception, of a signal handler of the user's, goes on.
   nb::python_error error;
-  if (error.matches(PyExc_KeyboardInterrupt))
-    wasInterrupted = true;
-  else
+  if (!error.matches(PyExc_KeyboardInterrupt))
     raised = std::make_exception_ptr(std::move(error));
   return stopped = true;
 }

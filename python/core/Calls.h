@@ -53,14 +53,14 @@ public:
   void tell(double best, double bound);
   /// Throws the exception that the progress function has raised, if any.
   void rethrow() const;
-  /// Returns whether Ctrl-C ended the search.
-  bool interrupted() const { return wasInterrupted; }
+  /// Returns whether Ctrl-C or the progress function ended the search.
+  bool interrupted() const { return stopped; }
 
 private:
   Progress progress;
   std::chrono::steady_clock::time_point looked = {};
   std::exception_ptr raised;
-  bool stopped = false, wasInterrupted = false;
+  bool stopped = false;
 };
 
 void addQuestions(nb::module_ &module);

@@ -52,8 +52,8 @@ class Plan:
 
     def __init__(self, content: Union[str, dict[str, Any]], *, where: str = "the plan", model: Optional[Model] = None, report: str = "",
                  alternatives: tuple[Plan, ...] = (), notes: tuple[str, ...] = (), interrupted: bool = False) -> None:
-        """Makes a plan from the text or the dictionary of a plan.json."""
-        self._text = _core.parse_plan(content if isinstance(content, str) else json.dumps(content), where)
+        """Makes a plan from the text or the dictionary of a plan.json, whose version a dictionary may leave out."""
+        self._text = _core.parse_plan(content if isinstance(content, str) else json.dumps({"kerf": 1, **content}), where)
         self._dict: Optional[dict[str, Any]] = None
         self._model, self._report = model, report
         self.alternatives, self.notes, self.interrupted = alternatives, notes, interrupted
