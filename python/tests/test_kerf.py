@@ -284,7 +284,7 @@ class Running(unittest.TestCase):
         with self.assertRaisesRegex(kerf.Error, "cancelled"):
             trainer.step(x=data["x"][0], labels=data["labels"][0])
 
-    def test_batches_are_not_copied(self):
+    def test_batches_of_other_layouts_and_types(self):
         data = batches()
         trainer = kerf.Trainer(MLP)
         x, labels = data["x"][0].copy(), data["labels"][0].copy()
