@@ -40,7 +40,7 @@ WRAPPED = [
     ("lib/Frontend/Common/", "write this part of the model in another way (docs/exporting.md, docs/stablehlo.md)", "GraphImport::run and at"),
     ("lib/Search/ProblemFile.cpp", "docs/interface.md has the format", "Reader::read"),
     ("lib/Schedule/Check.cpp", "report this plan, it is a bug of Kerf", "makeSchedule"),
-    ("tools/kerf/Options.cpp", 'such as "*.bias:decay=0" or "lm_head.*:lr=1e-4"', "wrong of groupFrom"),
+    ("lib/Compiler/JobSettings.cpp", 'such as "*.bias:decay=0" or "lm_head.*:lr=1e-4"', "wrong of parameterGroupFrom"),
     ("lib/Runtime/CheckpointIndex.cpp", "give another checkpoint", "openCheckpoint"),
     ("lib/Runtime/Attributes.cpp", "compile the package again", "bad"),
     ("lib/Runtime/Tcp/Wire.cpp", "start the same Kerf on all machines", "greet of Handshake.cpp and recordOfZero of Follow.cpp"),
@@ -62,6 +62,9 @@ FRAGMENTS = [
     "its mesh has … ranks, …", "global_batch … is not a multiple of the … or global_batch",  # the remedy is in the parts
     "no plan for … of … fits into …",  # the command line appends what would make the job fit
     "chunk … of stage …", "(… or nothing)",
+    # Around the texts that say what a setting has to be, and these texts.
+    "<…>: '…' is not …", "a text or a list of texts", "true or false", "(true or false or a number)", "'exact' or a number above 0",
+    "'dynamic' or a number above 0 that f32 holds", "a number of bytes such as 85899345920, 80GiB or 80GB", "a whole number from 0 to 2^64 - 1",
     'stages: until "…" matches no operator of the forward pass',  # the operators that there are follow
 ]
 # Words of a message that states what would be right: "has rank 3, but must have rank 4", "but 1 to 8 are supported", "lists the stages

@@ -47,6 +47,13 @@ has_program() {
   [ "$(printf '3.25\n%s\n' "$version" | sort -V | head -n 1)" = 3.25 ]
 }
 
+# The Python package needs nanobind, which Debian 12 does not have; without it the build leaves the package out.
+if ! python3 -c 'import importlib.util as u; assert all(map(u.find_spec, ("nanobind", "nanobind_backend", "numpy")))' 2>/dev/null && python3 -m pip --version >/dev/null 2>&1; then
+  echo "setup: python3 -m pip install nanobind nanobind-backend numpy: they make the Python package (docs/python.md)"
+  python3 -m pip install --quiet --retries 0 --timeout 15 'nanobind>=3.0' nanobind-backend numpy ||
+    echo "setup: they could not be installed, so the Python package is not built; in a virtual environment they can be" >&2
+fi
+
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: this is not a Debian system, so nothing is installed; docs/dependencies.md lists what a build needs" >&2
   exit 0

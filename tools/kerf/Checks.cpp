@@ -2,6 +2,7 @@
 #include "Checks.h"
 #include "SpellingHint.h"
 
+#include "kerf/Support/ByteCount.h"
 #include "kerf/Support/File.h"
 
 #include <charconv>
@@ -21,26 +22,6 @@ template <typename Number> std::optional<Number> parsed(std::string_view text) {
     text.remove_prefix(1);
   auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   return code == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
-struct Unit {
-  std::string_view name;
-  double bytes;
-};
-constexpr Unit kUnits[] = {{"B", 1},     {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-                           {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-
-std::optional<double> bytesIn(std::string_view text) {
-  size_t end = text.find_first_not_of("0123456789.+-eE");
-  if (end == text.npos)
-    return parsed<double>(text);
-  std::string_view unit = text.substr(end);
-  unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
-  auto number = parsed<double>(text.substr(0, end));
-  for (const Unit &known : kUnits)
-    if (number && unit == known.name)
-      return *number * known.bytes;
-  return std::nullopt;
 }
 
 /// Returns the subcommand that was typed, or `app` itself when none was.
@@ -163,11 +144,10 @@ CLI::Validator finiteNumber(double least, double most) {
 CLI::Validator numberOfBytes() {
   return CLI::Validator(
       [](std::string &text) {
-        constexpr double kMost = 0x1p62;
-        auto bytes = bytesIn(text);
-        if (!bytes || !(*bytes >= 1) || *bytes > kMost)
+        auto bytes = byteCountFrom(text);
+        if (!bytes)
           return fmt::format("'{}' is not a number of bytes such as 85899345920, 80GiB or 80GB", text);
-        text = fmt::format("{}", static_cast<int64_t>(*bytes));
+        text = fmt::format("{}", *bytes);
         return std::string();
       },
       "");

@@ -36,8 +36,9 @@ void registerOptionNames(const CLI::App &app) {
 }
 
 std::string settingsAsOptions(const std::string &message) {
-  return spellSettings(message, [](std::string_view name) {
-    return knownOptions().contains(name) ? std::optional(fmt::format("--{}", name)) : std::nullopt;
+  return spellSettings(message, [](std::string_view name, std::string_view value) {
+    return knownOptions().contains(name) ? std::optional(fmt::format("--{}{}{}", name, value.empty() ? "" : " ", value))
+                                         : std::nullopt;
   });
 }
 

@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training job for which a plan was found: model, options and machines. plan.json stores the job under "job"
-// (docs/plan.md), so that every command that reads the plan uses the same model, options and machines.
+// The options of commands and the job of a plan (kerf/Compiler/SavedJob.h): every command that reads a plan uses the
+// model, the options and the machines of its job.
 #pragma once
 
-#include "kerf/CostModel/Cluster.h"
-#include "kerf/Search/Plan.h"
+#include "kerf/Compiler/SavedJob.h"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 namespace kerf::tool {
-
-/// A training job. Every field may be missing in a plan file that a person wrote.
-struct Job {
-  std::string model;                                                 // path of the model, as the user typed it
-  nlohmann::ordered_json options = nlohmann::ordered_json::object(); // name of the option with '_' for '-' -> value
-  std::optional<Cluster> cluster;                                    // the machines, with all their ranks
-  int64_t ranks = 0;               // the first N ranks of the cluster are used; 0: all
-  std::optional<Plan> constraints; // the constraints of the search
-};
 
 /// The plan file of a command's option --plan, and the job stored in the plan.
 struct PlanInput {
@@ -25,13 +15,6 @@ struct PlanInput {
   std::optional<Plan> plan;
   std::optional<Job> job;
 };
-
-/// Reads the "job" of `plan`; returns nothing when the plan has none. `file` names the plan in messages. Fails when the
-/// job has unknown keys or wrong values.
-Result<std::optional<Job>> readJob(const Plan &plan, const std::string &file);
-
-/// Fails when the model file of the job does not exist, relative to the current folder.
-Status checkModelExists(const Job &job, const std::string &file);
 
 /// The options that a command takes from a job: all of its own options, or only those that `kerf run` has for a package
 /// (learning rate, its schedule, seed).

@@ -2,11 +2,11 @@
 // kerf import, plan, compile: from a model to a package.
 #include "Checks.h"
 #include "Options.h"
-#include "Remedies.h"
 #include "ReportFile.h"
 #include "StartMessages.h"
 #include "WholePlan.h"
 #include "kerf/Codegen/Codegen.h"
+#include "kerf/Compiler/PlanJob.h"
 
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -92,9 +92,10 @@ static Result<PlanResult> compileByHand(const TrainingStep &device, const std::s
 /// Searches for a plan. Adds to the message of an infeasible job the options that make the job feasible.
 static Result<PlanResult> search(const TrainingStep &step, const PlanRequest &request, const PlanFlags &flags) {
   auto planned = planTraining(step, request);
-  if (!planned && request.search != SearchKind::Placement && !isWholeTrainStep(step))
-    return withRemedies(planned.error(), request, flags);
-  return planned;
+  if (planned || request.search == SearchKind::Placement || isWholeTrainStep(step))
+    return planned;
+  auto whole = flags.cluster.empty() ? Result<Cluster>(request.cluster) : readCluster(flags.cluster);
+  return whole ? withRemedies(planned.error(), request, *whole) : planned.error();
 }
 
 static Result<PlanResult> planOrLoad(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
@@ -238,27 +239,6 @@ struct PlanCommand {
   bool json = false, pareto = false;
   const CLI::App *app = nullptr;
 
-  /// Returns the kind of search: the one of --search, or else the one that the other options need.
-  Result<SearchKind> search(const PlanRequest &request) const {
-    if (request.trainer != &ownTrainer() && plan.search == "placement")
-      return Error{fmt::format(
-          "--search placement finds plans for Kerf's own programs, but --for is {}; leave one of the two out",
-          plan.trainer)};
-    if (request.trainer != &ownTrainer())
-      return SearchKind::Whole;
-    auto kind = chooseSearch(request, 0);
-    if (!kind || request.search)
-      return kind;
-    if (pareto || request.from)
-      return SearchKind::Whole;
-    if (*kind == SearchKind::Placement || !endsWith(model.model, ".mlir"))
-      return kind;
-    auto imported = importStep(model, precision, /*gradientNorms=*/false);
-    if (!imported)
-      return imported.error();
-    return isWholeTrainStep(imported->step) ? SearchKind::Placement : SearchKind::Whole;
-  }
-
   int run() {
     if (plan.mode == "hybrid")
       return fail({"--mode hybrid searches no plan; give the device program to `kerf compile` or `kerf train`"});
@@ -268,7 +248,7 @@ struct PlanCommand {
     auto request = makePlanRequest(model, precision, plan, *cluster);
     if (!request)
       return fail(request.error());
-    auto kind = search(*request);
+    auto kind = decideSearch(*request, pareto);
     if (!kind)
       return fail(kind.error());
     if (*kind == SearchKind::Whole) {

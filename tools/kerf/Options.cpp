@@ -17,13 +17,9 @@ namespace kerf::tool {
 
 /// Reads the value of --expert-capacity: 'exact' (no limit) or a number above 0.
 static double capacityFrom(const std::string &text) {
-  if (text == "exact")
-    return kExactExperts;
-  double factor = 0;
-  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(factor) || factor <= 0)
-    throw CLI::ValidationError("--expert-capacity", fmt::format("'{}' is neither 'exact' nor a number above 0", text));
-  return factor;
+  if (auto factor = expertCapacityFrom(text))
+    return *factor;
+  throw CLI::ValidationError("--expert-capacity", fmt::format("'{}' is neither 'exact' nor a number above 0", text));
 }
 
 /// Returns the help text of --optimizer: "sgd (stochastic gradient descent, ...); adam (...)".
@@ -137,42 +133,10 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
 
 /// Reads one value of --group: "GLOB:lr=0.001,decay=0,optimizer=adamw".
 static OptimizerGroup groupFrom(const std::string &text) {
-  auto wrong = [&](const std::string &why) {
-    return CLI::ValidationError(
-        "--group", fmt::format("'{}': {}; such as \"*.bias:decay=0\" or \"lm_head.*:lr=1e-4\"", text, why));
-  };
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
-    throw wrong("a group has the form GLOB:lr=X,decay=Y,optimizer=NAME");
-  OptimizerGroup group{text.substr(0, colon), {}, {}, {}};
-  for (size_t at = colon + 1; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, end - at);
-    const size_t equals = std::min(part.find('='), part.size());
-    const std::string key = part.substr(0, equals), number = part.substr(std::min(equals + 1, part.size()));
-    if (key == "optimizer") {
-      if (!group.optimizer.empty())
-        throw wrong("optimizer is given twice");
-      if (!findOptimizer(number))
-        throw wrong(fmt::format("there is no optimizer '{}': there are {}", number, optimizerNames()));
-      group.optimizer = number;
-      at = end + 1;
-      continue;
-    }
-    double value = 0;
-    auto [next, code] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (key != "lr" && key != "decay")
-      throw wrong(fmt::format("there is no '{}': a group has lr, decay and optimizer", key));
-    if (number.empty() || code != std::errc() || next != number.data() + number.size() || !std::isfinite(value) ||
-        value < 0)
-      throw wrong(fmt::format("{} is '{}', not a number of 0 or more", key, number));
-    std::optional<double> &own = key == "lr" ? group.learningRate : group.weightDecay;
-    if (own)
-      throw wrong(fmt::format("{} is given twice", key));
-    own = value;
-    at = end + 1;
-  }
-  return group;
+  auto group = parameterGroupFrom(text);
+  if (!group)
+    throw CLI::ValidationError("--group", group.error().message);
+  return *group;
 }
 
 void ModelFlags::addTrainingTo(CLI::App &command) {
@@ -196,48 +160,17 @@ void ModelFlags::addTrainingTo(CLI::App &command) {
       ->type_name("GLOB:lr=X,decay=Y,optimizer=NAME");
 }
 
-StepOptions ModelFlags::toStepOptions() const {
-  StepOptions options;
-  options.import.floatType = dtype == "f64" ? DType::F64 : DType::F32;
-  options.import.loss = loss;
-  options.import.metrics = metrics;
-  options.import.trainable = trainable;
-  options.import.frozen = frozen;
-  if (!weights.empty())
-    options.import.weights = weights;
-  options.import.globalBatch = globalBatch;
-  options.import.sequence = sequence;
-  options.import.expertCapacity = expertCapacity;
-  OptimizerOptions &o = options.optimizer;
-  o.optimizer = optimizer;
-  o.noDecayGlobs = noDecay;
-  o.groups = groups;
-  // The job of a plan may have settings of another optimizer, which are left out here. Settings typed for another
-  // optimizer have been refused before (IneffectiveOptions.h).
-  for (const OptimizerRecord *record : optimizersOf(o))
-    for (const OptimizerSetting &setting : record->settings)
-      if (auto given = settings.find(setting.name); given != settings.end())
-        o.settings.insert(*given);
-  o.accumulate = accumulate;
-  o.clipNorm = clipNorm;
-  options.recognizeComposites = !noRecognition;
-  options.acceptFolded = acceptFolded;
-  return options;
-}
-
 void PrecisionFlags::addTo(CLI::App &command) {
   command
       .add_option("--reduce-dtype", reduceDtype,
                   "with --dtype bf16, f16 or f8: type in which gradients are summed over ranks: f32 (default), or "
-                  "compute for the "
-                  "type of --dtype")
+                  "compute for the type of --dtype")
       ->check(CLI::IsMember({"f32", "compute"}));
   command
       .add_option(
           "--loss-scale", lossScale,
           "with --dtype bf16, f16 or f8: factor by which the loss is multiplied before the backward pass, 'dynamic' or "
-          "a "
-          "number above 0; a step whose gradients overflow is skipped (default: dynamic for f16; for bf16 no scale "
+          "a number above 0; a step whose gradients overflow is skipped (default: dynamic for f16; for bf16 no scale "
           "and no check for overflow)")
       ->type_name("dynamic|NUMBER");
   command.add_option("--initial-loss-scale", initialLossScale,
@@ -248,51 +181,8 @@ void PrecisionFlags::addTo(CLI::App &command) {
 }
 
 std::string PrecisionFlags::firstGivenOption() const {
-  return !reduceDtype.empty() ? "--reduce-dtype"
-         : !lossScale.empty() ? "--loss-scale"
-         : initialLossScale   ? "--initial-loss-scale"
-         : lossScaleWindow    ? "--loss-scale-window"
-                              : "";
-}
-
-/// Returns whether f32 can represent `scale` and its inverse as normal numbers.
-static bool isScale(double scale) {
-  return scale >= std::numeric_limits<float>::min() && scale <= 1 / double(std::numeric_limits<float>::min());
-}
-
-Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::string &dtype) const {
-  if (dtype != "bf16" && dtype != "f16" && dtype != "f8") {
-    if (std::string option = firstGivenOption(); !option.empty())
-      return Error{fmt::format("{} is for --dtype bf16, f16 and f8; --dtype is {}, so leave {} out or change --dtype",
-                               option, dtype, option)};
-    return std::optional<PrecisionOptions>();
-  }
-  PrecisionOptions options;
-  options.compute = dtype == "f16" ? DType::F16 : DType::BF16;
-  options.quantizeProducts = dtype == "f8";
-  options.reduceInCompute = reduceDtype == "compute";
-  bool dynamic = lossScale == "dynamic" || (lossScale.empty() && dtype == "f16");
-  options.scaling = dynamic ? LossScaling::Dynamic : lossScale.empty() ? LossScaling::None : LossScaling::Static;
-  if (!dynamic && (initialLossScale || lossScaleWindow))
-    return Error{fmt::format(
-        "{} is for a dynamic loss scale; {}", initialLossScale ? "--initial-loss-scale" : "--loss-scale-window",
-        lossScale.empty() ? "give --loss-scale dynamic too"
-                          : fmt::format("--loss-scale is {}, so give --loss-scale dynamic instead", lossScale))};
-  if (options.scaling == LossScaling::Static) {
-    auto [end, code] = std::from_chars(lossScale.data(), lossScale.data() + lossScale.size(), options.lossScale);
-    if (code != std::errc() || end != lossScale.data() + lossScale.size() || !isScale(options.lossScale))
-      return Error{fmt::format(
-          "--loss-scale: '{}' is neither 'dynamic' nor a number above 0 that f32 holds; give one of the two",
-          lossScale)};
-  }
-  options.lossScale = initialLossScale.value_or(options.lossScale);
-  options.lossScaleWindow = lossScaleWindow.value_or(options.lossScaleWindow);
-  if (!isScale(options.lossScale))
-    return Error{
-        fmt::format("--initial-loss-scale is {}; it must be a number above 0 that f32 holds", options.lossScale)};
-  if (options.lossScaleWindow < 1)
-    return Error{fmt::format("--loss-scale-window is {}; it must be 1 or more", options.lossScaleWindow)};
-  return std::optional(options);
+  std::string name = firstGiven();
+  return name.empty() ? name : "--" + name;
 }
 
 void addTrainer(CLI::App &command, std::string &trainer) {
@@ -365,10 +255,10 @@ void PlanFlags::addTo(CLI::App &command) {
 }
 
 Result<Cluster> PlanFlags::toCluster() const {
-  int64_t wanted = mode == "stand-alone" ? 1 : ranks;
-  if (mode == "stand-alone" && ranks > 1)
-    return Error{fmt::format("--mode stand-alone uses one rank, but --ranks is {}; leave one of the two out", ranks)};
-  auto chosen = chooseCluster(cluster, job, wanted, 1);
+  auto wanted = wantedRanks();
+  if (!wanted)
+    return wanted.error();
+  auto chosen = chooseCluster(cluster, job, *wanted, 1);
   if (chosen && runtime::resolveDevice(runsOn)) // a run reports the error of a device that there is not
     chosen->device.memoryDevice = runsOn;
   if (chosen)
@@ -376,35 +266,7 @@ Result<Cluster> PlanFlags::toCluster() const {
   return chosen;
 }
 
-Result<PlanOptions> PlanFlags::toPlanOptions() const {
-  PlanOptions options;
-  if (!constraints.empty()) {
-    auto plan = readPlan(constraints);
-    if (!plan)
-      return plan.error();
-    options.constraints = std::move(*plan);
-    options.constraintsFile = constraints;
-  }
-  if (mode == "data" || mode == "stand-alone") {
-    auto [pinned, isNew] = options.constraints.meshSizes.try_emplace("model", 1);
-    if (pinned->second != 1)
-      return Error{fmt::format("--mode {} needs mesh.model = 1, but {} sets mesh.model to {}; change one of the two",
-                               mode, constraints, pinned->second)};
-  }
-  if (memory)
-    options.memoryLimitBytes = memory;
-  if (budgetSeconds > 0) // the solver's default budget takes about half a second, so one second is two of them
-    options.workBudget =
-        static_cast<int64_t>(std::min(1e18, 2 * budgetSeconds * static_cast<double>(SolveOptions().workBudget)));
-  options.alternatives = static_cast<int>(top);
-  options.allRanks = allRanks || mode == "stand-alone";
-  options.margin = margin;
-  return options;
-}
-
-/// Returns whether the user has pressed Ctrl-C during a search over whole plans. The first Ctrl-C ends the search with
-/// the best plan so far; a second one ends the program.
-static bool isInterrupted() {
+bool isInterrupted() {
   static std::once_flag listening;
   std::call_once(listening, [] { listenForSignals({SIGINT}); });
   return receivedSignal() != 0;
@@ -412,28 +274,25 @@ static bool isInterrupted() {
 
 Result<PlanRequest> makePlanRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
                                     const Cluster &cluster) {
-  auto options = flags.toPlanOptions();
-  if (!options)
-    return options.error();
-  auto mixed = precision.toOptions(model.dtype);
-  if (!mixed)
-    return mixed.error();
-  PlanRequest request{model.model, model.toStepOptions(), model.dtype, cluster, std::move(*options)};
-  request.step.precision = *mixed;
-  if (!flags.search.empty())
-    request.search = flags.search == "whole" ? SearchKind::Whole : SearchKind::Placement;
-  if (!flags.trainer.empty())
-    request.trainer = findTrainer(flags.trainer);
-  request.dataOnly = flags.mode == "data" || flags.mode == "stand-alone";
-  request.standIn = flags.cluster.empty();
-  request.seconds = flags.budgetSeconds;
+  Plan constraints;
+  if (!flags.constraints.empty()) {
+    auto plan = readPlan(flags.constraints);
+    if (!plan)
+      return plan.error();
+    constraints = std::move(*plan);
+  }
+  auto request = kerf::makePlanRequest(model.model, {model, precision, flags, {}, {}}, cluster, std::move(constraints),
+                                       flags.constraints);
+  if (!request)
+    return request;
+  request->standIn = flags.cluster.empty();
   if (!flags.from.empty()) {
     auto from = readPlan(flags.from);
     if (!from)
       return from.error();
-    request.from = std::move(*from);
+    request->from = std::move(*from);
   }
-  request.stop = isInterrupted;
+  request->stop = isInterrupted;
   return request;
 }
 

@@ -4,7 +4,7 @@
 
 #include "Command.h"
 #include "RunOptions.h"
-#include "kerf/Compiler/PlanTraining.h"
+#include "kerf/Compiler/JobSettings.h"
 
 namespace kerf::tool {
 
@@ -16,18 +16,9 @@ inline constexpr const char *kClusterHelp =
 inline constexpr const char *kNoNativeHelp =
     "do not generate machine code for chains of pointwise operators; they run one by one, with the same results";
 
-/// The argument MODEL and the options that define a training step of the model; each field holds the option of the same
-/// name.
-struct ModelFlags {
-  std::string model, loss, weights, optimizer = "sgd", dtype = "f32";
-  std::vector<std::string> metrics, trainable, frozen, noDecay;
-  std::vector<OptimizerGroup> groups;
-  int64_t accumulate = 1;
-  SettingValues settings; // the optimizer settings that were given, by name, such as "momentum"
-  double clipNorm = 0;
-  int64_t globalBatch = 0, sequence = 0;
-  std::optional<double> expertCapacity;
-  bool noRecognition = false, acceptFolded = false;
+/// The argument MODEL and the options that define a training step of the model.
+struct ModelFlags : ModelSettings {
+  std::string model;
 
   /// Adds MODEL and the options of a model to `command`. `dtypes` are the values of --dtype that the command accepts.
   /// Returns the option MODEL, which is required; commands with --plan make it optional, because a plan can name its
@@ -37,23 +28,14 @@ struct ModelFlags {
   void addOptimizerTo(CLI::App &command);
   /// Adds the options that only a training has, not a prediction: --accumulate and --group.
   void addTrainingTo(CLI::App &command);
-  /// Converts the options to those of the compiler, without --dtype bf16 and f16 (PrecisionFlags::toOptions).
-  StepOptions toStepOptions() const;
 };
 
 /// The options of mixed precision, for --dtype bf16 and f16.
-struct PrecisionFlags {
-  std::string reduceDtype, lossScale; // --reduce-dtype and --loss-scale; empty: not given
-  std::optional<double> initialLossScale;
-  std::optional<int64_t> lossScaleWindow;
-
+struct PrecisionFlags : PrecisionSettings {
   /// Adds the options of mixed precision to `command`.
   void addTo(CLI::App &command);
-  /// Returns the name of the first of these options that was given ("--loss-scale"), or "" when none was.
+  /// Returns the first of these options that was given ("--loss-scale"), or "" when none was.
   std::string firstGivenOption() const;
-  /// Converts the options for --dtype `dtype`: nothing for f32 and f64. Fails when an option does not apply to `dtype`
-  /// or has a value out of range.
-  Result<std::optional<PrecisionOptions>> toOptions(const std::string &dtype) const;
 };
 
 /// Adds --for, the name of the training system that will run the plan.
@@ -67,26 +49,22 @@ inline constexpr const char *kPlannedDeterministicHelp =
     "plan memory for runs with --deterministic, which need more of it on GPUs; the result fits other runs too";
 
 /// The options of a search for a plan: the machines, the constraints, the kind and the effort of the search.
-struct PlanFlags {
-  std::string cluster, constraints, mode = "auto", from;
-  std::string trainer; // value of --for; empty: Kerf's own trainer
-  std::string search;  // value of --search: "placement" or "whole"; empty: chosen by device and constraints
-  int64_t ranks = 0, memory = 0, top = 3;
-  std::optional<double> margin; // fraction of device memory to leave free; absent: defaultMargin
-  double budgetSeconds = 0;
+struct PlanFlags : SearchSettings {
+  std::string cluster, constraints, from;
   std::optional<Job> job = {}; // the job saved in the plan of --plan
   std::string runsOn = {};     // the device of --device, whose rules of memory apply; empty: that of the cluster
   bool deterministic = false;  // whether memory is planned for runs with --deterministic
-  bool allRanks = false;
   bool printPipeline = false;
 
   /// Adds the options of a search to `command`.
   void addTo(CLI::App &command);
   /// Returns the ranks that a plan may use. Fails when the cluster file is wrong or has too few ranks.
   Result<Cluster> toCluster() const;
-  /// Converts the options to those of the compiler. Fails when the constraints cannot be read or contradict --mode.
-  Result<PlanOptions> toPlanOptions() const;
 };
+
+/// Returns whether the user has pressed Ctrl-C during a search over whole plans. The first Ctrl-C ends the search with
+/// the best plan so far; a second one ends the program.
+bool isInterrupted();
 
 /// Builds the request for a plan from the options. A search over whole plans that Ctrl-C interrupts ends with the best
 /// plan found so far. Fails when an option is wrong or a file cannot be read.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ReportFile.h"
+#include "Command.h"
 #include "kerf/Support/File.h"
 
 namespace kerf::tool {
@@ -17,6 +18,12 @@ Status writeReport(const Report &report, const std::string &path, const Cluster 
   return writeFile(path, path.ends_with(".json")   ? textOf(toJson(report))
                          : path.ends_with(".html") ? toHtml(report, cluster)
                                                    : toText(report));
+}
+
+StepReport spelled(StepReport report) {
+  for (std::string &warning : report.warnings)
+    warning = settingsAsOptions(warning);
+  return report;
 }
 
 Status writeReport(const StepReport &report, const std::string &path) {

@@ -2,8 +2,9 @@
 // kerf simulate: predicts the step time and the memory of a plan on a cluster.
 #include "Checks.h"
 #include "Options.h"
-#include "SimulatedReport.h"
+#include "ReportFile.h"
 #include "StartMessages.h"
+#include "kerf/Compiler/PlanJob.h"
 #include "kerf/CostModel/Margin.h"
 #include "kerf/Report/StepText.h"
 #include <fmt/core.h>
@@ -52,10 +53,10 @@ struct SimulateCommand {
       if (Status status = writeFile(trace, chromeTrace(simulated->simulation)); !status)
         return fail(status.error());
     if (!report.empty()) {
-      auto full = stepReport(model.model, simulated->cluster, *simulated);
+      auto full = reportOn(model.model, simulated->cluster, *simulated);
       if (!full)
         return fail(full.error());
-      if (Status status = writeReport(*full, report); !status)
+      if (Status status = writeReport(spelled(std::move(*full)), report); !status)
         return fail(status.error());
     }
     if (json)

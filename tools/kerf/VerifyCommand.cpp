@@ -4,43 +4,16 @@
 
 #include "kerf/Compiler/Verify.h"
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 namespace kerf::tool {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json toJson(const FullSizeCheck &full) {
-  Json json{{"ranks", full.ranks}, {"stages", full.stages.size()}, {"microbatches", full.microbatches}};
-  for (size_t stage = 0; stage < full.stages.size(); ++stage) {
-    json["stage_bytes"].push_back(full.stages[stage].bytes);
-    if (full.limited && full.stages[stage].bytes > full.stages[stage].limitBytes)
-      json["too_much"].push_back(stage);
-  }
-  json["memory_rules"] = full.memoryRules;
-  if (full.limited)
-    json["limit_bytes"] = full.stages.front().limitBytes;
-  return json;
-}
-
-Json toJson(const VerifyResult &verified) {
-  return {{"full", toJson(verified.full)},
-          {"shrunk", verified.small.notes},
-          {"mesh", verified.small.plan.meshSizes},
-          {"losses", verified.losses},
-          {"losses_of_one_rank", verified.lossesOfOneRank},
-          {"difference", verified.difference ? Json(*verified.difference) : Json(nullptr)}};
-}
 
 struct VerifyCommand {
   ModelFlags model;
   std::string planFile, cluster;
   bool json = false, deterministic = false;
   PlanInput planInput;
-
-  bool configured() const { return model.model.ends_with(".json"); }
 
   /// Returns the fraction of device memory that the plan's job leaves free, or nothing when the job does not say.
   std::optional<double> marginOfJob() const {
@@ -63,28 +36,6 @@ struct VerifyCommand {
     return verifyPlan(request);
   }
 
-  void printText(const VerifyResult &verified) const {
-    const FullSizeCheck &full = verified.full;
-    std::vector<std::string> needs;
-    for (const StageMemoryNeed &stage : full.stages)
-      needs.push_back(full.limited ? fmt::format("{} of {}", bytesText(stage.bytes), bytesText(stage.limitBytes))
-                                   : bytesText(stage.bytes));
-    fmt::print("{} at full size: {} ranks, {} stages, {} microbatches\n"
-               "  schedule and messages   free of deadlock; the ranks of a stage run one program\n"
-               "  memory by stage         {}{}\n",
-               planFile, full.ranks, full.stages.size(), full.microbatches, fmt::join(needs, ", "),
-               full.limited ? fmt::format(", {}", full.memoryRules)
-                            : fmt::format(", {}; --cluster adds the limit of the devices", full.memoryRules));
-    fmt::print("run small: mesh {}, {} steps in float64 against one rank\n", meshText(verified.small.plan.mesh()),
-               kVerifiedSteps);
-    for (const std::string &note : verified.small.notes)
-      fmt::print("  {}\n", note);
-    if (!configured())
-      fmt::print("  layers, sizes and batch of an export stay as they are\n");
-    if (!verified.difference)
-      fmt::print("losses, gradients and parameters under the plan equal those of one rank\n");
-  }
-
   int run() {
     auto verified = verify();
     if (!verified)
@@ -92,18 +43,9 @@ struct VerifyCommand {
     if (json)
       fmt::print("{}\n", toJson(*verified).dump(2));
     else
-      printText(*verified);
-    if (verified->difference)
-      return fail(
-          {fmt::format("{}: on the shrunken mesh {}", planFile, *verified->difference), ExitStatus::InternalCheck});
-    const FullSizeCheck &full = verified->full;
-    for (size_t stage = 0; full.limited && stage < full.stages.size(); ++stage)
-      if (const StageMemoryNeed &need = full.stages[stage]; need.bytes > need.limitBytes)
-        return fail(
-            {fmt::format("{}: stage {} needs {} on each rank, but the device has {} for it; plan again with more "
-                         "recomputation, optimizer sharding or ranks, or with a smaller microbatch",
-                         planFile, stage, bytesText(need.bytes), bytesText(need.limitBytes)),
-             ExitStatus::Infeasible});
+      fmt::print("{}", settingsAsOptions(toText(*verified, planFile, model.model.ends_with(".json"))));
+    if (Status status = verdict(*verified, planFile); !status)
+      return fail(status.error());
     return 0;
   }
 };

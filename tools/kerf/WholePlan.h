@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search over whole plans (kerf plan --search whole), and kerf explain of the plans that it wrote. A whole plan
-// decides pipeline stages, microbatches, recomputation and optimizer sharding besides the placement of operators.
+// The search over whole plans (kerf plan --search whole). A whole plan decides pipeline stages, microbatches,
+// recomputation and optimizer sharding besides the placement of operators.
 #pragma once
 
 #include "Options.h"
@@ -19,18 +19,5 @@ struct WholePlanFlags {
 /// status.
 int searchWholePlan(const CLI::App &command, const PlanRequest &request, const PlanFlags &plan,
                     const WholePlanFlags &flags);
-
-/// Returns whether the plan was written by searchWholePlan, and not by a search over placements.
-bool isWholePlan(const Plan &plan);
-
-/// The changes to the job stored in a plan that kerf explain asks about.
-struct JobChanges {
-  std::vector<std::string> whatIf; // scaled quantities, such as "infiniband.bandwidth*2"
-  std::string trainer;             // name of another trainer; "": the trainer of the stored job
-};
-/// Prints why `plan`, read from `file`, is the best plan of its job; with `changes.whatIf`, the best plan of the
-/// changed job; with `other`, read from `otherFile`, the differences of the two plans. Returns the exit status.
-int explainWholePlan(const std::string &file, const Plan &plan, const std::string &otherFile,
-                     const std::optional<Plan> &other, const JobChanges &changes, bool json);
 
 } // namespace kerf::tool

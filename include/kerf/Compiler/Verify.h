@@ -51,4 +51,12 @@ inline constexpr int64_t kVerifiedSteps = 3;
 /// not fit into memory are not errors, but part of the result.
 Result<VerifyResult> verifyPlan(const VerifyRequest &request);
 
+/// Returns the result as JSON, with the keys of `kerf verify --json`.
+nlohmann::ordered_json toJson(const VerifyResult &verified);
+/// Returns the result as text. `planFile` names the plan, and `configured` says whether the model is a config.json.
+std::string toText(const VerifyResult &verified, const std::string &planFile, bool configured);
+/// Fails with ExitStatus::InternalCheck when the two runs differ, and with ExitStatus::Infeasible when a stage does not
+/// fit into its device's memory.
+Status verdict(const VerifyResult &verified, const std::string &planFile);
+
 } // namespace kerf

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the best plan of a training job, and describes the job in the plan.
+#include "kerf/Compiler/PlanJob.h"
+#include "kerf/CostModel/Dtypes.h"
+#include "kerf/CostModel/Trainer.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
+#include "kerf/Report/StepText.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf {
+
+using Json = nlohmann::ordered_json;
+
+Result<SearchKind> decideSearch(const PlanRequest &request, bool wholeOnly) {
+  if (request.trainer != &ownTrainer() && request.search == SearchKind::Placement)
+    return Error{
+        fmt::format("<search=placement> finds plans for Kerf's own programs, but <for> is {}; leave one of the two out",
+                    request.trainer->name)};
+  if (request.trainer != &ownTrainer())
+    return SearchKind::Whole;
+  auto kind = chooseSearch(request, 0);
+  if (!kind || request.search)
+    return kind;
+  if (wholeOnly || request.from)
+    return SearchKind::Whole;
+  if (*kind == SearchKind::Placement || request.model.format != ModelFormat::Mlir)
+    return kind;
+  auto context = createContext();
+  auto imported = importTrainingStep(*context, request.model, request.step);
+  if (!imported)
+    return imported.error();
+  return isWholeTrainStep(*imported) ? SearchKind::Placement : SearchKind::Whole;
+}
+
+Plan WholePlans::best(Json describedJob, const Cluster &cluster) const {
+  Plan plan = found.plans.front().plan;
+  plan.clusterHash = sha256(toJson(cluster));
+  plan.keptKeys["job"] = std::move(describedJob);
+  plan.keptKeys["job"]["outside"] = found.outsideSpace;
+  return plan;
+}
+
+Result<WholePlans> searchWholePlans(mlir::MLIRContext &context, const PlanRequest &request,
+                                    const WholePlanCalls &calls) {
+  auto job = makeWholePlanJob(context, request);
+  if (!job)
+    return job.error();
+  job->search.top = static_cast<int>(calls.top + 1);
+  job->search.progress = calls.progress;
+  auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
+  if (!found)
+    return found.error();
+  WholePlans plans{std::move(*job), std::move(*found), {}, {}};
+  const FoundPlan &best = plans.found.plans.front();
+  plans.notes = rankCountNotes(plans.job, best);
+  if (calls.pareto)
+    plans.pareto =
+        paretoPlans(plans.job.cluster, plans.job.job, plans.job.layouts, plans.job.search, best, calls.onSearchBegin);
+  return plans;
+}
+
+Result<StepReport> reportOn(const std::string &model, const Cluster &cluster, const SimulatedPlan &simulated) {
+  auto pipeline = pipelineOf(simulated.plan, simulated.cluster);
+  if (!pipeline)
+    return pipeline.error();
+  StepReport report =
+      stepReport(model, cluster, simulated.plan, simulated.work, simulated.step, *pipeline, simulated.simulation);
+  report.warnings.insert(report.warnings.end(), simulated.warnings.begin(), simulated.warnings.end());
+  return report;
+}
+
+Result<StepReport> reportOn(mlir::MLIRContext &context, const PlanRequest &request, const WholePlans &plans,
+                            const Plan &best) {
+  SimulateOptions options{request.step, request.dtype, plans.job.job.trainer, std::nullopt, Trace::Yes};
+  options.step.precision.reset(); // types are `dtype`'s
+  auto simulated = simulatePlan(context, request.model, best, "the plan found", plans.job.cluster, options);
+  if (!simulated)
+    return simulated.error();
+  auto report = reportOn(request.model.name, plans.job.cluster, *simulated);
+  if (!report)
+    return report;
+  const FoundPlans &found = plans.found;
+  if (found.lowerBoundSeconds > 0) // for compiled CPU programs no lower bound is known
+    report->lowerBoundSeconds = found.lowerBoundSeconds;
+  report->outside = found.outsideSpace;
+  report->statistics = found.statistics;
+  report->others.assign(found.plans.begin() + 1, found.plans.end());
+  report->pareto = plans.pareto;
+  return report;
+}
+
+Error withRemedies(Error error, const PlanRequest &request, const Cluster &whole) {
+  if (error.status != ExitStatus::Infeasible)
+    return error;
+  Remedies remedies = findRemedies(request, whole);
+  std::vector<std::string> found;
+  if (remedies.ranks)
+    found.push_back(*remedies.ranks <= whole.ranks() ? fmt::format("<ranks={}>", *remedies.ranks)
+                                                     : fmt::format("{} ranks of such devices ({} has {})",
+                                                                   *remedies.ranks, whole.name, whole.ranks()));
+  if (remedies.optimizer)
+    found.push_back(fmt::format("<optimizer={}>", *remedies.optimizer));
+  if (remedies.dtype)
+    found.push_back(fmt::format("<dtype={}>", *remedies.dtype));
+  error.message +=
+      found.empty()
+          ? "; no remedy was found: neither up to 64 times as many ranks of such devices nor <optimizer=sgd> fits"
+          : fmt::format("; these changes make it fit: {}", fmt::join(found, ", or "));
+  return error;
+}
+
+namespace {
+
+/// Returns the job of the question in the form that plan.json stores: only settings that a job may have, and with the
+/// defaults of the settings on which the meaning of others depends.
+Result<Json> describe(const PlanQuestion &question, const JobSettings &settings, const Cluster &whole, int64_t ranks,
+                      const Plan &constraints) {
+  Json options = {{"optimizer", settings.model.optimizer},
+                  {"clip_norm", settings.model.clipNorm},
+                  {"dtype", settings.model.dtype},
+                  {"mode", settings.search.mode}};
+  const OptimizerRecord &optimizer = *findOptimizer(settings.model.optimizer);
+  if (!optimizer.fallback && settings.model.groups.empty())
+    for (const OptimizerSetting &setting : optimizer.settings) {
+      std::string key = setting.name;
+      std::replace(key.begin(), key.end(), '-', '_');
+      options[key] = setting.kind == SettingKind::Switch ? Json(setting.defaultValue != 0) : Json(setting.defaultValue);
+    }
+  for (const auto &[key, value] : question.settings.items())
+    if (key != "ranks" && key != "search" && key != "budget" && key != "top")
+      options[key] = value;
+  if (settings.search.memory)
+    options["memory"] = settings.search.memory;
+  return completeJob(Json{{"model", question.model.name}, {"options", std::move(options)}}, whole, ranks, constraints);
+}
+
+Result<PlannedJob> planWhole(mlir::MLIRContext &context, const PlanQuestion &question, const JobSettings &settings,
+                             const PlanRequest &request, const Cluster &whole) {
+  if (std::string name = settings.precision.firstGiven(); !name.empty() && !pricedAsLowered(request.cluster))
+    return Error{
+        fmt::format("<{}> applies to <search=placement> only; a whole plan has the key gradient_dtype instead", name)};
+  auto plans = searchWholePlans(context, request, {settings.search.top, question.pareto, question.progress});
+  if (!plans)
+    return withRemedies(plans.error(), request, whole);
+  auto described = describe(question, settings, whole, request.cluster.ranks(), plans->job.search.constraints);
+  if (!described)
+    return described.error();
+  PlannedJob planned{plans->best(std::move(*described), request.cluster),
+                     toText(plans->found, request.model.name, request.cluster), plans->job.warnings(), plans->notes};
+  planned.others.assign(plans->found.plans.begin() + 1, plans->found.plans.end());
+  planned.pareto = std::move(plans->pareto);
+  return planned;
+}
+
+Result<PlannedJob> planPlacement(mlir::MLIRContext &context, const PlanQuestion &question, const JobSettings &settings,
+                                 const PlanRequest &request, const Cluster &whole) {
+  if (question.pareto || question.from)
+    return Error{
+        fmt::format("<{0}> applies to <search=whole> only; add <search=whole>", question.pareto ? "pareto" : "from")};
+  StepOptions options = request.step;
+  if (Status status = setPlanDependentOptions(options, question.constraints, question.constraintsFile); !status)
+    return status.error();
+  auto step = importTrainingStep(context, question.model, options);
+  if (!step)
+    return step.error();
+  if (Status status = checkDtype(request.cluster, request.dtype); !status)
+    return status.error();
+  auto result = planTraining(*step, request);
+  if (!result)
+    return request.search == SearchKind::Placement || isWholeTrainStep(*step)
+               ? result.error()
+               : withRemedies(result.error(), request, whole);
+  auto described = describe(question, settings, whole, result->compiled.report.ranks, question.constraints);
+  if (!described)
+    return described.error();
+  std::vector<std::string> warnings = step->warnings;
+  warnings.insert(warnings.end(), result->warnings.begin(), result->warnings.end());
+  result->plan.keptKeys["job"] = std::move(*described);
+  return PlannedJob{std::move(result->plan), toText(result->compiled.report), std::move(warnings), result->notes};
+}
+
+} // namespace
+
+Result<PlannedJob> planJob(mlir::MLIRContext &context, const PlanQuestion &question) {
+  auto settings = readSettings(question.settings, /*strict=*/true);
+  if (!settings)
+    return settings.error();
+  auto wanted = settings->search.wantedRanks();
+  if (!wanted)
+    return wanted.error();
+  Result<Cluster> used = !question.cluster ? thisMachine(*wanted ? *wanted : 1)
+                         : *wanted         ? firstRanks(*question.cluster, *wanted)
+                                           : *question.cluster;
+  if (!used)
+    return used.error();
+  auto request = makePlanRequest(question.model, *settings, *used, question.constraints, question.constraintsFile);
+  if (!request)
+    return request.error();
+  request->standIn = !question.cluster;
+  request->from = question.from;
+  request->stop = question.stop;
+  auto kind = decideSearch(*request, question.pareto);
+  if (!kind)
+    return kind.error();
+  const Cluster &whole = question.cluster ? *question.cluster : *used;
+  auto planned = *kind == SearchKind::Whole ? planWhole(context, question, *settings, *request, whole)
+                                            : planPlacement(context, question, *settings, *request, whole);
+  if (planned)
+    planned->pricePerHour = whole.pricePerHour;
+  return planned;
+}
+
+} // namespace kerf
