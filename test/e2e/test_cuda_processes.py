@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 import unittest
@@ -17,7 +16,7 @@ import unittest
 from mpi import children, kill_one, mpirun
 from processes import environment, free_port
 from support import KERF, KerfTest, file_of, losses_of, main, write_npz
-from test_pipelines import plan, schedule
+from test_pipelines import ALL, plan, schedule
 
 STANDINS = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins")
 SECONDS_TO_END = 10
@@ -84,7 +83,7 @@ class CudaProcesses(KerfTest):
         self.assertEqual(self.read("threads.safetensors"), self.read("processes.safetensors"))
 
     def test_same_bits_as_threads(self):
-        everything = "--all" in sys.argv
+        everything = ALL
         for name in PLANS if everything else SOME:
             ranks, chosen = PLANS[name]
             for model in ([self.small(), self.gpt2()] if everything and 12 % ranks == 0 and ranks != 3 else [self.small()]):
@@ -93,7 +92,7 @@ class CudaProcesses(KerfTest):
                         self.same_as_threads(ranks, [*model, "--steps", STEPS, "--plan", self.write("plan.json", chosen), "--device", "cuda",
                                                      "--optimizer", "adamw", "--lr", 0.01, *ordered])
 
-    @unittest.skipUnless(shutil.which("mpirun") and "--all" in sys.argv, "needs mpirun and --all")
+    @unittest.skipUnless(shutil.which("mpirun") and ALL, "needs mpirun and --all")
     def test_under_mpirun(self):
         args = [*self.small(), "--steps", STEPS, "--plan", self.write("plan.json", PLANS["model 2"][1]), "--device", "cuda", "--deterministic"]
         self.succeed(*args, "--log", self.path("threads"))
@@ -123,7 +122,7 @@ class CudaProcesses(KerfTest):
         return [*self.small(), "--steps", 1000000, "--plan", self.write("plan.json", PLANS[name][1]), "--device", "cuda", "--log", self.path("log")]
 
     def test_a_killed_process_ends_the_run_and_is_named(self):
-        for name, victim in (("data 3", 2), ("two stages, data 2, zero 2", 0)) if "--all" in sys.argv else (("data 3", 2),):
+        for name, victim in (("data 3", 2), ("two stages, data 2, zero 2", 0)) if ALL else (("data 3", 2),):
             with self.subTest(name):
                 jobs = self.start(PLANS[name][0], self.long_run(name))
                 self.until_it_trains(jobs[0])
@@ -136,7 +135,7 @@ class CudaProcesses(KerfTest):
         jobs[1].wait(timeout=100)
         self.ended_by(1, jobs, time.monotonic())
 
-    @unittest.skipUnless(shutil.which("mpirun") and "--all" in sys.argv, "needs mpirun and --all")
+    @unittest.skipUnless(shutil.which("mpirun") and ALL, "needs mpirun and --all")
     def test_a_killed_process_ends_the_job_of_mpirun(self):
         job = subprocess.Popen(mpirun(2, *self.long_run("model 2")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(lambda: job.poll() is None and job.kill())
