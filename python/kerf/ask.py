@@ -98,7 +98,7 @@ def plan(model: ModelLike, cluster: ClusterLike = None, *, ranks: Optional[int] 
         InfeasibleError: no plan fits; the message says what would make one fit.
         InputError: the model, the cluster or a setting is wrong.
 
-    >>> kerf.plan("examples/gpt2/model.onnx", ranks=4).ranks
+    >>> kerf.plan("examples/gpt2/model.onnx", ranks=4, all_ranks=True).ranks
     4
     """
     settings = {**step_settings(optimizer, dtype),
