@@ -187,18 +187,6 @@ Status checkOptimizerSettings(const ModelSettings &model) {
 
 } // namespace
 
-const std::vector<std::string> &jobSettingNames() {
-  static const Words names = [] {
-    JobSettings settings;
-    Words all;
-    for (const auto &[name, read] : readersOf(settings))
-      if (name != "ranks" && name != "search" && name != "budget" && name != "top")
-        all.push_back(name);
-    return all;
-  }();
-  return names;
-}
-
 Result<JobSettings> readSettings(const Json &options, bool strict) {
   JobSettings settings;
   auto readers = readersOf(settings);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes the job of a plan.
 #include "kerf/Compiler/SavedJob.h"
-#include "kerf/Compiler/JobSettings.h"
+#include "kerf/Optimizer/Record.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -22,6 +22,45 @@ std::string keyOf(std::string name) {
 bool isUtf8(const Json &json) { return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)) == json; }
 
 } // namespace
+
+const std::vector<std::string> &jobSettingNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {"loss",
+                                    "metric",
+                                    "weights",
+                                    "trainable",
+                                    "frozen",
+                                    "optimizer",
+                                    "no-decay",
+                                    "clip-norm",
+                                    "accumulate",
+                                    "group",
+                                    "dtype",
+                                    "reduce-dtype",
+                                    "loss-scale",
+                                    "initial-loss-scale",
+                                    "loss-scale-window",
+                                    "global-batch",
+                                    "sequence",
+                                    "expert-capacity",
+                                    "no-recognition",
+                                    "accept-folded",
+                                    "for",
+                                    "memory",
+                                    "margin",
+                                    "all-ranks",
+                                    "mode",
+                                    "lr",
+                                    "lr-schedule",
+                                    "warmup",
+                                    "total",
+                                    "seed"};
+    for (const OptimizerSetting &setting : allSettings())
+      all.push_back(setting.name);
+    return all;
+  }();
+  return names;
+}
 
 Result<std::optional<Job>> readJob(const Plan &plan, const std::string &file) {
   if (!plan.keptKeys.contains("job"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Calls.h"
 #include "kerf/Compiler/JobSettings.h"
+#include "kerf/Compiler/SavedJob.h"
 #include "kerf/Support/Settings.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/JobSettings.h"
 #include "kerf/Compiler/CompileJob.h"
+#include "kerf/Compiler/SavedJob.h"
 #include <gtest/gtest.h>
 
 namespace kerf {
@@ -23,6 +24,14 @@ TEST(JobSettings, AreReadFromJson) {
   EXPECT_EQ(read->search.memory, int64_t{16} << 30);
   EXPECT_TRUE(read->search.allRanks);
   EXPECT_EQ(read->seed, 7u);
+}
+
+TEST(JobSettings, EverySettingOfASavedJobIsRead) {
+  for (const std::string &name : jobSettingNames()) {
+    auto read = readSettings({{name, Json::array({1, "x"})}}, /*strict=*/false); // a value of no setting's type
+    ASSERT_FALSE(read) << name;
+    EXPECT_FALSE(read.error().message.find("there is no setting") != std::string::npos) << read.error().message;
+  }
 }
 
 TEST(JobSettings, WrongValuesAreRefused) {

@@ -68,11 +68,9 @@ std::optional<double> expertCapacityFrom(const std::string &text);
 /// Reads a parameter group "GLOB:lr=0.001,decay=0,optimizer=adamw". The error does not repeat the name of the setting.
 Result<OptimizerGroup> parameterGroupFrom(const std::string &text);
 
-/// Returns the names of the settings that the job of a plan may have.
-const std::vector<std::string> &jobSettingNames();
-/// Reads settings from a JSON object with the keys of "job.options" in plan.json, and with the keys "search", "budget",
-/// "top" and "ranks" besides. Fails on unknown keys and on values of a wrong type or out of range. With `strict`, a
-/// setting that the chosen optimizer does not have is an error too.
+/// Reads settings from a JSON object with the keys of "job.options" in plan.json (jobSettingNames), and with the keys
+/// "search", "budget", "top" and "ranks" besides. Fails on unknown keys and on values of a wrong type or out of range.
+/// With `strict`, a setting that the chosen optimizer does not have is an error too.
 Result<JobSettings> readSettings(const nlohmann::ordered_json &options, bool strict);
 
 /// Builds the request for a plan. `constraints` are decisions that the plan has to keep, and `constraintsFile` names

@@ -17,6 +17,9 @@ struct Job {
   std::optional<Plan> constraints; // the constraints of the search
 };
 
+/// Returns the names of the settings that the job of a plan may have, as messages write them ("clip-norm").
+const std::vector<std::string> &jobSettingNames();
+
 /// Reads the "job" of `plan`; returns nothing when the plan has none. `file` names the plan in messages. Fails when the
 /// job has unknown keys or wrong values.
 Result<std::optional<Job>> readJob(const Plan &plan, const std::string &file);
