@@ -24,6 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 KERF = os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf"))
 MLP = os.path.join(ROOT, "test", "models", "mlp", "model.onnx")
 BATCHES = os.path.join(ROOT, "test", "models", "mlp", "batches.npz")
+LARGE = {"model_type": "gpt2", "n_embd": 12288, "n_layer": 96, "n_head": 96, "n_positions": 2048, "vocab_size": 51200}  # GPT-3 175B
 CONFIG = {"model_type": "gpt2", "n_embd": 1024, "n_layer": 4, "n_head": 16, "n_positions": 1024, "vocab_size": 51200}
 ALL = bool(os.environ.get("KERF_ALL"))
 
@@ -118,9 +119,9 @@ class Planning(unittest.TestCase):
         self.assertEqual((plan.mesh["data"], plan.mesh["model"]), (1, 2))
 
     def test_progress_logging_and_the_end_of_a_search(self):
-        model, calls = kerf.Model.from_config(CONFIG, global_batch=64), []
+        model, calls = kerf.Model.from_config(LARGE, global_batch=1536), []
         with self.assertLogs("kerf", logging.INFO) as logs:
-            plan = kerf.plan(model, "selene", ranks=64, dtype="bf16", budget=600, progress=lambda best, bound: calls.append((best, bound)) or best == 0)
+            plan = kerf.plan(model, "selene", ranks=512, dtype="bf16", budget=600, progress=lambda best, bound: calls.append((best, bound)) or best == 0)
         self.assertTrue(plan.interrupted and calls and logs.output)
         self.assertGreater(calls[-1][0], 0)
 
@@ -128,7 +129,7 @@ class Planning(unittest.TestCase):
             raise LookupError("of the progress function")
 
         with self.assertRaisesRegex(LookupError, "of the progress function"):
-            kerf.plan(model, "selene", ranks=64, dtype="bf16", budget=600, progress=fail)
+            kerf.plan(model, "selene", ranks=512, dtype="bf16", budget=600, progress=fail)
 
     def test_ctrl_c_gives_the_best_plan_so_far(self):
         seen = threading.Event()
@@ -139,7 +140,7 @@ class Planning(unittest.TestCase):
 
         presser = threading.Thread(target=press)
         presser.start()
-        plan = kerf.plan(kerf.Model.from_config(CONFIG, global_batch=64), "selene", ranks=64, dtype="bf16", budget=600,
+        plan = kerf.plan(kerf.Model.from_config(LARGE, global_batch=1536), "selene", ranks=512, dtype="bf16", budget=600,
                          progress=lambda best, bound: best > 0 and seen.set() or True)
         presser.join()
         self.assertTrue(plan.interrupted)
@@ -208,7 +209,7 @@ class Errors(unittest.TestCase):
             r"^ranks=: '0' is not a whole number from 1 to 16777216$": lambda: kerf.plan(MLP, ranks=0),
             r"^optimizer= is 'adamm'; it has to be one of sgd, adam": lambda: kerf.plan(MLP, optimizer="adamm"),
             r"^memory=: '3furlongs' is not a number of bytes": lambda: kerf.plan(MLP, memory="3furlongs"),
-            r"^loss_scale= is for dtype= bf16 and f16; dtype= is f32": lambda: kerf.plan(MLP, dtype=kerf.Precision("f32", loss_scale="dynamic")),
+            r"^loss_scale= is for dtype= bf16, f16 and f8; dtype= is f32": lambda: kerf.plan(MLP, dtype=kerf.Precision("f32", loss_scale="dynamic")),
             r"adamw has no setting 'momentum'": lambda: kerf.plan(MLP, optimizer=kerf.Optimizer("adamw", {"momentum": 0.5})),
             r"there is no setting 'momentun'": lambda: kerf.plan(MLP, optimizer=kerf.Optimizer("sgd", {"momentun": 0.5})),
             r"mode='stand-alone' uses one rank, but ranks= is 2": lambda: kerf.plan(MLP, ranks=2, mode="stand-alone"),
