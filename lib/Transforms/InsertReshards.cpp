@@ -181,6 +181,10 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
     if (const Sharding &have = versions[value].front().first; gathersOverTime(have, target, microbatchAxis(mesh)))
       user->emitError() << "needs all samples of the batch at once, so it can't be cut into microbatches; set "
                            "microbatch to the samples of a data group";
+    else if (have.partialKind != ReduceKind::Sum && containsAxis(have.partial, microbatchAxis(mesh)))
+      user->emitError() << "needs a " << (have.partialKind == ReduceKind::Max ? "maximum" : "minimum")
+                        << " over the whole batch, so it can't be cut into microbatches; set microbatch to the samples "
+                           "of a data group";
     else
       user->emitError() << "needs an operand with sharding " << toString(mesh, shapeOf(value), target)
                         << ", which no sequence of collectives gives from " << toString(mesh, shapeOf(value), have)

@@ -11,7 +11,7 @@ from unittest import mock
 
 from images import small_batches, small_net
 from support import FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
-from test_pipelines import PLANS
+from test_pipelines import ALL, PLANS
 
 STANDINS = os.environ.get("KERF_CUDA_LIBRARIES", os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins"))
 ASSEMBLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cuda", "assemble.py")
@@ -35,13 +35,13 @@ class Cuda(KerfTest):
         self.close(losses_of(self.path("log")), golden["losses"]["adamw"]["float64"][:steps], TOLERANCE, f"{model} {more}")
 
     def test_one_gpu(self):
-        models = [*FOLDERS, *SHARED_EXPORTS] if "--all" in sys.argv else ["mlp", "gpt2"]
+        models = [*FOLDERS, *SHARED_EXPORTS] if ALL else ["mlp", "gpt2"]
         for model in models:
             with self.subTest(model):
                 self.train(model, "--ranks", 1)
 
     def test_several_gpus(self):
-        for name in PLANS if "--all" in sys.argv else SOME:
+        for name in PLANS if ALL else SOME:
             with self.subTest(name):
                 self.train("gpt2", "--plan", self.write("plan.json", PLANS[name]))
 

@@ -12,7 +12,7 @@ import unittest
 
 from support import KERF, KerfTest, file_of, golden_of, main, optimizer_flags, write_npz
 from test_dropout import transformer
-from test_pipelines import PLANS
+from test_pipelines import ALL, PLANS
 
 STANDINS = os.environ.get("KERF_CUDA_LIBRARIES", os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins"))
 TOLERANCE = 2e-4  # relative, as on the CPU
@@ -51,7 +51,7 @@ class CudaRecording(KerfTest):
 
     def test_plans(self):
         step, run = optimizer_flags(golden_of("gpt2"), "adamw")
-        for name in PLANS if "--all" in sys.argv else SOME:
+        for name in PLANS if ALL else SOME:
             with self.subTest(name):
                 common = [file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", STEPS, "--plan", self.write("plan.json", PLANS[name]), *step, *run]
                 expected = json.loads(self.succeed("train", *common, "--json").stdout)
