@@ -112,6 +112,7 @@ class Cuda(KerfTest):
 
     def test_a_package_runs_fused_on_gpus_and_processors(self):
         folder, note = self.path("package"), "the machine code of the package is not used"
+        os.environ["KERF_STANDIN_CUBLASLT"] = "plain"  # products that compute a bias and GELU too round differently
         self.succeed("compile", file_of("gpt2"), "-o", folder)
         ptx = os.path.join(folder, "kernels-sm_80.ptx")
         for device in ("cuda", "cpu"):

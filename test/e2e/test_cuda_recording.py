@@ -7,7 +7,6 @@ import os
 import random
 import re
 import struct
-import sys
 import unittest
 
 from support import KERF, KerfTest, file_of, golden_of, main, optimizer_flags, write_npz
