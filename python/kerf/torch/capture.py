@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import torch
 
 from ..errors import InputError
 from ..model import Model
-from .capture_batch import Batch, LossModule, read_batch
+from .capture_batch import Batch, Calls, LossModule, read_batch
 
 OPSET = 20
 PROTOBUF_LIMIT = 2**31 - 1  # bytes that one ONNX message can have
@@ -81,13 +82,17 @@ def _check_modules(module: torch.nn.Module, data: bool) -> None:
         if isinstance(one, torch.nn.modules.batchnorm._BatchNorm) and one.training:
             raise InputError(f"{where} normalizes by the statistics of the batch, which PyTorch's exporter does not write; call eval() on it "
                              "to train with its running statistics, or export as docs/exporting.md says for batch normalization")
+        if one._backward_hooks or one._backward_pre_hooks:
+            raise InputError(f"{where} has a backward hook, which an exported graph does not have; remove the hook")
+        for key, parameter in one._parameters.items():
+            if parameter is not None and (parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None)):
+                raise InputError(f"{where} has a hook on the gradient of its parameter '{key}', which an exported graph does not have; remove the hook")
+            if data and parameter is not None and parameter.is_meta:
+                raise InputError(f"{where} has the parameter '{key}' on the device \"meta\", without values; give data=False, or values")
         for key, buffer in one._buffers.items():
             if buffer is not None and buffer.is_meta:
                 raise InputError(f"{where} has the buffer '{key}' on the device \"meta\", without values; only parameters may be without values: "
                                  "make the module in accelerate.init_empty_weights(include_buffers=False)")
-        for key, parameter in one._parameters.items():
-            if data and parameter is not None and parameter.is_meta:
-                raise InputError(f"{where} has the parameter '{key}' on the device \"meta\", without values; give data=False, or values")
 
 
 @contextlib.contextmanager
@@ -116,12 +121,12 @@ def _without_values(module: torch.nn.Module, mode: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silences the exporter's reports of its own progress; what concerns the model, Kerf says when it reads the graph."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._dynamo", "torch.fx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.ERROR)
+        logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -141,7 +146,7 @@ def _export(module: torch.nn.Module, batch: Batch, loss: Optional[Callable[..., 
         [tensor.detach().to("cpu") if not tensor.is_meta else torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in batch.tensors]
     if fake:
         tensors = [FakeTensor(mode, tensor, torch.device("cpu")) for tensor in tensors]
-    shell = LossModule(module, loss, batch)
+    shell, calls = LossModule(module, loss, batch), Calls(module)
     try:
         with _quiet(), _without_values(module, mode):
             return torch.onnx.export(shell, tuple(tensors), dynamo=True, opset_version=OPSET, optimize=False, verbose=False,
@@ -154,7 +159,9 @@ def _export(module: torch.nn.Module, batch: Batch, loss: Optional[Callable[..., 
             cause = cause.__cause__
         if isinstance(cause, InputError):
             raise cause from None
-        raise InputError(f"{_name(module)} cannot be exported{shell.place()}: {_first_lines(cause)}") from error
+        raise InputError(f"{_name(module)} cannot be exported: {_first_lines(cause)}{calls.place()}") from error
+    finally:
+        calls.remove()
 
 
 def _first_lines(error: BaseException) -> str:

@@ -47,9 +47,29 @@ class LossModule(torch.nn.Module):
         function = module if loss is None else (lambda *args, **kwargs: loss(module, *args, **kwargs))
         return as_loss(module, self._batch.call(function, tensors), loss)
 
+
+class Calls:
+    """Keeps which submodules of a module are being called, so that an error inside of one can name it."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._hooks = [hook for name, one in module.named_modules() if name for hook in self._watch(name, one)]
+        self._open: list[str] = []
+
+    def _watch(self, name: str, module: torch.nn.Module) -> list[Any]:
+        return [module.register_forward_pre_hook(lambda *_: self._open.append(f"'{name}' ({type(module).__name__})")),
+                module.register_forward_hook(lambda *_: self._close())]
+
+    def _close(self) -> None:
+        self._open.pop()
+
     def place(self) -> str:
-        """Returns the submodule that fails on the batch when it is called outside of the exporter; nothing if none does."""
-        return ""
+        """Returns the innermost submodule whose call has not ended, in words for a message; nothing if there is none."""
+        return f"; the error is in the module {self._open[-1]}" if self._open else ""
+
+    def remove(self) -> None:
+        """Takes the hooks from the module."""
+        for hook in self._hooks:
+            hook.remove()
 
 
 def as_loss(module: torch.nn.Module, result: Any, loss: Optional[Callable[..., Any]]) -> torch.Tensor:

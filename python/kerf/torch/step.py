@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, Warning
 from ..plans import Plan, PlanLike, as_plan
 from ..run import Trainer
 from .capture import Captured, captured
@@ -81,8 +81,10 @@ class CompiledStep:
             raise InputError("the optimizer has no parameter of the loss that requires a gradient")
         states, steps = self._settings.read_states(its.names)
         weights = {name: parameter.detach().to("cpu").contiguous() for name, parameter in its.names.items()}
-        self._trainer = Trainer(its.model, _without_job(self._plan), optimizer=self._settings.to_kerf(its.names, self._clip_norm), dtype=self._dtype,
-                                lr=self._settings.peaks[0], weights={**weights, **states}, first_step=steps, **self._options)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="the weights file ", category=Warning)  # the values are in `weights`
+            self._trainer = Trainer(its.model, _without_job(self._plan), optimizer=self._settings.to_kerf(its.names, self._clip_norm), dtype=self._dtype,
+                                    lr=self._settings.peaks[0], weights={**weights, **states}, first_step=steps, **self._options)
         self._inputs = [one.name for one in self._trainer.inputs]
         self._captured = its
         self._remember()
