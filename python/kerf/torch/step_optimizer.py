@@ -47,6 +47,8 @@ class Settings:
         if kind is None:
             known = ", ".join(one.__name__ for one in KINDS)
             raise InputError(f"the optimizer is {type(optimizer).__module__}.{type(optimizer).__name__}; compile_step reads {known} of torch.optim")
+        if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+            raise InputError("the optimizer has hooks on its steps, which a compiled step does not call; remove them")
         self.kind = kind
         self.optimizer = optimizer
         self._settings = [self._of_group(at, group) for at, group in enumerate(optimizer.param_groups)]
