@@ -50,7 +50,10 @@ def bert():
 
 
 def masked(model):
-    return {**tokens(model), "attention_mask": (torch.arange(16)[None, :] < torch.tensor([16, 12, 9, 16])[:, None]).long()}
+    """Sentences of different lengths, padded with the token 0, whose row of the table is not trained by look-ups."""
+    mask = (torch.arange(16)[None, :] < torch.tensor([16, 12, 9, 16])[:, None]).long()
+    ids = mask * tokens(model)["input_ids"]
+    return {"input_ids": ids, "labels": torch.where(mask > 0, ids, -100), "attention_mask": mask}
 
 
 def vit():

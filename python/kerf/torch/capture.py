@@ -49,22 +49,26 @@ def capture(module: torch.nn.Module, batch: Any, loss: Optional[Callable[..., An
     >>> kerf.plan(model, "dgx-a100", ranks=8)
     """
     frozen = tuple(name for name, parameter in module.named_parameters() if not parameter.requires_grad)
-    return captured(module, batch, loss, data, frozen).model
+    values = {id(parameter) for parameter in module.parameters()} if data else set()
+    return captured(module, batch, loss, values, frozen).model
 
 
-def captured(module: torch.nn.Module, batch: Any, loss: Optional[Callable[..., Any]], data: bool, frozen: tuple[str, ...]) -> Captured:
-    """Returns what capture returns, with the inputs and the parameters of the graph. `frozen` names what is not trained."""
+def captured(module: torch.nn.Module, batch: Any, loss: Optional[Callable[..., Any]], values: set[int], frozen: tuple[str, ...]) -> Captured:
+    """Returns what capture returns, with the inputs and the parameters of the graph.
+
+    `values` has the ids of the parameters whose values the model contains, and `frozen` the names of those that are not trained.
+    """
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"capture() takes a torch.nn.Module, not a {type(module).__name__}")
-    _check_modules(module, data)
+    _check_modules(module, values)
     read = read_batch(module, batch, loss)
     program = _export(module, read, loss)
     parameters = dict(module.named_parameters(remove_duplicate=False))
     initializers = program.model.graph.initializers
-    names = {name: parameter for name, parameter in parameters.items() if name in initializers}
+    names = {name: parameter for name, parameter in parameters.items() if name in initializers and initializers[name].uses()}
     if not names:
         raise InputError(f"{_name(module)}: the loss uses no parameter of the module; compute it from the module's results")
-    _keep_parameters(program, names, data)
+    _values(program, names, values)
     same = {id(parameters[name]) for name in frozen}
     model = Model.from_onnx_bytes(_bytes(program, _name(module)), name=_name(module),
                                   frozen=[name for name, parameter in names.items() if id(parameter) in same])
@@ -75,7 +79,7 @@ def _name(module: torch.nn.Module) -> str:
     return type(module).__name__
 
 
-def _check_modules(module: torch.nn.Module, data: bool) -> None:
+def _check_modules(module: torch.nn.Module, values: set[int]) -> None:
     """Raises InputError for modules whose export would not compute what PyTorch computes, and for missing values."""
     for name, one in module.named_modules():
         where = f"{_name(module)}: the module '{name}' ({_name(one)})" if name else _name(module)
@@ -86,8 +90,9 @@ def _check_modules(module: torch.nn.Module, data: bool) -> None:
             raise InputError(f"{where} has a backward hook, which an exported graph does not have; remove the hook")
         for key, parameter in one._parameters.items():
             if parameter is not None and (parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None)):
-                raise InputError(f"{where} has a hook on the gradient of its parameter '{key}', which an exported graph does not have; remove the hook")
-            if data and parameter is not None and parameter.is_meta:
+                raise InputError(f"{where} has a hook on the gradient of its parameter '{key}', which an exported graph does not have; "
+                                 "remove the hook")
+            if parameter is not None and parameter.is_meta and id(parameter) in values:
                 raise InputError(f"{where} has the parameter '{key}' on the device \"meta\", without values; give data=False, or values")
         for key, buffer in one._buffers.items():
             if buffer is not None and buffer.is_meta:
@@ -169,25 +174,23 @@ def _first_lines(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(lines[:3])[:500]}"
 
 
-def _keep_parameters(program: Any, names: dict[str, torch.nn.Parameter], data: bool) -> None:
-    """Folds what the graph computes from constants, and leaves every parameter as it is: with its values, or without."""
+def _values(program: Any, names: dict[str, torch.nn.Parameter], kept: set[int]) -> None:
+    """Takes the values from all parameters but those with an id in `kept`."""
     import onnx_ir
-    initializers = program.model.graph.initializers
-    values = {name: initializers[name].const_value for name in names}
-    for name in names:
-        initializers[name].const_value = None  # the exporter's optimizer folds whatever has a value
-    with _quiet():
-        program.optimize()
-    for name in [name for name in names if name not in initializers]:
-        del names[name]  # the loss does not depend on it
-    for name in names:
-        value = values[name]
-        if not data:
-            value = onnx_ir.ExternalTensor("weights-that-are-not-given", 0, int(value.nbytes), value.dtype, shape=value.shape, name=name, base_dir="")
-        initializers[name].const_value = value
+    for name, parameter in names.items():
+        held = program.model.graph.initializers[name]
+        value = held.const_value
+        if id(parameter) not in kept:
+            held.const_value = onnx_ir.ExternalTensor("weights-that-are-not-given", 0, int(value.nbytes), value.dtype, shape=value.shape, name=name,
+                                                      base_dir="")
     for node in program.model.graph:
         for key in [key for key in node.metadata_props if "stack_trace" in key]:
             del node.metadata_props[key]
+
+
+def padded_tables(module: torch.nn.Module) -> set[int]:
+    """Returns the ids of tables with a padding row. Kerf keeps a row of zeros as it is, for which it has to see the values."""
+    return {id(one.weight) for one in module.modules() if isinstance(one, torch.nn.Embedding) and one.padding_idx is not None}
 
 
 def _bytes(program: Any, name: str) -> bytes:

@@ -35,9 +35,13 @@ class Batch:
 class LossModule(torch.nn.Module):
     """Computes the loss. It shares the dictionaries of the user's module, so that parameters keep the names that they have there."""
 
+    _user: torch.nn.Module
+    _loss: Optional[Callable[..., Any]]
+    _batch: Batch
+
     def __init__(self, module: torch.nn.Module, loss: Optional[Callable[..., Any]], batch: Batch) -> None:
         super().__init__()
-        self.__dict__.update(_user=module, _loss=loss, _batch=batch, _path=[])
+        self.__dict__.update(_user=module, _loss=loss, _batch=batch)
         self._modules, self._parameters, self._buffers = module._modules, module._parameters, module._buffers
         self.training = module.training
 
@@ -133,7 +137,8 @@ def tensors_of(batch: Any, captured: Batch) -> dict[str, torch.Tensor]:
     for place, (leaf, kept) in enumerate(zip(leaves, captured.leaves)):
         if place not in names:
             if isinstance(leaf, torch.Tensor) or leaf != kept:
-                raise InputError(f"the batch has {leaf!r} where the captured one had {kept!r}, which is part of the compiled step; compile another step")
+                raise InputError(f"the batch has {leaf!r} where the captured one had {kept!r}, which is part of the compiled step; "
+                                 "compile another step")
         elif not isinstance(leaf, torch.Tensor):
             raise InputError(f"'{names[place]}' is a {type(leaf).__name__}; it has to be a tensor")
         else:

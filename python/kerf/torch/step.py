@@ -11,7 +11,7 @@ import torch
 from ..errors import InputError, Warning
 from ..plans import Plan, PlanLike, as_plan
 from ..run import Trainer
-from .capture import Captured, captured
+from .capture import Captured, captured, padded_tables
 from .capture_batch import tensors_of
 from .step_optimizer import Settings
 
@@ -72,19 +72,22 @@ class CompiledStep:
         if self._trainer is not None:
             raise InputError("the step is compiled already; make another one with compile_step for other shapes")
         frozen = tuple(name for name, parameter in self.module.named_parameters() if not parameter.requires_grad or id(parameter) not in self._place)
-        its = captured(self.module, batch, self._loss, False, frozen)
-        missing = [name for name, parameter in its.names.items() if parameter.is_meta]
+        missing = [name for name, parameter in self.module.named_parameters() if parameter.is_meta]
         if missing:
-            raise InputError(f"{type(self.module).__name__}: the parameter '{missing[0]}' is on the device \"meta\", without values; a step trains values")
+            raise InputError(f"{type(self.module).__name__}: the parameter '{missing[0]}' is on the device \"meta\", without values; "
+                             "a step trains values")
+        _check_padding(self.module)
+        its = captured(self.module, batch, self._loss, padded_tables(self.module), frozen)
         trained = [name for name, parameter in its.names.items() if id(parameter) in self._place and parameter.requires_grad]
         if not trained:
             raise InputError("the optimizer has no parameter of the loss that requires a gradient")
         states, steps = self._settings.read_states(its.names)
         weights = {name: parameter.detach().to("cpu").contiguous() for name, parameter in its.names.items()}
+        optimizer = self._settings.to_kerf(its.names, self._clip_norm)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="the weights file ", category=Warning)  # the values are in `weights`
-            self._trainer = Trainer(its.model, _without_job(self._plan), optimizer=self._settings.to_kerf(its.names, self._clip_norm), dtype=self._dtype,
-                                    lr=self._settings.peaks[0], weights={**weights, **states}, first_step=steps, **self._options)
+            self._trainer = Trainer(its.model, _without_job(self._plan), optimizer=optimizer, dtype=self._dtype, lr=self._settings.peaks[0],
+                                    weights={**weights, **states}, first_step=steps, **self._options)
         self._inputs = [one.name for one in self._trainer.inputs]
         self._captured = its
         self._remember()
@@ -147,8 +150,8 @@ class CompiledStep:
         assert self._captured is not None
         for name, parameter in self._captured.names.items():
             if parameter._version != self._versions[name]:
-                raise InputError(f"the parameter '{name}' was changed outside of the compiled step, which does not see the change; compile another step "
-                                 "from the changed module")
+                raise InputError(f"the parameter '{name}' was changed outside of the compiled step, which does not see the change; "
+                                 "compile another step from the changed module")
 
 
 def _type_of(module: torch.nn.Module) -> torch.dtype:
@@ -159,6 +162,14 @@ def _type_of(module: torch.nn.Module) -> torch.dtype:
     if len(types) != 1:
         raise InputError(f"{type(module).__name__} has parameters of {len(types)} floating-point types; a step needs one, float32 or float64")
     return next(iter(types))
+
+
+def _check_padding(module: torch.nn.Module) -> None:
+    """Raises InputError for padding rows that are not zero: Kerf would train them, and PyTorch keeps them."""
+    for name, one in module.named_modules():
+        if isinstance(one, torch.nn.Embedding) and one.padding_idx is not None and one.weight[one.padding_idx].any():
+            raise InputError(f"the row {one.padding_idx} of '{name}.weight' (padding_idx) is not zero; "
+                             "set it to zero, which Kerf keeps as PyTorch does")
 
 
 def _without_job(plan: Optional[Plan]) -> Optional[PlanLike]:

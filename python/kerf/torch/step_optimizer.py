@@ -55,8 +55,8 @@ class Settings:
         for at, settings in enumerate(self._settings):
             if settings != self._settings[0]:
                 name = next(name for name in settings if settings[name] != self._settings[0][name])
-                raise InputError(f"parameter group {at} has {name}={settings[name]} and group 0 has {self._settings[0][name]}; groups may differ in lr "
-                                 "and weight_decay only")
+                raise InputError(f"parameter group {at} has {name}={settings[name]} and group 0 has {self._settings[0][name]}; "
+                                 "groups may differ in lr and weight_decay only")
         self._decays = [float(group["weight_decay"]) for group in optimizer.param_groups]
         self.peaks = [float(group.get("initial_lr", group["lr"])) for group in optimizer.param_groups]
         if not any(self.peaks):
@@ -86,8 +86,8 @@ class Settings:
             if self.peaks[at] == self.peaks[0] and self._decays[at] == self._decays[0]:
                 continue
             if GLOB_LETTERS & set(name):
-                raise InputError(f"the parameter '{name}' is in parameter group {at}; names with one of {''.join(sorted(GLOB_LETTERS))} can only be in "
-                                 "groups with the settings of group 0")
+                raise InputError(f"the parameter '{name}' is in parameter group {at}; names with one of {''.join(sorted(GLOB_LETTERS))} "
+                                 "can only be in groups with the settings of group 0")
             groups.append(f"{name}:lr={self.peaks[at]!r},decay={self._decays[at]!r}")
         return Optimizer(self.kind.name, {**self._settings[0], "weight_decay": self._decays[0]}, groups=groups, clip_norm=clip_norm)
 
@@ -120,7 +120,8 @@ class Settings:
         trained = [name for name, parameter in names.items() if id(parameter) in self.group_of() and parameter.requires_grad]
         counts = {steps.get(name, 0) for name in trained}
         if len(counts) > 1:
-            raise InputError(f"the optimizer has made {min(counts)} steps on some parameters and {max(counts)} on others; Kerf has one number of steps")
+            raise InputError(f"the optimizer has made {min(counts)} steps on some parameters and {max(counts)} on others; "
+                             "Kerf has one number of steps")
         return states, counts.pop() if counts else 0
 
     def write_states(self, names: Mapping[str, torch.nn.Parameter], states: Mapping[str, torch.Tensor], steps: int) -> None:
