@@ -3,6 +3,7 @@
 """kerf.torch: captured modules train as PyTorch trains them (float64, SGD with momentum, 1e-10), and wrong inputs raise the documented
 exception. KERF_ALL=1 runs every test, with every model on one rank and on two; without it a few of them run."""
 import os
+import tempfile
 import unittest
 import warnings
 
@@ -226,6 +227,20 @@ class Capture(TorchCase):
         step = kerf.torch.compile_step(model, None, torch.optim.SGD(model.parameters(), lr=0.0), seed=3)
         losses = {step(batch).item() for _ in range(3)}
         self.assertEqual(len(losses), 3)
+
+    @unittest.skipUnless(ALL, "KERF_ALL=1 runs every test")
+    def test_package_on_tensors(self):
+        model = copy_of(Mixer)
+        batches = data(model, mixed)
+        weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        with tempfile.TemporaryDirectory() as folder:
+            package = kerf.compile(kerf.torch.capture(model, batches[0], mixer_loss), {"kerf": 1, "mesh": {"data": 2}}, to=folder,
+                                   optimizer=kerf.SGD(momentum=0.9), dtype="f64")
+            result = kerf.torch.run(package, {name: torch.stack(each) for name, each in zip(("x", "classes"), zip(*batches))}, weights=weights,
+                                    lr=SGD["lr"])
+        self.close(result.losses, eager(model, mixer_loss, torch.optim.SGD(model.parameters(), **SGD), batches))
+        for name, parameter in model.named_parameters():
+            self.close(result.parameters[name], parameter.detach())
 
     def test_refusals(self):
         class Branches(nn.Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from ..errors import InputError, Warning
 from ..plans import Plan, PlanLike, as_plan
 from ..run import Trainer
+from .backend import tensors
 from .capture import Captured, captured, padded_tables
 from .capture_batch import tensors_of
 from .step_optimizer import Settings
@@ -98,12 +99,12 @@ class CompiledStep:
             self.compile(batch)
         assert self._trainer is not None and self._captured is not None
         self._check_unchanged()
-        tensors = tensors_of(batch, self._captured.batch)
+        given = tensors_of(batch, self._captured.batch)
         factor = self._settings.factor()
         if factor != self._factor:
             self._trainer.set_learning_rate_factor(factor)
             self._factor = factor
-        result = self._trainer.step({name: tensors[name].detach().contiguous() for name in self._inputs})
+        result = self._trainer.step({name: given[name].detach().contiguous() for name in self._inputs})
         self.optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers warn where no step was made before theirs
         return torch.tensor(result.loss, dtype=self._type)
 
@@ -122,13 +123,13 @@ class CompiledStep:
         trainer = self._compiled()
         assert self._captured is not None
         self._check_unchanged()
-        tensors = _tensors(trainer.parameters(states=True))
+        values = tensors(trainer.parameters(states=True))
         own: dict[str, torch.Tensor] = {**dict(self.module.named_buffers()), **self._captured.names}
         with torch.no_grad():
-            for name, tensor in tensors.items():
+            for name, tensor in values.items():
                 if name in own:
                     own[name].copy_(tensor)
-        self._settings.write_states(self._captured.names, tensors, trainer.next_step)
+        self._settings.write_states(self._captured.names, values, trainer.next_step)
         self._remember()
 
     def state_dict(self) -> dict[str, Any]:
@@ -175,9 +176,3 @@ def _check_padding(module: torch.nn.Module) -> None:
 def _without_job(plan: Optional[Plan]) -> Optional[PlanLike]:
     """Returns the decisions of a plan without the job that it was made for: all settings of the step are those of the optimizer."""
     return None if plan is None else {key: value for key, value in plan.to_dict().items() if key != "job"}
-
-
-def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch warns of arrays that cannot be written; these are only read
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
