@@ -11,6 +11,7 @@ from typing import Any, Literal, Optional, Union
 from . import _core
 from .ask import Bytes, Mode, Search, _given, _settings, search_settings, tell
 from .cluster import ClusterLike, cluster_text
+from .errors import InputError
 from .model import ModelLike
 from .optimizer import DtypeLike, OptimizerLike, step_settings
 from .plans import Plan, PlanLike
@@ -137,6 +138,8 @@ class Trainer(_Running):
 
         Where `weights` has states of the optimizer ("exp_avg/NAME"), `first_step` is the number of steps that made them.
         """
+        if first_step < 0:
+            raise InputError(f"first_step={first_step}: the number of a step is 0 or more")
         its, given = _given(model, plan)
         settings = _settings(its, **{**step_settings(optimizer, dtype), **_run_settings(lr, lr_schedule, warmup, total, seed),
                                      **search_settings(ranks=ranks, search=search, mode=mode, memory=memory, budget=budget, all_ranks=all_ranks)})

@@ -222,6 +222,7 @@ class Errors(unittest.TestCase):
             r"the plan is a plan of search='placement', and what_if= applies": lambda: kerf.explain(plan, what_if="ranks*2"),
             r"no op's name matches 'zzz'": lambda: kerf.explain(plan, op="zzz"),
             r"threads=: '0' is not a whole number from 1 to 1024": lambda: kerf.Trainer(MLP, threads=0),
+            r"^first_step=-1: the number of a step is 0 or more": lambda: kerf.Trainer(MLP, first_step=-1),
             r"on_nan= is 'panic'": lambda: kerf.Trainer(MLP, on_nan="panic"),
             r"weights: the model has no tensor 'zzz'": lambda: kerf.Trainer(MLP, weights={"zzz": np.zeros(1, np.float32)}),
             r"'zzz' is a list; it has to be an array": lambda: kerf.Trainer(MLP, weights={"zzz": [1.0]}),
