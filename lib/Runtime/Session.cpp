@@ -4,6 +4,7 @@
 #include "CheckpointFiles.h"
 #include "RankThreads.h"
 
+#include <cmath>
 #include <fmt/format.h>
 
 namespace kerf::runtime {
@@ -17,9 +18,13 @@ struct Session::State {
   std::vector<std::unique_ptr<Communicator>> communicators;
   RunReport report; // rank 0's report after loading
   int64_t nextStep = 0;
+  double peakRate = 0; // the learning rate that setLearningRateFactor scales
   std::optional<RankThreads> ranks;
 
   State(package::Program program, Inputs inputs) : program(std::move(program)), inputs(std::move(inputs)) {}
+
+  /// Returns the tensors of all ranks as global tensors.
+  Result<TensorMap> gather(bool withStates);
 };
 
 Session::Session(std::unique_ptr<State> state) : state(std::move(state)) {}
@@ -46,6 +51,8 @@ Result<Session> Session::create(package::Program program, const TensorMap &weigh
     return inputs.error();
   auto state = std::make_unique<State>(std::move(program), std::move(*inputs));
   state->options = runOptions(options);
+  state->nextStep = options.firstStep;
+  state->peakRate = options.learningRate.peak;
   const int64_t count = package::ranksOf(state->program), perStep = state->inputs.batchesOfStep;
   for (const BatchInput &input : state->inputs.batch) {
     Shape shape = input.shape;
@@ -77,6 +84,15 @@ int64_t Session::nextStep() const { return state->nextStep; }
 const package::Program &Session::program() const { return state->program; }
 const MemoryReport &Session::memory() const { return state->report.memory; }
 const std::vector<std::string> &Session::initialized() const { return state->inputs.initialized; }
+
+Status Session::setLearningRateFactor(double factor) {
+  if (!std::isfinite(factor) || factor < 0)
+    return Error{fmt::format("the factor {} of the learning rate has to be a finite number from 0 on", factor)};
+  // No step runs now, so the ranks do not read the options.
+  state->options.learningRate = [rate = factor * state->peakRate](int64_t) { return rate; };
+  state->options.rateFactor = [factor](int64_t) { return factor; };
+  return ok();
+}
 
 std::optional<Error> Session::ended() const { return state->communicators.front()->failure(); }
 
@@ -134,9 +150,19 @@ Result<Evaluation> Session::evaluate(const DataSet &data, bool samples, std::opt
 Result<TensorMap> Session::parameters() {
   if (auto end = ended())
     return *end;
+  return state->gather(/*withStates=*/false);
+}
+
+Result<TensorMap> Session::parametersAndStates() {
+  if (auto end = ended())
+    return *end;
+  return state->gather(/*withStates=*/true);
+}
+
+Result<TensorMap> Session::State::gather(bool withStates) {
   TensorMap all;
-  Status done = state->ranks->runOnAll([&](RankRun &rank) -> Status {
-    auto tensors = rank.gatherTensors(/*withStates=*/false);
+  Status done = ranks->runOnAll([&](RankRun &rank) -> Status {
+    auto tensors = rank.gatherTensors(withStates);
     if (!tensors)
       return tensors.error();
     if (rank.rank() == 0)

@@ -85,6 +85,7 @@ Result<PlanResult> planFor(const TrainingStep &step, const TrainerOptions &optio
 runtime::SessionOptions sessionOptions(const TrainerOptions &options) {
   runtime::SessionOptions session;
   session.learningRate = options.learningRate;
+  session.firstStep = options.firstStep;
   session.seed = options.seed.value_or(session.seed);
   session.device = options.device;
   session.threads = options.threads;
@@ -135,6 +136,7 @@ Result<Trainer> Trainer::create(const TrainerOptions &options) {
 const std::vector<runtime::BatchTensor> &Trainer::inputs() const { return state->session.inputs(); }
 Result<runtime::StepResult> Trainer::step(const TensorMap &batch) { return state->session.step(batch); }
 int64_t Trainer::nextStep() const { return state->session.nextStep(); }
+Status Trainer::setLearningRateFactor(double factor) { return state->session.setLearningRateFactor(factor); }
 
 Result<runtime::Evaluation> Trainer::evaluate(const runtime::DataSet &data, bool samples,
                                               std::optional<int64_t> batches) {
@@ -142,6 +144,7 @@ Result<runtime::Evaluation> Trainer::evaluate(const runtime::DataSet &data, bool
 }
 
 Result<TensorMap> Trainer::parameters() { return state->session.parameters(); }
+Result<TensorMap> Trainer::parametersAndStates() { return state->session.parametersAndStates(); }
 Status Trainer::assign(const TensorMap &tensors) { return state->session.assign(tensors); }
 
 Status Trainer::saveWeights(const std::string &path) {

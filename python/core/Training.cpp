@@ -84,6 +84,13 @@ template <typename Engine> nb::class_<Running<Engine>> addEngine(nb::module_ &m,
              return toDict(take(its.call([&](Engine &engine) { return engine.step(tensors); })));
            })
       .def("next_step", [](Its &its) { return its.engine.nextStep(); })
+      .def("set_learning_rate_factor",
+           [](Its &its, double factor) {
+             take(its.call([&](Engine &engine) { return engine.setLearningRateFactor(factor); }));
+           })
+      .def(
+          "parameters_and_states",
+          [](Its &its) { return arraysOf(take(its.call([](Engine &engine) { return engine.parametersAndStates(); }))); })
       .def(
           "evaluate",
           [](Its &its, const nb::dict &arrays, bool samples, std::optional<int64_t> batches) {
@@ -126,7 +133,7 @@ void checkThreads(int64_t threads) {
 std::unique_ptr<Running<training::Trainer>> makeTrainer(const std::optional<ModelSource> &model, const MaybeText &plan,
                                                         const Text &settings, const MaybeText &cluster,
                                                         const nb::dict &weights, const Text &device, int64_t threads,
-                                                        bool native, const Text &onNan) {
+                                                        bool native, const Text &onNan, int64_t firstStep) {
   TensorMap given = tensorsFrom(weights);
   checkThreads(threads);
   nb::gil_scoped_release release;
@@ -146,6 +153,7 @@ std::unique_ptr<Running<training::Trainer>> makeTrainer(const std::optional<Mode
   options.search = request.options;
   options.searchKind = request.search;
   options.learningRate = resolved.settings.learningRate;
+  options.firstStep = firstStep;
   options.device = device;
   options.threads = threads;
   options.nativeCode = native;
@@ -218,7 +226,7 @@ void addTraining(nb::module_ &m) {
   addEngine<runtime::Session>(m, "Session", "A package that is loaded on its ranks.");
   m.def("make_trainer", &makeTrainer, nb::arg("model").none(), nb::arg("plan").none(), nb::arg("settings"),
         nb::arg("cluster").none(), nb::arg("weights"), nb::arg("device"), nb::arg("threads"), nb::arg("native"),
-        nb::arg("on_nan"));
+        nb::arg("on_nan"), nb::arg("first_step") = 0);
   m.def("make_session", &makeSession, nb::arg("folder"), nb::arg("settings"), nb::arg("weights"), nb::arg("device"),
         nb::arg("threads"), nb::arg("on_nan"));
   m.def("compile", &compile, nb::arg("model").none(), nb::arg("plan").none(), nb::arg("settings"),

@@ -11,6 +11,7 @@ from typing import Any, Literal, Optional, Union
 from . import _core
 from .ask import Bytes, Mode, Search, _given, _settings, search_settings, tell
 from .cluster import ClusterLike, cluster_text
+from .errors import InputError
 from .model import ModelLike
 from .optimizer import DtypeLike, OptimizerLike, step_settings
 from .plans import Plan, PlanLike
@@ -77,9 +78,16 @@ class _Running:
         """Returns the mean loss and metrics over held-out data, whose first axis counts batches, or samples with `samples`."""
         return Evaluation(**self._engine.evaluate(dict(data), samples, batches))
 
-    def parameters(self) -> dict[str, Any]:
-        """Returns the parameters and buffers by the names of the model, as NumPy arrays that cannot be written."""
-        return self._engine.parameters()
+    def parameters(self, *, states: bool = False) -> dict[str, Any]:
+        """Returns the parameters and buffers by the names of the model, as NumPy arrays that cannot be written.
+
+        With `states`, the states of the optimizer are among them, named as in checkpoints: "exp_avg/NAME".
+        """
+        return self._engine.parameters_and_states() if states else self._engine.parameters()
+
+    def set_learning_rate_factor(self, factor: float) -> None:
+        """Makes the following steps with `factor` times the learning rate that was given, in each parameter group; ends the schedule."""
+        self._engine.set_learning_rate_factor(factor)
 
     def assign(self, arrays: Arrays) -> None:
         """Replaces the parameters and buffers that are named. The states of the optimizer stay."""
@@ -125,13 +133,18 @@ class Trainer(_Running):
                  lr_schedule: Optional[str] = None, warmup: Optional[int] = None, total: Optional[int] = None, seed: Optional[int] = None,
                  weights: Optional[Arrays] = None, search: Search = "auto", mode: Mode = "auto", memory: Optional[Bytes] = None,
                  budget: Optional[float] = None, all_ranks: bool = False, device: str = "cpu", threads: int = 1, native: bool = True,
-                 on_nan: OnNan = "stop") -> None:
-        """Makes a trainer. What is not given comes from the job of the plan. `weights` replaces tensors of the model by name."""
+                 on_nan: OnNan = "stop", first_step: int = 0) -> None:
+        """Makes a trainer. What is not given comes from the job of the plan. `weights` replaces tensors of the model by name.
+
+        Where `weights` has states of the optimizer ("exp_avg/NAME"), `first_step` is the number of steps that made them.
+        """
+        if first_step < 0:
+            raise InputError(f"first_step={first_step}: the number of a step is 0 or more")
         its, given = _given(model, plan)
         settings = _settings(its, **{**step_settings(optimizer, dtype), **_run_settings(lr, lr_schedule, warmup, total, seed),
                                      **search_settings(ranks=ranks, search=search, mode=mode, memory=memory, budget=budget, all_ranks=all_ranks)})
         self._engine = _core.make_trainer(None if its is None else its.source(), None if given is None else given.text, settings,
-                                          cluster_text(cluster), dict(weights or {}), device, threads, native, on_nan)
+                                          cluster_text(cluster), dict(weights or {}), device, threads, native, on_nan, first_step)
         tell(self._engine.warnings(), self._engine.notes())
 
     @property

@@ -3,6 +3,7 @@
 """The Python package: answers equal those of the command line, wrong inputs raise the documented exception with its message, and
 threads, pickles and interrupts work. KERF_ALL=1 runs the long forms too."""
 import copy
+import dataclasses
 import gc
 import json
 import logging
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import unittest
 import warnings
+from unittest import mock
 
 import numpy as np
 
@@ -220,6 +222,7 @@ class Errors(unittest.TestCase):
             r"the plan is a plan of search='placement', and what_if= applies": lambda: kerf.explain(plan, what_if="ranks*2"),
             r"no op's name matches 'zzz'": lambda: kerf.explain(plan, op="zzz"),
             r"threads=: '0' is not a whole number from 1 to 1024": lambda: kerf.Trainer(MLP, threads=0),
+            r"^first_step=-1: the number of a step is 0 or more": lambda: kerf.Trainer(MLP, first_step=-1),
             r"on_nan= is 'panic'": lambda: kerf.Trainer(MLP, on_nan="panic"),
             r"weights: the model has no tensor 'zzz'": lambda: kerf.Trainer(MLP, weights={"zzz": np.zeros(1, np.float32)}),
             r"'zzz' is a list; it has to be an array": lambda: kerf.Trainer(MLP, weights={"zzz": [1.0]}),
@@ -284,6 +287,26 @@ class Running(unittest.TestCase):
         self.assertIn("cancelled", trainer.ended)
         with self.assertRaisesRegex(kerf.Error, "cancelled"):
             trainer.step(x=data["x"][0], labels=data["labels"][0])
+
+    def test_learning_rates_and_states(self):
+        """A trainer that starts from weights, states and step of another continues it; a factor of 0 trains nothing."""
+        settings, all_batches = {"optimizer": "adamw", "dtype": "f64"}, batches()
+        batch = [{name: array[at] for name, array in all_batches.items()} for at in range(4)]
+        whole = kerf.Trainer(MLP, lr=1e-2, **settings)
+        for one in batch[:2]:
+            whole.step(one)
+        kept = whole.parameters(states=True)
+        self.assertIn("exp_avg_sq/head.weight", kept)
+        continued = kerf.Trainer(MLP, lr=2e-2, weights=kept, first_step=2, **settings)
+        continued.set_learning_rate_factor(0.5)
+        for one in batch[2:]:
+            self.assertEqual(continued.step(one), dataclasses.replace(whole.step(one), seconds=mock.ANY))
+        before = continued.parameters()
+        continued.set_learning_rate_factor(0)
+        self.assertEqual(continued.step(batch[0]).learning_rate, 0)
+        np.testing.assert_array_equal(continued.parameters()["head.weight"], before["head.weight"])
+        with self.assertRaisesRegex(kerf.InputError, "factor -1.* of the learning rate"):
+            continued.set_learning_rate_factor(-1)
 
     def test_batches_of_other_layouts_and_types(self):
         data = batches()

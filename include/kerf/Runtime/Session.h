@@ -11,6 +11,7 @@ namespace kerf::runtime {
 /// The options of a session.
 struct SessionOptions {
   LearningRate learningRate;                        // learning rate of each step
+  int64_t firstStep = 0;                            // number of the first step; more than 0 if `weights` has states
   uint64_t seed = 0;                                // seed of dropout, and of parameters that `weights` does not give
   std::string device = std::string(kDefaultDevice); // device of each rank, as a name that createDevice takes
   int64_t threads = 1;                              // host threads of each rank's kernels; results do not depend on it
@@ -52,6 +53,10 @@ public:
   Result<StepResult> step(const TensorMap &batch);
   /// Returns the number of the next step, counted from 0.
   int64_t nextStep() const;
+  /// Sets the learning rate of the following steps to `factor` times the peak of the options, and that of each
+  /// parameter group to `factor` times the rate of the group. Replaces the schedule. Fails if `factor` is negative or
+  /// not finite.
+  Status setLearningRateFactor(double factor);
 
   /// Computes the means of the loss and of the program's other scalar results over the first `batches` batches of the
   /// data, or over all of them if `batches` is absent. `samples` says whether a row of the data is one sample
@@ -61,6 +66,8 @@ public:
   /// Returns the current parameters and buffers as global tensors, under their exported names and in
   /// their exported shapes.
   Result<TensorMap> parameters();
+  /// Returns what `parameters` returns and the states of the optimizer, as "exp_avg/NAME OF THE PARAMETER".
+  Result<TensorMap> parametersAndStates();
   /// Replaces the parameters and buffers that `tensors` names. Optimizer states stay unchanged.
   Status assign(const TensorMap &tensors);
 

@@ -26,6 +26,7 @@ struct TrainerOptions {
   std::optional<SearchKind> searchKind = {}; // kind of the search; none: chosen by the model and the cluster
 
   runtime::LearningRate learningRate = {};                   // learning rate and its schedule
+  int64_t firstStep = 0;                                     // number of the first step (runtime::SessionOptions)
   std::string device = std::string(runtime::kDefaultDevice); // device of each rank, as runtime::createDevice takes it
   int64_t threads = 1;                                       // number of host threads for the kernels of each rank
   bool nativeCode = true;                      // true to run kernels as machine code; results are bit-identical without
@@ -51,6 +52,8 @@ public:
   Result<runtime::StepResult> step(const TensorMap &batch);
   /// Returns the number of the next step, counted from 0.
   int64_t nextStep() const;
+  /// Scales the learning rates of the following steps (runtime::Session::setLearningRateFactor).
+  Status setLearningRateFactor(double factor);
 
   /// Returns the means of the loss and of the model's metrics over the first `batches` batches of the held-out data,
   /// or over all batches if `batches` is absent. `samples` says whether a row of the data is one sample instead of a
@@ -60,6 +63,8 @@ public:
 
   /// Returns the current parameters and buffers, with the names and shapes of the model.
   Result<TensorMap> parameters();
+  /// Returns what `parameters` returns and the states of the optimizer, as "exp_avg/NAME OF THE PARAMETER".
+  Result<TensorMap> parametersAndStates();
   /// Replaces the parameters and buffers that `tensors` names. The optimizer's states stay.
   Status assign(const TensorMap &tensors);
   /// Writes the result of `parameters` to a .safetensors file.
