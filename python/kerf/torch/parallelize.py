@@ -81,11 +81,10 @@ class Parallel:
     def named_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Returns the parameters of this rank by the user's names."""
         seen = set()
-        for part in self.parts:
-            for name, parameter in part.named_parameters():
-                if id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield name, parameter
+        for name, parameter in self._pipeline.named_parameters() if self._pipeline else self.parts[0].named_parameters():
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield name, parameter
 
     def step(self, batch: Batch) -> torch.Tensor:
         """Adds the gradients of the mean loss over a global batch to the parameters, and returns that loss on every rank.
@@ -226,6 +225,27 @@ def _check(module: torch.nn.Module, read: Settings, samples: int) -> None:
                              "another normalization")
 
 
+def _check_mean(module: torch.nn.Module, loss: Loss, batch: Batch, count: Optional[Callable[[Batch], float]]) -> None:
+    """Checks with two samples that their loss is the mean of the losses of each, on which gradients of parts of a batch rely."""
+    training = {one: one.training for one in module.modules()}
+    both = {name: value[:2] for name, value in batch.items()}
+    each = [{name: value[at:at + 1] for name, value in both.items()} for at in range(2)]
+    try:
+        module.eval()
+        with torch.no_grad():
+            together, parts = float(loss(module, **both)), [float(loss(module, **one)) for one in each]
+    finally:
+        for one, mode in training.items():
+            one.training = mode
+    terms = [float(count(one)) for one in each] if count else [1.0, 1.0]
+    mean = sum(part * term for part, term in zip(parts, terms)) / sum(terms)
+    exact = next(module.parameters()).dtype == torch.double
+    if abs(together - mean) > (1e-6 if exact else 5e-3) * max(abs(together), abs(mean)):
+        raise InputError(f"the loss of two samples is {together:.9g}, and the mean of their own losses is {mean:.9g}: parts of a batch would give "
+                         "other gradients. Give count=, the number of terms of the mean, or plan with mesh.data 1 and one microbatch; "
+                         "check=False takes the loss as it is")
+
+
 def _check_equal(module: torch.nn.Module, text: str, device: torch.device) -> None:
     """Checks that all ranks have the same plan and start with the same parameters."""
     names, values = ["the plan"], [float(int(hashlib.sha256(text.encode()).hexdigest()[:12], 16))]
@@ -243,12 +263,14 @@ def _check_equal(module: torch.nn.Module, text: str, device: torch.device) -> No
 
 
 def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: Optional[DeviceMesh] = None, loss: Optional[Loss] = None,
-                model: Optional[Model] = None, count: Optional[Callable[[Batch], float]] = None, unsupported: str = "raise") -> Parallel:
+                model: Optional[Model] = None, count: Optional[Callable[[Batch], float]] = None, unsupported: str = "raise",
+                check: bool = True) -> Parallel:
     """Distributes a module under a plan over the running processes, and returns what trains it.
 
     `batch` is a global batch of the shapes to come. `loss(module, **batch)` returns the mean loss; by default it is what the module
     returns. `count(batch)` returns the number of terms of that mean, where samples have unequal numbers of them. `unsupported` is
-    "raise" or "warn": whether a decision of the plan that PyTorch cannot run is refused, or left out with a warning.
+    "raise" or "warn": whether a decision of the plan that PyTorch cannot run is refused, or left out with a warning. `check` runs the
+    loss on two samples to see whether it is the mean over samples.
     """
     if unsupported not in ("raise", "warn"):
         raise InputError(f'unsupported is "{unsupported}"; give "raise" or "warn"')
@@ -269,4 +291,7 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
     device = next(module.parameters()).device
     over = mesh or device_mesh(read_plan, device.type)
     _check_equal(module, read_plan.text, device)
+    samples = _samples(batch)
+    if check and samples > 1 and (read.size("data") > 1 or samples != (read.microbatch or samples)):
+        _check_mean(module, loss or _loss_of, batch, count)
     return Parallel(module, read, over, loss or _loss_of, batch, count, placed, [*read.notes, *(f"left out: {one}" for one in refused)])
