@@ -149,6 +149,12 @@ class Parallelize(unittest.TestCase):
         self.check(4, FOUR)
         self.check(8, EIGHT)
 
+    def test_page_has_the_table_of_what_is_supported(self):
+        with open(os.path.join(torch_models.ROOT, "docs", "parallelize.md")) as file:
+            rows = [line for line in file.read().splitlines() if line.startswith("| ")]
+        for row in kerf.torch.SUPPORT:
+            self.assertIn(f"| {row.feature} | {row.call} | {row.backends} | {row.limit} |", rows)
+
     def test_losses_that_are_no_mean_are_refused(self):
         batch = {"x": torch.randn(4, 3, dtype=torch.double)}
         from kerf.torch.parallelize import _check_mean
