@@ -59,7 +59,7 @@ class Parallel:
         if read.size("model") > 1:
             self._stored, notes = tensor.distribute(module, placed, self.mesh["model"], fuse=True)
             self.notes.extend(notes)
-            tensor.steer(module, placed, self.mesh["model"], read.sequence_parallel)
+            tensor.steer(module, placed, self._stored, self.mesh["model"], read.sequence_parallel)
         for number, (name, layer) in enumerate(repeated):
             recompute(layer, recompute_mode(read.recompute, number, name, 0, 1))
         shard(module, [layer for _, layer in repeated], read, self.mesh)
@@ -90,6 +90,9 @@ class Parallel:
         """Adds the gradients of the mean loss over a global batch to the parameters, and returns that loss on every rank.
 
         Every rank gives the same global batch, and this call takes the samples of the rank from it."""
+        left = next((name for name, parameter in self.named_parameters() if parameter.grad is not None), None)
+        if left is not None:
+            raise InputError(f"parameter {left} has the gradient of an earlier step: call optimizer.zero_grad() with set_to_none=True first")
         slices, weights = self._microbatches(batch)
         with contextlib.ExitStack() as stack:
             if self._settings.size("model") > 1:
@@ -246,6 +249,15 @@ def _check_mean(module: torch.nn.Module, loss: Loss, batch: Batch, count: Option
                          "check=False takes the loss as it is")
 
 
+def _check_mesh(mesh: DeviceMesh, read: Settings) -> None:
+    found = {axis: mesh[axis].size() for axis in mesh.mesh_dim_names or ()}
+    sizes = {**found, "data": found.get("data", 1) * found.get("replicate", 1)}
+    sizes.pop("replicate", None)
+    wanted = dict(read.mesh)
+    if {axis: size for axis, size in sizes.items() if size > 1} != wanted:
+        raise InputError(f"mesh has the axes {found}, and the plan has {wanted}: give the mesh of kerf.torch.device_mesh(plan)")
+
+
 def _check_equal(module: torch.nn.Module, text: str, device: torch.device) -> None:
     """Checks that all ranks have the same plan and start with the same parameters."""
     names, values = ["the plan"], [float(int(hashlib.sha256(text.encode()).hexdigest()[:12], 16))]
@@ -290,6 +302,7 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
     _check(module, read, _samples(batch))
     device = next(module.parameters()).device
     over = mesh or device_mesh(read_plan, device.type)
+    _check_mesh(over, read)
     _check_equal(module, read_plan.text, device)
     samples = _samples(batch)
     if check and samples > 1 and (read.size("data") > 1 or samples != (read.microbatch or samples)):

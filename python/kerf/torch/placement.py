@@ -133,6 +133,7 @@ def settings(plan: Plan) -> Settings:
     shard_ranks = content.get("optimizer_sharding_ranks", data)
     if data % shard_ranks:
         raise InputError(f"optimizer_sharding_ranks is {shard_ranks}, which does not divide mesh.data {data}")
+    level = 0 if shard_ranks == 1 else level
     used = tuple((axis, sizes[axis]) for axis in order if sizes.get(axis, 1) > 1)
     return Settings(used, content.get("global_batch"), content.get("microbatch"), level, shard_ranks, bool(content.get("sequence_parallel", False)),
                     recompute, name, chunks, tuple(parts) if given == len(parts) and entries else (), tuple(refused), tuple(notes))

@@ -67,11 +67,36 @@ def _kind(module: torch.nn.Module) -> str:
     return "embedding" if isinstance(module, torch.nn.Embedding) else ""
 
 
+def _columns(kind: str) -> int:
+    return 1 if kind == "conv1d" else 0
+
+
+def _fused(module: torch.nn.Module, placed: dict[int, Placement], ranks: int) -> set[int]:
+    """Returns the parameters that can be stored reordered: those of products whose columns, and biases with them, are cut within blocks."""
+    uses: dict[int, int] = {}
+    for owner in module.modules():
+        for parameter in owner._parameters.values():
+            uses[id(parameter)] = uses.get(id(parameter), 0) + 1
+    found: set[int] = set()
+    for owner in module.modules():
+        kind, weight, bias = _kind(owner), owner._parameters.get("weight"), owner._parameters.get("bias")
+        if kind not in ("linear", "conv1d") or weight is None:
+            continue
+        where = placed[id(weight)]
+        if where.blocks == 1 or where.dimension != _columns(kind) or weight.shape[_columns(kind)] % (where.blocks * ranks) or uses[id(weight)] > 1:
+            continue
+        if bias is None:
+            found.add(id(weight))
+        elif (placed[id(bias)].dimension, placed[id(bias)].blocks) == (0, where.blocks) and uses[id(bias)] == 1:
+            found |= {id(weight), id(bias)}
+    return found
+
+
 def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: DeviceMesh, fuse: bool) -> tuple[dict[str, Placement], list[str]]:
     """Makes each parameter of a module a DTensor on `mesh`. Returns the placements of those that are stored reordered, and notes."""
-    owners = {id(parameter): owner for owner in module.modules() for parameter in owner._parameters.values() if parameter is not None}
-    memory: dict[int, torch.nn.Parameter] = {}
     by_id = {id(parameter): placed[name] for name, parameter in module.named_parameters() if name in placed}
+    reordered = _fused(module, by_id, mesh.size()) if fuse else set()
+    memory: dict[int, torch.nn.Parameter] = {}
     stored, notes = {}, []
     for owner in module.modules():
         for name, parameter in list(owner._parameters.items()):
@@ -80,23 +105,20 @@ def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: Devi
             if id(parameter) not in memory:
                 where, value = by_id[id(parameter)], parameter.detach()
                 cut = where.dimension
-                if where.blocks > 1 and cut is not None:
-                    if value.shape[cut] % (where.blocks * mesh.size()):
-                        raise InputError(f"parameter {where.name}: dimension {cut} of size {value.shape[cut]} is not a multiple of its "
-                                         f"{where.blocks} blocks times mesh.model {mesh.size()}")
-                    if fuse and _kind(owners[id(parameter)]) in ("linear", "conv1d"):
-                        value = reorder(value, cut, where.blocks, mesh.size())
-                        stored[where.name] = where
-                    else:
-                        notes.append(f"{where.name} is cut in the order of its elements, and DTensor gathers what its blocks need")
+                if id(parameter) in reordered and cut is not None:
+                    value = reorder(value, cut, where.blocks, mesh.size())
+                    stored[where.name] = where
+                elif where.blocks > 1:
+                    notes.append(f"{where.name} is cut in the order of its elements, and DTensor gathers what its {where.blocks} blocks need")
                 tensor = distribute_tensor(value, mesh, [Replicate() if cut is None else Shard(cut)], src_data_rank=None)
                 memory[id(parameter)] = torch.nn.Parameter(tensor, requires_grad=parameter.requires_grad)
             owner._parameters[name] = memory[id(parameter)]
     return stored, notes
 
 
-def steer(module: torch.nn.Module, placed: dict[str, Placement], mesh: DeviceMesh, sequence: bool) -> None:
-    """Adds hooks that sum after products over a cut dimension, gather before products whose columns are cut, and cut fused outputs."""
+def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[str, Placement], mesh: DeviceMesh, sequence: bool) -> None:
+    """Adds hooks that sum after products over a cut dimension, gather before products whose columns are cut, and cut the outputs of
+    products whose weights are `stored` reordered."""
     whole, rest = [Replicate()], [Shard(1)] if sequence else [Replicate()]
 
     def gather(_: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -117,10 +139,9 @@ def steer(module: torch.nn.Module, placed: dict[str, Placement], mesh: DeviceMes
         kind, weight = _kind(owner), owner._parameters.get("weight")
         if not kind or weight is None or (where := placed[aliases[id(weight)]]).dimension is None:
             continue
-        columns = where.dimension == (1 if kind == "conv1d" else 0) and kind != "embedding"
-        if columns:
+        if where.dimension == _columns(kind) and kind != "embedding":
             owner.register_forward_pre_hook(gather)
-            if where.blocks > 1:
+            if where.name in stored:
                 owner.kerf_fused = False  # type: ignore[assignment]
                 owner.register_forward_hook(fused(where.blocks))
         else:
