@@ -45,7 +45,7 @@ FOUR = [("gpt2", 2, plan, 1) for plan in (
     {"mesh": {"data": 2, "stage": 2}, "microbatch": 1, "optimizer_sharding": 2, "schedule": {"name": "1f1b"}, "recompute": "full"},
     {"mesh": {"model": 2, "stage": 2}, "microbatch": 2, "schedule": {"name": "gpipe"}, "recompute": "selective"})]
 EIGHT = [("gpt2", 4, {"mesh": {"data": 2, "model": 2, "stage": 2}, "microbatch": 2, "schedule": {"name": "interleaved", "chunks": 2}, "recompute": "full",
-                      "optimizer_sharding": 0}, 1)]
+                      "optimizer_sharding": 0, "sequence_parallel": False}, 1)]
 
 
 def train(module, batches, step, parameters, factor=1):
@@ -86,9 +86,10 @@ def worker(rank, ranks, port, cases, folder):
     for number, (name, layers, text, factor) in enumerate(cases):
         module, batches = torch_models.make(name, layers)
         module.double()
-        counts = CommDebugMode() if ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 else contextlib.nullcontext()
+        counts = CommDebugMode() if ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 and name != "resnet" else contextlib.nullcontext()
         try:
-            parallel = kerf.torch.parallelize(module, kerf.Plan(text), batch=torch_models.double(batches[0]), loss=lambda m, **batch: m(**batch))
+            parallel = kerf.torch.parallelize(module, kerf.Plan(text), batch=torch_models.double(batches[0]), loss=lambda m, **batch: m(**batch),
+                                               unsupported="warn" if name == "vit" else "raise")
             with counts:
                 losses = train(module, batches, parallel.step, parallel.parameters(), factor)
             if number == 0:

@@ -77,21 +77,30 @@ class Gpt(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1))
 
 
+class Mix(torch.nn.Module):
+    def __init__(self, patches, width):
+        super().__init__()
+        self.n1, self.n2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.t1, self.t2 = torch.nn.Linear(patches, 32), torch.nn.Linear(32, patches)
+        self.c1, self.c2 = torch.nn.Linear(width, 64), torch.nn.Linear(64, width)
+
+    def forward(self, x):
+        x = x + self.t2(torch.nn.functional.gelu(self.t1(self.n1(x).transpose(1, 2)))).transpose(1, 2)
+        return x + self.c2(torch.nn.functional.gelu(self.c1(self.n2(x))))
+
+
 class Mixer(torch.nn.Module):
     """An MLP-mixer: products over the patches and over the channels in turn."""
 
     def __init__(self, layers=2, patches=16, width=32):
         super().__init__()
         self.stem, self.head = torch.nn.Linear(48, width), torch.nn.Linear(width, 10)
-        self.blocks = torch.nn.ModuleList(torch.nn.ModuleDict({
-            "n1": torch.nn.LayerNorm(width), "n2": torch.nn.LayerNorm(width), "t1": torch.nn.Linear(patches, 32), "t2": torch.nn.Linear(32, patches),
-            "c1": torch.nn.Linear(width, 64), "c2": torch.nn.Linear(64, width)}) for _ in range(layers))
+        self.blocks = torch.nn.ModuleList(Mix(patches, width) for _ in range(layers))
 
     def forward(self, x, labels):
         x = self.stem(x)
         for one in self.blocks:
-            x = x + one["t2"](torch.nn.functional.gelu(one["t1"](one["n1"](x).transpose(1, 2)))).transpose(1, 2)
-            x = x + one["c2"](torch.nn.functional.gelu(one["c1"](one["n2"](x))))
+            x = one(x)
         return torch.nn.functional.cross_entropy(self.head(x.mean(1)), labels)
 
 

@@ -55,7 +55,10 @@ class Parallel:
 
     def _apply(self, module: torch.nn.Module, placed: dict[str, Placement]) -> None:
         read = self._settings
-        repeated = layers(module)
+        repeated = layers(module, read.layers)
+        if not repeated and read.recompute != "none":
+            raise InputError("recompute needs repeated layers, but the module has no ModuleList or Sequential of several modules of one class: "
+                             'give recompute "none"')
         if read.size("model") > 1:
             self._stored, notes = tensor.distribute(module, placed, self.mesh["model"], fuse=True)
             self.notes.extend(notes)

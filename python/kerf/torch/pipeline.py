@@ -162,7 +162,7 @@ class Pipeline:
         if microbatches < stages:
             raise InputError(f"the plan has {microbatches} microbatches for {stages} stages; PyTorch's schedules need as many: "
                              "give a smaller microbatch")
-        names = [name for name, _ in layers(module)]
+        names = [name for name, _ in layers(module, read.layers)]
         bounds = parts_of(len(names), stages * read.chunks, read.stages)
         self._mesh, self._count = mesh, microbatches
         self._aliases = _aliases(module)

@@ -43,6 +43,7 @@ SUPPORT = (
     Row("schedule gpipe, 1f1b, interleaved", "ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B", BOTH, "at least as many microbatches as stages"),
     Row("schedule zero-bubble", "ScheduleInterleavedZeroBubble", BOTH, "variant h1 only"),
     Row("recompute offload", "", "", "refused"),
+    Row("convolutions cut along model", "", "", "refused; with a warning they are whole on each rank"),
     Row("recompute in ops", "", "", "refused"),
     Row("mesh.context", "", "", "refused"),
     Row("mesh.expert", "", "", "refused"),
@@ -76,6 +77,7 @@ class Settings:
     schedule: str
     chunks: int
     stages: tuple[tuple[int, ...], ...]  # first and last layer of each part; empty: evenly
+    layers: int  # number of layers that the plan counts; 0: unknown
     refused: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -133,10 +135,11 @@ def settings(plan: Plan) -> Settings:
     shard_ranks = content.get("optimizer_sharding_ranks", data)
     if data % shard_ranks:
         raise InputError(f"optimizer_sharding_ranks is {shard_ranks}, which does not divide mesh.data {data}")
+    counted = max((entry["layers"][-1] + 1 for entry in content.get("stages", []) if entry.get("layers")), default=0)
     level = 0 if shard_ranks == 1 else level
     used = tuple((axis, sizes[axis]) for axis in order if sizes.get(axis, 1) > 1)
     return Settings(used, content.get("global_batch"), content.get("microbatch"), level, shard_ranks, bool(content.get("sequence_parallel", False)),
-                    recompute, name, chunks, tuple(parts) if given == len(parts) and entries else (), tuple(refused), tuple(notes))
+                    recompute, name, chunks, tuple(parts) if given == len(parts) and entries else (), counted, tuple(refused), tuple(notes))
 
 
 def device_mesh(plan: Plan, device_type: Optional[str] = None) -> DeviceMesh:
@@ -175,6 +178,7 @@ def placements(plan: Plan, module: torch.nn.Module, model: Optional[Model] = Non
     names: dict[int, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
+    convolutions = {id(one) for owner in module.modules() if isinstance(owner, torch.nn.modules.conv._ConvNd) for one in owner.parameters()}
     result = {}
     for name, parameter in module.named_parameters():
         known = next((alias for alias in names[id(parameter)] if alias in layouts), None)
@@ -184,6 +188,9 @@ def placements(plan: Plan, module: torch.nn.Module, model: Optional[Model] = Non
         if tuple(parameter.shape) != layouts[known].shape:
             raise InputError(f"parameter {name} has the shape {tuple(parameter.shape)} in the module and {layouts[known].shape} in the plan")
         result[name] = _placement(name, layouts[known], level, refused)
+        if id(parameter) in convolutions and result[name].dimension is not None:
+            refused.append(f"parameter {name} of a convolution is cut along model, for which DTensor has no rule; without this it is whole")
+            result[name] = Placement(name, tuple(parameter.shape))
     return result, refused
 
 

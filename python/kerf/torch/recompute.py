@@ -11,13 +11,26 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.linear.default, torch.ops.aten.convolution.default}
 
 
-def layers(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
-    """Returns the repeated layers with their names: the elements of the outermost lists whose elements are of one class."""
+def layers(module: torch.nn.Module, count: int = 0) -> list[tuple[str, torch.nn.Module]]:
+    """Returns the repeated layers with their names: the elements of the outermost lists whose elements are of one class.
+
+    Where these are fewer than `count`, the elements of lists inside them are the layers."""
+    found = _outermost(module)
+    while len(found) < count:
+        deeper = [(f"{name}.{inner}" if inner else name, one) for name, layer in found for inner, one in _outermost(layer) or [("", layer)]]
+        if len(deeper) == len(found):
+            break
+        found = deeper
+    return found
+
+
+def _outermost(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
     found: list[tuple[str, torch.nn.Module]] = []
 
     def visit(name: str, one: torch.nn.Module) -> None:
         children = list(one.named_children())
-        repeated = len(children) > 1 and len({type(child) for _, child in children}) == 1 and any(True for _ in children[0][1].parameters())
+        alike = len(children) > 1 and len({type(child) for _, child in children}) == 1
+        repeated = alike and type(children[0][1]).forward is not torch.nn.Module.forward and any(True for _ in children[0][1].parameters())
         if isinstance(one, (torch.nn.ModuleList, torch.nn.Sequential)) and repeated:
             found.extend((f"{name}.{key}".lstrip("."), child) for key, child in children)
             return
