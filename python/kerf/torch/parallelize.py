@@ -193,6 +193,7 @@ def shard(module: torch.nn.Module, units: list[torch.nn.Module], read: Settings,
     for one in [*units, module]:
         fully_shard(one, mesh=over, reshard_after_forward=read.level == 3)
         one.set_gradient_divide_factor(1.0)  # type: ignore[operator]
+        one.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]  # gloo has no scaled sums of float32
 
 
 def sum_gradients(parameters: list[torch.nn.Parameter], group: dist.ProcessGroup) -> None:
