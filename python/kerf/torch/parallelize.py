@@ -141,6 +141,10 @@ class Parallel:
         data = [self.mesh[axis].get_group() for axis in ("replicate", "data") if axis in self.mesh.mesh_dim_names]
         for group in data:
             dist.all_reduce(total, group=group)
+        for parameter in self.parameters():  # a gradient may still be a sum over the axis model, or cut in another dimension
+            grad = parameter.grad
+            if isinstance(grad, DTensor) and isinstance(parameter, DTensor) and grad.placements != parameter.placements:
+                parameter.grad = grad.redistribute(placements=parameter.placements)
         if not self._settings.level:
             for group in data:
                 sum_gradients([parameter for part in self.parts for parameter in part.parameters()], group)
