@@ -139,16 +139,18 @@ def _transformers(name, layers):
     if name == "llama":
         return Logits(hf.LlamaForCausalLM(hf.LlamaConfig(**text, num_key_value_heads=2, intermediate_size=176, use_cache=False)), True)
     if name == "mixtral":
-        return Logits(hf.MixtralForCausalLM(hf.MixtralConfig(**text, num_key_value_heads=2, intermediate_size=96, num_local_experts=4, use_cache=False,
-                                                             sliding_window=None, experts_implementation="batched_mm")), True)
+        config = hf.MixtralConfig(**text, num_key_value_heads=2, intermediate_size=96, num_local_experts=4, use_cache=False, sliding_window=None,
+                                  experts_implementation="batched_mm")
+        return Logits(hf.MixtralForCausalLM(config), True)
     if name == "bert":
         none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
         return Logits(hf.BertForMaskedLM(hf.BertConfig(**text, **none, intermediate_size=128)), False)
     if name == "vit":
         none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        return Logits(hf.ViTForImageClassification(hf.ViTConfig(**small, **none, intermediate_size=128, image_size=32, patch_size=8, num_labels=10)), False)
-    return Logits(hf.ResNetForImageClassification(hf.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[2, 2], layer_type="basic", num_labels=10)),
-                  False).eval()
+        config = hf.ViTConfig(**small, **none, intermediate_size=128, image_size=32, patch_size=8, num_labels=10)
+        return Logits(hf.ViTForImageClassification(config), False)
+    config = hf.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[2, 2], layer_type="basic", num_labels=10)
+    return Logits(hf.ResNetForImageClassification(config), False).eval()
 
 
 def make(name, layers=2):

@@ -2,6 +2,7 @@
 """Tensor parallelism by DTensor: parameters are cut as the plan says, and sums over the axis model happen right after a product."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -116,6 +117,12 @@ def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: Devi
     return stored, notes
 
 
+def _convolve(owner: Any, mesh: DeviceMesh, value: torch.Tensor) -> torch.Tensor:
+    """Runs a convolution as a whole on each rank, because DTensor has no rule for it."""
+    whole = [one.redistribute(mesh, [Replicate()]).to_local() if isinstance(one, DTensor) else one for one in (value, owner.weight, owner.bias)]
+    return DTensor.from_local(owner._conv_forward(*whole), mesh, [Replicate()])
+
+
 def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[str, Placement], mesh: DeviceMesh, sequence: bool) -> None:
     """Adds hooks that sum after products over a cut dimension, gather before products whose columns are cut, and cut the outputs of
     products whose weights are `stored` reordered."""
@@ -136,6 +143,8 @@ def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[st
 
     aliases = {id(parameter): name for name, parameter in module.named_parameters()}
     for owner in module.modules():
+        if isinstance(owner, (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)):
+            owner.forward = functools.partial(_convolve, owner, mesh)  # type: ignore[method-assign]
         kind, weight = _kind(owner), owner._parameters.get("weight")
         if not kind or weight is None or (where := placed[aliases[id(weight)]]).dimension is None:
             continue
