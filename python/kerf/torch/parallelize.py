@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kerf.torch.parallelize: runs a module of PyTorch under a plan of Kerf, with PyTorch's own parallelism."""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor.experimental import implicit_replication
+
+from ..errors import InputError
+from ..errors import Warning as KerfWarning
+from ..model import Model
+from ..plans import PlanLike, as_plan
+from . import tensor
+from .placement import Placement, Settings, device_mesh, placements, recompute_mode, settings
+from .recompute import layers, recompute
+
+Batch = dict[str, torch.Tensor]
+Loss = Callable[..., torch.Tensor]
+
+
+def _loss_of(module: torch.nn.Module, **batch: torch.Tensor) -> torch.Tensor:
+    out = module(**batch)
+    return out if isinstance(out, torch.Tensor) else out.loss if hasattr(out, "loss") else out[0]
+
+
+class Parallel:
+    """A module under a plan. `step` computes the gradients of a global batch; the optimizer is the user's, over `parameters()`."""
+
+    def __init__(self, module: torch.nn.Module, read: Settings, mesh: DeviceMesh, loss: Loss, batch: Batch,
+                 count: Optional[Callable[[Batch], float]], placed: dict[str, Placement], notes: list[str]) -> None:
+        self.mesh, self.notes = mesh, notes
+        self._settings, self._loss, self._count = read, loss, count
+        self._stored: dict[str, Placement] = {}
+        self._samples = _samples(batch)
+        self._pipeline: Any = None
+        self._buffers = {name: buffer for name, buffer in module.named_buffers()}
+        if read.size("stage") > 1:
+            from .pipeline import Pipeline
+
+            self._pipeline = Pipeline(module, read, mesh, loss, {key: value[:self.microbatch] for key, value in batch.items()},
+                                      self.microbatches, placed, notes)
+            self.parts = self._pipeline.parts
+        else:
+            self.parts = [module]
+            self._apply(module, placed)
+
+    def _apply(self, module: torch.nn.Module, placed: dict[str, Placement]) -> None:
+        read = self._settings
+        repeated = layers(module, read.layers)
+        if not repeated and read.recompute != "none":
+            raise InputError("recompute needs repeated layers, but the module has no ModuleList or Sequential of several modules of one class: "
+                             'give recompute "none"')
+        if read.size("model") > 1:
+            self._stored, notes = tensor.distribute(module, placed, self.mesh["model"], fuse=True)
+            self.notes.extend(notes)
+            tensor.steer(module, placed, self._stored, self.mesh["model"], read.sequence_parallel)
+        for number, (name, layer) in enumerate(repeated):
+            recompute(layer, recompute_mode(read.recompute, number, name, 0, 1))
+        shard(module, [layer for _, layer in repeated], read, self.mesh)
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches of a step."""
+        return self._samples // self._settings.size("data") // self.microbatch
+
+    @property
+    def microbatch(self) -> int:
+        """The number of samples of a microbatch on each data rank."""
+        return self._settings.microbatch or self._samples // self._settings.size("data")
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """Returns the parameters of this rank, for the optimizer. Give the optimizer foreach=False where it mixes meshes."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Returns the parameters of this rank by the user's names."""
+        seen = set()
+        for name, parameter in self._pipeline.named_parameters() if self._pipeline else self.parts[0].named_parameters():
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield name, parameter
+
+    def step(self, batch: Batch) -> torch.Tensor:
+        """Adds the gradients of the mean loss over a global batch to the parameters, and returns that loss on every rank.
+
+        Every rank gives the same global batch, and this call takes the samples of the rank from it."""
+        left = next((name for name, parameter in self.named_parameters() if parameter.grad is not None), None)
+        if left is not None:
+            raise InputError(f"parameter {left} has the gradient of an earlier step: call optimizer.zero_grad() with set_to_none=True first")
+        slices, weights = self._microbatches(batch)
+        with contextlib.ExitStack() as stack:
+            if self._settings.size("model") > 1:
+                stack.enter_context(implicit_replication())
+                stack.enter_context(tensor.NoDropout())
+            if self._pipeline:
+                total = self._pipeline.step(slices, weights)
+            else:
+                total = self._accumulate(slices, weights)
+        return self._finish(total)
+
+    def _microbatches(self, batch: Batch) -> tuple[list[Batch], list[float]]:
+        if _samples(batch) != self._samples:
+            raise InputError(f"the batch has {_samples(batch)} samples; the plan has {self._samples}")
+        if self._count is None:
+            for name, value in batch.items():
+                if value.dtype == torch.int64 and bool((value == -100).any()):
+                    raise InputError(f"{name} has the value -100, which losses ignore, so that samples count unequally: give "
+                                     "count=, a function that returns the number of terms of a batch's mean")
+        data, size = self._settings.size("data"), self.microbatch
+        mine = [{key: value[at:at + size] for key, value in batch.items()}
+                for at in range(data_rank(self.mesh) * size * self.microbatches, (data_rank(self.mesh) + 1) * size * self.microbatches, size)]
+        if self._count is None:
+            return mine, [1 / (data * self.microbatches)] * len(mine)
+        counts = [float(self._count({key: value[at:at + size] for key, value in batch.items()})) for at in range(0, self._samples, size)]
+        first = data_rank(self.mesh) * self.microbatches
+        return mine, [one / sum(counts) for one in counts[first:first + self.microbatches]]
+
+    def _accumulate(self, slices: list[Batch], weights: list[float]) -> torch.Tensor:
+        module, total = self.parts[0], None
+        for number, (one, weight) in enumerate(zip(slices, weights)):
+            if isinstance(module, torch.distributed.fsdp.FSDPModule):
+                module.set_requires_gradient_sync(number == len(slices) - 1)
+                module.set_reshard_after_backward(self._settings.level == 3 or number == len(slices) - 1)
+            loss = self._loss(module, **one) * weight
+            loss = loss.full_tensor() if isinstance(loss, DTensor) else loss
+            loss.backward()
+            total = loss.detach() if total is None else total + loss.detach()
+        tensor.check_used(module)
+        return total
+
+    def _finish(self, total: torch.Tensor) -> torch.Tensor:
+        data = [self.mesh[axis].get_group() for axis in ("replicate", "data") if axis in self.mesh.mesh_dim_names]
+        for group in data:
+            dist.all_reduce(total, group=group)
+        for parameter in self.parameters():  # a gradient may still be a sum over the axis model, or cut in another dimension
+            grad = parameter.grad
+            if isinstance(grad, DTensor) and isinstance(parameter, DTensor) and grad.placements != parameter.placements:
+                parameter.grad = grad.redistribute(placements=parameter.placements)
+        if not self._settings.level:
+            for group in data:
+                sum_gradients([parameter for part in self.parts for parameter in part.parameters()], group)
+        if self._pipeline:
+            self._pipeline.sum_tied()
+        return total
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Returns the parameters and buffers of this rank by the user's names and in the user's order of elements.
+
+        torch.distributed.checkpoint.save writes it, and every program reads that checkpoint without Kerf."""
+        state: dict[str, torch.Tensor] = {}
+        for name, parameter in self.named_parameters():
+            value = parameter.detach()
+            if name in self._stored:
+                where = self._stored[name]
+                assert where.dimension is not None and isinstance(value, DTensor)
+                value = tensor.reorder(value.full_tensor(), where.dimension, where.blocks, self._settings.size("model"), back=True)
+            state[name] = value
+        return {**state, **self._buffers}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Takes the parameters of this rank from `state`: whole tensors by the user's names, or what `state_dict` returns."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                value = state[name]
+                if name in self._stored:
+                    where = self._stored[name]
+                    assert where.dimension is not None
+                    value = tensor.reorder(value, where.dimension, where.blocks, self._settings.size("model"))
+                if isinstance(parameter, DTensor) and not isinstance(value, DTensor):
+                    value = distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements, src_data_rank=None)
+                parameter.copy_(value)
+
+
+def data_rank(mesh: DeviceMesh) -> int:
+    """Returns the number of this rank among those that have different samples."""
+    rank = 0
+    for axis in ("replicate", "data"):
+        if axis in (mesh.mesh_dim_names or ()):
+            rank = rank * mesh[axis].size() + mesh.get_local_rank(axis)
+    return rank
+
+
+def shard(module: torch.nn.Module, units: list[torch.nn.Module], read: Settings, mesh: DeviceMesh) -> None:
+    """Shards parameters, gradients and states over the data ranks, one unit after the other, and makes the reduction a sum."""
+    if not read.level or read.size("data") == 1:
+        return
+    over = mesh["replicate", "data"] if "replicate" in (mesh.mesh_dim_names or ()) else mesh["data"]
+    for one in [*units, module]:
+        fully_shard(one, mesh=over, reshard_after_forward=read.level == 3)
+        one.set_gradient_divide_factor(1.0)  # type: ignore[operator]
+        one.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]  # gloo has no scaled sums of float32
+
+
+def sum_gradients(parameters: list[torch.nn.Parameter], group: dist.ProcessGroup) -> None:
+    """Sums the gradients of parameters over a group, in one collective for each type."""
+    seen: dict[int, torch.Tensor] = {}
+    for one in parameters:
+        if one.requires_grad:
+            if one.grad is None:
+                one.grad = torch.zeros_like(one)
+            seen[id(one)] = one.grad.to_local() if isinstance(one.grad, DTensor) else one.grad
+    for dtype in sorted({grad.dtype for grad in seen.values()}, key=str):
+        grads = [grad for grad in seen.values() if grad.dtype == dtype]
+        flat = torch.cat([grad.reshape(-1) for grad in grads])
+        dist.all_reduce(flat, group=group)
+        for grad, new in zip(grads, flat.split([grad.numel() for grad in grads])):
+            grad.copy_(new.view_as(grad))
+
+
+def _samples(batch: Batch) -> int:
+    sizes = {name: value.shape[0] if value.dim() else 0 for name, value in batch.items()}
+    if not sizes or len(set(sizes.values())) != 1 or 0 in sizes.values():
+        raise InputError(f"the first dimension of each tensor of a batch is the samples, but they have {sizes}")
+    return next(iter(sizes.values()))
+
+
+def _check(module: torch.nn.Module, read: Settings, samples: int) -> None:
+    data = read.size("data")
+    if read.batch is not None and samples != read.batch:
+        raise InputError(f"the batch has {samples} samples; the plan has global_batch {read.batch}")
+    if samples % (data * (read.microbatch or 1)):
+        raise InputError(f"{samples} samples are not a multiple of mesh.data {data} times microbatch {read.microbatch or 1}")
+    several = data > 1 or samples // data != (read.microbatch or samples // data)
+    for name, one in module.named_modules():
+        if several and isinstance(one, torch.nn.modules.batchnorm._BatchNorm) and (one.training or not one.track_running_stats):
+            raise InputError(f"{name} normalizes over the whole batch, of which a rank or microbatch has a part: call its eval(), or use "
+                             "another normalization")
+
+
+def _check_mean(module: torch.nn.Module, loss: Loss, batch: Batch, count: Optional[Callable[[Batch], float]]) -> None:
+    """Checks with two samples that their loss is the mean of the losses of each, on which gradients of parts of a batch rely."""
+    training = {one: one.training for one in module.modules()}
+    both = {name: value[:2] for name, value in batch.items()}
+    each = [{name: value[at:at + 1] for name, value in both.items()} for at in range(2)]
+    try:
+        module.eval()
+        with torch.no_grad():
+            together, parts = float(loss(module, **both)), [float(loss(module, **one)) for one in each]
+    finally:
+        for one, mode in training.items():
+            one.training = mode
+    terms = [float(count(one)) for one in each] if count else [1.0, 1.0]
+    mean = sum(part * term for part, term in zip(parts, terms)) / sum(terms)
+    exact = next(module.parameters()).dtype == torch.double
+    if abs(together - mean) > (1e-6 if exact else 5e-3) * max(abs(together), abs(mean)):
+        raise InputError(f"the loss of two samples is {together:.9g}, and the mean of their own losses is {mean:.9g}: parts of a batch would give "
+                         "other gradients. Give count=, the number of terms of the mean, or plan with mesh.data 1 and one microbatch; "
+                         "check=False takes the loss as it is")
+
+
+def _check_mesh(mesh: DeviceMesh, read: Settings) -> None:
+    found = {axis: mesh[axis].size() for axis in mesh.mesh_dim_names or ()}
+    sizes = {**found, "data": found.get("data", 1) * found.get("replicate", 1)}
+    sizes.pop("replicate", None)
+    wanted = dict(read.mesh)
+    if {axis: size for axis, size in sizes.items() if size > 1} != wanted:
+        raise InputError(f"mesh has the axes {found}, and the plan has {wanted}: give the mesh of kerf.torch.device_mesh(plan)")
+
+
+def _check_equal(module: torch.nn.Module, text: str, device: torch.device) -> None:
+    """Checks that all ranks have the same plan and start with the same parameters."""
+    names, values = ["the plan"], [float(int(hashlib.sha256(text.encode()).hexdigest()[:12], 16))]
+    for name, parameter in module.named_parameters():
+        names.append(f"parameter {name}")
+        value = parameter.detach().double()
+        values.append(float((value.reshape(-1) * torch.arange(1, value.numel() + 1, device=value.device, dtype=torch.double)).sum()))
+    lowest = torch.tensor(values, dtype=torch.double, device=device)
+    highest = lowest.clone()
+    dist.all_reduce(lowest, dist.ReduceOp.MIN)
+    dist.all_reduce(highest, dist.ReduceOp.MAX)
+    for name, low, high in zip(names, lowest.tolist(), highest.tolist()):
+        if low != high:
+            raise InputError(f"{name} differs between ranks: load the same values on each, or set the same seed before the module is made")
+
+
+def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: Optional[DeviceMesh] = None, loss: Optional[Loss] = None,
+                model: Optional[Model] = None, count: Optional[Callable[[Batch], float]] = None, unsupported: str = "raise",
+                check: bool = True) -> Parallel:
+    """Distributes a module under a plan over the running processes, and returns what trains it.
+
+    `batch` is a global batch of the shapes to come. `loss(module, **batch)` returns the mean loss; by default it is what the module
+    returns. `count(batch)` returns the number of terms of that mean, where samples have unequal numbers of them. `unsupported` is
+    "raise" or "warn": whether a decision of the plan that PyTorch cannot run is refused, or left out with a warning. `check` runs the
+    loss on two samples to see whether it is the mean over samples.
+    """
+    if unsupported not in ("raise", "warn"):
+        raise InputError(f'unsupported is "{unsupported}"; give "raise" or "warn"')
+    read_plan = as_plan(plan)
+    read = settings(read_plan)
+    placed, refused = placements(read_plan, module, model)
+    refused = [*read.refused, *refused]
+    if refused and unsupported == "raise":
+        raise InputError("PyTorch cannot run this of the plan: " + "; ".join(refused))
+    blocking = [one for one in refused if one.startswith(("mesh.", "stages"))]
+    if blocking:
+        raise InputError("the plan does not run without this, which PyTorch cannot do: " + "; ".join(blocking))
+    for one in refused:
+        warnings.warn(f"left out: {one}", KerfWarning, stacklevel=2)
+    if not dist.is_initialized():
+        dist.init_process_group()
+    _check(module, read, _samples(batch))
+    device = next(module.parameters()).device
+    over = mesh or device_mesh(read_plan, device.type)
+    _check_mesh(over, read)
+    _check_equal(module, read_plan.text, device)
+    samples = _samples(batch)
+    if check and samples > 1 and (read.size("data") > 1 or samples != (read.microbatch or samples)):
+        _check_mean(module, loss or _loss_of, batch, count)
+    return Parallel(module, read, over, loss or _loss_of, batch, count, placed, [*read.notes, *(f"left out: {one}" for one in refused)])

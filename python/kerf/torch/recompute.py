@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the repeated layers of a module, and recomputes their activations in the backward pass."""
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.linear.default, torch.ops.aten.convolution.default}
+
+
+def layers(module: torch.nn.Module, count: int = 0) -> list[tuple[str, torch.nn.Module]]:
+    """Returns the repeated layers with their names: the elements of the outermost lists whose elements are of one class.
+
+    Where these are fewer than `count`, the elements of lists inside them are the layers."""
+    found = _outermost(module)
+    while len(found) < count:
+        deeper = [(f"{name}.{inner}" if inner else name, one) for name, layer in found for inner, one in _outermost(layer) or [("", layer)]]
+        if len(deeper) == len(found):
+            break
+        found = deeper
+    return found
+
+
+def _outermost(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    found: list[tuple[str, torch.nn.Module]] = []
+
+    def visit(name: str, one: torch.nn.Module) -> None:
+        children = list(one.named_children())
+        alike = len(children) > 1 and len({type(child) for _, child in children}) == 1
+        repeated = alike and type(children[0][1]).forward is not torch.nn.Module.forward and any(True for _ in children[0][1].parameters())
+        if isinstance(one, (torch.nn.ModuleList, torch.nn.Sequential)) and repeated:
+            found.extend((f"{name}.{key}".lstrip("."), child) for key, child in children)
+            return
+        for key, child in children:
+            visit(f"{name}.{key}".lstrip("."), child)
+
+    visit("", module)
+    return found
+
+
+def _policy(context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SAVE if op in PRODUCTS else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def recompute(layer: torch.nn.Module, mode: str) -> None:
+    """Makes the backward pass compute the activations of a layer again: all of them, or all but the products of its parameters."""
+    if mode == "none":
+        return
+    forward, options = layer.forward, {}
+    if mode == "selective":
+        options["context_fn"] = functools.partial(create_selective_checkpoint_contexts, _policy)
+
+    @functools.wraps(forward)
+    def again(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(forward, *args, use_reentrant=False, **options, **kwargs)
+
+    layer.forward = again  # type: ignore[method-assign]

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor parallelism by DTensor: parameters are cut as the plan says, and sums over the axis model happen right after a product."""
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.overrides import TorchFunctionMode
+
+from ..errors import InputError
+from .placement import Placement
+
+
+def reorder(value: torch.Tensor, dimension: int, blocks: int, ranks: int, back: bool = False) -> torch.Tensor:
+    """Moves the pieces of each rank together: [blocks, ranks, size] becomes [ranks, blocks, size] along a dimension, or `back`."""
+    size = value.shape[dimension]
+    first, second = (ranks, blocks) if back else (blocks, ranks)
+    split = value.unflatten(dimension, (first, second, size // (blocks * ranks)))
+    return split.transpose(dimension, dimension + 1).flatten(dimension, dimension + 2).contiguous()
+
+
+class Pieces:
+    """The output of a fused product, as one DTensor for each of its blocks. Any other use than cutting it into them gathers it."""
+
+    def __init__(self, parts: list[DTensor]) -> None:
+        self._parts = parts
+
+    def split(self, size: Any, dim: int = 0) -> tuple[torch.Tensor, ...]:
+        """Returns the blocks, where `size` is that of a block, as torch.split does."""
+        width, rank = self._parts[0].shape[-1], self._parts[0].dim()
+        if dim in (-1, rank - 1) and size in (width, [width] * len(self._parts), (width,) * len(self._parts)):
+            return tuple(self._parts)
+        return self.whole().split(size, dim)
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[torch.Tensor, ...]:
+        """Returns the blocks, where there are `chunks` of them, as torch.chunk does."""
+        if dim in (-1, self._parts[0].dim() - 1) and chunks == len(self._parts):
+            return tuple(self._parts)
+        return self.whole().chunk(chunks, dim)
+
+    def whole(self) -> torch.Tensor:
+        """Returns the output as one tensor on all ranks."""
+        return torch.cat([part.redistribute(placements=[Replicate()]) for part in self._parts], -1)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole(), name)
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        return self.whole()[index]
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function in (torch.split, torch.chunk) and isinstance(args[0], Pieces):
+            return getattr(args[0], function.__name__)(*args[1:], **kwargs)
+        whole = torch.utils._pytree.tree_map(lambda one: one.whole() if isinstance(one, Pieces) else one, (args, kwargs))
+        return function(*whole[0], **whole[1])
+
+
+def _kind(module: torch.nn.Module) -> str:
+    if isinstance(module, torch.nn.Linear):
+        return "linear"
+    if type(module).__name__ == "Conv1D" and hasattr(module, "nf"):
+        return "conv1d"
+    return "embedding" if isinstance(module, torch.nn.Embedding) else ""
+
+
+def _columns(kind: str) -> int:
+    return 1 if kind == "conv1d" else 0
+
+
+def _fused(module: torch.nn.Module, placed: dict[int, Placement], ranks: int) -> set[int]:
+    """Returns the parameters that can be stored reordered: those of products whose columns, and biases with them, are cut within blocks."""
+    uses: dict[int, int] = {}
+    for owner in module.modules():
+        for parameter in owner._parameters.values():
+            uses[id(parameter)] = uses.get(id(parameter), 0) + 1
+    found: set[int] = set()
+    for owner in module.modules():
+        kind, weight, bias = _kind(owner), owner._parameters.get("weight"), owner._parameters.get("bias")
+        if kind not in ("linear", "conv1d") or weight is None:
+            continue
+        where = placed[id(weight)]
+        if where.blocks == 1 or where.dimension != _columns(kind) or weight.shape[_columns(kind)] % (where.blocks * ranks) or uses[id(weight)] > 1:
+            continue
+        if bias is None:
+            found.add(id(weight))
+        elif (placed[id(bias)].dimension, placed[id(bias)].blocks) == (0, where.blocks) and uses[id(bias)] == 1:
+            found |= {id(weight), id(bias)}
+    return found
+
+
+def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: DeviceMesh, fuse: bool) -> tuple[dict[str, Placement], list[str]]:
+    """Makes each parameter of a module a DTensor on `mesh`. Returns the placements of those that are stored reordered, and notes."""
+    by_id = {id(parameter): placed[name] for name, parameter in module.named_parameters() if name in placed}
+    reordered = _fused(module, by_id, mesh.size()) if fuse else set()
+    memory: dict[int, torch.nn.Parameter] = {}
+    stored, notes = {}, []
+    for owner in module.modules():
+        for name, parameter in list(owner._parameters.items()):
+            if parameter is None:
+                continue
+            if id(parameter) not in memory:
+                where, value = by_id[id(parameter)], parameter.detach()
+                cut = where.dimension
+                if id(parameter) in reordered and cut is not None:
+                    value = reorder(value, cut, where.blocks, mesh.size())
+                    stored[where.name] = where
+                elif where.blocks > 1:
+                    notes.append(f"{where.name} is cut in the order of its elements, and DTensor gathers what its {where.blocks} blocks need")
+                tensor = distribute_tensor(value, mesh, [Replicate() if cut is None else Shard(cut)], src_data_rank=None)
+                memory[id(parameter)] = torch.nn.Parameter(tensor, requires_grad=parameter.requires_grad)
+            owner._parameters[name] = memory[id(parameter)]
+    return stored, notes
+
+
+def _convolve(owner: Any, mesh: DeviceMesh, value: torch.Tensor) -> torch.Tensor:
+    """Runs a convolution as a whole on each rank, because DTensor has no rule for it."""
+    whole = [one.redistribute(mesh, [Replicate()]).to_local() if isinstance(one, DTensor) else one for one in (value, owner.weight, owner.bias)]
+    return DTensor.from_local(owner._conv_forward(*whole), mesh, [Replicate()])
+
+
+def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[str, Placement], mesh: DeviceMesh, sequence: bool) -> None:
+    """Adds hooks that sum after products over a cut dimension, gather before products whose columns are cut, and cut the outputs of
+    products whose weights are `stored` reordered."""
+    whole, rest = [Replicate()], [Shard(1)] if sequence else [Replicate()]
+
+    def gather(_: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(one.redistribute(mesh, whole) if isinstance(one, DTensor) else one for one in args)
+
+    def sum_up(_: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
+        return out.redistribute(mesh, rest if out.dim() > 2 else whole)
+
+    def fused(blocks: int) -> Any:
+        def cut(owner: Any, args: Any, out: DTensor) -> Pieces:
+            owner.kerf_fused = True
+            local = out.redistribute(mesh, [Shard(out.dim() - 1)]).to_local()
+            return Pieces([DTensor.from_local(one, mesh, [Shard(out.dim() - 1)]) for one in local.chunk(blocks, -1)])
+        return cut
+
+    aliases = {id(parameter): name for name, parameter in module.named_parameters()}
+    for owner in module.modules():
+        if isinstance(owner, (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)):
+            owner.forward = functools.partial(_convolve, owner, mesh)  # type: ignore[method-assign]
+        kind, weight = _kind(owner), owner._parameters.get("weight")
+        if not kind or weight is None or (where := placed[aliases[id(weight)]]).dimension is None:
+            continue
+        if where.dimension == _columns(kind) and kind != "embedding":
+            owner.register_forward_pre_hook(gather)
+            if where.name in stored:
+                owner.kerf_fused = False  # type: ignore[assignment]
+                owner.register_forward_hook(fused(where.blocks))
+        else:
+            owner.register_forward_hook(sum_up)
+
+
+RANDOM = {torch.nn.functional.dropout: 1, torch.dropout: 1, torch.nn.functional.scaled_dot_product_attention: 4}
+
+
+class NoDropout(TorchFunctionMode):
+    """Refuses random ops: the ranks of the axis model would draw unlike numbers for what they hold alike."""
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "")
+        if function in RANDOM:
+            attention = function is torch.nn.functional.scaled_dot_product_attention
+            given = args[RANDOM[function]] if len(args) > RANDOM[function] else kwargs.get("dropout_p", 0.0) if attention else kwargs.get("p", 0.5)
+            training = attention or (args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", True)))
+            if given > 0 and training:
+                raise InputError(f"dropout with probability {given} under mesh.model: set it to 0, or plan with mesh.model 1")
+        elif "dropout" in name or name in ("bernoulli", "bernoulli_", "rand_like", "randn_like", "rand", "randn"):
+            raise InputError(f"{name} under mesh.model draws unlike numbers on its ranks: remove it, or plan with mesh.model 1")
+        return function(*args, **kwargs)
+
+
+def check_used(module: torch.nn.Module) -> None:
+    """Refuses a module that reads a reordered weight without calling the product which it belongs to."""
+    for name, owner in module.named_modules():
+        if getattr(owner, "kerf_fused", None) is False:
+            raise InputError(f"{name} is not called, though its weight may be read: plan with mesh.model 1")

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Losses of kerf.torch.parallelize equal those of one process: float64, 4 steps of SGD with momentum, to 1e-10.
+
+KERF_ALL=1 runs all models and plans, and prints for each the difference, the collectives and what is refused by name."""
+import contextlib
+import datetime
+import json
+import os
+import socket
+import sys
+import tempfile
+import unittest
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.checkpoint
+except ImportError as absent:
+    raise unittest.SkipTest("torch is not installed") from absent
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import parallel_models  # noqa: E402
+
+import kerf  # noqa: E402
+import kerf.torch  # noqa: E402
+
+ALL = bool(os.environ.get("KERF_ALL"))
+TWO = [  # model, layers, decisions of the plan, and a factor of the gradients
+    ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 3, "microbatch": 2, "recompute": "selective"}, 1),
+    ("gpt2", 2, {"mesh": {"model": 2}, "recompute": "full"}, 1),
+    ("gpt2", 2, {"mesh": {"stage": 2}, "microbatch": 4, "schedule": {"name": "1f1b"}}, 1),
+    ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0}, 1.01),
+]
+MORE_OF_TWO = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral", "resnet", "mixer") for plan in (
+    {}, {"mesh": {"model": 2}}, {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2, "recompute": "full"},
+    {"mesh": {"stage": 2}, "microbatch": 2, "schedule": {"name": "gpipe"}})] + [("gpt2", 2, plan, 1) for plan in (
+        {}, {"mesh": {"model": 2}, "sequence_parallel": True},
+        {"mesh": {"data": 2}, "optimizer_sharding": 1, "recompute": {"1": "full"}},
+        {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 1}, {"mesh": {"context": 2}}, {"mesh": {"data": 2}, "recompute": "offload"},
+        {"mesh": {"stage": 2}, "microbatch": 2, "schedule": {"name": "zero-bubble", "variant": "h1"}},
+        {"mesh": {"stage": 2}, "microbatch": 2, "schedule": {"name": "zero-bubble", "variant": "2p"}})]
+FOUR = [("gpt2", 2, plan, 1) for plan in (
+    {"mesh": {"data": 2, "model": 2}, "optimizer_sharding": 3, "microbatch": 1}, {"mesh": {"data": 2, "model": 2}, "sequence_parallel": True},
+    {"mesh": {"data": 4}, "optimizer_sharding": 3, "optimizer_sharding_ranks": 2}, {"mesh": {"model": 4}},
+    {"mesh": {"data": 2, "stage": 2}, "microbatch": 1, "optimizer_sharding": 2, "schedule": {"name": "1f1b"}, "recompute": "full"},
+    {"mesh": {"model": 2, "stage": 2}, "microbatch": 2, "schedule": {"name": "gpipe"}, "recompute": "selective"})]
+EIGHT = [("gpt2", 4, {"mesh": {"data": 2, "model": 2, "stage": 2}, "microbatch": 2, "schedule": {"name": "interleaved", "chunks": 2},
+                      "recompute": "full", "optimizer_sharding": 0, "sequence_parallel": False}, 1)]
+
+
+def train(module, batches, step, parameters, factor=1):
+    """Returns the losses of four steps of SGD with momentum."""
+    optimizer, losses = torch.optim.SGD(parameters, lr=0.1, momentum=0.9, foreach=False), []
+    for batch in batches:
+        losses.append(float(step(parallel_models.double(batch))))
+        for one in optimizer.param_groups[0]["params"]:
+            if factor != 1:
+                one.grad.mul_(factor)
+        optimizer.step()
+        optimizer.zero_grad()
+    return losses
+
+
+def alone(name, layers):
+    """Returns the losses and the trained parameters of one process."""
+    module, batches = parallel_models.make(name, layers)
+    module.double()
+
+    def step(batch):
+        loss = module(**batch)
+        loss.backward()
+        return loss.detach()
+
+    return train(module, batches, step, module.parameters()), {key: value.detach() for key, value in module.named_parameters()}
+
+
+def worker(rank, ranks, port, cases, folder):
+    """Runs all cases on one of the processes, and writes the losses of rank 0."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    torch.set_num_threads(1)
+    parallel_models.all_in_double()
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
+    results = []
+    for number, (name, layers, text, factor) in enumerate(cases):
+        module, batches = parallel_models.make(name, layers)
+        module.double()
+        counts = CommDebugMode() if ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 and name != "resnet" else contextlib.nullcontext()
+        try:
+            parallel = kerf.torch.parallelize(module, kerf.Plan(text), batch=parallel_models.double(batches[0]), loss=lambda m, **batch: m(**batch),
+                                               unsupported="warn" if name in ("vit", "resnet") else "raise")
+            parallel.load_state_dict(parallel.state_dict())  # changes nothing, as the losses show
+            with counts:
+                losses = train(module, batches, parallel.step, parallel.parameters(), factor)
+            if number < 3:
+                torch.distributed.checkpoint.save(parallel.state_dict(), checkpoint_id=os.path.join(folder, f"checkpoint{number}"))
+            results.append({"losses": losses, "notes": parallel.notes, "collectives": {
+                str(key).rsplit(".", 1)[-1]: value for key, value in counts.get_comm_counts().items()} if isinstance(counts, CommDebugMode) else {}})
+        except (kerf.InputError, NotImplementedError) as error:  # the same on all ranks
+            results.append({"refused": str(error)})
+        except Exception as error:  # the next cases can run all the same; this one fails the test
+            results.append({"failed": f"{type(error).__name__}: {error}"[:400]})
+        if rank == 0:
+            with open(os.path.join(folder, "results.json"), "w") as file:
+                json.dump(results, file)
+    dist.destroy_process_group()
+
+
+class Parallelize(unittest.TestCase):
+    def run_cases(self, ranks, cases):
+        """Plans the cases, runs them in `ranks` processes, and returns the results and the folder of the checkpoint."""
+        folder = tempfile.mkdtemp()
+        models = {key: parallel_models.export(*key, folder) for key in dict.fromkeys((name, layers) for name, layers, _, _ in cases)}
+        plans = [(name, layers, kerf.plan(models[name, layers], ranks=ranks, optimizer="sgd", progress=False, constraints=plan or None,
+                                          search="whole" if plan else "placement").text, factor) for name, layers, plan, factor in cases]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        torch.multiprocessing.spawn(worker, (ranks, port, plans, folder), nprocs=ranks)
+        with open(os.path.join(folder, "results.json")) as file:
+            return json.load(file), folder
+
+    def check(self, ranks, cases):
+        results, folder = self.run_cases(ranks, cases)
+        self.assertEqual(len(results), len(cases))
+        parallel_models.all_in_double()
+        wanted = {key: alone(*key) for key in dict.fromkeys((name, layers) for name, layers, _, _ in cases)}
+        for (name, layers, plan, factor), result in zip(cases, results):
+            with self.subTest(name=name, plan=plan):
+                self.assertNotIn("failed", result)
+            if "failed" in result:
+                continue
+            if "refused" in result:
+                print(f"{ranks} ranks {name} {plan}: refused: {result['refused'][:300]}")
+                self.assertTrue(ALL, result["refused"])
+                continue
+            difference = max(abs(a - b) / abs(b) for a, b in zip(result["losses"], wanted[name, layers][0]))
+            if ALL:
+                print(f"{ranks} ranks {name} {plan}: {difference:.1e} {result['collectives']} {result['notes']}", flush=True)
+            with self.subTest(name=name, plan=plan, factor=factor):
+                self.assertTrue(difference < 1e-10 if factor == 1 else difference > 1e-6, f"{result['losses']} instead of {wanted[name, layers][0]}")
+        return folder, wanted
+
+    def test_two_processes(self):
+        folder, wanted = self.check(2, TWO)
+        for number in range(3):  # sharded over data, cut along model with reordered columns, in stages
+            state = {key: torch.zeros_like(value) for key, value in wanted["gpt2", 2][1].items()}
+            torch.distributed.checkpoint.load(state, checkpoint_id=os.path.join(folder, f"checkpoint{number}"), no_dist=True)
+            for name, value in wanted["gpt2", 2][1].items():
+                self.assertLess(float((state[name] - value).abs().max()), 1e-10, f"{number} {name}")
+
+    @unittest.skipUnless(ALL, "KERF_ALL=1 runs all models")
+    def test_all_models_in_two_processes(self):
+        self.check(2, MORE_OF_TWO)
+
+    @unittest.skipUnless(ALL, "KERF_ALL=1 runs four and eight processes")
+    def test_four_and_eight_processes(self):
+        self.check(4, FOUR)
+        self.check(8, EIGHT)
+
+    def test_page_has_the_table_of_what_is_supported(self):
+        with open(os.path.join(parallel_models.ROOT, "docs", "parallelize.md")) as file:
+            rows = [line for line in file.read().splitlines() if line.startswith("| ")]
+        for row in kerf.torch.SUPPORT:
+            self.assertIn(f"| {row.feature} | {row.call} | {row.backends} | {row.limit} |", rows)
+
+    def test_losses_that_are_no_mean_are_refused(self):
+        batch = {"x": torch.randn(4, 3, dtype=torch.double)}
+        from kerf.torch.parallelize import _check_mean
+
+        with self.assertRaisesRegex(kerf.InputError, "the loss of two samples is"):
+            _check_mean(torch.nn.Linear(3, 3).double(), lambda m, x: m(x).sum(), batch, None)
+        _check_mean(torch.nn.Linear(3, 3).double(), lambda m, x: m(x).mean(), batch, None)
+
+
+if __name__ == "__main__":
+    unittest.main()
