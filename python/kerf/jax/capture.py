@@ -12,6 +12,7 @@ import jax
 
 from ..errors import InputError
 from ..model import Model
+from .trace import marked_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ def capture(fn: Callable[..., Any], *args: Any, params: Union[str, Sequence[str]
                 entry["aliases_result"] = aliases[one.name]
     else:
         settings["trainable"] = _trained(fn, arguments, _texts(params))
-    text = jax.jit(plain, keep_unused=True).lower(*args, **kwargs).as_text(debug_info=True)
+    text, _ = marked_text(plain, args, kwargs)
     title = name or f"{_title(fn)} of JAX"
     return Model(title, settings, format="mlir", data=text.encode(), signature=json.dumps({title: signature}))
 
