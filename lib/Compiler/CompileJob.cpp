@@ -6,6 +6,9 @@
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 
+#include "kerf/Transforms/OpKeys.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 #include <fmt/format.h>
 
 namespace kerf {
@@ -132,7 +135,13 @@ Result<TextLayouts> textLayouts(const PlanUse &use) {
   if (ops.empty())
     return Error{fmt::format("'{}' has no positions of a StableHLO text; give StableHLO text (docs/stablehlo.md)",
                              job->use.model.name)};
-  return TextLayouts{program.mesh, layoutsOf(program), std::move(ops)};
+  TextLayouts layouts{program.mesh, layoutsOf(program), {}, {}, std::move(ops)};
+  auto main = mlir::SymbolTable(*job->step.module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+  for (mlir::BlockArgument argument : main.getArguments())
+    layouts.names.push_back(argumentKey(argument));
+  for (const package::Arg &arg : program.args)
+    layouts.shardings.push_back(arg.sharding);
+  return layouts;
 }
 
 } // namespace kerf

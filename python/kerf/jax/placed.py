@@ -53,29 +53,63 @@ def placements(plan: Plan, model: Model) -> dict[str, Any]:
 def dimensions(shape: Sequence[int], sizes: Sequence[int], axes: Axes, ranks: dict[str, int]) -> tuple[Optional[list[Any]], str]:
     """Returns the mesh axes of each dimension of `shape`, or None and the reason why a PartitionSpec cannot say them.
 
-    `axes` are the axes that cut `sizes`, which have the elements of `shape` in the same order.
+    `axes` are the axes that cut `sizes`, which have the elements of `shape` in the same order, or are its dimensions in
+    another order where that order is plain because all sizes differ.
     """
-    found: list[Any] = []
-    at = 0
-    for dim, size in enumerate(shape):
-        names: list[str] = []
-        inner, whole = 1, False  # whether a more significant part of the dimension is not cut to single elements
-        while at < len(sizes) and inner * sizes[at] <= size and (inner < size or sizes[at] == 1):
-            shards = math.prod(ranks.get(axis, 0) for axis in axes[at])
-            if any(":" in axis for axis in axes[at]):
-                return None, f"dimension {dim} is cut by a part of an axis, {', '.join(axes[at])}"
-            if shards > 1 and whole:
-                return None, f"dimension {dim} of {size} elements is cut in its middle, in parts of {sizes[at]}"
-            if sizes[at] % max(shards, 1):
-                return None, f"dimension {dim} has {sizes[at]} elements, which {shards} ranks do not divide"
-            names += axes[at]
-            whole |= sizes[at] > max(shards, 1)
-            inner *= sizes[at]
-            at += 1
-        if inner != size:
-            return None, f"the program joins dimension {dim} with others: {list(shape)} became {list(sizes)}"
-        found.append(tuple(names) if len(names) > 1 else names[0] if names else None)
-    return found, ""
+    parts = [name for names in axes for name in names if ":" in name]
+    if parts:
+        return None, f"a dimension is cut by a part of an axis, {', '.join(parts)}"
+    if list(shape) != list(sizes) and sorted(shape) == sorted(sizes) and len(set(sizes)) == len(sizes):
+        order = [list(sizes).index(size) for size in shape]
+        sizes, axes = [sizes[i] for i in order], [axes[i] for i in order]
+    cuts: list[list[str]] = [[] for _ in shape]
+    size_at = 0
+    for first, count, many in groups(shape, sizes):  # dimensions first .. first + count - 1 have `many` of the sizes
+        rest = list(shape[first:first + count])
+        dim, inside = first, 1  # elements of dimension `dim` that earlier sizes have passed
+        open_part = False  # whether an earlier size keeps several elements on a rank
+        for size, names in zip(sizes[size_at:size_at + many], axes[size_at:size_at + many]):
+            shards = math.prod(ranks[axis] for axis in names)
+            if size % shards:
+                return None, f"dimension {dim} has {size} elements, which {shards} ranks do not divide"
+            while dim < first + count - 1 and inside == shape[dim]:
+                dim, inside, open_part = dim + 1, 1, False
+            if shards > 1 and open_part:
+                return None, f"dimension {dim} of {shape[dim]} elements is cut in its middle, in parts of {size}"
+            if shards > 1 and inside == 1 and size > shape[dim] and shape[dim] % shards:
+                return None, f"dimension {dim} has {shape[dim]} elements, which {shards} ranks do not divide"
+            if shards > 1 and inside > 1 and inside * size > shape[dim]:
+                return None, f"the program cuts across the dimensions {rest}, which it has as {list(sizes)}"
+            cuts[dim] += names
+            open_part |= size > shards
+            left = size
+            while left > 1 and dim < first + count:
+                step = min(left, shape[dim] // inside)
+                if left % step:
+                    return None, f"the program joins the dimensions {rest} to {list(sizes)}"
+                left, inside = left // step, inside * step
+                if inside == shape[dim] and dim < first + count - 1:
+                    dim, inside, open_part = dim + 1, 1, False
+                elif left > 1:
+                    return None, f"the program joins the dimensions {rest} to {list(sizes)}"
+        size_at += many
+    return [tuple(names) if len(names) > 1 else names[0] if names else None for names in cuts], ""
+
+
+def groups(shape: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Returns the shortest runs of dimensions whose elements are those of a run of sizes: first dimension, numbers of both."""
+    found = []
+    dim, at = 0, 0
+    while dim < len(shape):
+        first, start, ours, theirs = dim, at, shape[dim], 1
+        dim += 1
+        while ours != theirs:
+            if ours < theirs:
+                ours, dim = ours * shape[dim], dim + 1
+            else:
+                theirs, at = theirs * sizes[at], at + 1
+        found.append((first, dim - first, at - start))
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

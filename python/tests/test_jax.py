@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""JAX under plans of Kerf on 8 devices of the CPU: losses are those of one device, and XLA moves about the bytes of the plan.
+KERF_ALL=1 runs all models on all meshes. The tests are skipped where JAX is missing."""
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+if "jax" not in sys.modules:
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+try:
+    import jax
+    import jax_models
+    import optax  # noqa: F401
+
+    import kerf.jax
+    WHY = "" if len(jax.devices()) >= 8 else "JAX was started with fewer than 8 devices"
+except ImportError as error:
+    WHY = f"JAX is not installed: {error}"
+
+import json
+
+import numpy as np
+
+import kerf
+from kerf import _core
+
+ALL = bool(os.environ.get("KERF_ALL"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KERF = os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf"))
+CHEAP = (("mlp", 4, 2), ("transformer", 2, 4))
+STEPS = 4
+BYTES = {"f64": 8, "f32": 4, "s64": 8, "s32": 4, "u32": 4, "pred": 1, "bf16": 2}
+
+
+def cluster():
+    """Returns 8 slow devices with fast links, on which plans cut small models."""
+    return kerf.Cluster({"name": "8 slow devices",
+                         "device": {"kind": "cpu", "name": "cpu", "memory_bytes": 1 << 30, "memory_bandwidth": 1e9,
+                                    "peak_flops": {"f64": 1e9, "f32": 1e9}},
+                         "levels": [{"name": "link", "size": 8, "bandwidth": 1e11, "latency": 1e-9}]})
+
+
+def received(kind, size, ranks):
+    """Returns the bytes that a rank receives. `size` are the bytes of the larger side of the collective."""
+    return {"all_reduce": 2, "collective_permute": ranks / max(ranks - 1, 1)}.get(kind, 1) * size * (ranks - 1) / ranks
+
+
+def plan_bytes(model, plan):
+    """Returns the bytes that a rank receives in a step, by kinds of collectives, as the compiled plan has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = json.loads(_core.compile(model.source(), plan.text, json.dumps(model.settings), None, folder, False))
+    found = {}
+    for one in answer["report"]["collectives"]:
+        ranks = math.prod(plan.mesh[axis] for axis in plan.mesh if re.search(rf"\b{axis}\b", one["axes"]))
+        size = one["bytes"] * (ranks if one["kind"] == "all_gather" else 1)
+        found[one["kind"]] = found.get(one["kind"], 0) + one["calls"] * received(one["kind"], size, ranks)
+    return found
+
+
+def group_size(line):
+    found = re.search(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])", line)
+    return len(found[1].split(",")) if found and found[1] else int(found[2]) if found else 2
+
+
+def xla_bytes(text):
+    """Returns the bytes that a rank receives in a step, by kinds of collectives, from the text of an HLO module without loops around them."""
+    found = {}
+    for line in text.splitlines():
+        match = re.search(r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\((.*)$", line)
+        if not match:
+            continue
+        kind = match[2].replace("-", "_")
+        ranks = group_size(line)
+        size = sum(BYTES[dtype] * math.prod(int(n) for n in dims.split(",") if n) for dtype, dims in re.findall(r"(\w+)\[([\d,]*)\]", match[1]))
+        size *= ranks if kind == "reduce_scatter" else 1
+        found[kind] = found.get(kind, 0) + received(kind, size, ranks)
+    return found
+
+
+def largest(a, b):
+    """Returns the largest difference of two trees, relative to the largest element of each array."""
+    return max((float(np.max(np.abs(np.asarray(x, np.float64) - np.asarray(y, np.float64))) / max(1e-30, np.max(np.abs(np.asarray(y, np.float64)))))
+                for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)) if np.size(y)), default=0.0)
+
+
+@unittest.skipIf(WHY, WHY)
+class Jax(unittest.TestCase):
+    def planned(self, name, dtype, data, model):
+        fn, args, updates = jax_models.MODELS[name](dtype)
+        captured = kerf.jax.capture(fn, *args, updates=updates)
+        constraints = {"mesh": {"data": data, "model": model}}
+        if not updates:
+            constraints = {"mesh": {"stage": 1, "context": 1, "expert": 1, "data": data, "model": model}, "microbatch": 16 // data, "recompute": "none",
+                           "optimizer_sharding": 0}
+        plan = kerf.plan(captured, cluster(), dtype="f64" if dtype == np.float64 else "f32", constraints=constraints, progress=False, all_ranks=True)
+        return fn, args, updates, captured, plan
+
+    def check(self, name, dtype, data, model, tolerance):
+        fn, args, updates, captured, plan = self.planned(name, dtype, data, model)
+        mesh = kerf.jax.mesh(plan)
+        applied = kerf.jax.apply(fn, plan, mesh)
+        if not updates:
+            fn, applied_fn = jax.value_and_grad(fn), jax.jit(jax.value_and_grad(applied))
+        else:
+            applied_fn = applied
+        placed = jax.device_put(args, kerf.jax.shardings(plan, mesh, *args))
+        alone, ours = args, placed
+        single = jax.jit(fn)
+        for step in range(STEPS if updates else 1):
+            expected, got = single(*alone), applied_fn(*ours)
+            self.assertLess(largest(got, expected), tolerance, f"{name}, step {step}")
+            if updates:
+                alone, ours = (*expected[:len(updates)], *args[len(updates):]), (*got[:len(updates)], *placed[len(updates):])
+        theirs, mine = xla_bytes(applied_fn.lower(*placed).compile().as_text()), plan_bytes(captured, plan)
+        # XLA's CPU client has no reduce-scatter: it sums with an all-reduce, which moves twice the bytes, and keeps a part.
+        comparable = sum(size * (2 if kind == "reduce_scatter" else 1) for kind, size in mine.items())
+        ratio = sum(theirs.values()) / max(1, comparable)
+        cut = sum(any(spec.spec) for spec in jax.tree.leaves(kerf.jax.shardings(plan, mesh, *args)))
+        print(f"{name} {np.dtype(dtype).name} data {data} x model {model}: {cut} arrays cut; a rank receives {sum(theirs.values()):.0f} bytes by XLA, "
+              f"{sum(mine.values()):.0f} by the plan, {comparable:.0f} with its reduce-scatters as all-reduces: {ratio:.2f}\n   XLA {theirs}\n   plan {mine}\n   {len(applied.notes)} notes", file=sys.stderr)
+        return ratio, cut
+
+    def test_two_models_have_the_numbers_of_one_device(self):
+        with jax.enable_x64(True):
+            for name, data, model in CHEAP:
+                ratio, cut = self.check(name, np.float64, data, model, 1e-10)
+                self.assertGreater(cut, 0)
+                self.assertLess(ratio, 1.1)
+
+    @unittest.skipUnless(ALL, "KERF_ALL=1 runs all models")
+    def test_all_models(self):
+        over = {}
+        for name in jax_models.MODELS:
+            for data, model in ((4, 2), (2, 4), (8, 1), (1, 8)):
+                with jax.enable_x64(True):
+                    ratio, _ = self.check(name, np.float64, data, model, 1e-10)
+                if ratio > 1.1:
+                    over[name, data, model] = round(ratio, 2)
+            self.check(name, np.float32, 2, 4, 1e-4 if name == "adamw" else 1e-5)
+        print("more than 1.1 times the bytes of the plan:", over, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
