@@ -76,6 +76,11 @@ class Model:
         """The text of signature.json of a StableHLO program in memory."""
         return self._signature
 
+    @property
+    def text(self) -> str:
+        """The text of a StableHLO program or of a configuration in memory."""
+        return self._data.decode()
+
     def with_text(self, text: str) -> Model:
         """Returns this model in memory with another text of the same program."""
         return _rebuild(self._name, self.settings, self._format, text.encode(), self._signature)

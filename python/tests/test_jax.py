@@ -47,7 +47,7 @@ def cluster():
 
 def received(kind, size, ranks):
     """Returns the bytes that a rank receives. `size` are the bytes of the larger side of the collective."""
-    return {"all_reduce": 2, "collective_permute": ranks / max(ranks - 1, 1)}.get(kind, 1) * size * (ranks - 1) / ranks
+    return {"all_reduce": 2, "collective_permute": 2}.get(kind, 1) * size * (ranks - 1) / ranks
 
 
 def plan_bytes(model, plan):
@@ -63,8 +63,17 @@ def plan_bytes(model, plan):
 
 
 def group_size(line):
-    found = re.search(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])", line)
-    return len(found[1].split(",")) if found and found[1] else int(found[2]) if found else 2
+    """Returns the number of ranks of a process group, in one of the forms {{0,1},{2,3}}, [4,2]<=[8] and mesh['a'=4,'b'=2] {'b'}."""
+    mesh = re.search(r"replica_groups=mesh\[(.*?)\] \{(.*?)\}", line)
+    if mesh:
+        sizes = dict(re.findall(r"'(\w+)'=(\d+)", mesh[1]))
+        return math.prod(int(part or sizes[axis]) for axis, part in re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2]))
+    groups = re.search(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])", line)
+    if groups:
+        return len(groups[1].split(",")) if groups[1] else int(groups[2])
+    if "source_target_pairs=" in line:
+        return 2
+    raise ValueError(f"no process groups in {line[:400]}")
 
 
 def xla_bytes(text):

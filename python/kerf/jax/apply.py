@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable
 from typing import Any, Optional
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ..errors import InputError
 from ..model import Model
 from ..plans import Plan
 from .placed import Leaf, check_mesh, dimensions, leaves, like, model_of, placements
@@ -44,6 +46,9 @@ class Applied:
         if self._jitted is None:
             abstract = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jax.numpy.shape(leaf), jax.numpy.result_type(leaf)), (args, kwargs))
             text, numbers = marked_text(self._fn, *abstract)
+            if _program(text) != _program(self._model.text):
+                raise InputError(f"{getattr(self._fn, '__name__', 'the function')} is not the function that was captured as "
+                                 f"'{self._model.name}', or its arguments have other shapes or types; capture it and plan again")
             layouts = placements(self._plan, self._model.with_text(text))
             self._leaves = leaves(self._plan, self._model, layouts)
             like(self._leaves, self.mesh, args, kwargs)
@@ -51,7 +56,7 @@ class Applied:
         return self._jitted
 
     def _jit(self, ops: dict[int, list[Any]], ranks: dict[str, int]) -> Any:
-        notes: dict[str, None] = {}
+        notes: dict[str, None] = dict.fromkeys(_not_applied(self._plan))
 
         def constrained(value: Any, shape: Any, axes: Any, name: str) -> Any:
             if axes is None or not any(axes):
@@ -97,6 +102,22 @@ class Applied:
 
     def _constrain(self, value: Any, spec: PartitionSpec) -> Any:
         return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
+
+
+def _program(text: str) -> str:
+    """Returns a StableHLO text without locations and without the name of its module."""
+    return re.sub(r"(?m)^#loc.*\n|^module @\S+| loc\((?:#loc\d*|\"(?:[^\"\\\\]|\\\\.)*\")\)", "", text)
+
+
+def _not_applied(plan: Plan) -> list[str]:
+    """Returns notes on the decisions of a plan that are no shardings."""
+    said = plan.to_dict()
+    notes = []
+    if said.get("recompute", "none") not in ("none", ["none"], {}):
+        notes.append(f"recompute is {said['recompute']}: write jax.checkpoint in the function")
+    if said.get("optimizer_sharding", 0) not in (0, [0]):
+        notes.append(f"optimizer_sharding is {said['optimizer_sharding']}: only shardings of the function's arguments are applied")
+    return notes
 
 
 def _by_equation(layouts: dict[str, Any], numbers: dict[int, int]) -> dict[int, list[Any]]:
