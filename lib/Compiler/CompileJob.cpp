@@ -126,8 +126,9 @@ Result<TextLayouts> textLayouts(const PlanUse &use) {
     for (auto [name, way] : {std::pair(ir::KerfDialect::kStageAxis, "\"mesh\": {\"stage\": 1}"),
                              std::pair(ir::KerfDialect::kMicrobatchAxis, "a \"microbatch\" of all samples of a data group")})
       if (axis.size > 1 && axis.name == name)
-        return Error{fmt::format("{} has {} {}s, but shardings say only how one step is cut over ranks; plan with {}",
-                                 use.planFile, axis.size, axis.name, way)};
+        return Error{fmt::format("{} has {} {}, but shardings say only how one step is cut over ranks; plan with {}",
+                                 use.planFile, axis.size, name == ir::KerfDialect::kStageAxis ? "stages" : "microbatches",
+                                 way)};
   auto placed = placeStep(job->step, job->planned.plan, use.planFile, job->use.cluster);
   if (!placed)
     return placed.error();

@@ -122,9 +122,9 @@ std::string annotateOperation(const std::string &line, int64_t number, const Tex
     return line;
   }
   ++made.constraints;
-  std::string name = match[2];
-  return fmt::format("{}{}_made = {}{}\n{}{} = sdy.sharding_constraint {}_made {} : {}", match[1].str(), name,
-                     match[3].str(), match[5].str(), match[1].str(), name, name, *text, match[4].str());
+  std::string indent = match[1], name = match[2], unplaced = "%kerf_" + name.substr(1);
+  return fmt::format("{}{} = {}{}\n{}{} = sdy.sharding_constraint {} {} : {}", indent, unplaced, match[3].str(),
+                     match[5].str(), indent, name, unplaced, *text, match[4].str());
 }
 
 } // namespace

@@ -141,6 +141,73 @@ class Jax(unittest.TestCase):
                 self.assertGreater(cut, 0)
                 self.assertLess(ratio, 1.1)
 
+    def test_exported_text_is_compiled_by_xla(self):
+        """The only test that uses private names of jaxlib, because JAX has no public way to compile a text."""
+        try:
+            from jax.extend.backend import get_backend
+            from jaxlib import _jax, xla_client
+        except ImportError as error:
+            self.skipTest(f"this jaxlib has other private names: {error}")
+        fn, args, _, captured, plan = self.planned("mlp", np.float32, 2, 4)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {name: os.path.join(folder, name) for name in ("step.mlir", "plan.json", "signature.json", "planned.mlir")}
+            with open(paths["step.mlir"], "w") as file:
+                file.write(captured.text)
+            with open(paths["signature.json"], "w") as file:
+                json.dump({"step.mlir": next(iter(json.loads(captured.signature).values()))}, file)
+            plan.save(paths["plan.json"])
+            done = subprocess.run([KERF, "export", paths["step.mlir"], "--plan", paths["plan.json"], "--to", "stablehlo", "-o", paths["planned.mlir"]],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            with open(paths["planned.mlir"]) as file:
+                text = file.read()
+        client, options = get_backend("cpu"), xla_client.CompileOptions()
+        options.num_replicas, options.num_partitions = 1, 8
+        build = options.executable_build_options
+        build.use_spmd_partitioning = build.use_shardy_partitioner = True
+        build.num_replicas, build.num_partitions = 1, 8
+        build.device_assignment = xla_client.DeviceAssignment.create(np.arange(8).reshape(1, 8))
+        build.allow_spmd_sharding_propagation_to_output = [True]
+        executable = client.compile_and_load(text, _jax.DeviceList(tuple(client.local_devices()[:8])), options)
+        mesh = kerf.jax.mesh(plan)
+        placed = jax.tree.leaves(jax.device_put(args, kerf.jax.shardings(plan, mesh, *args)))
+        loss = float(executable.execute_sharded(placed).disassemble_into_single_device_arrays()[-1][0])
+        self.assertAlmostEqual(loss, float(fn(*args)[-1]), delta=1e-6 * abs(loss))
+        theirs, mine = xla_bytes(executable.hlo_modules()[0].to_string()), plan_bytes(captured, plan)
+        comparable = sum(size * (2 if kind == "reduce_scatter" else 1) for kind, size in mine.items())
+        print(f"exported mlp: {sum(theirs.values()):.0f} bytes by XLA, {comparable:.0f} by the plan", file=sys.stderr)
+        self.assertLess(sum(theirs.values()), 1.1 * comparable)
+
+    def test_wrong_input_is_refused_by_name(self):
+        def loss(params, x):
+            return ((x @ params["w"]) ** 2).mean()
+
+        def step(params, momentum, x):
+            return params, momentum, loss(params, x)
+
+        params, x = {"w": np.ones((16, 16), np.float32)}, np.ones((8, 16), np.float32)
+        for message, call in (
+                ("params= names 'w', which is no argument", lambda: kerf.jax.capture(loss, params, x, params="w")),
+                ("donates 'params', but none of its 1 results", lambda: kerf.jax.capture(loss, params, x, donate="params")),
+                ("2 of its results could replace it: 0, 1", lambda: kerf.jax.capture(step, params, params, x, donate="params")),
+                ("would replace both 'params' and 'momentum'",
+                 lambda: kerf.jax.capture(step, params, params, x, updates={"params": 0, "momentum": 0}))):
+            with self.assertRaisesRegex(kerf.InputError, message):
+                call()
+        model = kerf.jax.capture(loss, params, x)
+        frame = {"mesh": {"stage": 1, "data": 2, "model": 1}}
+        plan = kerf.plan(model, cluster(), ranks=2, constraints={**frame, "microbatch": 4}, progress=False)
+        mesh = kerf.jax.mesh(plan)
+        with self.assertRaisesRegex(kerf.InputError, r"'x' has the shape \(4, 16\), but \(8, 16\) was planned"):
+            kerf.jax.shardings(plan, mesh, params, x[:4])
+        with self.assertRaisesRegex(kerf.InputError, "is not the function that was captured"):
+            kerf.jax.apply(lambda params, x: (x @ params["w"]).sum(), plan, mesh)(params, x)
+        with self.assertRaisesRegex(kerf.InputError, "the mesh has the axes {'data': 8}, but the plan has {'data': 2}"):
+            kerf.jax.apply(loss, plan, jax.sharding.Mesh(np.array(jax.devices()), ("data",)))
+        small = kerf.plan(model, cluster(), ranks=2, constraints={**frame, "microbatch": 2}, progress=False)
+        with self.assertRaisesRegex(kerf.InputError, "2 microbatches"):
+            kerf.jax.shardings(small, mesh, params, x)
+
     @unittest.skipUnless(ALL, "KERF_ALL=1 runs all models")
     def test_all_models(self):
         over = {}
