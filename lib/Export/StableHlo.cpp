@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <numeric>
+#include <optional>
 #include <regex>
 
 namespace kerf {
@@ -34,9 +35,14 @@ std::string axisOf(const Mesh &mesh, const AxisRef &ref) {
                                           : fmt::format("\"{}\":({}){}", axis.name, ref.before, ref.size);
 }
 
-/// Returns the sharding of a tensor whose shape in the text is `shape`: "<@mesh, [{"data"}, {}]>". Fails where a
-/// dimension of the text is cut in its middle, or unevenly.
-Result<std::string> shardingText(const Mesh &mesh, const Shape &shape, const ShardedTensor &tensor) {
+/// Returns the sharding of a tensor whose shape in the text is `shape`: "<@mesh, [{"data"}, {}]>". Returns nothing, and
+/// sets `why`, where a dimension of the text is cut in its middle, or unevenly.
+std::optional<std::string> shardingText(const Mesh &mesh, const Shape &shape, const ShardedTensor &tensor,
+                                        std::string &why) {
+  auto cannot = [&](std::string reason) {
+    why = std::move(reason);
+    return std::nullopt;
+  };
   std::vector<std::string> dims;
   size_t at = 0;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -47,10 +53,10 @@ Result<std::string> shardingText(const Mesh &mesh, const Shape &shape, const Sha
            (inner < shape[dim] || tensor.shape[at] == 1)) {
       int64_t size = tensor.shape[at], shards = shardCount(tensor.sharding.dims[at].axes);
       if (shards > 1 && whole)
-        return Error{fmt::format("dimension {} of {} elements is cut in its middle, in parts of {}", dim, shape[dim],
-                                 size)};
+        return cannot(fmt::format("dimension {} of {} elements is cut in its middle, in parts of {}", dim, shape[dim],
+                                 size));
       if (size % shards != 0)
-        return Error{fmt::format("dimension {} has {} elements, which {} ranks do not divide", dim, size, shards)};
+        return cannot(fmt::format("dimension {} has {} elements, which {} ranks do not divide", dim, size, shards));
       for (const AxisRef &ref : tensor.sharding.dims[at].axes)
         axes.push_back(axisOf(mesh, ref));
       whole |= size > shards;
@@ -58,8 +64,8 @@ Result<std::string> shardingText(const Mesh &mesh, const Shape &shape, const Sha
       ++at;
     }
     if (inner != shape[dim])
-      return Error{fmt::format("the program of the plan joins dimension {} with others: [{}] became [{}]", dim,
-                               fmt::join(shape, ", "), fmt::join(tensor.shape, ", "))};
+      return cannot(fmt::format("the program of the plan joins dimension {} with others: [{}] became [{}]", dim,
+                               fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
     dims.push_back(fmt::format("{{{}}}", fmt::join(axes, ", ")));
   }
   return fmt::format("<@mesh, [{}]>", fmt::join(dims, ", "));
@@ -81,13 +87,14 @@ Result<std::string> annotateMain(const std::string &line, const TextShardings &s
     const std::smatch &match = *found;
     size_t index = std::stoull(match[1]);
     if (index >= shardings.arguments.size())
-      return Error{fmt::format("@main has an argument {}, but the plan has {} arguments", index,
+      return Error{fmt::format("@main has an argument {}, but the plan has {} arguments; plan again for this text", index,
                                shardings.arguments.size())};
-    auto text = shardingText(shardings.mesh, shapeIn(match[2]), shardings.arguments[index]);
+    std::string why;
+    auto text = shardingText(shardings.mesh, shapeIn(match[2]), shardings.arguments[index], why);
     if (!text)
       return Error{fmt::format("argument {} of @main: {}, which cannot be written as a sharding; plan with a pin of "
                                "this argument in \"arguments\"",
-                               index, text.error().message)};
+                               index, why)};
     result += line.substr(end, size_t(match.position()) - end);
     result += fmt::format("%arg{}: {} {{sdy.sharding = #sdy.sharding{}{}", match[1].str(), match[2].str(), *text,
                           match[3].matched ? ", " : "}");
@@ -116,9 +123,10 @@ std::string annotateOperation(const std::string &line, int64_t number, const Tex
   });
   if (fitting == found->second.rend())
     return line;
-  auto text = shardingText(shardings.mesh, shape, *fitting);
+  std::string why;
+  auto text = shardingText(shardings.mesh, shape, *fitting, why);
   if (!text) {
-    made.left.push_back(fmt::format("line {}: {}", number, text.error().message));
+    made.left.push_back(fmt::format("line {}: {}", number, why));
     return line;
   }
   ++made.constraints;
