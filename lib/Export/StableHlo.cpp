@@ -43,6 +43,10 @@ std::optional<std::string> shardingText(const Mesh &mesh, const Shape &shape, co
     why = std::move(reason);
     return std::nullopt;
   };
+  if (shape != tensor.shape && shape.size() == tensor.shape.size() &&
+      std::is_permutation(shape.begin(), shape.end(), tensor.shape.begin()))
+    return cannot(fmt::format("the program of the plan has the dimensions [{}] in another order, [{}]",
+                              fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
   std::vector<std::string> dims;
   size_t at = 0;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -118,9 +122,12 @@ std::string annotateOperation(const std::string &line, int64_t number, const Tex
     return line;
   }
   Shape shape = shapeIn(match[4]);
-  auto fitting = std::find_if(found->second.rbegin(), found->second.rend(), [&](const ShardedTensor &tensor) {
-    return elementsIn(tensor.shape) == elementsIn(shape);
-  });
+  auto fitting = std::find_if(found->second.rbegin(), found->second.rend(),
+                              [&](const ShardedTensor &tensor) { return tensor.shape == shape; });
+  if (fitting == found->second.rend())
+    fitting = std::find_if(found->second.rbegin(), found->second.rend(), [&](const ShardedTensor &tensor) {
+      return elementsIn(tensor.shape) == elementsIn(shape);
+    });
   if (fitting == found->second.rend())
     return line;
   std::string why;

@@ -81,8 +81,9 @@ class Applied:
             if len(values) != 1 or equation.primitive.name in ("scan", "while", "cond", "checkpoint") or not hasattr(values[0], "shape"):
                 return values
             fitting = [op for op in its if math.prod(op["shape"]) == math.prod(values[0].shape)]
-            if not fitting or any(op["axes"] != fitting[-1]["axes"] and op["name"] == fitting[-1]["name"] for op in fitting):
+            if not fitting:
                 return values
+            fitting = [op for op in fitting if tuple(op["shape"]) == tuple(values[0].shape)] or fitting
             return [constrained(values[0], fitting[-1]["shape"], fitting[-1]["axes"], fitting[-1]["name"])]
 
         def planned(*args: Any, **kwargs: Any) -> Any:

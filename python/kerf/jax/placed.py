@@ -59,7 +59,9 @@ def dimensions(shape: Sequence[int], sizes: Sequence[int], axes: Axes, ranks: di
     parts = [name for names in axes for name in names if ":" in name]
     if parts:
         return None, f"a dimension is cut by a part of an axis, {', '.join(parts)}"
-    if list(shape) != list(sizes) and sorted(shape) == sorted(sizes) and len(set(sizes)) == len(sizes):
+    if list(shape) != list(sizes) and sorted(shape) == sorted(sizes):
+        if len(set(sizes)) < len(sizes):
+            return None, f"the program has the dimensions {list(shape)} in another order, {list(sizes)}"
         order = [list(sizes).index(size) for size in shape]
         sizes, axes = [sizes[i] for i in order], [axes[i] for i in order]
     cuts: list[list[str]] = [[] for _ in shape]
