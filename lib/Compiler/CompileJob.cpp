@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/CompileJob.h"
+#include "kerf/Compiler/TextLayouts.h"
+#include "PlanLowering.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/CostModel/Dtypes.h"
+#include "kerf/Dialect/Kerf/KerfDialect.h"
+
+#include "kerf/Transforms/OpKeys.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <fmt/format.h>
 
@@ -86,10 +92,18 @@ std::vector<std::vector<int64_t>> foldsOf(const Shape &shape, const Shape &sizes
   return folds;
 }
 
-/// Returns the name of an axis, or that of a sub-axis with its place: "model:(1)2".
-static std::string axisText(const Mesh &mesh, const AxisRef &ref) {
-  const MeshAxis &axis = mesh.axes[static_cast<size_t>(ref.axis)];
-  return ref == wholeAxis(mesh, ref.axis) ? axis.name : fmt::format("{}:({}){}", axis.name, ref.before, ref.size);
+static std::vector<ArgumentLayout> layoutsOf(const package::Program &program) {
+  std::vector<ArgumentLayout> layouts;
+  for (const package::Arg &arg : program.args) {
+    ParameterLayout layout{arg.name, arg.exportedShape, arg.shape, foldsOf(arg.exportedShape, arg.shape),
+                           {},       arg.trainable,     arg.stage};
+    layout.axes.resize(arg.shape.size());
+    for (size_t dim = 0; dim < arg.sharding.dims.size(); ++dim)
+      for (const AxisRef &ref : arg.sharding.dims[dim].axes)
+        layout.axes[dim].push_back(axisText(program.mesh, ref));
+    layouts.push_back({std::string(toString(arg.kind)), std::move(layout)});
+  }
+  return layouts;
 }
 
 Result<std::vector<ParameterLayout>> parameterLayouts(const PlanUse &use) {
@@ -97,18 +111,37 @@ Result<std::vector<ParameterLayout>> parameterLayouts(const PlanUse &use) {
   if (!job)
     return job.error();
   std::vector<ParameterLayout> layouts;
+  for (ArgumentLayout &argument : layoutsOf(job->planned.compiled.program))
+    if (argument.kind == toString(package::ArgKind::Parameter) || argument.kind == toString(package::ArgKind::Buffer))
+      layouts.push_back(std::move(argument.layout));
+  return layouts;
+}
+
+Result<TextLayouts> textLayouts(const PlanUse &use) {
+  auto job = planStepOf(use);
+  if (!job)
+    return job.error();
   const package::Program &program = job->planned.compiled.program;
-  for (const package::Arg &arg : program.args) {
-    if (arg.kind != package::ArgKind::Parameter && arg.kind != package::ArgKind::Buffer)
-      continue;
-    ParameterLayout layout{arg.name, arg.exportedShape, arg.shape, foldsOf(arg.exportedShape, arg.shape),
-                           {},       arg.trainable,     arg.stage};
-    layout.axes.resize(arg.shape.size());
-    for (size_t dim = 0; dim < arg.sharding.dims.size(); ++dim)
-      for (const AxisRef &ref : arg.sharding.dims[dim].axes)
-        layout.axes[dim].push_back(axisText(program.mesh, ref));
-    layouts.push_back(std::move(layout));
-  }
+  for (const MeshAxis &axis : program.mesh.axes)
+    for (auto [name, way] : {std::pair(ir::KerfDialect::kStageAxis, "\"mesh\": {\"stage\": 1}"),
+                             std::pair(ir::KerfDialect::kMicrobatchAxis, "a \"microbatch\" of all samples of a data group")})
+      if (axis.size > 1 && axis.name == name)
+        return Error{fmt::format("{} has {} {}, but shardings say only how one step is cut over ranks; plan with {}",
+                                 use.planFile, axis.size, name == ir::KerfDialect::kStageAxis ? "stages" : "microbatches",
+                                 way)};
+  auto placed = placeStep(job->step, job->planned.plan, use.planFile, job->use.cluster);
+  if (!placed)
+    return placed.error();
+  std::vector<PlacedOp> ops = placedOps(*placed->module, placed->mesh);
+  if (ops.empty())
+    return Error{fmt::format("'{}' has no positions of a StableHLO text; give StableHLO text (docs/stablehlo.md)",
+                             job->use.model.name)};
+  TextLayouts layouts{program.mesh, layoutsOf(program), {}, {}, std::move(ops)};
+  auto main = mlir::SymbolTable(*job->step.module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+  for (mlir::BlockArgument argument : main.getArguments())
+    layouts.names.push_back(argumentKey(argument));
+  for (const package::Arg &arg : program.args)
+    layouts.shardings.push_back(arg.sharding);
   return layouts;
 }
 

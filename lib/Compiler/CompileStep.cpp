@@ -137,8 +137,8 @@ static std::optional<std::string> memoryWarning(const std::vector<StageMemory> &
   return std::nullopt;
 }
 
-Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
-                                  const Cluster &cluster) {
+Result<PlacedStep> placeStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
+                             const Cluster &cluster) {
   if (Status status = checkOneGroup(cluster, "kerf compile"); !status)
     return status.error();
   if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
@@ -149,29 +149,42 @@ Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, co
   if (!cuts->empty() && *cuts != step.cuts)
     return Error{fmt::format("{}: its stages end at operators, but the step was imported without these cuts", planFile),
                  ExitStatus::InternalCheck};
-  ModuleOp whole = step.module.get();
-  std::optional<PlanLowering> execution;
+  PlacedStep placed;
   if (isExecutionPlan(plan, batchOf(*step.module))) {
     auto lowered = lowerPlan(step, plan, planFile, cluster);
     if (!lowered)
       return lowered.error();
-    execution = std::move(*lowered);
+    placed.execution = std::move(*lowered);
   }
-  const Mesh mesh = (execution ? execution->layouts.front().passes : plan).mesh();
-  OwningOpRef<ModuleOp> module = cast<ModuleOp>(whole->clone());
-  if (Status status = execution ? applyExecution(*module, *execution) : applyPlan(*module, plan); !status)
+  placed.mesh = (placed.execution ? placed.execution->layouts.front().passes : plan).mesh();
+  placed.module = cast<ModuleOp>(step.module.get()->clone());
+  if (Status status = placed.execution ? applyExecution(*placed.module, *placed.execution)
+                                       : applyPlan(*placed.module, plan);
+      !status)
     return Error{fmt::format("{}: {}", planFile, status.error().message), status.error().status};
+  DiagnosticCollector collected(placed.module->getContext());
+  auto passes = PassManager::on<ModuleOp>(placed.module->getContext());
+  addPlacementPasses(passes);
+  placed.pipeline = pipelineText(passes);
+  if (Status status = collected.run(passes, *placed.module); !status)
+    return status.error();
+  return placed;
+}
+
+Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
+                                  const Cluster &cluster) {
+  auto placed = placeStep(step, plan, planFile, cluster);
+  if (!placed)
+    return placed.error();
+  OwningOpRef<ModuleOp> module = std::move(placed->module);
+  const std::optional<PlanLowering> &execution = placed->execution;
+  const Mesh &mesh = placed->mesh;
+  ModuleOp whole = step.module.get();
   CollectiveModel collectives(meshOfRanks(mesh), cluster);
   DiagnosticCollector collected(module->getContext());
   CompileResult compiled;
   compiled.pipelines.emplace_back("step", step.pipeline);
-  {
-    auto passes = PassManager::on<ModuleOp>(module->getContext());
-    addPlacementPasses(passes);
-    compiled.pipelines.emplace_back("placement", pipelineText(passes));
-    if (Status status = collected.run(passes, *module); !status)
-      return status.error();
-  }
+  compiled.pipelines.emplace_back("placement", placed->pipeline);
   Report &report = compiled.report;
   report.cluster = cluster.name;
   report.ranks = cluster.ranks();

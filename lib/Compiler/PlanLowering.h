@@ -54,4 +54,17 @@ Status applyLayouts(mlir::ModuleOp module, const PlanLowering &lowering);
 /// sharding of optimizer states. Fails when a pattern of the plan matches no layer.
 Status applyExecution(mlir::ModuleOp module, const PlanLowering &lowering);
 
+/// A step under a plan, with a strategy on each operator and reshards between them.
+struct PlacedStep {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::optional<PlanLowering> execution; // absent for a plan of single operators
+  Mesh mesh;
+  std::string pipeline; // the passes that placed the operators, as `pipelineText` writes them
+};
+
+/// Applies the plan to a copy of the step, and inserts the reshards. Fails when the plan does not belong to the step or
+/// the cluster.
+Result<PlacedStep> placeStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
+                             const Cluster &cluster);
+
 } // namespace kerf

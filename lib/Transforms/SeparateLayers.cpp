@@ -7,7 +7,6 @@
 #include "kerf/Transforms/Passes.h"
 
 #include <map>
-#include <set>
 
 using namespace mlir;
 using namespace kerf::ir;
@@ -51,19 +50,23 @@ struct LayerPattern {
 };
 
 /// Finds the layers that a plan with an entry for every op treats separately: at least half of their ops have entries
-/// with the layer's number, where ops of a shared function have `*`. Fewer such entries may belong to ops of @main with
-/// similar names.
+/// with the layer's number, where ops of a shared function have `*`. Ops of @main may have the same names (the backward
+/// ops of a whole train step), so a name counts only where it has more entries than @main has ops of that name.
 std::map<Layer, Treatment> namedApart(ModuleOp module, ArrayRef<std::string> patterns) {
-  std::set<StringRef> named;
-  for (const std::string &pattern : patterns)
-    named.insert(withoutNumber(pattern));
   auto keys = opKeys(module);
+  std::map<StringRef, int> entries; // by name, those that no op of @main accounts for
+  for (const std::string &pattern : patterns)
+    ++entries[withoutNumber(pattern)];
+  for (const auto &[op, key] : keys)
+    if (op->getParentOfType<func::FuncOp>().getName() == KerfDialect::kEntryName)
+      --entries[withoutNumber(key.key)];
   std::map<Layer, std::pair<int, int>> count; // number of ops, and of those with an entry
   for (const NamedOp &op : namedOps(module))
     if (op.call) {
       auto &[all, apart] = count[{op.call, op.layer}];
       ++all;
-      apart += StringRef(keys[op.op].key).contains('*') && named.contains(withoutNumber(op.name.key));
+      auto found = entries.find(withoutNumber(op.name.key));
+      apart += StringRef(keys[op.op].key).contains('*') && found != entries.end() && found->second > 0;
     }
   std::map<Layer, Treatment> found;
   for (auto &[layer, ops] : count) // a layer that is treated separately is unlike all others
@@ -101,6 +104,15 @@ LogicalResult splitRepeats(ModuleOp module, func::FuncOp main, ArrayRef<std::str
   return success();
 }
 
+/// Returns the position in the imported text that an op has in layer number `layer` of `layers`, if it is known.
+Location placeInLayer(Operation *op, size_t layer, size_t layers) {
+  auto all = dyn_cast<FusedLoc>(op->getLoc());
+  if (all && all.getLocations().size() == layers)
+    if (auto name = dyn_cast<NameLoc>(all.getLocations()[layer]))
+      return name.getChildLoc();
+  return UnknownLoc::get(op->getContext());
+}
+
 /// Gives the ops of `function` the names that they have in `calls`, which are some of the calls `all` of
 /// the function `named`.
 void rename(func::FuncOp function, func::FuncOp named, ArrayRef<CallOp> calls, ArrayRef<CallOp> all) {
@@ -108,7 +120,8 @@ void rename(func::FuncOp function, func::FuncOp named, ArrayRef<CallOp> calls, A
     SmallVector<Location> names;
     for (CallOp call : calls)
       if (std::string name = nodeInCall(&its, call, all); !name.empty())
-        names.push_back(NameLoc::get(StringAttr::get(op.getContext(), name)));
+        names.push_back(NameLoc::get(StringAttr::get(op.getContext(), name),
+                                     placeInLayer(&its, size_t(llvm::find(all, call) - all.begin()), all.size())));
     op.setLoc(FusedLoc::get(op.getContext(), names));
   }
 }

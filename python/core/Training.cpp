@@ -4,6 +4,7 @@
 #include "Calls.h"
 #include "Texts.h"
 #include "kerf/Compiler/CompileJob.h"
+#include "kerf/Compiler/TextLayouts.h"
 #include "kerf/Trainer/Trainer.h"
 
 #include <mutex>
@@ -205,6 +206,40 @@ Text parameterLayouts(const std::optional<ModelSource> &model, const MaybeText &
   return layouts.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Returns the axes that cut each dimension, by name.
+std::vector<std::vector<Text>> axesOf(const Mesh &mesh, const Sharding &sharding) {
+  std::vector<std::vector<Text>> axes(sharding.dims.size());
+  for (size_t dim = 0; dim < axes.size(); ++dim)
+    for (const AxisRef &ref : sharding.dims[dim].axes)
+      axes[dim].push_back(axisText(mesh, ref));
+  return axes;
+}
+
+Text placements(const std::optional<ModelSource> &model, const MaybeText &plan, const Text &settings,
+                const MaybeText &cluster) {
+  TextLayouts layouts = take(textLayouts(useOf(model, plan, settings, cluster)));
+  Json root = {{"mesh", Json::array()}, {"arguments", Json::object()}, {"ops", Json::array()}};
+  for (const MeshAxis &axis : layouts.mesh.axes)
+    root["mesh"].push_back({axis.name, axis.size});
+  for (const auto &[kind, one] : layouts.arguments)
+    root["arguments"][one.name] = {
+        {"kind", kind}, {"shape", one.shape}, {"sizes", one.sizes}, {"folds", one.folds}, {"axes", one.axes}};
+  for (const PlacedOp &op : layouts.ops) {
+    Json lines = Json::array(), operands = Json::array();
+    for (const TextPlace &place : op.places)
+      lines.push_back(place.line);
+    for (const auto &[shape, sharding] : op.operands)
+      operands.push_back({{"shape", shape},
+                          {"axes", sharding.partial.empty() ? Json(axesOf(layouts.mesh, sharding)) : Json()}});
+    root["ops"].push_back({{"name", op.key},
+                           {"lines", lines},
+                           {"shape", op.shape},
+                           {"axes", op.result ? Json(axesOf(layouts.mesh, *op.result)) : Json()},
+                           {"operands", operands}});
+  }
+  return root.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Text programInfo(const Text &folder) {
   return take(runtime::loadPackage(folder)).program.info.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -232,6 +267,8 @@ void addTraining(nb::module_ &m) {
   m.def("compile", &compile, nb::arg("model").none(), nb::arg("plan").none(), nb::arg("settings"),
         nb::arg("cluster").none(), nb::arg("folder"), nb::arg("native"), nb::call_guard<nb::gil_scoped_release>());
   m.def("parameter_layouts", &parameterLayouts, nb::arg("model").none(), nb::arg("plan").none(), nb::arg("settings"),
+        nb::arg("cluster").none(), nb::call_guard<nb::gil_scoped_release>());
+  m.def("placements", &placements, nb::arg("model").none(), nb::arg("plan").none(), nb::arg("settings"),
         nb::arg("cluster").none(), nb::call_guard<nb::gil_scoped_release>());
   m.def("program_info", &programInfo, nb::arg("folder"), nb::call_guard<nb::gil_scoped_release>());
 }

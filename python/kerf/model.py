@@ -71,6 +71,20 @@ class Model:
         """The settings of the import, with the keys of "job.options" in plan.json."""
         return json.loads(self._settings)
 
+    @property
+    def signature(self) -> str:
+        """The text of signature.json of a StableHLO program in memory."""
+        return self._signature
+
+    @property
+    def text(self) -> str:
+        """The text of a StableHLO program or of a configuration in memory."""
+        return self._data.decode()
+
+    def with_text(self, text: str) -> Model:
+        """Returns this model in memory with another text of the same program."""
+        return _rebuild(self._name, self.settings, self._format, text.encode(), self._signature)
+
     def source(self) -> _core.ModelSource:
         """Returns the model as the compiled module takes it."""
         if self._format is None:

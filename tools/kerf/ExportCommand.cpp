@@ -5,7 +5,9 @@
 
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/CostModel/Dtypes.h"
+#include "kerf/Compiler/TextLayouts.h"
 #include "kerf/Export/Export.h"
+#include "kerf/Export/StableHlo.h"
 #include "kerf/Frontend/ReadSizes.h"
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -41,6 +43,21 @@ const char *defaultName(ExportTarget target) {
     return "nemo.yaml";
   }
   return "";
+}
+
+/// Returns the shardings by arguments and lines of the text.
+TextShardings shardingsOf(const TextLayouts &layouts) {
+  TextShardings shardings;
+  shardings.mesh = layouts.mesh;
+  for (const std::string &name : layouts.names)
+    for (size_t i = 0; i < layouts.arguments.size(); ++i)
+      if (const ParameterLayout &its = layouts.arguments[i].layout; its.name == name)
+        shardings.arguments.push_back({its.sizes, layouts.shardings[i]});
+  for (const PlacedOp &op : layouts.ops)
+    for (const TextPlace &place : op.places)
+      if (op.result)
+        shardings.lines[place.line].push_back({op.shape, *op.result});
+  return shardings;
 }
 
 struct ExportCommand {
@@ -142,7 +159,51 @@ struct ExportCommand {
     return exportPlan(to, input, output.empty() ? defaultName(to) : output);
   }
 
+  /// Writes the StableHLO text of the model with the shardings of the plan.
+  int runStableHlo() {
+    if (!model.model.ends_with(".mlir"))
+      return fail(Error{fmt::format("--to stablehlo needs the StableHLO text of JAX, but '{}' is another model; give a "
+                                    "file whose name ends in .mlir",
+                                    model.model)});
+    PlanUse use{*planInput.plan, plan, ModelSource(model.model)};
+    if (!cluster.empty()) {
+      auto machine = chooseCluster(cluster, planInput.job, 0, planInput.plan->mesh().ranks());
+      if (!machine)
+        return fail(machine.error());
+      use.cluster = *machine;
+    }
+    auto layouts = textLayouts(use);
+    auto text = readFile(model.model);
+    if (!layouts || !text)
+      return fail(layouts ? text.error() : layouts.error());
+    auto annotated = annotate(*text, shardingsOf(*layouts));
+    if (!annotated)
+      return fail(Error{fmt::format("'{}': {}", model.model, annotated.error().message)});
+    if (!output.empty())
+      if (Status status = writeFile(output, annotated->text); !status)
+        return fail(status.error());
+    if (json) {
+      fmt::print("{}\n", Json{{"target", "stablehlo"},
+                             {"config", annotated->text},
+                             {"arguments", annotated->arguments},
+                             {"constraints", annotated->constraints},
+                             {"left", annotated->left}}
+                            .dump(2));
+      return 0;
+    }
+    FILE *told = output.empty() ? stderr : stdout;
+    if (output.empty())
+      fmt::print("{}", annotated->text);
+    fmt::print(told, "{} arguments have shardings, {} results have constraints; the compiler chooses the others.\n",
+               annotated->arguments, annotated->constraints);
+    for (const std::string &left : annotated->left)
+      fmt::print(told, "  no constraint for {}\n", left);
+    return 0;
+  }
+
   int run() {
+    if (target == "stablehlo")
+      return runStableHlo();
     ExportTarget to = *exportTarget(target); // checked by the command line
     auto exported = make(to);
     if (!exported)
@@ -185,9 +246,9 @@ void addExportCommand(CLI::App &app, int &status) {
   sub->add_option("--to", command->target,
                   "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
                   "(TOML), deepspeed "
-                  "(JSON) or nemo (YAML)")
+                  "(JSON) or nemo (YAML); or stablehlo (the model's StableHLO text with the plan's shardings, for XLA)")
       ->required()
-      ->check(CLI::IsMember({"megatron", "torchtitan", "deepspeed", "nemo"}));
+      ->check(CLI::IsMember({"megatron", "torchtitan", "deepspeed", "nemo", "stablehlo"}));
   sub->add_option(
       "--cluster", command->cluster,
       "cluster.json of the machines (default: the cluster of the plan's job, or else CPU ranks of this machine)");

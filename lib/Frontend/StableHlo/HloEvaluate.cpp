@@ -2,6 +2,7 @@
 #include "StableHlo/HloEvaluate.h"
 #include "Common/Narrow.h"
 #include "Common/WayOut.h"
+#include "kerf/Dialect/Kerf/TextLocation.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -132,7 +133,9 @@ mlir::Location Evaluator::locationOf(const Operation &op) const {
     scope.insert(scope.end(), parts.begin(), parts.end() - 1);
   }
   std::string name = scope.empty() ? node : fmt::format("{}/{}", fmt::join(scope, "."), node);
-  return mlir::NameLoc::get(b.builder.getStringAttr(name));
+  auto place = mlir::FileLineColLoc::get(b.builder.getStringAttr(ir::kTextLocation), unsigned(op.place.line),
+                                         unsigned(op.place.column));
+  return mlir::NameLoc::get(b.builder.getStringAttr(name), place);
 }
 
 Status Evaluator::checkOperations(const Function &function, const std::vector<bool> &wanted) {

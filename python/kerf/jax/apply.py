@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a function of JAX under a plan: its equations get the shardings of the plan's operators."""
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Optional
+
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ..errors import InputError
+from ..model import Model
+from ..plans import Plan
+from .placed import Leaf, check_mesh, dimensions, leaves, like, model_of, placements
+from .placed import mesh as mesh_of
+from .trace import marked_text, rerun
+
+
+class Applied:
+    """A function under a plan. It is called as the function, and jitted; a loss can be differentiated."""
+
+    def __init__(self, fn: Callable[..., Any], plan: Plan, mesh: Mesh, model: Model) -> None:
+        self._fn, self._plan, self._model = inspect.unwrap(fn), plan, model
+        self.mesh = mesh
+        self.notes: tuple[str, ...] = ()  # operators whose sharding JAX cannot be told
+        self._jitted: Optional[Any] = None
+        self._leaves: list[Leaf] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._ready(args, kwargs)(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the lowered function, as `jax.jit(fn).lower` does."""
+        return self._ready(args, kwargs).lower(*args, **kwargs)
+
+    def shardings(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the shardings of the arguments, as `kerf.jax.shardings` does."""
+        self._ready(args, kwargs)
+        tree = like(self._leaves, self.mesh, args, kwargs)
+        return tree if kwargs else tree[0]
+
+    def _ready(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._jitted is None:
+            abstract = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jax.numpy.shape(leaf), jax.numpy.result_type(leaf)), (args, kwargs))
+            text, numbers = marked_text(self._fn, *abstract)
+            if _program(text) != _program(self._model.text):
+                raise InputError(f"{getattr(self._fn, '__name__', 'the function')} is not the function that was captured as "
+                                 f"'{self._model.name}', or its arguments have other shapes or types; capture it and plan again")
+            layouts = placements(self._plan, self._model.with_text(text))
+            self._leaves = leaves(self._plan, self._model, layouts)
+            like(self._leaves, self.mesh, args, kwargs)
+            self._jitted = self._jit(_by_equation(layouts, numbers), {axis: size for axis, size in layouts["mesh"]})
+        return self._jitted
+
+    def _jit(self, ops: dict[int, list[Any]], ranks: dict[str, int]) -> Any:
+        notes: dict[str, None] = dict.fromkeys(_not_applied(self._plan))
+
+        def constrained(value: Any, shape: Any, axes: Any, name: str) -> Any:
+            if axes is None or not any(axes):
+                spec: Optional[list[Any]] = None if axes is None else [None] * len(value.shape)
+            else:
+                spec, why = dimensions(value.shape, shape, axes, ranks)
+                if spec is None:
+                    notes[f"{name}: {why}; XLA chooses its sharding"] = None
+            return value if spec is None else self._constrain(value, PartitionSpec(*spec))
+
+        def operands(number: int, equation: Any, values: list[Any]) -> list[Any]:
+            its = ops.get(number, [])
+            if equation.primitive.name != "dot_general" or len(its) != 1 or len(its[0]["operands"]) != len(values):
+                return values
+            pairs = list(zip(values, its[0]["operands"]))
+            if any(tuple(value.shape) != tuple(operand["shape"]) for value, operand in pairs):
+                return values
+            return [constrained(value, operand["shape"], operand["axes"], its[0]["name"]) for value, operand in pairs]
+
+        def results(number: int, equation: Any, values: list[Any]) -> list[Any]:
+            its = ops.get(number, [])
+            if len(values) != 1 or equation.primitive.name in ("scan", "while", "cond", "checkpoint") or not hasattr(values[0], "shape"):
+                return values
+            fitting = [op for op in its if math.prod(op["shape"]) == math.prod(values[0].shape)]
+            if not fitting:
+                return values
+            fitting = [op for op in fitting if tuple(op["shape"]) == tuple(values[0].shape)] or fitting
+            return [constrained(values[0], fitting[-1]["shape"], fitting[-1]["axes"], fitting[-1]["name"])]
+
+        def planned(*args: Any, **kwargs: Any) -> Any:
+            flat, structure = jax.tree.flatten((args, kwargs))
+            flat = [self._constrain(value, leaf.spec) for value, leaf in zip(flat, self._leaves)]
+            args, kwargs = jax.tree.unflatten(structure, flat)
+            result = rerun(self._fn, args, kwargs, operands, results)
+            out, tree = jax.tree.flatten(result)
+            for leaf in self._leaves:
+                if leaf.replaced_by is not None:
+                    out[leaf.replaced_by] = self._constrain(out[leaf.replaced_by], leaf.spec)
+            self.notes = tuple(notes)
+            return jax.tree.unflatten(tree, out)
+
+        planned.__name__ = getattr(self._fn, "__name__", "planned")
+        return jax.jit(planned)
+
+    def _constrain(self, value: Any, spec: PartitionSpec) -> Any:
+        return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
+
+
+def _program(text: str) -> str:
+    """Returns a StableHLO text without locations and without the name of its module."""
+    return re.sub(r"(?m)^#loc.*\n|^module @\S+| loc\((?:#loc\d*|\"(?:[^\"\\\\]|\\\\.)*\")\)", "", text)
+
+
+def _not_applied(plan: Plan) -> list[str]:
+    """Returns notes on the decisions of a plan that are no shardings."""
+    said = plan.to_dict()
+    notes = []
+    if said.get("recompute", "none") not in ("none", ["none"], {}):
+        notes.append(f"recompute is {said['recompute']}: write jax.checkpoint in the function")
+    if said.get("optimizer_sharding", 0) not in (0, [0]):
+        notes.append(f"optimizer_sharding is {said['optimizer_sharding']}: only shardings of the function's arguments are applied")
+    return notes
+
+
+def _by_equation(layouts: dict[str, Any], numbers: dict[int, int]) -> dict[int, list[Any]]:
+    """Returns the operators of each equation, in program order."""
+    found: dict[int, list[Any]] = {}
+    for op in layouts["ops"]:
+        for number in dict.fromkeys(numbers[line] for line in op["lines"] if line in numbers):
+            found.setdefault(number, []).append(op)
+    return found
+
+
+def apply(fn: Callable[..., Any], plan: Plan, mesh: Optional[Mesh] = None, *, model: Optional[Model] = None) -> Applied:
+    """Returns `fn`, which was captured, as a jitted function that runs as the plan says.
+
+    Every operator that the plan names gets its sharding as a constraint, forward and backward. Constraints never change
+    a number: where JAX cannot be told a sharding, XLA chooses one, and `notes` of the result says so.
+    """
+    its = model_of(plan, model)
+    given = mesh_of(plan) if mesh is None else mesh
+    check_mesh(plan, given)
+    return Applied(fn, plan, given, its)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces a function and runs its equations again, so that each one can be marked in the StableHLO text or constrained."""
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+from jax.extend import core as jex
+
+MARK = "kerf_equation_"
+
+# Called with the number of an equation, its primitive and its operands or results; returns them, possibly constrained.
+Constrain = Callable[[int, Any, list[Any]], list[Any]]
+
+
+def same(number: int, equation: Any, values: list[Any]) -> list[Any]:
+    """Returns the values as they are."""
+    return values
+
+
+class Runner:
+    """Runs the equations of a function in order. Equations have numbers, which are the same in every trace of a function."""
+
+    def __init__(self, operands: Constrain, results: Constrain, marked: bool) -> None:
+        self.operands, self.results, self.marked = operands, results, marked
+        self.numbers: Iterator[int] = itertools.count()
+
+    def run(self, jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], scope: str = "") -> list[Any]:
+        """Returns the results of a jaxpr. `scope` is the name stack of the equation that contains it."""
+        known = dict(zip(jaxpr.constvars, consts)) | dict(zip(jaxpr.invars, values))
+
+        def read(var: Any) -> Any:
+            return var.val if isinstance(var, jex.Literal) else known[var]
+
+        for equation in jaxpr.eqns:
+            stack = "/".join(part for part in (scope, str(equation.source_info.name_stack)) if part)
+            known.update(zip(equation.outvars, self.equation(equation, list(map(read, equation.invars)), stack)))
+        return [read(var) for var in jaxpr.outvars]
+
+    def equation(self, equation: Any, values: list[Any], stack: str) -> list[Any]:
+        name, params = equation.primitive.name, equation.params
+        if name in ("jit", "pjit"):
+            return self.run(params["jaxpr"].jaxpr, params["jaxpr"].consts, values, stack)
+        number = next(self.numbers)
+        scope = "/".join(part for part in (stack, f"{MARK}{number}" if self.marked else "") if part)
+        values = self.operands(number, equation, values)
+        bound = equation.primitive.get_bind_params(params)
+        subfunctions, bound = bound if isinstance(bound, tuple) else ((), bound)
+        if name in ("scan", "while", "cond", "checkpoint", "remat", "remat2"):
+            bound = {key: self.inner(value) for key, value in bound.items()}
+        with _scoped(scope):
+            results = equation.primitive.bind(*subfunctions, *values, **bound)
+        return self.results(number, equation, list(results) if equation.primitive.multiple_results else [results])
+
+    def inner(self, value: Any) -> Any:
+        """Returns a parameter of an equation in which the equations of every jaxpr have been run."""
+        if isinstance(value, tuple) and value and all(isinstance(one, jex.ClosedJaxpr) for one in value):
+            return tuple(map(self.inner, value))
+        closed = isinstance(value, jex.ClosedJaxpr)
+        if not closed and not isinstance(value, jex.Jaxpr):
+            return value
+        jaxpr, consts = (value.jaxpr, value.consts) if closed else (value, ())
+        avals = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype, weak_type=getattr(var.aval, "weak_type", False)) for var in jaxpr.invars]
+        made = jax.make_jaxpr(lambda *values: self.run(jaxpr, consts, values))(*avals)
+        return made if closed else made.jaxpr
+
+
+def _scoped(scope: str) -> Any:
+    return jax.named_scope(scope) if scope else _Nothing()
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+def rerun(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], operands: Constrain = same, results: Constrain = same,
+          marked: bool = False) -> Any:
+    """Traces `fn` and returns its result, computed equation by equation."""
+    closed, shape = jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
+    flat = Runner(operands, results, marked).run(closed.jaxpr, closed.consts, jax.tree.leaves((args, kwargs)))
+    return jax.tree.unflatten(jax.tree.structure(shape), flat)
+
+
+def marked_text(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[int, int]]:
+    """Returns the StableHLO text of a function, and for lines of the text, counted from 1, the numbers of their equations."""
+    def again(*args: Any, **kwargs: Any) -> Any:
+        return rerun(fn, args, kwargs, marked=True)
+
+    again.__name__ = getattr(fn, "__name__", "function")
+    text = jax.jit(again, keep_unused=True).lower(*args, **kwargs).as_text(debug_info=True)
+    names = {name: int(number) for name, number in re.findall(rf'^(#loc\d*) = loc\("[^"\n]*{MARK}(\d+)(?:/[^"\n]*)?"', text, re.M)}
+    numbers: dict[int, int] = {}
+    open_lines: list[int] = []
+    for at, line in enumerate(text.splitlines(), 1):
+        found = re.search(r" loc\((#loc\d*)\)$", line)
+        start = at
+        if line.lstrip().startswith("}") and not line.rstrip().endswith("{") and open_lines:
+            start = open_lines.pop()
+        elif line.rstrip().endswith("{") and not line.lstrip().startswith("}"):
+            open_lines.append(at)
+        if found and found[1] in names:
+            numbers[start] = names[found[1]]
+    return re.sub(rf"/?{MARK}\d+", "", text), numbers
