@@ -91,6 +91,8 @@ const Table &megatronTable();
 const Table &torchTitanTable();
 const Table &deepSpeedTable();
 const Table &nemoTable();
+const Table &accelerateTable();
+const Table &transformersTable();
 
 // Functions that several targets share.
 /// Notes that all layers recompute like the layer that recomputes most, so that the plan fits, if the plan's
