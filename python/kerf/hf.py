@@ -20,7 +20,7 @@ from .plans import Layout, Plan, PlanLike, as_plan
 if TYPE_CHECKING:
     from accelerate.parallelism_config import ParallelismConfig
     from torch import nn
-    from transformers.distributed import DistributedConfig
+    from transformers.distributed.configuration_utils import DistributedConfig
 
 
 def _refuse_axes(plan: Plan, library: str, **reasons: str) -> None:
@@ -132,7 +132,7 @@ def transformers_config(plan: PlanLike, module: Any, *, model: Optional[Model] =
     `module` is the model, which may be on the device meta; its parameters have the names of the planned model. `model` is the
     planned kerf.Model where the plan does not know it. Pipelines, context and expert parallelism are refused.
     """
-    from transformers.distributed import DistributedConfig
+    from transformers.distributed.configuration_utils import DistributedConfig
 
     its = as_plan(plan)
     _refuse_axes(its, "Transformers", stage="trains without pipelines", context="has no context parallelism",
@@ -198,6 +198,10 @@ def training_arguments(plan: PlanLike) -> dict[str, Any]:
                                 "gradient_checkpointing": recompute == "full", "bf16": options.get("dtype") == "bf16",
                                 "fp16": options.get("dtype") == "f16"}
     if options.get("optimizer") == "adamw":
-        names = {"beta1": "adam_beta1", "beta2": "adam_beta2", "eps": "adam_epsilon", "weight-decay": "weight_decay"}
+        names = {"beta1": "adam_beta1", "beta2": "adam_beta2", "eps": "adam_epsilon", "weight_decay": "weight_decay"}
         settings |= {"optim": "adamw_torch"} | {theirs: float(options[ours]) for ours, theirs in names.items() if ours in options}
+        if settings.get("weight_decay", 0) > 0 and not options.get("no_decay"):
+            warnings.warn("Trainer decays neither biases nor norms, which the plan's AdamW does", Warning, stacklevel=2)
+    if options:  # Trainer clips at a norm of 1 where nothing is said
+        settings["max_grad_norm"] = float(options.get("clip_norm", 0))
     return settings

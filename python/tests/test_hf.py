@@ -130,6 +130,14 @@ class Settings(unittest.TestCase):
         settings = kerf.hf.training_arguments(PLAN)
         self.assertEqual((settings["per_device_train_batch_size"], settings["gradient_accumulation_steps"], settings["gradient_checkpointing"]),
                          (4, 4, True))
+        config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 96}
+        optimizer = kerf.AdamW(beta1=0.8, weight_decay=0.1)
+        plan = kerf.plan(kerf.Model.from_config(config, global_batch=8), "dgx-a100", ranks=2, dtype="bf16", optimizer=optimizer,
+                         constraints={"mesh": {"data": 2}}, progress=False)
+        with self.assertWarnsRegex(kerf.Warning, "Trainer decays neither biases nor norms"):
+            planned = kerf.hf.training_arguments(plan)
+        self.assertEqual({name: planned[name] for name in ("optim", "adam_beta1", "weight_decay", "bf16", "max_grad_norm")},
+                         {"optim": "adamw_torch", "adam_beta1": 0.8, "weight_decay": 0.1, "bf16": True, "max_grad_norm": 0.0})
         if importlib.util.find_spec("transformers") and importlib.util.find_spec("accelerate"):
             from transformers import TrainingArguments
 
