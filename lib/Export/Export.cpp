@@ -29,8 +29,12 @@ const std::vector<Target> &targets() {
        "--train-iters",
        megatronTable},
       {ExportTarget::TorchTitan, "torchtitan", "TorchTitan", "torchtitan.toml",
-       "torchtitan/config/job_config.py of the 0.2 releases; later ones are configured in Python",
+       "torchtitan/config/job_config.py of the 0.2 releases; for 0.3 there is the target torchtitan-0.3",
        "model.hf_assets_path, training.dataset, training.steps, optimizer.lr, lr_scheduler", torchTitanTable},
+      {ExportTarget::TorchTitanPython, "torchtitan-0.3", "TorchTitan 0.3", "torchtitan_job.py",
+       "torchtitan/config/configs.py and torchtitan/trainer.py of TorchTitan 0.3.0",
+       "in the function: config.hf_assets_path, dataloader, training.steps, the optimizer's lr, lr_scheduler",
+       torchTitanPythonTable},
       {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed", "ds_config.json",
        "DeepSpeed's page on its configuration JSON, and megatron/arguments.py of Megatron-DeepSpeed (commit "
        "207b2d5aad1e)",
@@ -199,6 +203,14 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.config = tomlText(head, draft.config);
     exported.launch = launchLine(view, draft, torchrun, "-m torchtitan.train --job.config_file " + configName);
     break;
+  case ExportTarget::TorchTitanPython: {
+    exported.config = torchTitanPythonText(head, draft.config);
+    std::filesystem::path path(configName); // TorchTitan imports the module by its name
+    std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
+    exported.launch = launchLine(view, draft, fmt::format("PYTHONPATH={} ", folder) + torchrun,
+                                 fmt::format("-m torchtitan.train --module {} --config job", path.stem().string()));
+    break;
+  }
   case ExportTarget::DeepSpeed: {
     exported.config = draft.config.dump(2) + "\n";
     Json arguments = draft.arguments;

@@ -10,7 +10,9 @@ namespace {
 
 /// Returns the number of ranks that get different samples. Neither library trains with pipelines or has an axis of
 /// experts, and Transformers has no context parallelism: the ranks of these axes become data-parallel ranks.
-int64_t dataRanks(const View &view, bool hasContext) { return view.ranks / view.tensor / (hasContext ? view.context : 1); }
+int64_t dataRanks(const View &view, bool hasContext) {
+  return view.ranks / view.tensor / (hasContext ? view.context : 1);
+}
 
 /// Returns true if the batch of a step is a whole number of microbatches on every data-parallel rank.
 bool batchDivides(const View &view, bool hasContext) {
@@ -134,7 +136,14 @@ Table sharedTable(bool hasContext) {
        [](const View &v, Draft &out) { out.argument("--max_grad_norm", v.in.optimizer.clipNorm); }},
   };
   for (const char *key :
-       {"model.family", "model.layers", "model.decoder_layers", "model.hidden_size", "model.heads", "model.kv_heads", "model.head_size", "model.ffn_size", "model.vocabulary", "model.positions", "model.norm", "model.norm_epsilon", "model.activation", "model.position", "model.rotary_base", "model.rotary_fraction", "model.rotary_scaling", "model.window", "model.residual", "model.biases", "model.query_key_norm", "model.tied_embeddings", "model.embedding_norm", "model.scaled_embedding", "model.experts", "model.experts_per_token", "model.expert_ffn_size", "model.expert_weights_add_to_one", "model.shared_expert_ffn_size", "model.dense_layers", "model.router", "model.expert_groups", "model.expert_weights_scale", "model.latent_attention", "model.dropout"})
+       {"model.family", "model.layers", "model.decoder_layers", "model.hidden_size", "model.heads", "model.kv_heads",
+        "model.head_size", "model.ffn_size", "model.vocabulary", "model.positions", "model.norm",
+        "model.norm_epsilon", "model.activation", "model.position", "model.rotary_base", "model.rotary_fraction",
+        "model.rotary_scaling", "model.window", "model.residual", "model.biases", "model.query_key_norm",
+        "model.tied_embeddings", "model.embedding_norm", "model.scaled_embedding", "model.experts",
+        "model.experts_per_token", "model.expert_ffn_size", "model.expert_weights_add_to_one",
+        "model.shared_expert_ffn_size", "model.dense_layers", "model.router", "model.expert_groups",
+        "model.expert_weights_scale", "model.latent_attention", "model.dropout"})
     table.push_back({key, [](const View &, Draft &out) { out.idle("a part of the model's own config.json"); }});
   return table;
 }
@@ -239,7 +248,8 @@ const Table &accelerateTable() {
         {"dtype",
          [](const View &v, Draft &out) {
            const std::string &dtype = v.in.job.dtype;
-           out.file("mixed_precision", dtype == "bf16" ? "bf16" : dtype == "f16" ? "fp16" : dtype == "f8" ? "fp8" : "no");
+           const char *theirs = dtype == "bf16" ? "bf16" : dtype == "f16" ? "fp16" : dtype == "f8" ? "fp8" : "no";
+           out.file("mixed_precision", theirs);
            if (dtype == "f64")
              out.differs("there is no f64 here: load the model in it");
          }},
@@ -290,7 +300,8 @@ const Table &transformersTable() {
            const std::string &dtype = v.in.job.dtype;
            out.file("fsdp_mixed_precision", dtype == "bf16");
            if (dtype == "f16" || dtype == "f64" || dtype == "f8")
-             out.differs(fmt::format("FSDP has bfloat16 only, not {}: load the model in the type that it can have", dtype));
+             out.differs(
+                 fmt::format("FSDP has bfloat16 only, not {}: load the model in the type that it can have", dtype));
          }},
     };
     rows.insert(rows.end(), own.begin(), own.end());

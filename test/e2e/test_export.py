@@ -6,7 +6,10 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tomllib
+import types
+import unittest.mock
 
 from support import CLUSTERS, KerfTest, file_of, kerf, main
 
@@ -113,6 +116,41 @@ class Export(KerfTest):
         self.assertEqual(p["pipeline_parallel_microbatch_size"], 2)
         self.assertIsInstance(job["optimizer"]["eps"], float)
         self.assertIn("torchtitan.train", done.stderr)
+
+    def test_torchtitan_of_python(self):
+        """The module runs against classes in the place of TorchTitan's, which have the fields of TorchTitan 0.3.0."""
+        done = self.export("torchtitan-0.3", PLAN, LLAMA3, "-o", self.path("titan_job.py"))
+        self.assertIn("-m torchtitan.train --module titan_job --config job", done.stdout)
+        self.assertIn("PYTHONPATH=", done.stdout)
+        fields = {"training": ("local_batch_size", "global_batch_size", "seq_len", "max_norm", "mixed_precision_param", "mixed_precision_reduce"),
+                  "parallelism": ("data_parallel_replicate_degree", "data_parallel_shard_degree", "fsdp_reshard_after_forward", "tensor_parallel_degree",
+                                  "enable_sequence_parallel", "pipeline_parallel_degree", "module_fqns_per_model_part", "pipeline_parallel_schedule",
+                                  "pipeline_parallel_microbatch_size", "context_parallel_degree", "expert_parallel_degree"),
+                  "compile": ("enable", "enable_async_tensor_parallel")}
+
+        def base():
+            config = types.SimpleNamespace(activation_checkpoint=0, optimizer=types.SimpleNamespace(
+                param_groups=[types.SimpleNamespace(optimizer_kwargs={"lr": 3e-4, "betas": (0.9, 0.95)})]))
+            for section, names in fields.items():
+                setattr(config, section, type(section, (), {"__slots__": names})())  # another name raises an error
+            return config
+
+        policies = types.ModuleType("torchtitan.distributed.activation_checkpoint")
+        policies.FullAC = policies.SelectiveAC = types.SimpleNamespace(Config=lambda: "policy")
+        registry = types.ModuleType("torchtitan.models.llama3.config_registry")
+        registry.llama3_8b = base
+        stood_in = {name: types.ModuleType(name) for name in ("torchtitan", "torchtitan.distributed", "torchtitan.models", "torchtitan.models.llama3")}
+        names = {}
+        with unittest.mock.patch.dict(sys.modules, {**stood_in, policies.__name__: policies, registry.__name__: registry}):
+            exec(compile(self.read("titan_job.py"), "titan_job.py", "exec"), names)
+            config = names["job"]()
+        p = config.parallelism
+        self.assertEqual((p.tensor_parallel_degree, p.pipeline_parallel_degree, p.context_parallel_degree, p.enable_sequence_parallel), (2, 4, 2, True))
+        self.assertEqual(p.data_parallel_shard_degree * p.data_parallel_replicate_degree, 4)
+        self.assertEqual(sum(len(part) for part in p.module_fqns_per_model_part), 35)
+        self.assertEqual(config.activation_checkpoint, "policy")
+        self.assertEqual(config.optimizer.param_groups[0].optimizer_kwargs["betas"], (0.9, 0.999))
+        self.assertEqual(config.optimizer.param_groups[0].optimizer_kwargs["lr"], 3e-4)
 
     def test_deepspeed(self):
         self.export("deepspeed", PLAN, LLAMA, "-o", self.path("ds.json"))

@@ -173,7 +173,8 @@ void addExportCommand(CLI::App &app, int &status) {
       ->required();
   sub->add_option("--to", command->target,
                   "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
-                  "(TOML), deepspeed (JSON), nemo (YAML), accelerate (YAML) or transformers (JSON of DistributedConfig)")
+                  "(TOML for 0.2), torchtitan-0.3 (Python), deepspeed (JSON), nemo (YAML), accelerate (YAML) or "
+                  "transformers (JSON of DistributedConfig)")
       ->required()
       ->check(CLI::IsMember(names));
   sub->add_option(

@@ -283,13 +283,15 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
     std::string nemo = exportPlan(ExportTarget::NeMo, input, "")->config;
     expect("nemo", entry(nemo, "tensor_model_parallel_size", ": "), entry(nemo, " pipeline_model_parallel_size", ": "),
            entry(nemo, "context_parallel_size", ": "));
-    std::string titan = exportPlan(ExportTarget::TorchTitan, input, "")->config;
-    EXPECT_EQ(entry(titan, "tensor_parallel_degree", " = ") * entry(titan, "pipeline_parallel_degree", " = ") *
-                  entry(titan, "context_parallel_degree", " = ") *
-                  entry(titan, "data_parallel_replicate_degree", " = ") *
-                  entry(titan, "data_parallel_shard_degree", " = "),
-              ranks)
-        << "seed " << seed;
+    for (ExportTarget target : {ExportTarget::TorchTitan, ExportTarget::TorchTitanPython}) {
+      std::string titan = exportPlan(target, input, "")->config;
+      EXPECT_EQ(entry(titan, "tensor_parallel_degree", " = ") * entry(titan, "pipeline_parallel_degree", " = ") *
+                    entry(titan, "context_parallel_degree", " = ") *
+                    entry(titan, "data_parallel_replicate_degree", " = ") *
+                    entry(titan, "data_parallel_shard_degree", " = "),
+                ranks)
+          << toString(target) << ", seed " << seed;
+    }
     std::string accelerate = exportPlan(ExportTarget::Accelerate, input, "")->config;
     if (accelerate.find("distributed_type: FSDP") != std::string::npos) {
       int64_t product = 1;
