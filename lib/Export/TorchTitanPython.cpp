@@ -89,6 +89,7 @@ const Table &torchTitanPythonTable() {
         {"sequence_parallel", writeSequenceParallel},
         {"dtype", writeDtype},
         renamed("overlap", "parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"),
+        renamed("stages", "\"output\"]", "\"lm_head\"]"),
         renamed("model.family", "and name it in model.name and model.flavor",
                 "and import its function of config_registry"),
         renamed("model.sizes", "model.name, model.flavor and training.seq_len are left out",
@@ -125,6 +126,8 @@ std::string torchTitanPythonText(const std::vector<std::string> &head, Json conf
   std::string recompute = config.value("activation_checkpoint", "none");
   if (bool async = config["parallelism"].erase("enable_async_tensor_parallel"); async)
     config["compile"]["enable_async_tensor_parallel"] = true;
+  if (auto &parallelism = config["parallelism"]; parallelism.contains("module_fqns_per_model_part"))
+    parallelism["module_fqns_per_model_part"].back().back() = "lm_head"; // 0.2 calls this module output
   std::string text;
   for (const std::string &line : head)
     text += line.empty() ? "#\n" : "# " + line + "\n";

@@ -147,7 +147,8 @@ class Export(KerfTest):
         p = config.parallelism
         self.assertEqual((p.tensor_parallel_degree, p.pipeline_parallel_degree, p.context_parallel_degree, p.enable_sequence_parallel), (2, 4, 2, True))
         self.assertEqual(p.data_parallel_shard_degree * p.data_parallel_replicate_degree, 4)
-        self.assertEqual(sum(len(part) for part in p.module_fqns_per_model_part), 35)
+        self.assertEqual([name for part in p.module_fqns_per_model_part for name in part],
+                         ["tok_embeddings", *(f"layers.{layer}" for layer in range(32)), "norm", "lm_head"])
         self.assertEqual(config.activation_checkpoint, "policy")
         self.assertEqual(config.optimizer.param_groups[0].optimizer_kwargs["betas"], (0.9, 0.999))
         self.assertEqual(config.optimizer.param_groups[0].optimizer_kwargs["lr"], 3e-4)
