@@ -5,7 +5,7 @@ CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-22 clang-format) cla
 DEMO := build/demo
 SHELL := /bin/bash
 
-.PHONY: build demo test sanitize format docs clean help setup
+.PHONY: build demo test sanitize format docs site clean help setup
 
 build: build/build.ninja ## set up this machine and build: build/bin/kerf, build/bin/kerf-opt
 	cmake --build --preset release --parallel $(JOBS)
@@ -29,6 +29,9 @@ format: ## lay out all C++ sources with clang-format
 
 docs: setup ## generate docs/operators.md, docs/passes.md and docs/messages-list.md from the sources
 	scripts/generate-docs.sh docs
+
+site: build ## build/site/html: the pages and the Python package's docstrings as a web site (fetches Sphinx)
+	scripts/site.sh build
 
 clean: ## remove what was built
 	rm -rf build build-debug build-sanitize

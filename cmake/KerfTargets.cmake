@@ -3,9 +3,11 @@
 
 add_library(kerf_flags INTERFACE)
 target_include_directories(kerf_flags INTERFACE
-  ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
-target_compile_options(kerf_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>) # g++ 12 sees overlaps in std::string that are not there (GCC bug 105651)
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
+target_compile_features(kerf_flags INTERFACE cxx_std_20)
+# g++ 12 sees overlaps in std::string that are not there (GCC bug 105651): -Wno-restrict
+target_compile_options(kerf_flags INTERFACE $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<BUILD_INTERFACE:-Wno-unused-parameter>
+  $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>)
 if(KERF_SANITIZE)
   # The packaged LLVM is not instrumented: vptr and container checks would see half of each object.
   target_compile_options(kerf_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
@@ -21,10 +23,19 @@ if(KERF_SANITIZE_THREADS)
   target_link_options(kerf_flags INTERFACE -fsanitize=thread)
 endif()
 
+# kerf_install_library(KerfSearch): the library of a room is installed (KerfInstall.cmake); libraries of programs are not.
+function(kerf_install_library name)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE place)
+  if(place MATCHES "^lib/")
+    set_property(GLOBAL APPEND PROPERTY KERF_INSTALLED_LIBRARIES ${name})
+  endif()
+endfunction()
+
 # kerf_library(KerfSearch SOURCES a.cpp LINK KerfSupport): a room of plain data.
 function(kerf_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  kerf_install_library(${name})
   target_link_libraries(${name} PUBLIC kerf_flags ${ARG_LINK})
 endfunction()
 
@@ -32,6 +43,7 @@ endfunction()
 function(kerf_mlir_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  kerf_install_library(${name})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_link_libraries(${name} PUBLIC kerf_flags ${ARG_LINK})
   add_dependencies(${name} kerf-tablegen)

@@ -14,35 +14,53 @@ namespace {
 /// A target: its names, the source of the names of its settings, the settings that a plan lacks, and its table.
 struct Target {
   ExportTarget target;
-  const char *name, *title;
+  const char *name, *title, *file; // name for --to, name of the project, and default name of the configuration file
   const char *names;   // source in which the names of arguments and keys were looked up
   const char *missing; // settings that the user must add
   const Table &(*table)();
 };
 
-const Target &describe(ExportTarget target) {
-  static const Target table[] = {
-      {ExportTarget::Megatron, "megatron", "Megatron-LM",
+/// Returns one record for each target.
+const std::vector<Target> &targets() {
+  static const std::vector<Target> table = {
+      {ExportTarget::Megatron, "megatron", "Megatron-LM", "megatron.sh",
        "megatron/training/arguments.py of 2025 (commit 000c4ac24f61)",
        "data and tokenizer (--data-path, --tokenizer-type, ... or --mock-data), learning rate (--lr, ...), "
        "--train-iters",
        megatronTable},
-      {ExportTarget::TorchTitan, "torchtitan", "TorchTitan",
-       "torchtitan/config/job_config.py of the 0.2 releases; later ones are configured in Python",
+      {ExportTarget::TorchTitan, "torchtitan", "TorchTitan", "torchtitan.toml",
+       "torchtitan/config/job_config.py of the 0.2 releases; for 0.3 there is the target torchtitan-0.3",
        "model.hf_assets_path, training.dataset, training.steps, optimizer.lr, lr_scheduler", torchTitanTable},
-      {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed",
+      {ExportTarget::TorchTitanPython, "torchtitan-0.3", "TorchTitan 0.3", "torchtitan_job.py",
+       "torchtitan/config/configs.py and torchtitan/trainer.py of TorchTitan 0.3.0",
+       "in the function: config.hf_assets_path, dataloader, training.steps, the optimizer's lr, lr_scheduler",
+       torchTitanPythonTable},
+      {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed", "ds_config.json",
        "DeepSpeed's page on its configuration JSON, and megatron/arguments.py of Megatron-DeepSpeed (commit "
        "207b2d5aad1e)",
        "data and tokenizer (--data-path, --tokenizer-type, ...), learning rate (--lr, ...; optimizer.params.lr where "
        "DeepSpeed makes the optimizer), --train-iters",
        deepSpeedTable},
-      {ExportTarget::NeMo, "nemo", "NeMo",
+      {ExportTarget::NeMo, "nemo", "NeMo", "nemo.yaml",
        "examples/nlp/language_modeling/megatron_gpt_pretraining.py of NeMo 1 (framework 24.07) and its configurations; "
        "NeMo 2 is configured in Python",
        "exp_manager, model.tokenizer, model.data.data_prefix, model.optim.lr and model.optim.sched, trainer.max_steps",
        nemoTable},
+      {ExportTarget::Accelerate, "accelerate", "Accelerate", "accelerate.yaml",
+       "accelerate/commands/launch.py and parallelism_config.py of Accelerate 1.15, and TrainingArguments of "
+       "Transformers 5.24",
+       "the program, its model and data, --learning_rate, --max_steps", accelerateTable},
+      {ExportTarget::Transformers, "transformers", "Transformers", "distributed_config.json",
+       "DistributedConfig and TrainingArguments of Transformers 5.24",
+       "the program, which loads the model with this configuration, its data, --learning_rate, --max_steps",
+       transformersTable},
   };
-  return *std::find_if(std::begin(table), std::end(table), [&](const Target &row) { return row.target == target; });
+  return table;
+}
+
+const Target &describe(ExportTarget target) {
+  const std::vector<Target> &table = targets();
+  return *std::find_if(table.begin(), table.end(), [&](const Target &row) { return row.target == target; });
 }
 
 const Row *rowOf(const Table &table, const std::string &key) {
@@ -89,9 +107,20 @@ std::string launchLine(const View &view, const Draft &draft, const std::string &
 
 std::string_view toString(ExportTarget target) { return describe(target).name; }
 
+std::string_view exportFileName(ExportTarget target) { return describe(target).file; }
+
+const std::vector<ExportTarget> &exportTargets() {
+  static const std::vector<ExportTarget> all = [] {
+    std::vector<ExportTarget> found;
+    for (const Target &target : targets())
+      found.push_back(target.target);
+    return found;
+  }();
+  return all;
+}
+
 std::optional<ExportTarget> exportTarget(std::string_view name) {
-  for (ExportTarget target :
-       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo})
+  for (ExportTarget target : exportTargets())
     if (toString(target) == name)
       return target;
   return std::nullopt;
@@ -174,6 +203,14 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.config = tomlText(head, draft.config);
     exported.launch = launchLine(view, draft, torchrun, "-m torchtitan.train --job.config_file " + configName);
     break;
+  case ExportTarget::TorchTitanPython: {
+    exported.config = torchTitanPythonText(head, draft.config);
+    std::filesystem::path path(configName); // TorchTitan imports the module by its name
+    std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
+    exported.launch = launchLine(view, draft, fmt::format("PYTHONPATH={} ", folder) + torchrun,
+                                 fmt::format("-m torchtitan.train --module {} --config job", path.stem().string()));
+    break;
+  }
   case ExportTarget::DeepSpeed: {
     exported.config = draft.config.dump(2) + "\n";
     Json arguments = draft.arguments;
@@ -193,6 +230,16 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
                                              folder, path.stem().string()));
     break;
   }
+  case ExportTarget::Accelerate:
+    exported.config = yamlText(head, draft.config);
+    exported.launch = launchLine(view, draft, "accelerate launch --config_file " + configName + " ",
+                                 fmt::format("train.py {}", fmt::join(commandLineWords(draft.arguments), " ")));
+    break;
+  case ExportTarget::Transformers:
+    exported.config = draft.config.dump(2) + "\n";
+    exported.launch = launchLine(view, draft, torchrun,
+                                 fmt::format("train.py {}", fmt::join(commandLineWords(draft.arguments), " ")));
+    break;
   }
   return exported;
 }

@@ -91,6 +91,9 @@ const Table &megatronTable();
 const Table &torchTitanTable();
 const Table &deepSpeedTable();
 const Table &nemoTable();
+const Table &accelerateTable();
+const Table &transformersTable();
+const Table &torchTitanPythonTable();
 
 // Functions that several targets share.
 /// Notes that all layers recompute like the layer that recomputes most, so that the plan fits, if the plan's
@@ -123,6 +126,8 @@ std::vector<std::pair<std::string, Json>> settings(const View &view);
 std::string shellText(const std::vector<std::string> &head, const std::string &command, const Json &arguments);
 std::string tomlText(const std::vector<std::string> &head, const Json &config);
 std::string yamlText(const std::vector<std::string> &head, const Json &config);
+/// Returns the Python module of a job of TorchTitan 0.3 from the configuration that its table writes.
+std::string torchTitanPythonText(const std::vector<std::string> &head, Json config);
 /// Returns arguments as words of a command line, quoted for a shell where needed: "--a 1", "--b".
 std::vector<std::string> commandLineWords(const Json &arguments);
 

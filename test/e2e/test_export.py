@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """kerf export through the command line: files parse in their formats, numbers are the plan's, notes name what differs, bad input is refused."""
+import importlib.util
 import json
 import os
 import shlex
 import subprocess
+import sys
 import tomllib
+import types
+import unittest.mock
 
 from support import CLUSTERS, KerfTest, file_of, kerf, main
 
@@ -113,6 +117,42 @@ class Export(KerfTest):
         self.assertIsInstance(job["optimizer"]["eps"], float)
         self.assertIn("torchtitan.train", done.stderr)
 
+    def test_torchtitan_of_python(self):
+        """The module runs against classes in the place of TorchTitan's, which have the fields of TorchTitan 0.3.0."""
+        done = self.export("torchtitan-0.3", PLAN, LLAMA3, "-o", self.path("titan_job.py"))
+        self.assertIn("-m torchtitan.train --module titan_job --config job", done.stdout)
+        self.assertIn("PYTHONPATH=", done.stdout)
+        fields = {"training": ("local_batch_size", "global_batch_size", "seq_len", "max_norm", "mixed_precision_param", "mixed_precision_reduce"),
+                  "parallelism": ("data_parallel_replicate_degree", "data_parallel_shard_degree", "fsdp_reshard_after_forward", "tensor_parallel_degree",
+                                  "enable_sequence_parallel", "pipeline_parallel_degree", "module_fqns_per_model_part", "pipeline_parallel_schedule",
+                                  "pipeline_parallel_microbatch_size", "context_parallel_degree", "expert_parallel_degree"),
+                  "compile": ("enable", "enable_async_tensor_parallel")}
+
+        def base():
+            config = types.SimpleNamespace(activation_checkpoint=0, optimizer=types.SimpleNamespace(
+                param_groups=[types.SimpleNamespace(optimizer_kwargs={"lr": 3e-4, "betas": (0.9, 0.95)})]))
+            for section, names in fields.items():
+                setattr(config, section, type(section, (), {"__slots__": names})())  # another name raises an error
+            return config
+
+        policies = types.ModuleType("torchtitan.distributed.activation_checkpoint")
+        policies.FullAC = policies.SelectiveAC = types.SimpleNamespace(Config=lambda: "policy")
+        registry = types.ModuleType("torchtitan.models.llama3.config_registry")
+        registry.llama3_8b = base
+        stood_in = {name: types.ModuleType(name) for name in ("torchtitan", "torchtitan.distributed", "torchtitan.models", "torchtitan.models.llama3")}
+        names = {}
+        with unittest.mock.patch.dict(sys.modules, {**stood_in, policies.__name__: policies, registry.__name__: registry}):
+            exec(compile(self.read("titan_job.py"), "titan_job.py", "exec"), names)
+            config = names["job"]()
+        p = config.parallelism
+        self.assertEqual((p.tensor_parallel_degree, p.pipeline_parallel_degree, p.context_parallel_degree, p.enable_sequence_parallel), (2, 4, 2, True))
+        self.assertEqual(p.data_parallel_shard_degree * p.data_parallel_replicate_degree, 4)
+        self.assertEqual([name for part in p.module_fqns_per_model_part for name in part],
+                         ["tok_embeddings", *(f"layers.{layer}" for layer in range(32)), "norm", "lm_head"])
+        self.assertEqual(config.activation_checkpoint, "policy")
+        self.assertEqual(config.optimizer.param_groups[0].optimizer_kwargs["betas"], (0.9, 0.999))
+        self.assertEqual(config.optimizer.param_groups[0].optimizer_kwargs["lr"], 3e-4)
+
     def test_deepspeed(self):
         self.export("deepspeed", PLAN, LLAMA, "-o", self.path("ds.json"))
         config = json.loads(self.read("ds.json"))
@@ -124,6 +164,43 @@ class Export(KerfTest):
         self.assertEqual((given["--tensor-model-parallel-size"], given["--pipeline-model-parallel-size"], given["--zero-stage"]), ("2", "4", "1"))
         differs = {decision["key"] for decision in answer["decisions"] if decision["kind"] == "differs"}
         self.assertLessEqual({"schedule.name", "schedule.chunks", "recompute", "context_style"}, differs)
+
+    def test_accelerate(self):
+        plan = {"kerf": 1, "mesh": {"data": 4, "context": 2, "model": 2}, "order": ["data", "context", "model"], "global_batch": 64, "microbatch": 2,
+                "recompute": "full", "optimizer_sharding": 3}
+        done = self.export("accelerate", plan, LLAMA, "-o", self.path("accelerate.yaml"))
+        self.assertIn("accelerate launch --config_file", done.stdout)
+        for argument in ("--per_device_train_batch_size 2", "--gradient_accumulation_steps 8", "--gradient_checkpointing True", "--adam_beta1 0.9"):
+            self.assertIn(argument, done.stdout)
+        stages = self.export("accelerate", dict(plan, mesh={"stage": 2, "data": 2, "model": 2}, order=["stage", "data", "model"])).stderr
+        self.assertIn("mesh.stage = 2: there is no pipeline parallelism in training: these 2 ranks are data-parallel ranks", stages)
+        if importlib.util.find_spec("accelerate") is None:
+            self.skipTest("needs the Python package accelerate, which reads the file")
+        from accelerate.commands.config.config_args import load_config_from_file
+
+        config = load_config_from_file(self.path("accelerate.yaml"))
+        self.assertEqual((str(config.distributed_type.value), config.num_processes, config.num_machines, config.mixed_precision), ("FSDP", 16, 2, "bf16"))
+        self.assertEqual({key.removeprefix("parallelism_config_"): value for key, value in config.parallelism_config.items()},
+                         {"dp_replicate_size": 1, "dp_shard_size": 4, "cp_size": 2, "tp_size": 2, "cp_comm_strategy": "alltoall"})
+        from accelerate.commands.launch import launch_command_parser
+
+        known = {action.dest for action in launch_command_parser()._actions}
+        self.assertLessEqual({*config.fsdp_config, *config.parallelism_config}, known)
+
+    def test_transformers(self):
+        plan = {"kerf": 1, "mesh": {"data": 4, "model": 2}, "order": ["data", "model"], "global_batch": 64, "microbatch": 2, "optimizer_sharding": 3,
+                "optimizer_sharding_ranks": 2}
+        self.export("transformers", plan, LLAMA, "-o", self.path("config.out"))
+        config = json.loads(self.read("config.out"))
+        self.assertEqual((config["tp_size"], config["fsdp_size"], config["dp_replicate_size"], config["fsdp_mixed_precision"]), (2, 2, 2, True))
+        if importlib.util.find_spec("transformers") is None:
+            self.skipTest("needs the Python package transformers, which reads the file")
+        try:
+            from transformers.distributed.configuration_utils import DistributedConfig
+        except ImportError:
+            self.skipTest("needs a Transformers that has DistributedConfig, 5.20 or newer")
+        self.assertLessEqual(set(config), set(DistributedConfig.__dataclass_fields__))
+        self.assertEqual(DistributedConfig.from_dict(config).dp_replicate_size, 2)
 
     def test_nemo(self):
         done = self.export("nemo", PLAN, LLAMA, "-o", self.path("plan.yaml"))

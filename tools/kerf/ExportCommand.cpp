@@ -31,20 +31,6 @@ Json toJson(const ExportResult &exported, ExportTarget target) {
       {"target", toString(target)}, {"config", exported.config}, {"launch", exported.launch}, {"decisions", decisions}};
 }
 
-const char *defaultName(ExportTarget target) {
-  switch (target) {
-  case ExportTarget::Megatron:
-    return "megatron.sh";
-  case ExportTarget::TorchTitan:
-    return "torchtitan.toml";
-  case ExportTarget::DeepSpeed:
-    return "ds_config.json";
-  case ExportTarget::NeMo:
-    return "nemo.yaml";
-  }
-  return "";
-}
-
 /// Returns the shardings by arguments and lines of the text.
 TextShardings shardingsOf(const TextLayouts &layouts) {
   TextShardings shardings;
@@ -156,7 +142,7 @@ struct ExportCommand {
     const OptimizerOptions &o = step.optimizer;
     input.optimizer = {model.optimizer, parameterOptimizer(o, "", {1, 1}).settings, o.clipNorm, o.noDecayGlobs};
     input.expertCapacity = model.expertCapacity;
-    return exportPlan(to, input, output.empty() ? defaultName(to) : output);
+    return exportPlan(to, input, output.empty() ? std::string(exportFileName(to)) : output);
   }
 
   /// Writes the StableHLO text of the model with the shardings of the plan.
@@ -240,15 +226,20 @@ void addExportCommand(CLI::App &app, int &status) {
       "--to megatron -o train.sh",
       status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
+  std::vector<std::string> names;
+  for (ExportTarget target : exportTargets())
+    names.emplace_back(toString(target));
+  names.emplace_back("stablehlo"); // not a trainer: the model's own text
   sub->add_option("--plan", command->plan,
                   "plan.json to export; the gaps of a partial plan get the defaults of kerf simulate (docs/plan.md)")
       ->required();
   sub->add_option("--to", command->target,
                   "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
-                  "(TOML), deepspeed "
-                  "(JSON) or nemo (YAML); or stablehlo (the model's StableHLO text with the plan's shardings, for XLA)")
+                  "(TOML for 0.2), torchtitan-0.3 (Python), deepspeed (JSON), nemo (YAML), accelerate (YAML) or "
+                  "transformers (JSON of DistributedConfig); or stablehlo (the model's StableHLO text with the plan's "
+                  "shardings, for XLA)")
       ->required()
-      ->check(CLI::IsMember({"megatron", "torchtitan", "deepspeed", "nemo", "stablehlo"}));
+      ->check(CLI::IsMember(names));
   sub->add_option(
       "--cluster", command->cluster,
       "cluster.json of the machines (default: the cluster of the plan's job, or else CPU ranks of this machine)");

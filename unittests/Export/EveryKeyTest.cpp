@@ -15,8 +15,6 @@ using namespace kerf::test;
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed,
-                                     ExportTarget::NeMo};
 
 /// Returns the keys of the plan file whose members are set. A new member of Plan breaks the compilation of this
 /// function: add its key here, and a row to each target.
@@ -225,7 +223,7 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
                    input.optimizer.kind == "muon" ? "optimizer.settings" : "optimizer.weight_decay"});
     if (!input.completed.mesh.axes.empty())
       wanted.insert("order");
-    for (ExportTarget target : kTargets) {
+    for (ExportTarget target : exportTargets()) {
       auto exported = exportPlan(target, input, "file");
       ASSERT_TRUE(exported) << "seed " << seed << ": " << exported.error().message;
       std::vector<std::string> rows = exportKeys(target);
@@ -241,7 +239,8 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
         EXPECT_TRUE(decided.contains(key)) << toString(target) << " says nothing of " << key << ", seed " << seed;
       // Differences are in the list, and in the comments of files whose format has comments.
       for (const std::string &note : exportNotes(*exported)) {
-        bool told = target == ExportTarget::DeepSpeed || exported->config.find(note) != std::string::npos;
+        bool json = target == ExportTarget::DeepSpeed || target == ExportTarget::Transformers;
+        bool told = json || exported->config.find(note) != std::string::npos;
         EXPECT_TRUE(told) << toString(target) << ": " << note;
       }
       EXPECT_EQ(exportPlan(target, input, "file")->config, exported->config);
@@ -284,11 +283,26 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
     std::string nemo = exportPlan(ExportTarget::NeMo, input, "")->config;
     expect("nemo", entry(nemo, "tensor_model_parallel_size", ": "), entry(nemo, " pipeline_model_parallel_size", ": "),
            entry(nemo, "context_parallel_size", ": "));
-    std::string titan = exportPlan(ExportTarget::TorchTitan, input, "")->config;
-    EXPECT_EQ(entry(titan, "tensor_parallel_degree", " = ") * entry(titan, "pipeline_parallel_degree", " = ") *
-                  entry(titan, "context_parallel_degree", " = ") *
-                  entry(titan, "data_parallel_replicate_degree", " = ") *
-                  entry(titan, "data_parallel_shard_degree", " = "),
+    for (ExportTarget target : {ExportTarget::TorchTitan, ExportTarget::TorchTitanPython}) {
+      std::string titan = exportPlan(target, input, "")->config;
+      EXPECT_EQ(entry(titan, "tensor_parallel_degree", " = ") * entry(titan, "pipeline_parallel_degree", " = ") *
+                    entry(titan, "context_parallel_degree", " = ") *
+                    entry(titan, "data_parallel_replicate_degree", " = ") *
+                    entry(titan, "data_parallel_shard_degree", " = "),
+                ranks)
+          << toString(target) << ", seed " << seed;
+    }
+    std::string accelerate = exportPlan(ExportTarget::Accelerate, input, "")->config;
+    if (accelerate.find("distributed_type: FSDP") != std::string::npos) {
+      int64_t product = 1;
+      for (const char *axis : {"dp_replicate", "dp_shard", "tp", "cp", "sp"})
+        product *= entry(accelerate, fmt::format("parallelism_config_{}_size", axis), ": ");
+      EXPECT_EQ(product, ranks) << "seed " << seed;
+    }
+    EXPECT_EQ(entry(accelerate, "num_processes", ": "), ranks) << "seed " << seed;
+    Json transformers = Json::parse(exportPlan(ExportTarget::Transformers, input, "")->config);
+    EXPECT_EQ(transformers["tp_size"].get<int64_t>() * transformers["fsdp_size"].get<int64_t>() *
+                  transformers["dp_replicate_size"].get<int64_t>(),
               ranks)
         << "seed " << seed;
     auto deepspeed = exportPlan(ExportTarget::DeepSpeed, input, "");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Export of a complete plan to other trainers: arguments of Megatron-LM, TOML of TorchTitan, JSON of DeepSpeed with the
-// command line of Megatron-DeepSpeed, YAML of NeMo. Every key of the plan, the model and the training settings gets a
-// decision: the file expresses the key, the key has no effect, or the target does something else.
+// command line of Megatron-DeepSpeed, YAML of NeMo and Accelerate, JSON of Transformers. Every key of the plan, the
+// model and the training settings gets a decision: the file expresses the key, the key has no effect, or the target does something else.
 #pragma once
 
 #include "kerf/Export/ModelSizes.h"
@@ -12,9 +12,13 @@
 namespace kerf {
 
 /// A trainer for which plans can be exported.
-enum class ExportTarget { Megatron, TorchTitan, DeepSpeed, NeMo };
-/// Returns the name of a target: "megatron", "torchtitan", "deepspeed" or "nemo".
+enum class ExportTarget { Megatron, TorchTitan, TorchTitanPython, DeepSpeed, NeMo, Accelerate, Transformers };
+/// Returns all targets.
+const std::vector<ExportTarget> &exportTargets();
+/// Returns the name of a target, as --to takes it: "megatron", "torchtitan", ...
 std::string_view toString(ExportTarget target);
+/// Returns the name of the configuration file where the user gives none, for example "nemo.yaml".
+std::string_view exportFileName(ExportTarget target);
 /// Parses the name of a target; returns nothing if there is no such target.
 std::optional<ExportTarget> exportTarget(std::string_view name);
 
