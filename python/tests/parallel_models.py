@@ -156,7 +156,7 @@ def _transformers(name, layers):
 def make(name, layers=2):
     """Returns a module in float64 and four global batches of it, the same in every process."""
     torch.manual_seed(7)
-    model = Gpt(layers) if name == "gpt2" else Mixer(layers) if name == "mixer" else _transformers(name, layers)
+    model = Gpt(layers) if name in ("gpt2", "masked") else Mixer(layers) if name == "mixer" else _transformers(name, layers)
     random = torch.Generator().manual_seed(11)
     batches = []
     for _ in range(4):
@@ -166,14 +166,17 @@ def make(name, layers=2):
         elif name in ("vit", "resnet"):
             batch = {"pixel_values": torch.randn(8, 3, 32, 32, generator=random), "labels": tokens[:, 0] % 10}
         else:
-            batch = {"input_ids": tokens, "labels": tokens}
+            batch = {"input_ids": tokens, "labels": tokens.clone()}
+        if name == "masked":  # GPT-2 with another number of labels in each sample
+            for sample in range(8):
+                batch["labels"][sample, :3 * sample] = -100
         batches.append(batch)
     return model, batches
 
 
 def export(name, layers, folder):
     """Exports a module to ONNX and returns the path."""
-    if (name, layers) == ("gpt2", 2):
+    if name in ("gpt2", "masked") and layers == 2:
         return EXAMPLE
     sys.path.insert(0, os.path.join(ROOT, "examples", "gpt2"))
     import export as example

@@ -31,6 +31,7 @@ TWO = [  # model, layers, decisions of the plan, and a factor of the gradients
     ("gpt2", 2, {"mesh": {"model": 2}, "recompute": "full"}, 1),
     ("gpt2", 2, {"mesh": {"stage": 2}, "microbatch": 4, "schedule": {"name": "1f1b"}}, 1),
     ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0}, 1.01),
+    ("masked", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 2}, 1),
 ]
 MORE_OF_TWO = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral", "resnet", "mixer") for plan in (
     {}, {"mesh": {"model": 2}}, {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2, "recompute": "full"},
@@ -90,7 +91,8 @@ def worker(rank, ranks, port, cases, folder):
         counts = CommDebugMode() if ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 and name != "resnet" else contextlib.nullcontext()
         try:
             parallel = kerf.torch.parallelize(module, kerf.Plan(text), batch=parallel_models.double(batches[0]), loss=lambda m, **batch: m(**batch),
-                                               unsupported="warn" if name in ("vit", "resnet") else "raise")
+                                               unsupported="warn" if name in ("vit", "resnet") else "raise",
+                                               count=(lambda batch: (batch["labels"][:, 1:] != -100).sum()) if name == "masked" else None)
             parallel.load_state_dict(parallel.state_dict())  # changes nothing, as the losses show
             with counts:
                 losses = train(module, batches, parallel.step, parallel.parameters(), factor)

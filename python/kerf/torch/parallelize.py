@@ -202,9 +202,14 @@ def shard(module: torch.nn.Module, units: list[torch.nn.Module], read: Settings,
 
 def sum_gradients(parameters: list[torch.nn.Parameter], group: dist.ProcessGroup) -> None:
     """Sums the gradients of parameters over a group, in one collective for each type."""
+    trained = list({id(one): one for one in parameters if one.requires_grad}.values())
+    if not trained:
+        return
+    has = torch.tensor([one.grad is not None for one in trained], dtype=torch.int32, device=trained[0].device)
+    dist.all_reduce(has, dist.ReduceOp.MAX, group=group)
     seen: dict[int, torch.Tensor] = {}
-    for one in parameters:
-        if one.requires_grad:
+    for one, anywhere in zip(trained, has.tolist()):
+        if anywhere:  # a parameter without a gradient on every rank keeps none, as on one device
             if one.grad is None:
                 one.grad = torch.zeros_like(one)
             seen[id(one)] = one.grad.to_local() if isinstance(one.grad, DTensor) else one.grad

@@ -47,7 +47,7 @@ def _policy(context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolic
 
 def recompute(layer: torch.nn.Module, mode: str) -> None:
     """Makes the backward pass compute the activations of a layer again: all of them, or all but the products of its parameters."""
-    if mode == "none":
+    if mode not in ("full", "selective"):
         return
     forward, options = layer.forward, {}
     if mode == "selective":
