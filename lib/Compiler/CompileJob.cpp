@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/CompileJob.h"
-#include "kerf/Compiler/TextLayouts.h"
 #include "PlanLowering.h"
 #include "kerf/Codegen/Codegen.h"
+#include "kerf/Compiler/TextLayouts.h"
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 
@@ -123,12 +123,13 @@ Result<TextLayouts> textLayouts(const PlanUse &use) {
     return job.error();
   const package::Program &program = job->planned.compiled.program;
   for (const MeshAxis &axis : program.mesh.axes)
-    for (auto [name, way] : {std::pair(ir::KerfDialect::kStageAxis, "\"mesh\": {\"stage\": 1}"),
-                             std::pair(ir::KerfDialect::kMicrobatchAxis, "a \"microbatch\" of all samples of a data group")})
+    for (auto [name, way] :
+         {std::pair(ir::KerfDialect::kStageAxis, "\"mesh\": {\"stage\": 1}"),
+          std::pair(ir::KerfDialect::kMicrobatchAxis, "a \"microbatch\" of all samples of a data group")})
       if (axis.size > 1 && axis.name == name)
         return Error{fmt::format("{} has {} {}, but shardings say only how one step is cut over ranks; plan with {}",
-                                 use.planFile, axis.size, name == ir::KerfDialect::kStageAxis ? "stages" : "microbatches",
-                                 way)};
+                                 use.planFile, axis.size,
+                                 name == ir::KerfDialect::kStageAxis ? "stages" : "microbatches", way)};
   auto placed = placeStep(job->step, job->planned.plan, use.planFile, job->use.cluster);
   if (!placed)
     return placed.error();

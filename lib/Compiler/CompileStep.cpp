@@ -158,8 +158,8 @@ Result<PlacedStep> placeStep(const TrainingStep &step, const Plan &plan, const s
   }
   placed.mesh = (placed.execution ? placed.execution->layouts.front().passes : plan).mesh();
   placed.module = cast<ModuleOp>(step.module.get()->clone());
-  if (Status status = placed.execution ? applyExecution(*placed.module, *placed.execution)
-                                       : applyPlan(*placed.module, plan);
+  if (Status status =
+          placed.execution ? applyExecution(*placed.module, *placed.execution) : applyPlan(*placed.module, plan);
       !status)
     return Error{fmt::format("{}: {}", planFile, status.error().message), status.error().status};
   DiagnosticCollector collected(placed.module->getContext());

@@ -135,9 +135,10 @@ Result<Answer> explain(mlir::MLIRContext &context, const ExplainRequest &request
     for (const auto &[given, name] :
          {std::pair(!request.changes.trainer.empty(), "for"), std::pair(!request.changes.whatIf.empty(), "what-if")})
       if (given)
-        return Error{fmt::format("{} is a plan of <search=placement>, and <{}> applies to plans of <search=whole> only; "
-                                 "leave <{}> out",
-                                 file, name, name)};
+        return Error{
+            fmt::format("{} is a plan of <search=placement>, and <{}> applies to plans of <search=whole> only; "
+                        "leave <{}> out",
+                        file, name, name)};
     return explainPlacement(request);
   }
   if (!request.op.empty())

@@ -44,13 +44,12 @@ std::vector<PlacedOp> placedOps(ModuleOp module, const Mesh &mesh) {
   for (auto &[op, key] : opKeys(module)) {
     PlacedOp its{key.key, {}, {}, {}, {}};
     addPlaces(op->getLoc(), its.places);
-    if (its.places.empty() || op->getNumResults() != 1 || op->hasAttr(KerfDialect::kBackwardAttr) ||
-        isa<ReshardOp>(op))
+    if (its.places.empty() || op->getNumResults() != 1 || op->hasAttr(KerfDialect::kBackwardAttr) || isa<ReshardOp>(op))
       continue;
     Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
     auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
-    auto strategy = attr ? parseStrategyAttr(attr, mesh, rule)
-                         : Result<Strategy>(Strategy{std::vector<int>(mesh.axes.size(), -1)});
+    auto strategy =
+        attr ? parseStrategyAttr(attr, mesh, rule) : Result<Strategy>(Strategy{std::vector<int>(mesh.axes.size(), -1)});
     auto sharding = strategy ? project(rule, mesh, *strategy) : std::nullopt;
     if (!sharding)
       continue;

@@ -15,8 +15,8 @@ namespace {
 struct Target {
   ExportTarget target;
   const char *name, *title, *file; // name for --to, name of the project, and default name of the configuration file
-  const char *names;   // source in which the names of arguments and keys were looked up
-  const char *missing; // settings that the user must add
+  const char *names;               // source in which the names of arguments and keys were looked up
+  const char *missing;             // settings that the user must add
   const Table &(*table)();
 };
 

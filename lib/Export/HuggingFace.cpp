@@ -47,8 +47,7 @@ Table sharedTable(bool hasContext) {
   Table table = {
       {"model.sizes", [](const View &, Draft &out) { out.idle("a part of the model's own config.json"); }},
       {"model.task", [](const View &, Draft &out) { out.idle("the program that is started has its own task"); }},
-      {"mesh.stage",
-       [](const View &v, Draft &out) { noteAxis(v.pipeline, "pipeline parallelism in training", out); }},
+      {"mesh.stage", [](const View &v, Draft &out) { noteAxis(v.pipeline, "pipeline parallelism in training", out); }},
       {"mesh.expert",
        [](const View &v, Draft &out) {
          if (v.expert > 1 && !v.experts())
@@ -135,15 +134,41 @@ Table sharedTable(bool hasContext) {
       {"optimizer.clip_norm",
        [](const View &v, Draft &out) { out.argument("--max_grad_norm", v.in.optimizer.clipNorm); }},
   };
-  for (const char *key :
-       {"model.family", "model.layers", "model.decoder_layers", "model.hidden_size", "model.heads", "model.kv_heads",
-        "model.head_size", "model.ffn_size", "model.vocabulary", "model.positions", "model.norm",
-        "model.norm_epsilon", "model.activation", "model.position", "model.rotary_base", "model.rotary_fraction",
-        "model.rotary_scaling", "model.window", "model.residual", "model.biases", "model.query_key_norm",
-        "model.tied_embeddings", "model.embedding_norm", "model.scaled_embedding", "model.experts",
-        "model.experts_per_token", "model.expert_ffn_size", "model.expert_weights_add_to_one",
-        "model.shared_expert_ffn_size", "model.dense_layers", "model.router", "model.expert_groups",
-        "model.expert_weights_scale", "model.latent_attention", "model.dropout"})
+  for (const char *key : {"model.family",
+                          "model.layers",
+                          "model.decoder_layers",
+                          "model.hidden_size",
+                          "model.heads",
+                          "model.kv_heads",
+                          "model.head_size",
+                          "model.ffn_size",
+                          "model.vocabulary",
+                          "model.positions",
+                          "model.norm",
+                          "model.norm_epsilon",
+                          "model.activation",
+                          "model.position",
+                          "model.rotary_base",
+                          "model.rotary_fraction",
+                          "model.rotary_scaling",
+                          "model.window",
+                          "model.residual",
+                          "model.biases",
+                          "model.query_key_norm",
+                          "model.tied_embeddings",
+                          "model.embedding_norm",
+                          "model.scaled_embedding",
+                          "model.experts",
+                          "model.experts_per_token",
+                          "model.expert_ffn_size",
+                          "model.expert_weights_add_to_one",
+                          "model.shared_expert_ffn_size",
+                          "model.dense_layers",
+                          "model.router",
+                          "model.expert_groups",
+                          "model.expert_weights_scale",
+                          "model.latent_attention",
+                          "model.dropout"})
     table.push_back({key, [](const View &, Draft &out) { out.idle("a part of the model's own config.json"); }});
   return table;
 }
@@ -172,8 +197,8 @@ void writeShardingRanks(const View &view, bool hasContext, Draft &out) {
 void writeOrder(const View &view, std::initializer_list<const char *> order, const char *text, Draft &out) {
   if (view.axisOrderIs(order))
     return out.expressed(text);
-  out.differs(fmt::format("ranks are numbered as {}, not as {}: groups use other links than planned", text,
-                          orderText(view)));
+  out.differs(
+      fmt::format("ranks are numbered as {}, not as {}: groups use other links than planned", text, orderText(view)));
 }
 
 void writeAccelerateData(const View &view, Draft &out) {

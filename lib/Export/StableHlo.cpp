@@ -57,8 +57,8 @@ std::optional<std::string> shardingText(const Mesh &mesh, const Shape &shape, co
            (inner < shape[dim] || tensor.shape[at] == 1)) {
       int64_t size = tensor.shape[at], shards = shardCount(tensor.sharding.dims[at].axes);
       if (shards > 1 && whole)
-        return cannot(fmt::format("dimension {} of {} elements is cut in its middle, in parts of {}", dim, shape[dim],
-                                 size));
+        return cannot(
+            fmt::format("dimension {} of {} elements is cut in its middle, in parts of {}", dim, shape[dim], size));
       if (size % shards != 0)
         return cannot(fmt::format("dimension {} has {} elements, which {} ranks do not divide", dim, size, shards));
       for (const AxisRef &ref : tensor.sharding.dims[at].axes)
@@ -69,7 +69,7 @@ std::optional<std::string> shardingText(const Mesh &mesh, const Shape &shape, co
     }
     if (inner != shape[dim])
       return cannot(fmt::format("the program of the plan joins dimension {} with others: [{}] became [{}]", dim,
-                               fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
+                                fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
     dims.push_back(fmt::format("{{{}}}", fmt::join(axes, ", ")));
   }
   return fmt::format("<@mesh, [{}]>", fmt::join(dims, ", "));
@@ -91,8 +91,8 @@ Result<std::string> annotateMain(const std::string &line, const TextShardings &s
     const std::smatch &match = *found;
     size_t index = std::stoull(match[1]);
     if (index >= shardings.arguments.size())
-      return Error{fmt::format("@main has an argument {}, but the plan has {} arguments; plan again for this text", index,
-                               shardings.arguments.size())};
+      return Error{fmt::format("@main has an argument {}, but the plan has {} arguments; plan again for this text",
+                               index, shardings.arguments.size())};
     std::string why;
     auto text = shardingText(shardings.mesh, shapeIn(match[2]), shardings.arguments[index], why);
     if (!text)
@@ -125,9 +125,8 @@ std::string annotateOperation(const std::string &line, int64_t number, const Tex
   auto fitting = std::find_if(found->second.rbegin(), found->second.rend(),
                               [&](const ShardedTensor &tensor) { return tensor.shape == shape; });
   if (fitting == found->second.rend())
-    fitting = std::find_if(found->second.rbegin(), found->second.rend(), [&](const ShardedTensor &tensor) {
-      return elementsIn(tensor.shape) == elementsIn(shape);
-    });
+    fitting = std::find_if(found->second.rbegin(), found->second.rend(),
+                           [&](const ShardedTensor &tensor) { return elementsIn(tensor.shape) == elementsIn(shape); });
   if (fitting == found->second.rend())
     return line;
   std::string why;
@@ -156,9 +155,9 @@ Result<AnnotatedText> annotate(std::string_view text, const TextShardings &shard
     ++number;
     if (!module && line.rfind("module ", 0) == 0 && line.find(" {") != std::string::npos) {
       module = true;
-      made.text += std::regex_replace(line, partitions,
-                                      fmt::format("mhlo.num_partitions = {} : i32", shardings.mesh.ranks())) +
-                   "\n" + meshLine(shardings.mesh);
+      made.text +=
+          std::regex_replace(line, partitions, fmt::format("mhlo.num_partitions = {} : i32", shardings.mesh.ranks())) +
+          "\n" + meshLine(shardings.mesh);
       continue;
     }
     if (!main && line.find("func.func public @main(") != std::string::npos) {

@@ -89,9 +89,10 @@ template <typename Engine> nb::class_<Running<Engine>> addEngine(nb::module_ &m,
            [](Its &its, double factor) {
              take(its.call([&](Engine &engine) { return engine.setLearningRateFactor(factor); }));
            })
-      .def(
-          "parameters_and_states",
-          [](Its &its) { return arraysOf(take(its.call([](Engine &engine) { return engine.parametersAndStates(); }))); })
+      .def("parameters_and_states",
+           [](Its &its) {
+             return arraysOf(take(its.call([](Engine &engine) { return engine.parametersAndStates(); })));
+           })
       .def(
           "evaluate",
           [](Its &its, const nb::dict &arrays, bool samples, std::optional<int64_t> batches) {
@@ -229,8 +230,8 @@ Text placements(const std::optional<ModelSource> &model, const MaybeText &plan, 
     for (const TextPlace &place : op.places)
       lines.push_back(place.line);
     for (const auto &[shape, sharding] : op.operands)
-      operands.push_back({{"shape", shape},
-                          {"axes", sharding.partial.empty() ? Json(axesOf(layouts.mesh, sharding)) : Json()}});
+      operands.push_back(
+          {{"shape", shape}, {"axes", sharding.partial.empty() ? Json(axesOf(layouts.mesh, sharding)) : Json()}});
     root["ops"].push_back({{"name", op.key},
                            {"lines", lines},
                            {"shape", op.shape},

@@ -4,8 +4,8 @@
 #include "Options.h"
 
 #include "kerf/Compiler/ModelLayouts.h"
-#include "kerf/CostModel/Dtypes.h"
 #include "kerf/Compiler/TextLayouts.h"
+#include "kerf/CostModel/Dtypes.h"
 #include "kerf/Export/Export.h"
 #include "kerf/Export/StableHlo.h"
 #include "kerf/Frontend/ReadSizes.h"
@@ -170,11 +170,11 @@ struct ExportCommand {
         return fail(status.error());
     if (json) {
       fmt::print("{}\n", Json{{"target", "stablehlo"},
-                             {"config", annotated->text},
-                             {"arguments", annotated->arguments},
-                             {"constraints", annotated->constraints},
-                             {"left", annotated->left}}
-                            .dump(2));
+                              {"config", annotated->text},
+                              {"arguments", annotated->arguments},
+                              {"constraints", annotated->constraints},
+                              {"left", annotated->left}}
+                             .dump(2));
       return 0;
     }
     FILE *told = output.empty() ? stderr : stdout;

@@ -32,9 +32,9 @@ struct ArgumentLayout {
 struct TextLayouts {
   Mesh mesh;
   std::vector<ArgumentLayout> arguments;
-  std::vector<std::string> names;   // of the arguments of the text, in order; further arguments of the step follow
-  std::vector<Sharding> shardings;  // of `arguments`
-  std::vector<PlacedOp> ops;        // in program order
+  std::vector<std::string> names;  // of the arguments of the text, in order; further arguments of the step follow
+  std::vector<Sharding> shardings; // of `arguments`
+  std::vector<PlacedOp> ops;       // in program order
 };
 
 /// Returns the operators of `module`, in which reshards stand between operators with strategies, that have positions in

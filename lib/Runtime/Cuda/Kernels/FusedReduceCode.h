@@ -12,8 +12,8 @@
 namespace kerf::runtime::cuda {
 
 /// Computes neighbouring elements from number `first` on, and stores those that the kernel stores. It
-/// computes W elements and writes the number of element k that is reduced into result r to values[r * W + k]. Maxima and
-/// minima are exact in double, so that all reductions have one type.
+/// computes W elements and writes the number of element k that is reduced into result r to values[r * W + k]. Maxima
+/// and minima are exact in double, so that all reductions have one type.
 using ElementsOf = void (*)(const void *addresses, int64_t first, double *values);
 
 /// A result of a fused kernel that is a reduction.
