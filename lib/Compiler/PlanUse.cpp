@@ -39,7 +39,7 @@ Result<ResolvedUse> resolveUse(const PlanUse &use) {
     return saved.error();
   const Job job = saved->value_or(Job());
   if (!use.model && job.model.empty())
-    return Error{fmt::format("{} does not name its model; give <model>", use.planFile)};
+    return Error{fmt::format("{} does not name its model; give the model", use.planFile)};
   if (!use.model)
     if (Status status = checkModelExists(job, use.planFile); !status)
       return status.error();

@@ -182,7 +182,8 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
       user->emitError() << "needs all samples of the batch at once, so it can't be cut into microbatches; set "
                            "microbatch to the samples of a data group";
     else if (have.partialKind != ReduceKind::Sum && containsAxis(have.partial, microbatchAxis(mesh)))
-      user->emitError() << "needs a " << (have.partialKind == ReduceKind::Max ? "maximum" : "minimum")
+      user->emitError() << "needs "
+                        << (have.partialKind == ReduceKind::Max ? "the largest value" : "the smallest value")
                         << " over the whole batch, so it can't be cut into microbatches; set microbatch to the samples "
                            "of a data group";
     else

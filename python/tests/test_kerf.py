@@ -218,7 +218,7 @@ class Errors(unittest.TestCase):
             r"trainer= is 'megatrn'; it has to be one of": lambda: kerf.plan(MLP, trainer="megatrn"),
             r"the plan": lambda: kerf.Plan({"meshh": {}}),
             r"cluster": lambda: kerf.Cluster({"name": 3}),
-            r"the plan does not name its model; give model=": lambda: kerf.simulate(plan={"mesh": {"data": 2}}),
+            r"the plan does not name its model; give the model": lambda: kerf.simulate(plan={"mesh": {"data": 2}}),
             r"the plan is a plan of search='placement', and what_if= applies": lambda: kerf.explain(plan, what_if="ranks*2"),
             r"no op's name matches 'zzz'": lambda: kerf.explain(plan, op="zzz"),
             r"threads=: '0' is not a whole number from 1 to 1024": lambda: kerf.Trainer(MLP, threads=0),

@@ -61,7 +61,7 @@ class Planning(KerfTest):
             self.assertEqual(sizes, ranks)
 
     def test_explain(self):
-        self.plan(file_of("gpt2"), "--ranks", 4, "--all-ranks")
+        self.plan(file_of("gpt2"), "--ranks", 4, "--all-ranks", "--constraints", self.write("mesh.json", {"kerf": 1, "mesh": {"data": 2, "model": 2}}))
         os.rename(self.path("plan.json"), self.path("four.json"))
         self.plan(file_of("gpt2"), "--ranks", 2, "--all-ranks")
         self.assertIn("step", self.succeed("explain", self.path("four.json")).stdout)
