@@ -85,7 +85,7 @@ def _within(path: str, name: str) -> bool:
 def cut_graph(program: torch.export.ExportedProgram, names: list[str]) -> list[Piece]:
     """Cuts an exported loss after the layers `names` but the last: one piece for each layer, the first with what comes before it.
 
-    What depends on no parameter is computed by each piece that uses it, from the batch, which all stages have.
+    Each piece computes the values that depend on no parameter itself, from the batch, which all stages have.
     """
     module = program.module()
     nodes = list(module.graph.nodes)

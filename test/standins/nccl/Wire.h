@@ -17,8 +17,8 @@
 
 namespace kerf::standin::nccl {
 
-/// What a message belongs to: a send and its receive, or a collective. The messages of each are in an order of their
-/// own.
+/// The kind of call that a message belongs to: a send with its receive, or a collective. Each kind has an order of
+/// messages of its own.
 enum class Channel : uint32_t { Message, Collective };
 
 class Wire {
