@@ -86,7 +86,7 @@ class Simulation:
 
 
 class Explanation:
-    """Why a plan is as it is, or which plan would be the best one after a change."""
+    """The reasons for the decisions of a plan, or the plan that would be the best one after a change."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self._content = content
@@ -117,7 +117,7 @@ class Explanation:
 
 
 class Comparison(Explanation):
-    """How two plans differ."""
+    """The differences between two plans."""
 
     def to_frame(self) -> Any:
         """Returns the decisions that differ as a data frame of pandas."""
@@ -145,7 +145,7 @@ class Verification:
 
     @property
     def message(self) -> str:
-        """What is wrong; "" if the plan passed."""
+        """The fault that was found; "" if the plan passed."""
         return self._content["message"]
 
     @property

@@ -127,7 +127,7 @@ class Plan:
 
     @property
     def predicted(self) -> Optional[Prediction]:
-        """What was predicted when a search completed the plan."""
+        """The prediction that the search made for the plan."""
         found = self._read().get("predicted")
         if found is None:
             return None

@@ -32,7 +32,7 @@ ALL = bool(os.environ.get("KERF_ALL"))
 
 
 def command(*arguments, status=0):
-    """What the command line prints on standard output, or its message where it has to fail."""
+    """Returns the text of the command line on standard output, or its message where it has to fail."""
     done = subprocess.run([KERF, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stderr}"
     return done.stdout if status == 0 else [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1][len("error: "):]

@@ -11,7 +11,7 @@ LEAST_SECONDS = 5  # no step begins with less time left
 
 
 class Done:
-    """How a command ended: its status (None: it was ended because its time was over), its output, and its seconds."""
+    """The end of a command: its status (None: it was ended because its time was over), its output, and its seconds."""
 
     def __init__(self, status, out, err, seconds, first_line_seconds=None):
         self.status, self.out, self.err, self.seconds, self.first_line_seconds = status, out, err, seconds, first_line_seconds

@@ -91,6 +91,15 @@ class MixedPrecision(KerfTest):
         self.assertNotEqual(reached["halves"], reached["whole"])
         self.assertNotEqual(reached["halves"], reached["bf16"])
 
+    def test_f8_with_sharded_parameters_and_without_numbers(self):
+        """Ranks that hold parts of a parameter agree on its scale; a loss that is no number is seen."""
+        train = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--dtype", "f8", "--json", "--steps", 4]
+        step, run = optimizer_flags(golden_of("gpt2"), "adamw")
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 2}, "optimizer_sharding": 3})
+        reached = [json.loads(self.succeed(*train, *more, *step, *run).stdout)["losses"] for more in (["--ranks", 1], ["--plan", plan])]
+        self.close(reached[1], reached[0], PLANS_AGREE["f8"], "optimizer sharding 3")
+        self.refuse(1, ["step 1: the loss is", "nan", "--clip-norm"], *train, "--ranks", 1, "--lr", "1e30")
+
     def test_pytorch_is_no_closer(self):
         """PyTorch's autocast on the same model: its distance from float64 is of the size of ours."""
         with open(os.path.join(ROOT, "test", "models", "mixed_precision.json")) as file:

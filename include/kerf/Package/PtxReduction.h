@@ -11,7 +11,7 @@ namespace kerf::package {
 /// of a table, and otherwise one thread, a warp or a block combines a run of `inner` elements.
 enum class ReduceForm { Table, Threads, Warps, Blocks };
 
-/// How a tensor (outer, kept, inner) is reduced over its outer and inner dimensions. The work is split into `pieces`: a
+/// The reduction of a tensor (outer, kept, inner) over its outer and inner dimensions. The work is split into `pieces`: a
 /// piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and innerPieces pieces
 /// lie side by side in the inner dimension. The results of the pieces are combined in a fixed order.
 struct ReducePlan {
