@@ -11,9 +11,9 @@ namespace kerf::package {
 /// of a table, and otherwise one thread, a warp or a block combines a run of `inner` elements.
 enum class ReduceForm { Table, Threads, Warps, Blocks };
 
-/// The reduction of a tensor (outer, kept, inner) over its outer and inner dimensions. The work is split into `pieces`: a
-/// piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and innerPieces pieces
-/// lie side by side in the inner dimension. The results of the pieces are combined in a fixed order.
+/// The reduction of a tensor (outer, kept, inner) over its outer and inner dimensions. The work is split into `pieces`:
+/// a piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and innerPieces
+/// pieces lie side by side in the inner dimension. The results of the pieces are combined in a fixed order.
 struct ReducePlan {
   ReduceForm form = ReduceForm::Table;
   int64_t outer = 1, kept = 1, inner = 1;

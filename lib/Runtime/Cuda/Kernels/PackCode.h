@@ -22,8 +22,8 @@ template <size_t bytes>
 using Chunk =
     std::conditional_t<bytes == 16, Bytes16,
                        std::conditional_t<bytes == 8, Bytes8, std::conditional_t<bytes == 4, uint32_t, uint16_t>>>;
-/// The ways to compile a load of several elements. Where its elements are used one by one, the compiler may replace it by
-/// loads of single elements; Whole prevents this, and also that a loop with the load is unrolled.
+/// The ways to compile a load of several elements. Where its elements are used one by one, the compiler may replace it
+/// by loads of single elements; Whole prevents this, and also that a loop with the load is unrolled.
 enum class Access { Any, Whole };
 /// Returns a chunk that was loaded. The empty assembly uses all words at once, so that the load stays one access.
 KERF_DEVICE Bytes16 asWhole(Bytes16 chunk) {
