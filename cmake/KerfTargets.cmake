@@ -5,9 +5,12 @@ add_library(kerf_flags INTERFACE)
 target_include_directories(kerf_flags INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
 target_compile_features(kerf_flags INTERFACE cxx_std_20)
-# g++ 12 sees overlaps in std::string that are not there (GCC bug 105651): -Wno-restrict
+# g++ 12 sees overlaps in std::string that are not there (GCC bug 105651): -Wno-restrict. In a unity build every file is an included
+# one, where g++ expects no anonymous namespaces: -Wno-subobject-linkage. Headers of the CPU's kernels have pragmas of OpenMP, which
+# only the kernels are compiled with: -Wno-unknown-pragmas.
 target_compile_options(kerf_flags INTERFACE $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<BUILD_INTERFACE:-Wno-unused-parameter>
-  $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>)
+  $<BUILD_INTERFACE:-Wno-unknown-pragmas> $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>
+  $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>)
 if(KERF_SANITIZE)
   # The packaged LLVM is not instrumented: vptr and container checks would see half of each object.
   target_compile_options(kerf_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
@@ -37,6 +40,7 @@ function(kerf_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   kerf_install_library(${name})
   target_link_libraries(${name} PUBLIC kerf_flags ${ARG_LINK})
+  kerf_begin_with(${name} kerf_plain_headers)
 endfunction()
 
 # kerf_mlir_library(KerfTransforms SOURCES a.cpp LINK KerfDialect): a room that sees MLIR.
@@ -57,13 +61,30 @@ function(kerf_mlir_library name)
   endif()
 endfunction()
 
-# kerf_share_headers(NAME): the target, which links KerfDialect, begins with the headers of kerf_shared_headers
-# (lib/Dialect/Kerf), which are parsed once. Each file still includes what it uses: the other presets parse it by itself.
-function(kerf_share_headers name)
+# kerf_begin_with(NAME HEADERS): the files of the target begin with the headers of the target HEADERS, which are parsed once.
+# Each file still includes what it uses: the other presets parse it by itself.
+function(kerf_begin_with name headers)
   if(KERF_PRECOMPILE)
-    target_precompile_headers(${name} REUSE_FROM kerf_shared_headers)
+    target_precompile_headers(${name} REUSE_FROM ${headers})
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # for ccache
   endif()
+endfunction()
+
+# kerf_precompile(HEADERS LINK KerfSupport HEADERS <string>): a target whose headers others begin with.
+function(kerf_precompile name)
+  cmake_parse_arguments(ARG "" "" "LINK;HEADERS" ${ARGN})
+  if(KERF_PRECOMPILE)
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp CONTENT "")
+    add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+    target_link_libraries(${name} PRIVATE kerf_flags ${ARG_LINK})
+    target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  endif()
+endfunction()
+
+# kerf_share_headers(NAME): the target, which links KerfDialect, begins with the dialect's headers (lib/Dialect/Kerf).
+function(kerf_share_headers name)
+  kerf_begin_with(${name} kerf_shared_headers)
   target_compile_options(${name} PRIVATE ${KERF_DIALECT_OPTIONS})
 endfunction()
 
@@ -86,11 +107,17 @@ function(kerf_compile_quickly name)
   target_compile_options(${name} BEFORE PRIVATE $<$<CONFIG:Release>:-O1>) # KERF_DIALECT_OPTIONS come later
 endfunction()
 
-# kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest.
+# kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest. With DIALECT its files begin with
+# the dialect's headers.
 function(kerf_unittest name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "DIALECT" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
+  if(ARG_DIALECT)
+    kerf_share_headers(${name})
+  else()
+    kerf_begin_with(${name} kerf_test_headers)
+  endif()
   kerf_compile_quickly(${name})
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

@@ -98,7 +98,7 @@ TEST_P(RecordingTest, WorkThatCannotBeRecordedIsRefusedAndTheStreamsWorkOn) {
          return status ? beside->copy(b.get(), a.get(), kBytes, CopyKind::OnDevice) : status;
        },
        "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
-      {[&] { return copyThrough(), Status(Error{"a reason of its own"}); }, "a reason of its own"},
+      {[&] { return (void)copyThrough(), Status(Error{"a reason of its own"}); }, "a reason of its own"},
   };
   for (const Refused &refused : cases) {
     auto recorded = device->record(*compute, refused.enqueue);

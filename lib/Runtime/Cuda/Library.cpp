@@ -30,8 +30,8 @@ std::vector<std::string> candidates(const std::string &name) {
       roots.push_back(path + "/lib/python3*/site-packages");
   if (std::string home = variable("HOME"); !home.empty())
     roots.push_back(home + "/.local/lib/python3*/site-packages");
-  roots.push_back("/usr/local/lib/python3*/dist-packages");
-  roots.push_back("/usr/local/lib/python3*/site-packages");
+  roots.emplace_back("/usr/local/lib/python3*/dist-packages");
+  roots.emplace_back("/usr/local/lib/python3*/site-packages");
   for (const std::string &root : roots) {
     glob_t found = {};
     if (glob(fmt::format("{}/nvidia/*/lib/{}", root, name).c_str(), 0, nullptr, &found) == 0)

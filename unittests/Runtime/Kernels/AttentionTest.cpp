@@ -176,8 +176,9 @@ TEST(Attention, OfSixteenBitsWithFloatStatisticsAgreesWithFloat64) {
       expectNear(gradients[i], expected[i].values, 3 * tolerance, "gradient " + std::to_string(i));
     instructions += 2;
   }
-  if (before >= 0)
+  if (before >= 0) {
     EXPECT_GE(cudnnExecutions() - before, instructions);
+  }
 }
 
 /// Concatenates the pieces [begin, begin + count) of `x` along dimension `dim`, for each of `begins`.

@@ -102,8 +102,9 @@ TEST(Convolution, OfThreeTypesAgreeWithTheDefinition) {
     expectAllThree(random, dtype, steps, {samples, groups, in, random.integer(1, 3)});
     instructions += 3;
   }
-  if (before >= 0)
+  if (before >= 0) {
     EXPECT_GE(cudnnExecutions() - before, instructions);
+  }
 }
 
 /// Numbers of channels that fill oneDNN's blocks and others that do not. The convolutions are cut along different
