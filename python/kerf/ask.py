@@ -120,7 +120,7 @@ def pareto(model: ModelLike, cluster: ClusterLike = None, *, ranks: Optional[int
     its = as_model(model)
     answer = _search(its, cluster, settings, constraints, None, True, progress)[1]
     price = answer["price_per_hour"]
-    points = []
+    points: list[ParetoPoint] = []
     for one in answer["pareto"]:
         seconds = one["found"]["simulation"]["step_seconds"]
         points.append(ParetoPoint(Plan(one["found"]["plan"], model=its), one["ranks"], one["device_bytes"], seconds,
@@ -133,7 +133,7 @@ def _given(model: Optional[ModelLike], plan: Optional[PlanLike]) -> tuple[Option
     its = None if plan is None else as_plan(plan)
     if model is not None:
         return as_model(model), its
-    return (its._model if its is not None and its._model is not None and its._model.in_memory else None), its
+    return (its.model if its is not None and its.model is not None and its.model.in_memory else None), its
 
 
 def _asked(model: Optional[ModelLike], plan: PlanLike) -> tuple[Optional[Model], Plan]:

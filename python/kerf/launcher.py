@@ -38,7 +38,7 @@ def shape(plan: PlanLike, *, per_node: Optional[int] = None) -> Shape:
     The devices of a machine are those of the first level of the cluster in the plan's job; `per_node` replaces them.
     """
     its = as_plan(plan)
-    if per_node is not None and (isinstance(per_node, bool) or not isinstance(per_node, int)):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if per_node is not None and (isinstance(per_node, bool) or not isinstance(per_node, int)):
         raise TypeError(f"per_node is a number of processes, not a {type(per_node).__name__}")
     content = its.to_dict()
     cluster = content.get("job", {}).get("cluster", {})

@@ -110,7 +110,7 @@ class Model:
 
 
 def _encoded(text: str) -> bytes:
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no types
+    if not isinstance(text, str):
         raise TypeError(f"the text of a model is a str, not a {type(text).__name__}")
     return text.encode(errors="surrogatepass")  # the reader refuses what is no text, with its place
 

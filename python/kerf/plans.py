@@ -150,7 +150,7 @@ class Plan:
     def __or__(self, constraints: Union[Plan, dict[str, Any]]) -> Plan:
         """Returns the decisions of this plan with those of `constraints` in their place, as constraints of a search."""
         merged = {key: value for key, value in self.to_dict().items() if key not in ("predicted", "inputs", "job", "report", "notes")}
-        if not isinstance(constraints, (Plan, dict)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no types
+        if not isinstance(constraints, (Plan, dict)):
             return NotImplemented
         for key, value in (constraints.to_dict() if isinstance(constraints, Plan) else constraints).items():
             merged[key] = {**merged[key], **value} if isinstance(value, dict) and isinstance(merged.get(key), dict) else value
