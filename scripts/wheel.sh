@@ -14,6 +14,6 @@ fi
 rm -rf "$folder/linked" "$folder/dist"
 PATH=$venv/bin:$PATH "$venv/bin/pip" wheel . --quiet --no-deps --no-build-isolation --wheel-dir "$folder/linked" \
   -Cbuild-dir=build-wheel -Ccmake.define.KERF_STATIC_LLVM=ON -Ccmake.define.KERF_MPI=OFF
-PATH=$venv/bin:$PATH "$venv/bin/auditwheel" --quiet repair --wheel-dir "$folder/dist" "$folder"/linked/*.whl
+PATH=$venv/bin:$PATH "$venv/bin/auditwheel" repair --wheel-dir "$folder/dist" "$folder"/linked/*.whl
 ls -sh "$folder"/dist/*.whl
 echo "wheel: python3 -m pip install $(echo "$folder"/dist/*.whl)"
