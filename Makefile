@@ -5,7 +5,7 @@ CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-22 clang-format) cla
 DEMO := build/demo
 SHELL := /bin/bash
 
-.PHONY: build demo test sanitize format docs site clean help setup
+.PHONY: build demo test sanitize format docs site wheel clean help setup
 
 build: build/build.ninja ## set up this machine and build: build/bin/kerf, build/bin/kerf-opt
 	cmake --build --preset release --parallel $(JOBS)
@@ -33,8 +33,11 @@ docs: setup ## generate docs/operators.md, docs/passes.md and docs/messages-list
 site: build ## build/site/html: the pages and the Python package's docstrings as a web site (fetches Sphinx)
 	scripts/site.sh build
 
+wheel: setup ## build-wheel/dist: a wheel of the Python package that needs no LLVM, MLIR or MPI (fetches scikit-build-core, auditwheel)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/wheel.sh
+
 clean: ## remove what was built
-	rm -rf build build-debug build-sanitize
+	rm -rf build build-debug build-python build-sanitize build-wheel
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Decides whether the Python package (python/) is built: KERF_BUILDS_PYTHON.
 set(KERF_BUILDS_PYTHON OFF)
-if(KERF_PYTHON STREQUAL "OFF" OR KERF_SANITIZE OR KERF_SANITIZE_THREADS OR KERF_FUZZ) # Python itself has no sanitizer
+if(KERF_PYTHON STREQUAL "OFF" OR KERF_FUZZ)
+  return()
+elseif(KERF_PYTHON STREQUAL "AUTO" AND (KERF_SANITIZE OR KERF_SANITIZE_THREADS)) # Python itself has no sanitizer (scripts/sanitize-python.sh)
   return()
 endif()
 execute_process(COMMAND ${Python3_EXECUTABLE} -m nanobind --cmake_dir

@@ -170,14 +170,6 @@ private:
 };
 } // namespace
 
-bool launchedByMpi() {
-  // The variables are set by Open MPI, by MPICH, Intel MPI and srun --mpi=pmi2 (two), and by PMIx launchers.
-  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"})
-    if (std::getenv(name))
-      return true;
-  return false;
-}
-
 Result<std::unique_ptr<Communicator>> createMpiCommunicator() {
   int initialized = 0;
   MPI_Initialized(&initialized);

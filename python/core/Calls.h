@@ -65,5 +65,6 @@ private:
 
 void addQuestions(nb::module_ &module);
 void addTraining(nb::module_ &module);
+void addCommandLines(nb::module_ &module);
 
 } // namespace kerf::python

@@ -8,4 +8,5 @@ NB_MODULE(_core, module) {
   kerf::python::registerErrors();
   kerf::python::addQuestions(module);
   kerf::python::addTraining(module);
+  kerf::python::addCommandLines(module);
 }

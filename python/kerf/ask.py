@@ -78,7 +78,8 @@ def _search(model: ModelLike, cluster: ClusterLike, settings: dict[str, Any], co
     finally:
         _finish(progress)
     tell(answer["warnings"], answer["notes"])
-    others = tuple(Plan(other["plan"], model=its) for other in answer["others"])
+    job = {key: value for key, value in answer["plan"].items() if key == "job"}  # that of the whole search
+    others = tuple(Plan({**other["plan"], **job}, model=its) for other in answer["others"])
     plan = Plan(answer["plan"], model=its, report=answer["text"], alternatives=others, notes=tuple(answer["notes"]),
                 interrupted=answer["interrupted"])
     return plan, answer
@@ -119,7 +120,7 @@ def pareto(model: ModelLike, cluster: ClusterLike = None, *, ranks: Optional[int
     its = as_model(model)
     answer = _search(its, cluster, settings, constraints, None, True, progress)[1]
     price = answer["price_per_hour"]
-    points = []
+    points: list[ParetoPoint] = []
     for one in answer["pareto"]:
         seconds = one["found"]["simulation"]["step_seconds"]
         points.append(ParetoPoint(Plan(one["found"]["plan"], model=its), one["ranks"], one["device_bytes"], seconds,
@@ -132,7 +133,13 @@ def _given(model: Optional[ModelLike], plan: Optional[PlanLike]) -> tuple[Option
     its = None if plan is None else as_plan(plan)
     if model is not None:
         return as_model(model), its
-    return (its._model if its is not None and its._model is not None and its._model.in_memory else None), its
+    return (its.model if its is not None and its.model is not None and its.model.in_memory else None), its
+
+
+def _asked(model: Optional[ModelLike], plan: PlanLike) -> tuple[Optional[Model], Plan]:
+    """Returns model and plan, as _given does for a plan that has to be given."""
+    its = as_plan(plan)
+    return _given(model, its)[0], its
 
 
 def _settings(model: Optional[Model], **given: Any) -> str:
@@ -161,8 +168,7 @@ def explain(plan: PlanLike, *, model: Optional[ModelLike] = None, op: str = "", 
     `what_if` scales quantities of the job, such as "infiniband.bandwidth*2", and asks for the best plan then. `op` is a
     pattern of operators, for plans of the search over placements.
     """
-    its, given = _given(model, plan)
-    assert given is not None
+    its, given = _asked(model, plan)
     changes = [what_if] if isinstance(what_if, str) else list(what_if)
     answer = _core.explain(None if its is None else its.source(), given.text, None, op, changes, trainer or "", _progress(progress))
     return Explanation(json.loads(answer))
@@ -170,8 +176,7 @@ def explain(plan: PlanLike, *, model: Optional[ModelLike] = None, op: str = "", 
 
 def compare(plan: PlanLike, other: PlanLike, *, model: Optional[ModelLike] = None) -> Comparison:
     """Returns how two plans differ: in step time and its parts, in memory, and in decisions."""
-    its, given = _given(model, plan)
-    assert given is not None
+    its, given = _asked(model, plan)
     answer = _core.explain(None if its is None else its.source(), given.text, as_plan(other).text, "", [], "", None)
     return Comparison(json.loads(answer))
 
@@ -184,8 +189,7 @@ def verify(model: Optional[ModelLike] = None, plan: Optional[PlanLike] = None, *
     """
     if plan is None:
         raise TypeError("verify() needs a plan: kerf.verify(plan=plan), or kerf.verify(model, plan)")
-    its, given = _given(model, plan)
-    assert given is not None
+    its, given = _asked(model, plan)
     return Verification(json.loads(_core.verify(None if its is None else its.source(), given.text, _settings(its, **step_settings(optimizer, dtype)),
                                                 cluster_text(cluster))))
 

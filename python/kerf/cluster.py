@@ -8,6 +8,7 @@ import os
 from typing import Any, Optional, Union
 
 from . import _core
+from .checks import write_text
 
 _CLUSTERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clusters")
 
@@ -67,8 +68,7 @@ class Cluster:
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the cluster file."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self._text)
+        write_text(path, self._text)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cluster) and self._text == other._text

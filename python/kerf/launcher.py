@@ -38,6 +38,8 @@ def shape(plan: PlanLike, *, per_node: Optional[int] = None) -> Shape:
     The devices of a machine are those of the first level of the cluster in the plan's job; `per_node` replaces them.
     """
     its = as_plan(plan)
+    if per_node is not None and (isinstance(per_node, bool) or not isinstance(per_node, int)):
+        raise TypeError(f"per_node is a number of processes, not a {type(per_node).__name__}")
     content = its.to_dict()
     cluster = content.get("job", {}).get("cluster", {})
     if cluster.get("groups"):
@@ -153,7 +155,7 @@ def script(plan: PlanLike, launcher: str, command: Sequence[str], *, per_node: O
     """
     if launcher not in LAUNCHERS:
         raise InputError(f"launcher='{launcher}' is not one of {', '.join(LAUNCHERS)}")
-    if isinstance(command, str) or not command:
+    if isinstance(command, str) or not command or not all(isinstance(word, str) for word in command):
         raise InputError("command= is a list of words, the program first: ['kerf-run', 'package', '--data', 'batches.npz']")
     return LAUNCHERS[launcher](shape(plan, per_node=per_node), list(command))
 

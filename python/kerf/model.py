@@ -19,7 +19,8 @@ class Model:
 
     def __init__(self, name: str, settings: dict[str, Any], *, format: Optional[str] = None, data: bytes = b"", signature: str = "") -> None:
         self._name, self._format, self._data, self._signature = name, format, data, signature
-        self._settings = json.dumps({key: value for key, value in settings.items() if value not in (None, (), [], False)}, sort_keys=True)
+        given = {key: value for key, value in settings.items() if not (value is None or value is False or isinstance(value, (list, tuple)) and not value)}
+        self._settings = json.dumps(given, sort_keys=True)
 
     @staticmethod
     def load(path: Union[str, os.PathLike[str]], *, loss: Optional[str] = None, metrics: Globs = (), weights: Union[str, os.PathLike[str], None] = None,
@@ -41,20 +42,20 @@ class Model:
         fields = config.to_dict() if hasattr(config, "to_dict") else config
         text = fields if isinstance(fields, str) else json.dumps(fields)
         return Model(name, _settings(None, (), None, trainable, frozen, global_batch, sequence, expert_capacity, False, False),
-                     format="config", data=text.encode())
+                     format="config", data=_encoded(text))
 
     @staticmethod
     def from_onnx_bytes(data: bytes, *, name: str = "ONNX in memory", loss: Optional[str] = None, metrics: Globs = (),
                         trainable: Globs = (), frozen: Globs = (), accept_folded: bool = False, no_recognition: bool = False) -> Model:
         """Returns the model of an ONNX export in memory. Weights that it does not contain are given to kerf.Trainer."""
         return Model(name, _settings(loss, metrics, None, trainable, frozen, None, None, None, accept_folded, no_recognition),
-                     format="onnx", data=bytes(data))
+                     format="onnx", data=bytes(memoryview(data)))
 
     @staticmethod
     def from_stablehlo_text(text: str, *, signature: str = "", name: str = "StableHLO in memory", trainable: Globs = (), frozen: Globs = ()) -> Model:
         """Returns the model of a StableHLO program. `signature` is the text of signature.json (docs/stablehlo.md)."""
         return Model(name, _settings(None, (), None, trainable, frozen, None, None, None, False, False), format="mlir",
-                     data=text.encode(), signature=signature)
+                     data=_encoded(text), signature=signature)
 
     @property
     def name(self) -> str:
@@ -106,6 +107,12 @@ class Model:
     def __repr__(self) -> str:
         settings = "".join(f", {key}={value!r}" for key, value in self.settings.items())
         return f"Model({self._name!r}{settings})"
+
+
+def _encoded(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"the text of a model is a str, not a {type(text).__name__}")
+    return text.encode(errors="surrogatepass")  # the reader refuses what is no text, with its place
 
 
 def _rebuild(name: str, settings: dict[str, Any], format: Optional[str], data: bytes, signature: str) -> Model:

@@ -23,7 +23,9 @@ class Optimizer:
     accumulate: Optional[int] = None
 
     def __post_init__(self) -> None:
-        pairs = self.settings.items() if isinstance(self.settings, dict) else self.settings
+        pairs = list(self.settings.items() if isinstance(self.settings, dict) else self.settings)
+        if any(not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in pairs):
+            raise TypeError("settings is a dictionary of an optimizer's settings by name, or has pairs of name and value")
         object.__setattr__(self, "settings", tuple(sorted((str(name), value) for name, value in pairs if value is not None)))
         for field in ("no_decay", "groups"):
             value = getattr(self, field)

@@ -8,8 +8,9 @@ import os
 from typing import Any, Optional, Union
 
 from . import _core, show
+from .checks import write_text
 from .errors import Error
-from .model import Model
+from .model import Model, as_model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +66,7 @@ class Plan:
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the plan as plan.json."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self._text)
+        write_text(path, self._text)
 
     @property
     def text(self) -> str:
@@ -83,9 +83,10 @@ class Plan:
         return _core.sha256(self._text)
 
     def _read(self) -> dict[str, Any]:
-        if self._dict is None:
-            self._dict = json.loads(self._text)
-        return self._dict
+        found = self._dict
+        if found is None:
+            found = self._dict = json.loads(self._text)
+        return found
 
     @property
     def model(self) -> Optional[Model]:
@@ -149,13 +150,15 @@ class Plan:
     def __or__(self, constraints: Union[Plan, dict[str, Any]]) -> Plan:
         """Returns the decisions of this plan with those of `constraints` in their place, as constraints of a search."""
         merged = {key: value for key, value in self.to_dict().items() if key not in ("predicted", "inputs", "job", "report", "notes")}
+        if not isinstance(constraints, (Plan, dict)):
+            return NotImplemented
         for key, value in (constraints.to_dict() if isinstance(constraints, Plan) else constraints).items():
             merged[key] = {**merged[key], **value} if isinstance(value, dict) and isinstance(merged.get(key), dict) else value
         return Plan(merged)
 
     def layouts(self, model: Optional[Model] = None) -> dict[str, Layout]:
         """Returns the layout of each parameter and buffer, in the shapes of the model. Compiles the model under the plan."""
-        its = model or (self._model if self._model is not None and self._model.in_memory else None)
+        its = as_model(model) if model is not None else self._model if self._model is not None and self._model.in_memory else None
         settings = json.dumps({} if its is None else its.settings)
         found = json.loads(_core.parameter_layouts(None if its is None else its.source(), self._text, settings, None))
         return {name: Layout(tuple(one["shape"]), tuple(one["sizes"]), tuple(map(tuple, one["folds"])), tuple(map(tuple, one["axes"])),
@@ -226,8 +229,7 @@ class Report:
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the report: as a page for .html, as JSON for .json, else as text."""
         name = os.fspath(path)
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(self.html if name.endswith(".html") else json.dumps(self.data, indent=2) + "\n" if name.endswith(".json") else self.text)
+        write_text(name, self.html if name.endswith(".html") else json.dumps(self.data, indent=2) + "\n" if name.endswith(".json") else self.text)
 
     def __str__(self) -> str:
         return self.text

@@ -10,6 +10,7 @@ from typing import Any, Literal, Optional, Union
 
 from . import _core
 from .ask import Bytes, Mode, Search, _given, _settings, search_settings, tell
+from .checks import arrays as checked
 from .cluster import ClusterLike, cluster_text
 from .errors import InputError
 from .model import ModelLike
@@ -76,7 +77,7 @@ class _Running:
 
     def evaluate(self, data: Arrays, *, samples: bool = False, batches: Optional[int] = None) -> Evaluation:
         """Returns the mean loss and metrics over held-out data, whose first axis counts batches, or samples with `samples`."""
-        return Evaluation(**self._engine.evaluate(dict(data), samples, batches))
+        return Evaluation(**self._engine.evaluate(checked(data, "data"), samples, batches))
 
     def parameters(self, *, states: bool = False) -> dict[str, Any]:
         """Returns the parameters and buffers by the names of the model, as NumPy arrays that cannot be written.
@@ -91,7 +92,7 @@ class _Running:
 
     def assign(self, arrays: Arrays) -> None:
         """Replaces the parameters and buffers that are named. The states of the optimizer stay."""
-        self._engine.assign(dict(arrays))
+        self._engine.assign(checked(arrays, "arrays"))
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> None:
         """Writes a checkpoint into a folder, as `kerf train --checkpoint` does."""
@@ -144,7 +145,8 @@ class Trainer(_Running):
         settings = _settings(its, **{**step_settings(optimizer, dtype), **_run_settings(lr, lr_schedule, warmup, total, seed),
                                      **search_settings(ranks=ranks, search=search, mode=mode, memory=memory, budget=budget, all_ranks=all_ranks)})
         self._engine = _core.make_trainer(None if its is None else its.source(), None if given is None else given.text, settings,
-                                          cluster_text(cluster), dict(weights or {}), device, threads, native, on_nan, first_step)
+                                          cluster_text(cluster), checked({} if weights is None else weights, "weights"), device, threads,
+                                          native, on_nan, first_step)
         tell(self._engine.warnings(), self._engine.notes())
 
     @property
@@ -188,16 +190,19 @@ class Package:
               seed: Optional[int] = None, weights: Optional[Arrays] = None, device: str = "cpu", threads: int = 1, on_nan: OnNan = "stop") -> Session:
         """Loads the package on its ranks, which are threads of this process."""
         settings = _settings(None, **_run_settings(lr, lr_schedule, warmup, total, seed))
-        return Session(_core.make_session(self.folder, settings, dict(weights or {}), device, threads, on_nan))
+        return Session(_core.make_session(self.folder, settings, checked({} if weights is None else weights, "weights"), device, threads, on_nan))
 
     def run(self, data: Arrays, *, steps: Optional[int] = None, **options: Any) -> RunResult:
         """Trains on data whose first axis counts steps, and starts again with the first after the last. `options` are those of start()."""
+        its = checked(data, "data")
         session = self.start(**options)
-        rows = min((len(array) for array in data.values()), default=0)
+        rows = min((len(array) for array in its.values()), default=0)
         count = rows if steps is None else steps
+        if count < 0:
+            raise InputError(f"steps={steps}: the number of steps is 0 or more")
         if count and not rows:
-            raise ValueError("the data have no batches")
-        losses = [session.step({name: array[at % rows] for name, array in data.items()}).loss for at in range(count)]
+            raise InputError(f"data has no batches, but steps={count}; the first axis of its arrays counts batches")
+        losses = [session.step({name: array[at % rows] for name, array in its.items()}).loss for at in range(count)]
         return RunResult(losses, session.parameters())
 
     def __repr__(self) -> str:

@@ -11,5 +11,7 @@ namespace kerf::tool {
 void setUpRunCommand(CLI::App &app, int &status);
 /// Adds the command as the subcommand `run` of `app`.
 void addRunCommand(CLI::App &app, int &status);
+/// Runs the program kerf-run with these arguments, of which the first is the program's name. Returns the exit status.
+int runKerfRun(int argc, char **argv);
 
 } // namespace kerf::tool

@@ -385,6 +385,7 @@ Result<OnnxFile> readOnnx(const ModelSource &source) {
   std::shared_ptr<onnx::ModelProto> model = std::move(*parsed);
   OnnxFile file;
   file.model = model;
+  file.inMemory = source.bytes != nullptr;
   for (const onnx::OperatorSetIdProto &set : model->opset_import())
     if (set.domain().empty() || set.domain() == "ai.onnx")
       file.opset = set.version();

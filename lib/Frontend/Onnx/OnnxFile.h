@@ -35,6 +35,7 @@ struct OnnxFile {
   std::vector<std::string> separated;
   /// External data files that do not exist, with the number of tensors stored in each.
   std::map<std::string, int> missingFiles;
+  bool inMemory = false; // whether the model is in memory, so that no files can lie beside it
 
   /// Returns the initializer of that name, or null.
   const Initializer *find(std::string_view name) const {

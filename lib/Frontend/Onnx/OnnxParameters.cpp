@@ -197,7 +197,7 @@ const Initializer *parameterTransposedTo(const OnnxFile &file, const std::vector
 std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles,
                                            const std::vector<int> &needed, const LostParameters &lost) {
   std::vector<std::string> warnings;
-  if (!file.missingFiles.empty()) {
+  if (!file.missingFiles.empty() && !file.inMemory) { // the weights of a model in memory are given when it is trained
     std::vector<std::string> files;
     for (const auto &[name, count] : file.missingFiles)
       files.push_back(fmt::format("'{}' ({} tensors)", name, count));

@@ -74,6 +74,14 @@ Result<double> joinSeconds(double usual) {
 }
 } // namespace
 
+bool launchedByMpi() {
+  // The variables are set by Open MPI, by MPICH, Intel MPI and srun --mpi=pmi2 (two), and by PMIx launchers.
+  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"})
+    if (std::getenv(name))
+      return true;
+  return false;
+}
+
 Result<std::optional<TcpLaunch>> tcpLaunch() {
   std::optional<Names> names = launchedByMpi() ? std::nullopt : namesOf();
   if (!names)

@@ -101,9 +101,10 @@ def _title(fn: Callable[..., Any]) -> str:
 
 def _donated(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], plain: Callable[..., Any]) -> list[str]:
     """Returns the names of the arguments that a jitted function donates."""
-    if not hasattr(fn, "lower"):
+    lower = getattr(fn, "lower", None)
+    if lower is None:
         return []
-    info = fn.lower(*args, **kwargs).args_info
+    info = lower(*args, **kwargs).args_info
     names, found = _positional_names(plain, len(args)), []
     for top, tree in [*zip(names, info[0]), *info[1].items()]:
         flags = [leaf.donated for leaf in jax.tree.leaves(tree)]

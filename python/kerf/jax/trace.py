@@ -63,7 +63,8 @@ class Runner:
         if not closed and not isinstance(value, jex.Jaxpr):
             return value
         jaxpr, consts = (value.jaxpr, value.consts) if closed else (value, ())
-        avals = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype, weak_type=getattr(var.aval, "weak_type", False)) for var in jaxpr.invars]
+        types: list[Any] = [var.aval for var in jaxpr.invars]  # each of them has a shape: a jaxpr inside of an equation takes arrays
+        avals = [jax.ShapeDtypeStruct(one.shape, one.dtype, weak_type=getattr(one, "weak_type", False)) for one in types]
         made = jax.make_jaxpr(lambda *values: self.run(jaxpr, consts, values))(*avals)
         return made if closed else made.jaxpr
 

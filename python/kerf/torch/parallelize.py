@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication
 
@@ -125,20 +126,20 @@ class Parallel:
         return mine, [one / sum(counts) for one in counts[first:first + self.microbatches]]
 
     def _accumulate(self, slices: list[Batch], weights: list[float]) -> torch.Tensor:
-        module, total = self.parts[0], None
+        module, losses = self.parts[0], []
         for number, (one, weight) in enumerate(zip(slices, weights)):
-            if isinstance(module, torch.distributed.fsdp.FSDPModule):
+            if isinstance(module, FSDPModule):
                 module.set_requires_gradient_sync(number == len(slices) - 1)
                 module.set_reshard_after_backward(self._settings.level == 3 or number == len(slices) - 1)
             loss = self._loss(module, **one) * weight
             loss = loss.full_tensor() if isinstance(loss, DTensor) else loss
             loss.backward()
-            total = loss.detach() if total is None else total + loss.detach()
-        tensor.check_used(module)
-        return total
+            losses.append(loss.detach())
+        tensor.check_used(self.parts[0])
+        return functools.reduce(torch.add, losses)
 
     def _finish(self, total: torch.Tensor) -> torch.Tensor:
-        data = [self.mesh[axis].get_group() for axis in ("replicate", "data") if axis in self.mesh.mesh_dim_names]
+        data = [self.mesh[axis].get_group() for axis in ("replicate", "data") if axis in (self.mesh.mesh_dim_names or ())]
         for group in data:
             dist.all_reduce(total, group=group)
         for parameter in self.parameters():  # a gradient may still be a sum over the axis model, or cut in another dimension

@@ -9,7 +9,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import PipelineStage
-from torch.distributed.pipelining.schedules import Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble
+from torch.distributed.pipelining.schedules import (PipelineScheduleMulti, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B,
+                                                    ScheduleInterleavedZeroBubble)
 from torch.distributed.tensor import DTensor, Replicate
 
 from ..errors import InputError
@@ -26,12 +27,16 @@ PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("linear", "addmm"
 
 def settle(value: torch.Tensor) -> torch.Tensor:
     """Sums a DTensor over the axis model where its ranks hold terms of a sum."""
-    partial = isinstance(value, DTensor) and any(one.is_partial() for one in value.placements)
-    return value.redistribute(placements=[Replicate()]) if partial else value
+    if isinstance(value, DTensor) and any(one.is_partial() for one in value.placements):
+        return value.redistribute(placements=[Replicate()])
+    return value
 
 
 class Shell(torch.nn.Module):
     """A loss of a module as a module, whose parameters have the names that they have in the module."""
+
+    _inner: torch.nn.Module
+    _loss: Callable[..., torch.Tensor]
 
     def __init__(self, module: torch.nn.Module, loss: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -46,6 +51,8 @@ class Shell(torch.nn.Module):
 class Piece(torch.nn.Module):
     """Some nodes of the graph as a module: `names` are the values that it takes, and `inputs` those that it takes from the batch."""
 
+    graph_module: torch.fx.GraphModule
+
     def __init__(self, graph: torch.fx.GraphModule, inputs: tuple[str, ...]) -> None:
         super().__init__()
         self.graph_module, self.inputs = graph, inputs
@@ -57,6 +64,8 @@ class Piece(torch.nn.Module):
 
 class Stage(torch.nn.Module):
     """One part of the pipeline. Its pieces are recomputed and sharded one by one; between stages values are whole on each rank."""
+
+    _mesh: DeviceMesh | None
 
     def __init__(self, pieces: list[Piece], mesh: DeviceMesh | None, last: bool) -> None:
         super().__init__()
@@ -70,7 +79,7 @@ class Stage(torch.nn.Module):
         for piece in self.pieces:
             values = piece(values, batch)
         out = tuple(one.redistribute(placements=[Replicate()]).to_local() if isinstance(one, DTensor) else one for one in values)
-        return out[0].reshape(1) if self.last else out if len(out) > 1 else out[0]
+        return out[0].reshape(1) if self.last else out[0] if len(out) == 1 else out
 
 
 def _path(node: torch.fx.Node) -> str:
@@ -192,20 +201,22 @@ class Pipeline:
         self._tied = self._groups(used, stages)
         self._last = len(bounds) - 1 in mine
         schedule = SCHEDULES[read.schedule]
-        several = issubclass(schedule, torch.distributed.pipelining.schedules.PipelineScheduleMulti)
+        several = issubclass(schedule, PipelineScheduleMulti)
         self.schedule = schedule(placed_stages if several else placed_stages[0], microbatches, loss_fn=_weighted, scale_grads=False)
 
     def _place(self, stage: Stage, placed: dict[str, Placement], model: DeviceMesh | None, notes: list[str]) -> None:
         """Gives all uses of a parameter on this rank one tensor, cut along the axis model."""
         for piece in stage.pieces:
+            assert isinstance(piece, Piece)
             graph = piece.graph_module
             if model is not None:
                 own = {name: placed[self._aliases[name]] for name, _ in graph.named_parameters(remove_duplicate=False)}
                 notes.extend(note for note in tensor.distribute(graph, own, model, fuse=False)[1] if note not in notes)
             for owner_name, owner in graph.named_modules():
-                for leaf in list(owner._parameters):
-                    name = self._aliases[f"{owner_name}.{leaf}".lstrip(".")]
-                    owner._parameters[leaf] = self._values.setdefault(name, owner._parameters[leaf])
+                for leaf, parameter in list(owner._parameters.items()):
+                    if parameter is not None:
+                        name = self._aliases[f"{owner_name}.{leaf}".lstrip(".")]
+                        owner._parameters[leaf] = self._values.setdefault(name, parameter)
 
     def _shard(self, stage: Stage, read: Settings, number: int, used: list[set[str]], mine: list[int]) -> None:
         from .parallelize import shard
@@ -243,9 +254,9 @@ class Pipeline:
         """Sums the gradients of parameters that several stages use."""
         held = dict(self.named_parameters())
         for name, group in self._tied:
-            if held[name].grad is None:
-                held[name].grad = torch.zeros_like(held[name])
             grad = held[name].grad
+            if grad is None:
+                grad = held[name].grad = torch.zeros_like(held[name])
             dist.all_reduce(grad.to_local() if isinstance(grad, DTensor) else grad, group=group)
 
     def step(self, slices: list[dict[str, torch.Tensor]], weights: list[float]) -> torch.Tensor:

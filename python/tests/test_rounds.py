@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Repeats every kind of call in one process and compares the memory that stays. KERF_ALL=1 makes 1,000 rounds; where PyTorch
+and JAX are installed, the long form captures their functions in each round too."""
+import ctypes
+import gc
+import importlib.util
+import os
+import resource
+import threading
+import unittest
+import warnings
+
+import numpy as np
+
+import kerf
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MLP = os.path.join(ROOT, "test", "models", "mlp", "model.onnx")
+CONFIG = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 32, "vocab_size": 128}
+PINNED = {"mesh": {"data": 2}, "microbatch": 1, "recompute": "none", "optimizer_sharding": 0, "schedule": {"name": "1f1b"}}
+ALL = bool(os.environ.get("KERF_ALL"))
+LIMIT = 1 << 20  # bytes by which the memory of the process may grow
+
+
+def resident():
+    """Returns the bytes of memory of this process, after all that nobody holds is given back to the system."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def grown(once, warm, rounds):
+    """Returns by how many bytes the process grows over `rounds` calls of `once`, after `warm` calls."""
+    for _ in range(warm):
+        once()
+    before = resident()
+    for _ in range(rounds):
+        once()
+    return resident() - before
+
+
+class Questions:
+    """One round of the calls that need no training."""
+
+    def __init__(self):
+        with open(MLP, "rb") as file:
+            self.bytes = file.read()
+
+    def __call__(self):
+        model = kerf.Model.from_onnx_bytes(self.bytes)
+        plan = kerf.plan(model, ranks=2, all_ranks=True, progress=lambda best, bound: True)
+        config = kerf.Model.from_config(CONFIG, global_batch=2)
+        whole = kerf.plan(config, "cpu-4", ranks=2, search="whole", constraints=PINNED, progress=False)
+        kerf.simulate(plan=whole).report()
+        kerf.explain(plan)
+        kerf.compare(whole, whole)
+        for wrong in (lambda: kerf.plan("no.onnx"), lambda: kerf.plan(model, ranks=0), lambda: kerf.Plan({"x": 1}), lambda: kerf.Cluster("{"),
+                      lambda: kerf.plan(config, "cpu-4", ranks=2, memory=1000, constraints=PINNED, progress=False), lambda: kerf.simulate(model, {"mesh": {"data": 3}})):
+            try:
+                wrong()
+            except kerf.Error:
+                pass
+
+
+class Training:
+    """One round of a trainer: made, trained, refused a batch, and ended by a thread."""
+
+    def __init__(self):
+        with np.load(os.path.join(ROOT, "test", "models", "mlp", "batches.npz")) as arrays:
+            self.batch = {name: arrays[name][0] for name in arrays.files}
+
+    def __call__(self):
+        with kerf.Trainer(MLP, {"mesh": {"data": 2}}, ranks=2, native=False, lr=0.1) as trainer:
+            trainer.step(self.batch)
+            trainer.assign(trainer.parameters())
+            for wrong in ({}, {**self.batch, "other": np.zeros(3, np.float32)}):
+                try:
+                    trainer.step(wrong)
+                except kerf.Error:
+                    pass
+
+
+class Rounds(unittest.TestCase):
+    def test_questions(self):
+        self.assertLess(grown(Questions(), 20 if ALL else 5, 1000 if ALL else 15), LIMIT)
+
+    def test_training(self):
+        self.assertLess(grown(Training(), 20, 1000 if ALL else 50), LIMIT)
+
+
+if __name__ == "__main__":
+    unittest.main()
