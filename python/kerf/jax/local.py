@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program on one rank's parts of its arrays, with the collectives that the plan's layouts need and no others.
+
+The program is called inside of `jax.shard_map`, where XLA adds no collectives of its own. Each equation takes its operands
+and leaves its result as the plan says; where the plan says nothing, an equation takes its operands as they lie. An equation
+without a rule takes whole operands, which every rank then computes.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import jax
+import numpy as np
+from jax.extend import core as jex
+
+from .layout import Layout, Ranks, Value, local_shape, shards, whole
+from .loops import run_cond, run_scan, run_while
+from .placed import dimensions, ops_of
+from .rules import Rule, rule_of
+from .trace import Tree
+
+CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
+REDUCE = {"max": jax.lax.pmax, "min": jax.lax.pmin}
+Cuts = list[tuple[str, ...]]  # the axes of each dimension
+
+
+class Local:
+    """Runs the equations of a program on this rank's parts. `ops` are the operators of the plan by number of equation."""
+
+    def __init__(self, ops: dict[int, list[Any]], ranks: Ranks) -> None:
+        self.ops, self.ranks = ops, ranks
+        self.notes: dict[str, None] = {}
+
+    def run(self, jaxpr: Any, consts: Sequence[Any], values: Sequence[Value], tree: Tree) -> list[Value]:
+        """Returns the results of a program, whose equations have the numbers of `tree`."""
+        known = {var: self.given(value) for var, value in zip(jaxpr.constvars, consts)} | dict(zip(jaxpr.invars, values))
+
+        def read(var: Any) -> Value:
+            return self.given(var.val) if isinstance(var, jex.Literal) else known[var]
+
+        for equation, (number, inner) in zip(jaxpr.eqns, tree, strict=True):
+            known.update(zip(equation.outvars, self.equation(equation, number, inner, [read(var) for var in equation.invars])))
+        return [read(var) for var in jaxpr.outvars]
+
+    def given(self, array: Any) -> Value:
+        """Returns an array that every rank has as a whole."""
+        return Value(array, whole(np.ndim(array)), self.ranks, zero=isinstance(array, (int, float, np.ndarray, np.generic)) and not np.any(array))
+
+    def equation(self, equation: Any, number: int, inner: dict[str, Any], values: list[Value]) -> list[Value]:
+        name, params = equation.primitive.name, equation.params
+        if name in CALLS:
+            key = next(key for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
+            called = params[key]
+            closed = isinstance(called, jex.ClosedJaxpr)
+            if params.get("differentiated") and params.get("prevent_cse"):
+                arrays = jax.lax.optimization_barrier(tuple(value.array for value in values))
+                values = [Value(array, value.layout, self.ranks, value.zero) for array, value in zip(arrays, values)]
+            return self.run(called.jaxpr if closed else called, called.consts if closed else (), values, inner[key])
+        loop = {"scan": run_scan, "while": run_while, "cond": run_cond}.get(name)
+        if loop:
+            return loop(self, equation, inner, values)
+        if name == "optimization_barrier":
+            arrays = jax.lax.optimization_barrier(tuple(value.array for value in values))
+            return [Value(array, value.layout, self.ranks, value.zero) for array, value in zip(arrays, values)]
+        if name == "sharding_constraint":
+            return values  # the plan decides
+        rule = rule_of(equation)
+        if rule is None:
+            return self.whole_equation(equation, values)
+        return self.cut_equation(equation, rule, self.op_of(number, equation), values)
+
+    def whole_equation(self, equation: Any, values: list[Value]) -> list[Value]:
+        """Returns the results of an equation that every rank computes as a whole."""
+        if any(any(value.layout.dims) for value in values):
+            self.notes[f"{equation.primitive.name} has no rule for cut operands: every rank computes all of it"] = None
+        results = bind(equation, [value.to(whole(len(value.layout.dims))) for value in values], equation.params)
+        return [Value(array, whole(np.ndim(array)), self.ranks) for array in results]
+
+    def op_of(self, number: int, equation: Any) -> Op:
+        """Returns the cuts that the plan has for an equation."""
+        shapes = [tuple(var.aval.shape) for var in equation.invars]
+        result = tuple(equation.outvars[0].aval.shape)
+        found = Op([None] * len(shapes), None)
+        its = ops_of(equation, self.ops.get(number, []))
+        if not its or len(equation.outvars) != 1:
+            return found
+        for op in its:
+            cuts = self.cuts_of(result, op["shape"], op["axes"], op["name"])
+            if math.prod(op["shape"]) == math.prod(result):
+                found.result = cuts
+        if len(its) != 1:
+            return found
+        operands = its[0]["operands"]
+        if len(operands) == 2 == len(shapes) and [tuple(one["shape"]) for one in operands] == shapes[::-1] and shapes[0] != shapes[1]:
+            operands = operands[::-1]
+        if len(operands) == len(shapes):
+            for at, (shape, one) in enumerate(zip(shapes, operands)):
+                if math.prod(shape) == math.prod(one["shape"]):
+                    found.operands[at] = self.cuts_of(shape, one["shape"], one["axes"], its[0]["name"])
+        return found
+
+    def cuts_of(self, shape: tuple[int, ...], sizes: Sequence[int], axes: Any, name: str) -> Optional[Cuts]:
+        """Returns the cuts of an array of the program, where the plan has its elements as `sizes`. None: partial or not known."""
+        if axes is None or math.prod(shape) != math.prod(sizes):
+            return None
+        axes = [[axis for axis in names if self.ranks.get(axis, 0) != 1] for names in axes]
+        spec, why = dimensions(shape, sizes, axes, dict(self.ranks))
+        if spec is None:
+            self.notes[f"{name}: {why}; its operands decide how it is cut"] = None
+            return None
+        return [() if one is None else (one,) if isinstance(one, str) else one for one in spec]
+
+    def cut_equation(self, equation: Any, rule: Rule, op: Op, values: list[Value]) -> list[Value]:
+        factors = self.assign(equation, rule, op, values)
+        kept = kept_partial(rule, op, values, {axis for axes in factors.values() for axis in axes})
+        reduced = sorted({axis for factor, axes in factors.items() for axis in axes if all(factor not in dims for dims in rule.results)})
+        arrays = []
+        for at, (value, dims) in enumerate(zip(values, rule.operands)):
+            partial = [axis for axis in kept if at in rule.together or axis in value.layout.partial]
+            partial += reduced if at == rule.begins else []
+            if value.zero:
+                partial = []  # zeros are their own partial sums
+            arrays.append(value.to(Layout(cut(dims, factors), tuple(sorted(partial)))))
+        layouts = [Layout(cut(dims, factors)) for dims in rule.results]
+        shapes = [local_shape(var.aval.shape, layout, self.ranks) for var, layout in zip(equation.outvars, layouts)]
+        params = rule.params(equation.params, [tuple(np.shape(array)) for array in arrays], shapes)
+        results = bind(equation, arrays, params)
+        if reduced and rule.combine != "sum":
+            results, reduced = [REDUCE[rule.combine](array, tuple(reduced)) for array in results], []
+        partial = tuple(sorted({*kept, *reduced}))
+        zero = bool(values) and (all(values[at].zero for at in rule.together) if rule.together else any(values[at].zero for at in rule.each))
+        made = [Value(array, Layout(layout.dims, partial), self.ranks, zero) for array, layout in zip(results, layouts)]
+        if op.result is not None:
+            wanted = Layout(tuple(op.result))
+            made = [Value(made[0].to(wanted), wanted, self.ranks, zero)]
+        return made
+
+    def assign(self, equation: Any, rule: Rule, op: Op, values: list[Value]) -> dict[int, tuple[str, ...]]:
+        """Returns the axes that cut each factor: those of the plan, else those that cut the operands already."""
+        sizes: dict[int, list[int]] = {}
+        for dims, var in (*zip(rule.operands, equation.invars), *zip(rule.results, equation.outvars)):
+            for factor, size in zip(dims, var.aval.shape):
+                if factor is not None:
+                    sizes.setdefault(factor, []).append(size)
+        planned = [(dims, cuts) for dims, cuts in zip(rule.operands, op.operands) if cuts is not None]
+        lying = [(rule.operands[at], list(values[at].layout.dims)) for at in sorted(range(len(values)), key=lambda at: -self.cut_elements(values[at]))]
+        given = {factor for dims in rule.results for factor in dims}
+        taken = {factor for dims in rule.operands for factor in dims}
+        # Each source has cuts, and the factors for which it is asked.
+        sources = [(dims, cuts, set(sizes)) for dims, cuts in planned]
+        decided = {factor for dims, _ in planned for factor in dims}
+        if not planned:
+            sources += [(dims, cuts, set(sizes) - given) for dims, cuts in lying]  # sums where the operands lie
+        if op.result is not None:
+            sources.append((rule.results[0], op.result, set(sizes) - taken if planned else set(sizes)))
+            decided |= given if not planned else set()
+        sources += [(dims, cuts, set(sizes) - decided) for dims, cuts in lying]
+        found: dict[int, tuple[str, ...]] = {}
+        used: set[str] = set()
+        for dims, cuts, asked in sources:
+            for factor, axes in zip(dims, cuts):
+                if factor is None or factor in found or factor not in asked:
+                    continue
+                fitting: tuple[str, ...] = ()
+                for axis in axes:
+                    if axis not in used and all(size % shards((*fitting, axis), self.ranks) == 0 for size in sizes[factor]):
+                        fitting = (*fitting, axis)
+                if fitting:
+                    found[factor] = fitting
+                    used |= set(fitting)
+        return found
+
+    def cut_elements(self, value: Value) -> int:
+        """Returns how many elements of an array other ranks have."""
+        parts = shards([axis for axes in value.layout.dims for axis in axes], self.ranks)
+        return np.size(value.array) * (parts - 1)
+
+
+class Op:
+    """The cuts of an equation's operands and result in the plan. None: the plan does not say, or has partial sums."""
+
+    def __init__(self, operands: list[Optional[Cuts]], result: Optional[Cuts]) -> None:
+        self.operands, self.result = operands, result
+
+
+def cut(dims: Sequence[Optional[int]], factors: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(() if factor is None else factors.get(factor, ()) for factor in dims)
+
+
+def kept_partial(rule: Rule, op: Op, values: list[Value], used: set[str]) -> tuple[str, ...]:
+    """Returns the axes over which operands may stay partial, because the result is linear in these operands."""
+    partial = [at for at, value in enumerate(values) if value.layout.partial]
+    if not partial:
+        return ()
+    passed = set(partial) & set(rule.together)
+    if passed:
+        rest = [at for at in rule.together if at not in passed and not values[at].zero]
+        if rest or any(op.operands[at] is not None for at in passed):
+            return ()
+        axes = {axis for at in passed for axis in values[at].layout.partial}
+    else:
+        alone = [at for at in partial if at in rule.each and op.operands[at] is None]
+        if not alone:
+            return ()
+        axes = set(values[alone[0]].layout.partial)
+        if any(axis in values[at].layout.partial for at in partial if at != alone[0] for axis in axes):
+            return ()
+    return () if axes & used else tuple(sorted(axes))
+
+
+def bind(equation: Any, arrays: list[Any], params: dict[str, Any]) -> list[Any]:
+    """Returns the results of an equation with other arrays and parameters."""
+    bound = equation.primitive.get_bind_params(params)
+    subfunctions, bound = bound if isinstance(bound, tuple) else ((), bound)
+    results = equation.primitive.bind(*subfunctions, *arrays, **bound)
+    return list(results) if equation.primitive.multiple_results else [results]
