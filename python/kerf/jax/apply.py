@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..model import Model
 from ..plans import Plan
 from .layout import Layout, Value, layout_of, spec_of
-from .local import Local
+from .local import Local, Wishes
 from .placed import Leaf, check_mesh, dimensions, leaves, like, model_of, ops_of, placements
 from .placed import mesh as mesh_of
 from .trace import marked_text, rerun, tree_of
@@ -72,14 +72,17 @@ class Applied:
             closed, shape = jax.make_jaxpr(self._fn, return_shape=True)(*shapes[0], **shapes[1])
             tree = tree_of(closed.jaxpr, itertools.count())
             found: list[Layout] = []
+            wishes: Wishes = {}
 
             def part(ends: Optional[list[Layout]], *arrays: Any) -> list[Any]:
-                local = Local(ops, ranks)
+                local = Local(ops, ranks, wishes)
                 values = [Value(array, layout, ranks) for array, layout in zip(arrays, layouts)]
                 results = local.run(closed.jaxpr, closed.consts, values, tree)
                 found[:] = [layout_of(replaced[at], len(value.layout.dims)) if at in replaced else value.summed() for at, value in enumerate(results)]
                 self.notes = (*_not_applied(self._plan), *local.notes)
-                return [value.to(layout) for value, layout in zip(results, ends or found)]
+                parts = [value.to(layout) for value, layout in zip(results, ends or found)]
+                wishes.update(local.found_wishes())
+                return parts
 
             def mapped(ends: Optional[list[Layout]]) -> Any:
                 out = [PartitionSpec()] * len(closed.jaxpr.outvars) if ends is None else [spec_of(layout) for layout in ends]
@@ -87,7 +90,7 @@ class Applied:
                                      out_specs=out, check_vma=False)
 
             flat = jax.tree.leaves((args, kwargs))
-            jax.eval_shape(mapped(None), *flat)  # finds the layouts of the results
+            jax.eval_shape(mapped(None), *flat)  # finds the layouts of the results, and those that loops want
             return jax.tree.unflatten(jax.tree.structure(shape), mapped(list(found))(*flat))
 
         planned.__name__ = getattr(self._fn, "__name__", "planned")

@@ -24,31 +24,49 @@ from .trace import Tree
 CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 REDUCE = {"max": jax.lax.pmax, "min": jax.lax.pmin}
 Cuts = list[tuple[str, ...]]  # the axes of each dimension
+Wishes = dict[int, list[Optional[Layout]]]  # the layouts in which a later loop takes what a loop stacks, by the id of the loop's equation
 
 
 class Local:
     """Runs the equations of a program on this rank's parts. `ops` are the operators of the plan by number of equation."""
 
-    def __init__(self, ops: dict[int, list[Any]], ranks: Ranks) -> None:
+    def __init__(self, ops: dict[int, list[Any]], ranks: Ranks, wishes: Optional[Wishes] = None) -> None:
         self.ops, self.ranks = ops, ranks
+        self.wishes = wishes or {}
+        self.stacked: dict[int, list[Value]] = {}  # what the loops have stacked, by the id of the equation of the loop
         self.notes: dict[str, None] = {}
 
-    def run(self, jaxpr: Any, consts: Sequence[Any], values: Sequence[Value], tree: Tree) -> list[Value]:
-        """Returns the results of a program, whose equations have the numbers of `tree`."""
+    def run(self, jaxpr: Any, consts: Sequence[Any], values: Sequence[Value], tree: Tree, needed: Optional[Sequence[bool]] = None) -> list[Value]:
+        """Returns the results of a program, whose equations have the numbers of `tree`.
+
+        Equations on which no result that is `needed` depends are left out, and such results are any values.
+        """
         known = {var: self.given(value) for var, value in zip(jaxpr.constvars, consts)} | dict(zip(jaxpr.invars, values))
 
         def read(var: Any) -> Value:
             return self.given(var.val) if isinstance(var, jex.Literal) else known[var]
 
-        for equation, (number, inner) in zip(jaxpr.eqns, tree, strict=True):
-            known.update(zip(equation.outvars, self.equation(equation, number, inner, [read(var) for var in equation.invars])))
-        return [read(var) for var in jaxpr.outvars]
+        live = {var for at, var in enumerate(jaxpr.outvars) if not isinstance(var, jex.Literal) and (needed is None or needed[at])}
+        kept: list[list[bool]] = []
+        for equation in reversed(jaxpr.eqns):
+            kept.append([var in live for var in equation.outvars])
+            if any(kept[-1]) or equation.effects:
+                live |= {var for var in equation.invars if not isinstance(var, jex.Literal)}
+        for equation, (number, inner), used in zip(jaxpr.eqns, tree, reversed(kept), strict=True):
+            if any(used) or equation.effects:
+                known.update(zip(equation.outvars, self.equation(equation, number, inner, [read(var) for var in equation.invars], used)))
+        return [read(var) if isinstance(var, jex.Literal) or var in known else self.given(np.zeros(var.aval.shape, var.aval.dtype))
+                for var in jaxpr.outvars]
+
+    def found_wishes(self) -> Wishes:
+        """Returns the layouts in which values that loops have stacked were read, after a run."""
+        return {loop: [next(iter(value.asked)) if len(value.asked) == 1 else None for value in values] for loop, values in self.stacked.items()}
 
     def given(self, array: Any) -> Value:
         """Returns an array that every rank has as a whole."""
         return Value(array, whole(np.ndim(array)), self.ranks, zero=isinstance(array, (int, float, np.ndarray, np.generic)) and not np.any(array))
 
-    def equation(self, equation: Any, number: int, inner: dict[str, Any], values: list[Value]) -> list[Value]:
+    def equation(self, equation: Any, number: int, inner: dict[str, Any], values: list[Value], needed: Sequence[bool]) -> list[Value]:
         name, params = equation.primitive.name, equation.params
         if name in CALLS:
             key = next(key for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
@@ -57,10 +75,11 @@ class Local:
             if params.get("differentiated") and params.get("prevent_cse"):
                 arrays = jax.lax.optimization_barrier(tuple(value.array for value in values))
                 values = [Value(array, value.layout, self.ranks, value.zero) for array, value in zip(arrays, values)]
-            return self.run(called.jaxpr if closed else called, called.consts if closed else (), values, inner[key])
-        loop = {"scan": run_scan, "while": run_while, "cond": run_cond}.get(name)
-        if loop:
-            return loop(self, equation, inner, values)
+            return self.run(called.jaxpr if closed else called, called.consts if closed else (), values, inner[key], needed)
+        if name == "scan":
+            return run_scan(self, equation, inner, values, needed)
+        if name in ("while", "cond"):
+            return (run_while if name == "while" else run_cond)(self, equation, inner, values)
         if name == "optimization_barrier":
             arrays = jax.lax.optimization_barrier(tuple(value.array for value in values))
             return [Value(array, value.layout, self.ranks, value.zero) for array, value in zip(arrays, values)]
@@ -86,19 +105,17 @@ class Local:
         its = ops_of(equation, self.ops.get(number, []))
         if not its or len(equation.outvars) != 1:
             return found
-        for op in its:
-            cuts = self.cuts_of(result, op["shape"], op["axes"], op["name"])
-            if math.prod(op["shape"]) == math.prod(result):
-                found.result = cuts
-        if len(its) != 1:
+        its = [op for op in its if math.prod(op["shape"]) == math.prod(result)]
+        if not its:
             return found
-        operands = its[0]["operands"]
-        if len(operands) == 2 == len(shapes) and [tuple(one["shape"]) for one in operands] == shapes[::-1] and shapes[0] != shapes[1]:
+        alike = [op for op in its if len(op["operands"]) == len(shapes)]
+        op = ([one for one in alike if tuple(one["shape"]) == result] or alike or its)[-1]  # of the rounds of a loop, the last one
+        found.result = self.cuts_of(result, op["shape"], op["axes"], op["name"])
+        operands = op["operands"] if alike else []
+        if len(operands) == 2 and [tuple(one["shape"]) for one in operands] == shapes[::-1] and shapes[0] != shapes[1]:
             operands = operands[::-1]
-        if len(operands) == len(shapes):
-            for at, (shape, one) in enumerate(zip(shapes, operands)):
-                if math.prod(shape) == math.prod(one["shape"]):
-                    found.operands[at] = self.cuts_of(shape, one["shape"], one["axes"], its[0]["name"])
+        for at, (shape, one) in enumerate(zip(shapes, operands)):
+            found.operands[at] = self.cuts_of(shape, one["shape"], one["axes"], op["name"])
         return found
 
     def cuts_of(self, shape: tuple[int, ...], sizes: Sequence[int], axes: Any, name: str) -> Optional[Cuts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import jax
 
@@ -18,6 +18,16 @@ TRIALS = 4  # how often a loop is traced to find layouts of the carried values t
 def settled(value: Value, axes: int = 0) -> Value:
     """Returns a value without partial sums, and whole along its first `axes` dimensions."""
     layout = Layout((((),) * axes + value.layout.dims[axes:]))
+    return value if layout == value.layout else Value(value.to(layout), layout, value.ranks, value.zero)
+
+
+def before_loop(value: Value, rounds: set[Layout], axes: int = 0) -> Value:
+    """Returns a value in the layout in which the rounds of a loop read it, if that is one layout. `axes` dimensions are not in a round."""
+    (only,) = rounds if len(rounds) == 1 else (None,)
+    if only is None or only.partial:
+        value.asked.add(value.layout)
+        return value
+    layout = Layout(((),) * axes + only.dims)
     return Value(value.to(layout), layout, value.ranks, value.zero)
 
 
@@ -54,41 +64,61 @@ def carried_layouts(local: Local, carry: list[Value], once: Callable[[list[Value
     return layouts
 
 
-def run_scan(local: Local, equation: Any, inner: dict[str, Any], values: list[Value]) -> list[Value]:
-    params = equation.params
-    consts, carry = params["num_consts"], params["num_carry"]
-    closed, tree = params["jaxpr"], inner["jaxpr"]
-    outside = [settled(value) for value in values[:consts]]
-    start = values[consts:consts + carry]
-    stacked = [settled(value, axes=1) for value in values[consts + carry:]]
-    rows = [Layout(value.layout.dims[1:]) for value in stacked]
-    asked: list[set[Layout]] = []
+class Scan:
+    """A scan on one rank's parts: its constants, carried values and stacked values."""
 
-    def once(now: list[Value], row: Sequence[Any]) -> list[Value]:
-        inside = fresh(local, [value.array for value in outside], [value.layout for value in outside], [value.zero for value in outside])
-        results = local.run(closed.jaxpr, closed.consts, [*inside, *now, *fresh(local, row, rows, no_zeros(rows))], tree)
-        asked[:] = [value.asked for value in inside]
+    def __init__(self, local: Local, equation: Any, inner: dict[str, Any], values: list[Value]) -> None:
+        self.local, self.params, self.tree = local, equation.params, inner["jaxpr"]
+        consts, self.carries = self.params["num_consts"], self.params["num_carry"]
+        self.consts = [settled(value) for value in values[:consts]]
+        self.start = values[consts:consts + self.carries]
+        self.rows = [settled(value, axes=1) for value in values[consts + self.carries:]]
+        self.asked: list[list[set[Layout]]] = []  # the layouts in which a round read the constants and the rows
+        self.layouts = carried_layouts(local, self.start, lambda now: self.round(now, [value.array[0] for value in self.rows])[:self.carries])
+        if self.asked:
+            # A value that every round takes in one other layout is changed once, before the loop.
+            self.consts = [before_loop(value, its) for value, its in zip(self.consts, self.asked[0])]
+            self.rows = [before_loop(value, its, axes=1) for value, its in zip(self.rows, self.asked[1])]
+        self.wishes = local.wishes.get(id(equation)) or [None] * (len(equation.outvars) - self.carries)
+        self.ends: list[Layout] = []  # of what a round adds to the stacked results
+
+    def round(self, now: list[Value], row: Sequence[Any], needed: Optional[Sequence[bool]] = None) -> list[Value]:
+        """Returns the results of a round."""
+        closed = self.params["jaxpr"]
+        consts = fresh(self.local, [value.array for value in self.consts], [value.layout for value in self.consts], [v.zero for v in self.consts])
+        rows = fresh(self.local, row, [Layout(value.layout.dims[1:]) for value in self.rows], no_zeros(row))
+        results = self.local.run(closed.jaxpr, closed.consts, [*consts, *now, *rows], self.tree, needed)
+        self.asked[:] = [[value.asked for value in consts], [value.asked for value in rows]]
         return results
 
-    def trial(now: list[Value]) -> list[Value]:
-        return once(now, [value.array[0] for value in stacked])[:carry]
+    def step(self, now: Any, row: Any, needed: Optional[Sequence[bool]] = None) -> tuple[list[Any], list[Any]]:
+        """Returns the carried arrays after a round, and the arrays that it adds to the stacked results."""
+        results = self.round(fresh(self.local, now, self.layouts, no_zeros(now)), row, needed)
+        ends = results[self.carries:]
+        self.ends[:] = [value.layout if wish is None else Layout(wish.dims[1:]) for value, wish in zip(ends, self.wishes)]
+        carried = [value.to(layout) if needed is None or needed[at] else now[at] for at, (value, layout) in enumerate(zip(results, self.layouts))]
+        return carried, [value.to(layout) for value, layout in zip(ends, self.ends)]
 
-    layouts = carried_layouts(local, start, trial)
-    for at, its in enumerate(asked):  # a value that every round takes in one other layout is changed once, before the loop
-        (only,) = its if len(its) == 1 else (outside[at].layout,)
-        if not only.partial:
-            outside[at] = Value(outside[at].to(only), only, local.ranks, outside[at].zero)
-    made: list[Layout] = []
+    def run(self, needed: Sequence[bool]) -> list[Value]:
+        length, backwards = self.params["length"], self.params["reverse"]
+        # Where nobody needs a carried value after the loop, the last round is apart and does not compute it.
+        apart = length > 1 and not all(needed[:self.carries])
+        arrays = [value.array for value in self.rows]
+        looped = [array[1:] if backwards else array[:-1] for array in arrays] if apart else arrays
+        now = [value.to(layout) for value, layout in zip(self.start, self.layouts)]
+        now, stacked = jax.lax.scan(self.step, now, looped, length=length - apart, reverse=backwards, unroll=min(self.params["unroll"], length - apart))
+        if apart:
+            now, last = self.step(now, [array[0 if backwards else -1] for array in arrays], needed)
+            stacked = [jax.numpy.concatenate([one[None], many] if backwards else [many, one[None]]) for many, one in zip(stacked, last)]
+        layouts = [*self.layouts, *[Layout(((), *layout.dims), layout.partial) for layout in self.ends]]
+        return fresh(self.local, [*now, *stacked], layouts, no_zeros(layouts))
 
-    def body(now: Any, row: Any) -> Any:
-        results = once(fresh(local, now, layouts, no_zeros(now)), row)
-        ends = [settled(value) if value.layout.partial else value for value in results[carry:]]
-        made[:] = [value.layout for value in ends]
-        return [value.to(layout) for value, layout in zip(results, layouts)], [value.array for value in ends]
 
-    last, rest = jax.lax.scan(body, [value.to(layout) for value, layout in zip(start, layouts)], [value.array for value in stacked],
-                              length=params["length"], reverse=params["reverse"], unroll=params["unroll"])
-    return fresh(local, [*last, *rest], [*layouts, *[Layout(((), *layout.dims)) for layout in made]], no_zeros([*last, *rest]))
+def run_scan(local: Local, equation: Any, inner: dict[str, Any], values: list[Value], needed: Sequence[bool]) -> list[Value]:
+    scan = Scan(local, equation, inner, values)
+    made = scan.run(needed)
+    local.stacked[id(equation)] = made[scan.carries:]
+    return made
 
 
 def run_while(local: Local, equation: Any, inner: dict[str, Any], values: list[Value]) -> list[Value]:
