@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import jax
 from jax.sharding import PartitionSpec
@@ -50,22 +50,32 @@ def local_shape(shape: Sequence[int], layout: Layout, ranks: Ranks) -> tuple[int
 class Value:
     """An array of the program: the part that this rank holds."""
 
-    def __init__(self, array: Any, layout: Layout, ranks: Ranks, zero: bool = False) -> None:
+    def __init__(self, array: Any, layout: Layout, ranks: Ranks, zero: bool = False, twin: Optional[Value] = None) -> None:
         self.array, self.layout, self.ranks = array, layout, ranks
+        self.twin = twin  # an earlier value of the same numbers, which was computed with the same layout
+        self.number: Any = object() if twin is None else twin.number  # the same for values of the same numbers
+        self.received = False  # whether a collective made the array
         self.zero = zero  # whether all elements are zero
         self.asked: set[Layout] = set()  # the layouts in which the array was read
         self._known = {layout: array}
 
     def to(self, layout: Layout) -> Any:
-        """Returns this rank's part in another layout. Asked twice for a layout, runs the collectives once."""
+        """Returns this rank's part in another layout. Asked twice for a layout, or after its twin, runs the collectives once."""
         self.asked.add(layout)
         if layout not in self._known:
-            self._known[layout] = change(self.array, self.layout, layout, self.ranks)
+            earlier = self.twin._known.get(layout) if self.twin else None
+            self._known[layout] = change(self.array, self.layout, layout, self.ranks) if earlier is None else earlier
         return self._known[layout]
 
     def summed(self) -> Layout:
         """Returns the layout of the array after the sum of its partial arrays."""
         return Layout(self.layout.dims)
+
+
+def receives(old: Layout, new: Layout) -> bool:
+    """Returns whether a change of layout needs a collective, and not only a cut."""
+    lost = any(axis not in theirs for ours, theirs in zip(old.dims, new.dims) for axis in ours)
+    return lost or any(axis not in new.partial for axis in old.partial)
 
 
 def change(array: Any, old: Layout, new: Layout, ranks: Ranks) -> Any:

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.extend import core as jex
 
-from .layout import Layout, Ranks, Value, local_shape, shards, whole
+from .layout import Layout, Ranks, Value, local_shape, receives, shards, whole
 from .loops import run_cond, run_scan, run_while
 from .placed import dimensions, ops_of
 from .rules import Rule, rule_of
@@ -35,6 +35,9 @@ class Local:
         self.wishes = wishes or {}
         self.stacked: dict[int, list[Value]] = {}  # what the loops have stacked, by the id of the equation of the loop
         self.notes: dict[str, None] = {}
+        self.again = 0  # how many jax.checkpoint that compute values again contain the equation
+        self.earlier: dict[Any, list[Value]] = {}  # results of earlier equations
+        self.alike: dict[Any, Op] = {}  # the plan's cuts of the last equation of a kind
 
     def run(self, jaxpr: Any, consts: Sequence[Any], values: Sequence[Value], tree: Tree, needed: Optional[Sequence[bool]] = None) -> list[Value]:
         """Returns the results of a program, whose equations have the numbers of `tree`.
@@ -72,10 +75,14 @@ class Local:
             key = next(key for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
             called = params[key]
             closed = isinstance(called, jex.ClosedJaxpr)
-            if params.get("differentiated") and params.get("prevent_cse"):
+            again = bool(params.get("differentiated"))
+            if again and params.get("prevent_cse"):
                 arrays = jax.lax.optimization_barrier(tuple(value.array for value in values))
-                values = [Value(array, value.layout, self.ranks, value.zero) for array, value in zip(arrays, values)]
-            return self.run(called.jaxpr if closed else called, called.consts if closed else (), values, inner[key], needed)
+                values = [Value(array, value.layout, self.ranks, value.zero, value) for array, value in zip(arrays, values)]
+            self.again += again
+            results = self.run(called.jaxpr if closed else called, called.consts if closed else (), values, inner[key], needed)
+            self.again -= again
+            return results
         if name == "scan":
             return run_scan(self, equation, inner, values, needed)
         if name in ("while", "cond"):
@@ -88,7 +95,23 @@ class Local:
         rule = rule_of(equation)
         if rule is None:
             return self.whole_equation(equation, values)
-        return self.cut_equation(equation, rule, self.op_of(number, equation), values)
+        kind = (name, str(params), *(tuple(var.aval.shape) for var in (*equation.invars, *equation.outvars)))
+        key = (*kind, *(repr(var.val) if isinstance(var, jex.Literal) else value.number for var, value in zip(equation.invars, values)))
+        same_inputs = any(not isinstance(var, jex.Literal) for var in equation.invars)
+        twins = self.earlier.get(key) if self.again and same_inputs else None
+        if twins and any(twin.received for twin in twins):
+            return twins  # what other ranks have sent is kept, and not sent again
+        op = self.op_of(number, equation)
+        if op.known():
+            self.alike[kind] = op
+        elif self.again:
+            op = self.alike.get(kind, op)
+        made = self.cut_equation(equation, rule, op, values)
+        if twins:
+            made = [Value(value.array, value.layout, self.ranks, value.zero, twin) if value.layout == twin.layout else value
+                    for value, twin in zip(made, twins)]
+        self.earlier.setdefault(key, made)
+        return made
 
     def whole_equation(self, equation: Any, values: list[Value]) -> list[Value]:
         """Returns the results of an equation that every rank computes as a whole."""
@@ -108,6 +131,8 @@ class Local:
         its = [op for op in its if math.prod(op["shape"]) == math.prod(result)]
         if not its:
             return found
+        if equation.primitive.name == "conv_general_dilated":
+            return self.convolution_of(equation, its, shapes, result)
         alike = [op for op in its if len(op["operands"]) == len(shapes)]
         op = ([one for one in alike if tuple(one["shape"]) == result] or alike or its)[-1]  # of the rounds of a loop, the last one
         found.result = self.cuts_of(result, op["shape"], op["axes"], op["name"])
@@ -117,6 +142,21 @@ class Local:
         for at, (shape, one) in enumerate(zip(shapes, operands)):
             found.operands[at] = self.cuts_of(shape, one["shape"], one["axes"], op["name"])
         return found
+
+    def convolution_of(self, equation: Any, ops: list[Any], shapes: list[tuple[int, ...]], result: tuple[int, ...]) -> Op:
+        """Returns the plan's cuts of a convolution, which the plan has with batch and features first."""
+        op = next((op for op in reversed(ops) if len(op["operands"]) == 2), None)
+        if op is None:
+            return Op([None, None], None)
+        numbers = equation.params["dimension_numbers"]
+
+        def cuts(shape: tuple[int, ...], order: Sequence[int], sizes: Sequence[int], axes: Any) -> Optional[Cuts]:
+            theirs = self.cuts_of(tuple(shape[dim] for dim in order), sizes, axes, op["name"])
+            return None if theirs is None else [theirs[order.index(dim)] for dim in range(len(shape))]
+
+        operands = [cuts(shape, order, one["shape"], one["axes"])
+                    for shape, order, one in zip(shapes, (numbers.lhs_spec, numbers.rhs_spec), op["operands"])]
+        return Op(operands, cuts(result, numbers.out_spec, op["shape"], op["axes"]))
 
     def cuts_of(self, shape: tuple[int, ...], sizes: Sequence[int], axes: Any, name: str) -> Optional[Cuts]:
         """Returns the cuts of an array of the program, where the plan has its elements as `sizes`. None: partial or not known."""
@@ -144,14 +184,19 @@ class Local:
         shapes = [local_shape(var.aval.shape, layout, self.ranks) for var, layout in zip(equation.outvars, layouts)]
         params = rule.params(equation.params, [tuple(np.shape(array)) for array in arrays], shapes)
         results = bind(equation, arrays, params)
+        received = False
         if reduced and rule.combine != "sum":
             results, reduced = [REDUCE[rule.combine](array, tuple(reduced)) for array in results], []
+            received = True
         partial = tuple(sorted({*kept, *reduced}))
         zero = bool(values) and (all(values[at].zero for at in rule.together) if rule.together else any(values[at].zero for at in rule.each))
         made = [Value(array, Layout(layout.dims, partial), self.ranks, zero) for array, layout in zip(results, layouts)]
         if op.result is not None:
             wanted = Layout(tuple(op.result))
+            received |= receives(made[0].layout, wanted)
             made = [Value(made[0].to(wanted), wanted, self.ranks, zero)]
+        for value in made:
+            value.received = received
         return made
 
     def assign(self, equation: Any, rule: Rule, op: Op, values: list[Value]) -> dict[int, tuple[str, ...]]:
@@ -200,6 +245,10 @@ class Op:
 
     def __init__(self, operands: list[Optional[Cuts]], result: Optional[Cuts]) -> None:
         self.operands, self.result = operands, result
+
+    def known(self) -> bool:
+        """Returns whether the plan says anything."""
+        return self.result is not None or any(cuts is not None for cuts in self.operands)
 
 
 def cut(dims: Sequence[Optional[int]], factors: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
