@@ -91,7 +91,7 @@ class Applied:
 
             flat = jax.tree.leaves((args, kwargs))
             jax.eval_shape(mapped(None), *flat)  # finds the layouts of the results, and those that loops want
-            return jax.tree.unflatten(jax.tree.structure(shape), mapped(list(found))(*flat))
+            return jax.tree.unflatten(jax.tree.structure(shape), _without_derivative(mapped(list(found)))(*flat))
 
         planned.__name__ = getattr(self._fn, "__name__", "planned")
         return jax.jit(planned)
@@ -144,6 +144,17 @@ class Applied:
 
     def _constrain(self, value: Any, spec: PartitionSpec) -> Any:
         return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
+
+
+def _without_derivative(fn: Callable[..., Any]) -> Any:
+    """Returns a function that raises where it is differentiated: rules of `jax.custom_vjp` inside of a step are not kept."""
+    guarded = jax.custom_jvp(fn)
+
+    def refuse(primals: Any, tangents: Any) -> Any:
+        raise InputError("a train step under a plan has no derivative; differentiate the loss inside of the step, and plan the whole")
+
+    guarded.defjvp(refuse)
+    return guarded
 
 
 def _program(text: str) -> str:

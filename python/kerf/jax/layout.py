@@ -53,7 +53,7 @@ class Value:
     def __init__(self, array: Any, layout: Layout, ranks: Ranks, zero: bool = False, twin: Optional[Value] = None) -> None:
         self.array, self.layout, self.ranks = array, layout, ranks
         self.twin = twin  # an earlier value of the same numbers, which was computed with the same layout
-        self.number: Any = object() if twin is None else twin.number  # the same for values of the same numbers
+        self.number: Any = object() if twin is None else twin.number  # the same for values of the same numbers; an int for constants
         self.received = False  # whether a collective made the array
         self.zero = zero  # whether all elements are zero
         self.asked: set[Layout] = set()  # the layouts in which the array was read

@@ -36,7 +36,8 @@ class Local:
         self.stacked: dict[int, list[Value]] = {}  # what the loops have stacked, by the id of the equation of the loop
         self.notes: dict[str, None] = {}
         self.again = 0  # how many jax.checkpoint that compute values again contain the equation
-        self.earlier: dict[Any, list[Value]] = {}  # results of earlier equations
+        self.earlier: dict[Any, tuple[Op, list[Value]]] = {}  # cuts and results of earlier equations
+        self.constants: dict[Any, int] = {}  # numbers of results that depend on no argument
         self.alike: dict[Any, Op] = {}  # the plan's cuts of the last equation of a kind
 
     def run(self, jaxpr: Any, consts: Sequence[Any], values: Sequence[Value], tree: Tree, needed: Optional[Sequence[bool]] = None) -> list[Value]:
@@ -47,7 +48,7 @@ class Local:
         known = {var: self.given(value) for var, value in zip(jaxpr.constvars, consts)} | dict(zip(jaxpr.invars, values))
 
         def read(var: Any) -> Value:
-            return self.given(var.val) if isinstance(var, jex.Literal) else known[var]
+            return self.literal(var.val) if isinstance(var, jex.Literal) else known[var]
 
         live = {var for at, var in enumerate(jaxpr.outvars) if not isinstance(var, jex.Literal) and (needed is None or needed[at])}
         kept: list[list[bool]] = []
@@ -95,23 +96,37 @@ class Local:
         rule = rule_of(equation)
         if rule is None:
             return self.whole_equation(equation, values)
-        kind = (name, str(params), *(tuple(var.aval.shape) for var in (*equation.invars, *equation.outvars)))
-        key = (*kind, *(repr(var.val) if isinstance(var, jex.Literal) else value.number for var, value in zip(equation.invars, values)))
-        same_inputs = any(not isinstance(var, jex.Literal) for var in equation.invars)
-        twins = self.earlier.get(key) if self.again and same_inputs else None
-        if twins and any(twin.received for twin in twins):
+        kind = (name, str(params), *((tuple(var.aval.shape), str(var.aval.dtype)) for var in (*equation.invars, *equation.outvars)))
+        key = (*kind, *(value.number for value in values))
+        constant = all(isinstance(value.number, int) for value in values)
+        its, same = self.earlier.get(key, (None, [])) if not constant else (None, [])
+        twins = same if self.again else []
+        if any(twin.received for twin in twins):
             return twins  # what other ranks have sent is kept, and not sent again
-        op = self.op_of(number, equation)
+        op = its if its and self.again else self.op_of(number, equation)
         if op.known():
             self.alike[kind] = op
-        elif self.again:
+        elif self.again and not twins:
             op = self.alike.get(kind, op)
         made = self.cut_equation(equation, rule, op, values)
         if twins:
             made = [Value(value.array, value.layout, self.ranks, value.zero, twin) if value.layout == twin.layout else value
                     for value, twin in zip(made, twins)]
-        self.earlier.setdefault(key, made)
+        if constant:
+            for at, value in enumerate(made):
+                value.number = self.constants.setdefault((key, at), len(self.constants))
+        else:
+            for value, earlier in zip(made, same):
+                value.number = earlier.number
+            self.earlier.setdefault(key, (op, made))
         return made
+
+    def literal(self, number: Any) -> Value:
+        """Returns a number of the program."""
+        value = self.given(number)
+        array = np.asarray(number)
+        value.number = self.constants.setdefault((str(array.dtype), array.tobytes()), len(self.constants))
+        return value
 
     def whole_equation(self, equation: Any, values: list[Value]) -> list[Value]:
         """Returns the results of an equation that every rank computes as a whole."""
