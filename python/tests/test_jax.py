@@ -131,7 +131,7 @@ class Jax(unittest.TestCase):
         if not updates:
             constraints = {"mesh": {"stage": 1, "context": 1, "expert": 1, "data": data, "model": model}, "microbatch": 16 // data, "recompute": "none",
                            "optimizer_sharding": 0}
-        plan = kerf.plan(captured, cluster(), dtype="f64" if dtype == np.float64 else "f32", constraints=constraints, progress=False, all_ranks=True)
+        plan = kerf.plan(captured, cluster(), dtype="f64" if dtype == np.float64 else "f32", constraints=constraints, progress=False, ranks=data * model)
         return fn, args, updates, captured, plan
 
     def check(self, name, dtype, data, model, tolerance):
