@@ -216,7 +216,7 @@ def sliced(equation: Any, shapes: Shapes) -> Rule:
             return {**params, "limit_indices": tuple(limits)}
         return {**params, "slice_sizes": results[0]} if name == "dynamic_slice" else params
 
-    operands = [plain if len(one) == rank else [None] * len(one) for one in shapes]
+    operands: list[Dims] = [plain if len(one) == rank else [None] * len(one) for one in shapes]
     together = tuple(range(len(shapes))) if name == "concatenate" else ()
     return Rule(operands, [plain] * len(results), each=linear, together=together, params=local)
 
