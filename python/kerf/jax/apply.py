@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a function of JAX under a plan: its equations get the shardings of the plan's operators."""
+"""Runs a function of JAX under a plan: steps as programs of one rank, and losses with the plan's shardings as constraints."""
 from __future__ import annotations
 
 import functools
@@ -185,8 +185,9 @@ def _by_equation(layouts: dict[str, Any], numbers: dict[int, int]) -> dict[int, 
 def apply(fn: Callable[..., Any], plan: Plan, mesh: Optional[Mesh] = None, *, model: Optional[Model] = None) -> Applied:
     """Returns `fn`, which was captured, as a jitted function that runs as the plan says.
 
-    Every operator that the plan names gets its sharding as a constraint, forward and backward. Constraints never change
-    a number: where JAX cannot be told a sharding, XLA chooses one, and `notes` of the result says so.
+    A whole train step runs as a program of one rank, with the collectives that the plan's cuts need. A loss function gets
+    the plan's cuts as constraints, and XLA chooses the collectives. Neither changes a number: where a cut of the plan
+    cannot be made, another one is, and `notes` of the result says so.
     """
     its = model_of(plan, model)
     given = mesh_of(plan) if mesh is None else mesh

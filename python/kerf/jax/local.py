@@ -177,7 +177,7 @@ class Local:
         """Returns the cuts of an array of the program, where the plan has its elements as `sizes`. None: partial or not known."""
         if axes is None or math.prod(shape) != math.prod(sizes):
             return None
-        axes = [[axis for axis in names if self.ranks.get(axis, 0) != 1] for names in axes]
+        axes = [[axis for axis in names if axis in self.ranks or ":" in axis] for names in axes]
         spec, why = dimensions(shape, sizes, axes, dict(self.ranks))
         if spec is None:
             self.notes[f"{name}: {why}; its operands decide how it is cut"] = None
