@@ -52,7 +52,10 @@ class PlanCallback(TrainerCallback):
             return
         seconds = sorted(self._seconds)[len(self._seconds) // 2]
         self._seconds.clear()
-        memory = torch.cuda.max_memory_allocated(args.device) if args.device.type == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if args.device.type == "cuda":
+            memory = torch.cuda.max_memory_allocated(args.device)
+        else:
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         record = {"kerf_step_seconds": seconds, "kerf_predicted_step_seconds": self.predicted.step_seconds,
                   "kerf_memory_bytes": memory, "kerf_predicted_memory_bytes": max(self.predicted.peak_bytes)}
         self.records.append({"step": state.global_step, **record})

@@ -153,7 +153,8 @@ def callback_plan(ranks):
     """Returns the plan of a tiny LLaMA on data ranks."""
     model = kerf.Model.from_config({"model_type": "llama", **LLAMA}, global_batch=8, sequence=16)
     return kerf.plan(model, "dgx-a100", ranks=ranks, dtype="f32", optimizer=kerf.AdamW(weight_decay=0.0),
-                     constraints={"mesh": {"data": ranks}, "microbatch": 2, "recompute": "none", "optimizer_sharding": 0}, all_ranks=True, progress=False)
+                     constraints={"mesh": {"data": ranks}, "microbatch": 2, "recompute": "none", "optimizer_sharding": 0},
+                     all_ranks=True, progress=False)
 
 
 def train_with_callback(plan, folder, **changes):
@@ -203,7 +204,8 @@ class Callback(unittest.TestCase):
             from transformers import TrainingArguments
 
             args = TrainingArguments(output_dir=folder, use_cpu=True, **settings)
-            with self.assertRaisesRegex(kerf.InputError, "1 processes, but the plan has 2 ranks; gradient_accumulation_steps is 4, but the plan says 2"):
+            faults = "1 processes, but the plan has 2 ranks; gradient_accumulation_steps is 4, but the plan says 2"
+            with self.assertRaisesRegex(kerf.InputError, faults):
                 two.on_train_begin(args, None, None)
         with self.assertRaisesRegex(kerf.InputError, "the plan has no prediction"):
             kerf.hf.plan_callback(PLAN)

@@ -133,7 +133,8 @@ class Jax(unittest.TestCase):
         if not updates:
             constraints = {"mesh": {"stage": 1, "context": 1, "expert": 1, "data": data, "model": model}, "microbatch": 16 // data, "recompute": "none",
                            "optimizer_sharding": 0}
-        plan = kerf.plan(captured, cluster(), dtype="f64" if dtype == np.float64 else "f32", constraints=constraints, progress=False, ranks=data * model)
+        plan = kerf.plan(captured, cluster(), ranks=data * model, dtype="f64" if dtype == np.float64 else "f32", constraints=constraints,
+                         progress=False)
         return fn, args, updates, captured, plan
 
     def check(self, name, dtype, data, model, tolerance):
@@ -159,8 +160,8 @@ class Jax(unittest.TestCase):
         comparable = sum(size * (factor if kind == "reduce_scatter" else 1) for kind, size in mine.items())
         ratio = sum(theirs.values()) / max(1, comparable)
         cut = sum(any(spec.spec) for spec in jax.tree.leaves(kerf.jax.shardings(plan, mesh, *args)))
-        print(f"{name} {np.dtype(dtype).name} data {data} x model {model}: {cut} arrays cut; a rank receives {sum(theirs.values()):.0f} bytes by XLA, "
-              f"{sum(mine.values()):.0f} by the plan: {ratio:.3f}{'' if updates else ' with its reduce-scatters as all-reduces'}\n   XLA {theirs}\n"
+        print(f"{name} {np.dtype(dtype).name} data {data} x model {model}: {cut} arrays cut; a rank receives "
+              f"{sum(theirs.values()):.0f} bytes by XLA, {sum(mine.values()):.0f} by the plan: {ratio:.3f}{'' if updates else ' with its reduce-scatters as all-reduces'}\n   XLA {theirs}\n"
               f"   plan {mine}\n   {len(applied.notes)} notes", file=sys.stderr)
         return ratio, cut
 

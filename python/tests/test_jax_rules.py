@@ -59,8 +59,8 @@ def functions():
 
     def shapes(x, y):
         parts = jnp.split(x, 2, 1)
-        return (x.reshape(4, 2, 32), x.reshape(2, 16, 8).transpose(2, 0, 1).reshape(-1), x[:, None] + y, jnp.concatenate([x, parts[0]], 1), x[2:6, 4:],
-                x[::-1], jnp.pad(x, ((1, 0), (0, 2))), jnp.flip(y, 1), jax.lax.dynamic_slice(x, (1, 0), (4, 32)),
+        return (x.reshape(4, 2, 32), x.reshape(2, 16, 8).transpose(2, 0, 1).reshape(-1), x[:, None] + y, jnp.concatenate([x, parts[0]], 1),
+                x[2:6, 4:], x[::-1], jnp.pad(x, ((1, 0), (0, 2))), jnp.flip(y, 1), jax.lax.dynamic_slice(x, (1, 0), (4, 32)),
                 jax.lax.dynamic_update_slice(x, y[:2], (3, 0)), jnp.squeeze(x[:, :1]), jnp.arange(32) + x)
 
     def reductions(x, y):
@@ -84,7 +84,8 @@ def functions():
         return x * noise, jax.grad(lambda x: (clipped(x) * y).sum())(x), jax.nn.relu(x).astype(jnp.float32), jnp.linalg.norm(x, axis=0)
 
     return {"loops": (loops, (4, 8, 8), (8, 8)), "gradients": (gradients, (8, 16), (3, 16, 16)), "tables": (tables, (16, 8), (8, 8), (8, 8)),
-            "shapes": (shapes, (8, 32), (8, 32)), "reductions": (reductions, (8, 32), (8, 32)), "convolutions": (convolutions, (8, 4, 4, 8), (3, 3, 8, 4)),
+            "shapes": (shapes, (8, 32), (8, 32)), "reductions": (reductions, (8, 32), (8, 32)),
+            "convolutions": (convolutions, (8, 4, 4, 8), (3, 3, 8, 4)),
             "others": (others, (8, 32), (8, 32))}
 
 
@@ -107,7 +108,8 @@ def on_parts(fn, args, layouts, mesh):
         values = [Value(array, layout, RANKS) for array, layout in zip(arrays, layouts)]
         return [value.to(whole(len(value.layout.dims))) for value in Local({}, RANKS).run(closed.jaxpr, closed.consts, values, tree)]
 
-    mapped = jax.shard_map(part, mesh=mesh, in_specs=tuple(map(spec_of, layouts)), out_specs=[PartitionSpec()] * len(closed.jaxpr.outvars), check_vma=False)
+    mapped = jax.shard_map(part, mesh=mesh, in_specs=tuple(map(spec_of, layouts)), out_specs=[PartitionSpec()] * len(closed.jaxpr.outvars),
+                           check_vma=False)
     return jax.jit(mapped)(*args)
 
 

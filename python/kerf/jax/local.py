@@ -222,7 +222,8 @@ class Local:
                 if factor is not None:
                     sizes.setdefault(factor, []).append(size)
         planned = [(dims, cuts) for dims, cuts in zip(rule.operands, op.operands) if cuts is not None]
-        lying = [(rule.operands[at], list(values[at].layout.dims)) for at in sorted(range(len(values)), key=lambda at: -self.cut_elements(values[at]))]
+        order = sorted(range(len(values)), key=lambda at: -self.cut_elements(values[at]))
+        lying = [(rule.operands[at], list(values[at].layout.dims)) for at in order]
         given = {factor for dims in rule.results for factor in dims}
         taken = {factor for dims in rule.operands for factor in dims}
         # Each source has cuts, and the factors for which it is asked.

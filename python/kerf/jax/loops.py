@@ -106,7 +106,8 @@ class Scan:
         arrays = [value.array for value in self.rows]
         looped = [array[1:] if backwards else array[:-1] for array in arrays] if apart else arrays
         now = [value.to(layout) for value, layout in zip(self.start, self.layouts)]
-        now, stacked = jax.lax.scan(self.step, now, looped, length=length - apart, reverse=backwards, unroll=min(self.params["unroll"], length - apart))
+        rounds = length - apart
+        now, stacked = jax.lax.scan(self.step, now, looped, length=rounds, reverse=backwards, unroll=max(1, min(self.params["unroll"], rounds)))
         if apart:
             now, last = self.step(now, [array[0 if backwards else -1] for array in arrays], needed)
             stacked = [jax.numpy.concatenate([one[None], many] if backwards else [many, one[None]]) for many, one in zip(stacked, last)]

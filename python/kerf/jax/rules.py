@@ -43,10 +43,12 @@ def result_shape(name: str) -> Callable[[dict[str, Any], Shapes, Shapes], dict[s
     return lambda params, operands, results: {**params, name: results[0]}
 
 
-ELEMENTWISE = set("""abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh div eq erf erf_inv
-erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma digamma log log1p logistic lt max min mul ne neg nextafter not or population_count pow
-real imag reduce_precision rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan
-tanh xor""".split())
+ELEMENTWISE = set("""
+abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh div eq erf erf_inv erfc
+exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma digamma log log1p logistic lt max min mul ne neg nextafter not or
+population_count pow real imag reduce_precision rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh
+sqrt square stop_gradient sub tan tanh xor
+""".split())
 EACH = {"mul": (0, 1), "div": (0,), "neg": (0,), "copy": (0,), "copy_p": (0,), "stop_gradient": (0,)}
 TOGETHER = {"add": (0, 1), "sub": (0, 1), "add_any": (0, 1)}
 CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
