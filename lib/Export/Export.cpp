@@ -54,6 +54,14 @@ const std::vector<Target> &targets() {
        "DistributedConfig and TrainingArguments of Transformers 5.24",
        "the program, which loads the model with this configuration, its data, --learning_rate, --max_steps",
        transformersTable},
+      {ExportTarget::Nanotron, "nanotron", "Nanotron", "nanotron.yaml",
+       "src/nanotron/config of Nanotron, 2025 (commit 6b2ff6502c1e)",
+       "general.project, model.init_method, tokenizer, data_stages, tokens.train_steps, "
+       "optimizer.learning_rate_scheduler, checkpoints",
+       nanotronTable},
+      {ExportTarget::MsSwift, "ms-swift", "ms-swift", "ms_swift.sh",
+       "swift/megatron/arguments/megatron_args.py of ms-swift, 2026 (commit 006938be6c7c)",
+       "--model, --dataset, learning rate (--lr, ...), --train_iters or --num_train_epochs, --output_dir", msSwiftTable},
   };
   return table;
 }
@@ -239,6 +247,13 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.config = draft.config.dump(2) + "\n";
     exported.launch = launchLine(view, draft, torchrun,
                                  fmt::format("train.py {}", fmt::join(commandLineWords(draft.arguments), " ")));
+    break;
+  case ExportTarget::Nanotron:
+    exported.config = yamlText(head, draft.config);
+    exported.launch = launchLine(view, draft, torchrun, "run_train.py --config-file " + configName);
+    break;
+  case ExportTarget::MsSwift:
+    exported.config = shellText(head, launchLine(view, draft, "NNODES={} NPROC_PER_NODE={} ", "megatron pt"), draft.arguments);
     break;
   }
   return exported;

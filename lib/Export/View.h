@@ -94,6 +94,8 @@ const Table &nemoTable();
 const Table &accelerateTable();
 const Table &transformersTable();
 const Table &torchTitanPythonTable();
+const Table &nanotronTable();
+const Table &msSwiftTable();
 
 // Functions that several targets share.
 /// Notes that all layers recompute like the layer that recomputes most, so that the plan fits, if the plan's

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers.distributed.configuration_utils import DistributedConfig
 
+    from .hf_callback import PlanCallback
+
 
 def _refuse_axes(plan: Plan, library: str, **reasons: str) -> None:
     for axis, reason in reasons.items():
@@ -150,7 +152,7 @@ def transformers_config(plan: PlanLike, module: Any, *, model: Optional[Model] =
                              fsdp_mixed_precision=options.get("dtype") == "bf16")
 
 
-def accelerate_config(plan: PlanLike) -> ParallelismConfig:
+def parallelism_config(plan: PlanLike) -> ParallelismConfig:
     """Returns the ParallelismConfig of Accelerate for the plan, as Accelerator and TrainingArguments take it.
 
     Accelerate wants FSDP 2 beside it. How tensors are cut is decided by the model's own rules, or transformers_config.
@@ -173,6 +175,17 @@ def accelerate_config(plan: PlanLike) -> ParallelismConfig:
         shards, copies = copies, 1
     return ParallelismConfig(dp_replicate_size=copies, dp_shard_size=shards, tp_size=tensor,
                              cp_size=1 if ulysses else context, sp_size=context if ulysses else 1)
+
+
+def plan_callback(plan: PlanLike) -> PlanCallback:
+    """Returns a callback for Trainer(callbacks=[...]) that compares the training with the plan.
+
+    When the training begins, arguments of Trainer that contradict the plan raise kerf.InputError. Each log of Trainer gets
+    the median seconds of the steps since the last log and the peak of memory, beside those that the plan predicts.
+    """
+    from .hf_callback import PlanCallback
+
+    return PlanCallback(as_plan(plan))
 
 
 def training_arguments(plan: PlanLike) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def trained(loss, params, *batch, rate=0.1):
     return step, (params, jax.tree.map(jnp.zeros_like, params), *batch), {"params": 0, "momentum": 1}
 
 
-def mlp(dtype):
+def mlp(dtype, rate=0.1):
     def loss(params, x, y):
         for i, layer in enumerate(params):
             with jax.named_scope(f"layer_{i}"):
@@ -31,7 +31,7 @@ def mlp(dtype):
         return jnp.mean((x - y) ** 2)
 
     layer = {"up": (WIDTH, HIDDEN), "bias": (HIDDEN,), "down": (HIDDEN, WIDTH)}
-    return trained(loss, arrays([layer] * LAYERS, dtype), *arrays([(BATCH, WIDTH)] * 2, dtype))
+    return trained(loss, arrays([layer] * LAYERS, dtype), *arrays([(BATCH, WIDTH)] * 2, dtype), rate=rate)
 
 
 def normed(x):
@@ -107,13 +107,17 @@ def adamw(dtype):
     return step, (params, optimizer.init(params), ids, labels), {"params": 0, "state": 1}
 
 
-def scan(dtype):
+def scan(dtype, run=block):
     def loss(params, x, y):
-        x, _ = jax.lax.scan(lambda x, layer: (block(layer, x, False), None), x, params)
+        x, _ = jax.lax.scan(lambda x, layer: (run(layer, x, False), None), x, params)
         return jnp.mean((x - y) ** 2)
 
     stacked = jax.tree.map(lambda shape: (LAYERS, *shape), BLOCK, is_leaf=lambda leaf: isinstance(leaf, tuple))
     return trained(loss, arrays(stacked, dtype), *arrays([(BATCH, LENGTH, WIDTH)] * 2, dtype))
+
+
+def scan_remat(dtype):
+    return scan(dtype, jax.checkpoint(block, static_argnums=(2,)))
 
 
 def cnn(dtype):
@@ -150,4 +154,4 @@ def rnn(dtype):
     return trained(loss, params, *arrays([(6, BATCH, WIDTH), (BATCH, WIDTH)], dtype))
 
 
-MODELS = {function.__name__: function for function in (mlp, cnn, transformer, gpt, gpt_only_loss, adamw, scan, remat, moe, rnn)}
+MODELS = {function.__name__: function for function in (mlp, cnn, transformer, gpt, gpt_only_loss, adamw, scan, remat, scan_remat, moe, rnn)}

@@ -113,18 +113,18 @@ def worker(folder):
 class Settings(unittest.TestCase):
     @needs("accelerate")
     def test_accelerate_has_the_axes(self):
-        config = kerf.hf.accelerate_config({**PLAN, "optimizer_sharding": 3})
+        config = kerf.hf.parallelism_config({**PLAN, "optimizer_sharding": 3})
         self.assertEqual((config.dp_replicate_size, config.dp_shard_size, config.tp_size, config.cp_size, config.sp_size), (1, 4, 2, 1, 1))
-        config = kerf.hf.accelerate_config({**PLAN, "optimizer_sharding": 2, "optimizer_sharding_ranks": 2})
+        config = kerf.hf.parallelism_config({**PLAN, "optimizer_sharding": 2, "optimizer_sharding_ranks": 2})
         self.assertEqual((config.dp_replicate_size, config.dp_shard_size), (2, 2))
-        config = kerf.hf.accelerate_config({"mesh": {"data": 2, "context": 4}, "context_style": "ulysses", "optimizer_sharding": 3})
+        config = kerf.hf.parallelism_config({"mesh": {"data": 2, "context": 4}, "context_style": "ulysses", "optimizer_sharding": 3})
         self.assertEqual((config.cp_size, config.sp_size), (1, 4))
         with self.assertWarnsRegex(kerf.Warning, "optimizer_sharding is 0 beside mesh.model 2"):
-            self.assertEqual(kerf.hf.accelerate_config(PLAN).dp_shard_size, 4)
+            self.assertEqual(kerf.hf.parallelism_config(PLAN).dp_shard_size, 4)
         with self.assertRaisesRegex(kerf.InputError, "mesh.stage is 2, but Accelerate trains without pipelines"):
-            kerf.hf.accelerate_config({"mesh": {"stage": 2}})
+            kerf.hf.parallelism_config({"mesh": {"stage": 2}})
         with self.assertRaisesRegex(kerf.InputError, "order of axes is model, data, but ranks are always numbered"):
-            kerf.hf.accelerate_config({**PLAN, "order": ["model", "data"]})
+            kerf.hf.parallelism_config({**PLAN, "order": ["model", "data"]})
 
     def test_training_arguments(self):
         settings = kerf.hf.training_arguments(PLAN)
@@ -147,6 +147,81 @@ class Settings(unittest.TestCase):
             kerf.hf.training_arguments({**PLAN, "microbatch": 3})
         with self.assertRaisesRegex(kerf.InputError, "recompute is 'selective'"):
             kerf.hf.training_arguments({**PLAN, "recompute": "selective"})
+
+
+def callback_plan(ranks):
+    """Returns the plan of a tiny LLaMA on data ranks."""
+    model = kerf.Model.from_config({"model_type": "llama", **LLAMA}, global_batch=8, sequence=16)
+    return kerf.plan(model, "dgx-a100", ranks=ranks, dtype="f32", optimizer=kerf.AdamW(weight_decay=0.0),
+                     constraints={"mesh": {"data": ranks}, "microbatch": 2, "recompute": "none", "optimizer_sharding": 0},
+                     all_ranks=True, progress=False)
+
+
+def train_with_callback(plan, folder, **changes):
+    """Trains six steps by Trainer under the callback of a plan; returns the callback and the log of Trainer."""
+    import torch
+    from transformers import Trainer, TrainingArguments
+
+    callback = kerf.hf.plan_callback(plan)
+    settings = {**kerf.hf.training_arguments(plan), "max_steps": 6, "logging_steps": 2, "report_to": [], "disable_tqdm": True, **changes}
+    ids = torch.randint(0, LLAMA["vocab_size"], (48, 16), generator=torch.Generator().manual_seed(1))
+    trainer = Trainer(model=tiny_llama().float(), args=TrainingArguments(output_dir=folder, use_cpu=True, save_strategy="no", **settings),
+                      train_dataset=[{"input_ids": row, "labels": row} for row in ids], callbacks=[callback])
+    trainer.train()
+    return callback, trainer.state.log_history
+
+
+def callback_worker(folder):
+    """One of two processes that train by Trainer under a plan of two data ranks; process 0 writes the records."""
+    plan = callback_plan(2)
+    callback, _ = train_with_callback(plan, folder)
+    if os.environ["RANK"] == "0":
+        with open(os.path.join(folder, "records.json"), "w") as file:
+            json.dump(callback.records, file)
+
+
+@needs("torch", "transformers", "accelerate")
+class Callback(unittest.TestCase):
+    def test_one_process(self):
+        plan = callback_plan(1)
+        with tempfile.TemporaryDirectory() as folder:
+            callback, log = train_with_callback(plan, folder)
+            self.assertEqual([record["step"] for record in callback.records], [2, 4, 6])
+            for record in callback.records:
+                self.assertGreater(record["kerf_step_seconds"], 0)
+                self.assertEqual(record["kerf_predicted_step_seconds"], plan.predicted.step_seconds)
+                self.assertEqual(record["kerf_predicted_memory_bytes"], max(plan.predicted.peak_bytes))
+                self.assertGreater(record["kerf_memory_bytes"], 1 << 20)
+            self.assertTrue(all("kerf_step_seconds" in entry for entry in log if "loss" in entry))
+            for changes, message in (({"gradient_accumulation_steps": 1}, "gradient_accumulation_steps is 1, but the plan says 4"),
+                                     ({"gradient_checkpointing": True}, "gradient_checkpointing is True, but the plan says False"),
+                                     ({"adam_beta1": 0.5}, "adam_beta1 is 0.5, but the plan says 0.9"),
+                                     ({"optim": "sgd"}, "optim is sgd, but the plan says adamw_torch")):
+                with self.assertRaisesRegex(kerf.InputError, message):
+                    train_with_callback(plan, folder, **changes)
+            settings = kerf.hf.training_arguments(plan)
+            two = kerf.hf.plan_callback(callback_plan(2))
+            from transformers import TrainingArguments
+
+            args = TrainingArguments(output_dir=folder, use_cpu=True, **settings)
+            faults = "1 processes, but the plan has 2 ranks; gradient_accumulation_steps is 4, but the plan says 2"
+            with self.assertRaisesRegex(kerf.InputError, faults):
+                two.on_train_begin(args, None, None)
+        with self.assertRaisesRegex(kerf.InputError, "the plan has no prediction"):
+            kerf.hf.plan_callback(PLAN)
+
+    @unittest.skipUnless(ALL, "KERF_ALL=1 trains on two processes")
+    def test_two_processes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            processes = [subprocess.Popen([sys.executable, __file__, "--callback", folder],
+                                          env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
+                                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}) for rank in range(2)]
+            self.assertEqual([process.wait(600) for process in processes], [0, 0])
+            with open(os.path.join(folder, "records.json")) as file:
+                self.assertEqual([record["step"] for record in json.load(file)], [2, 4, 6])
 
 
 @needs("torch", "transformers", "accelerate", "onnxscript")
@@ -218,5 +293,7 @@ class Transformers(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
         worker(sys.argv[2])
+    elif sys.argv[1:2] == ["--callback"]:
+        callback_worker(sys.argv[2])
     else:
         unittest.main()

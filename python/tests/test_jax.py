@@ -32,7 +32,10 @@ from kerf import _core
 ALL = bool(os.environ.get("KERF_ALL"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KERF = os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf"))
-CHEAP = (("mlp", 4, 2), ("transformer", 2, 4))
+CHEAP = (("mlp", 4, 2), ("remat", 4, 2), ("scan", 2, 4))
+MOST = 1.1  # times the bytes of the plan that XLA may move
+# The backward loop over checkpointed layers receives again what the forward loop has not kept, and of a loss XLA chooses the collectives.
+MORE = {"scan_remat": 1.5, "gpt_only_loss": 1.7}
 STEPS = 4
 BYTES = {"f64": 8, "f32": 4, "s64": 8, "s32": 4, "u32": 4, "pred": 1, "bf16": 2}
 
@@ -130,7 +133,8 @@ class Jax(unittest.TestCase):
         if not updates:
             constraints = {"mesh": {"stage": 1, "context": 1, "expert": 1, "data": data, "model": model}, "microbatch": 16 // data, "recompute": "none",
                            "optimizer_sharding": 0}
-        plan = kerf.plan(captured, cluster(), dtype="f64" if dtype == np.float64 else "f32", constraints=constraints, progress=False, all_ranks=True)
+        plan = kerf.plan(captured, cluster(), ranks=data * model, dtype="f64" if dtype == np.float64 else "f32", constraints=constraints,
+                         progress=False)
         return fn, args, updates, captured, plan
 
     def check(self, name, dtype, data, model, tolerance):
@@ -150,20 +154,35 @@ class Jax(unittest.TestCase):
             if updates:
                 alone, ours = (*expected[:len(updates)], *args[len(updates):]), (*got[:len(updates)], *placed[len(updates):])
         theirs, mine = xla_bytes(applied_fn.lower(*placed).compile().as_text()), plan_bytes(captured, plan)
-        # XLA's CPU client has no reduce-scatter: it sums with an all-reduce, which moves twice the bytes, and keeps a part.
-        comparable = sum(size * (2 if kind == "reduce_scatter" else 1) for kind, size in mine.items())
+        # What XLA cuts itself, as a loss under constraints, has no reduce-scatter on CPUs: it sums with an all-reduce, which
+        # moves twice the bytes, and keeps a part.
+        factor = 1 if updates else 2
+        comparable = sum(size * (factor if kind == "reduce_scatter" else 1) for kind, size in mine.items())
         ratio = sum(theirs.values()) / max(1, comparable)
         cut = sum(any(spec.spec) for spec in jax.tree.leaves(kerf.jax.shardings(plan, mesh, *args)))
-        print(f"{name} {np.dtype(dtype).name} data {data} x model {model}: {cut} arrays cut; a rank receives {sum(theirs.values()):.0f} bytes by XLA, "
-              f"{sum(mine.values()):.0f} by the plan, {comparable:.0f} with its reduce-scatters as all-reduces: {ratio:.2f}\n   XLA {theirs}\n   plan {mine}\n   {len(applied.notes)} notes", file=sys.stderr)
+        print(f"{name} {np.dtype(dtype).name} data {data} x model {model}: {cut} arrays cut; a rank receives "
+              f"{sum(theirs.values()):.0f} bytes by XLA, {sum(mine.values()):.0f} by the plan: {ratio:.3f}{'' if updates else ' with its reduce-scatters as all-reduces'}\n   XLA {theirs}\n"
+              f"   plan {mine}\n   {len(applied.notes)} notes", file=sys.stderr)
         return ratio, cut
 
-    def test_two_models_have_the_numbers_of_one_device(self):
+    def test_cheap_models_have_the_numbers_of_one_device(self):
         with jax.enable_x64(True):
             for name, data, model in CHEAP:
                 ratio, cut = self.check(name, np.float64, data, model, 1e-10)
                 self.assertGreater(cut, 0)
-                self.assertLess(ratio, 1.1)
+                self.assertLessEqual(ratio, MOST, name)
+
+    def test_a_wrong_scale_of_the_gradient_is_seen(self):
+        """The comparison with one device fails where gradients are twice as large."""
+        fn, args, _ = jax_models.mlp(np.float32)
+        wrong, _, _ = jax_models.mlp(np.float32, rate=0.2)
+        self.assertGreater(largest(jax.jit(wrong)(*args), jax.jit(fn)(*args)), 1e-6)
+
+    def test_a_planned_step_has_no_derivative(self):
+        fn, args, _, _, plan = self.planned("mlp", np.float32, 4, 2)
+        applied = kerf.jax.apply(fn, plan)
+        with self.assertRaisesRegex(kerf.InputError, "differentiate the loss inside of the step"):
+            jax.grad(lambda params: applied(params, *args[1:])[2])(args[0])
 
     def test_exported_text_is_compiled_by_xla(self):
         """The only test that uses private names of jaxlib, because JAX has no public way to compile a text."""
@@ -234,16 +253,13 @@ class Jax(unittest.TestCase):
 
     @unittest.skipUnless(ALL, "KERF_ALL=1 runs all models")
     def test_all_models(self):
-        over = {}
         for name in jax_models.MODELS:
             for data, model in ((4, 2), (2, 4), (8, 1), (1, 8)):
                 with self.subTest(name, data=data, model=model), jax.enable_x64(True):
                     ratio, _ = self.check(name, np.float64, data, model, 1e-10)
-                    if ratio > 1.1:
-                        over[name, data, model] = round(ratio, 2)
+                    self.assertLessEqual(ratio, MORE.get(name, MOST))
             with self.subTest(name, dtype="float32"):
                 self.check(name, np.float32, 2, 4, 1e-4)
-        print("more than 1.1 times the bytes of the plan:", over, file=sys.stderr)
 
 
 if __name__ == "__main__":

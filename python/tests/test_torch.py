@@ -124,7 +124,7 @@ class Steps(TorchCase):
         """Two steps of PyTorch, two of Kerf, two of PyTorch: the states go back and forth."""
         for kind, settings in ((torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
                                (torch.optim.Adam, {"lr": 1e-2, "weight_decay": 0.01}), (torch.optim.AdamW, {"lr": 1e-2}),
-                               (torch.optim.Adagrad, {"lr": 1e-2})):
+                               (torch.optim.Adagrad, {"lr": 1e-2}), (torch.optim.Adafactor, {"lr": 1e-1, "weight_decay": 0.01})):
             with self.subTest(optimizer=kind.__name__):
                 theirs, ours, reference, its, batches = self.pair(lambda model: kind(model.parameters(), **settings))
                 batches += batches[:2]
@@ -135,6 +135,27 @@ class Steps(TorchCase):
                 step.sync()
                 losses += eager(ours, mixer_loss, its, batches[4:])
                 self.close(losses, expected)
+
+    def test_adafactor_of_twenty_steps(self):
+        """Ten steps of Kerf, the states to PyTorch, ten more of another step of Kerf: all as 20 of PyTorch, with a schedule."""
+        theirs, ours, reference, its, batches = self.pair(
+            lambda model: torch.optim.Adafactor(model.parameters(), lr=0.2, d=1.5, eps=(None, 2e-3), beta2_decay=-0.7, weight_decay=0.02))
+        batches = [batches[at % len(batches)] for at in range(20)]
+        schedules = [torch.optim.lr_scheduler.LambdaLR(one, lambda at: 1 / (1 + at)) for one in (reference, its)]
+        expected = eager(theirs, mixer_loss, reference, batches, schedules[0].step)
+        losses = []
+        for half in (batches[:10], batches[10:]):
+            step = kerf.torch.compile_step(ours, mixer_loss, its)
+            for batch in half:
+                losses.append(step(batch).item())
+                schedules[1].step()
+            step.sync()
+        self.close(losses, expected)
+        for mine, other in zip(ours.parameters(), theirs.parameters()):
+            self.assertEqual(set(its.state[mine]), set(reference.state[other]))
+            for name, value in its.state[mine].items():
+                self.assertEqual(value.shape, reference.state[other][name].shape)
+                self.close(value, reference.state[other][name])
 
     @unittest.skipUnless(ALL, "KERF_ALL=1 runs every test")
     def test_plan_of_the_captured_model(self):
@@ -181,10 +202,15 @@ class Steps(TorchCase):
         batch = mixed(model)
         for optimizer, words in ((torch.optim.RMSprop(model.parameters()), "RMSprop"),
                                  (torch.optim.Adam(model.parameters(), amsgrad=True), "amsgrad"),
+                                 (torch.optim.Adafactor(model.parameters(), maximize=True), "maximize"),
                                  (torch.optim.SGD([{"params": model.head.parameters()}, {"params": model.stem.parameters(), "momentum": 0.5}]),
                                   "parameter group 1 has momentum")):
             with self.assertRaisesRegex(kerf.InputError, words):
                 kerf.torch.compile_step(model, mixer_loss, optimizer)
+        if hasattr(torch.optim, "Muon"):
+            muon = torch.optim.Muon([parameter for parameter in model.parameters() if parameter.dim() == 2])
+            with self.assertRaisesRegex(kerf.InputError, "torch.optim.Muon rounds the products of its Newton-Schulz steps to bfloat16"):
+                kerf.torch.compile_step(model, mixer_loss, muon)
         step = kerf.torch.compile_step(model, mixer_loss, sgd)
         with self.assertRaisesRegex(kerf.InputError, "not compiled yet"):
             step.sync()

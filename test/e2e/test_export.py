@@ -202,6 +202,66 @@ class Export(KerfTest):
         self.assertLessEqual(set(config), set(DistributedConfig.__dataclass_fields__))
         self.assertEqual(DistributedConfig.from_dict(config).dp_replicate_size, 2)
 
+    def test_nanotron(self):
+        """The keys are fields of Nanotron's configuration classes, and the numbers are those of the plan."""
+        plan = {"kerf": 1, "mesh": {"stage": 2, "data": 4, "model": 2}, "global_batch": 64, "microbatch": 2, "recompute": "full", "optimizer_sharding": 1,
+                "sequence_parallel": True, "schedule": {"name": "gpipe"}}
+        done = self.export("nanotron", plan, LLAMA, "-o", self.path("nanotron.yaml"))
+        self.assertIn("run_train.py --config-file", done.stdout)
+        self.assertIn("Nanotron cuts the model itself", done.stdout)
+        solved = self.export("nanotron", dict(plan, optimizer_sharding=3, recompute="selective"), MIXTRAL).stderr
+        for note in ("optimizer_sharding = 3: ZeRO-1 shards optimizer states only", "whole layers are recomputed", "Nanotron has no mixtral"):
+            self.assertIn(note, solved)
+        if yaml is None:
+            self.skipTest("python3-yaml is not installed")
+        config = yaml.safe_load(self.read("nanotron.yaml"))
+        fields = {"parallelism": "dp pp tp pp_engine tp_mode tp_linear_async_communication recompute_layer context_parallel_size",
+                  "tokens": "sequence_length micro_batch_size batch_accumulation_per_replica",
+                  "optimizer": "optimizer_factory zero_stage weight_decay clip_grad accumulate_grad_in_fp32",
+                  "model": "model_config dtype"}
+        self.assertEqual(set(config), set(fields))
+        for section, names in fields.items():
+            self.assertLessEqual(set(config[section]), set(names.split()))
+        self.assertLessEqual(set(config["optimizer"]["optimizer_factory"]), set("name adam_eps adam_beta1 adam_beta2 torch_adam_is_fused".split()))
+        self.assertLessEqual(set(config["model"]["model_config"]), set(
+            "is_llama_config rope_interleaved hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads vocab_size "
+            "max_position_embeddings rms_norm_eps rope_theta attention_bias tie_word_embeddings".split()))
+        parallelism, tokens = config["parallelism"], config["tokens"]
+        self.assertEqual((parallelism["dp"], parallelism["pp"], parallelism["tp"], parallelism["pp_engine"], parallelism["tp_mode"]),
+                         (4, 2, 2, "afab", "REDUCE_SCATTER"))
+        self.assertEqual(parallelism["dp"] * tokens["micro_batch_size"] * tokens["batch_accumulation_per_replica"], 64)
+        self.assertIs(parallelism["recompute_layer"], True)
+        self.assertEqual((config["optimizer"]["zero_stage"], config["model"]["dtype"], config["model"]["model_config"]["num_key_value_heads"]),
+                         (1, "bfloat16", 8))
+        self.assertIsInstance(config["optimizer"]["optimizer_factory"]["adam_eps"], float)
+
+    def test_ms_swift(self):
+        """Every argument has an underscored name and a value, as ms-swift's parser of dataclasses wants."""
+        done = self.export("ms-swift")
+        words = words_of(done.stdout)
+        self.assertIn("NNODES=8", words)
+        self.assertIn("NPROC_PER_NODE=8", words)
+        words = words[words.index("pt") + 1:]
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        for name, value in given.items():
+            self.assertRegex(name, "^--[a-z0-9_]+$")
+            self.assertNotRegex(value, "^--")
+        for name, value in (("tensor_model_parallel_size", "2"), ("pipeline_model_parallel_size", "4"), ("context_parallel_size", "2"),
+                            ("virtual_pipeline_model_parallel_size", "2"), ("global_batch_size", "64"), ("micro_batch_size", "2"),
+                            ("sequence_parallel", "true"), ("use_distributed_optimizer", "true"), ("recompute_granularity", "full"),
+                            ("bf16", "true"), ("max_length", "2048"), ("optimizer", "adam")):
+            self.assertEqual(given.get("--" + name), value, name)
+        self.assertIn('recompute = ["full","full","none","none"]: one value for all stages', done.stderr)
+        plain = self.export("ms-swift", {"kerf": 1, "mesh": {"data": 8}, "optimizer_sharding": 0, "recompute": "none"}).stdout
+        self.assertIn("--use_distributed_optimizer false", plain)  # ms-swift has other defaults than Megatron-LM
+        self.assertIn("--recompute_granularity none", plain)
+        groups = self.export("ms-swift", {"kerf": 1, "mesh": {"data": 8}, "optimizer_sharding": 1, "optimizer_sharding_ranks": 4}).stderr
+        self.assertIn("optimizer_sharding_ranks = 4: states are sharded over all ranks", groups)
+        fsdp = self.export("ms-swift", {"kerf": 1, "mesh": {"data": 8}, "optimizer_sharding": 3}).stdout
+        for text in ("--use_megatron_fsdp true", "--gradient_accumulation_fusion false", "--data_parallel_sharding_strategy optim_grads_params"):
+            self.assertIn(text, fsdp)
+        self.assertNotIn("ckpt", fsdp)
+
     def test_nemo(self):
         done = self.export("nemo", PLAN, LLAMA, "-o", self.path("plan.yaml"))
         self.assertIn("--config-name plan", done.stdout)

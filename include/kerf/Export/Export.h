@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Export of a complete plan to other trainers: arguments of Megatron-LM, TOML of TorchTitan, JSON of DeepSpeed with the
-// command line of Megatron-DeepSpeed, YAML of NeMo and Accelerate, JSON of Transformers. Every key of the plan, the
-// model and the training settings gets a decision: the file expresses the key, the key has no effect, or the target
-// does something else.
+// command line of Megatron-DeepSpeed, YAML of NeMo, Accelerate and Nanotron, JSON of Transformers, arguments of ms-swift.
+// Every key of the plan, the model and the training settings gets a decision: the file expresses the key, the key has
+// no effect, or the target does something else.
 #pragma once
 
 #include "kerf/Export/ModelSizes.h"
@@ -13,7 +13,17 @@
 namespace kerf {
 
 /// A trainer for which plans can be exported.
-enum class ExportTarget { Megatron, TorchTitan, TorchTitanPython, DeepSpeed, NeMo, Accelerate, Transformers };
+enum class ExportTarget {
+  Megatron,
+  TorchTitan,
+  TorchTitanPython,
+  DeepSpeed,
+  NeMo,
+  Accelerate,
+  Transformers,
+  Nanotron,
+  MsSwift
+};
 /// Returns all targets.
 const std::vector<ExportTarget> &exportTargets();
 /// Returns the name of a target, as --to takes it: "megatron", "torchtitan", ...

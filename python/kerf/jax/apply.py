@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a function of JAX under a plan: its equations get the shardings of the plan's operators."""
+"""Runs a function of JAX under a plan: steps as programs of one rank, and losses with the plan's shardings as constraints."""
 from __future__ import annotations
 
+import functools
 import inspect
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -14,9 +16,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ..errors import InputError
 from ..model import Model
 from ..plans import Plan
-from .placed import Leaf, check_mesh, dimensions, leaves, like, model_of, placements
+from .layout import Layout, Value, layout_of, spec_of
+from .local import Local, Wishes
+from .placed import Leaf, check_mesh, dimensions, leaves, like, model_of, ops_of, placements
 from .placed import mesh as mesh_of
-from .trace import marked_text, rerun
+from .trace import marked_text, rerun, tree_of
 
 
 class Applied:
@@ -52,8 +56,45 @@ class Applied:
             layouts = placements(self._plan, self._model.with_text(text))
             self._leaves = leaves(self._plan, self._model, layouts)
             like(self._leaves, self.mesh, args, kwargs)
-            self._jitted = self._jit(_by_equation(layouts, numbers), {axis: size for axis, size in layouts["mesh"]})
+            ops, ranks = _by_equation(layouts, numbers), {axis: size for axis, size in layouts["mesh"]}
+            if any(leaf.replaced_by is not None for leaf in self._leaves):
+                self._jitted = self._jit_local(ops, {axis: size for axis, size in ranks.items() if size > 1}, abstract)
+            else:
+                self._jitted = self._jit(ops, ranks)
         return self._jitted
+
+    def _jit_local(self, ops: dict[int, list[Any]], ranks: dict[str, int], shapes: Any) -> Any:
+        """Returns the function as a program of one rank under `jax.shard_map`."""
+        replaced = {leaf.replaced_by: leaf.spec for leaf in self._leaves if leaf.replaced_by is not None}
+        layouts = [layout_of(leaf.spec, len(leaf.shape)) for leaf in self._leaves]
+
+        def planned(*args: Any, **kwargs: Any) -> Any:
+            closed, shape = jax.make_jaxpr(self._fn, return_shape=True)(*shapes[0], **shapes[1])
+            tree = tree_of(closed.jaxpr, itertools.count())
+            found: list[Layout] = []
+            wishes: Wishes = {}
+
+            def part(ends: Optional[list[Layout]], *arrays: Any) -> list[Any]:
+                local = Local(ops, ranks, wishes)
+                values = [Value(array, layout, ranks) for array, layout in zip(arrays, layouts)]
+                results = local.run(closed.jaxpr, closed.consts, values, tree)
+                found[:] = [layout_of(replaced[at], len(value.layout.dims)) if at in replaced else value.summed() for at, value in enumerate(results)]
+                self.notes = (*_not_applied(self._plan), *local.notes)
+                parts = [value.to(layout) for value, layout in zip(results, ends or found)]
+                wishes.update(local.found_wishes())
+                return parts
+
+            def mapped(ends: Optional[list[Layout]]) -> Any:
+                out = [PartitionSpec()] * len(closed.jaxpr.outvars) if ends is None else [spec_of(layout) for layout in ends]
+                return jax.shard_map(functools.partial(part, ends), mesh=self.mesh, in_specs=tuple(leaf.spec for leaf in self._leaves),
+                                     out_specs=out, check_vma=False)
+
+            flat = jax.tree.leaves((args, kwargs))
+            jax.eval_shape(mapped(None), *flat)  # finds the layouts of the results, and those that loops want
+            return jax.tree.unflatten(jax.tree.structure(shape), _without_derivative(mapped(list(found)))(*flat))
+
+        planned.__name__ = getattr(self._fn, "__name__", "planned")
+        return jax.jit(planned)
 
     def _jit(self, ops: dict[int, list[Any]], ranks: dict[str, int]) -> Any:
         notes: dict[str, None] = dict.fromkeys(_not_applied(self._plan))
@@ -68,7 +109,7 @@ class Applied:
             return value if spec is None else self._constrain(value, PartitionSpec(*spec))
 
         def operands(number: int, equation: Any, values: list[Any]) -> list[Any]:
-            its = ops.get(number, [])
+            its = ops_of(equation, ops.get(number, []))
             if equation.primitive.name != "dot_general" or len(its) != 1 or len(its[0]["operands"]) != len(values):
                 return values
             pairs = list(zip(values, its[0]["operands"]))
@@ -77,7 +118,7 @@ class Applied:
             return [constrained(value, operand["shape"], operand["axes"], its[0]["name"]) for value, operand in pairs]
 
         def results(number: int, equation: Any, values: list[Any]) -> list[Any]:
-            its = ops.get(number, [])
+            its = ops_of(equation, ops.get(number, []))
             if len(values) != 1 or equation.primitive.name in ("scan", "while", "cond", "checkpoint") or not hasattr(values[0], "shape"):
                 return values
             fitting = [op for op in its if math.prod(op["shape"]) == math.prod(values[0].shape)]
@@ -103,6 +144,17 @@ class Applied:
 
     def _constrain(self, value: Any, spec: PartitionSpec) -> Any:
         return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
+
+
+def _without_derivative(fn: Callable[..., Any]) -> Any:
+    """Returns a function that raises where it is differentiated: rules of `jax.custom_vjp` inside of a step are not kept."""
+    guarded = jax.custom_jvp(fn)
+
+    def refuse(primals: Any, tangents: Any) -> Any:
+        raise InputError("a train step under a plan has no derivative; differentiate the loss inside of the step, and plan the whole")
+
+    guarded.defjvp(refuse)
+    return guarded
 
 
 def _program(text: str) -> str:
@@ -133,8 +185,9 @@ def _by_equation(layouts: dict[str, Any], numbers: dict[int, int]) -> dict[int, 
 def apply(fn: Callable[..., Any], plan: Plan, mesh: Optional[Mesh] = None, *, model: Optional[Model] = None) -> Applied:
     """Returns `fn`, which was captured, as a jitted function that runs as the plan says.
 
-    Every operator that the plan names gets its sharding as a constraint, forward and backward. Constraints never change
-    a number: where JAX cannot be told a sharding, XLA chooses one, and `notes` of the result says so.
+    A whole train step runs as a program of one rank, with the collectives that the plan's cuts need. A loss function gets
+    the plan's cuts as constraints, and XLA chooses the collectives. Neither changes a number: where a cut of the plan
+    cannot be made, another one is, and `notes` of the result says so.
     """
     its = model_of(plan, model)
     given = mesh_of(plan) if mesh is None else mesh

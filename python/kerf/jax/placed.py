@@ -98,6 +98,13 @@ def dimensions(shape: Sequence[int], sizes: Sequence[int], axes: Axes, ranks: di
     return [tuple(names) if len(names) > 1 else names[0] if names else None for names in cuts], ""
 
 
+def ops_of(equation: Any, ops: list[Any]) -> list[Any]:
+    """Returns the operators of an equation without the broadcasts of single numbers, which the text has beside other operators."""
+    if equation.primitive.name == "broadcast_in_dim":
+        return ops
+    return [op for op in ops if not op["operands"] or any(math.prod(one["shape"]) > 1 for one in op["operands"]) or math.prod(op["shape"]) == 1]
+
+
 def groups(shape: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int, int]]:
     """Returns the shortest runs of dimensions whose elements are those of a run of sizes: first dimension, numbers of both."""
     found = []

@@ -11,6 +11,7 @@ import jax
 from jax.extend import core as jex
 
 MARK = "kerf_equation_"
+CONTROL = ("scan", "while", "cond", "checkpoint", "remat", "remat2")  # equations that contain equations with numbers of their own
 
 # Called with the number of an equation, its primitive and its operands or results; returns them, possibly constrained.
 Constrain = Callable[[int, Any, list[Any]], list[Any]]
@@ -49,7 +50,7 @@ class Runner:
         values = self.operands(number, equation, values)
         bound = equation.primitive.get_bind_params(params)
         subfunctions, bound = bound if isinstance(bound, tuple) else ((), bound)
-        if name in ("scan", "while", "cond", "checkpoint", "remat", "remat2"):
+        if name in CONTROL:
             bound = {key: self.inner(value) for key, value in bound.items()}
         with _scoped(scope):
             results = equation.primitive.bind(*subfunctions, *values, **bound)
@@ -67,6 +68,34 @@ class Runner:
         avals = [jax.ShapeDtypeStruct(one.shape, one.dtype, weak_type=getattr(one, "weak_type", False)) for one in types]
         made = jax.make_jaxpr(lambda *values: self.run(jaxpr, consts, values))(*avals)
         return made if closed else made.jaxpr
+
+
+# The numbers of the equations of a program, as Runner counts them, each with those inside of the equation's parameters.
+Tree = list[tuple[int, dict[str, Any]]]
+
+
+def tree_of(jaxpr: Any, numbers: Iterator[int]) -> Tree:
+    """Returns the numbers of the equations of a program."""
+    tree: Tree = []
+    for equation in jaxpr.eqns:
+        name, params = equation.primitive.name, equation.params
+        if name in ("jit", "pjit"):
+            tree.append((-1, {"jaxpr": tree_of(params["jaxpr"].jaxpr, numbers)}))
+            continue
+        number = next(numbers)
+        bound = equation.primitive.get_bind_params(params) if name in CONTROL else params
+        inside = numbers if name in CONTROL else itertools.repeat(number)
+        bound = bound[1] if isinstance(bound, tuple) else bound
+        tree.append((number, {key: _trees(value, inside) for key, value in bound.items()}))
+    return tree
+
+
+def _trees(value: Any, numbers: Iterator[int]) -> Any:
+    if isinstance(value, tuple) and value and all(isinstance(one, jex.ClosedJaxpr) for one in value):
+        return tuple(tree_of(one.jaxpr, numbers) for one in value)
+    if isinstance(value, jex.ClosedJaxpr):
+        return tree_of(value.jaxpr, numbers)
+    return tree_of(value, numbers) if isinstance(value, jex.Jaxpr) else None
 
 
 def _scoped(scope: str) -> Any:

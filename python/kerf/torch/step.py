@@ -28,7 +28,7 @@ def compile_step(module: torch.nn.Module, loss: Optional[Callable[..., Any]], op
 
     Args:
         module, loss: as kerf.torch.capture takes them; a loss of None means that the module returns its loss.
-        optimizer: SGD, Adam, AdamW or Adagrad of torch.optim. Settings, parameter groups, states and, before every step,
+        optimizer: SGD, Adam, AdamW, Adagrad or Adafactor of torch.optim. Settings, parameter groups, states and, before every step,
             learning rates are read from it. Parameters that it does not have are not trained.
         plan: the plan by which the step is executed, on ranks that are threads of this process.
         batch: a batch with the shapes of every step, to compile now. Otherwise the first step compiles.

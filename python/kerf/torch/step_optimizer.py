@@ -25,6 +25,7 @@ class Kind:
     only: Mapping[str, Any]  # PyTorch's settings that Kerf does not have, with the value that they have to have
     states: Mapping[str, str]  # Kerf's state -> PyTorch's
     counts: bool  # whether PyTorch stores the number of steps with each parameter
+    means: Mapping[str, int] = dataclasses.field(default_factory=dict)  # states of PyTorch that have size 1 along a dimension, which Kerf's lack
 
 
 _ADAM = {"beta1": "betas.0", "beta2": "betas.1", "eps": "eps"}
@@ -36,7 +37,12 @@ KINDS: dict[type, Kind] = {
     torch.optim.AdamW: Kind("adamw", _ADAM, {"amsgrad": False, "maximize": False}, _MEANS, True),
     torch.optim.Adagrad: Kind("adagrad", {"eps": "eps"}, {"lr_decay": 0, "initial_accumulator_value": 0, "maximize": False},
                               {"sum": "sum"}, True),
+    torch.optim.Adafactor: Kind("adafactor", {"beta2_decay": "beta2_decay", "eps": "eps.0", "eps2": "eps.1", "update_threshold": "d"},
+                                {"maximize": False}, {"row_var": "row_var", "col_var": "col_var", "variance": "variance"}, True,
+                                {"row_var": -1, "col_var": -2}),
 }
+# Optimizers that Kerf has too, with the reason for which their steps are not those of PyTorch.
+OTHERWISE = {"Muon": "rounds the products of its Newton-Schulz steps to bfloat16, and Kerf's muon computes them in the type of the parameters"}
 
 
 class Settings:
@@ -45,7 +51,10 @@ class Settings:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         kind = KINDS.get(type(optimizer))
         if kind is None:
-            known = ", ".join(one.__name__ for one in KINDS)
+            known, name = ", ".join(one.__name__ for one in KINDS), type(optimizer).__name__
+            if type(optimizer).__module__.startswith("torch.optim") and name in OTHERWISE:
+                raise InputError(f"torch.optim.{name} {OTHERWISE[name]}; train with kerf.Trainer(optimizer=\"{name.lower()}\"), whose steps differ, "
+                                 f"or with one of {known}")
             raise InputError(f"the optimizer is {type(optimizer).__module__}.{type(optimizer).__name__}; compile_step reads {known} of torch.optim")
         if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
             raise InputError("the optimizer has hooks on its steps, which a compiled step does not call; remove them")
@@ -70,6 +79,8 @@ class Settings:
         for ours, theirs in self.kind.settings.items():
             name, _, index = theirs.partition(".")
             value = group[name][int(index)] if index else group[name]
+            if value is None:  # Adafactor's bound, which PyTorch then takes from the type of the parameter
+                value = torch.finfo(group["params"][0].dtype).eps
             settings[ours] = value if isinstance(value, bool) else float(value)
         return settings
 
@@ -116,7 +127,8 @@ class Settings:
                 steps[name] = int(state["step"])
             for ours, theirs in self.kind.states.items():
                 if state.get(theirs) is not None:
-                    states[f"{ours}/{name}"] = state[theirs].detach().to("cpu").contiguous()
+                    value = state[theirs].detach().to("cpu")
+                    states[f"{ours}/{name}"] = (value.squeeze(self.kind.means[theirs]) if theirs in self.kind.means else value).contiguous()
         trained = [name for name, parameter in names.items() if id(parameter) in self.group_of() and parameter.requires_grad]
         counts = {steps.get(name, 0) for name in trained}
         if len(counts) > 1:
@@ -132,6 +144,9 @@ class Settings:
                 continue
             kept = self.optimizer.state[parameter]
             for theirs, value in own.items():
-                kept[theirs] = value.to(parameter.dtype).reshape(parameter.shape).to(parameter.device)
+                shape = list(parameter.shape)
+                if theirs in self.kind.means:
+                    shape[self.kind.means[theirs]] = 1
+                kept[theirs] = value.to(parameter.dtype).reshape(shape).to(parameter.device)
             if self.kind.counts:
                 kept["step"] = torch.tensor(float(steps))
