@@ -138,7 +138,7 @@ def _transformers(name, layers):
     text = {**small, "vocab_size": 96, "max_position_embeddings": 64}
     if name == "llama":
         return Logits(hf.LlamaForCausalLM(hf.LlamaConfig(**text, num_key_value_heads=2, intermediate_size=176, use_cache=False)), True)
-    if name == "mixtral":
+    if name in ("mixtral", "experts"):
         config = hf.MixtralConfig(**text, num_key_value_heads=2, intermediate_size=96, num_local_experts=4, use_cache=False, sliding_window=None,
                                   experts_implementation="batched_mm")
         return Logits(hf.MixtralForCausalLM(config), True)
@@ -175,13 +175,17 @@ def make(name, layers=2):
 
 
 def export(name, layers, folder):
-    """Exports a module to ONNX and returns the path."""
+    """Exports a module to ONNX, or the configuration of a mixture whose experts are spread, and returns the path."""
     if name in ("gpt2", "masked") and layers == 2:
         return EXAMPLE
+    model, batches = make(name, layers)
+    if name == "experts":
+        path = os.path.join(folder, "config.json")
+        model._model.config.to_json_file(path)
+        return path
     sys.path.insert(0, os.path.join(ROOT, "examples", "gpt2"))
     import export as example
 
-    model, batches = make(name, layers)
     path = os.path.join(folder, f"{name}{layers}.onnx")
     example.export(model, batches[0], path)
     return path
