@@ -38,6 +38,7 @@ TWO = [  # model, layers, decisions of the plan, and a factor of the gradients
                  "stages": [{"until": "transformer.h.0.attn*"}, {}]}, 1),
     ("gpt2", 2, {"search": "placement", "mesh": {"model": 2}}, 1),
 ]
+CHECKPOINTS = (0, 1, 2, len(TWO) - 1)  # sharded over data, reordered columns along model, in stages, on the exported graph
 MORE_OF_TWO = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral", "resnet", "mixer") for plan in (
     {}, {"mesh": {"model": 2}}, {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2, "recompute": "full"},
     {"mesh": {"stage": 2}, "microbatch": 2, "schedule": {"name": "gpipe"}})] + [("gpt2", 2, plan, 1) for plan in (
@@ -73,7 +74,7 @@ MEGATRON = [  # plans whose bytes PyTorch moves too
         {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2},
         {"mesh": {"data": 2}, "optimizer_sharding": 3, "microbatch": 2, "recompute": "selective"},
         {"mesh": {"data": 2, "model": 2}, "sequence_parallel": True}, {"mesh": {"data": 2, "model": 2}, "optimizer_sharding": 3, "microbatch": 1})),
-    ("llama", {"mesh": {"model": 2}, "sequence_parallel": False, "layout": "megatron"}), ("llama", {"mesh": {"model": 2}, "sequence_parallel": True, "layout": "megatron"})]
+    *(("llama", {"mesh": {"model": 2}, "sequence_parallel": cut, "layout": "megatron"}) for cut in (False, True))]
 
 
 def train(module, batches, step, parameters, factor=1):
@@ -123,10 +124,10 @@ def worker(rank, ranks, port, cases, folder):
             traffic = parallel.traffic(parallel_models.double(batches[0])) if kerf.Plan(text).mesh.get("stage", 1) == 1 else None
             with counts:
                 losses = train(module, batches, parallel.step, parallel.parameters(), factor)
-            if number < 3:
+            if number in CHECKPOINTS:
                 torch.distributed.checkpoint.save(parallel.state_dict(), checkpoint_id=os.path.join(folder, f"checkpoint{number}"))
-            results.append({"losses": losses, "notes": parallel.notes, "traffic": traffic and [traffic.sent_bytes(), traffic.planned and traffic.planned_bytes()],
-                            "table": str(traffic), "collectives": {
+            results.append({"losses": losses, "notes": parallel.notes, "table": str(traffic),
+                            "traffic": traffic and [traffic.sent_bytes(), traffic.planned and traffic.planned_bytes()], "collectives": {
                 str(key).rsplit(".", 1)[-1]: value for key, value in counts.get_comm_counts().items()} if isinstance(counts, CommDebugMode) else {}})
         except (kerf.InputError, NotImplementedError) as error:  # the same on all ranks
             results.append({"refused": str(error)})
@@ -188,7 +189,7 @@ class Parallelize(unittest.TestCase):
 
     def test_two_processes(self):
         folder, wanted = self.check(2, TWO)
-        for number in range(3):  # sharded over data, cut along model with reordered columns, in stages
+        for number in CHECKPOINTS:
             state = {key: torch.zeros_like(value) for key, value in wanted["gpt2", 2][1].items()}
             torch.distributed.checkpoint.load(state, checkpoint_id=os.path.join(folder, f"checkpoint{number}"), no_dist=True)
             for name, value in wanted["gpt2", 2][1].items():

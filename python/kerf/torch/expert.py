@@ -24,8 +24,9 @@ def spread(module: torch.nn.Module, names: set[str], mesh: DeviceMesh) -> None:
         if not own or not any(parameter is not None for parameter in own.values()):
             continue
         if len(own) != len(owner._parameters) or list(inspect.signature(owner.forward).parameters) != ARGUMENTS:
-            raise InputError(f"mesh.expert cuts {', '.join(own)} of {path}, whose forward takes {inspect.signature(owner.forward)}: only modules whose "
-                             f"parameters are all cut, and that take {', '.join(ARGUMENTS)}, can be spread; give the plan mesh.expert 1")
+            raise InputError(f"mesh.expert cuts {', '.join(own)} of {path}, whose forward takes {inspect.signature(owner.forward)}: only "
+                             f"modules whose parameters are all cut, and that take {', '.join(ARGUMENTS)}, can be spread; give the plan "
+                             "mesh.expert 1")
         sizes = {parameter.shape[0] for parameter in own.values()}
         if len(sizes) != 1 or next(iter(sizes)) % mesh.size():
             raise InputError(f"the parameters of {path} have {sorted(sizes)} experts, which mesh.expert {mesh.size()} has to divide")

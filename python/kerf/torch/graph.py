@@ -127,7 +127,10 @@ def cut_graph(program: torch.export.ExportedProgram, names: list[str], until: tu
     made = [node for node in nodes if node.op == "call_function" and node not in free]
 
     def sent(number: int) -> list[torch.fx.Node]:
-        return [one for one in made if part[one] <= number and (one is result or any(part[user] > number for user in one.users if user.op != "output"))]
+        def later(one: torch.fx.Node) -> bool:
+            return one is result or any(part[user] > number for user in one.users if user.op != "output")
+
+        return [one for one in made if part[one] <= number and later(one)]
 
     pieces = []
     for number in range(last + 1):

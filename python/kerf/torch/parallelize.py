@@ -56,7 +56,8 @@ class Parallel:
             from .placed import PlacedGraph
 
             size = self.microbatch * read.size("data")
-            self.parts = [PlacedGraph(module, job, mesh, loss, {key: value[:size] for key, value in batch.items()}, placed)]
+            graph = PlacedGraph(module, job, mesh, loss, {key: value[:size] for key, value in batch.items()}, placed)
+            self.parts, self._stored = [graph], graph.stored
         else:
             self.parts = [module]
             self._apply(module, placed)

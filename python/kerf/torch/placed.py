@@ -16,9 +16,11 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 from ..errors import InputError
 from . import vocabulary
 from .checks import Batch, Loss
+from .fused import find_fused, split
 from .graph import Piece, Shell, cut_graph, op_names, refuse_random
 from .placement import Job, Placement, recompute_mode
 from .recompute import PRODUCTS, layers
+from .tensor import reorder
 
 LETTERS = "ijklmn"  # the factors of a pointwise op, one for each dimension of its result
 WITH_BIAS = {"linear": 2, "addmm": 0}  # products whose last op in Kerf's dialect is the addition of this argument
@@ -45,11 +47,15 @@ def placements_of(strategy: dict[str, list[str]], kind: str, value: DTensor) -> 
     names, wanted = value.device_mesh.mesh_dim_names or (), []
     for position, axis in enumerate(names):
         factor = next((factor for factor, axes in strategy.items() if axis in axes), None)
-        dimension = None if factor is None else dimension_of(factor, kind, value.dim())
-        if factor is not None and (dimension is None or dimension >= value.dim() or (dimension >= 0 and value.shape[dimension] % value.device_mesh.size(position))):
+        if factor is None:
+            wanted.append(Replicate())
+            continue
+        dimension = dimension_of(factor, kind, value.dim())
+        if dimension is None or dimension >= value.dim():
             return None
-        now = value.placements[position]
-        wanted.append(Replicate() if factor is None else now if dimension == -1 else Shard(dimension))
+        if dimension >= 0 and value.shape[dimension] % value.device_mesh.size(position):
+            return None
+        wanted.append(value.placements[position] if dimension == -1 else Shard(dimension))
     return wanted
 
 
@@ -107,6 +113,8 @@ class _Interpreter(torch.fx.Interpreter):
             place = functools.partial(_place, entry["strategy"], kind)
             args, kwargs = torch.utils._pytree.tree_map_only(DTensor, place, self.fetch_args_kwargs_from_env(n))
             return getattr(self, n.op)(n.target, args, kwargs)
+        if n.name in self._owner.splits:
+            return split(self.fetch_args_kwargs_from_env(n)[0][0], self._owner.splits[n.name])
         out = super().run_node(n)
         return _place(entry["strategy"], kind, out) if isinstance(out, DTensor) and "strategy" in entry else out
 
@@ -128,13 +136,19 @@ class PlacedGraph(torch.nn.Module):
         self._inputs = {name: [set(axes) for axes in content.get("arguments", {}).get(name, [["data"]])] for name in sample}
         self._modes = [recompute_mode(job.settings.recompute, number, name, 0, 1) for number, name in enumerate(repeated or [""])]
         self.pieces = torch.nn.ModuleList(pieces)
+        ranks = job.settings.size("model")
+        fused, self.splits = find_fused(pieces, placed, aliases, ranks) if ranks > 1 else (set(), {})
+        self.stored = {name: placed[name] for name in fused}
         values: dict[str, torch.nn.Parameter] = {}
         for piece in pieces:
             for path, owner in piece.graph_module.named_modules():
                 for leaf, parameter in list(owner._parameters.items()):
                     name = aliases[f"{path}.{leaf}".lstrip(".")]
                     if name not in values:
-                        tensor = distribute_tensor(parameter.detach(), mesh, self._placements(placed[name]), src_data_rank=None)
+                        where, value = placed[name], parameter.detach()
+                        if name in fused and where.dimension is not None:
+                            value = reorder(value, where.dimension, where.blocks, ranks)
+                        tensor = distribute_tensor(value, mesh, self._placements(where), src_data_rank=None)
                         values[name] = torch.nn.Parameter(tensor, requires_grad=parameter.requires_grad)
                     owner._parameters[leaf] = values[name]
         missing = set(aliases.values()) - set(values)

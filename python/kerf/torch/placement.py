@@ -41,7 +41,8 @@ SUPPORT = (
     Row("recompute selective", "torch.utils.checkpoint that saves matrix products of parameters", BOTH, "also recomputes pointwise ops"),
     Row("stages", "torch.export, one graph for each stage, PipelineStage", BOTH, "dense tensors of fixed shapes"),
     Row("stages until an op", "the exported graph is cut at the op", BOTH, "recompute has one value; each part is recomputed as a whole"),
-    Row("schedule gpipe, 1f1b, interleaved", "ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B", BOTH, "else as zero-bubble where microbatches do not suit"),
+    Row("schedule gpipe, 1f1b, interleaved", "ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B", BOTH,
+        "as zero-bubble where PyTorch's need more microbatches"),
     Row("schedule zero-bubble", "the order of Kerf's tasks as a CSV", BOTH, "all variants"),
     Row("recompute offload", "saved_tensors_hooks with copies in the host's memory", BOTH, "of each layer"),
     Row("convolutions cut along model", "", "", "refused; with a warning they are whole on each rank"),
@@ -183,8 +184,8 @@ def _stages(content: dict[str, Any], stage: int, chunks: int, refused: list[str]
         refused.append("stages with mesh: a PipelineStage has one neighbour on each side; give all stages one mesh")
     if any("until" in entry for entry in entries):
         if len(entries) != len(parts) or any("until" not in entry for entry in entries[:-1]) or "until" in entries[-1]:
-            raise InputError(f"stages has {len(entries)} entries, of them {sum('until' in one for one in entries)} with until; {len(parts)} parts need "
-                             f"{len(parts)} entries, all but the last with until")
+            raise InputError(f"stages has {len(entries)} entries, of them {sum('until' in one for one in entries)} with until; {len(parts)} parts "
+                             f"need {len(parts)} entries, all but the last with until")
         return tuple(entry["until"] for entry in entries[:-1]), ()
     for number, entry in enumerate(entries):
         where = entry.get("chunk", number // stage) * stage + entry.get("stage", number % stage)

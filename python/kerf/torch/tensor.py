@@ -184,7 +184,8 @@ class ModelAxis(TorchFunctionMode):
             if given > 0 and training:
                 raise InputError(f"dropout with probability {given} under mesh.model or mesh.context: set it to 0, or plan with size 1 of this axis")
         elif "dropout" in name or name in ("bernoulli", "bernoulli_", "rand_like", "randn_like", "rand", "randn"):
-            raise InputError(f"{name} under mesh.model or mesh.context draws unlike numbers on its ranks: remove it, or plan with size 1 of this axis")
+            raise InputError(f"{name} under mesh.model or mesh.context draws unlike numbers on its ranks: remove it, or plan with size 1 of "
+                             "this axis")
 
 
 def check_used(module: torch.nn.Module) -> None:
