@@ -60,7 +60,7 @@ def op_names(node: torch.fx.Node) -> list[str]:
     """Returns the names by which a plan may call an op: module path and op of Kerf's dialect, or the name of the exported node."""
     path, target = _path(node), getattr(node.target, "_opname", "")
     kinds = [DIALECT[target]] if target in DIALECT else [target.rstrip("_")] if target else []
-    return [f"node_{node.name}", *(f"{path}/{name}".lstrip("/") for name in (f"node_{node.name}", *kinds))]
+    return [f"node_{node.name}", *(f"{path}/{name}" for name in (f"node_{node.name}", *kinds) if path)]
 
 
 def matches(node: torch.fx.Node, pattern: str) -> bool:
