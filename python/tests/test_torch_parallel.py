@@ -33,7 +33,7 @@ TWO = [  # model, layers, decisions of the plan, and a factor of the gradients
     ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0}, 1.01),
     ("masked", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 2}, 1),
     ("gpt2", 2, {"mesh": {"model": 2}, "sequence_parallel": True}, 1),
-    ("gpt2", 2, {"mesh": {"context": 2}}, 1),
+    ("fused", 2, {"mesh": {"context": 2}}, 1),
     ("gpt2", 2, {"search": "none", "mesh": {"stage": 2}, "microbatch": 2, "schedule": {"name": "zero-bubble", "variant": "2p"},
                  "stages": [{"until": "transformer.h.0.attn*"}, {}]}, 1),
     ("gpt2", 2, {"search": "placement", "mesh": {"model": 2}}, 1),
@@ -45,7 +45,7 @@ MORE_OF_TWO = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral"
         {}, {"mesh": {"model": 2}, "sequence_parallel": False, "layout": "megatron"},
         {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2}, {"mesh": {"data": 2}, "optimizer_sharding": 1, "microbatch": 2},
         {"mesh": {"data": 2}, "optimizer_sharding": 1, "recompute": {"1": "full"}},
-        {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 1}, {"mesh": {"data": 2}, "recompute": "offload"},
+        {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 1}, {"mesh": {"context": 2}}, {"mesh": {"data": 2}, "recompute": "offload"},
         {"mesh": {"model": 2}, "recompute": "offload"}, {"mesh": {"stage": 2}, "microbatch": 8},
         {"search": "none", "mesh": {"stage": 2}, "microbatch": 2, "recompute": "full", "schedule": {"name": "gpipe"},
          "stages": [{"until": "transformer.h.1.mlp.c_fc/dot_general"}, {}]},
@@ -73,6 +73,7 @@ MEGATRON = [  # plans whose bytes PyTorch moves too
         {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 1}, {"mesh": {"data": 2}, "optimizer_sharding": 1, "microbatch": 2},
         {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2},
         {"mesh": {"data": 2}, "optimizer_sharding": 3, "microbatch": 2, "recompute": "selective"},
+        {"mesh": {"stage": 2}, "microbatch": 4, "schedule": {"name": "1f1b"}},
         {"mesh": {"data": 2, "model": 2}, "sequence_parallel": True}, {"mesh": {"data": 2, "model": 2}, "optimizer_sharding": 3, "microbatch": 1})),
     *(("llama", {"mesh": {"model": 2}, "sequence_parallel": cut, "layout": "megatron"}) for cut in (False, True))]
 
@@ -115,19 +116,19 @@ def worker(rank, ranks, port, cases, folder):
     for number, (name, layers, text, factor) in enumerate(cases):
         module, batches = parallel_models.make(name, layers)
         module.double()
-        counts = CommDebugMode() if ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 and name != "resnet" else contextlib.nullcontext()
+        counts = CommDebugMode() if ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 and name not in ("resnet", "experts") else contextlib.nullcontext()
         try:
             parallel = kerf.torch.parallelize(module, kerf.Plan(text), batch=parallel_models.double(batches[0]), loss=lambda m, **batch: m(**batch),
                                                unsupported="warn" if name in ("vit", "resnet") else "raise",
                                                count=(lambda batch: (batch["labels"][:, 1:] != -100).sum()) if name == "masked" else None)
             parallel.load_state_dict(parallel.state_dict())  # changes nothing, as the losses show
-            traffic = parallel.traffic(parallel_models.double(batches[0])) if kerf.Plan(text).mesh.get("stage", 1) == 1 else None
+            traffic = parallel.traffic(parallel_models.double(batches[0]))
             with counts:
                 losses = train(module, batches, parallel.step, parallel.parameters(), factor)
             if number in CHECKPOINTS:
                 torch.distributed.checkpoint.save(parallel.state_dict(), checkpoint_id=os.path.join(folder, f"checkpoint{number}"))
             results.append({"losses": losses, "notes": parallel.notes, "table": str(traffic),
-                            "traffic": traffic and [traffic.sent_bytes(), traffic.planned and traffic.planned_bytes()], "collectives": {
+                            "traffic": [traffic.sent_bytes(), traffic.planned and traffic.planned_bytes()], "collectives": {
                 str(key).rsplit(".", 1)[-1]: value for key, value in counts.get_comm_counts().items()} if isinstance(counts, CommDebugMode) else {}})
         except (kerf.InputError, NotImplementedError) as error:  # the same on all ranks
             results.append({"refused": str(error)})
@@ -178,7 +179,7 @@ class Parallelize(unittest.TestCase):
                 continue
             difference = max(abs(a - b) / abs(b) for a, b in zip(result["losses"], wanted[name, layers][0]))
             if ALL:
-                print(f"{ranks} ranks {name} {plan}: {difference:.1e} {result['collectives']} {result['notes']}", flush=True)
+                print(f"{ranks} ranks {name} {plan}: {difference:.1e} {result['notes']}\n{result['collectives']}\n{result['table']}", flush=True)
             if (name, plan) in MEGATRON:  # the plan is for float32, and the module in float64
                 with self.subTest("traffic", name=name, plan=plan):
                     sent, planned = result["traffic"]

@@ -32,12 +32,20 @@ def _whole(value: Any) -> Any:
     return value.redistribute(placements=[Replicate()]) if isinstance(place, Shard) and place.dim >= value.dim() - 2 else value
 
 
+def _local(value: DTensor, place: Any, grad: Any) -> torch.Tensor:
+    """Returns the part of this rank, whose gradient gets the order of elements that DTensor expects."""
+    local = value.redistribute(placements=[place]).contiguous().to_local(grad_placements=[grad])
+    if local.requires_grad:
+        local.register_hook(lambda one: one.contiguous())
+    return local
+
+
 def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: Any = None,
                enable_gqa: bool = False) -> torch.Tensor:
     """Computes scaled_dot_product_attention of the queries of this rank with all keys and values."""
     mesh, rows, columns = query.device_mesh, query.shape[-2], key.shape[-2]
-    local = query.redistribute(placements=[Shard(query.dim() - 2)]).to_local()
-    rest = [one.redistribute(placements=[Replicate()]).to_local(grad_placements=[Partial()]) for one in (key, value)]
+    local = _local(query, Shard(query.dim() - 2), Shard(query.dim() - 2))
+    rest = [_local(one, Replicate(), Partial()) for one in (key, value)]
     first = sum(part.shape[0] for part in torch.arange(rows).chunk(mesh.size())[:mesh.get_local_rank()])
     if isinstance(attn_mask, DTensor):
         attn_mask = attn_mask.full_tensor()
@@ -46,7 +54,7 @@ def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_
     if attn_mask is not None and attn_mask.shape[-2] == rows:
         attn_mask = attn_mask.narrow(-2, first, local.shape[-2])
     out = torch.nn.functional.scaled_dot_product_attention(local, *rest, attn_mask, dropout_p, False, scale=scale, enable_gqa=enable_gqa)
-    return DTensor.from_local(out, mesh, [Shard(query.dim() - 2)], run_check=False)
+    return DTensor.from_local(out.contiguous(), mesh, [Shard(query.dim() - 2)], run_check=False)
 
 
 class ContextAxis(ModelAxis):

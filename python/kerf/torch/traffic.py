@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Optional
 
 import torch
@@ -60,17 +61,17 @@ class Traffic:
         return self._sent(self.planned, axis)
 
     def _sent(self, rows: tuple[Collectives, ...], axis: Optional[str]) -> float:
-        return sum(one.sent(self._sizes.get(one.axis, 1)) for one in rows if axis in (None, one.axis))
+        return sum(one.sent(math.prod(self._sizes.get(name, 1) for name in one.axis.split("+"))) for one in rows if axis in (None, one.axis))
 
     def __str__(self) -> str:
-        lines = [f"{'axis':10}{'collective':16}{'calls':>7}{'bytes':>14}{'calls':>9}{'bytes':>14}   (PyTorch, then the plan)"]
+        lines = [f"{'axis':14}{'collective':16}{'calls':>7}{'bytes':>14}{'calls':>9}{'bytes':>14}   (PyTorch, then the plan)"]
         mine = {(one.axis, one.kind): one for one in self.measured}
         its = {(one.axis, one.kind): one for one in self.planned or ()}
         for axis, kind in sorted(mine.keys() | its.keys()):
             cells = []
             for found in (mine.get((axis, kind)), its.get((axis, kind))):
                 cells.append(f"{found.calls if found else 0:7}{found.bytes if found else 0:14}")
-            lines.append(f"{axis:10}{kind:16}{cells[0]}  {cells[1]}")
+            lines.append(f"{axis:14}{kind:16}{cells[0]}  {cells[1]}")
         for axis in sorted({axis for axis, _ in mine.keys() | its.keys()}):
             planned = f"{self.planned_bytes(axis):.0f} of the plan" if self.planned is not None else f"the plan's are unknown: {self._why}"
             lines.append(f"sent along {axis}: {self.sent_bytes(axis):.0f} bytes; {planned}")
