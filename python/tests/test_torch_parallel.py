@@ -211,6 +211,35 @@ class Parallelize(unittest.TestCase):
         for row in kerf.torch.SUPPORT:
             self.assertIn(f"| {row.feature} | {row.call} | {row.backends} | {row.limit} |", rows)
 
+    def test_refusals_have_names(self):
+        from kerf.torch.placement import settings
+
+        for plan, message in (
+                ({"mesh": {"context": 2, "model": 2}}, "mesh.context 2 together with mesh.model 2"),
+                ({"mesh": {"expert": 2}, "optimizer_sharding": 2}, "mesh.expert 2 with optimizer_sharding 2"),
+                ({"mesh": {"stage": 2, "data": 2}, "stages": [{"layers": [0, 0], "mesh": {"data": 2}}, {"layers": [1, 1]}]}, "stages with mesh"),
+                ({"mesh": {"stage": 2}, "ops": {"*gelu": {"recompute": True}}}, "recompute in ops with mesh.stage 2"),
+                ({"mesh": {"stage": 2}, "recompute": ["full", "none"], "stages": [{"until": "*attn*"}, {}]}, "stages that end at ops"),
+                ({"mesh": {"stage": 2}, "optimizer_sharding": 3}, "optimizer_sharding 3 with mesh.stage 2")):
+            with self.subTest(plan=plan):
+                self.assertTrue(any(message in one for one in settings(kerf.Plan(plan)).refused), settings(kerf.Plan(plan)).refused)
+        with self.assertRaisesRegex(kerf.InputError, "3 entries, of them 2 with until; 2 parts need 2"):
+            settings(kerf.Plan({"mesh": {"stage": 2}, "stages": [{"until": "a"}, {"until": "b"}, {}]}))
+
+    def test_names_of_ops_in_an_exported_graph(self):
+        from kerf.torch.graph import Shell, by_ops, constant_nodes, matches
+
+        module, batches = parallel_models.make("gpt2")
+        graph = torch.export.export(Shell(module, lambda m, **batch: m(**batch)), (), batches[0], strict=False).module()
+        nodes = list(graph.graph.nodes)
+        found = [node for node in nodes if node.op == "call_function" and matches(node, "transformer.h.1.mlp.c_fc/dot_general")]
+        self.assertEqual(len(found), 1)
+        self.assertTrue(matches(found[0], f"node_{found[0].name}") and not matches(found[0], "transformer.h.0.mlp.c_fc/dot_general"))
+        part = by_ops(nodes, ("transformer.h.0.attn*", "transformer.h.1.mlp.c_fc/*"), constant_nodes(graph))
+        self.assertEqual([part[found[0]], part[next(node for node in nodes if "layer_norm" in node.name)]], [1, 0])
+        with self.assertRaisesRegex(kerf.InputError, "matches no op"):
+            by_ops(nodes, ("transformer.h.7*",), constant_nodes(graph))
+
     def test_losses_that_are_no_mean_are_refused(self):
         batch = {"x": torch.randn(4, 3, dtype=torch.double)}
         from kerf.torch.checks import check_mean

@@ -22,7 +22,7 @@ from . import tensor
 from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, samples
 from .context import ContextAxis, cut_sequence
 from .expert import spread
-from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings
+from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings_of
 from .recompute import layers, recompute
 from .shared import SharedGathers
 from .traffic import Counter, Traffic, planned
@@ -281,7 +281,7 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
     if unsupported not in ("raise", "warn"):
         raise InputError(f'unsupported is "{unsupported}"; give "raise" or "warn"')
     read_plan = as_plan(plan)
-    read = settings(read_plan)
+    read = settings_of(read_plan, module)
     placed, refused = placements(read_plan, module, model)
     refused = [*read.refused, *refused]
     if refused and unsupported == "raise":

@@ -156,6 +156,8 @@ def _check_axes(content: dict[str, Any], sizes: dict[str, int], refused: list[st
                 refused.append(f"mesh.{one} {sizes[one]} together with mesh.{other} {sizes[other]}; give one of them 1")
     if sizes.get("expert", 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
         refused.append(f"mesh.expert {sizes['expert']} with optimizer_sharding {content['optimizer_sharding']}; give optimizer_sharding 0")
+    if sizes.get("context", 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
+        notes.append("fully_shard shards over data, and the plan over data and context")
     if sizes.get("context", 1) > 1:
         notes.append("attention gathers keys and values along context; the plan passes them around the ranks, or moves heads")
 
@@ -235,9 +237,21 @@ def _placement(name: str, layout: Layout, read: Settings, refused: list[str]) ->
     return Placement(name, layout.shape, *(found[0] if found else (None, 1)), data, expert)
 
 
+def settings_of(plan: Plan, module: torch.nn.Module) -> Settings:
+    """Reads the decisions of a plan for a module. One with convolutions runs as a whole and not op by op: DTensor cannot cut them."""
+    read = settings(plan)
+    if not read.by_op or not any(isinstance(one, torch.nn.modules.conv._ConvNd) for one in module.modules()):
+        return read
+    refused = list(read.refused)
+    if any("recompute" in pin for pin in plan.to_dict().get("ops", {}).values()):
+        refused.append("recompute in ops of a module with convolutions; give the plan's key recompute")
+    note = "DTensor chooses the strategies of ops in a module with convolutions: results are equal, the traffic may differ from the plan's"
+    return dataclasses.replace(read, by_op=False, refused=tuple(refused), notes=(*read.notes, note))
+
+
 def placements(plan: Plan, module: torch.nn.Module, model: Optional[Model] = None) -> tuple[dict[str, Placement], list[str]]:
     """Returns the placement of each parameter of a module by its name, and the placements that PyTorch cannot run."""
-    layouts, read, refused = plan.layouts(model), settings(plan), []
+    layouts, read, refused = plan.layouts(model), settings_of(plan, module), []
     names: dict[int, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
