@@ -49,6 +49,8 @@ MORE_OF_TWO = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral"
         {"mesh": {"model": 2}, "recompute": "offload"}, {"mesh": {"stage": 2}, "microbatch": 8},
         {"search": "none", "mesh": {"stage": 2}, "microbatch": 2, "recompute": "full", "schedule": {"name": "gpipe"},
          "stages": [{"until": "transformer.h.1.mlp.c_fc/dot_general"}, {}]},
+        {"search": "placement", "mesh": {"data": 2},
+         "edit": {"transformer.h.*.mlp.c_fc.weight": [[], ["data"]], "transformer.wpe.weight": [["data"], []]}},
         {"mesh": {"data": 2}, "optimizer_sharding": 0, "ops": {"transformer.h.*.mlp*/gelu": {"recompute": True}}},
         {"mesh": {"model": 2}, "microbatch": 4, "sequence_parallel": False, "recompute": "full",
          "ops": {"transformer.h.*.mlp.c_fc/dot_general": {"strategy": {"m0": ["data"], "n": ["model"]}, "recompute": False}}},
@@ -141,13 +143,17 @@ def worker(rank, ranks, port, cases, folder):
 
 
 def make_plan(path, ranks, plan):
-    """Returns the plan that a search finds under constraints, or the constraints as the plan where the search does not take them."""
+    """Returns the plan that a search finds under constraints, or the constraints as the plan where the search does not take them.
+
+    `edit` has arguments of the found plan that are written by hand: no search cuts parameters along data."""
     plan = dict(plan)
+    edit = plan.pop("edit", {})
     search = plan.pop("search", "whole" if plan else "placement")
     if search == "none":
         return kerf.Plan({**plan, "job": {"model": path, "options": {"optimizer": "sgd"}}})
     model = kerf.Model.load(path, global_batch=8, sequence=32) if path.endswith(".json") else path
-    return kerf.plan(model, ranks=ranks, optimizer="sgd", progress=False, constraints=plan or None, search=search)
+    found = kerf.plan(model, ranks=ranks, optimizer="sgd", progress=False, constraints=plan or None, search=search)
+    return kerf.Plan({**found.to_dict(), "arguments": {**found.to_dict()["arguments"], **edit}}) if edit else found
 
 
 class Parallelize(unittest.TestCase):
