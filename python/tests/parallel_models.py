@@ -24,6 +24,8 @@ class Conv1D(torch.nn.Module):
 
 
 class Attention(torch.nn.Module):
+    fused = False  # whether one kernel computes attention
+
     def __init__(self, width, heads):
         super().__init__()
         self.heads, self.c_attn, self.c_proj = heads, Conv1D(3 * width, width), Conv1D(width, width)
@@ -31,6 +33,9 @@ class Attention(torch.nn.Module):
     def forward(self, x):
         b, t, e = x.shape
         q, k, v = (one.view(b, t, self.heads, -1).transpose(1, 2) for one in self.c_attn(x).split(e, dim=2))
+        if self.fused:
+            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.c_proj(out.transpose(1, 2).reshape(b, t, e))
         mask = torch.full((t, t), -1e30, dtype=x.dtype, device=x.device).triu(1)
         scores = (q @ k.transpose(2, 3) / math.sqrt(e // self.heads) + mask).softmax(-1)
         return self.c_proj((scores @ v).transpose(1, 2).reshape(b, t, e))
@@ -138,7 +143,7 @@ def _transformers(name, layers):
     text = {**small, "vocab_size": 96, "max_position_embeddings": 64}
     if name == "llama":
         return Logits(hf.LlamaForCausalLM(hf.LlamaConfig(**text, num_key_value_heads=2, intermediate_size=176, use_cache=False)), True)
-    if name == "mixtral":
+    if name in ("mixtral", "experts"):
         config = hf.MixtralConfig(**text, num_key_value_heads=2, intermediate_size=96, num_local_experts=4, use_cache=False, sliding_window=None,
                                   experts_implementation="batched_mm")
         return Logits(hf.MixtralForCausalLM(config), True)
@@ -156,7 +161,10 @@ def _transformers(name, layers):
 def make(name, layers=2):
     """Returns a module in float64 and four global batches of it, the same in every process."""
     torch.manual_seed(7)
-    model = Gpt(layers) if name in ("gpt2", "masked") else Mixer(layers) if name == "mixer" else _transformers(name, layers)
+    model = Gpt(layers) if name in ("gpt2", "masked", "fused") else Mixer(layers) if name == "mixer" else _transformers(name, layers)
+    for one in model.modules():
+        if isinstance(one, Attention):
+            one.fused = name == "fused"
     random = torch.Generator().manual_seed(11)
     batches = []
     for _ in range(4):
@@ -175,13 +183,17 @@ def make(name, layers=2):
 
 
 def export(name, layers, folder):
-    """Exports a module to ONNX and returns the path."""
-    if name in ("gpt2", "masked") and layers == 2:
+    """Exports a module to ONNX, or the configuration of a mixture whose experts are spread, and returns the path."""
+    if name in ("gpt2", "masked", "fused") and layers == 2:
         return EXAMPLE
+    model, batches = make(name, layers)
+    if name == "experts":
+        path = os.path.join(folder, "config.json")
+        model._model.config.to_json_file(path)
+        return path
     sys.path.insert(0, os.path.join(ROOT, "examples", "gpt2"))
     import export as example
 
-    model, batches = make(name, layers)
     path = os.path.join(folder, f"{name}{layers}.onnx")
     example.export(model, batches[0], path)
     return path

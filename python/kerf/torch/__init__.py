@@ -10,6 +10,7 @@ from .capture import capture
 from .parallelize import Parallel, parallelize
 from .placement import SUPPORT, Placement, Row, device_mesh, placements
 from .step import CompiledStep, compile_step
+from .traffic import Collectives, Traffic
 
-__all__ = ["SUPPORT", "CompiledStep", "Parallel", "Placement", "Row", "Run", "capture", "compile_step", "device_mesh", "parallelize",
-           "placements", "run"]
+__all__ = ["SUPPORT", "Collectives", "CompiledStep", "Parallel", "Placement", "Row", "Run", "Traffic", "capture", "compile_step", "device_mesh",
+           "parallelize", "placements", "run"]

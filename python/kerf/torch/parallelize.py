@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
@@ -12,7 +10,7 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication
 
@@ -21,11 +19,13 @@ from ..errors import Warning as KerfWarning
 from ..model import Model
 from ..plans import PlanLike, as_plan
 from . import tensor
-from .placement import Placement, Settings, device_mesh, placements, recompute_mode, settings
+from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, samples
+from .context import ContextAxis, cut_sequence
+from .expert import spread
+from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings_of
 from .recompute import layers, recompute
-
-Batch = dict[str, torch.Tensor]
-Loss = Callable[..., torch.Tensor]
+from .shared import SharedGathers
+from .traffic import Counter, Traffic, planned
 
 
 def _loss_of(module: torch.nn.Module, **batch: torch.Tensor) -> torch.Tensor:
@@ -36,20 +36,28 @@ def _loss_of(module: torch.nn.Module, **batch: torch.Tensor) -> torch.Tensor:
 class Parallel:
     """A module under a plan. `step` computes the gradients of a global batch; the optimizer is the user's, over `parameters()`."""
 
-    def __init__(self, module: torch.nn.Module, read: Settings, mesh: DeviceMesh, loss: Loss, batch: Batch,
+    def __init__(self, module: torch.nn.Module, job: Job, mesh: DeviceMesh, loss: Loss, batch: Batch,
                  count: Optional[Callable[[Batch], float]], placed: dict[str, Placement], notes: list[str]) -> None:
         self.mesh, self.notes = mesh, notes
+        self._job, read = job, job.settings
         self._settings, self._loss, self._count = read, loss, count
         self._stored: dict[str, Placement] = {}
-        self._samples = _samples(batch)
+        self._samples = samples(batch)
         self._pipeline: Any = None
+        self._gathers: Optional[SharedGathers] = None
         self._buffers = {name: buffer for name, buffer in module.named_buffers()}
         if read.size("stage") > 1:
             from .pipeline import Pipeline
 
-            self._pipeline = Pipeline(module, read, mesh, loss, {key: value[:self.microbatch] for key, value in batch.items()},
+            self._pipeline = Pipeline(module, job, mesh, loss, {key: value[:self.microbatch] for key, value in batch.items()},
                                       self.microbatches, placed, notes)
             self.parts = self._pipeline.parts
+        elif read.by_op:
+            from .placed import PlacedGraph
+
+            size = self.microbatch * read.size("data")
+            graph = PlacedGraph(module, job, mesh, loss, {key: value[:size] for key, value in batch.items()}, placed)
+            self.parts, self._stored = [graph], graph.stored
         else:
             self.parts = [module]
             self._apply(module, placed)
@@ -63,7 +71,12 @@ class Parallel:
         if read.size("model") > 1:
             self._stored, notes = tensor.distribute(module, placed, self.mesh["model"], fuse=True)
             self.notes.extend(notes)
-            tensor.steer(module, placed, self._stored, self.mesh["model"], read.sequence_parallel)
+            saved = [layer for number, (name, layer) in enumerate(repeated) if recompute_mode(read.recompute, number, name, 0, 1) == "none"]
+            self._gathers = tensor.steer(module, placed, self._stored, self.mesh["model"], read.sequence_parallel, saved)
+        if read.size("context") > 1:
+            tensor.distribute(module, placed, self.mesh["context"], fuse=False)
+        if read.size("expert") > 1:
+            spread(module, {name for name, one in placed.items() if one.expert}, self.mesh["expert"])
         for number, (name, layer) in enumerate(repeated):
             recompute(layer, recompute_mode(read.recompute, number, name, 0, 1))
         shard(module, [layer for _, layer in repeated], read, self.mesh)
@@ -71,12 +84,12 @@ class Parallel:
     @property
     def microbatches(self) -> int:
         """The number of microbatches of a step."""
-        return self._samples // self._settings.size("data") // self.microbatch
+        return self._samples // self._settings.groups // self.microbatch
 
     @property
     def microbatch(self) -> int:
         """The number of samples of a microbatch on each data rank."""
-        return self._settings.microbatch or self._samples // self._settings.size("data")
+        return self._settings.microbatch or self._samples // self._settings.groups
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
         """Returns the parameters of this rank, for the optimizer. Give the optimizer foreach=False where it mixes meshes."""
@@ -97,11 +110,13 @@ class Parallel:
         left = next((name for name, parameter in self.named_parameters() if parameter.grad is not None), None)
         if left is not None:
             raise InputError(f"parameter {left} has the gradient of an earlier step: call optimizer.zero_grad() with set_to_none=True first")
+        if self._settings.by_op:
+            return self._finish(self._step_by_op(batch))
         slices, weights = self._microbatches(batch)
         with contextlib.ExitStack() as stack:
-            if self._settings.size("model") > 1:
+            if self._settings.size("model") > 1 or self._settings.size("context") > 1:
                 stack.enter_context(implicit_replication())
-                stack.enter_context(tensor.NoDropout())
+                stack.enter_context(tensor.ModelAxis() if self._settings.size("model") > 1 else ContextAxis())
             if self._pipeline:
                 total = self._pipeline.step(slices, weights)
             else:
@@ -109,14 +124,13 @@ class Parallel:
         return self._finish(total)
 
     def _microbatches(self, batch: Batch) -> tuple[list[Batch], list[float]]:
-        if _samples(batch) != self._samples:
-            raise InputError(f"the batch has {_samples(batch)} samples; the plan has {self._samples}")
+        check_samples(batch, self._samples)
         if self._count is None:
             for name, value in batch.items():
                 if value.dtype == torch.int64 and bool((value == -100).any()):
                     raise InputError(f"{name} has the value -100, which losses ignore, so that samples count unequally: give "
                                      "count=, a function that returns the number of terms of a batch's mean")
-        data, size = self._settings.size("data"), self.microbatch
+        data, size = self._settings.groups, self.microbatch
         mine = [{key: value[at:at + size] for key, value in batch.items()}
                 for at in range(data_rank(self.mesh) * size * self.microbatches, (data_rank(self.mesh) + 1) * size * self.microbatches, size)]
         if self._count is None:
@@ -126,32 +140,64 @@ class Parallel:
         return mine, [one / sum(counts) for one in counts[first:first + self.microbatches]]
 
     def _accumulate(self, slices: list[Batch], weights: list[float]) -> torch.Tensor:
-        module, losses = self.parts[0], []
+        module, total = self.parts[0], None
         for number, (one, weight) in enumerate(zip(slices, weights)):
-            if isinstance(module, FSDPModule):
-                module.set_requires_gradient_sync(number == len(slices) - 1)
+            if isinstance(module, torch.distributed.fsdp.FSDPModule):
+                module.set_requires_gradient_sync(self._settings.level > 1 or number == len(slices) - 1)
                 module.set_reshard_after_backward(self._settings.level == 3 or number == len(slices) - 1)
+            if self._settings.size("context") > 1:
+                one = cut_sequence(one, self.mesh["context"])
             loss = self._loss(module, **one) * weight
             loss = loss.full_tensor() if isinstance(loss, DTensor) else loss
             loss.backward()
-            losses.append(loss.detach())
-        tensor.check_used(self.parts[0])
-        return functools.reduce(torch.add, losses)
+            total = loss.detach() if total is None else total + loss.detach()
+        tensor.check_used(module)
+        if self._gathers:
+            self._gathers.clear()
+        return total
+
+    def _step_by_op(self, batch: Batch) -> torch.Tensor:
+        """Runs the microbatches of all data ranks one after the other; each is one global batch of DTensors."""
+        check_samples(batch, self._samples)
+        size, total = self.microbatch * self._settings.size("data"), None
+        slices = [{key: value[at:at + size] for key, value in batch.items()} for at in range(0, self._samples, size)]
+        counts = [float(self._count(one)) if self._count else 1.0 for one in slices]
+        for one, count in zip(slices, counts):
+            with implicit_replication():
+                loss = (self.parts[0](one) * (count / sum(counts))).full_tensor()
+                loss.backward()
+            total = loss.detach() if total is None else total + loss.detach()
+        return total
 
     def _finish(self, total: torch.Tensor) -> torch.Tensor:
-        data = [self.mesh[axis].get_group() for axis in ("replicate", "data") if axis in (self.mesh.mesh_dim_names or ())]
-        for group in data:
+        axes = [] if self._settings.by_op else [axis for axis in ("replicate", "data", "expert") if axis in (self.mesh.mesh_dim_names or ())]
+        data = {axis: self.mesh[axis].get_group() for axis in axes}
+        for group in data.values():
             dist.all_reduce(total, group=group)
         for parameter in self.parameters():  # a gradient may still be a sum over the axis model, or cut in another dimension
             grad = parameter.grad
             if isinstance(grad, DTensor) and isinstance(parameter, DTensor) and grad.placements != parameter.placements:
                 parameter.grad = grad.redistribute(placements=parameter.placements)
         if not self._settings.level:
-            for group in data:
-                sum_gradients([parameter for part in self.parts for parameter in part.parameters()], group)
+            for axis, group in data.items():
+                spread_over = {id(one) for _, one in self.named_parameters() if axis == "expert" and isinstance(one, DTensor)}
+                sum_gradients([one for part in self.parts for one in part.parameters() if id(one) not in spread_over], group)
         if self._pipeline:
             self._pipeline.sum_tied()
         return total
+
+    def traffic(self, batch: Batch) -> Traffic:
+        """Runs a step without an update, and returns the bytes of its collectives on this rank beside those of the plan.
+
+        The gradients are dropped. Print the result for a table. All ranks have to call this."""
+        counter = Counter(self.mesh)
+        with counter:
+            self.step(batch)
+        for parameter in self.parameters():
+            parameter.grad = None
+        stage = self.mesh.get_local_rank("stage") if self._pipeline else 0
+        rows, why = planned(self._job.plan, self._job.model, stage)
+        return Traffic(counter.rows(), rows, dict(self._settings.mesh), why)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Returns the parameters and buffers of this rank by the user's names and in the user's order of elements.
@@ -184,7 +230,7 @@ class Parallel:
 def data_rank(mesh: DeviceMesh) -> int:
     """Returns the number of this rank among those that have different samples."""
     rank = 0
-    for axis in ("replicate", "data"):
+    for axis in ("replicate", "data", "expert"):
         if axis in (mesh.mesh_dim_names or ()):
             rank = rank * mesh[axis].size() + mesh.get_local_rank(axis)
     return rank
@@ -222,72 +268,6 @@ def sum_gradients(parameters: list[torch.nn.Parameter], group: dist.ProcessGroup
             grad.copy_(new.view_as(grad))
 
 
-def _samples(batch: Batch) -> int:
-    sizes = {name: value.shape[0] if value.dim() else 0 for name, value in batch.items()}
-    if not sizes or len(set(sizes.values())) != 1 or 0 in sizes.values():
-        raise InputError(f"the first dimension of each tensor of a batch is the samples, but they have {sizes}")
-    return next(iter(sizes.values()))
-
-
-def _check(module: torch.nn.Module, read: Settings, samples: int) -> None:
-    data = read.size("data")
-    if read.batch is not None and samples != read.batch:
-        raise InputError(f"the batch has {samples} samples; the plan has global_batch {read.batch}")
-    if samples % (data * (read.microbatch or 1)):
-        raise InputError(f"{samples} samples are not a multiple of mesh.data {data} times microbatch {read.microbatch or 1}")
-    several = data > 1 or samples // data != (read.microbatch or samples // data)
-    for name, one in module.named_modules():
-        if several and isinstance(one, torch.nn.modules.batchnorm._BatchNorm) and (one.training or not one.track_running_stats):
-            raise InputError(f"{name} normalizes over the whole batch, of which a rank or microbatch has a part: call its eval(), or use "
-                             "another normalization")
-
-
-def _check_mean(module: torch.nn.Module, loss: Loss, batch: Batch, count: Optional[Callable[[Batch], float]]) -> None:
-    """Checks with two samples that their loss is the mean of the losses of each, on which gradients of parts of a batch rely."""
-    training = {one: one.training for one in module.modules()}
-    both = {name: value[:2] for name, value in batch.items()}
-    each = [{name: value[at:at + 1] for name, value in both.items()} for at in range(2)]
-    try:
-        module.eval()
-        with torch.no_grad():
-            together, parts = float(loss(module, **both)), [float(loss(module, **one)) for one in each]
-    finally:
-        for one, mode in training.items():
-            one.training = mode
-    terms = [float(count(one)) for one in each] if count else [1.0, 1.0]
-    mean = sum(part * term for part, term in zip(parts, terms)) / sum(terms)
-    exact = next(module.parameters()).dtype == torch.double
-    if abs(together - mean) > (1e-6 if exact else 5e-3) * max(abs(together), abs(mean)):
-        raise InputError(f"the loss of two samples is {together:.9g}, and the mean of their own losses is {mean:.9g}: parts of a batch would give "
-                         "other gradients. Give count=, the number of terms of the mean, or plan with mesh.data 1 and one microbatch; "
-                         "check=False takes the loss as it is")
-
-
-def _check_mesh(mesh: DeviceMesh, read: Settings) -> None:
-    found = {axis: mesh[axis].size() for axis in mesh.mesh_dim_names or ()}
-    sizes = {**found, "data": found.get("data", 1) * found.get("replicate", 1)}
-    sizes.pop("replicate", None)
-    wanted = dict(read.mesh)
-    if {axis: size for axis, size in sizes.items() if size > 1} != wanted:
-        raise InputError(f"mesh has the axes {found}, and the plan has {wanted}: give the mesh of kerf.torch.device_mesh(plan)")
-
-
-def _check_equal(module: torch.nn.Module, text: str, device: torch.device) -> None:
-    """Checks that all ranks have the same plan and start with the same parameters."""
-    names, values = ["the plan"], [float(int(hashlib.sha256(text.encode()).hexdigest()[:12], 16))]
-    for name, parameter in module.named_parameters():
-        names.append(f"parameter {name}")
-        value = parameter.detach().double()
-        values.append(float((value.reshape(-1) * torch.arange(1, value.numel() + 1, device=value.device, dtype=torch.double)).sum()))
-    lowest = torch.tensor(values, dtype=torch.double, device=device)
-    highest = lowest.clone()
-    dist.all_reduce(lowest, dist.ReduceOp.MIN)
-    dist.all_reduce(highest, dist.ReduceOp.MAX)
-    for name, low, high in zip(names, lowest.tolist(), highest.tolist()):
-        if low != high:
-            raise InputError(f"{name} differs between ranks: load the same values on each, or set the same seed before the module is made")
-
-
 def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: Optional[DeviceMesh] = None, loss: Optional[Loss] = None,
                 model: Optional[Model] = None, count: Optional[Callable[[Batch], float]] = None, unsupported: str = "raise",
                 check: bool = True) -> Parallel:
@@ -301,7 +281,7 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
     if unsupported not in ("raise", "warn"):
         raise InputError(f'unsupported is "{unsupported}"; give "raise" or "warn"')
     read_plan = as_plan(plan)
-    read = settings(read_plan)
+    read = settings_of(read_plan, module)
     placed, refused = placements(read_plan, module, model)
     refused = [*read.refused, *refused]
     if refused and unsupported == "raise":
@@ -313,12 +293,13 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
         warnings.warn(f"left out: {one}", KerfWarning, stacklevel=2)
     if not dist.is_initialized():
         dist.init_process_group()
-    _check(module, read, _samples(batch))
+    check_batch(module, read, samples(batch))
     device = next(module.parameters()).device
     over = mesh or device_mesh(read_plan, device.type)
-    _check_mesh(over, read)
-    _check_equal(module, read_plan.text, device)
-    samples = _samples(batch)
-    if check and samples > 1 and (read.size("data") > 1 or samples != (read.microbatch or samples)):
-        _check_mean(module, loss or _loss_of, batch, count)
-    return Parallel(module, read, over, loss or _loss_of, batch, count, placed, [*read.notes, *(f"left out: {one}" for one in refused)])
+    check_mesh(over, read)
+    check_equal(module, read_plan.text, device)
+    given = samples(batch)
+    if check and given > 1 and (read.groups > 1 or given != (read.microbatch or given)):
+        check_mean(module, loss or _loss_of, batch, count)
+    job = Job(read_plan, read, model)
+    return Parallel(module, job, over, loss or _loss_of, batch, count, placed, [*read.notes, *(f"left out: {one}" for one in refused)])

@@ -39,17 +39,22 @@ SUPPORT = (
     Row("microbatch", "sum of gradients over microbatches", BOTH, ""),
     Row("recompute full", "torch.utils.checkpoint of a layer", BOTH, ""),
     Row("recompute selective", "torch.utils.checkpoint that saves matrix products of parameters", BOTH, "also recomputes pointwise ops"),
-    Row("stages", "torch.export, one graph for each stage, PipelineStage", BOTH, "cuts at layers; dense tensors of fixed shapes"),
-    Row("schedule gpipe, 1f1b, interleaved", "ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B", BOTH, "at least as many microbatches as stages"),
-    Row("schedule zero-bubble", "ScheduleInterleavedZeroBubble", BOTH, "variant h1 only"),
-    Row("recompute offload", "", "", "refused"),
+    Row("stages", "torch.export, one graph for each stage, PipelineStage", BOTH, "dense tensors of fixed shapes"),
+    Row("stages until an op", "the exported graph is cut at the op", BOTH, "recompute has one value; each part is recomputed as a whole"),
+    Row("schedule gpipe, 1f1b, interleaved", "ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B", BOTH,
+        "as zero-bubble where PyTorch's need more microbatches"),
+    Row("schedule zero-bubble", "the order of Kerf's tasks as a CSV", BOTH, "all variants"),
+    Row("recompute offload", "saved_tensors_hooks with copies in the host's memory", BOTH, "of each layer"),
     Row("convolutions cut along model", "", "", "refused; with a warning they are whole on each rank"),
-    Row("recompute in ops", "", "", "refused"),
-    Row("mesh.context", "", "", "refused"),
-    Row("mesh.expert", "", "", "refused"),
-    Row("stages with meshes of their own, or until an op", "", "", "refused"),
-    Row("parameters cut along data by a placement plan", "", "", "refused"),
-    Row("strategies in ops", "DTensor chooses them", BOTH, "a note says so; results are equal, traffic may differ"),
+    Row("strategies in ops", "the exported graph on DTensors, redistribute after each op that the plan names", BOTH,
+        "the backward pass follows DTensor; not with stages, sharded optimizers or sequence_parallel"),
+    Row("recompute in ops", "create_selective_checkpoint_contexts by op", BOTH, "as strategies in ops"),
+    Row("parameters cut along data by a placement plan", "DTensor, Shard on the axis data", BOTH, "as strategies in ops"),
+    Row("mesh.context", "distribute_tensor of the sequence; attention gathers keys and values", BOTH,
+        "dimension 1 of the batch is the sequence; not with mesh.model, mesh.stage or mesh.expert"),
+    Row("mesh.expert", "all_gather of tokens, local experts, reduce_scatter", BOTH,
+        "experts as Transformers 5 stores them; not with mesh.model, mesh.stage, mesh.context or optimizer_sharding"),
+    Row("stages with meshes of their own", "", "", "refused"),
 )
 
 
@@ -61,6 +66,8 @@ class Placement:
     shape: tuple[int, ...]
     dimension: Optional[int] = None
     blocks: int = 1
+    data: Optional[int] = None  # the dimension that a plan of the search over placements cuts along data
+    expert: bool = False  # whether dimension 0 is cut along expert
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +87,26 @@ class Settings:
     layers: int  # number of layers that the plan counts; 0: unknown
     refused: tuple[str, ...]
     notes: tuple[str, ...]
+    by_op: bool = False  # whether the exported graph runs on DTensors, each op by its own strategy
+    until: tuple[str, ...] = ()  # names of the ops after which the parts of the pipeline but the last end
 
     def size(self, axis: str) -> int:
         """Returns the number of ranks along an axis."""
         return dict(self.mesh).get(axis, 1)
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of ranks that have different samples."""
+        return self.size("data") * self.size("expert")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A plan, its settings, and the model that it was made for, if the user gave it."""
+
+    plan: Plan
+    settings: Settings
+    model: Optional[Model]
 
 
 def settings(plan: Plan) -> Settings:
@@ -92,9 +115,7 @@ def settings(plan: Plan) -> Settings:
     order = plan.order or ("stage", "data", "context", "expert", "model")
     sizes = plan.mesh
     refused, notes = [], []
-    for axis, size in sizes.items():
-        if size > 1 and axis not in ("stage", "data", "model"):
-            refused.append(f"mesh.{axis} is {size}; give the plan mesh.{axis} 1")
+    _check_axes(content, sizes, refused, notes)
     level = content.get("optimizer_sharding", 0)
     stage, data = sizes.get("stage", 1), sizes.get("data", 1)
     if isinstance(level, list):
@@ -108,30 +129,12 @@ def settings(plan: Plan) -> Settings:
     if content.get("sequence_parallel") and stage > 1:
         refused.append(f"sequence_parallel with mesh.stage {stage}; give sequence_parallel false")
     recompute = content.get("recompute", "none")
-    values = list(recompute.values()) if isinstance(recompute, dict) else recompute if isinstance(recompute, list) else [recompute]
-    if "offload" in values:
-        refused.append('recompute "offload"; give "full", "selective" or "none"')
-    if any("recompute" in pin for pin in content.get("ops", {}).values()):
-        refused.append("recompute in ops; give the plan's key recompute")
-    if content.get("ops"):
-        notes.append("DTensor chooses the strategies of ops: results are equal, the traffic may differ from the plan's")
+    by_op = _by_op(content, sizes, level, refused, notes)
     schedule = content.get("schedule", {})
     name, chunks = schedule.get("name", "1f1b"), schedule.get("chunks", 1)
-    if stage > 1 and name == "zero-bubble" and schedule.get("variant", "h1") != "h1":
-        refused.append(f"zero-bubble variant {schedule['variant']}; give variant h1")
-    parts: list[tuple[int, ...]] = [()] * (stage * chunks)
-    entries = content.get("stages", []) if stage > 1 else []
-    for number, entry in enumerate(entries):
-        if "until" in entry or "mesh" in entry:
-            refused.append("stages with " + ("until" if "until" in entry else "mesh") + "; give layers")
-            continue
-        where = entry.get("chunk", number // stage) * stage + entry.get("stage", number % stage)
-        if where >= len(parts):
-            raise InputError(f"stages: entry {number} is part {where}, but {stage} stages of {chunks} chunks have {len(parts)} parts")
-        parts[where] = tuple(entry["layers"]) if entry.get("layers") else ()
-    given = sum(1 for part in parts if part)
-    if entries and given < len(parts):
-        refused.append(f"stages states the layers of {given} of {len(parts)} parts; state all")
+    until, parts = _stages(content, stage, chunks, refused)
+    if until and not isinstance(recompute, str):
+        refused.append("recompute by layers or stages with stages that end at ops; give recompute one value")
     shard_ranks = content.get("optimizer_sharding_ranks", data)
     if data % shard_ranks:
         raise InputError(f"optimizer_sharding_ranks is {shard_ranks}, which does not divide mesh.data {data}")
@@ -139,7 +142,62 @@ def settings(plan: Plan) -> Settings:
     level = 0 if shard_ranks == 1 else level
     used = tuple((axis, sizes[axis]) for axis in order if sizes.get(axis, 1) > 1)
     return Settings(used, content.get("global_batch"), content.get("microbatch"), level, shard_ranks, bool(content.get("sequence_parallel", False)),
-                    recompute, name, chunks, tuple(parts) if given == len(parts) and entries else (), counted, tuple(refused), tuple(notes))
+                    recompute, name, chunks, parts, counted, tuple(refused), tuple(notes), by_op, until)
+
+
+def _check_axes(content: dict[str, Any], sizes: dict[str, int], refused: list[str], notes: list[str]) -> None:
+    """Refuses axes that PyTorch does not run, alone or together."""
+    for axis, size in sizes.items():
+        if size > 1 and axis not in ("stage", "data", "model", "context", "expert"):
+            refused.append(f"mesh.{axis} is {size}; give the plan mesh.{axis} 1")
+    for one in ("context", "expert"):
+        for other in ("stage", "model", "expert"):
+            if one != other and sizes.get(one, 1) > 1 and sizes.get(other, 1) > 1:
+                refused.append(f"mesh.{one} {sizes[one]} together with mesh.{other} {sizes[other]}; give one of them 1")
+    if sizes.get("expert", 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
+        refused.append(f"mesh.expert {sizes['expert']} with optimizer_sharding {content['optimizer_sharding']}; give optimizer_sharding 0")
+    if sizes.get("context", 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
+        notes.append("fully_shard shards over data, and the plan over data and context")
+    if sizes.get("context", 1) > 1:
+        notes.append("attention gathers keys and values along context; the plan passes them around the ranks, or moves heads")
+
+
+def _by_op(content: dict[str, Any], sizes: dict[str, int], level: int, refused: list[str], notes: list[str]) -> bool:
+    """Returns whether the ops of the plan run by their own strategies, and says so where they cannot."""
+    ops = content.get("ops", {})
+    cut = any("data" in axes for name, dims in content.get("arguments", {}).items() for axes in dims[1:] if not name.startswith("@"))
+    pinned = any("recompute" in pin for pin in ops.values())
+    model = sizes.get("model", 1) > 1 and any(pin.get("strategy") for pin in ops.values())
+    others = [f"mesh.{axis} {sizes[axis]}" for axis in ("stage", "context", "expert") if sizes.get(axis, 1) > 1]
+    others += [f"optimizer_sharding {level}"] if level and sizes.get("data", 1) > 1 else []
+    others += ["sequence_parallel"] if content.get("sequence_parallel") else []
+    if pinned and others:
+        refused.append(f"recompute in ops with {others[0]}; give the plan's key recompute")
+    if model and others:
+        notes.append(f"with {others[0]} DTensor chooses the strategies of ops: results are equal, the traffic may differ from the plan's")
+    return bool(pinned or model or cut) and not others
+
+
+def _stages(content: dict[str, Any], stage: int, chunks: int, refused: list[str]) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+    """Returns the ops after which parts of a pipeline end, or the layers of each part."""
+    parts: list[tuple[int, ...]] = [()] * (stage * chunks)
+    entries = content.get("stages", []) if stage > 1 else []
+    if any(entry.get("mesh") for entry in entries):
+        refused.append("stages with mesh: a PipelineStage has one neighbour on each side; give all stages one mesh")
+    if any("until" in entry for entry in entries):
+        if len(entries) != len(parts) or any("until" not in entry for entry in entries[:-1]) or "until" in entries[-1]:
+            raise InputError(f"stages has {len(entries)} entries, of them {sum('until' in one for one in entries)} with until; {len(parts)} parts "
+                             f"need {len(parts)} entries, all but the last with until")
+        return tuple(entry["until"] for entry in entries[:-1]), ()
+    for number, entry in enumerate(entries):
+        where = entry.get("chunk", number // stage) * stage + entry.get("stage", number % stage)
+        if where >= len(parts):
+            raise InputError(f"stages: entry {number} is part {where}, but {stage} stages of {chunks} chunks have {len(parts)} parts")
+        parts[where] = tuple(entry["layers"]) if entry.get("layers") else ()
+    given = sum(1 for part in parts if part)
+    if entries and given < len(parts):
+        refused.append(f"stages states the layers of {given} of {len(parts)} parts; state all")
+    return (), tuple(parts) if given == len(parts) and entries else ()
 
 
 def device_mesh(plan: Plan, device_type: Optional[str] = None) -> DeviceMesh:
@@ -159,35 +217,54 @@ def device_mesh(plan: Plan, device_type: Optional[str] = None) -> DeviceMesh:
     return init_device_mesh(kind, tuple(size for _, size in axes), mesh_dim_names=tuple(axis for axis, _ in axes))
 
 
-def _placement(name: str, layout: Layout, level: int, refused: list[str]) -> Placement:
+def _placement(name: str, layout: Layout, read: Settings, refused: list[str]) -> Placement:
     found: list[tuple[int, int]] = []
+    data, expert = None, False
     for dimension, sizes in enumerate(layout.folds):
         for position, size in enumerate(sizes):
-            if "model" in layout.axes[size]:
+            axes = layout.axes[size]
+            if "model" in axes:
                 found.append((dimension, math.prod(layout.sizes[one] for one in sizes[:position])))
-            if level < 3 and set(layout.axes[size]) & {"data", "expert", "context"}:
-                refused.append(f"parameter {name} is cut along {', '.join(layout.axes[size])} without optimizer_sharding 3")
+            others = set(axes) & {"data", "expert", "context"}
+            if others == {"expert"} and (dimension, position) == (0, 0):
+                expert = True
+            elif others == {"data"} and read.by_op:
+                data = dimension
+            elif others and read.level < 3:
+                refused.append(f"parameter {name} is cut along {', '.join(axes)} without optimizer_sharding 3")
     if len(found) > 1:
         refused.append(f"parameter {name} is cut along model in {len(found)} dimensions")
-    return Placement(name, layout.shape, *found[0]) if found else Placement(name, layout.shape)
+    return Placement(name, layout.shape, *(found[0] if found else (None, 1)), data, expert)
+
+
+def settings_of(plan: Plan, module: torch.nn.Module) -> Settings:
+    """Reads the decisions of a plan for a module. One with convolutions runs as a whole and not op by op: DTensor cannot cut them."""
+    read = settings(plan)
+    if not read.by_op or not any(isinstance(one, torch.nn.modules.conv._ConvNd) for one in module.modules()):
+        return read
+    refused = list(read.refused)
+    if any("recompute" in pin for pin in plan.to_dict().get("ops", {}).values()):
+        refused.append("recompute in ops of a module with convolutions; give the plan's key recompute")
+    note = "DTensor chooses the strategies of ops in a module with convolutions: results are equal, the traffic may differ from the plan's"
+    return dataclasses.replace(read, by_op=False, refused=tuple(refused), notes=(*read.notes, note))
 
 
 def placements(plan: Plan, module: torch.nn.Module, model: Optional[Model] = None) -> tuple[dict[str, Placement], list[str]]:
     """Returns the placement of each parameter of a module by its name, and the placements that PyTorch cannot run."""
-    layouts, level, refused = plan.layouts(model), settings(plan).level, []
+    layouts, read, refused = plan.layouts(model), settings_of(plan, module), []
     names: dict[int, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
     convolutions = {id(one) for owner in module.modules() if isinstance(owner, torch.nn.modules.conv._ConvNd) for one in owner.parameters()}
     result = {}
     for name, parameter in module.named_parameters():
-        known = next((alias for alias in names[id(parameter)] if alias in layouts), None)
+        known = next((alias for one in names[id(parameter)] for alias in (one, one.replace(".mlp.", ".block_sparse_moe.")) if alias in layouts), None)
         if known is None:
             raise InputError(f"the plan has no parameter {name} of the module; its parameters begin with {', '.join(list(layouts)[:3])}. "
                              "Plan an export of this module")
         if tuple(parameter.shape) != layouts[known].shape:
             raise InputError(f"parameter {name} has the shape {tuple(parameter.shape)} in the module and {layouts[known].shape} in the plan")
-        result[name] = _placement(name, layouts[known], level, refused)
+        result[name] = _placement(name, layouts[known], read, refused)
         if id(parameter) in convolutions and result[name].dimension is not None:
             refused.append(f"parameter {name} of a convolution is cut along model, for which DTensor has no rule; without this it is whole")
             result[name] = Placement(name, tuple(parameter.shape))

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.linear.default, torch.ops.aten.convolution.default}
@@ -45,8 +46,44 @@ def _policy(context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolic
     return CheckpointPolicy.MUST_SAVE if op in PRODUCTS else CheckpointPolicy.PREFER_RECOMPUTE
 
 
+def offload(layer: torch.nn.Module) -> None:
+    """Makes the saved activations of a layer wait in the host's memory; the layer's parameters stay where they are."""
+    forward = layer.forward
+
+    @functools.wraps(forward)
+    def saving(*args: Any, **kwargs: Any) -> Any:
+        stay = {_local(one).untyped_storage().data_ptr() for one in layer.parameters()}
+
+        def pack(value: torch.Tensor) -> Any:
+            local = _local(value)
+            if local.untyped_storage().data_ptr() in stay:
+                return value
+            host = torch.empty(local.shape, dtype=local.dtype, pin_memory=local.is_cuda)
+            return host.copy_(local), local.device, value._spec if isinstance(value, DTensor) else None
+
+        def unpack(saved: Any) -> torch.Tensor:
+            if isinstance(saved, torch.Tensor):
+                return saved
+            host, device, spec = saved
+            local = host.to(device)
+            if spec is None:
+                return local
+            return DTensor.from_local(local, spec.mesh, spec.placements, run_check=False, shape=spec.shape, stride=spec.stride)
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            return forward(*args, **kwargs)
+
+    layer.forward = saving  # type: ignore[method-assign]
+
+
+def _local(value: torch.Tensor) -> torch.Tensor:
+    return value.to_local() if isinstance(value, DTensor) else value
+
+
 def recompute(layer: torch.nn.Module, mode: str) -> None:
     """Makes the backward pass compute the activations of a layer again: all of them, or all but the products of its parameters."""
+    if mode == "offload":
+        offload(layer)
     if mode not in ("full", "selective"):
         return
     forward, options = layer.forward, {}

@@ -9,10 +9,11 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from ..errors import InputError
+from . import vocabulary
 from .placement import Placement
+from .shared import SharedGathers
 
 
 def reorder(value: torch.Tensor, dimension: int, blocks: int, ranks: int, back: bool = False) -> torch.Tensor:
@@ -57,7 +58,7 @@ class Pieces:
         kwargs = kwargs or {}
         if function in (torch.split, torch.chunk) and isinstance(args[0], Pieces):
             return getattr(args[0], function.__name__)(*args[1:], **kwargs)
-        whole = pytree.tree_map(lambda one: one.whole() if isinstance(one, Pieces) else one, (args, kwargs))
+        whole = torch.utils._pytree.tree_map(lambda one: one.whole() if isinstance(one, Pieces) else one, (args, kwargs))
         return function(*whole[0], **whole[1])
 
 
@@ -124,15 +125,15 @@ def _convolve(owner: Any, mesh: DeviceMesh, value: torch.Tensor) -> torch.Tensor
     return DTensor.from_local(owner._conv_forward(*whole), mesh, [Replicate()])
 
 
-def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[str, Placement], mesh: DeviceMesh, sequence: bool) -> None:
+def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[str, Placement], mesh: DeviceMesh, sequence: bool,
+          repeating: list[torch.nn.Module]) -> SharedGathers:
     """Adds hooks that sum after products over a cut dimension, gather before products whose columns are cut, and cut the outputs of
-    products whose weights are `stored` reordered."""
+    products whose weights are `stored` reordered. Products inside the modules `repeating` gather in the backward pass again."""
+    gathers = SharedGathers(mesh)
+    repeat = {id(one) for layer in repeating for one in layer.modules()} if sequence else set()
     whole, rest = [Replicate()], [Shard(1)] if sequence else [Replicate()]
 
-    def gather(_: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(one.redistribute(mesh, whole) if isinstance(one, DTensor) else one for one in args)
-
-    def sum_up(_: Any, args: Any, out: DTensor) -> DTensor:
+    def sum_up(_: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
         return out.redistribute(mesh, rest if out.dim() > 2 else whole)
 
     def fused(blocks: int) -> Any:
@@ -150,32 +151,41 @@ def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[st
         if not kind or weight is None or (where := placed[aliases[id(weight)]]).dimension is None:
             continue
         if where.dimension == _columns(kind) and kind != "embedding":
-            owner.register_forward_pre_hook(gather)
+            gathers.attach(owner, id(owner) in repeat)
             if where.name in stored:
                 owner.kerf_fused = False  # type: ignore[assignment]
                 owner.register_forward_hook(fused(where.blocks))
         else:
             owner.register_forward_hook(sum_up)
+    return gathers
 
 
 RANDOM = {torch.nn.functional.dropout: 1, torch.dropout: 1, torch.nn.functional.scaled_dot_product_attention: 4}
 
 
-class NoDropout(TorchFunctionMode):
-    """Refuses random ops: the ranks of the axis model would draw unlike numbers for what they hold alike."""
+class ModelAxis(TorchFunctionMode):
+    """Refuses random ops, because the ranks of the axis model would draw unlike numbers for what they hold alike, and computes losses of
+    logits that are cut."""
 
     def __torch_function__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if function is torch.nn.functional.cross_entropy and args and vocabulary.is_cut(args[0]):
+            return vocabulary.cross_entropy(function, *args, **kwargs)
+        self.refuse_random(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    def refuse_random(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises an error where a function draws random numbers."""
         name = getattr(function, "__name__", "")
         if function in RANDOM:
             attention = function is torch.nn.functional.scaled_dot_product_attention
             given = args[RANDOM[function]] if len(args) > RANDOM[function] else kwargs.get("dropout_p", 0.0) if attention else kwargs.get("p", 0.5)
             training = attention or (args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", True)))
             if given > 0 and training:
-                raise InputError(f"dropout with probability {given} under mesh.model: set it to 0, or plan with mesh.model 1")
+                raise InputError(f"dropout with probability {given} under mesh.model or mesh.context: set it to 0, or plan with size 1 of this axis")
         elif "dropout" in name or name in ("bernoulli", "bernoulli_", "rand_like", "randn_like", "rand", "randn"):
-            raise InputError(f"{name} under mesh.model draws unlike numbers on its ranks: remove it, or plan with mesh.model 1")
-        return function(*args, **kwargs)
+            raise InputError(f"{name} under mesh.model or mesh.context draws unlike numbers on its ranks: remove it, or plan with size 1 of "
+                             "this axis")
 
 
 def check_used(module: torch.nn.Module) -> None:
