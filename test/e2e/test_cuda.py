@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on the device `cuda`, on stand-ins of NVIDIA's libraries (test/standins): the losses are PyTorch's, on one GPU and on several, and
 each broken machine gets one message that says what to do. On a machine with a GPU: `KERF_CUDA_LIBRARIES= python3 test/e2e/test_cuda.py`."""
+import itertools
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from unittest import mock
 
 from images import small_batches, small_net
 from support import FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
-from test_pipelines import ALL, PLANS
+from test_pipelines import ALL, PLANS, plan, schedule
 
 STANDINS = os.environ.get("KERF_CUDA_LIBRARIES", os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins"))
 ASSEMBLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cuda", "assemble.py")
@@ -44,6 +45,21 @@ class Cuda(KerfTest):
         for name in PLANS if ALL else SOME:
             with self.subTest(name):
                 self.train("gpt2", "--plan", self.write("plan.json", PLANS[name]))
+
+    @unittest.skipUnless(ALL, "40 plans: needs --all")
+    def test_matrix_of_plans(self):
+        """GPT-2 and LLaMA with data x model x stage x ZeRO. The table that it prints has the largest relative difference to PyTorch's losses."""
+        print("| model | data | model | stage | zero | GPUs | largest difference |\n|---|---|---|---|---|---|---|")
+        for model, stage, tensor, data in itertools.product(("gpt2", "llama"), (1, 2), (1, 2), (1, 2)):
+            for zero in range(4) if data > 1 else (0,):
+                sizes = {"stage": stage, "data": data, "model": tensor}
+                with self.subTest(model, zero=zero, sizes=sizes):
+                    more = {"optimizer_sharding": zero} if zero else {}
+                    chosen = plan(**sizes, microbatch=2, **more, **(schedule("1f1b") if stage > 1 else {}))
+                    self.train(model, "--plan", self.write("plan.json", chosen))
+                    expected = golden_of(model)["losses"]["adamw"]["float64"]
+                    largest = max(abs(a / b - 1) for a, b in zip(losses_of(self.path("log")), expected))
+                    print(f"| {model} | {data} | {tensor} | {stage} | {zero} | {data * tensor * stage} | {largest:.1e} |", flush=True)
 
     def test_bf16(self):
         golden, losses = golden_of("gpt2"), {}
