@@ -70,6 +70,27 @@ TEST_F(CudnnPlan, TakesAttentionWithTheWorkspaceOfTheFormula) {
     }
 }
 
+// A mask is numbers in float32 that are added to the scores. It needs no more workspace.
+TEST_F(CudnnPlan, TakesMasks) {
+  struct Case {
+    AttentionSizes z;
+    AttentionSlice slice;
+    bool ofEachBatch, ofEachHead;
+  };
+  for (Case c : {Case{sizes(8, 1024, 1024, 12, 12, 64, 64, true), {8, 12}, true, false},
+                 {sizes(8, 512, 512, 12, 12, 64, 64, false), {8, 12}, false, false},
+                 {sizes(2, 1024, 1024, 32, 8, 128, 128, true), {1, 4}, true, true},
+                 {sizes(2, 13, 13, 6, 3, 256, 256, false), {2, 3}, false, true},
+                 {sizes(3, 77, 130, 4, 2, 24, 40, false), {1, 1}, true, false}}) {
+    c.z.masked = true;
+    c.z.maskBatch = c.ofEachBatch, c.z.maskHead = c.ofEachHead;
+    SCOPED_TRACE(testing::Message() << c.z.b << " x " << c.z.s << " x " << c.z.t);
+    EXPECT_GE(workspace(forwardGraph(c.z, {c.slice.batches, c.z.g}, kDataBfloat16).graph, kForwardWorkspace), 0);
+    int64_t formula = backwardWorkspace(c.z, c.slice);
+    EXPECT_EQ(workspace(backwardGraph(c.z, c.slice, kDataBfloat16).graph, formula), formula);
+  }
+}
+
 TEST_F(CudnnPlan, RefusesPlansThatNeedMoreWorkspace) {
   AttentionSizes z = sizes(8, 1024, 1024, 12, 12, 64, 64, true);
   EXPECT_EQ(workspace(backwardGraph(z, {8, 12}, kDataBfloat16).graph, backwardWorkspace(z, {8, 12}) / 2), -1);
