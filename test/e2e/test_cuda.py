@@ -196,9 +196,11 @@ class Cuda(KerfTest):
         os.environ["KERF_STANDIN_CUDNN"] = "none"  # cuDNN has no engine: Kerf's own kernels
         self.succeed(*train)
         os.makedirs(self.path("driver"))
-        for library in ("libcuda.so.1", "libcublasLt.so.13"):
+        for library in ("libcuda.so.1", "libcublasLt.so.13", "libcudnn_graph.so.9"):
             os.symlink(os.path.join(STANDINS, library), os.path.join(self.path("driver"), library))
         os.environ["KERF_CUDA_LIBRARIES"] = self.path("driver")
+        self.refuse(2, ["run-time compiler", "libnvrtc.so.13", "pip install nvidia-cuda-nvrtc", "KERF_CUDNN=off"], *train)
+        os.remove(os.path.join(self.path("driver"), "libcudnn_graph.so.9"))
         self.refuse(2, ["cuDNN, which computes attention and convolutions on GPUs, cannot be loaded", "libcudnn_graph.so.9", "KERF_CUDNN=off"], *train)
         try:
             for value, status, texts in [("off", 0, []), ("on", 1, ["KERF_CUDNN is 'on'", "the only value that it takes is off"])]:
@@ -262,6 +264,19 @@ class Cuda(KerfTest):
         self.refuse_train(1, ["'x' is given", "cuda:0"], "cuda:x")
         os.environ["KERF_CUDA_LIBRARIES"] = self.path("")
         self.refuse_train(2, ["the NVIDIA driver's library cannot be loaded", "libcuda.so.1", "install the driver"])
+
+    @unittest.skipIf(not STANDINS, "needs the stand-ins")
+    def test_libraries_of_python_packages_are_found(self):
+        driver, packages = self.path("driver"), self.path("env/lib/python3.11/site-packages/nvidia/cu13/lib")
+        for folder, library in ((driver, "libcuda.so.1"), (packages, "libcublasLt.so.13")):
+            os.makedirs(folder)
+            os.symlink(os.path.join(STANDINS, library), os.path.join(folder, library))
+        with mock.patch.dict(os.environ, {"KERF_CUDA_LIBRARIES": driver}):
+            self.refuse_train(2, ["cuBLASLt", "cannot be loaded"])
+            os.environ["VIRTUAL_ENV"] = self.path("env")
+            self.train("mlp", "--ranks", 1, steps=1)
+            self.write("driver/libcublasLt.so.13", "")  # a file that is no library does not hide the package's
+            self.train("mlp", "--ranks", 1, steps=1)
 
 
 if __name__ == "__main__":

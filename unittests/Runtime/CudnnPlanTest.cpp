@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks NVIDIA's own cuDNN for plans of Kerf's graphs on an H200 that this machine does not have: it takes the GPU's
 // properties as text, and plans with the stand-in driver. A program of its own, because it loads the real library. It
-// is skipped where cuDNN's Python package is not installed (pip install nvidia-cudnn-cu13 nvidia-cublas).
+// is skipped where cuDNN's Python package is not installed (pip install nvidia-cudnn-cu13 nvidia-cublas
+// nvidia-cuda-nvrtc).
 #include "../../lib/Runtime/Cuda/CudnnAttention.h"
 #include "../../lib/Runtime/Cuda/CudnnConvolution.h"
 

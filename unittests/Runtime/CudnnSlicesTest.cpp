@@ -38,6 +38,20 @@ TEST(CudnnSlices, AreTheLargestThatFit) {
   int64_t ofGroup = 4 * (128 * 128 + 100 * 32) * 2;
   EXPECT_EQ(backwardWorkspace(odd, {5, 3}), 15 * ofGroup + 256);
   EXPECT_EQ(slice(odd, 14 * ofGroup), std::pair(int64_t(3), int64_t(3)));
+  // The gradients of keys and of values of each query head begin at multiples of 128 bytes.
+  AttentionSizes narrow = sizesOf(1, 100, 2, 1, 8);
+  narrow.e = 24;
+  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}), 2 * 128 * 128 * 2 + 3200 + 9600 + 256);
+  narrow.t = 101;
+  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}), 2 * 128 * 128 * 2 + 3328 + 9728 + 256);
+  // The numbers of a mask count too, and do not depend on the heads of a slice.
+  AttentionSizes masked = gpt2;
+  masked.masked = true;
+  masked.maskBatch = 1024 * 1024;
+  EXPECT_EQ(biasBytes(masked, 3), 3 * 4 * kMiB);
+  EXPECT_EQ(slice(masked, 256 * kMiB), std::pair(int64_t(8), int64_t(12)));
+  EXPECT_EQ(slice(masked, 8 * 28 * kMiB + 255), std::pair(int64_t(4), int64_t(12)));
+  EXPECT_EQ(slice(masked, 13 * kMiB), std::pair(int64_t(1), int64_t(6)));
 }
 
 /// A tensor in the GPU's memory.

@@ -55,8 +55,11 @@ CudnnCalls withGraph(const CallRequest &r, Calls calls, const SlicedGraph &slice
   auto plan = (*cudnn)->plan(*sliced.graph, workspaceBytes);
   if (!plan)
     return plan.error();
-  if (!*plan)
+  if (!*plan) {
+    if (Status compiler = loadRuntimeCompiler(); !compiler)
+      return compiler.error();
     return std::optional<Calls>();
+  }
   if (workspace) // else only the size is asked for
     if (Status added = addExecutions(calls, **cudnn, *plan, sliced, workspace); !added)
       return added.error();

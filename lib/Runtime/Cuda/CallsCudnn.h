@@ -42,8 +42,8 @@ struct SlicedGraph {
   std::function<void(Calls &calls, int64_t batchSlice)> prepare = nullptr;
 };
 
-/// Adds the executions of a graph to `calls`. Returns nothing if cuDNN has no plan of the graph. A GPU that exists only
-/// to plan memory is taken to have one.
+/// Adds the executions of a graph to `calls`. Returns nothing if cuDNN has no plan of the graph, and fails if the
+/// run-time compiler that plans need is missing. A GPU that exists only to plan memory is taken to have a plan.
 CudnnCalls withGraph(const CallRequest &request, Calls calls, const SlicedGraph &sliced, int64_t workspaceBytes);
 
 } // namespace kerf::runtime::cuda

@@ -145,10 +145,11 @@ BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, Cudnn
 }
 
 int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice) {
-  constexpr int64_t kQueryTile = 64, kKeyTile = 128, kBytes = 2, kRest = 256;
+  constexpr int64_t kQueryTile = 64, kKeyTile = 128, kBytes = 2, kAlignment = 128, kRest = 256;
   auto up = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
   int64_t sharing = z.h / z.g, heads = slice.batches * slice.groups * sharing;
-  int64_t ofEachHead = sharing == 1 ? 0 : heads * z.t * (z.d + z.e) * kBytes;
+  int64_t ofEachHead =
+      sharing == 1 ? 0 : up(heads * z.t * z.d * kBytes, kAlignment) + up(heads * z.t * z.e * kBytes, kAlignment);
   return heads * up(z.s, kQueryTile) * up(z.t, kKeyTile) * kBytes + ofEachHead + kRest;
 }
 

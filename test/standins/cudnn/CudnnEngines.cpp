@@ -114,7 +114,7 @@ int64_t workspaceOf(const Graph &graph, int64_t engine) {
       counted = true;
     }
     if (node.kind == kReduction && !y.isVirtual)
-      bytes += graph.tensors[size_t(node.a)].elements() * 2;
+      bytes += (graph.tensors[size_t(node.a)].elements() * 2 + 127) / 128 * 128;
   }
   return bytes;
 }
