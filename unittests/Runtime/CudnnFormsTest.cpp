@@ -74,6 +74,7 @@ TEST(CudnnForms, OfAttention) {
       Json attrs = {{"scale", 0.5}, {"causal", causal}};
       EXPECT_TRUE(both({.mask = {{nullptr, DType::Bool, mask}}, .attrs = attrs}));
       EXPECT_TRUE(both({.mask = {{nullptr, DType::BF16, mask}}, .attrs = attrs}));
+      EXPECT_TRUE(both({.mask = {{nullptr, DType::F32, mask}}, .attrs = attrs}));
     }
   EXPECT_FALSE(both({.type = DType::F32, .mask = {{nullptr, DType::Bool, {1, 1, 8, 8}}}}));
   EXPECT_FALSE(both({.t = 0}));

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the kernels of attention and of ring attention (Kernels/Attention.cu).
 #include "CallsAttention.h"
-#include "../Cpu/Kernels/Attention.h"
 #include "CallsSort.h"
 
 namespace kerf::runtime::cuda {
+
+AttentionSizes attentionSizesOf(const CallRequest &r, size_t first, bool masked, kernels::KeyScope scope) {
+  BindRequest host = hostRequest(r.request, nullptr);
+  if (masked && host.operands[first + 3].dtype != DType::Bool)
+    host.operands[first + 3].dtype = r.operand(first).dtype; // the type that the check asks for
+  kernels::Checker check(host);
+  return *kernels::attentionSizes(check, host, first, masked, scope);
+}
 
 namespace {
 using kernels::KeyScope;
@@ -13,9 +20,7 @@ constexpr std::string_view kFile = "Attention";
 /// Reads the operands and sizes of an attention instruction whose query, key, value and (if `masked`) mask are the
 /// operands from number `first` on.
 AttentionInputs inputsOf(const CallRequest &r, size_t first, bool masked, KeyScope scope) {
-  const BindRequest host = hostRequest(r.request, nullptr);
-  kernels::Checker check(host);
-  return {*kernels::attentionSizes(check, host, first, masked, scope), r.operand(first).data, r.operand(first + 1).data,
+  return {attentionSizesOf(r, first, masked, scope), r.operand(first).data, r.operand(first + 1).data,
           r.operand(first + 2).data, masked ? r.operand(first + 3).data : nullptr};
 }
 
@@ -67,6 +72,7 @@ AttentionInputs ownRowsOf(const CallRequest &r, const MaskTops &tops) {
   AttentionInputs in = inputsOf(r, 0, true, KeyScope::All);
   in.tops = tops;
   in.floatSums = true;
+  in.floatMask = r.operand(3).dtype == DType::F32;
   return in;
 }
 } // namespace

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kerf's own kernels of attention for the rows of a mask that cuDNN does not compute.
+// The sizes of attention instructions, and Kerf's own kernels for the rows of a mask that cuDNN does not compute.
 #pragma once
 
+#include "../Cpu/Kernels/Attention.h"
 #include "Calls.h"
 #include "Kernels/ParametersAttention.h"
 
 namespace kerf::runtime::cuda {
+
+/// Returns the sizes of an attention instruction whose query, key, value and (if `masked`) mask are the operands from
+/// number `first` on. The mask may be float32 beside 16-bit tensors.
+AttentionSizes attentionSizesOf(const CallRequest &request, size_t first, bool masked, kernels::KeyScope scope);
 
 /// Adds the calls that compute the rows of isOwnRow of an attention instruction with a mask, after the calls that
 /// compute all others. The log-sum-exp is float32.

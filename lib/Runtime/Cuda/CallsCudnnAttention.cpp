@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention and its gradients in 16-bit types, computed by cuDNN. A mask becomes numbers that cuDNN adds to the scores.
 // Rows of a mask that leave cuDNN without finite scores are computed by Kerf's own kernels afterwards.
-#include "../Cpu/Kernels/Attention.h"
 #include "CallsAttention.h"
 #include "CallsCudnn.h"
 #include "CallsRows.h"
@@ -22,6 +21,8 @@ struct AttentionForm {
 std::optional<AttentionForm> attentionForm(const CallRequest &r, bool masked, const TensorView &lse) {
   std::optional<CudnnData> type = halfTypeOf(r.operand(0).dtype);
   bool all = type && lse.dtype == DType::F32;
+  if (masked && r.operand(3).dtype != DType::Bool && r.operand(3).dtype != DType::F32)
+    all = all && r.operand(3).dtype == r.operand(0).dtype;
   for (const auto *views : {&r.request.operands, &r.request.results})
     for (const TensorView &view : *views) {
       bool hasOwnType = &view == &lse || (masked && &view == &r.operand(3));
@@ -29,9 +30,7 @@ std::optional<AttentionForm> attentionForm(const CallRequest &r, bool masked, co
     }
   if (!all)
     return std::nullopt;
-  const BindRequest host = hostRequest(r.request, nullptr);
-  kernels::Checker check(host);
-  AttentionSizes z = *kernels::attentionSizes(check, host, 0, masked, kernels::KeyScope::All);
+  AttentionSizes z = attentionSizesOf(r, 0, masked, kernels::KeyScope::All);
   constexpr int64_t kWidthStep = 8, kMostWidth = 256;
   bool widths = z.d % kWidthStep == 0 && z.e % kWidthStep == 0 && z.d <= kMostWidth && z.e <= kMostWidth;
   bool any = z.b > 0 && z.s > 0 && z.t > 0 && z.h > 0 && z.d > 0 && z.e > 0;

@@ -3,6 +3,7 @@
 // with finite differences.
 #include "KernelTestSupport.h"
 
+#include <array>
 #include <cmath>
 
 namespace kerf::runtime::test {
@@ -195,7 +196,7 @@ TEST(Attention, OfSixteenBitsWithFloatStatisticsAgreesWithFloat64) {
 void setMaskRow(Random &random, HostTensor &mask, int64_t row) {
   bool isBool = mask.dtype == DType::Bool;
   double excluded = isBool ? 0 : -kInf, attended = isBool ? 1 : 0;
-  double lowest = mask.dtype == DType::F16 ? -65504 : -0x1.FEp127;
+  double lowest = mask.dtype == DType::F16 ? -65504 : mask.dtype == F32 ? -0x1.FFFFFEp127 : -0x1.FEp127;
   int64_t keys = mask.shape[3], kind = random.integer(0, isBool ? 2 : 6), padding = random.integer(1, keys);
   for (int64_t j = 0; j < keys; ++j) {
     double &x = mask.values[size_t(row * keys + j)];
@@ -226,7 +227,7 @@ void setMaskRow(Random &random, HostTensor &mask, int64_t row) {
 
 TEST(Attention, MasksOfSixteenBitsAgreeWithFloat64) {
   int64_t before = cudnnExecutions(), instructions = 0;
-  for (int seed = 0; seed < 8; ++seed) {
+  for (int seed = 0; seed < 9; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     DType half = seed % 2 ? DType::F16 : DType::BF16;
@@ -234,7 +235,8 @@ TEST(Attention, MasksOfSixteenBitsAgreeWithFloat64) {
     if (c.s == 1) // whose gradients cuDNN does not compute
       continue;
     Shape shape = {random.integer(0, 1) ? 1 : c.b, random.integer(0, 1) ? 1 : c.h, c.s, c.t};
-    HostTensor mask{seed / 2 % 2 ? DType::Bool : half, shape, std::vector<double>(size_t(elementsOf(shape)))};
+    DType type = std::array{half, DType::Bool, F32}[size_t(seed % 3)];
+    HostTensor mask{type, shape, std::vector<double>(size_t(elementsOf(shape)))};
     for (int64_t row = 0; row < elementsOf(shape) / c.t; ++row)
       setMaskRow(random, mask, row);
     c.in.push_back(mask);

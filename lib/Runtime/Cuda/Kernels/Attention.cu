@@ -63,7 +63,7 @@ KERF_DEVICE N scoreOf(const Head &head, int64_t query, int64_t key, N product) {
   if (in.mask) {
     int64_t place = head.b * in.maskBatch + head.h * in.maskHead + query * in.maskRow + in.maskColumn + key;
     if (!in.maskIsBool)
-      score += at(in.mask, place);
+      score += in.floatMask ? N(at<F32>(in.mask, place)) : at(in.mask, place);
     else if (!at<Bool>(in.mask, place))
       score = lowest<N>();
   }

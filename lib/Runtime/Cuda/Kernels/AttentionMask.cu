@@ -16,7 +16,9 @@ KERF_KERNEL void attentionBias(AttentionBiasParameters p) {
     const int64_t start = row * p.keys, last = row % p.queries; // the last key of a causal row
     const int64_t seen = p.causal && last + 1 < p.keys ? last + 1 : p.keys;
     auto number = [&](int64_t key) {
-      return p.isBool ? at<Bool>(p.mask, start + key) ? 0.0F : lowest<float>() : float(at(p.mask, start + key));
+      if (p.isBool)
+        return at<Bool>(p.mask, start + key) ? 0.0F : lowest<float>();
+      return p.isFloat32 ? at<F32>(p.mask, start + key) : float(at(p.mask, start + key));
     };
     float top = lowest<float>();
     for (int64_t key = lane(); key < seen; key += 32)

@@ -27,7 +27,7 @@ struct AttentionBiasParameters {
   float *bias;      // [rows / s, s, columns], of which the columns from `keys` on have no meaning
   float *tops;      // [rows / s, s]
   int64_t rows, queries, keys, columns;
-  bool causal, isBool;
+  bool causal, isBool, isFloat32; // neither: the mask has the type of the module
 };
 /// The number of a pair that the mask excludes. Its exponential is 0 beside any score above kLeastBias / 4, and kernels
 /// that compute with powers of 2 can multiply it by log2(e).
@@ -48,7 +48,7 @@ struct AttentionInputs : AttentionSizes {
   const void *query, *key, *value;
   const void *mask; // null if there is none
   MaskTops tops = {};
-  bool floatSums = false; // whether the log-sum-exp is float32 beside 16-bit tensors
+  bool floatSums = false, floatMask = false; // whether the log-sum-exp, the mask is float32 beside 16-bit tensors
 };
 
 /// out [b, s, h, e] and lse [b, h, s], the log-sum-exp of each query's scores. In a step of ring attention, they are
