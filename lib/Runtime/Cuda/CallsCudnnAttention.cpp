@@ -82,7 +82,8 @@ void addBias(Calls &calls, const CallRequest &r, const AttentionSizes &z, Attent
                             z.t,
                             biasColumns(z),
                             z.causal,
-                            z.maskIsBool};
+                            z.maskIsBool,
+                            view.dtype == DType::F32};
   calls.calls.push_back(warpCall("AttentionMask", r.operand(0).dtype, "attentionBias", rows, p));
 }
 
