@@ -70,6 +70,19 @@ class Cuda(KerfTest):
             losses[device] = losses_of(self.path("log"))
         self.close(losses["cuda"], losses["cpu"], 5e-4, "bf16: sums come in another order before they are rounded")
 
+    @unittest.skipUnless("bert" in SHARED_EXPORTS, "needs the model bert of KERF_SHARED")
+    def test_masks_in_bf16(self):
+        """BERT's attention has a float32 mask of padding beside bf16 tensors. cuDNN computes it and its gradients in both layers."""
+        train = ["train", file_of("bert"), "--data", file_of("bert", "batches.npz"), "--dtype", "bf16", "--ranks", 1, "--log", self.path("log"), "--lr", 1e-3]
+        losses = {}
+        for device in ("cpu", "cuda"):
+            self.succeed(*train, "--steps", 2, "--device", device)
+            losses[device] = losses_of(self.path("log"))
+        self.close(losses["cuda"], losses["cpu"], 5e-4, "bf16 with masks")
+        if STANDINS:
+            os.environ["KERF_STANDIN_CUDNN"] = "4"
+            self.refuse(1, ["lets execution 4 fail"], *train, "--steps", 1, "--device", "cuda")
+
     def test_products(self):
         self.train("mlp", "--ranks", 1, "--deterministic")
         os.environ["KERF_CUBLASLT"] = "off"
