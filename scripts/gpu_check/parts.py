@@ -4,6 +4,7 @@ import filecmp
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import sys
@@ -234,9 +235,10 @@ def tests(check):
                                       ("kernels", "KernelTests", KERNEL_TESTS, {"KERF_KERNEL_DEVICE": DEVICE})):
         def step(seconds, name=name, program=program, which=which, env=env):
             done = command([f"bin/{program}", which], seconds, log_of(f"tests {name}"), {**LIBRARIES, **env})
-            lines = [line for line in done.out.splitlines() if line.startswith(("[  PASSED  ]", "[  SKIPPED ]", "[  FAILED  ]"))]
-            ran = done.status == 0 and lines and not lines[0].startswith("[  PASSED  ] 0 ")
-            text = "; ".join(line[13:].rstrip(".") for line in lines[:4]) if lines and done.status is not None else done.why()
+            counts = re.findall(r"^\[  (PASSED|SKIPPED|FAILED) +\] (\d+) tests?\b", done.out, re.MULTILINE)
+            ran = done.status == 0 and any(word == "PASSED" and int(count) > 0 for word, count in counts)
+            failed = re.findall(r"^\[  FAILED  \] (\S+)$", done.out, re.MULTILINE)
+            text = ", ".join([f"{count} {word.lower()}" for word, count in counts] + failed[:4]) if counts and done.status is not None else done.why()
             check.rows.add("tests", name, PASSED if ran else FAILED, text, done.seconds, log="" if ran else done.out[-2000:])
         if os.path.exists(f"bin/{program}"):
             check.rows.run("tests", name, 240, step)
