@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on the device `cuda`, on stand-ins of NVIDIA's libraries (test/standins): the losses are PyTorch's, on one GPU and on several, and
 each broken machine gets one message that says what to do. On a machine with a GPU: `KERF_CUDA_LIBRARIES= python3 test/e2e/test_cuda.py`."""
+import itertools
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from unittest import mock
 
 from images import small_batches, small_net
 from support import FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
-from test_pipelines import ALL, PLANS
+from test_pipelines import ALL, PLANS, plan, schedule
 
 STANDINS = os.environ.get("KERF_CUDA_LIBRARIES", os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins"))
 ASSEMBLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cuda", "assemble.py")
@@ -45,6 +46,21 @@ class Cuda(KerfTest):
             with self.subTest(name):
                 self.train("gpt2", "--plan", self.write("plan.json", PLANS[name]))
 
+    @unittest.skipUnless(ALL, "40 plans: needs --all")
+    def test_matrix_of_plans(self):
+        """GPT-2 and LLaMA with data x model x stage x ZeRO. The table that it prints has the largest relative difference to PyTorch's losses."""
+        print("| model | data | model | stage | zero | GPUs | largest difference |\n|---|---|---|---|---|---|---|")
+        for model, stage, tensor, data in itertools.product(("gpt2", "llama"), (1, 2), (1, 2), (1, 2)):
+            for zero in range(4) if data > 1 else (0,):
+                sizes = {"stage": stage, "data": data, "model": tensor}
+                with self.subTest(model, zero=zero, sizes=sizes):
+                    more = {"optimizer_sharding": zero} if zero else {}
+                    chosen = plan(**sizes, microbatch=2, **more, **(schedule("1f1b") if stage > 1 else {}))
+                    self.train(model, "--plan", self.write("plan.json", chosen))
+                    expected = golden_of(model)["losses"]["adamw"]["float64"]
+                    largest = max(abs(a / b - 1) for a, b in zip(losses_of(self.path("log")), expected))
+                    print(f"| {model} | {data} | {tensor} | {stage} | {zero} | {data * tensor * stage} | {largest:.1e} |", flush=True)
+
     def test_bf16(self):
         golden, losses = golden_of("gpt2"), {}
         step, run = optimizer_flags(golden, "adamw")
@@ -53,6 +69,19 @@ class Cuda(KerfTest):
                          "--ranks", 1, "--log", self.path("log"), *step, *run)
             losses[device] = losses_of(self.path("log"))
         self.close(losses["cuda"], losses["cpu"], 5e-4, "bf16: sums come in another order before they are rounded")
+
+    @unittest.skipUnless("bert" in SHARED_EXPORTS, "needs the model bert of KERF_SHARED")
+    def test_masks_in_bf16(self):
+        """BERT's attention has a float32 mask of padding beside bf16 tensors. cuDNN computes it and its gradients in both layers."""
+        train = ["train", file_of("bert"), "--data", file_of("bert", "batches.npz"), "--dtype", "bf16", "--ranks", 1, "--log", self.path("log"), "--lr", 1e-3]
+        losses = {}
+        for device in ("cpu", "cuda"):
+            self.succeed(*train, "--steps", 2, "--device", device)
+            losses[device] = losses_of(self.path("log"))
+        self.close(losses["cuda"], losses["cpu"], 5e-4, "bf16 with masks")
+        if STANDINS:
+            os.environ["KERF_STANDIN_CUDNN"] = "4"
+            self.refuse(1, ["lets execution 4 fail"], *train, "--steps", 1, "--device", "cuda")
 
     def test_products(self):
         self.train("mlp", "--ranks", 1, "--deterministic")
@@ -180,9 +209,11 @@ class Cuda(KerfTest):
         os.environ["KERF_STANDIN_CUDNN"] = "none"  # cuDNN has no engine: Kerf's own kernels
         self.succeed(*train)
         os.makedirs(self.path("driver"))
-        for library in ("libcuda.so.1", "libcublasLt.so.13"):
+        for library in ("libcuda.so.1", "libcublasLt.so.13", "libcudnn_graph.so.9"):
             os.symlink(os.path.join(STANDINS, library), os.path.join(self.path("driver"), library))
         os.environ["KERF_CUDA_LIBRARIES"] = self.path("driver")
+        self.refuse(2, ["run-time compiler", "libnvrtc.so.13", "pip install nvidia-cuda-nvrtc", "KERF_CUDNN=off"], *train)
+        os.remove(os.path.join(self.path("driver"), "libcudnn_graph.so.9"))
         self.refuse(2, ["cuDNN, which computes attention and convolutions on GPUs, cannot be loaded", "libcudnn_graph.so.9", "KERF_CUDNN=off"], *train)
         try:
             for value, status, texts in [("off", 0, []), ("on", 1, ["KERF_CUDNN is 'on'", "the only value that it takes is off"])]:
@@ -246,6 +277,19 @@ class Cuda(KerfTest):
         self.refuse_train(1, ["'x' is given", "cuda:0"], "cuda:x")
         os.environ["KERF_CUDA_LIBRARIES"] = self.path("")
         self.refuse_train(2, ["the NVIDIA driver's library cannot be loaded", "libcuda.so.1", "install the driver"])
+
+    @unittest.skipIf(not STANDINS, "needs the stand-ins")
+    def test_libraries_of_python_packages_are_found(self):
+        driver, packages = self.path("driver"), self.path("env/lib/python3.11/site-packages/nvidia/cu13/lib")
+        for folder, library in ((driver, "libcuda.so.1"), (packages, "libcublasLt.so.13")):
+            os.makedirs(folder)
+            os.symlink(os.path.join(STANDINS, library), os.path.join(folder, library))
+        with mock.patch.dict(os.environ, {"KERF_CUDA_LIBRARIES": driver}):
+            self.refuse_train(2, ["cuBLASLt", "cannot be loaded"])
+            os.environ["VIRTUAL_ENV"] = self.path("env")
+            self.train("mlp", "--ranks", 1, steps=1)
+            self.write("driver/libcublasLt.so.13", "")  # a file that is no library does not hide the package's
+            self.train("mlp", "--ranks", 1, steps=1)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,15 @@ namespace kerf::runtime::test {
 namespace {
 using cuda::NativeCollective;
 
+constexpr int64_t kMostRanks = 4; // of a case
+
+struct CudaCollectivesOnGpus : testing::Test {
+  void SetUp() override {
+    if (std::string missing = missingDevices("cuda", kMostRanks); !missing.empty())
+      GTEST_SKIP() << missing;
+  }
+};
+
 /// Runs the collectives as one bucket on GPUs, and returns for each collective the bytes of each rank's result.
 std::vector<std::vector<std::vector<std::byte>>> runOnGpus(const std::vector<CollectiveCase> &bucket,
                                                            const CollectiveOptions &options) {
@@ -137,7 +146,7 @@ TEST(CudaCollectives, AreOneCallOfNcclWhereItsResultIsTheSame) {
   EXPECT_EQ(scatter->count, size_t(3 * 16));
 }
 
-TEST(CudaCollectives, EvenOnesGiveTheCpusResults) {
+TEST_F(CudaCollectivesOnGpus, EvenOnesGiveTheCpusResults) {
   for (int64_t ranks : {2, 3, 4})
     for (const char *op : {"all_reduce", "reduce_scatter", "all_gather"})
       for (DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64, DType::I32, DType::Bool})
@@ -152,7 +161,7 @@ TEST(CudaCollectives, EvenOnesGiveTheCpusResults) {
         }
 }
 
-TEST(CudaCollectives, RandomOnesGiveTheCpusResults) {
+TEST_F(CudaCollectivesOnGpus, RandomOnesGiveTheCpusResults) {
   constexpr uint32_t kSeed = 5;
   std::mt19937 random(kSeed);
   for (int trial = 0; trial < 120; ++trial) {
@@ -198,7 +207,7 @@ TEST(CudaCollectives, HoldNoMoreScratchMemoryThanTheLimit) {
   }
 }
 
-TEST(CudaCollectives, OfABucketDoNotDisturbEachOther) {
+TEST_F(CudaCollectivesOnGpus, OfABucketDoNotDisturbEachOther) {
   for (bool ordered : {false, true}) {
     std::vector<CollectiveCase> bucket = {
         evenCase("reduce_scatter", DType::F32, "sum", 3, 1), evenCase("reduce_scatter", DType::F32, "sum", 3, 1),

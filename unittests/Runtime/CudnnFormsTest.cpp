@@ -69,8 +69,14 @@ TEST(CudnnForms, OfAttention) {
   EXPECT_FALSE(both({.lse = DType::BF16}));
   EXPECT_FALSE(both({.d = 12}));
   EXPECT_FALSE(both({.e = 264}));
-  EXPECT_FALSE(both({.mask = {{nullptr, DType::Bool, {1, 1, 8, 8}}}}));
-  EXPECT_FALSE(both({.mask = {{nullptr, DType::BF16, {1, 1, 8, 8}}}}));
+  for (const Shape &mask : {Shape{1, 1, 8, 8}, {2, 1, 8, 8}, {1, 4, 8, 8}, {2, 4, 8, 8}})
+    for (bool causal : {false, true}) {
+      Json attrs = {{"scale", 0.5}, {"causal", causal}};
+      EXPECT_TRUE(both({.mask = {{nullptr, DType::Bool, mask}}, .attrs = attrs}));
+      EXPECT_TRUE(both({.mask = {{nullptr, DType::BF16, mask}}, .attrs = attrs}));
+      EXPECT_TRUE(both({.mask = {{nullptr, DType::F32, mask}}, .attrs = attrs}));
+    }
+  EXPECT_FALSE(both({.type = DType::F32, .mask = {{nullptr, DType::Bool, {1, 1, 8, 8}}}}));
   EXPECT_FALSE(both({.t = 0}));
   // Rank 1 of four has the second quarter of the queries.
   EXPECT_FALSE(both({.t = 32, .attrs = {{"scale", 0.5}, {"causal", true}, {"query_axes", {0, 1, 4}}}}));

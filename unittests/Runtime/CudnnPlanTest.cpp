@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks NVIDIA's own cuDNN for plans of Kerf's graphs on an H200 that this machine does not have: it takes the GPU's
 // properties as text, and plans with the stand-in driver. A program of its own, because it loads the real library. It
-// is skipped where cuDNN's Python package is not installed (pip install nvidia-cudnn-cu13 nvidia-cublas).
+// is skipped where cuDNN's Python package is not installed (pip install nvidia-cudnn-cu13 nvidia-cublas
+// nvidia-cuda-nvrtc).
 #include "../../lib/Runtime/Cuda/CudnnAttention.h"
 #include "../../lib/Runtime/Cuda/CudnnConvolution.h"
 
@@ -68,6 +69,27 @@ TEST_F(CudnnPlan, TakesAttentionWithTheWorkspaceOfTheFormula) {
       int64_t formula = backwardWorkspace(z, slice);
       EXPECT_EQ(workspace(backwardGraph(z, slice, type).graph, formula), formula);
     }
+}
+
+// A mask is numbers in float32 that are added to the scores. It needs no more workspace.
+TEST_F(CudnnPlan, TakesMasks) {
+  struct Case {
+    AttentionSizes z;
+    AttentionSlice slice;
+    bool ofEachBatch, ofEachHead;
+  };
+  for (Case c : {Case{sizes(8, 1024, 1024, 12, 12, 64, 64, true), {8, 12}, true, false},
+                 {sizes(8, 512, 512, 12, 12, 64, 64, false), {8, 12}, false, false},
+                 {sizes(2, 1024, 1024, 32, 8, 128, 128, true), {1, 4}, true, true},
+                 {sizes(2, 13, 13, 6, 3, 256, 256, false), {2, 3}, false, true},
+                 {sizes(3, 77, 130, 4, 2, 24, 40, false), {1, 1}, true, false}}) {
+    c.z.masked = true;
+    c.z.maskBatch = c.ofEachBatch, c.z.maskHead = c.ofEachHead;
+    SCOPED_TRACE(testing::Message() << c.z.b << " x " << c.z.s << " x " << c.z.t);
+    EXPECT_GE(workspace(forwardGraph(c.z, {c.slice.batches, c.z.g}, kDataBfloat16).graph, kForwardWorkspace), 0);
+    int64_t formula = backwardWorkspace(c.z, c.slice);
+    EXPECT_EQ(workspace(backwardGraph(c.z, c.slice, kDataBfloat16).graph, formula), formula);
+  }
 }
 
 TEST_F(CudnnPlan, RefusesPlansThatNeedMoreWorkspace) {

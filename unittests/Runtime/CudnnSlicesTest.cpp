@@ -38,6 +38,20 @@ TEST(CudnnSlices, AreTheLargestThatFit) {
   int64_t ofGroup = 4 * (128 * 128 + 100 * 32) * 2;
   EXPECT_EQ(backwardWorkspace(odd, {5, 3}), 15 * ofGroup + 256);
   EXPECT_EQ(slice(odd, 14 * ofGroup), std::pair(int64_t(3), int64_t(3)));
+  // The gradients of keys and of values of each query head begin at multiples of 128 bytes.
+  AttentionSizes narrow = sizesOf(1, 100, 2, 1, 8);
+  narrow.e = 24;
+  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}), 2 * 128 * 128 * 2 + 3200 + 9600 + 256);
+  narrow.t = 101;
+  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}), 2 * 128 * 128 * 2 + 3328 + 9728 + 256);
+  // The numbers of a mask count too, and do not depend on the heads of a slice.
+  AttentionSizes masked = gpt2;
+  masked.masked = true;
+  masked.maskBatch = 1024 * 1024;
+  EXPECT_EQ(biasBytes(masked, 3), 3 * 4 * kMiB);
+  EXPECT_EQ(slice(masked, 256 * kMiB), std::pair(int64_t(8), int64_t(12)));
+  EXPECT_EQ(slice(masked, 8 * 28 * kMiB + 255), std::pair(int64_t(4), int64_t(12)));
+  EXPECT_EQ(slice(masked, 13 * kMiB), std::pair(int64_t(1), int64_t(6)));
 }
 
 /// A tensor in the GPU's memory.
@@ -49,6 +63,7 @@ struct GpuTensor {
 struct Gpu {
   std::shared_ptr<Context> context = std::move(*Context::open(0));
   std::unique_ptr<CudaStream> stream = std::move(*CudaStream::create(context));
+  Modules modules{context};
 
   GpuTensor tensor(DType type, const Shape &shape) {
     GpuTensor made{nullptr, {nullptr, type, shape}};
@@ -78,59 +93,85 @@ struct Gpu {
   }
 };
 
-/// Runs attention_backward in slices of at most `most` bytes. Returns the bytes of the three gradients, and the number
-/// of executions.
-std::pair<std::vector<std::vector<std::byte>>, size_t> gradients(Gpu &gpu, const std::vector<GpuTensor> &operands,
-                                                                 int64_t most) {
-  package::Instruction instruction{"attention_backward", {}, {}, {{"scale", 0.3}, {"causal", true}}, "node"};
+/// The bytes of an instruction's results, and the number of executions of cuDNN.
+struct Outcome {
+  std::vector<std::vector<std::byte>> results;
+  size_t executions = 0;
+};
+using CallsOf = CudnnCalls (*)(const CallRequest &, int64_t);
+
+/// Runs an attention instruction in slices of at most `most` bytes.
+Outcome run(Gpu &gpu, CallsOf callsOf, const std::string &op, const std::vector<GpuTensor> &operands,
+            const std::vector<GpuTensor> &results, int64_t most) {
+  package::Instruction instruction{op, {}, {}, {{"scale", 0.3}, {"causal", true}}, "node"};
   Mesh mesh;
   KernelRequest request{instruction, {}, {}, mesh};
-  std::vector<GpuTensor> results;
   for (const GpuTensor &operand : operands)
     request.operands.push_back(operand.view);
-  for (size_t i = 0; i < 3; ++i) {
-    results.push_back(gpu.tensor(DType::BF16, operands[i].view.shape));
-    request.results.push_back(results.back().view);
-  }
-  auto planned = attentionBackwardCalls({request, {}, gpu.context}, most);
+  for (const GpuTensor &result : results)
+    request.results.push_back(result.view);
+  auto planned = callsOf({request, {}, gpu.context}, most);
   EXPECT_TRUE(planned && *planned) << (planned ? "no plan" : planned.error().message);
   std::shared_ptr<std::byte> scratch = std::move(*allocateOfGpu(gpu.context, (*planned)->scratchBytes));
   request.scratch = scratch.get();
-  auto calls = attentionBackwardCalls({request, {}, gpu.context}, most);
+  auto calls = callsOf({request, {}, gpu.context}, most);
   EXPECT_TRUE(calls && *calls) << (calls ? "no plan" : calls.error().message);
   EXPECT_EQ((*calls)->scratchBytes, (*planned)->scratchBytes);
-  size_t executions = (*calls)->calls.size();
-  for (Call &call : (*calls)->calls) {
-    Status done = std::get<LibraryCall>(call)(*gpu.stream);
-    EXPECT_TRUE(done) << done.error().message;
-  }
-  std::vector<std::vector<std::byte>> bytes;
+  Outcome outcome;
+  for (const Call &call : (*calls)->calls)
+    outcome.executions += std::holds_alternative<LibraryCall>(call);
+  auto launches = launchesOf(gpu.modules, std::move((*calls)->calls));
+  EXPECT_TRUE(launches) << launches.error().message;
+  Status done = launchAll(*launches, *gpu.stream);
+  EXPECT_TRUE(done) << done.error().message;
   for (const GpuTensor &result : results)
-    bytes.push_back(gpu.bytesOfTensor(result));
-  return {bytes, executions};
+    outcome.results.push_back(gpu.bytesOfTensor(result));
+  return outcome;
 }
 
 TEST(CudnnSlices, GiveTheBitsOfTheWhole) {
   Gpu gpu;
   std::mt19937 engine(7);
-  for (int64_t g : {6, 2}) { // each query head has its key/value head, and three share one
-    constexpr int64_t b = 4, s = 13, h = 6, d = 8;
-    Shape queries = {b, s, h, d}, keys = {b, s, g, d};
-    std::vector<GpuTensor> operands;
-    for (const Shape &shape : {queries, keys, keys, queries})
-      operands.push_back(gpu.random(DType::BF16, shape, engine));
-    operands.push_back(gpu.random(DType::F32, {b, h, s}, engine));
-    operands.push_back(gpu.random(DType::BF16, queries, engine));
-    AttentionSizes z = sizesOf(b, s, h, g, d);
-    auto [whole, one] = gradients(gpu, operands, backwardWorkspace(z, {b, g}));
-    EXPECT_EQ(one, 1u);
-    for (AttentionSlice slice : {AttentionSlice{2, g}, {1, g}, {1, g / 2}, {1, 1}}) {
-      auto [parts, executions] = gradients(gpu, operands, backwardWorkspace(z, slice));
-      EXPECT_EQ(int64_t(executions), b / slice.batches * (g / slice.groups));
-      for (size_t i = 0; i < 3; ++i)
-        EXPECT_EQ(parts[i], whole[i]) << "gradient " << i << " in slices of " << slice.batches << " x " << slice.groups;
+  constexpr int64_t b = 4, s = 13, h = 6, d = 8;
+  Shape queries = {b, s, h, d};
+  for (int64_t g : {6, 2}) // each query head has its key/value head, and three share one
+    for (const Shape &mask : {Shape{}, {b, 1, s, s}, {1, h, s, s}, {b, h, s, s}}) {
+      SCOPED_TRACE(testing::Message() << g << " key/value heads, " << mask.size() << " dimensions of the mask");
+      Shape keys = {b, s, g, d};
+      std::vector<GpuTensor> operands;
+      for (const Shape &shape : {queries, keys, keys})
+        operands.push_back(gpu.random(DType::BF16, shape, engine));
+      AttentionSizes z = sizesOf(b, s, h, g, d);
+      if (!mask.empty()) {
+        operands.push_back(gpu.random(DType::BF16, mask, engine));
+        z.masked = true;
+        z.maskBatch = mask[0] == 1 ? 0 : mask[1] * s * s, z.maskHead = mask[1] == 1 ? 0 : s * s;
+      }
+      std::vector<GpuTensor> results = {gpu.tensor(DType::BF16, queries), gpu.tensor(DType::F32, {b, h, s})};
+      Outcome whole = run(gpu, attentionCalls, "attention", operands, results, biasBytes(z, b));
+      EXPECT_EQ(whole.executions, 1u);
+      if (z.maskBatch != 0) {
+        Outcome parts = run(gpu, attentionCalls, "attention", operands, results, biasBytes(z, 2));
+        EXPECT_EQ(parts.executions, 2u);
+        EXPECT_EQ(parts.results, whole.results);
+      }
+      operands.insert(operands.end(), results.begin(), results.end());
+      operands.push_back(gpu.random(DType::BF16, queries, engine));
+      std::vector<GpuTensor> gradients;
+      for (const Shape &shape : {queries, keys, keys})
+        gradients.push_back(gpu.tensor(DType::BF16, shape));
+      auto sliced = [&](AttentionSlice slice) {
+        int64_t most = backwardWorkspace(z, slice) + (slice.groups == g ? biasBytes(z, slice.batches) : 0);
+        return run(gpu, attentionBackwardCalls, "attention_backward", operands, gradients, most);
+      };
+      whole = sliced({b, g});
+      EXPECT_EQ(whole.executions, 1u);
+      for (AttentionSlice slice : {AttentionSlice{2, g}, {1, g}, {1, g / 2}, {1, 1}}) {
+        Outcome parts = sliced(slice);
+        EXPECT_EQ(int64_t(parts.executions), b / slice.batches * (g / slice.groups));
+        EXPECT_EQ(parts.results, whole.results) << "slices of " << slice.batches << " x " << slice.groups;
+      }
     }
-  }
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <map>
 #include <thread>
 
 namespace kerf::runtime::test {
@@ -189,20 +190,30 @@ TEST(Executor, SharingMemoryAndBucketsChangeNoBit) {
 
 TEST(Executor, EveryDeviceGivesTheSameBits) {
   constexpr uint32_t kSeed = 57;
+  constexpr int kMostRanks = 3;
   std::mt19937 random(kSeed);
+  std::map<const DeviceKind *, std::string> missing; // why a kind has not a device for each rank
+  for (const DeviceKind *kind : deviceKinds())
+    missing[kind] = missingDevices(*resolveDevice(kind->kind), kMostRanks);
   for (int trial = 0; trial < 60; ++trial) {
-    auto program = withSteps(randomProgram(random, 1 + trial % 3));
+    const int ranks = 1 + trial % kMostRanks;
+    auto program = withSteps(randomProgram(random, ranks));
     ExecutorOptions options;
     options.deterministic = true;
     constexpr int kSteps = 4; // a device that records steps launches the recording twice
     auto expected = trace(program, options, kSteps);
     for (const DeviceKind *kind : deviceKinds()) {
       std::string chosen = *resolveDevice(kind->kind);
+      if (ranks > 1 && !missing.at(kind).empty())
+        continue;
       auto actual = trace(program, options, kSteps, chosen);
       for (size_t r = 0; r < expected.size(); ++r)
         ASSERT_TRUE(actual[r] == expected[r]) << chosen << ", seed " << kSeed << ", trial " << trial << ", rank " << r;
     }
   }
+  for (const auto &[kind, why] : missing)
+    if (!why.empty())
+      GTEST_SKIP() << "programs of one rank, and other devices, give the same bits; " << why;
 }
 
 TEST(Executor, AWaitedValueMayBeUsedWhileOthersAreUnderWay) {

@@ -117,6 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RecordingTest, testing::ValuesIn(deviceKinds().b
 
 TEST(Recording, AFaultInARecordedStepHasTheSameMessage) {
   constexpr int64_t kRanks = 3, kSteps = 6, kBadStep = 4, kBadRank = 1;
+  if (std::string missing = missingDevices("cuda", kRanks); !missing.empty())
+    GTEST_SKIP() << missing;
   auto program = classifier(kRanks, 3, 5, 7, DType::F32);
   TensorMap data = classifierData(kRanks, 3, 5, 7, kSteps, kBadStep, kBadRank);
   std::string expected;
@@ -137,6 +139,8 @@ TEST(Recording, AFaultInARecordedStepHasTheSameMessage) {
 }
 
 TEST(Recording, TheFirstStepsAreMeasuredAndATraceMeasuresAll) {
+  if (std::string missing = missingDevices("cuda", 2); !missing.empty())
+    GTEST_SKIP() << missing;
   auto program = classifier(2, 3, 5, 7, DType::F32);
   for (bool traced : {false, true}) {
     RunOptions options;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <thread>
 
 namespace kerf::runtime::test {
@@ -357,6 +358,13 @@ std::vector<std::vector<std::byte>> runCaseOnThreads(const CollectiveCase &test)
   for (std::thread &thread : threads)
     thread.join();
   return results;
+}
+
+std::string missingDevices(std::string_view kind, int64_t ranks) {
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    if (auto device = createDevice(kind, {.rank = rank}); !device)
+      return fmt::format("the test needs {} devices: {}", ranks, device.error().message);
+  return "";
 }
 
 } // namespace kerf::runtime::test

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the kernels of attention and of ring attention (Kernels/Attention.cu).
-#include "../Cpu/Kernels/Attention.h"
+#include "CallsAttention.h"
 #include "CallsSort.h"
-#include "Kernels/ParametersAttention.h"
 
 namespace kerf::runtime::cuda {
+
+AttentionSizes attentionSizesOf(const CallRequest &r, size_t first, bool masked, kernels::KeyScope scope) {
+  BindRequest host = hostRequest(r.request, nullptr);
+  if (masked && host.operands[first + 3].dtype != DType::Bool)
+    host.operands[first + 3].dtype = r.operand(first).dtype; // the type that the check asks for
+  kernels::Checker check(host);
+  return *kernels::attentionSizes(check, host, first, masked, scope);
+}
 
 namespace {
 using kernels::KeyScope;
@@ -13,9 +20,7 @@ constexpr std::string_view kFile = "Attention";
 /// Reads the operands and sizes of an attention instruction whose query, key, value and (if `masked`) mask are the
 /// operands from number `first` on.
 AttentionInputs inputsOf(const CallRequest &r, size_t first, bool masked, KeyScope scope) {
-  const BindRequest host = hostRequest(r.request, nullptr);
-  kernels::Checker check(host);
-  return {*kernels::attentionSizes(check, host, first, masked, scope), r.operand(first).data, r.operand(first + 1).data,
+  return {attentionSizesOf(r, first, masked, scope), r.operand(first).data, r.operand(first + 1).data,
           r.operand(first + 2).data, masked ? r.operand(first + 3).data : nullptr};
 }
 
@@ -26,16 +31,21 @@ void addTileCall(Calls &calls, DType type, std::string_view entry, int64_t heads
   addRowCall(calls, kFile, type, entry, heads * tiles, kAttentionThreads, parameters);
 }
 
-Calls callsOfForward(const CallRequest &r, const AttentionInputs &in, const void *soFar, const void *lseSoFar) {
-  Calls calls;
+void addForward(Calls &calls, const CallRequest &r, const AttentionInputs &in, const void *soFar,
+                const void *lseSoFar) {
   addTileCall(calls, r.result().dtype, "attention", in.b * in.h, in.s,
               AttentionParameters{in, soFar, lseSoFar, r.result(0).data, r.result(1).data});
+}
+
+Calls callsOfForward(const CallRequest &r, const AttentionInputs &in, const void *soFar, const void *lseSoFar) {
+  Calls calls;
+  addForward(calls, r, in, soFar, lseSoFar);
   return calls;
 }
 
-/// Returns the calls of a gradient. The output, the log-sum-exp and the gradient of the output are the operands from
+/// Adds the calls of a gradient. The output, the log-sum-exp and the gradient of the output are the operands from
 /// number `others` on.
-Calls callsOfBackward(const CallRequest &r, const AttentionInputs &in, size_t others, const void *dqSoFar) {
+void addBackward(Calls &calls, const CallRequest &r, const AttentionInputs &in, size_t others, const void *dqSoFar) {
   DType type = r.result().dtype;
   int64_t queries = in.b * in.h * in.s, bytes = type == DType::F64 ? 8 : 4; // 16-bit numbers are computed in float
   AttentionBackwardParameters p{};
@@ -43,16 +53,37 @@ Calls callsOfBackward(const CallRequest &r, const AttentionInputs &in, size_t ot
   p.out = r.operand(others).data, p.lse = r.operand(others + 1).data, p.dOut = r.operand(others + 2).data;
   p.dqSoFar = dqSoFar;
   p.dq = r.result(0).data, p.dk = r.result(1).data, p.dv = r.result(2).data;
-  Calls calls;
   p.dots = r.scratch(takeScratch(calls, queries * bytes));
   p.factors = r.scratch(takeScratch(calls, queries * bytes));
   constexpr int64_t kThreadsOfQuery = 32;
   addElementCall(calls, kFile, type, "attentionRows", queries * kThreadsOfQuery, p);
   addTileCall(calls, type, "attentionQueries", in.b * in.h, in.s, p);
   addTileCall(calls, type, "attentionKeys", in.b * in.g, in.t, p);
+}
+
+Calls callsOfBackward(const CallRequest &r, const AttentionInputs &in, size_t others, const void *dqSoFar) {
+  Calls calls;
+  addBackward(calls, r, in, others, dqSoFar);
   return calls;
 }
+
+/// Reads an instruction with a mask of which only the rows of isOwnRow are computed.
+AttentionInputs ownRowsOf(const CallRequest &r, const MaskTops &tops) {
+  AttentionInputs in = inputsOf(r, 0, true, KeyScope::All);
+  in.tops = tops;
+  in.floatSums = true;
+  in.floatMask = r.operand(3).dtype == DType::F32;
+  return in;
+}
 } // namespace
+
+void addOwnRows(Calls &calls, const CallRequest &r, const MaskTops &tops) {
+  addForward(calls, r, ownRowsOf(r, tops), nullptr, nullptr);
+}
+
+void addOwnRowsBackward(Calls &calls, const CallRequest &r, const MaskTops &tops) {
+  addBackward(calls, r, ownRowsOf(r, tops), 4, nullptr);
+}
 
 Result<Calls> callAttention(const CallRequest &r) {
   return callsOfForward(r, inputsOf(r, 0, r.operands() == 4, KeyScope::All), nullptr, nullptr);

@@ -54,6 +54,17 @@ Result<const Cudnn *> loadCudnn() {
   return &*cudnn;
 }
 
+Status loadRuntimeCompiler() {
+  static const bool found = openLibrary("libnvrtc.so.13") || openLibrary("libnvrtc.so.12");
+  if (found)
+    return ok();
+  return Error{"cuDNN has no engine for an instruction, because NVIDIA's run-time compiler (libnvrtc.so.13, or "
+               "libnvrtc.so.12 with CUDA 12) cannot be loaded; install it (pip install nvidia-cuda-nvrtc, or "
+               "nvidia-cuda-nvrtc-cu12), name its folder in KERF_CUDA_LIBRARIES, or set KERF_CUDNN=off to use Kerf's "
+               "own kernels, which are much slower",
+               ExitStatus::Infeasible};
+}
+
 Error cudnnError(const Cudnn &cudnn, CudnnResult result, std::string_view what) {
   std::array<char, 1024> text = {};
   cudnn.getLastErrorString(text.data(), text.size());

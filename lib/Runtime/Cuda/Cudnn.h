@@ -43,6 +43,9 @@ inline constexpr int64_t kLowestCudnn = 91600;
 
 /// Loads cuDNN on the first call. Fails where it is missing or too old.
 Result<const Cudnn *> loadCudnn();
+/// Loads NVIDIA's run-time compiler (NVRTC) on the first call. cuDNN compiles its kernels of attention with it, and
+/// proposes no engine for them where it is missing.
+Status loadRuntimeCompiler();
 
 /// Returns the error for a call of cuDNN that failed; `what` says what could not be done.
 Error cudnnError(const Cudnn &cudnn, CudnnResult result, std::string_view what);

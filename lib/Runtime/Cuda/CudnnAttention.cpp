@@ -35,6 +35,12 @@ struct AttentionBuilder {
     tensor.alignment = sizeof(float); // slices begin at any query
     return addTensor(graph, std::move(tensor));
   }
+  /// Adds the slice of the mask as float32 numbers, which lie in scratch memory.
+  int mask() {
+    Dims dims{z.maskBatch == 0 ? 1 : slice.batches, z.maskHead == 0 ? 1 : heads, z.s, z.t};
+    int64_t row = biasColumns(z), head = z.s * row;
+    return addTensor(graph, {kDataFloat, dims, {(z.maskHead == 0 ? 1 : z.h) * head, head, row, 1}});
+  }
   Dims queryDims() const { return {slice.batches, heads, z.s, 1}; }
   Dims scoreDims() const { return {slice.batches, heads, z.s, z.t}; }
 
@@ -47,10 +53,11 @@ struct AttentionBuilder {
   int reduce(int mode, int a, int y) { return addNode(graph, {kReductionOperation, mode, kDataFloat, a, -1, -1, y}); }
   int reshape(int a, int y) { return addNode(graph, {kReshapeOperation, 0, kDataFloat, a, -1, -1, y}); }
 
-  /// Adds the product of the queries and the keys, times the scale.
-  int scores(int query, int key) {
+  /// Adds the product of the queries and the keys, times the scale, plus the bias unless it is -1.
+  int scores(int query, int key, int bias) {
     int products = matmul(query, key, addVirtual(graph, scoreDims()));
-    return ofScores(kMultiply, products, addValue(graph, float(z.scale), 4));
+    int scaled = ofScores(kMultiply, products, addValue(graph, float(z.scale), 4));
+    return bias < 0 ? scaled : ofScores(kAdd, scaled, bias);
   }
   /// Adds the causal mask: -infinity where the key comes after the query.
   int causal(int scores) {
@@ -90,7 +97,8 @@ ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnDa
   all.value = b.keys(z.e);
   all.lse = b.perQuery();
   all.out = b.queries(z.e);
-  int scores = b.scores(all.query, all.key);
+  all.bias = z.masked ? b.mask() : -1;
+  int scores = b.scores(all.query, all.key, all.bias);
   if (z.causal)
     scores = b.causal(scores);
   int highest = b.reduce(kReduceMax, scores, addVirtual(b.graph, b.queryDims()));
@@ -114,10 +122,11 @@ BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, Cudnn
   all.dOut = b.queries(z.e);
   all.lse = b.perQuery();
   all.dots = b.perQuery();
+  all.bias = z.masked ? b.mask() : -1;
   int products = b.pointwise(kMultiply, all.dOut, all.out, addVirtual(b.graph, {slice.batches, b.heads, z.s, z.e}));
   int sums = b.reduce(kReduceAdd, products, addVirtual(b.graph, b.queryDims()));
   b.pointwise(kMultiply, sums, addValue(b.graph, 1, 4), all.dots);
-  int scores = b.ofScores(kSubtract, b.scores(all.query, all.key), all.lse);
+  int scores = b.ofScores(kSubtract, b.scores(all.query, all.key, all.bias), all.lse);
   if (z.causal)
     scores = b.causal(scores);
   int weights = b.ofScores(kExponential, scores);
@@ -136,23 +145,39 @@ BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, Cudnn
 }
 
 int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice) {
-  constexpr int64_t kQueryTile = 64, kKeyTile = 128, kBytes = 2, kRest = 256;
+  constexpr int64_t kQueryTile = 64, kKeyTile = 128, kBytes = 2, kAlignment = 128, kRest = 256;
   auto up = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
   int64_t sharing = z.h / z.g, heads = slice.batches * slice.groups * sharing;
-  int64_t ofEachHead = sharing == 1 ? 0 : heads * z.t * (z.d + z.e) * kBytes;
+  int64_t ofEachHead =
+      sharing == 1 ? 0 : up(heads * z.t * z.d * kBytes, kAlignment) + up(heads * z.t * z.e * kBytes, kAlignment);
   return heads * up(z.s, kQueryTile) * up(z.t, kKeyTile) * kBytes + ofEachHead + kRest;
+}
+
+int64_t biasBytes(const AttentionSizes &z, int64_t batches) {
+  int64_t heads = (z.maskBatch == 0 ? 1 : batches) * (z.maskHead == 0 ? 1 : z.h);
+  return z.masked ? heads * z.s * biasColumns(z) * int64_t(sizeof(float)) : 0;
+}
+
+namespace {
+/// Makes `count` the largest divisor of `whole` for which `fits` holds, or 1.
+template <typename F> void shrink(int64_t &count, int64_t whole, F fits) {
+  while (count > 1 && !fits())
+    do
+      --count;
+    while (whole % count != 0);
+}
+} // namespace
+
+AttentionSlice forwardSlice(const AttentionSizes &z, int64_t mostBytes) {
+  AttentionSlice slice{z.b, z.g};
+  shrink(slice.batches, z.b, [&] { return biasBytes(z, slice.batches) <= mostBytes; });
+  return slice;
 }
 
 AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes) {
   AttentionSlice slice{z.b, z.g};
-  auto shrink = [&](int64_t &count, int64_t whole) {
-    while (count > 1 && backwardWorkspace(z, slice) > mostBytes)
-      do
-        --count;
-      while (whole % count != 0);
-  };
-  shrink(slice.batches, z.b);
-  shrink(slice.groups, z.g);
+  shrink(slice.batches, z.b, [&] { return backwardWorkspace(z, slice) + biasBytes(z, slice.batches) <= mostBytes; });
+  shrink(slice.groups, z.g, [&] { return backwardWorkspace(z, slice) <= mostBytes; });
   return slice;
 }
 

@@ -14,20 +14,26 @@ struct AttentionSlice {
   int64_t batches, groups;
 };
 
-/// The graph of attention, and the numbers of its tensors in memory.
+/// Returns the distance in elements between rows of the bias, which is the mask as float32 numbers that are added to
+/// the scores. Rows begin at multiples of 16 bytes.
+inline int64_t biasColumns(const AttentionSizes &z) { return (z.t + 7) / 8 * 8; }
+/// Returns the bytes of the bias of `batches` batch entries; 0 without a mask.
+int64_t biasBytes(const AttentionSizes &z, int64_t batches);
+
+/// The graph of attention, and the numbers of its tensors in memory. `bias` is -1 without a mask.
 struct ForwardGraph {
   CudnnGraph graph;
-  int query, key, value, out, lse;
+  int query, key, value, out, lse, bias;
 };
-/// Returns the graph of one slice of attention; `type` is the 16-bit type of all tensors but the log-sum-exp, which is
-/// float32. There must be no mask, and causal attention must begin at the first key.
+/// Returns the graph of one slice of attention; `type` is the 16-bit type of all tensors but the log-sum-exp and the
+/// bias, which are float32. Causal attention must begin at the first key.
 ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type);
 
 /// The graph of attention's gradients, and the numbers of its tensors in memory. `dots` is scratch memory with a
-/// float32 number for each query.
+/// float32 number for each query, and `bias` is -1 without a mask.
 struct BackwardGraph {
   CudnnGraph graph;
-  int query, key, value, out, lse, dOut, dQuery, dKey, dValue, dots;
+  int query, key, value, out, lse, dOut, dQuery, dKey, dValue, dots, bias;
 };
 /// Returns the graph of one slice of attention's gradients, for the tensors that forwardGraph takes.
 BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type);
@@ -39,8 +45,11 @@ inline constexpr int64_t kForwardWorkspace = 256;
 /// keys and values of each query head.
 int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice);
 
-/// Returns the largest slice that divides the batch evenly and whose gradients need at most `mostBytes` of workspace.
-/// If one batch entry needs more, the slice also divides its key/value heads, down to one.
+/// Returns the largest slice of whole batch entries that divides the batch evenly and whose bias needs at most
+/// `mostBytes`, or one batch entry.
+AttentionSlice forwardSlice(const AttentionSizes &z, int64_t mostBytes);
+/// Returns the largest slice that divides the batch evenly and whose gradients need at most `mostBytes` of workspace
+/// and bias. If the workspace of one batch entry needs more, the slice also divides its key/value heads, down to one.
 AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes);
 
 } // namespace kerf::runtime::cuda

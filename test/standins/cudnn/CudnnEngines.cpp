@@ -39,6 +39,7 @@ const Kinds kBackward = {{kMatmul, 0},     {kMatmul, 0},    {kMatmul, 0},    {kM
                          {kPointwise, 1},  {kReduction, 0}, {kPointwise, 1}, {kPointwise, 1}, {kPointwise, 9},
                          {kPointwise, 13}, {kPointwise, 9}, {kPointwise, 1}, {kPointwise, 1}, {kReshape, 0},
                          {kReshape, 0},    {kReshape, 0}};
+const Kinds kBias = {{kPointwise, 0}};                    // numbers that are added to the scores
 const Kinds kGroups = {{kReduction, 0}, {kReduction, 0}}; // sums over the query heads of a group
 
 bool isConvolution(const Graph &graph) {
@@ -75,9 +76,10 @@ int checkPattern(const Graph &graph) {
     return kSuccess;
   Kinds kinds = kindsOf(graph);
   for (const Kinds &causal : {Kinds(), kCausal})
-    if (kinds == with(kForward, causal) || kinds == with(kBackward, causal) ||
-        kinds == with(with(kBackward, causal), kGroups))
-      return checkAttention(graph);
+    for (const Kinds &mask : {causal, with(causal, kBias)})
+      if (kinds == with(kForward, mask) || kinds == with(kBackward, mask) ||
+          kinds == with(with(kBackward, mask), kGroups))
+        return checkAttention(graph);
   return fail(kUnsupportedPattern, "the graph is neither attention nor its gradients nor a convolution");
 }
 
@@ -112,7 +114,7 @@ int64_t workspaceOf(const Graph &graph, int64_t engine) {
       counted = true;
     }
     if (node.kind == kReduction && !y.isVirtual)
-      bytes += graph.tensors[size_t(node.a)].elements() * 2;
+      bytes += (graph.tensors[size_t(node.a)].elements() * 2 + 127) / 128 * 128;
   }
   return bytes;
 }

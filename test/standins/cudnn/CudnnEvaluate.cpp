@@ -165,6 +165,13 @@ double combined(int mode, double a, double b, double t) {
   }
 }
 
+/// Returns a number that is added to scores as kernels see it that compute with powers of 2: NaN if its product with
+/// log2(e) is no float32 number, because they subtract two such products.
+double biasOf(double number) {
+  constexpr double kLog2e = 1.4426950408889634;
+  return std::isinf(float(number * kLog2e)) ? std::numeric_limits<double>::quiet_NaN() : number;
+}
+
 void Evaluation::pointwise(const Node &node) {
   const Tensor &y = tensor(node.y);
   std::vector<double> result(size_t(y.elements()));
@@ -174,6 +181,9 @@ void Evaluation::pointwise(const Node &node) {
   for (int number : {node.a, node.b, node.t})
     if (number >= 0 && node.mode != 501)
       operand(number);
+  if (node.mode == 0 && !tensor(node.b).isVirtual && !tensor(node.b).isByValue)
+    for (double &number : values[size_t(node.b)])
+      number = biasOf(number);
   each(y.dims, [&](const auto &index, int64_t i) {
     result[size_t(i)] = node.mode == 501 ? double(index[size_t(node.axis)])
                                          : combined(node.mode, at(node.a, index), at(node.b, index), at(node.t, index));

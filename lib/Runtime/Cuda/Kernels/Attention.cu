@@ -24,7 +24,23 @@ struct Head {
   KERF_DEVICE Matrix outputs(const void *data) const { return headOf(data, b, h, in.s, in.h, in.e); }
   /// Returns the number of a query's log-sum-exp.
   KERF_DEVICE int64_t number(int64_t query) const { return (b * in.h + h) * in.s + query; }
+  /// Returns whether the kernels compute the row of a query.
+  KERF_DEVICE bool computes(int64_t query) const {
+    return !in.tops.data || (query < in.s && isOwnRow(in.tops.data[b * in.tops.batch + h * in.tops.head + query]));
+  }
+  /// Returns whether the kernels compute any row of the tile from `row` on; the same for all threads of a warp.
+  KERF_DEVICE bool computesTile(int64_t row) const {
+    if (!in.tops.data)
+      return true;
+    syncWarp();
+    return combineWarp(int(computes(row + lane())), larger<int>) != 0;
+  }
 };
+
+/// Returns element i of a log-sum-exp.
+KERF_DEVICE N sumAt(const AttentionInputs &in, const void *lse, int64_t i) {
+  return in.floatSums ? N(at<F32>(lse, i)) : at(lse, i);
+}
 
 /// Returns the number of keys that the queries in [row, row + kTile) may attend to.
 KERF_DEVICE int64_t keysOf(const AttentionInputs &in, int64_t row) {
@@ -47,7 +63,7 @@ KERF_DEVICE N scoreOf(const Head &head, int64_t query, int64_t key, N product) {
   if (in.mask) {
     int64_t place = head.b * in.maskBatch + head.h * in.maskHead + query * in.maskRow + in.maskColumn + key;
     if (!in.maskIsBool)
-      score += at(in.mask, place);
+      score += in.floatMask ? N(at<F32>(in.mask, place)) : at(in.mask, place);
     else if (!at<Bool>(in.mask, place))
       score = lowest<N>();
   }
@@ -93,12 +109,14 @@ KERF_ATTENTION_KERNEL void attention(AttentionParameters p) {
   for (int64_t i = block(); i < in.b * in.h * tiles; i += blocks()) {
     const Head head(in, i / tiles / in.h, i / tiles % in.h);
     const int64_t row = i % tiles * kTile, count = keysOf(in, row);
+    if (!head.computesTile(row))
+      continue;
     const Matrix queries = head.queries(), keys = head.keys(), values = head.values(), out = head.outputs(p.out);
     N before[kRowsOfWarp]; // read now, because lse may lie where lseSoFar lies
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       int64_t query = row + firstRowOfWarp() + r;
-      before[r] = p.lseSoFar && query < in.s ? at(p.lseSoFar, head.number(query)) : lowest<N>();
+      before[r] = p.lseSoFar && query < in.s ? sumAt(in, p.lseSoFar, head.number(query)) : lowest<N>();
     }
     syncWarp();
     for (int64_t from = 0; from == 0 || from < in.e; from += kColumns) {
@@ -129,11 +147,16 @@ KERF_ATTENTION_KERNEL void attention(AttentionParameters p) {
         inverse[r] = isEmpty ? N(0) : N(1 / sum) * result.added;
         kept[r] = result.kept;
         int64_t query = row + firstRowOfWarp() + r;
-        if (from == 0 && query < in.s && lane() == 0)
-          put(p.lse, head.number(query), result.lse);
+        if (from == 0 && query < in.s && lane() == 0 && head.computes(query)) {
+          if (in.floatSums)
+            put<F32>(p.lse, head.number(query), float(result.lse));
+          else
+            put(p.lse, head.number(query), result.lse);
+        }
       }
       sums.each(out, row, from, [&](int64_t place, int r, N sum) {
-        put(p.out, place, p.soFar ? kept[r] * at(p.soFar, place) + inverse[r] * sum : inverse[r] * sum);
+        if (head.computes(row + firstRowOfWarp() + r))
+          put(p.out, place, p.soFar ? kept[r] * at(p.soFar, place) + inverse[r] * sum : inverse[r] * sum);
       });
     }
   }
@@ -155,12 +178,14 @@ KERF_ATTENTION_KERNEL void attentionRows(AttentionBackwardParameters p) {
   for (int64_t row = firstElement() / 32; row < rows; row += elementStep() / 32) {
     const int64_t query = row % in.s;
     const Head head(in, row / in.s / in.h, row / in.s % in.h);
+    if (!head.computes(query))
+      continue;
     const Matrix out = head.outputs(p.out);
     double dot = 0, sum = 0;
     for (int64_t j = lane(); j < in.e; j += 32)
       dot += double(at(p.out, out.place(query, j))) * double(at(p.dOut, out.place(query, j)));
     dot = sumOfWarp(dot);
-    N lse = at(p.lse, row);
+    N lse = sumAt(in, p.lse, row);
     if (lse != lowest<N>() && (lse < 0 ? -lse : lse) > N(kLargeLogSumExp)) {
       const Matrix queries = head.queries(), keys = head.keys();
       for (int64_t key = lane(); isPair(in, query, key); key += 32) {
@@ -186,10 +211,10 @@ struct PairGradient {
 /// Returns them from the product of query and key and the product of value and dOut; zeros for what is no pair.
 KERF_DEVICE PairGradient gradientOf(const AttentionBackwardParameters &p, const Head &head, int64_t query, int64_t key,
                                     N product, N dProbability) {
-  if (!isPair(p.in, query, key))
+  if (!isPair(p.in, query, key) || !head.computes(query))
     return {};
   int64_t row = head.number(query);
-  N probability = probabilityOf(scoreOf(head, query, key, product), at(p.lse, row));
+  N probability = probabilityOf(scoreOf(head, query, key, product), sumAt(p.in, p.lse, row));
   probability *= static_cast<const N *>(p.factors)[row];
   return {probability, N(p.in.scale) * probability * (dProbability - static_cast<const N *>(p.dots)[row])};
 }
@@ -202,6 +227,8 @@ KERF_ATTENTION_KERNEL void attentionQueries(AttentionBackwardParameters p) {
   for (int64_t i = block(); i < in.b * in.h * tiles; i += blocks()) {
     const Head head(in, i / tiles / in.h, i / tiles % in.h);
     const int64_t row = i % tiles * kTile, count = keysOf(in, row);
+    if (!head.computesTile(row))
+      continue;
     const Matrix queries = head.queries(), keys = head.keys(), values = head.values(), dOut = head.outputs(p.dOut);
     for (int64_t from = 0; from < in.d; from += kColumns) {
       WeightedSums sums;
@@ -214,13 +241,16 @@ KERF_ATTENTION_KERNEL void attentionQueries(AttentionBackwardParameters p) {
                   .slope;
         sums.add(weights, slopes, keys, key, from);
       }
-      sums.each(queries, row, from,
-                [&](int64_t place, int, N sum) { put(p.dq, place, p.dqSoFar ? at(p.dqSoFar, place) + sum : sum); });
+      sums.each(queries, row, from, [&](int64_t place, int r, N sum) {
+        if (head.computes(row + firstRowOfWarp() + r))
+          put(p.dq, place, p.dqSoFar ? at(p.dqSoFar, place) + sum : sum);
+      });
     }
   }
 }
 
-/// Computes dk and dv. A block works on a tile of keys, for all query heads that share their head.
+/// Computes dk and dv, or adds the parts of the rows of isOwnRow to them. A block works on a tile of keys, for all
+/// query heads that share their head.
 KERF_ATTENTION_KERNEL void attentionKeys(AttentionBackwardParameters p) {
   KERF_SHARED Tile weights;
   const AttentionInputs &in = p.in;
@@ -233,10 +263,14 @@ KERF_ATTENTION_KERNEL void attentionKeys(AttentionBackwardParameters p) {
     const int64_t end = row < in.seen ? in.to : 0;
     for (int64_t from = 0; from < width; from += kColumns) {
       WeightedSums dKeys, dValues;
+      bool any = !in.tops.data;
       for (int64_t h = g * shared; h < (g + 1) * shared; ++h) {
         const Head head(in, b, h);
         const Matrix queries = head.queries(), dOut = head.outputs(p.dOut);
         for (int64_t query = first; query < end; query += kTile) {
+          if (!head.computesTile(query))
+            continue;
+          any = true;
           Part slopes = productsOfRows(head.keys(), row, queries, query);
           Part probabilities = productsOfRows(head.values(), row, dOut, query);
 #pragma unroll
@@ -251,8 +285,11 @@ KERF_ATTENTION_KERNEL void attentionKeys(AttentionBackwardParameters p) {
         }
       }
       const Head head(in, b, g * shared);
-      dKeys.each(head.keys(), row, from, [&](int64_t place, int, N sum) { put(p.dk, place, sum); });
-      dValues.each(head.values(), row, from, [&](int64_t place, int, N sum) { put(p.dv, place, sum); });
+      if (!any) // cuDNN has computed these gradients
+        continue;
+      auto finish = [&](void *y, int64_t place, N sum) { put(y, place, in.tops.data ? at(y, place) + sum : sum); };
+      dKeys.each(head.keys(), row, from, [&](int64_t place, int, N sum) { finish(p.dk, place, sum); });
+      dValues.each(head.values(), row, from, [&](int64_t place, int, N sum) { finish(p.dv, place, sum); });
     }
   }
 }
