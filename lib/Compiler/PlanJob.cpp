@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the best plan of a training job, and describes the job in the plan.
 #include "kerf/Compiler/PlanJob.h"
+#include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/CostModel/Trainer.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/Report/StepText.h"
+#include "kerf/Support/Units.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -137,6 +139,27 @@ Result<Json> describe(const PlanQuestion &question, const JobSettings &settings,
   return completeJob(Json{{"model", question.model.name}, {"options", std::move(options)}}, whole, ranks, constraints);
 }
 
+/// Returns a warning if the program of the plan needs more memory than an accelerator has, although the search
+/// predicted that the plan fits; nothing if it fits, or if the prediction leaves half of the memory free.
+std::optional<std::string> programWarning(mlir::MLIRContext &context, const PlanRequest &request, const Plan &plan,
+                                          Simulation simulation) {
+  const DeviceSpec &device = request.cluster.device;
+  auto limit = static_cast<double>(device.memoryBytes);
+  const double predicted = maxDeviceBytes(simulation);
+  if (request.trainer != &ownTrainer() || request.cluster.mixed() || device.kind == "cpu" || predicted < limit / 2)
+    return std::nullopt;
+  LoweredFigures figures(context, request.model, request.step, request.dtype);
+  if (!figures.apply(plan, "the plan", request.cluster, simulation)) // `compile` says why there is no program
+    return std::nullopt;
+  for (size_t stage = 0; stage < simulation.memory.size(); ++stage)
+    if (double bytes = simulation.memory[stage].deviceBytes + device.curves.contextBytes; bytes > limit)
+      return fmt::format(
+          "the program of this plan needs {} on stage {}, more than the {} of the device, where the search "
+          "predicted at most {}; plan again with <memory={:.0f}>, or with more ranks",
+          bytesText(bytes), stage, bytesText(limit), bytesText(predicted), limit * predicted / bytes);
+  return std::nullopt;
+}
+
 Result<PlannedJob> planWhole(mlir::MLIRContext &context, const PlanQuestion &question, const JobSettings &settings,
                              const PlanRequest &request, const Cluster &whole) {
   if (std::string name = settings.precision.firstGiven(); !name.empty() && !pricedAsLowered(request.cluster))
@@ -150,6 +173,8 @@ Result<PlannedJob> planWhole(mlir::MLIRContext &context, const PlanQuestion &que
     return described.error();
   PlannedJob planned{plans->best(std::move(*described), request.cluster),
                      toText(plans->found, request.model.name, request.cluster), plans->job.warnings(), plans->notes};
+  if (auto warning = programWarning(context, request, planned.plan, plans->found.plans.front().simulation))
+    planned.warnings.push_back(std::move(*warning));
   planned.others.assign(plans->found.plans.begin() + 1, plans->found.plans.end());
   planned.pareto = std::move(plans->pareto);
   return planned;

@@ -33,14 +33,15 @@ Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource
     if (!status)
       return status.error();
   const Plan alone = withoutStrategies(given);
-  auto pinned = std::make_unique<ModelLayouts>(context, source, prepared, options.dtype, cluster, given);
+  auto pinned =
+      std::make_unique<ModelLayouts>(context, source, prepared, options.dtype, cluster, given, *options.trainer);
   auto job = pinned->job(options.ranks);
   if (!job)
     return job.error();
   const bool opByOp = isOpByOp(given, job->exportedBatch ? job->exportedBatch : given.globalBatch);
   const Plan &plan = opByOp ? alone : given;
   if (opByOp) {
-    pinned = std::make_unique<ModelLayouts>(context, source, prepared, options.dtype, cluster, plan);
+    pinned = std::make_unique<ModelLayouts>(context, source, prepared, options.dtype, cluster, plan, *options.trainer);
     job = pinned->job(options.ranks);
     if (!job)
       return job.error();

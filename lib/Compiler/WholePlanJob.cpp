@@ -43,7 +43,8 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const ModelSou
   if (Status status = setPlanDependentOptions(step, options.search.constraints, options.search.constraintsFile);
       !status)
     return status.error();
-  auto model = std::make_shared<ModelLayouts>(context, source, step, options.dtype, *used, options.search.constraints);
+  auto model = std::make_shared<ModelLayouts>(context, source, step, options.dtype, *used, options.search.constraints,
+                                              *options.trainer);
   auto job = model->job(std::nullopt);
   if (!job)
     return job.error();

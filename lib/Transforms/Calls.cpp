@@ -92,6 +92,17 @@ void kerf::pruneCalls(ModuleOp module) {
   }
 }
 
+Type kerf::elementOf(Type type) {
+  auto pending = dyn_cast<PendingType>(type);
+  return cast<RankedTensorType>(pending ? pending.getTensor() : type).getElementType();
+}
+
+Type kerf::withElement(Type type, Type element) {
+  if (auto pending = dyn_cast<PendingType>(type))
+    return PendingType::get(type.getContext(), cast<RankedTensorType>(withElement(pending.getTensor(), element)));
+  return cast<RankedTensorType>(type).clone(element);
+}
+
 bool kerf::isParameter(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto main = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();

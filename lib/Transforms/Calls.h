@@ -25,6 +25,11 @@ bool eraseDeadOps(mlir::Block &block);
 /// not use, and functions that no call names, until nothing changes.
 void pruneCalls(mlir::ModuleOp module);
 
+/// Returns the type of the elements of `type`, a tensor or a pending tensor.
+mlir::Type elementOf(mlir::Type type);
+/// Returns `type`, of a tensor or a pending tensor, with elements of type `element`.
+mlir::Type withElement(mlir::Type type, mlir::Type element);
+
 /// Returns whether the value is an argument of @main whose kind is "parameter", trained or frozen.
 bool isParameter(mlir::Value value);
 

@@ -17,18 +17,6 @@ namespace kerf {
 
 namespace {
 
-/// Returns the type of `type`'s elements, of a tensor or of a pending tensor.
-Type elementOf(Type type) {
-  auto pending = dyn_cast<PendingType>(type);
-  return cast<RankedTensorType>(pending ? pending.getTensor() : type).getElementType();
-}
-/// Returns `type` with elements of type `element`.
-Type withElement(Type type, Type element) {
-  if (auto pending = dyn_cast<PendingType>(type))
-    return PendingType::get(type.getContext(), cast<RankedTensorType>(withElement(pending.getTensor(), element)));
-  return cast<RankedTensorType>(type).clone(element);
-}
-
 /// Returns whether elements of type `one` have fewer bits than elements of type `other`.
 bool isNarrower(Type one, Type other) { return one.getIntOrFloatBitWidth() < other.getIntOrFloatBitWidth(); }
 

@@ -75,6 +75,7 @@ private:
   FailureOr<std::pair<Strategy, OpSharding>> follow(Operation *op, const Rule &rule, const Sharding *wanted);
   void passSums(Operation *op, const Rule &rule, std::pair<Strategy, OpSharding> &choice);
   bool defers(Operation *op);
+  bool hasMagnitudeOfAllRanks(Value value);
   Value demand(Value value, const Sharding &target, Operation *user);
   std::pair<Sharding, Value> sumOverTime(const Sharding &have, Value value, Operation *user);
   LogicalResult settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding);
@@ -435,6 +436,14 @@ LogicalResult Walker::place(Operation *op) {
   return settle(op, choice.first, rule, choice.second);
 }
 
+/// Returns whether the value is the largest absolute value of a tensor, and the ranks that hold parts of the tensor
+/// have agreed on it.
+bool Walker::hasMagnitudeOfAllRanks(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && op->hasAttr(KerfDialect::kPerMicrobatchAttr) &&
+         llvm::any_of(versions[value], [](auto &version) { return version.first.partial.empty(); });
+}
+
 LogicalResult Walker::run() {
   for (BlockArgument argument : function.getArguments()) {
     auto sharding = argumentSharding(function, argument.getArgNumber());
@@ -470,7 +479,7 @@ LogicalResult Walker::run() {
     if (auto found = replaced.find(operand.getOperandNumber()); found != replaced.end())
       target = found->second;
     else if (!isMain && !isDeferred(value))
-      target = versions[value].front().first;
+      target = hasMagnitudeOfAllRanks(value) ? target : versions[value].front().first;
     Value made = demand(value, target, block.getTerminator());
     if (!made)
       return failure();

@@ -61,9 +61,13 @@ public:
       : symbols(module), placement(placement), collectives(collectives), options(options),
         main(symbols.lookup<func::FuncOp>(KerfDialect::kEntryName)) {
     types.bytes = options.dtype == "f64" ? 8 : options.dtype == "f32" ? 4 : 2;
-    types.product = options.dtype;
-    types.other = options.dtype == "f8" ? "bf16" : options.dtype;
+    types.product = types.other = options.dtype == "f8" ? "bf16" : options.dtype;
     types.fusedAttention = options.fusedAttention;
+    types.joinsProducts = options.joinsProducts && options.dtype != "f64";
+    if (options.dtype == "f8") {
+      eightBit = eightBitProducts(module);
+      types.eightBit = &eightBit;
+    }
     for (size_t i = 0; i < placement.nodes.size(); ++i) {
       const PlacementNode &node = placement.nodes[i];
       const OpSharding &sharding = node.shardings[choice[i]];
@@ -116,6 +120,9 @@ private:
   /// Adds the activations that a layer saves, except `recomputed`, to its segment.
   void addLayerActivations(Run &run, const std::vector<SavedValue> &all, const llvm::DenseSet<Value> &recomputed,
                            Segment &segment, const std::vector<Operation *> &weightOps);
+  /// Returns the bytes of the copies of a saved value that the backward pass reads on one rank: one with 8 bits an
+  /// element for products with 8-bit factors, one in the value's type for other ops.
+  double savedBytes(const SavedValue &one) const;
   /// Adds the activations that the ops of @main at one level save for the backward pass.
   void addMainActivations(size_t level, Segment &segment, const std::vector<Operation *> &weightOps);
   /// Returns the plan's axes along which ranks have copies of the parameter and partial sums of its gradient.
@@ -137,8 +144,10 @@ private:
   std::vector<Sharding> &shardingsOf(Value value);
   /// Adds to `pass` the collectives that bring `value` into the sharding `wanted`, from the available sharding from
   /// which they are cheapest, and makes `wanted` available. `pass` null: nothing is added. `independent`: the pass has
-  /// kernels that do not need the result. `byProduct`: a product reads the result.
-  void addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct = false);
+  /// kernels that do not need the result. `byProduct`: a product reads the result. `eightBitFactor`: the 8-bit copy of
+  /// the value is moved.
+  void addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct = false,
+                  bool eightBitFactor = false);
   /// Adds the collectives that bring the operands of `op` into the shardings that its strategy needs.
   void addOperandReshards(Operation *op, PassWork &pass, bool inBackward);
   /// Returns the plan's axes that these axes of the placement's mesh stand for; nothing where one of
@@ -149,6 +158,8 @@ private:
   std::vector<AxisRef> ringOf(Operation *attention) const;
   /// Returns the bytes of one rank's block of keys and values.
   double keyValueBytes(Operation *attention) const;
+  /// Adds the collectives by which ranks that hold parts of a product's 8-bit factors agree on the magnitudes.
+  void addMagnitudes(Operation *product, PassWork &pass);
   /// Adds the messages of ring attention to `pass`.
   void addRing(Operation *attention, PassWork &pass) const;
   /// Returns the function by which a KernelBuilder gets local shapes.
@@ -180,6 +191,8 @@ private:
   const WorkOptions &options;
   func::FuncOp main;
   KernelTypes types;
+  EightBitProducts eightBit; // where the type is f8
+  DenseSet<Value> agreed;    // factors whose magnitude the ranks have agreed on
   DenseMap<Operation *, const OpSharding *> shardingOfOp;
   DenseMap<Operation *, std::pair<const Rule *, const Strategy *>> cutsOf;
   DenseMap<BlockArgument, const OpSharding *> shardingOfArgument;

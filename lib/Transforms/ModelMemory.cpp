@@ -56,9 +56,10 @@ double Bridge::pendingBytes(const std::vector<Operation *> &weightOps,
         bool gathered = llvm::any_of(use.get().getUses(), [&](OpOperand &other) {
           return inputOps.contains(other.getOwner()) && shardingOfUse(other) == shardingOfUse(use);
         });
-        double whole = static_cast<double>(elementsOf(localShape(shapeOf(use.get()), shardingOfUse(use)))) *
-                       elementBytes(use.get(), types);
-        bytes += gathered ? std::max(localBytes(root), whole) : localBytes(root);
+        double its = types.hasEightBitFactors(op) ? kEightBitBytes : elementBytes(use.get(), types);
+        double whole = its * static_cast<double>(elementsOf(localShape(shapeOf(use.get()), shardingOfUse(use))));
+        double held = its * static_cast<double>(elementsOf(localOf(root)));
+        bytes += gathered ? std::max(held, whole) : held;
       }
   return bytes;
 }
@@ -67,6 +68,7 @@ void Bridge::addMainActivations(size_t l, Segment &segment, const std::vector<Op
   llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
   std::vector<Value> order;
   DenseMap<Value, SavedTensor> saved;
+  DenseSet<std::pair<Value, unsigned>> counted; // values, and whether their 8-bit copy is meant
   for (Operation &op : main.front().without_terminator()) {
     if (!isBackward(&op) || isa<CallOp>(op) || level[&op] != l)
       continue;
@@ -78,9 +80,14 @@ void Bridge::addMainActivations(size_t l, Segment &segment, const std::vector<Op
       auto [found, isNew] = saved.try_emplace(root);
       if (isNew) {
         order.push_back(root);
-        found->second = {nodeName(root.getLoc()), localBytes(root), RecomputedBy::Full, false};
+        found->second = {nodeName(root.getLoc()), 0, RecomputedBy::Full, false};
+      }
+      if (unsigned inEightBits = types.hasEightBitFactors(&op); counted.insert({root, inEightBits}).second) {
+        double bytes = inEightBits ? kEightBitBytes * static_cast<double>(elementsOf(localOf(root))) + types.bytes
+                                   : localBytes(root);
         if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0)) // the loss is computed in f32 at least
-          found->second.bytes *= std::max(1.0, 4 / types.bytes);
+          bytes *= std::max(1.0, 4 / types.bytes);
+        found->second.bytes += bytes;
       }
       found->second.neededForWeightGradient |= weights.contains(&op) && isa<DotGeneralOp>(op);
     }
@@ -170,6 +177,21 @@ void Bridge::pinRecomputation(Run &run, const std::vector<SavedValue> &all, Segm
                                localBytes(op.getResult(0)), RecomputedBy::Never, false, from->second});
 }
 
+double Bridge::savedBytes(const SavedValue &one) const {
+  bool inEightBits = false, inOwnType = !types.eightBit;
+  std::function<void(Value)> follow = [&](Value value) {
+    for (Operation *user : value.getUsers())
+      if (KernelBuilder::isVirtual(user) || isa<TransposeOp>(user))
+        follow(user->getResult(0));
+      else
+        (types.hasEightBitFactors(user) ? inEightBits : inOwnType) = true;
+  };
+  follow(one.inBackward);
+  double magnitude = types.bytes, count = static_cast<double>(elementsOf(localOf(one.computed)));
+  return (inOwnType || !inEightBits ? localBytes(one.computed) : 0) +
+         (inEightBits ? kEightBitBytes * count + magnitude : 0);
+}
+
 void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, const llvm::DenseSet<Value> &recomputed,
                                  Segment &segment, const std::vector<Operation *> &weightOps) {
   llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
@@ -206,7 +228,7 @@ void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, c
                                             result.getOwner()->getName().stripDialect().str())
                               : "stream";
     auto pinned = recomputedByOf.find(one.computed.getDefiningOp());
-    segment.saved.push_back({name, localBytes(one.computed),
+    segment.saved.push_back({name, savedBytes(one),
                              pinned != recomputedByOf.end() ? pinned->second
                              : lse                          ? RecomputedBy::Selective
                                                             : RecomputedBy::Full,

@@ -48,14 +48,16 @@ std::vector<Sharding> &Bridge::shardingsOf(Value value) {
   return made;
 }
 
-void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct) {
+void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct,
+                        bool eightBitFactor) {
   std::vector<Sharding> &made = shardingsOf(value);
   Sharding target = canonical(wanted);
   for (const Sharding &form : made)
     if (canonical(form) == target)
       return;
   Shape shape = shapeOf(value);
-  double bytes = elementBytes(value, types);
+  bool inEightBits = eightBitFactor && made.front().partial.empty(); // a sum is taken in the type of the value
+  double bytes = inEightBits ? kEightBitBytes : elementBytes(value, types);
   StepPrice price = stepPriceFor(collectives);
   std::optional<std::vector<ReshardStep>> best;
   double least = 0;
@@ -165,12 +167,36 @@ void Bridge::addRing(Operation *attention, PassWork &pass) const {
   pass.collectives.push_back(std::move(collective));
 }
 
+void Bridge::addMagnitudes(Operation *product, PassWork &pass) {
+  for (unsigned i = 0; i < 2; ++i) {
+    Value factor = product->getOperand(i);
+    if (!eightBit.quantized.contains(factor) || !agreed.insert(factor).second)
+      continue;
+    PassCollective collective;
+    for (const DimSharding &dim : shardingOfOp.lookup(product)->operands[i].dims)
+      for (const AxisRef &axis : dim.axes)
+        if (std::optional<std::vector<AxisRef>> its = planAxes(axis))
+          collective.axes.insert(collective.axes.end(), its->begin(), its->end());
+    if (collective.axes.empty())
+      continue;
+    std::sort(collective.axes.begin(), collective.axes.end());
+    collective.axes = mergeParts(collective.axes);
+    collective.bytes = types.bytes;
+    collective.name = fmt::format("magnitude of a factor of {}", nodeName(product->getLoc()));
+    if (auto made = recomputedByOf.find(product); made != recomputedByOf.end())
+      collective.recomputedBy = made->second;
+    pass.collectives.push_back(std::move(collective));
+  }
+}
+
 void Bridge::addOperandReshards(Operation *op, PassWork &pass, bool inBackward) {
   const OpSharding &sharding = *shardingOfOp.lookup(op);
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
     // Partial sums of a parameter's gradient are summed once for each step, not once for each microbatch.
     addReshard(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward,
-               isa<DotGeneralOp>(op));
+               isa<DotGeneralOp>(op), types.hasEightBitFactors(op));
+  if (types.hasEightBitFactors(op))
+    addMagnitudes(op, pass);
   if (kernelClassOf(op) == KernelClass::Attention)
     addRing(op, pass);
   // Where the vocabulary is sharded, the loss combines its maximum, its sum and the label's logit over the ranks.

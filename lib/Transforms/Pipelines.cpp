@@ -40,6 +40,7 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   passes.addPass(options.price ? createPartition(options.price) : createPartition());
   passes.addPass(createCSEPass());
   passes.addPass(createConvertOnce());
+  passes.addPass(createQuantizeOnce());
   if (options.chunkProducts)
     passes.addPass(createChunkProducts());
   passes.addPass(createScheduleCollectives({.all = options.overlapAll}));

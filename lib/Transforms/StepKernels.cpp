@@ -173,10 +173,11 @@ KernelWork KernelBuilder::product(Operation *op, const char *what, double m, dou
   KernelWork kernel;
   kernel.name = nameOf(op) + what;
   kernel.cuts = cutsOf(op);
+  double factorBytes = types.hasEightBitFactors(op) ? kEightBitBytes : types.bytes;
   kernel.work = {KernelClass::Product,
                  2 * batch * m * n * k,
-                 types.bytes * batch * (m * k + k * n + m * n),
-                 types.product,
+                 batch * (factorBytes * (m * k + k * n) + types.bytes * m * n),
+                 types.hasEightBitFactors(op) ? "f8" : types.product,
                  1,
                  m,
                  n,
@@ -219,15 +220,7 @@ std::vector<KernelWork> KernelBuilder::attention(Operation *op) const {
     double width = backward ? 3 * d + 2 * e : d + e;
     double flops = 2 * samples * s * t * width * (causal ? 0.5 : 1);
     KernelWork fused = kernel(op, "", KernelClass::Attention, bytes);
-    fused.work = {KernelClass::Attention,
-                  flops,
-                  bytes,
-                  types.product == "f8" ? types.other : types.product,
-                  blocks,
-                  s,
-                  t / blocks,
-                  d,
-                  samples};
+    fused.work = {KernelClass::Attention, flops, bytes, types.product, blocks, s, t / blocks, d, samples};
     kernels.push_back(fused);
   } else {
     double scores = samples * s * t;
@@ -311,9 +304,74 @@ void KernelBuilder::addUnfused(Operation *op, std::vector<KernelWork> kernels) {
   slot.kernels = std::move(kernels);
 }
 
+/// Returns whether a product reads the operand without a copy where its factors have 8 bits: the contracted dimensions
+/// are the last ones.
+static bool endsWithContracted(Value operand, ArrayRef<int64_t> contracting) {
+  int64_t first = tensorType(operand).getRank() - static_cast<int64_t>(contracting.size());
+  return llvm::all_of(contracting, [&](int64_t dim) { return dim >= first; });
+}
+
+/// Returns the kernels that make the 8-bit factors of a product: for a factor that no earlier product has quantized,
+/// one that finds the largest absolute value and one that rounds; and a copy of a factor whose contracted dimensions
+/// are not contiguous.
+std::vector<KernelWork> KernelBuilder::factorKernels(DotGeneralOp product) {
+  std::vector<KernelWork> kernels;
+  for (unsigned i = 0; i < 2; ++i) {
+    Value factor = product->getOperand(i);
+    double count = elements(localShape(product, false, i));
+    if (types.eightBit->quantized.contains(factor) && quantized.insert(factor).second) {
+      kernels.push_back(kernel(product, " magnitude of a factor", KernelClass::Reduction, types.bytes * count));
+      kernels.push_back(
+          kernel(product, " 8-bit factor", KernelClass::Pointwise, (types.bytes + kEightBitBytes) * count));
+    }
+    if (!endsWithContracted(factor, i == 0 ? product.getLhsContracting() : product.getRhsContracting()))
+      kernels.push_back(kernel(product, " copy of a factor", KernelClass::Movement, 2 * kEightBitBytes * count));
+  }
+  return kernels;
+}
+
+static bool hasPointwiseKernel(Operation *op) {
+  auto work = dyn_cast<WorkOpInterface>(op);
+  return work && work.getKernelClass() == KernelClass::Pointwise && !KernelBuilder::isVirtual(op);
+}
+
+/// Returns whether `op`, GELU of a product and a bias or the gradient of GELU, has become a part of the product's
+/// kernel, which then also writes the result of GELU or reads its operand (kerf/Package/Epilogue.h says when).
+bool KernelBuilder::joinsProduct(Operation *op) {
+  constexpr int64_t kColumns = 8; // the library's kernels keep or read the operand of GELU in rows of such multiples
+  bool backward = isa<GeluBackwardOp>(op);
+  if (!types.joinsProducts || !op->hasAttr("approximate") || tensorType(op->getResult(0)).getRank() == 0 ||
+      localShape(op, true, 0).back() % kColumns != 0 || llvm::any_of(op->getUsers(), hasPointwiseKernel))
+    return false;
+  Value from = op->getOperand(backward ? 1 : 0);
+  if (!backward) { // P + bias, where P is the product
+    Operation *add = from.getDefiningOp();
+    if (!add || !isEpilogue(add))
+      return false;
+    from = add->getOperand(isProduct(add->getOperand(0)) ? 0 : 1);
+  }
+  Operation *product = from.getDefiningOp();
+  auto found = slotOfOp.find(product);
+  if (!isa_and_nonnull<DotGeneralOp>(product) || !product->hasOneUse() || types.hasEightBitFactors(product) ||
+      found == slotOfOp.end() || found->second < static_cast<int>(passBegin))
+    return false;
+  Slot &slot = slots[found->second];
+  slot.kernels.back().work.bytes += backward ? operandBytes(op, 0) : resultBytes(op, 0);
+  slot.members.insert(op);
+  slotOfOp[op] = found->second;
+  return true;
+}
+
 void KernelBuilder::add(Operation *op) {
   if (isVirtual(op))
     return;
+  if (isa<GeluOp, GeluBackwardOp>(op) && joinsProduct(op))
+    return;
+  if (types.hasEightBitFactors(op)) {
+    std::vector<KernelWork> kernels = factorKernels(cast<DotGeneralOp>(op)), its = kernelsOf(op);
+    kernels.insert(kernels.end(), its.begin(), its.end());
+    return addUnfused(op, std::move(kernels));
+  }
   KernelClass kernelClass = cast<WorkOpInterface>(op).getKernelClass();
   // An op that only places elements (a pad, a concatenation) is fused into the kernel that computes them.
   if (kernelClass == KernelClass::Pointwise || (kernelClass == KernelClass::Movement && !isa<TransposeOp>(op)))

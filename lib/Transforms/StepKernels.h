@@ -4,6 +4,7 @@
 // conversion of IR to ModelWork includes this file (ModelWork.cpp).
 #pragma once
 
+#include "LinearLayers.h"
 #include "kerf/CostModel/StepWork.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "llvm/ADT/DenseMap.h"
@@ -19,7 +20,15 @@ struct KernelTypes {
   std::string other = "f32";   // type of all other kernels
   double bytes = 4;            // bytes of one element of a floating-point tensor
   bool fusedAttention = true;  // whether attention is one kernel, rather than products, softmax and dropout
+  bool joinsProducts = false;  // whether GELU or its gradient is part of the kernel of the product before it
+  const EightBitProducts *eightBit = nullptr; // the products with 8-bit factors; null: there are none
+
+  /// Returns whether the op is a product with 8-bit factors.
+  bool hasEightBitFactors(mlir::Operation *op) const { return eightBit && eightBit->products.contains(op); }
 };
+
+/// Bytes of one element of an 8-bit factor.
+inline constexpr double kEightBitBytes = 1;
 
 /// Returns the bytes of one element of `value`: those of `types` for floating-point tensors, but at least 4 (f32) for
 /// the statistics of norms and for losses.
@@ -80,6 +89,8 @@ private:
   void addPointwise(mlir::Operation *op);
   KernelWork pointwiseKernel(int slot) const;
   void addUnfused(mlir::Operation *op, std::vector<KernelWork> kernels);
+  bool joinsProduct(mlir::Operation *op);
+  std::vector<KernelWork> factorKernels(ir::DotGeneralOp product);
   std::vector<KernelWork> kernelsOf(mlir::Operation *op) const;
   std::vector<KernelWork> attention(mlir::Operation *op) const;
   KernelWork kernel(mlir::Operation *op, const char *what, KernelClass kernelClass, double bytes) const;
@@ -90,6 +101,7 @@ private:
   LocalShape localShape;
   CutsOf cutsOf;
   llvm::DenseSet<mlir::Value> recomputedValues;
+  llvm::DenseSet<mlir::Value> quantized; // values of which an earlier product has made an 8-bit copy
   llvm::DenseMap<mlir::Operation *, RecomputedBy> recomputedByOf;
   std::vector<Slot> slots;
   size_t passBegin = 0;

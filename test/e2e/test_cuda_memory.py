@@ -3,14 +3,16 @@
 """The memory that is planned for GPUs without a GPU is what a run on the device `cuda` allocates, byte for byte, on every stage. The runs use
 the stand-ins of NVIDIA's libraries (test/standins); the plans are made where no such library is found."""
 import json
+import math
 import os
+from unittest import mock
 
 from support import CLUSTERS, KERF, KerfTest, file_of, main
 from test_pipelines import plan, schedule
 
 STANDINS = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins")
-A100 = os.path.join(CLUSTERS, "dgx-a100.json")
-CONTEXT = 1.5 * 2**30  # curves of the A100: what `kerf verify` adds for driver and libraries
+A100, H100 = os.path.join(CLUSTERS, "dgx-a100.json"), os.path.join(CLUSTERS, "dgx-h100.json")
+CONTEXT = {A100: 1.5 * 2**30, H100: 1.7 * 2**30}  # curves of the devices: what `kerf verify` adds for driver and libraries
 PLANS = {
     "one rank": plan(microbatch=2),
     "data 2, zero 1": plan(data=2, optimizer_sharding=1),
@@ -28,12 +30,12 @@ class CudaMemory(KerfTest):
         super().setUp()
         os.environ.update(KERF_STANDIN_DEVICES="8", KERF_CUDA_LIBRARIES="/nowhere")
 
-    def planned(self, *args):
-        """The memory of each stage for A100s."""
-        done = self.succeed("verify", *args, "--cluster", A100, "--json", timeout=300)
+    def planned(self, *args, cluster=A100):
+        """The memory of each stage for the GPUs of the cluster."""
+        done = self.succeed("verify", *args, "--cluster", cluster, "--json", timeout=300)
         full = json.loads(done.stdout)["full"]
         self.assertEqual(full["memory_rules"], "as the kernels of the device cuda need it" + (" in deterministic runs" if "--deterministic" in args else ""))
-        return [bytes - CONTEXT for bytes in full["stage_bytes"]]
+        return [math.ceil(bytes - CONTEXT[cluster]) for bytes in full["stage_bytes"]]
 
     def run_on_gpus(self, *args):
         os.environ["KERF_CUDA_LIBRARIES"] = STANDINS
@@ -41,12 +43,12 @@ class CudaMemory(KerfTest):
         os.environ["KERF_CUDA_LIBRARIES"] = "/nowhere"
         return json.loads(done.stdout)
 
-    def check(self, model, name, *more, runs=()):
+    def check(self, model, name, *more, runs=(), cluster=A100):
         """Compares the planned bytes with those of a run; `runs` are options of commands that plan or run programs."""
         path = self.write("plan.json", PLANS[name])
         common = [file_of(model), "--plan", path, "--optimizer", "adamw", *more]
-        planned, data = self.planned(*common, *runs), ["--data", file_of(model, "batches.npz")]
-        measured = self.run_on_gpus(*common, *runs, *data, "--cluster", A100)["measured"]
+        planned, data = self.planned(*common, *runs, cluster=cluster), ["--data", file_of(model, "batches.npz")]
+        measured = self.run_on_gpus(*common, *runs, *data, "--cluster", cluster)["measured"]
         self.assertEqual(planned, measured["stage_peak_bytes"], f"{model}, {name}, {more}")
         report = self.run_on_gpus(*common, *runs, *data)["report"]  # the plan of `train` itself, without a cluster
         self.assertEqual(report["memory_bytes"]["total"], report["measured_memory_bytes"]["total"], f"{model}, {name}, {more}")
@@ -67,6 +69,13 @@ class CudaMemory(KerfTest):
                 self.check("gpt2", name, "--dtype", "bf16")
         with self.subTest("grouped heads"):
             self.check("llama", "two stages, zero-bubble, recompute", "--dtype", "bf16")
+
+    def test_f8(self):
+        """8-bit factors, on GPUs that multiply them; the copies of weights last the whole step."""
+        with mock.patch.dict(os.environ, KERF_STANDIN_CAPABILITY="9.0"):
+            for model, name in (("gpt2", "data 2, zero 3"), ("llama", "two stages, zero-bubble, recompute")):
+                with self.subTest(model):
+                    self.check(model, name, "--dtype", "f8", cluster=H100)
 
     def test_the_rules_are_those_of_the_device(self):
         """The CPU's plan of the same program is another, and devices without a runtime are planned with the CPU's rules."""

@@ -13,6 +13,7 @@ DEEPSEEK = {"model_type": "deepseek_v3", "num_hidden_layers": 4, "first_k_dense_
 LLAMA = {"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4,
          "intermediate_size": 1536, "vocab_size": 8192, "max_position_embeddings": 256}
 CLUSTER = os.path.join(CLUSTERS, "dgx-a100.json")
+H100 = os.path.join(CLUSTERS, "dgx-h100.json")
 MIXED = os.path.join(CLUSTERS, "a100-v100.json")
 KEYS = {"step_seconds", "peak_bytes", "fits", "breakdown", "tokens_per_second", "model_flops_utilization"}
 PARTS = {"forward", "backward", "recompute", "optimizer", "collectives", "exposed", "bubble"}
@@ -297,6 +298,32 @@ class Simulate(KerfTest):
                        for layers in (8, 4))
         kept = (eight["memory"][0]["activations"] - four["memory"][0]["activations"]) / 4
         self.assertAlmostEqual(kept / (2 * s * b * (3 * f + 4 * h + h + grouped + h)), 1, delta=0.02)
+
+    def test_f8_keeps_factors_in_8_bits(self):
+        # bf16 keeps the inputs of three projections (h, h, 4 h) and what attention gives (h) with 2 bytes an element. f8 keeps the former with
+        # 1 byte, and the latter in both types, because the gradient of attention reads it too: 5 h bytes less for each token.
+        h, s, b = GPT["n_embd"], GPT["n_positions"], 2
+
+        def layer(dtype, **more):
+            eight, four = (self.simulate(plan_of(batch=b, micro=b, **more), dict(GPT, n_layer=layers), H100, "--dtype", dtype) for layers in (8, 4))
+            return (eight["memory"][0]["activations"] - four["memory"][0]["activations"]) / 4
+        self.assertAlmostEqual((layer("bf16") - layer("f8")) / (5 * s * b * h), 1, delta=0.01)
+        self.assertEqual(layer("f8", recompute="full"), layer("bf16", recompute="full"))
+
+    def test_f8_is_faster_where_products_are_large(self):
+        # Products of 8-bit factors are computed at twice the rate, but their factors have to be made.
+        def seconds(dtype, width):
+            config = dict(GPT, n_layer=4, n_embd=width, n_inner=4 * width, vocab_size=1024)
+            return self.simulate(plan_of(batch=8, micro=8), config, H100, "--dtype", dtype)["breakdown"]["forward"]
+        self.assertLess(seconds("f8", 4096), seconds("bf16", 4096))
+        self.assertGreater(seconds("f8", 4096), seconds("bf16", 4096) / 2)
+        self.assertGreater(seconds("f8", 256), seconds("bf16", 256))
+
+    def test_gelu_is_a_part_of_the_product_in_kerfs_runs_on_gpus(self):
+        def seconds(activation, *more):
+            return self.simulate(plan_of(), dict(GPT, activation_function=activation), H100, "--dtype", "bf16", *more)["step_seconds"]
+        self.assertLess(seconds("gelu_new"), seconds("gelu"))  # cuBLASLt has the form with tanh only
+        self.assertEqual(seconds("gelu_new", "--for", "megatron"), seconds("gelu", "--for", "megatron"))
 
     def test_does_not_fit(self):
         config = dict(GPT, n_embd=8192, n_head=64, n_inner=32768, n_layer=48)

@@ -115,7 +115,7 @@ struct ExportCommand {
       if (!status)
         return status.error();
     auto context = createContext();
-    ModelLayouts layouts(*context, model.model, step, model.dtype, *machine, asked);
+    ModelLayouts layouts(*context, model.model, step, model.dtype, *machine, asked, ownTrainer());
     auto job = layouts.job(std::nullopt);
     if (!job)
       return job.error();

@@ -16,9 +16,9 @@ public:
   /// Prepares the layouts of `model`. `dtype` is the type of activations and products; `step.import.globalBatch` is the
   /// global batch that the user asks for. The costs of `cluster` (of its first group, for a mixed cluster) choose the
   /// layout. The operators and arguments that `pins` sets keep their strategies; all others are placed as in
-  /// Megatron-LM.
+  /// Megatron-LM. `trainer` will run the plan.
   ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype,
-               const Cluster &cluster, const Plan &pins);
+               const Cluster &cluster, const Plan &pins, const Trainer &trainer);
 
   /// Returns the facts of the training job that completing a plan needs, such as batch and optimizer states. `ranks`
   /// limits the ranks of the cluster; absent: all. Fails when an exported model cannot be imported.
@@ -62,6 +62,7 @@ private:
   std::string dtype;
   Cluster cluster;
   Plan pins;
+  bool joinsProducts;                    // whether GELU is a part of the product before it, as in Kerf's runs on GPUs
   std::map<int64_t, TrainingStep> steps; // imported steps by batch; an exported model has the key 0
   std::map<LayoutKey, ModelWork> works;
   std::map<LayoutKey, DecidedLayout> decided; // layouts decided for small microbatches, which larger ones follow

@@ -21,6 +21,8 @@ struct WorkOptions {
   /// The number of pipeline parts, where the step is cut at named ops (kerf-cut-stages). With more than 1,
   /// ModelWork::receivedBytes lists what each part receives.
   int64_t parts = 1;
+  /// Whether a product, its bias and GELU are one kernel, and so are a product and the gradient of GELU.
+  bool joinsProducts = false;
 };
 
 /// Returns the work of one rank for one microbatch of the step, with strategy `choice[i]` for node i of `placement`.

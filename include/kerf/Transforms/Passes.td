@@ -515,6 +515,43 @@ def ConvertOnce : Pass<"kerf-convert-once", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def QuantizeOnce : Pass<"kerf-quantize-once", "::mlir::ModuleOp"> {
+  let summary = "Quantizes parameters to 8 bits once a step, and not in every call of a layer";
+  let description = [{
+    The pass runs after `kerf-convert-once`. Before the pass, the function of a layer and its backward function quantize
+    the parameters that are factors of 8-bit products, for each microbatch anew. A parameter does not change within a
+    step, so after the pass @main quantizes it once, and both functions have the 8-bit copy and its magnitude as
+    arguments. The 16-bit copy is not needed any more once the 8-bit copy exists.
+
+    Where a parameter is gathered from shards, each rank quantizes its shard, and 8-bit shards are gathered: in @main, or
+    in the layer where the layer gathers. The magnitude is then combined among the ranks of the gather. A parameter whose
+    shards have different sizes, or that is reshaped or transposed after a gather in a layer, stays as it is.
+
+    ```mlir
+    func.func private @layer(%x: tensor<4x8xf8E4M3FN>, %a: tensor<bf16>, %w: tensor<8x8xbf16>) -> tensor<4x8xbf16> {
+      %0 = kerf.abs %w : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+      %m = kerf.reduce %0 {kind = #kerf<reduce_kind max>, ...} : (tensor<8x8xbf16>) -> tensor<bf16>
+      %w8 = kerf.quantize %w, %m : (tensor<8x8xbf16>, tensor<bf16>) -> tensor<8x8xf8E4M3FN>
+      %y = kerf.dot_general %x, %w8, %a, %m {...} : ...
+      return %y : tensor<4x8xbf16>
+    }
+    %y = kerf.call @layer(%x, %a, %w) : ...
+    ```
+    becomes
+    ```mlir
+    func.func private @layer(%x: tensor<4x8xf8E4M3FN>, %a: tensor<bf16>, %w8: tensor<8x8xf8E4M3FN>, %m: tensor<bf16>) -> tensor<4x8xbf16> {
+      %y = kerf.dot_general %x, %w8, %a, %m {...} : ...
+      return %y : tensor<4x8xbf16>
+    }
+    %0 = kerf.abs %w : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+    %m = kerf.reduce %0 {kind = #kerf<reduce_kind max>, ...} : (tensor<8x8xbf16>) -> tensor<bf16>
+    %w8 = kerf.quantize %w, %m : (tensor<8x8xbf16>, tensor<bf16>) -> tensor<8x8xf8E4M3FN>
+    %y = kerf.call @layer(%x, %a, %w8, %m) : ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
   let summary = "Recomputes activations of a layer in its backward pass instead of saving them (activation checkpointing)";
   let description = [{

@@ -17,6 +17,7 @@
 // PASSES-NEXT: kerf-partition,
 // PASSES-NEXT: cse,
 // PASSES-NEXT: kerf-convert-once,
+// PASSES-NEXT: kerf-quantize-once,
 // PASSES-NEXT: kerf-schedule-collectives{all=false},
 // PASSES-NEXT: kerf-expand-maps,
 // PASSES-NEXT: kerf-fuse-pointwise
@@ -26,6 +27,7 @@
 // TASKS-NEXT: kerf-partition,
 // TASKS-NEXT: cse,
 // TASKS-NEXT: kerf-convert-once,
+// TASKS-NEXT: kerf-quantize-once,
 // TASKS-NEXT: kerf-chunk-products,
 // TASKS-NEXT: kerf-schedule-collectives{all=true},
 // TASKS-NEXT: kerf-recompute,

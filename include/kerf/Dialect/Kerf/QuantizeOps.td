@@ -4,7 +4,7 @@
 #define KERF_QUANTIZE_OPS_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-def Kerf_QuantizeOp : Kerf_GlobalOp<"quantize", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_QuantizeOp : Kerf_GlobalOp<"quantize", [Kerf_SameValue, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Divides a tensor by a scale and rounds it to 8-bit floats";
   let description = [{
     y[i] = x[i] * (largest / magnitude), rounded to the nearest number of the result's format, ties to even, where
