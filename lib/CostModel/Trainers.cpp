@@ -105,7 +105,8 @@ const std::vector<Trainer> &records() {
        .space = {},
        .sources = {{"issue", "estimate: kernels launched from C++, overlapped with running ones, 3.8 us each on a V100 "
                              "(NVIDIA, Getting Started with CUDA Graphs, 2019)"},
-                   {"update", "lib/Runtime/Kernels: the update is one kernel, which reads the gradient once"},
+                   {"update",
+                    "docs/passes.md, kerf-add-optimizer: the update is one kernel, which reads the gradient once"},
                    {"gathers", "docs/runtime.md, Buckets: one gather for a layer's parameters, one layer ahead"},
                    {"accumulation", "docs/runtime.md, Microbatches and stages: products add to the sums of gradients"},
                    {"sends", "docs/pipelines.md: a rank sends to the rank in its own position"},
