@@ -34,8 +34,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 KERF = os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf"))
 CHEAP = (("mlp", 4, 2), ("remat", 4, 2), ("scan", 2, 4))
 MOST = 1.1  # times the bytes of the plan that XLA may move
-# The backward loop over checkpointed layers receives again what the forward loop has not kept, and of a loss XLA chooses the collectives.
-MORE = {"scan_remat": 1.5, "gpt_only_loss": 1.7}
+# The backward loop over checkpointed layers receives again what the forward loop has not kept. The plan of a loss does not name its gradients.
+MORE = {"scan_remat": 1.5, "gpt_only_loss": 2.0}
 STEPS = 4
 BYTES = {"f64": 8, "f32": 4, "s64": 8, "s32": 4, "u32": 4, "pred": 1, "bf16": 2}
 
@@ -154,14 +154,10 @@ class Jax(unittest.TestCase):
             if updates:
                 alone, ours = (*expected[:len(updates)], *args[len(updates):]), (*got[:len(updates)], *placed[len(updates):])
         theirs, mine = xla_bytes(applied_fn.lower(*placed).compile().as_text()), plan_bytes(captured, plan)
-        # What XLA cuts itself, as a loss under constraints, has no reduce-scatter on CPUs: it sums with an all-reduce, which
-        # moves twice the bytes, and keeps a part.
-        factor = 1 if updates else 2
-        comparable = sum(size * (factor if kind == "reduce_scatter" else 1) for kind, size in mine.items())
-        ratio = sum(theirs.values()) / max(1, comparable)
+        ratio = sum(theirs.values()) / max(1, sum(mine.values()))
         cut = sum(any(spec.spec) for spec in jax.tree.leaves(kerf.jax.shardings(plan, mesh, *args)))
         print(f"{name} {np.dtype(dtype).name} data {data} x model {model}: {cut} arrays cut; a rank receives "
-              f"{sum(theirs.values()):.0f} bytes by XLA, {sum(mine.values()):.0f} by the plan: {ratio:.3f}{'' if updates else ' with its reduce-scatters as all-reduces'}\n   XLA {theirs}\n"
+              f"{sum(theirs.values()):.0f} bytes by XLA, {sum(mine.values()):.0f} by the plan: {ratio:.3f}\n   XLA {theirs}\n"
               f"   plan {mine}\n   {len(applied.notes)} notes", file=sys.stderr)
         return ratio, cut
 
@@ -216,6 +212,7 @@ class Jax(unittest.TestCase):
         placed = jax.tree.leaves(jax.device_put(args, kerf.jax.shardings(plan, mesh, *args)))
         loss = float(executable.execute_sharded(placed).disassemble_into_single_device_arrays()[-1][0])
         self.assertAlmostEqual(loss, float(fn(*args)[-1]), delta=1e-6 * abs(loss))
+        # XLA's own partitioner has no reduce-scatter on CPUs: it sums with an all-reduce, which moves twice the bytes.
         theirs, mine = xla_bytes(executable.hlo_modules()[0].to_string()), plan_bytes(captured, plan)
         comparable = sum(size * (2 if kind == "reduce_scatter" else 1) for kind, size in mine.items())
         print(f"exported mlp: {sum(theirs.values()):.0f} bytes by XLA, {comparable:.0f} by the plan", file=sys.stderr)

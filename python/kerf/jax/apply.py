@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a function of JAX under a plan: steps as programs of one rank, and losses with the plan's shardings as constraints."""
+"""Runs a function of JAX under a plan: as programs of one rank, or with the plan's shardings as constraints."""
 from __future__ import annotations
 
 import functools
@@ -7,7 +7,7 @@ import inspect
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import jax
@@ -20,7 +20,7 @@ from .layout import Layout, Value, layout_of, spec_of
 from .local import Local, Wishes
 from .placed import Leaf, check_mesh, dimensions, leaves, like, model_of, ops_of, placements
 from .placed import mesh as mesh_of
-from .trace import marked_text, rerun, tree_of
+from .trace import Tree, marked_text, marked_tree, rerun, tree_of
 
 
 class Applied:
@@ -58,40 +58,89 @@ class Applied:
             like(self._leaves, self.mesh, args, kwargs)
             ops, ranks = _by_equation(layouts, numbers), {axis: size for axis, size in layouts["mesh"]}
             if any(leaf.replaced_by is not None for leaf in self._leaves):
-                self._jitted = self._jit_local(ops, {axis: size for axis, size in ranks.items() if size > 1}, abstract)
-            else:
+                self._jitted = self._jit_step(ops, {axis: size for axis, size in ranks.items() if size > 1}, abstract)
+            elif not _is_number(jax.eval_shape(self._fn, *abstract[0], **abstract[1])):
                 self._jitted = self._jit(ops, ranks)
+            else:
+                self._jitted = self._jit_loss(ops, {axis: size for axis, size in ranks.items() if size > 1}, abstract)
         return self._jitted
 
-    def _jit_local(self, ops: dict[int, list[Any]], ranks: dict[str, int], shapes: Any) -> Any:
-        """Returns the function as a program of one rank under `jax.shard_map`."""
-        replaced = {leaf.replaced_by: leaf.spec for leaf in self._leaves if leaf.replaced_by is not None}
+    def _on_parts(self, closed: Any, tree: Tree, ends: Sequence[Optional[Leaf]], ops: dict[int, list[Any]], ranks: dict[str, int]) -> Any:
+        """Returns a program as a program of one rank under `jax.shard_map`. `ends` has for each result the argument whose cuts it gets."""
         layouts = [layout_of(leaf.spec, len(leaf.shape)) for leaf in self._leaves]
 
-        def planned(*args: Any, **kwargs: Any) -> Any:
-            closed, shape = jax.make_jaxpr(self._fn, return_shape=True)(*shapes[0], **shapes[1])
-            tree = tree_of(closed.jaxpr, itertools.count())
+        def mapped(*flat: Any) -> Any:
             found: list[Layout] = []
             wishes: Wishes = {}
 
-            def part(ends: Optional[list[Layout]], *arrays: Any) -> list[Any]:
+            def part(wanted: Optional[list[Layout]], *arrays: Any) -> list[Any]:
                 local = Local(ops, ranks, wishes)
                 values = [Value(array, layout, ranks) for array, layout in zip(arrays, layouts)]
+                for value in values:
+                    value.argument = True
                 results = local.run(closed.jaxpr, closed.consts, values, tree)
-                found[:] = [layout_of(replaced[at], len(value.layout.dims)) if at in replaced else value.summed() for at, value in enumerate(results)]
+                found[:] = [value.summed() if leaf is None else layout_of(leaf.spec, len(leaf.shape)) for value, leaf in zip(results, ends)]
                 self.notes = (*_not_applied(self._plan), *local.notes)
-                parts = [value.to(layout) for value, layout in zip(results, ends or found)]
+                parts = [value.to(layout) for value, layout in zip(results, wanted or found)]
                 wishes.update(local.found_wishes())
                 return parts
 
-            def mapped(ends: Optional[list[Layout]]) -> Any:
-                out = [PartitionSpec()] * len(closed.jaxpr.outvars) if ends is None else [spec_of(layout) for layout in ends]
-                return jax.shard_map(functools.partial(part, ends), mesh=self.mesh, in_specs=tuple(leaf.spec for leaf in self._leaves),
+            def under(wanted: Optional[list[Layout]]) -> Any:
+                out = [PartitionSpec()] * len(ends) if wanted is None else [spec_of(layout) for layout in wanted]
+                return jax.shard_map(functools.partial(part, wanted), mesh=self.mesh, in_specs=tuple(leaf.spec for leaf in self._leaves),
                                      out_specs=out, check_vma=False)
 
-            flat = jax.tree.leaves((args, kwargs))
-            jax.eval_shape(mapped(None), *flat)  # finds the layouts of the results, and those that loops want
-            return jax.tree.unflatten(jax.tree.structure(shape), _without_derivative(mapped(list(found)))(*flat))
+            jax.eval_shape(under(None), *flat)  # finds the layouts of the results, and those that loops want
+            return _without_derivative(under(list(found)))(*flat)
+
+        return mapped
+
+    def _jit_step(self, ops: dict[int, list[Any]], ranks: dict[str, int], shapes: Any) -> Any:
+        """Returns a whole step as a program of one rank."""
+        closed, shape = jax.make_jaxpr(self._fn, return_shape=True)(*shapes[0], **shapes[1])
+        replaced = {leaf.replaced_by: leaf for leaf in self._leaves if leaf.replaced_by is not None}
+        ends = [replaced.get(at) for at in range(len(closed.jaxpr.outvars))]
+        mapped = self._on_parts(closed, tree_of(closed.jaxpr, itertools.count()), ends, ops, ranks)
+
+        def planned(*args: Any, **kwargs: Any) -> Any:
+            return jax.tree.unflatten(jax.tree.structure(shape), mapped(*jax.tree.leaves((args, kwargs))))
+
+        planned.__name__ = getattr(self._fn, "__name__", "planned")
+        return jax.jit(planned)
+
+    def _jit_loss(self, ops: dict[int, list[Any]], ranks: dict[str, int], shapes: Any) -> Any:
+        """Returns a loss as a program of one rank, and its value with its gradients as another one."""
+        flat, structure = jax.tree.flatten(shapes)
+
+        def marked(*flat: Any) -> Any:
+            args, kwargs = jax.tree.unflatten(structure, flat)
+            return jax.tree.leaves(rerun(self._fn, args, kwargs, marked=True))[0]
+
+        def program(fn: Callable[..., Any], ends: Sequence[Optional[Leaf]]) -> Any:
+            closed = jax.make_jaxpr(fn)(*flat)
+            return self._on_parts(closed, marked_tree(closed.jaxpr), ends, ops, ranks)
+
+        @jax.custom_vjp
+        def loss(*flat: Any) -> Any:
+            return program(marked, [None])(*flat)[0]
+
+        def forward(*primals: Any) -> Any:
+            wanted = tuple(at for at, primal in enumerate(primals) if primal.perturbed)
+            if not wanted:
+                return program(marked, [None])(*(primal.value for primal in primals))[0], {}
+            both = program(jax.value_and_grad(marked, wanted), [None, *(self._leaves[at] for at in wanted)])
+            value, *gradients = both(*(primal.value for primal in primals))
+            return value, dict(zip(wanted, gradients))
+
+        def backward(gradients: dict[int, Any], factor: Any) -> Any:
+            if isinstance(factor, jax.custom_derivatives.SymbolicZero):
+                return tuple(None for _ in flat)
+            return tuple(gradients[at] * factor if at in gradients else None for at in range(len(flat)))
+
+        loss.defvjp(forward, backward, symbolic_zeros=True)
+
+        def planned(*args: Any, **kwargs: Any) -> Any:
+            return loss(*jax.tree.leaves((args, kwargs)))
 
         planned.__name__ = getattr(self._fn, "__name__", "planned")
         return jax.jit(planned)
@@ -146,12 +195,18 @@ class Applied:
         return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
 
 
+def _is_number(result: Any) -> bool:
+    """Returns whether a result is one floating-point number, as that of a loss function is."""
+    leaves_of = jax.tree.leaves(result)
+    return len(leaves_of) == 1 and leaves_of[0].shape == () and jax.numpy.issubdtype(leaves_of[0].dtype, jax.numpy.floating)
+
+
 def _without_derivative(fn: Callable[..., Any]) -> Any:
     """Returns a function that raises where it is differentiated: rules of `jax.custom_vjp` inside of a step are not kept."""
     guarded = jax.custom_jvp(fn)
 
     def refuse(primals: Any, tangents: Any) -> Any:
-        raise InputError("a train step under a plan has no derivative; differentiate the loss inside of the step, and plan the whole")
+        raise InputError("a step under a plan has no derivative, and a loss no second one; differentiate the loss inside of the step, and plan the whole")
 
     guarded.defjvp(refuse)
     return guarded
@@ -185,9 +240,9 @@ def _by_equation(layouts: dict[str, Any], numbers: dict[int, int]) -> dict[int, 
 def apply(fn: Callable[..., Any], plan: Plan, mesh: Optional[Mesh] = None, *, model: Optional[Model] = None) -> Applied:
     """Returns `fn`, which was captured, as a jitted function that runs as the plan says.
 
-    A whole train step runs as a program of one rank, with the collectives that the plan's cuts need. A loss function gets
-    the plan's cuts as constraints, and XLA chooses the collectives. Neither changes a number: where a cut of the plan
-    cannot be made, another one is, and `notes` of the result says so.
+    A whole train step, or a loss with its gradients, runs as a program of one rank, with the collectives that the plan's
+    cuts need. A function with several results gets the cuts as constraints, and XLA chooses the collectives. Neither
+    changes a number: where a cut of the plan cannot be made, another one is, and `notes` of the result says so.
     """
     its = model_of(plan, model)
     given = mesh_of(plan) if mesh is None else mesh

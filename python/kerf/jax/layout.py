@@ -54,6 +54,7 @@ class Value:
         self.array, self.layout, self.ranks = array, layout, ranks
         self.twin = twin  # an earlier value of the same numbers, which was computed with the same layout
         self.number: Any = object() if twin is None else twin.number  # the same for values of the same numbers; an int for constants
+        self.argument = False  # whether the array is an argument of the program
         self.received = False  # whether a collective made the array
         self.zero = zero  # whether all elements are zero
         self.asked: set[Layout] = set()  # the layouts in which the array was read

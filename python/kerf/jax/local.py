@@ -17,13 +17,12 @@ from jax.extend import core as jex
 
 from .layout import Layout, Ranks, Value, local_shape, receives, shards, whole
 from .loops import run_cond, run_scan, run_while
-from .placed import dimensions, ops_of
+from .planned import Cuts, Op, PlanOps, Uses
 from .rules import Rule, rule_of
 from .trace import Tree
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 REDUCE = {"max": jax.lax.pmax, "min": jax.lax.pmin}
-Cuts = list[tuple[str, ...]]  # the axes of each dimension
 Wishes = dict[int, list[Optional[Layout]]]  # the layouts in which a later loop takes what a loop stacks, by the id of the loop's equation
 
 
@@ -31,10 +30,11 @@ class Local:
     """Runs the equations of a program on this rank's parts. `ops` are the operators of the plan by number of equation."""
 
     def __init__(self, ops: dict[int, list[Any]], ranks: Ranks, wishes: Optional[Wishes] = None) -> None:
-        self.ops, self.ranks = ops, ranks
+        self.ranks = ranks
         self.wishes = wishes or {}
         self.stacked: dict[int, list[Value]] = {}  # what the loops have stacked, by the id of the equation of the loop
         self.notes: dict[str, None] = {}
+        self.plan = PlanOps(ops, ranks, self.notes)
         self.again = 0  # how many jax.checkpoint that compute values again contain the equation
         self.earlier: dict[Any, tuple[Op, list[Value]]] = {}  # cuts and results of earlier equations
         self.constants: dict[Any, int] = {}  # numbers of results that depend on no argument
@@ -103,12 +103,12 @@ class Local:
         twins = same if self.again else []
         if any(twin.received for twin in twins):
             return twins  # what other ranks have sent is kept, and not sent again
-        op = its if its and self.again else self.op_of(number, equation)
+        op = its if its and self.again else self.plan.op_of(number, equation)
         if op.known():
             self.alike[kind] = op
         elif self.again and not twins:
             op = self.alike.get(kind, op)
-        made = self.cut_equation(equation, rule, op, values)
+        made = self.cut_equation(equation, rule, op, values, number)
         if twins:
             made = [Value(value.array, value.layout, self.ranks, value.zero, twin) if value.layout == twin.layout else value
                     for value, twin in zip(made, twins)]
@@ -135,56 +135,7 @@ class Local:
         results = bind(equation, [value.to(whole(len(value.layout.dims))) for value in values], equation.params)
         return [Value(array, whole(np.ndim(array)), self.ranks) for array in results]
 
-    def op_of(self, number: int, equation: Any) -> Op:
-        """Returns the cuts that the plan has for an equation."""
-        shapes = [tuple(var.aval.shape) for var in equation.invars]
-        result = tuple(equation.outvars[0].aval.shape)
-        found = Op([None] * len(shapes), None)
-        its = ops_of(equation, self.ops.get(number, []))
-        if not its or len(equation.outvars) != 1:
-            return found
-        its = [op for op in its if math.prod(op["shape"]) == math.prod(result)]
-        if not its:
-            return found
-        if equation.primitive.name == "conv_general_dilated":
-            return self.convolution_of(equation, its, shapes, result)
-        alike = [op for op in its if len(op["operands"]) == len(shapes)]
-        op = ([one for one in alike if tuple(one["shape"]) == result] or alike or its)[-1]  # of the rounds of a loop, the last one
-        found.result = self.cuts_of(result, op["shape"], op["axes"], op["name"])
-        operands = op["operands"] if alike else []
-        if len(operands) == 2 and [tuple(one["shape"]) for one in operands] == shapes[::-1] and shapes[0] != shapes[1]:
-            operands = operands[::-1]
-        for at, (shape, one) in enumerate(zip(shapes, operands)):
-            found.operands[at] = self.cuts_of(shape, one["shape"], one["axes"], op["name"])
-        return found
-
-    def convolution_of(self, equation: Any, ops: list[Any], shapes: list[tuple[int, ...]], result: tuple[int, ...]) -> Op:
-        """Returns the plan's cuts of a convolution, which the plan has with batch and features first."""
-        op = next((op for op in reversed(ops) if len(op["operands"]) == 2), None)
-        if op is None:
-            return Op([None, None], None)
-        numbers = equation.params["dimension_numbers"]
-
-        def cuts(shape: tuple[int, ...], order: Sequence[int], sizes: Sequence[int], axes: Any) -> Optional[Cuts]:
-            theirs = self.cuts_of(tuple(shape[dim] for dim in order), sizes, axes, op["name"])
-            return None if theirs is None else [theirs[order.index(dim)] for dim in range(len(shape))]
-
-        operands = [cuts(shape, order, one["shape"], one["axes"])
-                    for shape, order, one in zip(shapes, (numbers.lhs_spec, numbers.rhs_spec), op["operands"])]
-        return Op(operands, cuts(result, numbers.out_spec, op["shape"], op["axes"]))
-
-    def cuts_of(self, shape: tuple[int, ...], sizes: Sequence[int], axes: Any, name: str) -> Optional[Cuts]:
-        """Returns the cuts of an array of the program, where the plan has its elements as `sizes`. None: partial or not known."""
-        if axes is None or math.prod(shape) != math.prod(sizes):
-            return None
-        axes = [[axis for axis in names if axis in self.ranks or ":" in axis] for names in axes]
-        spec, why = dimensions(shape, sizes, axes, dict(self.ranks))
-        if spec is None:
-            self.notes[f"{name}: {why}; its operands decide how it is cut"] = None
-            return None
-        return [() if one is None else (one,) if isinstance(one, str) else one for one in spec]
-
-    def cut_equation(self, equation: Any, rule: Rule, op: Op, values: list[Value]) -> list[Value]:
+    def cut_equation(self, equation: Any, rule: Rule, op: Op, values: list[Value], number: int) -> list[Value]:
         factors = self.assign(equation, rule, op, values)
         kept = kept_partial(rule, op, values, {axis for axes in factors.values() for axis in axes})
         reduced = sorted({axis for factor, axes in factors.items() for axis in axes if all(factor not in dims for dims in rule.results)})
@@ -196,6 +147,9 @@ class Local:
                 partial = []  # zeros are their own partial sums
             arrays.append(value.to(Layout(cut(dims, factors), tuple(sorted(partial)))))
         layouts = [Layout(cut(dims, factors)) for dims in rule.results]
+        if number >= 0 and number not in self.plan.uses:
+            self.plan.uses[number] = Uses([tuple(var.aval.shape) for var in equation.invars], values, [list(cut(dims, factors)) for dims in rule.operands],
+                                          tuple(equation.outvars[0].aval.shape), list(layouts[0].dims))
         shapes = [local_shape(var.aval.shape, layout, self.ranks) for var, layout in zip(equation.outvars, layouts)]
         params = rule.params(equation.params, [tuple(np.shape(array)) for array in arrays], shapes)
         results = bind(equation, arrays, params)
@@ -254,17 +208,6 @@ class Local:
         """Returns how many elements of an array other ranks have."""
         parts = shards([axis for axes in value.layout.dims for axis in axes], self.ranks)
         return np.size(value.array) * (parts - 1)
-
-
-class Op:
-    """The cuts of an equation's operands and result in the plan. None: the plan does not say, or has partial sums."""
-
-    def __init__(self, operands: list[Optional[Cuts]], result: Optional[Cuts]) -> None:
-        self.operands, self.result = operands, result
-
-    def known(self) -> bool:
-        """Returns whether the plan says anything."""
-        return self.result is not None or any(cuts is not None for cuts in self.operands)
 
 
 def cut(dims: Sequence[Optional[int]], factors: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:

@@ -90,6 +90,26 @@ def tree_of(jaxpr: Any, numbers: Iterator[int]) -> Tree:
     return tree
 
 
+def marked_tree(jaxpr: Any, outer: int = -1) -> Tree:
+    """Returns the numbers that a program made from a marked one has in the names of its equations: that of the equation from
+    which one was made, or, in the backward pass, -2 - that number; -1 where there is none."""
+    tree: Tree = []
+    for equation in jaxpr.eqns:
+        stack = str(equation.source_info.name_stack)
+        marks = re.findall(rf"{MARK}(\d+)", stack)
+        number = outer if not marks else -2 - int(marks[-1]) if "transpose(" in stack else int(marks[-1])
+        inner = number if equation.primitive.name in ("jit", "pjit") else -1
+        tree.append((number, {key: _marked_trees(value, inner) for key, value in equation.params.items()}))
+    return tree
+
+
+def _marked_trees(value: Any, outer: int) -> Any:
+    if isinstance(value, tuple) and value and all(isinstance(one, jex.ClosedJaxpr) for one in value):
+        return tuple(marked_tree(one.jaxpr, outer) for one in value)
+    closed = isinstance(value, jex.ClosedJaxpr)
+    return marked_tree(value.jaxpr if closed else value, outer) if closed or isinstance(value, jex.Jaxpr) else None
+
+
 def _trees(value: Any, numbers: Iterator[int]) -> Any:
     if isinstance(value, tuple) and value and all(isinstance(one, jex.ClosedJaxpr) for one in value):
         return tuple(tree_of(one.jaxpr, numbers) for one in value)
