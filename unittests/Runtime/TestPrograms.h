@@ -49,8 +49,8 @@ Tensor makeTensor(const Shape &shape, const std::vector<double> &values, DType d
 /// Returns the elements of a tensor.
 std::vector<double> valuesOf(const Tensor &tensor);
 
-/// Returns why the ranks of a test cannot each have a device, such as the GPU that this machine lacks; empty if they can.
-/// Tests are skipped with this text.
+/// Returns why the ranks of a test cannot each have a device, such as the GPU that this machine lacks; empty if they
+/// can. Tests are skipped with this text.
 std::string missingDevices(std::string_view kind, int64_t ranks);
 
 /// A collective instruction with its mesh, types and shapes.
