@@ -140,13 +140,15 @@ Result<Json> describe(const PlanQuestion &question, const JobSettings &settings,
 }
 
 /// Returns a warning if the program of the plan needs more memory than an accelerator has, although the search
-/// predicted that the plan fits; nothing if it fits, or if the prediction leaves half of the memory free.
+/// predicted that the plan fits; nothing if it fits, if the prediction leaves half of the memory free, or for an
+/// export.
 std::optional<std::string> programWarning(mlir::MLIRContext &context, const PlanRequest &request, const Plan &plan,
                                           Simulation simulation) {
   const DeviceSpec &device = request.cluster.device;
   auto limit = static_cast<double>(device.memoryBytes);
   const double predicted = maxDeviceBytes(simulation);
-  if (request.trainer != &ownTrainer() || request.cluster.mixed() || device.kind == "cpu" || predicted < limit / 2)
+  if (request.trainer != &ownTrainer() || request.cluster.mixed() || device.kind == "cpu" || predicted < limit / 2 ||
+      !request.model.isConfig()) // to compile an export of this size takes long
     return std::nullopt;
   LoweredFigures figures(context, request.model, request.step, request.dtype);
   if (!figures.apply(plan, "the plan", request.cluster, simulation)) // `compile` says why there is no program

@@ -279,13 +279,9 @@ public:
     };
     if (context >= 0 && !addPreference(ofContext(node, tags, isParameter, strategy.factorOfAxis[context])))
       return std::nullopt;
-    for (size_t part = 0; part < model.size(); ++part) {
-      int cut = strategy.factorOfAxis[model[part]];
-      if (solved)
-        sum += sumsGradientOverTokens(node, tags, cut) ? kWhole : kPreferred;
-      else if (!addPreference(ofModel(node, tags, isParameter, cut, part)))
+    for (size_t part = 0; part < model.size() && !solved; ++part)
+      if (!addPreference(ofModel(node, tags, isParameter, strategy.factorOfAxis[model[part]], part)))
         return std::nullopt;
-    }
     return sum;
   }
 
@@ -303,22 +299,6 @@ private:
       else
         ofAttention.insert(op->result_begin(), op->result_end());
     });
-  }
-
-  /// Returns whether the node is a product that computes the gradient of a parameter, and each rank along a cut axis
-  /// sums over a part of the tokens. Such a rank would accumulate a gradient as large as the parameters of all these
-  /// ranks.
-  static bool sumsGradientOverTokens(const PlacementNode &node, const std::vector<unsigned> &tags, int cut) {
-    if (cut < 0 || !isa_and_nonnull<DotGeneralOp>(node.op) || !node.op->hasAttr(KerfDialect::kBackwardAttr))
-      return false;
-    auto isKept = [&](int factor) {
-      return llvm::any_of(node.rule.results[0],
-                          [&](const std::vector<int> &dim) { return llvm::is_contained(dim, factor); });
-    };
-    bool keepsTokens = false;
-    for (size_t f = 0; f < tags.size(); ++f)
-      keepsTokens |= (tags[f] & (kBatch | kSequence)) && isKept(static_cast<int>(f));
-    return !keepsTokens && (tags[cut] & (kBatch | kSequence)) && !isKept(cut);
   }
 
   static bool canCut(const Factor &factor, int64_t shards) {
