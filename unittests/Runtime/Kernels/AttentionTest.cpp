@@ -188,8 +188,9 @@ TEST(Attention, OfSixteenBitsWithFloatStatisticsAgreesWithFloat64) {
     compareWithFloat64(random, halfCase(random, seed % 2 ? DType::F16 : DType::BF16, seed % 3 > 0, 70));
     instructions += 2;
   }
-  if (before >= 0)
+  if (before >= 0) {
     EXPECT_GE(cudnnExecutions() - before, instructions);
+  }
 }
 
 /// Sets the mask of a row of queries to one of the kinds of rows that programs have.
