@@ -2,7 +2,7 @@
 """Gathers of activations along the axis model that several products share, and that the backward pass repeats."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, cast
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -22,7 +22,7 @@ class _Whole:
         """Gathers the activation once for all products of a backward pass, and drops it after the last of them."""
         if self._again is None:
             with torch.no_grad():
-                self._again = self.part.detach().redistribute(self.mesh, [Replicate()])
+                self._again = cast(DTensor, self.part.detach()).redistribute(self.mesh, [Replicate()])
             self._left = self.saved
         found, self._left = self._again, self._left - 1
         if not self._left:
