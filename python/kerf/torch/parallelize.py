@@ -20,7 +20,7 @@ from ..errors import Warning as KerfWarning
 from ..model import Model
 from ..plans import PlanLike, as_plan
 from . import tensor
-from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, samples
+from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, check_terms, samples
 from .context import ContextAxis, cut_sequence
 from .expert import spread
 from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings_of
@@ -127,10 +127,7 @@ class Parallel:
     def _microbatches(self, batch: Batch) -> tuple[list[Batch], list[float]]:
         check_samples(batch, self._samples)
         if self._count is None:
-            for name, value in batch.items():
-                if value.dtype == torch.int64 and bool((value == -100).any()):
-                    raise InputError(f"{name} has the value -100, which losses ignore, so that samples count unequally: give "
-                                     "count=, a function that returns the number of terms of a batch's mean")
+            check_terms(batch)
         data, size = self._settings.groups, self.microbatch
         mine = [{key: value[at:at + size] for key, value in batch.items()}
                 for at in range(data_rank(self.mesh) * size * self.microbatches, (data_rank(self.mesh) + 1) * size * self.microbatches, size)]
@@ -162,6 +159,8 @@ class Parallel:
         check_samples(batch, self._samples)
         size, losses = self.microbatch * self._settings.size("data"), []
         slices = [{key: value[at:at + size] for key, value in batch.items()} for at in range(0, self._samples, size)]
+        if self._count is None and len(slices) > 1:
+            check_terms(batch)
         counts = [float(self._count(one)) if self._count else 1.0 for one in slices]
         for one, count in zip(slices, counts):
             with implicit_replication():
