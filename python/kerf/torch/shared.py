@@ -53,8 +53,7 @@ class SharedGathers:
         if not isinstance(value, DTensor):
             return value
         last = self._last
-        same = last is not None and last.part is value and last.version == versions(value)
-        if not same or last.whole.requires_grad != value.requires_grad:
+        if last is None or last.part is not value or last.version != versions(value) or last.whole.requires_grad != value.requires_grad:
             self.clear()
             self._last = last = _Whole(value, self._mesh)
         return last.whole
