@@ -78,13 +78,14 @@ def contradictions(plan: Plan, args: Any, model: Any) -> list[str]:
         if given != wanted and str(getattr(given, "value", given)) != str(wanted):
             faults.append(f"{name} is {getattr(given, 'value', given)}, but the plan says {wanted}")
     axes = parallelism_config(plan)
+    context = (axes.cp_size or 1) * (axes.sp_size or 1)
     if args.parallelism_config is not None:
         for axis in AXES:
             given, wanted = getattr(args.parallelism_config, axis), getattr(axes, axis)
             if given != wanted:
                 faults.append(f"{axis} of parallelism_config is {given}, but the plan says {wanted}")
-    elif axes.cp_size * axes.sp_size > 1 or axes.tp_size not in (1, getattr(model, "_tp_size", None)):
-        faults.append(f"there is no parallelism_config, but the plan has mesh.model {axes.tp_size} and mesh.context {axes.cp_size * axes.sp_size}")
+    elif context > 1 or axes.tp_size not in (1, getattr(model, "_tp_size", None)):
+        faults.append(f"there is no parallelism_config, but the plan has mesh.model {axes.tp_size} and mesh.context {context}")
     return faults
 
 

@@ -31,6 +31,14 @@ def check_samples(batch: Batch, count: int) -> None:
         raise InputError(f"the batch has {samples(batch)} samples; the plan has {count}")
 
 
+def check_terms(batch: Batch) -> None:
+    """Refuses labels that losses ignore, because samples then have unequal numbers of terms."""
+    for name, value in batch.items():
+        if value.dtype == torch.int64 and bool((value == -100).any()):
+            raise InputError(f"{name} has the value -100, which losses ignore, so that samples count unequally: give "
+                             "count=, a function that returns the number of terms of a batch's mean")
+
+
 def check_batch(module: torch.nn.Module, read: Settings, count: int) -> None:
     """Checks that the number of samples suits the plan, and that no layer computes statistics of a whole batch."""
     data = read.groups

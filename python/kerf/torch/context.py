@@ -2,7 +2,7 @@
 """Context parallelism: the sequence of each activation is cut along the axis context, and attention gathers keys and values."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -34,7 +34,7 @@ def _whole(value: Any) -> Any:
 
 def _local(value: DTensor, place: Any, grad: Any) -> torch.Tensor:
     """Returns the part of this rank, whose gradient gets the order of elements that DTensor expects."""
-    local = value.redistribute(placements=[place]).contiguous().to_local(grad_placements=[grad])
+    local = cast(DTensor, value.redistribute(placements=[place]).contiguous()).to_local(grad_placements=[grad])
     if local.requires_grad:
         local.register_hook(lambda one: one.contiguous())
     return local
@@ -45,7 +45,7 @@ def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_
     """Computes scaled_dot_product_attention of the queries of this rank with all keys and values."""
     mesh, rows, columns = query.device_mesh, query.shape[-2], key.shape[-2]
     local = _local(query, Shard(query.dim() - 2), Shard(query.dim() - 2))
-    rest = [_local(one, Replicate(), Partial()) for one in (key, value)]
+    keys, values = (_local(one, Replicate(), Partial()) for one in (key, value))
     first = sum(part.shape[0] for part in torch.arange(rows).chunk(mesh.size())[:mesh.get_local_rank()])
     if isinstance(attn_mask, DTensor):
         attn_mask = attn_mask.full_tensor()
@@ -53,7 +53,7 @@ def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_
         attn_mask = torch.ones(rows, columns, dtype=torch.bool, device=local.device).tril()
     if attn_mask is not None and attn_mask.shape[-2] == rows:
         attn_mask = attn_mask.narrow(-2, first, local.shape[-2])
-    out = torch.nn.functional.scaled_dot_product_attention(local, *rest, attn_mask, dropout_p, False, scale=scale, enable_gqa=enable_gqa)
+    out = torch.nn.functional.scaled_dot_product_attention(local, keys, values, attn_mask, dropout_p, False, scale=scale, enable_gqa=enable_gqa)
     return DTensor.from_local(out.contiguous(), mesh, [Shard(query.dim() - 2)], run_check=False)
 
 

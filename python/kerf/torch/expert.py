@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.distributed._functional_collectives import all_gather_tensor_autograd, reduce_scatter_tensor_autograd
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from ..errors import InputError
 
@@ -20,8 +20,9 @@ ARGUMENTS = ["hidden_states", "top_k_index", "top_k_weights"]
 def spread(module: torch.nn.Module, names: set[str], mesh: DeviceMesh) -> None:
     """Gives each rank its part of the experts whose parameters have these names: dimension 0 of these parameters counts the experts."""
     for path, owner in module.named_modules():
-        own = {leaf: parameter for leaf, parameter in owner._parameters.items() if f"{path}.{leaf}".lstrip(".") in names}
-        if not own or not any(parameter is not None for parameter in own.values()):
+        own = {leaf: parameter for leaf, parameter in owner._parameters.items()
+               if parameter is not None and f"{path}.{leaf}".lstrip(".") in names}
+        if not own:
             continue
         if len(own) != len(owner._parameters) or list(inspect.signature(owner.forward).parameters) != ARGUMENTS:
             raise InputError(f"mesh.expert cuts {', '.join(own)} of {path}, whose forward takes {inspect.signature(owner.forward)}: only "
@@ -44,6 +45,6 @@ def _forward(owner: torch.nn.Module, inner: torch.nn.Module, count: int, mesh: D
     tokens, index, weights = (all_gather_tensor_autograd(one.contiguous(), 0, mesh) for one in (hidden_states, top_k_index, top_k_weights))
     first = mesh.get_local_rank() * count
     own = (index >= first) & (index < first + count)
-    local: dict[str, Any] = {leaf: parameter.to_local() for leaf, parameter in owner._parameters.items()}
+    local: dict[str, Any] = {leaf: cast(DTensor, parameter).to_local() for leaf, parameter in owner._parameters.items()}
     out = torch.func.functional_call(inner, local, (tokens, torch.where(own, index - first, 0), torch.where(own, weights, 0)))
     return reduce_scatter_tensor_autograd(out, "sum", 0, mesh)

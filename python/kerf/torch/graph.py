@@ -18,12 +18,16 @@ PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("linear", "addmm"
 
 def settle(value: torch.Tensor) -> torch.Tensor:
     """Sums a DTensor over the axis model where its ranks hold terms of a sum."""
-    partial = isinstance(value, DTensor) and any(one.is_partial() for one in value.placements)
-    return value.redistribute(placements=[Replicate()]) if partial else value
+    if isinstance(value, DTensor) and any(one.is_partial() for one in value.placements):
+        return value.redistribute(placements=[Replicate()])
+    return value
 
 
 class Shell(torch.nn.Module):
     """A loss of a module as a module, whose parameters have the names that they have in the module."""
+
+    _inner: torch.nn.Module
+    _loss: Callable[..., torch.Tensor]
 
     def __init__(self, module: torch.nn.Module, loss: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -37,6 +41,8 @@ class Shell(torch.nn.Module):
 
 class Piece(torch.nn.Module):
     """Some nodes of the graph as a module: `names` are the values that it takes, and `inputs` those that it takes from the batch."""
+
+    graph_module: torch.fx.GraphModule
 
     def __init__(self, graph: torch.fx.GraphModule, inputs: tuple[str, ...]) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
@@ -10,7 +11,7 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication
 
@@ -19,7 +20,7 @@ from ..errors import Warning as KerfWarning
 from ..model import Model
 from ..plans import PlanLike, as_plan
 from . import tensor
-from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, samples
+from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, check_terms, samples
 from .context import ContextAxis, cut_sequence
 from .expert import spread
 from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings_of
@@ -126,10 +127,7 @@ class Parallel:
     def _microbatches(self, batch: Batch) -> tuple[list[Batch], list[float]]:
         check_samples(batch, self._samples)
         if self._count is None:
-            for name, value in batch.items():
-                if value.dtype == torch.int64 and bool((value == -100).any()):
-                    raise InputError(f"{name} has the value -100, which losses ignore, so that samples count unequally: give "
-                                     "count=, a function that returns the number of terms of a batch's mean")
+            check_terms(batch)
         data, size = self._settings.groups, self.microbatch
         mine = [{key: value[at:at + size] for key, value in batch.items()}
                 for at in range(data_rank(self.mesh) * size * self.microbatches, (data_rank(self.mesh) + 1) * size * self.microbatches, size)]
@@ -140,9 +138,9 @@ class Parallel:
         return mine, [one / sum(counts) for one in counts[first:first + self.microbatches]]
 
     def _accumulate(self, slices: list[Batch], weights: list[float]) -> torch.Tensor:
-        module, total = self.parts[0], None
+        module, losses = self.parts[0], []
         for number, (one, weight) in enumerate(zip(slices, weights)):
-            if isinstance(module, torch.distributed.fsdp.FSDPModule):
+            if isinstance(module, FSDPModule):
                 module.set_requires_gradient_sync(self._settings.level > 1 or number == len(slices) - 1)
                 module.set_reshard_after_backward(self._settings.level == 3 or number == len(slices) - 1)
             if self._settings.size("context") > 1:
@@ -150,24 +148,26 @@ class Parallel:
             loss = self._loss(module, **one) * weight
             loss = loss.full_tensor() if isinstance(loss, DTensor) else loss
             loss.backward()
-            total = loss.detach() if total is None else total + loss.detach()
-        tensor.check_used(module)
+            losses.append(loss.detach())
+        tensor.check_used(self.parts[0])
         if self._gathers:
             self._gathers.clear()
-        return total
+        return functools.reduce(torch.add, losses)
 
     def _step_by_op(self, batch: Batch) -> torch.Tensor:
         """Runs the microbatches of all data ranks one after the other; each is one global batch of DTensors."""
         check_samples(batch, self._samples)
-        size, total = self.microbatch * self._settings.size("data"), None
+        size, losses = self.microbatch * self._settings.size("data"), []
         slices = [{key: value[at:at + size] for key, value in batch.items()} for at in range(0, self._samples, size)]
+        if self._count is None and len(slices) > 1:
+            check_terms(batch)
         counts = [float(self._count(one)) if self._count else 1.0 for one in slices]
         for one, count in zip(slices, counts):
             with implicit_replication():
                 loss = (self.parts[0](one) * (count / sum(counts))).full_tensor()
                 loss.backward()
-            total = loss.detach() if total is None else total + loss.detach()
-        return total
+            losses.append(loss.detach())
+        return functools.reduce(torch.add, losses)
 
     def _finish(self, total: torch.Tensor) -> torch.Tensor:
         axes = [] if self._settings.by_op else [axis for axis in ("replicate", "data", "expert") if axis in (self.mesh.mesh_dim_names or ())]

@@ -18,8 +18,11 @@ from .placement import Job, Placement, Settings, recompute_mode
 from .recompute import layers, recompute
 from .schedule import make_schedule
 
+
 class Stage(torch.nn.Module):
     """One part of the pipeline. Its pieces are recomputed and sharded one by one; between stages values are whole on each rank."""
+
+    _mesh: DeviceMesh | None
 
     def __init__(self, pieces: list[Piece], mesh: DeviceMesh | None, last: bool) -> None:
         super().__init__()
@@ -33,7 +36,7 @@ class Stage(torch.nn.Module):
         for piece in self.pieces:
             values = piece(values, batch)
         out = tuple(one.redistribute(placements=[Replicate()]).to_local() if isinstance(one, DTensor) else one for one in values)
-        return out[0].reshape(1) if self.last else out if len(out) > 1 else out[0]
+        return out[0].reshape(1) if self.last else out[0] if len(out) == 1 else out
 
 
 class Pipeline:
@@ -77,14 +80,16 @@ class Pipeline:
     def _place(self, stage: Stage, placed: dict[str, Placement], model: DeviceMesh | None, notes: list[str]) -> None:
         """Gives all uses of a parameter on this rank one tensor, cut along the axis model."""
         for piece in stage.pieces:
+            assert isinstance(piece, Piece)
             graph = piece.graph_module
             if model is not None:
                 own = {name: placed[self._aliases[name]] for name, _ in graph.named_parameters(remove_duplicate=False)}
                 notes.extend(note for note in tensor.distribute(graph, own, model, fuse=False)[1] if note not in notes)
             for owner_name, owner in graph.named_modules():
-                for leaf in list(owner._parameters):
-                    name = self._aliases[f"{owner_name}.{leaf}".lstrip(".")]
-                    owner._parameters[leaf] = self._values.setdefault(name, owner._parameters[leaf])
+                for leaf, parameter in list(owner._parameters.items()):
+                    if parameter is not None:
+                        name = self._aliases[f"{owner_name}.{leaf}".lstrip(".")]
+                        owner._parameters[leaf] = self._values.setdefault(name, parameter)
 
     def _shard(self, stage: Stage, read: Settings, number: int, used: list[set[str]], mine: list[int]) -> None:
         from .parallelize import shard
@@ -122,9 +127,9 @@ class Pipeline:
         """Sums the gradients of parameters that several stages use."""
         held = dict(self.named_parameters())
         for name, group in self._tied:
-            if held[name].grad is None:
-                held[name].grad = torch.zeros_like(held[name])
             grad = held[name].grad
+            if grad is None:
+                grad = held[name].grad = torch.zeros_like(held[name])
             dist.all_reduce(grad.to_local() if isinstance(grad, DTensor) else grad, group=group)
 
     def step(self, slices: list[dict[str, torch.Tensor]], weights: list[float]) -> torch.Tensor:

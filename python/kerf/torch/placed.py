@@ -11,6 +11,7 @@ from typing import Any, Optional
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from ..errors import InputError
@@ -113,7 +114,7 @@ class _Interpreter(torch.fx.Interpreter):
         kind, entry = self._owner.strategies.get(n.name, ("", {}))
         if kind == "attention" and "strategy" in entry:
             place = functools.partial(_place, entry["strategy"], kind)
-            args, kwargs = torch.utils._pytree.tree_map_only(DTensor, place, self.fetch_args_kwargs_from_env(n))
+            args, kwargs = pytree.tree_map_only(DTensor, place, self.fetch_args_kwargs_from_env(n))
             return getattr(self, n.op)(n.target, args, kwargs)
         if n.name in self._owner.splits:
             return split(self.fetch_args_kwargs_from_env(n)[0][0], self._owner.splits[n.name])
@@ -123,6 +124,8 @@ class _Interpreter(torch.fx.Interpreter):
 
 class PlacedGraph(torch.nn.Module):
     """The loss of a module as pieces of its exported graph, whose parameters are DTensors on all axes of the mesh."""
+
+    _mesh: DeviceMesh
 
     def __init__(self, module: torch.nn.Module, job: Job, mesh: DeviceMesh, loss: Loss, sample: Batch, placed: dict[str, Placement]) -> None:
         super().__init__()
@@ -147,6 +150,8 @@ class PlacedGraph(torch.nn.Module):
         for piece in pieces:
             for path, owner in piece.graph_module.named_modules():
                 for leaf, parameter in list(owner._parameters.items()):
+                    if parameter is None:
+                        continue
                     name = aliases[f"{path}.{leaf}".lstrip(".")]
                     if name not in values:
                         where, value = placed[name], parameter.detach()
@@ -165,13 +170,15 @@ class PlacedGraph(torch.nn.Module):
 
     def _placements(self, where: Placement) -> list[Any]:
         cuts = {"model": where.dimension, "data": where.data}
-        return [Replicate() if cuts.get(axis) is None else Shard(cuts[axis]) for axis in self._mesh.mesh_dim_names or ()]
+        wanted = [cuts.get(axis) for axis in self._mesh.mesh_dim_names or ()]
+        return [Replicate() if cut is None else Shard(cut) for cut in wanted]
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """Returns the loss of a batch that all ranks give, as a DTensor."""
         inputs = {name: self._cut(name, value) for name, value in batch.items()}
         values: tuple[Any, ...] = ()
         for piece, mode in zip(self.pieces, self._modes):
+            assert isinstance(piece, Piece)
             run = functools.partial(self._run, piece, inputs)
             pinned = {node.name for node in piece.graph_module.graph.nodes if "recompute" in self.strategies.get(node.name, ("", {}))[1]}
             if mode == "none" and not any(self.strategies[name][1]["recompute"] for name in pinned):

@@ -26,7 +26,7 @@ def make_schedule(job: Job, stages: list[PipelineStage], microbatches: int, loss
     if read.schedule in SCHEDULES and read.chunks == 1 and microbatches >= count:
         return SCHEDULES[read.schedule](stages[0], microbatches, **options)
     if read.schedule == "interleaved" and microbatches % count == 0:
-        return ScheduleInterleaved1F1B(stages, microbatches, **options)
+        return ScheduleInterleaved1F1B([*stages], microbatches, **options)
     schedule = _PipelineScheduleRuntime(stages, microbatches, **options)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "schedule.csv")

@@ -2,32 +2,42 @@
 """Gathers of activations along the axis model that several products share, and that the backward pass repeats."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, cast
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
+
+from ..errors import InputError
 
 
 class _Whole:
     """An activation that was gathered, and its part on this rank, from which `again` gathers it another time."""
 
     def __init__(self, part: DTensor, mesh: DeviceMesh) -> None:
-        self.part, self.mesh, self.version = part, mesh, part._version
-        self.whole = part.redistribute(mesh, [Replicate()])
+        self.part, self.mesh, self.version = part, mesh, versions(part)
+        self.whole: Any = part.redistribute(mesh, [Replicate()])
         self.saved, self._left = 0, 0  # how often autograd has saved the activation, and how often it will still ask for it
         self._again: Optional[DTensor] = None
 
     def again(self) -> DTensor:
         """Gathers the activation once for all products of a backward pass, and drops it after the last of them."""
         if self._again is None:
+            if versions(self.part) != self.version:
+                raise InputError("a tensor that a product under sequence_parallel reads is changed in place after it: use an op that returns a new "
+                                 "tensor, or plan with sequence_parallel false")
             with torch.no_grad():
-                self._again = self.part.detach().redistribute(self.mesh, [Replicate()])
+                self._again = cast(DTensor, self.part.detach()).redistribute(self.mesh, [Replicate()])
             self._left = self.saved
         found, self._left = self._again, self._left - 1
         if not self._left:
             self._again = None
         return found
+
+
+def versions(value: DTensor) -> tuple[int, int]:
+    """Returns numbers that change when a tensor is changed in place."""
+    return value._version, value._local_tensor._version
 
 
 class SharedGathers:
@@ -43,7 +53,8 @@ class SharedGathers:
         if not isinstance(value, DTensor):
             return value
         last = self._last
-        if last is None or last.part is not value or last.version != value._version or last.whole.requires_grad != value.requires_grad:
+        if last is None or last.part is not value or last.version != versions(value) or last.whole.requires_grad != value.requires_grad:
+            self.clear()
             self._last = last = _Whole(value, self._mesh)
         return last.whole
 
@@ -67,16 +78,18 @@ class SharedGathers:
             owner.register_forward_hook(after, always_call=True)
 
     def clear(self) -> None:
-        """Forgets the last gathered activation."""
+        """Forgets the last gathered activation, of which autograd may hold the part."""
+        if self._last is not None:
+            self._last.whole = None
         self._last = None
 
 
 def _saving_parts(gathered: _Whole) -> Any:
     """Returns a context in which autograd saves the part of this rank in place of the gathered activation."""
-    place = gathered.whole.to_local().data_ptr()
+    place, count = gathered.whole.to_local().data_ptr(), gathered.whole.numel()
 
     def pack(value: torch.Tensor) -> Any:
-        same = isinstance(value, DTensor) and value.to_local().data_ptr() == place and value.numel() == gathered.whole.numel()
+        same = isinstance(value, DTensor) and value.to_local().data_ptr() == place and value.numel() == count
         if not same or not value.is_contiguous():
             return value
         gathered.saved += 1

@@ -9,6 +9,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from ..errors import InputError
 from . import vocabulary
@@ -58,7 +59,7 @@ class Pieces:
         kwargs = kwargs or {}
         if function in (torch.split, torch.chunk) and isinstance(args[0], Pieces):
             return getattr(args[0], function.__name__)(*args[1:], **kwargs)
-        whole = torch.utils._pytree.tree_map(lambda one: one.whole() if isinstance(one, Pieces) else one, (args, kwargs))
+        whole = pytree.tree_map(lambda one: one.whole() if isinstance(one, Pieces) else one, (args, kwargs))
         return function(*whole[0], **whole[1])
 
 
@@ -133,7 +134,7 @@ def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[st
     repeat = {id(one) for layer in repeating for one in layer.modules()} if sequence else set()
     whole, rest = [Replicate()], [Shard(1)] if sequence else [Replicate()]
 
-    def sum_up(_: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
+    def sum_up(_: Any, args: Any, out: DTensor) -> DTensor:
         return out.redistribute(mesh, rest if out.dim() > 2 else whole)
 
     def fused(blocks: int) -> Any:

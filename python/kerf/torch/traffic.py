@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Optional
+from typing import Any, Optional, cast
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import Error, InputError
@@ -83,11 +85,11 @@ class Counter(TorchDispatchMode):
 
     def __init__(self, mesh: DeviceMesh) -> None:
         super().__init__()
-        self._axes = {mesh[axis].get_group().group_name: axis for axis in mesh.mesh_dim_names or ()}
+        self._axes: dict[str, str] = {mesh[axis].get_group().group_name: axis for axis in mesh.mesh_dim_names or ()}
         self._found: dict[tuple[str, str], tuple[int, int]] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        if any(issubclass(one, torch.distributed.tensor.DTensor) for one in types):
+        if any(issubclass(one, DTensor) for one in types):
             return NotImplemented  # the operators on its local tensors come back here
         kind = KINDS.get(str(function._overloadpacket).removeprefix("torch.ops.")) if function.namespace in ("c10d", "_c10d_functional") else None
         if kind is not None:
@@ -99,8 +101,8 @@ class Counter(TorchDispatchMode):
         names = [one for one in rest if isinstance(one, str) and one in self._axes]
         groups = [dist.ProcessGroup.unbox(one) for one in rest if isinstance(one, torch.ScriptObject) and "ProcessGroup" in str(one._type())]
         name = names[0] if names else groups[0].group_name if groups else ""
-        ranks = groups[0].size() if groups else dist.get_world_size(dist.distributed_c10d._resolve_process_group(name)) if name else 1
-        tensors = torch.utils._pytree.tree_leaves(args[0])
+        ranks = groups[0].size() if groups else dist.get_world_size(dist.distributed_c10d._resolve_process_group(cast(Any, name))) if name else 1
+        tensors = pytree.tree_leaves(args[0])
         size = sum(one.numel() * one.element_size() for one in tensors if isinstance(one, torch.Tensor))
         key = self._axes.get(name, "stage"), kind[0]  # groups beside the mesh hold the parameters that several stages share
         calls, total = self._found.get(key, (0, 0))

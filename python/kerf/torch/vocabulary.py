@@ -13,7 +13,7 @@ class _CutCrossEntropy(torch.autograd.Function):
     """Losses of the rows of `logits`, of which each rank has the classes from `first` on."""
 
     @staticmethod
-    def forward(context: Any, logits: torch.Tensor, target: torch.Tensor, first: int, ignored: int, mesh: Any) -> torch.Tensor:
+    def forward(ctx: Any, logits: torch.Tensor, target: torch.Tensor, first: int, ignored: int, mesh: Any) -> torch.Tensor:
         own = (target >= first) & (target < first + logits.shape[1]) & (target != ignored)
         index = torch.where(own, target - first, 0).unsqueeze(1)
         highest = all_reduce(logits.amax(1), "max", mesh)
@@ -21,12 +21,12 @@ class _CutCrossEntropy(torch.autograd.Function):
         picked = torch.where(own, logits.gather(1, index).squeeze(1) - highest, 0)
         sums, picked = all_reduce(torch.stack([powers.sum(1), picked]), "sum", mesh).unbind(0)
         used = target != ignored
-        context.save_for_backward(powers / sums.unsqueeze(1), index, own, used)
+        ctx.save_for_backward(powers / sums.unsqueeze(1), index, own, used)
         return torch.where(used, sums.log() - picked, 0)
 
     @staticmethod
-    def backward(context: Any, *grads: torch.Tensor) -> Any:
-        shares, index, own, used = context.saved_tensors
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        shares, index, own, used = ctx.saved_tensors
         scale = torch.where(used, grads[0], 0).unsqueeze(1)
         grad = shares * scale
         return grad.scatter_add_(1, index, torch.where(own.unsqueeze(1), -scale, 0)), None, None, None, None
