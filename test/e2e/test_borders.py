@@ -30,7 +30,9 @@ ALLOWED = {
                 "lib/CostModel/Trainers.cpp": "arguments of the trainers",
                 "lib/Report/": "a report for people says which command tells more"},
     # Lists of operators that a pass treats alike.
-    "lists of operators": {"lib/Transforms/Recognize": "the operators of which a composite's formula is made",
+    "lists of operators": {"lib/Transforms/QuantizeOnce.cpp": "the operators of which a quantization is made",
+                           "lib/Transforms/StepKernels.cpp": "the operators that the epilogue of a product computes",
+                           "lib/Transforms/Recognize": "the operators of which a composite's formula is made",
                            "lib/Transforms/CausalMask.cpp": "a mask is followed through the operators that make it",
                            "lib/Transforms/FoldTransposes.cpp": "the dimensions in these operators' attributes are permuted",
                            "lib/Transforms/Layout.cpp": "a slice or a pad of the stream's width is a part of the stream's width"},
