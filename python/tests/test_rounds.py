@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Repeats every kind of call in one process and compares the memory that stays. KERF_ALL=1 makes 1,000 rounds; where PyTorch
-and JAX are installed, the long form captures their functions in each round too."""
+"""Repeats calls of the package kerf in one process and compares the memory that stays. KERF_ALL=1 makes 1,000 rounds."""
 import ctypes
 import gc
-import importlib.util
 import os
 import resource
 import threading
