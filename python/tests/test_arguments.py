@@ -87,7 +87,7 @@ def calls(folder):
         (kerf.launcher.script, {"plan": whole, "launcher": "torchrun", "command": ["train.py"]}),
         (kerf.launcher.shape, {"plan": whole}),
         (kerf.hf.training_arguments, {"plan": whole}),
-        *([(kerf.hf.accelerate_config, {"plan": whole})] if importlib.util.find_spec("accelerate") else []),
+        *([(kerf.hf.parallelism_config, {"plan": whole})] if importlib.util.find_spec("accelerate") else []),
     ]
 
 
