@@ -121,6 +121,17 @@ int64_t shardInstances(const View &view, Draft &out) {
   return instances;
 }
 
+Table joinTables(std::initializer_list<Table> tables) {
+  Table all;
+  for (const Table &table : tables)
+    all.insert(all.end(), table.begin(), table.end());
+  return all;
+}
+
+void noteNoZeroBubble(const View &view, Draft &out) {
+  view.pipeline == 1 ? out.idle("one stage") : out.differs("there are no zero-bubble schedules: 1F1B");
+}
+
 void noteShardingOverAllRanks(const View &view, Draft &out) {
   if (shardInstances(view, out) > 1)
     out.differs(

@@ -264,12 +264,8 @@ Table executionTable() {
 } // namespace
 
 const Table &deepSpeedTable() {
-  static const Table table = [] {
-    Table all = executionTable(); // the first row of a key counts
-    for (const Table &more : {optimizerTable(), megatronDeepSpeedModelTable(), megatronOptimizerTable()})
-      all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }();
+  static const Table table =
+      joinTables({executionTable(), optimizerTable(), megatronDeepSpeedModelTable(), megatronOptimizerTable()});
   return table;
 }
 

@@ -221,10 +221,7 @@ Table executionTable() {
       {"microbatch", [](const View &v, Draft &out) { out.argument("--micro-batch-size", v.plan.microbatch); }},
       {"schedule.name", writeSchedule},
       {"schedule.chunks", writeChunks},
-      {"schedule.variant",
-       [](const View &v, Draft &out) {
-         v.pipeline == 1 ? out.idle("one stage") : out.differs("there are no zero-bubble schedules: 1F1B");
-       }},
+      {"schedule.variant", noteNoZeroBubble},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
@@ -242,12 +239,7 @@ Table executionTable() {
 } // namespace
 
 const Table &megatronTable() {
-  static const Table table = [] {
-    Table all = executionTable();
-    for (const Table &more : {megatronModelTable(), megatronOptimizerTable()})
-      all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }();
+  static const Table table = joinTables({executionTable(), megatronModelTable(), megatronOptimizerTable()});
   return table;
 }
 

@@ -57,8 +57,9 @@ Table modelTable() {
       size("model.hidden_size", "hidden_size", &ModelSizes::hidden),
       size("model.heads", "num_attention_heads", &ModelSizes::heads),
       size("model.kv_heads", "num_key_value_heads", &ModelSizes::keyValueHeads),
-      form("model.head_size", [](const ModelSizes &m) { return m.headSize * m.heads == m.hidden; },
-           "heads that share the hidden size evenly"),
+      form(
+          "model.head_size", [](const ModelSizes &m) { return m.headSize * m.heads == m.hidden; },
+          "heads that share the hidden size evenly"),
       size("model.ffn_size", "intermediate_size", &ModelSizes::mlpWidth),
       size("model.vocabulary", "vocab_size", &ModelSizes::vocabulary),
       {"model.positions",
@@ -66,17 +67,22 @@ Table modelTable() {
          out.file("model.model_config.max_position_embeddings", std::max(v.model.positions, v.model.sequence));
        }},
       {"model.sequence", [](const View &v, Draft &out) { out.file("tokens.sequence_length", v.model.sequence); }},
-      form("model.norm", [](const ModelSizes &m) { return m.norm == "rms"; }, "RMS norms"),
+      form(
+          "model.norm", [](const ModelSizes &m) { return m.norm == "rms"; }, "RMS norms"),
       size("model.norm_epsilon", "rms_norm_eps", &ModelSizes::epsilon),
-      form("model.activation", [](const ModelSizes &m) { return m.gated && m.activation == "silu"; }, "gated SiLU"),
-      form("model.position", [](const ModelSizes &m) { return m.position == "rotary"; }, "rotary positions"),
+      form(
+          "model.activation", [](const ModelSizes &m) { return m.gated && m.activation == "silu"; }, "gated SiLU"),
+      form(
+          "model.position", [](const ModelSizes &m) { return m.position == "rotary"; }, "rotary positions"),
       size("model.rotary_base", "rope_theta", &ModelSizes::rotaryBase),
-      form("model.rotary_fraction", [](const ModelSizes &m) { return m.rotaryFraction == 1; },
-           "rotations of whole heads"),
+      form(
+          "model.rotary_fraction", [](const ModelSizes &m) { return m.rotaryFraction == 1; },
+          "rotations of whole heads"),
       without("model.rotary_scaling", "rotary positions are not stretched"),
       without("model.window", "a token attends to all tokens before it"),
-      form("model.residual", [](const ModelSizes &m) { return m.residual == "pre"; },
-           "norms before attention and MLP, one after the other"),
+      form(
+          "model.residual", [](const ModelSizes &m) { return m.residual == "pre"; },
+          "norms before attention and MLP, one after the other"),
       {"model.biases", writeBiases},
       without("model.query_key_norm", "queries and keys are not normalized"),
       without("model.latent_attention", "there is no latent attention"),
@@ -89,8 +95,9 @@ Table modelTable() {
        [](const View &v, Draft &out) { out.file("model.model_config.moe_config.top_k", v.model.expertsPerToken); }},
       {"model.expert_ffn_size",
        [](const View &v, Draft &out) { out.file("model.model_config.intermediate_size", v.model.expertWidth); }},
-      form("model.expert_weights_add_to_one", [](const ModelSizes &m) { return !m.normalizedExpertWeights; },
-           "weights of a token's experts that are not normalized again"),
+      form(
+          "model.expert_weights_add_to_one", [](const ModelSizes &m) { return !m.normalizedExpertWeights; },
+          "weights of a token's experts that are not normalized again"),
       without("model.shared_expert_ffn_size", "the shared expert is left out"),
       without("model.dense_layers", "every layer has experts"),
       without("model.router", "experts are chosen and weighted by a softmax"),
@@ -100,7 +107,8 @@ Table modelTable() {
        [](const View &v, Draft &out) {
          v.in.expertCapacity ? out.differs("no token is dropped") : out.expressed("no token is dropped");
        }},
-      form("model.dropout", [](const ModelSizes &m) { return !m.dropout; }, "no dropout"),
+      form(
+          "model.dropout", [](const ModelSizes &m) { return !m.dropout; }, "no dropout"),
   };
 }
 
@@ -126,7 +134,8 @@ void writeSchedule(const View &view, Draft &out) {
 void writeStages(const View &view, Draft &out) {
   if (view.pipeline == 1)
     return out.idle("one stage");
-  out.differs("Nanotron cuts the model itself, by the compute of its blocks: stages may hold other layers than planned");
+  out.differs(
+      "Nanotron cuts the model itself, by the compute of its blocks: stages may hold other layers than planned");
 }
 
 void writeRecompute(const View &view, Draft &out) {
@@ -226,10 +235,7 @@ Table executionTable() {
        [](const View &v, Draft &out) {
          v.chunks == 1 ? out.idle("one chunk a stage") : out.differs("a stage holds one run of layers");
        }},
-      {"schedule.variant",
-       [](const View &v, Draft &out) {
-         v.pipeline == 1 ? out.idle("one stage") : out.differs("there are no zero-bubble schedules: 1F1B");
-       }},
+      {"schedule.variant", noteNoZeroBubble},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
@@ -274,11 +280,7 @@ Table executionTable() {
 } // namespace
 
 const Table &nanotronTable() {
-  static const Table table = [] {
-    Table rows = executionTable(), model = modelTable();
-    rows.insert(rows.end(), model.begin(), model.end());
-    return rows;
-  }();
+  static const Table table = joinTables({executionTable(), modelTable()});
   return table;
 }
 

@@ -320,10 +320,7 @@ Table executionTable() {
        [](const View &v, Draft &out) {
          out.file("model.virtual_pipeline_model_parallel_size", v.chunks > 1 ? Json(v.chunks) : Json());
        }},
-      {"schedule.variant",
-       [](const View &v, Draft &out) {
-         v.pipeline == 1 ? out.idle("one stage") : out.differs("there are no zero-bubble schedules: 1F1B");
-       }},
+      {"schedule.variant", noteNoZeroBubble},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
@@ -367,11 +364,7 @@ Table executionTable() {
 } // namespace
 
 const Table &nemoTable() {
-  static const Table table = [] {
-    Table all = executionTable(), model = modelTable();
-    all.insert(all.end(), model.begin(), model.end());
-    return all;
-  }();
+  static const Table table = joinTables({executionTable(), modelTable()});
   return table;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
+#include <initializer_list>
 
 namespace kerf::exporting {
 
@@ -97,6 +98,9 @@ const Table &torchTitanPythonTable();
 const Table &nanotronTable();
 const Table &msSwiftTable();
 
+/// Returns the rows of all tables, one table after the other.
+Table joinTables(std::initializer_list<Table> tables);
+
 // Functions that several targets share.
 /// Notes that all layers recompute like the layer that recomputes most, so that the plan fits, if the plan's
 /// recomputation differs between stages or layers.
@@ -110,6 +114,8 @@ void noteMixedSharding(const View &view, Draft &out);
 int64_t shardInstances(const View &view, Draft &out);
 /// Notes, for targets that always shard optimizer states over all ranks, that the plan wanted smaller groups.
 void noteShardingOverAllRanks(const View &view, Draft &out);
+/// Writes the key "schedule.variant" for targets that run 1F1B in place of zero-bubble schedules.
+void noteNoZeroBubble(const View &view, Draft &out);
 /// Notes that the target's program trains causal language models, if the model is another one.
 void noteTask(const View &view, Draft &out);
 /// Writes the key "layout": expressed for Megatron-LM's layout, a difference for a solved one.

@@ -71,4 +71,13 @@ int runCommandLine(CLI::App &app, int argc, char **argv, const int &status) {
   return status;
 }
 
+int runAsProgram(const char *name, const char *description, void (*setUp)(CLI::App &, int &), int argc, char **argv) {
+  CLI::App app{description};
+  app.name(name);
+  app.set_version_flag("--version", KERF_VERSION);
+  int status = 0;
+  setUp(app, status);
+  return runCommandLine(app, argc, argv, status);
+}
+
 } // namespace kerf::tool

@@ -25,6 +25,9 @@ int fail(const Error &error);
 /// help, version and errors. Returns the exit status of the program; `status` is where commands store theirs.
 int runCommandLine(CLI::App &app, int argc, char **argv, const int &status);
 
+/// Runs the command that `setUp` connects as a program of its own, `name`. Returns the exit status of the program.
+int runAsProgram(const char *name, const char *description, void (*setUp)(CLI::App &, int &), int argc, char **argv);
+
 /// Connects the subcommand or program `app` with a new `Command` object, whose fields its options fill. When `app` is
 /// chosen, its callback runs `Command::beforePlan` (if it exists), takes the options that were not typed from the plan
 /// of --plan (if the Command has a member `planInput`), refuses options without effect, and stores the result of

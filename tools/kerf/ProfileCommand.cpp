@@ -141,15 +141,12 @@ void addProfileCommand(CLI::App &app, int &status) {
 }
 
 int runKerfProfile(int argc, char **argv) {
-  CLI::App app{
+  return runAsProgram(
+      "kerf-profile",
       "Measure the speed of this machine and write it as a cluster file. This program is `kerf profile` without "
       "the compiler: a machine needs no MLIR or LLVM for it.\n\n"
-      "Example: kerf-profile --device cuda -o here.json"};
-  app.name("kerf-profile");
-  app.set_version_flag("--version", KERF_VERSION);
-  int status = 0;
-  setUpProfileCommand(app, status);
-  return runCommandLine(app, argc, argv, status);
+      "Example: kerf-profile --device cuda -o here.json",
+      setUpProfileCommand, argc, argv);
 }
 
 } // namespace kerf::tool

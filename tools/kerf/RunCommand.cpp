@@ -109,14 +109,12 @@ void addRunCommand(CLI::App &app, int &status) {
 }
 
 int runKerfRun(int argc, char **argv) {
-  CLI::App app{"Train with a package that kerf compile wrote. This program is `kerf run` without the compiler: a node "
-               "needs it and the package, and no MLIR or LLVM.\n\n"
-               "Example: kerf-run package --data batches.npz --steps 20"};
-  app.name("kerf-run");
-  app.set_version_flag("--version", KERF_VERSION);
-  int status = 0;
-  setUpRunCommand(app, status);
-  return runCommandLine(app, argc, argv, status);
+  return runAsProgram(
+      "kerf-run",
+      "Train with a package that kerf compile wrote. This program is `kerf run` without the compiler: a node needs it "
+      "and the package, and no MLIR or LLVM.\n\n"
+      "Example: kerf-run package --data batches.npz --steps 20",
+      setUpRunCommand, argc, argv);
 }
 
 } // namespace kerf::tool
