@@ -61,7 +61,8 @@ const std::vector<Target> &targets() {
        nanotronTable},
       {ExportTarget::MsSwift, "ms-swift", "ms-swift", "ms_swift.sh",
        "swift/megatron/arguments/megatron_args.py of ms-swift, 2026 (commit 006938be6c7c)",
-       "--model, --dataset, learning rate (--lr, ...), --train_iters or --num_train_epochs, --output_dir", msSwiftTable},
+       "--model, --dataset, learning rate (--lr, ...), --train_iters or --num_train_epochs, --output_dir",
+       msSwiftTable},
   };
   return table;
 }
@@ -253,7 +254,8 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.launch = launchLine(view, draft, torchrun, "run_train.py --config-file " + configName);
     break;
   case ExportTarget::MsSwift:
-    exported.config = shellText(head, launchLine(view, draft, "NNODES={} NPROC_PER_NODE={} ", "megatron pt"), draft.arguments);
+    exported.config =
+        shellText(head, launchLine(view, draft, "NNODES={} NPROC_PER_NODE={} ", "megatron pt"), draft.arguments);
     break;
   }
   return exported;

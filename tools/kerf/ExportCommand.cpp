@@ -233,11 +233,12 @@ void addExportCommand(CLI::App &app, int &status) {
   sub->add_option("--plan", command->plan,
                   "plan.json to export; the gaps of a partial plan get the defaults of kerf simulate (docs/plan.md)")
       ->required();
-  sub->add_option("--to", command->target,
-                  "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
-                  "(TOML for 0.2), torchtitan-0.3 (Python), deepspeed (JSON), nemo (YAML), accelerate (YAML), "
-                  "transformers (JSON of DistributedConfig), nanotron (YAML) or ms-swift (a shell script); or stablehlo "
-                  "(the model's StableHLO text with the plan's shardings, for XLA)")
+  sub->add_option(
+         "--to", command->target,
+         "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
+         "(TOML for 0.2), torchtitan-0.3 (Python), deepspeed (JSON), nemo (YAML), accelerate (YAML), "
+         "transformers (JSON of DistributedConfig), nanotron (YAML) or ms-swift (a shell script); or stablehlo "
+         "(the model's StableHLO text with the plan's shardings, for XLA)")
       ->required()
       ->check(CLI::IsMember(names));
   sub->add_option(

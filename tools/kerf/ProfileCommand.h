@@ -10,7 +10,8 @@ namespace kerf::tool {
 void setUpProfileCommand(CLI::App &app, int &status);
 /// Adds the command as the subcommand `profile` of `app`.
 void addProfileCommand(CLI::App &app, int &status);
-/// Runs the program kerf-profile with these arguments, of which the first is the program's name. Returns the exit status.
+/// Runs the program kerf-profile with these arguments, of which the first is the program's name. Returns the exit
+/// status.
 int runKerfProfile(int argc, char **argv);
 
 } // namespace kerf::tool

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Export of a complete plan to other trainers: arguments of Megatron-LM, TOML of TorchTitan, JSON of DeepSpeed with the
-// command line of Megatron-DeepSpeed, YAML of NeMo, Accelerate and Nanotron, JSON of Transformers, arguments of ms-swift.
-// Every key of the plan, the model and the training settings gets a decision: the file expresses the key, the key has
-// no effect, or the target does something else.
+// command line of Megatron-DeepSpeed, YAML of NeMo, Accelerate and Nanotron, JSON of Transformers, arguments of
+// ms-swift. Every key of the plan, the model and the training settings gets a decision: the file expresses the key, the
+// key has no effect, or the target does something else.
 #pragma once
 
 #include "kerf/Export/ModelSizes.h"
