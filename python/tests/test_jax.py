@@ -10,17 +10,18 @@ import sys
 import tempfile
 import unittest
 
-if "jax" not in sys.modules:
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+import jax_devices
+
+WHY = ""
 try:
     import jax
     import jax_models
     import optax  # noqa: F401
 
     import kerf.jax
-    WHY = "" if len(jax.devices()) >= 8 else "JAX was started with fewer than 8 devices"
 except ImportError as error:
-    WHY = f"JAX is not installed: {error}"
+    WHY = f"a package of this test is not installed: {error}"
+WHY = jax_devices.missing() or WHY
 
 import json
 
