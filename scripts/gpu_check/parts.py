@@ -25,10 +25,10 @@ DEVICE_TESTS = "--gtest_filter=*DeviceTest*cuda*:CudaDeclarations*"
 
 
 class Check:
-    """A run's packages (`manifest`), its rows, and the GPUs (`about`)."""
+    """A run's packages (`manifest`), its rows, the GPUs (`about`), and whether PyTorch is measured too."""
 
-    def __init__(self, manifest, rows, about):
-        self.manifest, self.rows, self.about = manifest, rows, about
+    def __init__(self, manifest, rows, about, torch):
+        self.manifest, self.rows, self.about, self.torch = manifest, rows, about, torch
         self.standin = any("stand-in" in gpu["name"] for gpu in about["gpus"])
 
     def benchmark_steps(self):
@@ -213,7 +213,7 @@ def benchmark(check, spec):
             check.rows.add("benchmark", spec["name"], SKIPPED, "too large for stand-ins; `pack --small` makes small models")
         return
     check.rows.run("benchmark", f"{spec['name']} Kerf", 120, kerf_speed(check, spec))
-    for mode in ("eager", "compile"):
+    for mode in ("eager", "compile") if check.torch else ():
         if not any(row["name"].startswith(f"{spec['name']} PyTorch") and row["name"].endswith(mode) for row in check.rows.rows):
             check.rows.run("benchmark", f"{spec['name']} PyTorch {mode}", 150, torch_speed(check, spec, mode))
 
