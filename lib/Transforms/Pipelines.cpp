@@ -41,6 +41,7 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   passes.addPass(createCSEPass());
   passes.addPass(createConvertOnce());
   passes.addPass(createQuantizeOnce());
+  passes.addPass(createPadClasses());
   if (options.chunkProducts)
     passes.addPass(createChunkProducts());
   passes.addPass(createScheduleCollectives({.all = options.overlapAll}));

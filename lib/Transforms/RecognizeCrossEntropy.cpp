@@ -134,7 +134,7 @@ static std::optional<MovedLogSoftmax> asLogSoftmax(Value value, int64_t dim) {
 static Value crossEntropyOf(Emitter &emit, Value logits, Value labels, double factor) {
   auto rows = RankedTensorType::get(tensorType(logits).getShape().drop_back(), tensorType(logits).getElementType());
   Value nll = CrossEntropyOp::create(emit.builder, emit.loc, rows, rows, logits, labels,
-                                     emit.builder.getI64IntegerAttr(kNoLabel))
+                                     emit.builder.getI64IntegerAttr(kNoLabel), /*classes=*/nullptr)
                   .getResult();
   if (factor == 1)
     return nll;

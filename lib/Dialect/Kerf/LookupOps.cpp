@@ -43,10 +43,15 @@ LogicalResult kerf::ir::checkOffset(Operation *op, Value offset) {
 
 //===-- cross_entropy ---------------------------------------------------------------------------------------------===//
 
-static LogicalResult checkCrossEntropy(Operation *op, Value logits, Value labels, Value lse) {
+static LogicalResult checkCrossEntropy(Operation *op, Value logits, Value labels, Value lse,
+                                       std::optional<uint64_t> classes) {
   if (tensorType(logits).getRank() == 0)
     return op->emitOpError() << "logits have rank 0, but should have at least 1";
   auto rows = tensorType(logits).getShape().drop_back();
+  int64_t columns = tensorType(logits).getShape().back();
+  if (auto count = static_cast<int64_t>(classes.value_or(columns)); count < 0 || count > columns)
+    return op->emitOpError() << "has " << count << " classes, but should have 0 to " << columns
+                             << ", the number of columns of its logits";
   if (failed(checkShape(op, "labels", labels, rows)))
     return failure();
   return checkShape(op, "lse", lse, rows);
@@ -79,7 +84,7 @@ static Value whereCounts(Emitter &emit, Value labels, int64_t ignoreIndex, Value
 }
 
 LogicalResult CrossEntropyOp::verify() {
-  if (failed(checkCrossEntropy(*this, getLogits(), getLabels(), getLse())))
+  if (failed(checkCrossEntropy(*this, getLogits(), getLabels(), getLse(), getClasses())))
     return failure();
   return checkShape(*this, "result", getResult(), tensorType(getLogits()).getShape().drop_back());
 }
@@ -109,7 +114,7 @@ LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> 
   if (wanted[0])
     operandGradients[0] =
         CrossEntropyBackwardOp::create(builder, getLoc(), getLogits().getType(), getLogits(), getLabels(), getLse(),
-                                       resultGradients[0], getIgnoreIndexAttr());
+                                       resultGradients[0], getIgnoreIndexAttr(), getClassesAttr());
   return success();
 }
 
@@ -125,7 +130,7 @@ SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
 }
 
 LogicalResult CrossEntropyBackwardOp::verify() {
-  if (failed(checkCrossEntropy(*this, getLogits(), getLabels(), getLse())) ||
+  if (failed(checkCrossEntropy(*this, getLogits(), getLabels(), getLse(), getClasses())) ||
       failed(checkShape(*this, "gradient", getGradient(), tensorType(getLogits()).getShape().drop_back())))
     return failure();
   return checkShape(*this, "result", getResult(), tensorType(getLogits()).getShape());

@@ -106,7 +106,7 @@ Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels
   mlir::Value classes = b.emit(labels);
   mlir::RankedTensorType type = b.type(logits.dtype, rows);
   auto op = ir::CrossEntropyOp::create(b.builder, b.loc, mlir::TypeRange{type, type}, operand, classes,
-                                       b.builder.getI64IntegerAttr(ignore));
+                                       b.builder.getI64IntegerAttr(ignore), /*classes=*/nullptr);
   Term each = b.fromValue(op.getResult());
   if (reduction == "none")
     return each;

@@ -59,6 +59,7 @@ struct CallRequest {
   size_t operands() const { return request.operands.size(); }
   const nlohmann::ordered_json &attrs() const { return request.instruction.attrs; }
   int64_t integer(const char *name) const { return attrs().at(name).get<int64_t>(); }
+  int64_t integerOr(const char *name, int64_t missing) const { return attrs().value(name, missing); }
   std::vector<int64_t> integers(const char *name) const { return attrs().at(name).get<std::vector<int64_t>>(); }
   /// Returns a number, where "inf", "-inf" and "nan" are numbers too.
   double number(const char *name) const { return package::parseNumber(attrs().at(name)).value_or(0); }

@@ -85,9 +85,15 @@ Result<Calls> callCrossEntropy(const CallRequest &r) {
   if (!hasTypesOfRows(r))
     return throughFloat(r, callCrossEntropy);
   RowSizes s = rowSizes(r.operand(0));
-  LossParameters p{
-      integersOf(r.operand(1)),  r.operand(0).data, floatsOf(r.result(0)), floatsOf(r.result(1)), s.rows, s.n,
-      r.integer("ignore_index"), r.faults};
+  LossParameters p{integersOf(r.operand(1)),
+                   r.operand(0).data,
+                   floatsOf(r.result(0)),
+                   floatsOf(r.result(1)),
+                   s.rows,
+                   s.n,
+                   r.integerOr("classes", s.n),
+                   r.integer("ignore_index"),
+                   r.faults};
   Calls calls;
   calls.faultText = wrongLabel(p.classes, p.ignored);
   addPackedRowCall(calls, kFile, r.operand(0).dtype, areAligned({p.logits}), "lossByWarps", "lossByBlocks",
@@ -106,6 +112,7 @@ Result<Calls> callCrossEntropyBackward(const CallRequest &r) {
                            r.result().data,
                            s.rows,
                            s.n,
+                           r.integerOr("classes", s.n),
                            r.integer("ignore_index"),
                            r.faults};
   Calls calls;

@@ -18,6 +18,7 @@
 // PASSES-NEXT: cse,
 // PASSES-NEXT: kerf-convert-once,
 // PASSES-NEXT: kerf-quantize-once,
+// PASSES-NEXT: kerf-pad-classes,
 // PASSES-NEXT: kerf-schedule-collectives{all=false},
 // PASSES-NEXT: kerf-expand-maps,
 // PASSES-NEXT: kerf-fuse-pointwise
@@ -28,6 +29,7 @@
 // TASKS-NEXT: cse,
 // TASKS-NEXT: kerf-convert-once,
 // TASKS-NEXT: kerf-quantize-once,
+// TASKS-NEXT: kerf-pad-classes,
 // TASKS-NEXT: kerf-chunk-products,
 // TASKS-NEXT: kerf-schedule-collectives{all=true},
 // TASKS-NEXT: kerf-recompute,

@@ -208,6 +208,8 @@ def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"Operan
     with a message. Rule: every dimension but the classes may be sharded as it is; sharding the classes requires a
     decomposition first.
     * labels, nll and lse have the logits' shape without the last dimension.
+    * `classes`, which is only set at the device level, is the number V of classes, where the last dimension of the
+      logits is longer. The columns after the first V belong to no class, and their values are not read.
 
     Example:
     ```mlir
@@ -215,7 +217,7 @@ def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"Operan
         : (tensor<4x8x97xf32>, tensor<4x8xi64>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
     ```
   }];
-  let arguments = (ins Kerf_FloatTensor:$logits, Kerf_IndexTensor:$labels, I64Attr:$ignore_index);
+  let arguments = (ins Kerf_FloatTensor:$logits, Kerf_IndexTensor:$labels, I64Attr:$ignore_index, OptionalAttr<I64Attr>:$classes);
   let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$lse);
 }
 
@@ -224,7 +226,8 @@ def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward",
   let summary = "Gradient of cross_entropy, computed from the saved log-sum-exp";
   let description = [{
     dlogits = (exp(logits - lse) - onehot(label)) * gradient, and 0 in rows whose label is `ignore_index`.
-    * Every operand and the result has the shape of its counterpart in `cross_entropy`.
+    * Every operand and the result has the shape of its counterpart in `cross_entropy`, and `classes` is the same. The
+      result is 0 in the columns that belong to no class.
 
     Example:
     ```mlir
@@ -233,7 +236,7 @@ def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward",
     ```
   }];
   let arguments = (ins Kerf_FloatTensor:$logits, Kerf_IndexTensor:$labels, Kerf_FloatTensor:$lse, Kerf_FloatTensor:$gradient,
-                       I64Attr:$ignore_index);
+                       I64Attr:$ignore_index, OptionalAttr<I64Attr>:$classes);
   let results = (outs Kerf_FloatTensor:$result);
 }
 

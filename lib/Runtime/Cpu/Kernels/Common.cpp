@@ -57,6 +57,11 @@ int64_t Checker::integer(std::string_view attribute) {
   return json->is_number_integer() ? json->get<int64_t>() : 0;
 }
 
+int64_t Checker::integerOr(std::string_view attribute, int64_t missing) {
+  const nlohmann::ordered_json &attrs = request.instruction.attrs;
+  return attrs.is_object() && attrs.contains(std::string(attribute)) ? integer(attribute) : missing;
+}
+
 std::vector<int64_t> Checker::integers(std::string_view attribute) {
   const nlohmann::ordered_json *json = find(attribute);
   if (!json)

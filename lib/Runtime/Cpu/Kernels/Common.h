@@ -49,6 +49,8 @@ public:
   bool counts(size_t fewestOperands, size_t mostOperands, size_t results);
   /// Returns an integer attribute.
   int64_t integer(std::string_view attribute);
+  /// Returns an integer attribute, or `missing` where the instruction does not have it.
+  int64_t integerOr(std::string_view attribute, int64_t missing);
   /// Returns an attribute that is an array of integers.
   std::vector<int64_t> integers(std::string_view attribute);
   /// Returns a numeric attribute; "inf", "-inf" and "nan" are numbers, too.

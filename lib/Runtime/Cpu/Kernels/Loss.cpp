@@ -8,9 +8,10 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-/// The number of rows, the number of classes (elements of a row), and the label of rows to ignore.
+/// The number of rows, the number of elements of a row, how many of them (the first ones) are classes, and the label of
+/// rows to ignore.
 struct LossSizes {
-  int64_t rows, classes, ignored;
+  int64_t rows, columns, classes, ignored;
 };
 
 std::optional<LossSizes> lossSizes(Checker &check, const TensorView &logits, const TensorView &labels,
@@ -20,6 +21,9 @@ std::optional<LossSizes> lossSizes(Checker &check, const TensorView &logits, con
   int64_t ignored = check.integer("ignore_index");
   if (check.failed())
     return std::nullopt;
+  int64_t columns = logits.shape.back(), classes = check.integerOr("classes", columns);
+  check.require(classes >= 0 && classes <= columns,
+                "has {} classes, but should have 0 to {}, the number of columns of its logits", classes, columns);
   Shape rows(logits.shape.begin(), logits.shape.end() - 1);
   check.shape(labels, "the labels", rows);
   for (const TensorView *view : likeRows) {
@@ -28,7 +32,7 @@ std::optional<LossSizes> lossSizes(Checker &check, const TensorView &logits, con
   }
   if (check.failed())
     return std::nullopt;
-  return LossSizes{elementsOf(rows), logits.shape.back(), ignored};
+  return LossSizes{elementsOf(rows), columns, classes, ignored};
 }
 
 template <typename I> Status checkLabels(const I *labels, const LossSizes &s) {
@@ -68,7 +72,7 @@ Result<PlannedKernel> planCrossEntropy(const BindRequest &request) {
     return withFloatType(request, logits.dtype, [&](auto type) -> Result<PlannedKernel> {
       using T = typename decltype(type)::type;
       auto loop = [](auto, const T *x, const I *label, T *nll, T *lse, LossSizes s) {
-        for (int64_t i = 0; i < s.rows; ++i, x += s.classes) {
+        for (int64_t i = 0; i < s.rows; ++i, x += s.columns) {
           double sum = logSumExp(x, s.classes);
           lse[i] = T(sum);
           nll[i] = label[i] == s.ignored ? T(0)
@@ -81,7 +85,8 @@ Result<PlannedKernel> planCrossEntropy(const BindRequest &request) {
         if (Status status = checkLabels(label, s); !status)
           return status;
         forPieces(team, s.rows, rowsOfTask(s.classes), [&](int64_t i, int64_t end) {
-          dispatch(loop, x + i * s.classes, label + i, nll + i, lse + i, LossSizes{end - i, s.classes, s.ignored});
+          dispatch(loop, x + i * s.columns, label + i, nll + i, lse + i,
+                   LossSizes{end - i, s.columns, s.classes, s.ignored});
         });
         return ok();
       }};
@@ -114,13 +119,14 @@ Result<PlannedKernel> planCrossEntropyBackward(const BindRequest &request) {
           return status;
         forPieces(team, s.rows, rowsOfTask(s.classes), [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
-            T *row = dx + i * s.classes;
+            T *row = dx + i * s.columns;
             if (label[i] == s.ignored) {
-              std::fill_n(row, s.classes, T(0));
+              std::fill_n(row, s.columns, T(0));
               continue;
             }
-            dispatch(loop, x + i * s.classes, row, lse[i], dy[i], s.classes);
+            dispatch(loop, x + i * s.columns, row, lse[i], dy[i], s.classes);
             row[label[i]] -= dy[i];
+            std::fill(row + s.classes, row + s.columns, T(0));
           }
         });
         return ok();

@@ -157,7 +157,7 @@ template <typename Group, typename P> KERF_DEVICE bool isLabelled(const P &p, in
 
 template <typename Group, int W> KERF_DEVICE void lossRows(const LossParameters &p) {
   for (int64_t row = Group::firstRow(); row < p.rows; row += Group::rowStep()) {
-    int64_t start = row * p.classes, label = integerAt(p.labels, row);
+    int64_t start = row * p.columns, label = integerAt(p.labels, row);
     bool counts = isLabelled<Group>(p, row, label);
     ExpSum all = expSum<Group, W>(p.logits, start, p.classes);
     if (Group::first() != 0)
@@ -174,7 +174,7 @@ KERF_KERNEL void lossSingly(LossParameters p) { lossRows<BlockOfRow, 1>(p); }
 
 template <typename Group, int W> KERF_DEVICE void lossBackwardRows(const LossBackwardParameters &p) {
   for (int64_t row = Group::firstRow(); row < p.rows; row += Group::rowStep()) {
-    int64_t start = row * p.classes, label = integerAt(p.labels, row);
+    int64_t start = row * p.columns, label = integerAt(p.labels, row);
     bool counts = isLabelled<Group>(p, row, label);
     N lse = anyAt(p.lse, row), gradient = anyAt(p.dNll, row);
     eachPack<Group, W>(start, p.classes, [&](auto width, int64_t i) {
@@ -189,6 +189,8 @@ template <typename Group, int W> KERF_DEVICE void lossBackwardRows(const LossBac
       }
       storePack<width>(p.dLogits, start + i, d);
     });
+    for (int64_t i = p.classes + Group::first(); i < p.columns; i += Group::step())
+      put(p.dLogits, start + i, N(0));
   }
 }
 KERF_KERNEL void lossBackwardByWarps(LossBackwardParameters p) { lossBackwardRows<WarpOfRow, kWidth>(p); }

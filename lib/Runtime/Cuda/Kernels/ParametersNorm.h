@@ -59,8 +59,8 @@ struct NormBackwardParameters {
 struct LossParameters {
   Integers labels;
   const void *logits;
-  Floats nll, lse; // both are written
-  int64_t rows, classes, ignored;
+  Floats nll, lse;                         // both are written
+  int64_t rows, columns, classes, ignored; // a row has `columns` elements, of which the first `classes` are classes
   FaultPlace faults;
 };
 /// dLogits = (exp(logits - lse) - onehot(label)) * dNll, and 0 in rows whose label is `ignored`.
@@ -69,7 +69,7 @@ struct LossBackwardParameters {
   const void *logits;
   Floats lse, dNll;
   void *dLogits;
-  int64_t rows, classes, ignored;
+  int64_t rows, columns, classes, ignored; // a row has `columns` elements, of which the first `classes` are classes
   FaultPlace faults;
 };
 
