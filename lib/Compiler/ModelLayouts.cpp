@@ -21,8 +21,7 @@ namespace kerf {
 ModelLayouts::ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype,
                            const Cluster &cluster, const Plan &pins, const Trainer &trainer)
     : context(context), model(std::move(model)), step(std::move(step)), dtype(std::move(dtype)),
-      cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins),
-      joinsProducts(trainer.ownPrograms && this->cluster.device.kind == "cuda") {
+      cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins), ownPrograms(trainer.ownPrograms) {
   this->step.import.floatType = DType::F32; // the predictions apply `dtype` themselves
   this->step.precision.reset();
   this->step.import.structureOnly = true;
@@ -270,9 +269,13 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   if (!placed)
     return placed.error();
   const StepLayout &layout = placed->layout;
-  auto work =
-      modelWork(placed->module, layout.placement, layout.choice, layout.collectives,
-                {dtype, key.fusedAttention, layout.axes, static_cast<int64_t>(step.cuts.size()) + 1, joinsProducts});
+  auto work = modelWork(placed->module, layout.placement, layout.choice, layout.collectives,
+                        {.dtype = dtype,
+                         .fusedAttention = key.fusedAttention,
+                         .axes = layout.axes,
+                         .parts = static_cast<int64_t>(step.cuts.size()) + 1,
+                         .joinsProducts = ownPrograms && cluster.device.kind == "cuda",
+                         .scoresInPlace = ownPrograms});
   if (!work)
     return work.error();
   work->samples = batchOf(placed->module);

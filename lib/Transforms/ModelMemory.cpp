@@ -15,7 +15,8 @@ double Bridge::workspaceBytes(const std::vector<Operation *> &ops, const KernelB
   std::vector<double> change(ops.size() + 2, 0);
   for (size_t i = 0; i < ops.size(); ++i)
     for (Value result : ops[i]->getResults()) {
-      if (!kernels.isStored(result) || isa<TransposeOp>(ops[i]))
+      if (!kernels.isStored(result) || isa<TransposeOp>(ops[i]) ||
+          (isa<CrossEntropyBackwardOp>(ops[i]) && options.scoresInPlace))
         continue;
       size_t last = i;
       std::function<void(Value)> follow = [&](Value value) {
@@ -85,7 +86,7 @@ void Bridge::addMainActivations(size_t l, Segment &segment, const std::vector<Op
       if (unsigned inEightBits = types.hasEightBitFactors(&op); counted.insert({root, inEightBits}).second) {
         double bytes = inEightBits ? kEightBitBytes * static_cast<double>(elementsOf(localOf(root))) + types.bytes
                                    : localBytes(root);
-        if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0)) // the loss is computed in f32 at least
+        if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0) && !options.scoresInPlace)
           bytes *= std::max(1.0, 4 / types.bytes);
         found->second.bytes += bytes;
       }

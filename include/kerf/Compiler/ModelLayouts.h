@@ -62,7 +62,7 @@ private:
   std::string dtype;
   Cluster cluster;
   Plan pins;
-  bool joinsProducts;                    // whether GELU is a part of the product before it, as in Kerf's runs on GPUs
+  bool ownPrograms;                      // whether Kerf itself runs the plan, and not another trainer
   std::map<int64_t, TrainingStep> steps; // imported steps by batch; an exported model has the key 0
   std::map<LayoutKey, ModelWork> works;
   std::map<LayoutKey, DecidedLayout> decided; // layouts decided for small microbatches, which larger ones follow

@@ -23,6 +23,9 @@ struct WorkOptions {
   int64_t parts = 1;
   /// Whether a product, its bias and GELU are one kernel, and so are a product and the gradient of GELU.
   bool joinsProducts = false;
+  /// Whether the gradient of a classifier's scores is written over the scores, which keep their type, as in Kerf's own
+  /// programs. Otherwise the scores are kept in f32 until their gradient is complete.
+  bool scoresInPlace = false;
 };
 
 /// Returns the work of one rank for one microbatch of the step, with strategy `choice[i]` for node i of `placement`.
