@@ -14,6 +14,7 @@ public:
   Result<std::shared_ptr<std::byte>> allocateHost(int64_t) final { return refusal(); }
   Status copyIn(void *, const void *, int64_t) final { return refusal(); }
   Status copyOut(void *, const void *, int64_t) final { return refusal(); }
+  Status clear(void *, int64_t) final { return refusal(); }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &) final { return refusal(); }
   Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &, const CollectiveOptions &) final {
     return refusal();

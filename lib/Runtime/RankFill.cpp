@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills a rank's arguments: before the first step from weights, a checkpoint or the seed, and before each step with
 // the step's batch.
+#include "InitialValues.h"
 #include "RankRun.h"
 #include "Scalar.h"
-#include "Shards.h"
+#include "Staging.h"
 #include "kerf/Package/Accumulation.h"
+#include "kerf/Package/Convert.h"
 #include "kerf/Package/FlatProgram.h"
 
 #include <algorithm>
@@ -29,15 +31,23 @@ Shard RankRun::shardOfPiece(const ArgumentPiece &piece) const {
 
 /// Fills an argument with its part of a global tensor. The part is cut out before it is converted, so that no rank
 /// needs memory for a second global tensor.
-Status RankRun::fillCut(const ArgumentPiece &piece, const Tensor &whole) {
+Status RankRun::fillCut(const ArgumentPiece &piece, const Tensor &whole, Staging &staging) {
   const Arg &arg = program.args[piece.arg];
   Shard shard = shardOfPiece(piece);
-  auto [cut, bytes] = allocateTensor(whole.dtype, shard.local);
-  cutShard(arg.shape, shard, bytesOf(whole.dtype)).run(whole.data, bytes);
-  auto converted = convertTensor(cut, arg.dtype);
-  if (!converted)
-    return converted.error();
-  return device->copyIn(piece.tensor.data, converted->data, piece.tensor.bytes());
+  Tensor local = whole;
+  if (shard.count != arg.shape || shard.local != arg.shape) {
+    auto [cut, bytes] = allocateTensor(whole.dtype, shard.local);
+    cutShard(arg.shape, shard, bytesOf(whole.dtype)).run(whole.data, bytes);
+    local = cut;
+  }
+  const int64_t fromBytes = bytesOf(local.dtype), toBytes = bytesOf(arg.dtype);
+  return staging.fill(piece.tensor, [&](int64_t begin, int64_t end, std::byte *out) {
+    const std::byte *from = local.data + begin * fromBytes;
+    if (local.dtype != arg.dtype)
+      return convertElements(local.dtype, from, end - begin, arg.dtype, out);
+    std::memcpy(out, from, size_t((end - begin) * toBytes));
+    return ok();
+  });
 }
 
 Status RankRun::fillSaved(const ArgumentPiece &piece, ShardReader &from) {
@@ -48,7 +58,7 @@ Status RankRun::fillSaved(const ArgumentPiece &piece, ShardReader &from) {
 }
 
 /// Sets an argument's initial content.
-Status RankRun::fill(const ArgumentPiece &piece) {
+Status RankRun::fill(const ArgumentPiece &piece, Staging &staging) {
   const Arg &arg = program.args[piece.arg];
   const ArgSource &source = inputs.sources[piece.arg];
   const TensorView &target = piece.tensor;
@@ -56,15 +66,18 @@ Status RankRun::fill(const ArgumentPiece &piece) {
   if (isFed(source))
     return openFeed(source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), target);
   if (source.kind == ArgSource::Kind::Tensor)
-    return fillCut(piece, source.tensor);
+    return fillCut(piece, source.tensor, staging);
   if (source.kind == ArgSource::Kind::Resume)
     return fillSaved(piece, *reader);
-  std::vector<std::byte> host(static_cast<size_t>(target.bytes())); // zero-initialized
-  if (source.kind == ArgSource::Kind::Initialize)
-    initializeParameter(options.seed, arg.name, arg.shape, shard, {host.data(), arg.dtype, shard.local});
   if (source.kind == ArgSource::Kind::Seed)
-    std::memcpy(host.data(), &options.seed, sizeof(options.seed));
-  return device->copyIn(target.data, host.data(), target.bytes());
+    return device->copyIn(target.data, &options.seed, sizeof(options.seed));
+  if (source.kind != ArgSource::Kind::Initialize)
+    return device->clear(target.data, target.bytes());
+  InitialValues values(options.seed, arg.name, arg.shape, std::move(shard), arg.dtype);
+  return staging.fill(target, [&](int64_t begin, int64_t end, std::byte *out) {
+    values.write(begin, end, out);
+    return ok();
+  });
 }
 
 Status RankRun::openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target) {
@@ -108,8 +121,7 @@ Status RankRun::clearAccumulators() {
   for (const ArgumentPiece &piece : executor->arguments()) {
     if (!package::isAccumulator(program.args[piece.arg]))
       continue;
-    zeros.resize(std::max(zeros.size(), size_t(piece.tensor.bytes())));
-    if (Status status = device->copyIn(piece.tensor.data, zeros.data(), piece.tensor.bytes()); !status)
+    if (Status status = device->clear(piece.tensor.data, piece.tensor.bytes()); !status)
       return status;
   }
   return ok();

@@ -170,8 +170,9 @@ Status RankRun::load() {
   if (!created)
     return created.error();
   executor = std::move(*created);
+  Staging staging(*device, ranksOfProcess());
   for (const ArgumentPiece &piece : executor->arguments())
-    if (Status status = fill(piece); !status)
+    if (Status status = fill(piece, staging); !status)
       return Error{fmt::format("'{}': {}", program.args[piece.arg].name, status.error().message),
                    status.error().status};
   reader.reset(); // removing a checkpoint's files frees no disk space as long as they are mapped
@@ -248,11 +249,12 @@ Status RankRun::restore(const Checkpoint &from) {
   if (Status status = agree(communicator, verified); !status)
     return messageOnRankZero(status.error());
   ShardReader files(from);
+  Staging staging(*device, ranksOfProcess());
   Status read = ok();
   for (const ArgumentPiece &piece : executor->arguments()) {
     const bool isSeed = inputs.sources[piece.arg].kind == ArgSource::Kind::Seed;
     if (read && (isSeed || isSaved(program, piece.arg)))
-      read = isSeed ? fill(piece) : fillSaved(piece, files);
+      read = isSeed ? fill(piece, staging) : fillSaved(piece, files);
   }
   skippedSteps = from.index.skippedSteps;
   Status all = agree(communicator, read);
@@ -263,9 +265,10 @@ Status RankRun::restore(const Checkpoint &from) {
 
 Status RankRun::assign(const TensorMap &tensors) {
   Status assigned = ok();
+  Staging staging(*device, ranksOfProcess());
   for (const ArgumentPiece &piece : executor->arguments())
     if (auto found = tensors.find(program.args[piece.arg].name); found != tensors.end() && assigned)
-      assigned = fillCut(piece, found->second);
+      assigned = fillCut(piece, found->second, staging);
   Status all = agree(communicator, assigned);
   if (!all)
     communicator.abort(all.error());

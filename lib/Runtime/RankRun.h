@@ -6,6 +6,7 @@
 #include "Box.h"
 #include "CheckpointFiles.h"
 #include "Inputs.h"
+#include "Staging.h"
 #include "StepGuard.h"
 #include "kerf/Runtime/Run.h"
 
@@ -79,9 +80,10 @@ private:
   Error nonfiniteLoss(const StepResult &step) const;
   std::string lastCheckpointText() const;
   Error messageOnRankZero(Error error) const;
+  int64_t ranksOfProcess() const { return options.communicator ? 1 : communicator.size(); }
   Shard shardOfPiece(const ArgumentPiece &piece) const;
-  Status fill(const ArgumentPiece &piece);
-  Status fillCut(const ArgumentPiece &piece, const Tensor &whole);
+  Status fill(const ArgumentPiece &piece, Staging &staging);
+  Status fillCut(const ArgumentPiece &piece, const Tensor &whole, Staging &staging);
   Status fillSaved(const ArgumentPiece &piece, ShardReader &from);
   Status feed(BatchSource &source, int64_t number, double learningRate, double rateFactor);
   Status openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target);
@@ -108,7 +110,6 @@ private:
   std::unique_ptr<Device> device;
   std::vector<Feed> feeds; // outlive the executor, whose streams copy from them
   std::unique_ptr<Executor> executor;
-  std::vector<std::byte> zeros;      // initial content of the accumulated gradients
   std::optional<ShardReader> reader; // the checkpoint to resume, while arguments are filled from it
   std::optional<CheckpointWriter> writer;
   std::optional<StepGuard> guard;

@@ -32,11 +32,4 @@ Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const pac
                                            const Shape &shape, const Sharding &sharding, DType dtype,
                                            const std::byte *local);
 
-/// Initializes a rank's local tensor of a parameter that no file gives (docs/runtime.md). One-dimensional parameters
-/// named `weight` or `*.weight` become ones, other one-dimensional and scalar ones zeros, and all others are drawn from
-/// a normal distribution with mean 0 and standard deviation 0.02. An element depends only on the seed, the name and the
-/// element's index in the global tensor.
-void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard,
-                         const TensorView &local);
-
 } // namespace kerf::runtime

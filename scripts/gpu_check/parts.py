@@ -19,16 +19,23 @@ DEVICE = os.environ.get("KERF_DEVICE", "cuda:0")
 LIBRARIES = {"LD_LIBRARY_PATH": ":".join(filter(None, [os.path.join(os.path.dirname(HERE), "lib"), os.environ.get("LD_LIBRARY_PATH")]))}
 STEPS, WARM_UP = 24, 5  # steps of a benchmark; the first two are not recorded, and the third records
 STANDIN_STEPS = 6  # of a benchmark on stand-ins, which have no speed
+TORCH_MODES = {"eager": 90, "compile": 150, "compile-max": 300}  # how PyTorch is measured -> seconds that it gets
+LONGEST = 5  # ops of a benchmark that the table names
+# compute-sanitizer's tools and the libraries that Kerf may use. NVIDIA's own kernels synchronize and copy in ways that racecheck, synccheck and
+# initcheck do not know, so these tools see Kerf's kernels only.
+OWN_KERNELS = {"KERF_CUBLASLT": "off", "KERF_CUDNN": "off"}
+SANITIZERS = [("memcheck", "", OWN_KERNELS), ("racecheck", "", OWN_KERNELS), ("initcheck", "", OWN_KERNELS), ("synccheck", "", OWN_KERNELS),
+              ("memcheck", " with libraries", {})]
 # Tests that are about processors, or that need files of the repository.
 KERNEL_TESTS = "--gtest_filter=-ThreadTeam*:Golden*:*StartNoThreadsOfTheirOwn"
 DEVICE_TESTS = "--gtest_filter=*DeviceTest*cuda*:CudaDeclarations*"
 
 
 class Check:
-    """A run's packages (`manifest`), its rows, the GPUs (`about`), and whether PyTorch is measured too."""
+    """A run's packages (`manifest`), its rows, the GPUs (`about`), and the modes in which PyTorch is measured too."""
 
-    def __init__(self, manifest, rows, about, torch):
-        self.manifest, self.rows, self.about, self.torch = manifest, rows, about, torch
+    def __init__(self, manifest, rows, about, torch_modes):
+        self.manifest, self.rows, self.about, self.torch_modes = manifest, rows, about, torch_modes
         self.standin = any("stand-in" in gpu["name"] for gpu in about["gpus"])
 
     def benchmark_steps(self):
@@ -83,14 +90,14 @@ def about_machine(check):
 
 # ---- Losses and memory -----------------------------------------------------------------------------------------------------------------------
 
-def train(one, seconds, device, *more, steps=None, before=()):
+def train(one, seconds, device, *more, steps=None, before=(), env=None):
     """Trains a package of the manifest, and returns how the command ended, the losses, and what --json says."""
-    log = log_of(f"train {one['name']} {' '.join(before[:3])}")
+    log = log_of(f"train {one['name']}")
     if os.path.exists(log + ".jsonl"):
         os.remove(log + ".jsonl")
     seed = ["--seed", one["seed"]] if "seed" in one else []
     done = command([*before, "bin/kerf-run", one["package"], "--data", one["data"], "--steps", steps or one["steps"], "--lr", one["lr"], "--device",
-                    device, "--log", log + ".jsonl", "--json", *seed, *more], seconds, log, LIBRARIES, watch=log + ".jsonl")
+                    device, "--log", log + ".jsonl", "--json", *seed, *more], seconds, log, {**LIBRARIES, **(env or {})}, watch=log + ".jsonl")
     losses = []
     if os.path.exists(log + ".jsonl"):
         with open(log + ".jsonl") as file:
@@ -178,6 +185,12 @@ def data_of(spec):
     return path
 
 
+def longest_ops(kernels):
+    """Returns the ops of a step that take longest, each with its part of the seconds of all."""
+    total = sum(one["seconds"] for one in kernels)
+    return [{**one, "share": one["seconds"] / total} for one in sorted(kernels, key=lambda one: -one["seconds"])[:LONGEST] if total > 0]
+
+
 def kerf_speed(check, spec):
     def step(seconds):
         one = {"name": f"bench {spec['name']}", "package": spec["package"], "data": data_of(spec), "steps": check.benchmark_steps(),
@@ -188,7 +201,7 @@ def kerf_speed(check, spec):
             return
         measured = said["measured"]
         speed_row(check, spec, "Kerf", done, said["step_seconds"], losses, max(measured["stage_peak_bytes"]), done.first_line_seconds or done.seconds,
-                  recorded_steps=measured["recorded_steps"], kernels=measured["kernels"][:15])
+                  recorded_steps=measured["recorded_steps"], kernels=measured["kernels"], longest=longest_ops(measured["kernels"]))
         memory_row(check.rows, f"{spec['name']} benchmark", spec["planned_bytes"], measured["stage_peak_bytes"])
     return step
 
@@ -213,9 +226,9 @@ def benchmark(check, spec):
             check.rows.add("benchmark", spec["name"], SKIPPED, "too large for stand-ins; `pack --small` makes small models")
         return
     check.rows.run("benchmark", f"{spec['name']} Kerf", 120, kerf_speed(check, spec))
-    for mode in ("eager", "compile") if check.torch else ():
-        if not any(row["name"].startswith(f"{spec['name']} PyTorch") and row["name"].endswith(mode) for row in check.rows.rows):
-            check.rows.run("benchmark", f"{spec['name']} PyTorch {mode}", 150, torch_speed(check, spec, mode))
+    for mode in check.torch_modes:
+        if not any(row["name"].startswith(f"{spec['name']} PyTorch") and row["name"].endswith(f" {mode}") for row in check.rows.rows):
+            check.rows.run("benchmark", f"{spec['name']} PyTorch {mode}", TORCH_MODES[mode], torch_speed(check, spec, mode))
 
 
 def first_benchmark(check):
@@ -253,14 +266,22 @@ def sanitizer(check):
         return
     chosen = [one for one in check.manifest["parity"] if one["name"] in check.manifest["sanitized"]]
     for one in chosen:
-        for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
-            def step(seconds, tool=tool, one=one):
-                done, losses, _ = train(one, seconds, DEVICE, steps=2, before=(program, "--tool", tool, "--error-exitcode", "9"))
-                found = [line.strip("= ") for line in (done.out + done.err).splitlines() if "ERROR SUMMARY" in line or "RACECHECK SUMMARY" in line]
+        for tool, libraries, env in SANITIZERS:
+            name = f"{tool} {one['name']}{libraries}"
+
+            def step(seconds, tool=tool, one=one, name=name, env=env):
+                log = os.path.abspath(log_of(name) + ".sanitizer")
+                done, losses, _ = train({**one, "name": name}, seconds, DEVICE, steps=2, env=env,
+                                        before=(program, "--tool", tool, "--error-exitcode", "9", "--log-file", log))
+                said = ""
+                if os.path.exists(log):
+                    with open(log, errors="replace") as file:
+                        said = file.read()
+                found = [line.strip("= ") for line in said.splitlines() if "ERROR SUMMARY" in line or "RACECHECK SUMMARY" in line]
                 fine = done.status == 0 and len(losses) == 2
-                check.rows.add("sanitizer", f"{tool} {one['name']}", PASSED if fine else FAILED, (found or [done.why()])[-1], done.seconds,
-                               log="" if fine else (done.out + done.err)[-2000:])
-            check.rows.run("sanitizer", f"{tool} {one['name']}", 120, step)
+                check.rows.add("sanitizer", name, PASSED if fine else FAILED, (found or [done.why()])[-1], done.seconds,
+                               log="" if fine else said[:3000] + done.err[-1000:])
+            check.rows.run("sanitizer", name, 60, step)
 
 
 def fused(check):

@@ -107,6 +107,10 @@ class Rows:
                 lines.append(f"| {row['model']} | {row['side']} | {row['per_second']:,.0f} {row['unit']} | {row['step_seconds'] * 1e3:,.2f} ms | {share} | "
                              f"{row['peak_bytes'] / 1e9:.2f} GB | {row['first_step_seconds']:.1f} s |")
             lines.append("")
+        longest = [(row["model"], one) for row in measured for one in row.get("longest", [])]
+        if longest:
+            lines += ["| model | longest ops | calls | time | of all ops |", "|---|---|---|---|---|"]
+            lines += [f"| {model} | `{one['op']}` | {one['calls']} | {one['seconds'] * 1e3:,.2f} ms | {one['share']:.1%} |" for model, one in longest] + [""]
         lines += ["| part | row | result | numbers | seconds |", "|---|---|---|---|---|"]
         lines += [f"| {row['part']} | {row['name']} | {row['status']} | {row['text'].replace('|', '/')} | {row['seconds']:.1f} |" for row in self.rows]
         lines += [f"| {name.split()[0]} | {name.split(' ', 1)[1]} | not run | no time was left | |" for name in self.not_run]

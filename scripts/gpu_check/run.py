@@ -32,12 +32,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=3600, help="end after this many seconds; what does not fit is named at the end")
     parser.add_argument("--results", default=os.path.join(FOLDER, "results"), help="folder for rows.jsonl and table.md")
     parser.add_argument("--continue", dest="keep", action="store_true", help="keep the rows of --results and run only the others")
-    parser.add_argument("--without-torch", dest="torch", action="store_false", help="do not measure PyTorch beside Kerf")
+    parser.add_argument("--modes", default=",".join(parts.TORCH_MODES),
+                        help=f"how PyTorch is measured beside Kerf, separated by commas; empty: not at all (default: {','.join(parts.TORCH_MODES)})")
     options = parser.parse_args()
-    only = options.only.split(",")
+    only, modes = options.only.split(","), [mode for mode in options.modes.split(",") if mode]
     for part in only:
         if part not in PARTS:
             parser.error(f"--only has '{part}'; the parts are {', '.join(PARTS)}")
+    for mode in modes:
+        if mode not in parts.TORCH_MODES:
+            parser.error(f"--modes has '{mode}'; the modes are {', '.join(parts.TORCH_MODES)}")
     libraries = machine.library_folders()
     if libraries:
         os.environ["KERF_CUDA_LIBRARIES"] = libraries
@@ -49,7 +53,7 @@ def main():
     rows = Rows(results, options.seconds, options.keep)
     found = subprocess.run([sys.executable, machine.__file__, "driver"], capture_output=True, text=True)
     about = json.loads(found.stdout) if found.returncode == 0 else {"gpus": [], "driver": f"asking the driver ended with {found.returncode}"}
-    check = parts.Check(manifest, rows, about, options.torch)
+    check = parts.Check(manifest, rows, about, modes)
     title = f"{datetime.date.today()}, {about['gpus'][0]['name'] if about['gpus'] else 'no GPU'} x {len(about['gpus'])}, Kerf {manifest['commit']}"
     for part in PARTS:
         if part in only:

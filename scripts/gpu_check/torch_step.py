@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a benchmark's model with PyTorch and prints, as JSON, the seconds of each step, the losses, and the largest memory of its tensors.
 
-    python3 torch_step.py eager|compile STEPS SPEC
+    python3 torch_step.py eager|compile|compile-max STEPS SPEC
 
 SPEC is the benchmark's entry of manifest.json. The parameters are float32 and the computation runs under autocast in bf16, as Kerf's packages do; the
-optimizer is fused. A step copies its batch from pinned memory, as Kerf copies each batch. The exit status is 77 where there is no PyTorch with CUDA.
+optimizer is fused. Attention is cuDNN's where cuDNN computes it. `compile-max` is torch.compile with max-autotune. A step copies its batch from pinned
+memory, as Kerf copies each batch. The exit status is 77 where there is no PyTorch with CUDA.
 GPU_CHECK_TORCH_DEVICE=cpu runs the same code without a GPU.
 """
 import json
@@ -38,18 +39,22 @@ def main():
         optimizer = torch.optim.AdamW(model.parameters(), lr=spec["lr"], weight_decay=0.01, **fused)
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=spec["lr"], momentum=0.9, **fused)
-    call = torch.compile(model) if mode == "compile" else model
+    calls = {"eager": lambda: model, "compile": lambda: torch.compile(model), "compile-max": lambda: torch.compile(model, mode="max-autotune")}
+    call = calls[mode]()
     batch = {}
     for one in spec["inputs"]:
         values = torch.randint(one["below"], one["shape"]) if one["dtype"] == "i64" else torch.randn(one["shape"])
         if len(one["shape"]) == 4:
             values = values.contiguous(memory_format=torch.channels_last) if spec["kind"] == "resnet" else values
         batch[one["name"]] = values.pin_memory() if device == "cuda" else values
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    attention = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
     seconds, losses, first = [], [], None
     for _ in range(steps):
         start = time.perf_counter()
+        torch.compiler.cudagraph_mark_step_begin()  # the gradients of the step before are not needed any more
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device, torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16), sdpa_kernel(attention, set_priority=True):
             loss = call(**{name: values.to(device, non_blocking=True) for name, values in batch.items()})
         loss.backward()
         optimizer.step()

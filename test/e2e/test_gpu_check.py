@@ -60,6 +60,10 @@ class GpuCheck(KerfTest):
                            ("fused", "mlp f32")]:
             self.assertEqual(rows[part, name]["status"], "passed", name)
         self.assertIn("| gpt2-124m | Kerf | ", done.stdout)
+        kernels = rows["benchmark", "gpt2-124m Kerf"]["kernels"]
+        self.assertGreater(len(kernels), 15)
+        longest = max(kernels, key=lambda one: one["seconds"])
+        self.assertIn(f"| gpt2-124m | `{longest['op']}` | {longest['calls']} | ", done.stdout)
         last = done.stdout.strip().splitlines()[-1]
         self.assertRegex(last, r"^\d+ passed, 0 failed, \d+ skipped$")
         self.assertEqual(self.read("results/table.md").decode().strip().splitlines()[-1], last)
@@ -80,13 +84,21 @@ class GpuCheck(KerfTest):
         fake = self.path("bin/compute-sanitizer")
         os.makedirs(self.path("bin"))
         with open(fake, "w") as file:
-            file.write('#!/bin/sh\n[ "$2" != racecheck ] || exit 9\nshift 4\nexec "$@"\n')
+            # compute-sanitizer --tool TOOL --error-exitcode 9 --log-file FILE PROGRAM...
+            file.write('#!/bin/sh\n'
+                       'echo "========= ERROR SUMMARY: of $2" > "$6"\n'
+                       '[ "$2" != racecheck ] || exit 9\n'
+                       '[ "$2" = memcheck ] || [ "$KERF_CUDNN$KERF_CUBLASLT" = offoff ] || exit 8\n'
+                       'shift 6\n'
+                       'exec "$@"\n')
         os.chmod(fake, os.stat(fake).st_mode | stat.S_IXUSR)
         done, rows = self.run_check("--only", "parity,several,sanitizer", PATH=self.path("bin") + ":" + os.environ["PATH"])
         self.assertEqual(done.returncode, 1)
         self.assertEqual(sorted(self.failed(rows)), [("memory", "mlp bf16"), ("parity", "mlp f32"), ("parity", "mlp f32 2 GPUs"),
                                                      ("sanitizer", "racecheck mlp f32")], done.stdout)
-        self.assertEqual(rows["sanitizer", "memcheck mlp f32"]["status"], "passed")
+        self.assertEqual(rows["sanitizer", "synccheck mlp f32"]["text"], "ERROR SUMMARY: of synccheck")
+        for name in ("memcheck mlp f32", "memcheck mlp f32 with libraries", "initcheck mlp f32"):
+            self.assertEqual(rows["sanitizer", name]["status"], "passed", name)
         self.assertIn("is no package", rows["parity", "mlp f32 2 GPUs"]["text"])
         self.assertRegex(done.stdout.strip().splitlines()[-1], r"^\d+ passed, 4 failed$")
 

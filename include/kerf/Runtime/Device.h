@@ -153,6 +153,8 @@ public:
   /// Copies `bytes` bytes from the device to any host memory, and waits for the copy. No stream may be writing the
   /// device memory.
   virtual Status copyOut(void *host, const void *device, int64_t bytes) = 0;
+  /// Sets `bytes` bytes of device memory to 0, and waits for it. No stream may be using the device memory.
+  virtual Status clear(void *device, int64_t bytes) = 0;
 
   /// Loads the program's compiled kernels, as far as the device can use them. The program must outlive the result.
   virtual Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse use) = 0;

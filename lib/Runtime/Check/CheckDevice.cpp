@@ -79,6 +79,14 @@ public:
       std::memcpy(host, *memory, size_t(bytes));
     return ok();
   }
+  Status clear(void *device, int64_t bytes) override {
+    auto memory = handles->deviceMemory(device, bytes);
+    if (!memory)
+      return memory.error();
+    if (bytes > 0)
+      std::memset(*memory, 0, size_t(bytes));
+    return ok();
+  }
 
   Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse use) override {
     auto native = loadNative(program, use);

@@ -28,6 +28,10 @@ public:
     std::memcpy(host, device, size_t(bytes));
     return ok();
   }
+  Status clear(void *device, int64_t bytes) override {
+    std::memset(device, 0, size_t(bytes));
+    return ok();
+  }
 
   Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse use) override {
     auto native = loadNative(program, use);

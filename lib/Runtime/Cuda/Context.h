@@ -94,6 +94,8 @@ public:
   ~CudaStream() override;
   void reserve(size_t) override {} // the driver has its own queues
   Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) override;
+  /// Enqueues that `bytes` bytes of the GPU's memory become 0.
+  Status clear(void *memory, int64_t bytes);
   Status record(Event &event) override;
   Status wait(Event &event) override;
   Status synchronize() override;

@@ -56,15 +56,8 @@ public:
 
 private:
   Status clear(CudaStream &stream) const {
-    const Context &context = *stream.context;
-    if (Status status = context.use(); !status)
-      return status;
-    if (Status status = context.check(context.driver.memsetD8Async(reinterpret_cast<DeviceAddress>(record.get()), 0,
-                                                                   sizeof(FaultRecord), stream.stream),
-                                      "clear its word of faults");
-        !status)
-      return status;
-    return stream.synchronize();
+    Status status = stream.clear(record.get(), sizeof(FaultRecord));
+    return status ? stream.synchronize() : status;
   }
   struct Text {
     int64_t number;
@@ -100,6 +93,10 @@ public:
   }
   Status copyOut(void *host, const void *device, int64_t bytes) override {
     Status status = copies->copy(host, device, bytes, CopyKind::ToHost);
+    return status ? copies->synchronize() : status;
+  }
+  Status clear(void *device, int64_t bytes) override {
+    Status status = copies->clear(device, bytes);
     return status ? copies->synchronize() : status;
   }
 

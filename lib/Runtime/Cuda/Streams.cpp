@@ -40,6 +40,16 @@ Status CudaStream::copy(void *to, const void *from, int64_t bytes, CopyKind kind
   return result == 0 ? ok() : context->check(result, fmt::format("copy {} bytes", bytes));
 }
 
+Status CudaStream::clear(void *memory, int64_t bytes) {
+  if (bytes == 0)
+    return ok();
+  if (Status status = context->use(); !status)
+    return status;
+  return context->check(
+      context->driver.memsetD8Async(reinterpret_cast<DeviceAddress>(memory), 0, size_t(bytes), stream),
+      fmt::format("clear {} bytes", bytes));
+}
+
 Status CudaStream::record(Event &event) {
   if (Status status = context->use(); !status)
     return status;

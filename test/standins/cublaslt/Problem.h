@@ -40,9 +40,10 @@ struct Answer {
 };
 static_assert(sizeof(Algorithm) == 64 && sizeof(Answer) == 96);
 
-/// Objects that were created and not destroyed.
-inline std::mutex mutex;
-inline std::set<const void *> alive;
+/// Objects that were created and not destroyed. The set itself is never destroyed, because a process may close its GPUs
+/// after the library's static objects are gone.
+inline std::mutex &mutex = *new std::mutex;
+inline std::set<const void *> &alive = *new std::set<const void *>;
 inline bool isAlive(const void *object) {
   std::lock_guard lock(mutex);
   return alive.contains(object);

@@ -4,6 +4,7 @@
 #include "../../../lib/Runtime/Cuda/Cudnn.h"
 
 #include "kerf/Runtime/Cpu/ThreadTeam.h"
+#include "kerf/Runtime/Cuda/Properties.h"
 
 #include "kerf/Package/Float8.h"
 #include "kerf/Package/Half.h"
@@ -479,6 +480,15 @@ void expectGradient(const std::function<std::vector<double>(const std::vector<Ho
   }
   onlyOnCpu = false;
   expectNear(gradient, expected, tolerance, "gradient of operand " + std::to_string(operand));
+}
+
+bool isOnRealGpu() {
+  const char *device = std::getenv("KERF_KERNEL_DEVICE");
+  if (!device || !std::string_view(device).starts_with("cuda"))
+    return false;
+  auto gpu = gpuProperties(0);
+  EXPECT_TRUE(gpu) << gpu.error().message;
+  return gpu && gpu->name.find("stand-in") == std::string::npos;
 }
 
 int64_t cudnnExecutions() {

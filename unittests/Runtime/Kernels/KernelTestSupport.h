@@ -85,6 +85,9 @@ double toleranceOf(DType dtype);
 /// on a real GPU.
 int64_t cudnnExecutions();
 
+/// Whether the kernels of this process run on a GPU, not on a processor or the stand-in of a GPU.
+bool isOnRealGpu();
+
 /// Calls f(index) for every index of the shape in row-major order.
 template <typename F> void forEachIndex(const Shape &shape, F f) {
   std::vector<int64_t> index(shape.size(), 0);
