@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles the PTX of the GPU kernels with NVIDIA's assembler, where it is installed: assemble.py FOLDER [ARCHITECTURE ...]
 
-FOLDER has the .ptx files (BUILD/lib/Runtime/Cuda/ptx). Fails where ptxas refuses a file, and where a kernel of HOT has more than 64 registers or
-spills a register. Prints the other kernels that do. Without an ARCHITECTURE, the files are assembled for sm_80 and sm_90, and those of HOT for sm_90a too. What ptxas said of a text is kept in FOLDER/assembled.json, so only changed texts are assembled
+FOLDER has the .ptx files (BUILD/lib/Runtime/Cuda/ptx). Fails where ptxas refuses a file, and where a kernel of HOT spills a register. Prints the other kernels that do. Without an ARCHITECTURE, the files are assembled for sm_80 and sm_90, and those of HOT for sm_90a too. What ptxas said of a text is kept in FOLDER/assembled.json, so only changed texts are assembled
 again; the table of kernels in docs/gpu.md comes from this file. Ends with 77 where there is no ptxas."""
 import concurrent.futures
 import glob

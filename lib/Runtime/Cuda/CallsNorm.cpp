@@ -10,10 +10,10 @@ namespace kerf::runtime::cuda {
 namespace {
 constexpr std::string_view kFile = "Norm";
 
+int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /// Returns `elements` rounded up to whole warps, as a number of threads.
-int64_t wholeWarps(int64_t elements) {
-  return std::max(kWarpThreads, (elements + kWarpThreads - 1) / kWarpThreads * kWarpThreads);
-}
+int64_t wholeWarps(int64_t elements) { return std::max<int64_t>(1, quotientUp(elements, kWarpThreads)) * kWarpThreads; }
 
 /// Adds the call of a normalization. Rows that fit into the registers of a warp or of a block are read once.
 Calls callsOfNorm(DType type, const NormParameters &p) {
@@ -47,34 +47,37 @@ Calls callsOfNorm(DType type, const NormParameters &p) {
 /// only. Where the columns of a row fit into a block, one kernel reads x and dy once for all gradients.
 Calls callsOfNormBackward(const CallRequest &r, NormBackwardParameters p) {
   constexpr int64_t kFewestRows = 16, kMostThreads = 1024;
-  constexpr int64_t kMultiprocessors = 132, kWideRow = 512; // of an H100; columns from which fewer blocks suffice
-  RowSizes sizes = rowSizes(r.operand(0));
-  DType type = r.operand(0).dtype;
-  p.rows = sizes.rows, p.n = sizes.n;
-  const int64_t mostPieces = kMultiprocessors * (p.n > kWideRow ? 4 : 8);
-  p.rowsOfPiece = std::max(kFewestRows, (p.rows + mostPieces - 1) / mostPieces);
-  p.pieces = (p.rows + p.rowsOfPiece - 1) / p.rowsOfPiece;
+  constexpr int64_t kMultiprocessors = 132, kThreadsOfEach = 768; // of an H100, and threads for which it has registers
+  const RowSizes sizes = rowSizes(r.operand(0));
+  const DType type = r.operand(0).dtype;
+  const bool isCentered = r.request.results.size() > 2; // layer_norm, which has a bias
+  const BackwardTile tile = isCentered ? layerNormTile(bytesOf(type)) : rmsNormTile(bytesOf(type));
+  p.rows = sizes.rows, p.n = sizes.n, p.inverse = 1 / double(sizes.n);
+  const int64_t threads = wholeWarps(p.n / tile.columns);
+  const int64_t pieces = kMultiprocessors * std::min<int64_t>(quotientUp(kThreadsOfEach, threads), 16);
+  p.rowsOfPiece = std::max(kFewestRows, quotientUp(quotientUp(p.rows, pieces), tile.rows) * tile.rows);
+  p.pieces = quotientUp(p.rows, p.rowsOfPiece);
   Calls calls;
-  const int64_t tensors = int64_t(r.request.results.size()) - 1; // dScale and, for layer_norm, dBias
+  const int64_t tensors = isCentered ? 2 : 1;
   const int64_t sumBytes = type == DType::F64 ? sizeof(double) : sizeof(float);
   p.sums = r.scratch(takeScratch(calls, tensors * p.pieces * p.n * sumBytes));
   if (p.n == 0)
     return calls;
-  const int64_t width = backwardWidth(bytesOf(type));
-  auto byColumns = [&](std::string_view entry, int64_t threads) {
+  auto byColumns = [&](std::string_view entry, int64_t threadsOfBlock) {
     addRowCall(calls, kFile, type, entry, p.pieces, p.n, p);
     if (p.pieces > 0)
-      std::get<KernelCall>(calls.calls.back()).threads = wholeWarps(threads);
+      std::get<KernelCall>(calls.calls.back()).threads = threadsOfBlock;
   };
-  if (p.n % width == 0 && p.n / width <= kMostThreads && areAligned({p.x, p.dy, p.dx, p.scale.data}))
-    byColumns("backwardOfColumns", p.n / width);
+  const bool aligned = areAligned({p.x, p.dy, p.dx, p.scale.data, p.mean.data, p.rstd.data});
+  if (p.n % tile.columns == 0 && threads <= tile.mostThreads && aligned)
+    byColumns(isCentered ? "layerNormBackward" : "rmsNormBackward", threads);
   else if (p.n <= kMostThreads)
-    byColumns("backwardOfColumnsSingly", p.n);
+    byColumns(isCentered ? "layerNormBackwardSingly" : "rmsNormBackwardSingly", wholeWarps(p.n));
   else {
     addRowCall(calls, kFile, type, "backwardOfLongRows", p.rows, p.n, p);
     addElementCall(calls, kFile, type, "sumPieces", p.pieces * p.n, p);
   }
-  addRowCall(calls, kFile, type, "addPieces", tensors * ((p.n + kColumnsOfBlock - 1) / kColumnsOfBlock), 1, p);
+  addRowCall(calls, kFile, type, "addPieces", tensors * quotientUp(p.n, kColumnsOfBlock), 1, p);
   std::get<KernelCall>(calls.calls.back()).threads = kColumnThreads;
   return calls;
 }
@@ -86,7 +89,7 @@ Result<Calls> callLayerNorm(const CallRequest &r) {
   RowSizes s = rowSizes(r.operand(0));
   return callsOfNorm(r.operand(0).dtype,
                      {r.operand(0).data, r.result(0).data, floatsOf(r.operand(1)), floatsOf(r.operand(2)),
-                      floatsOf(r.result(1)), floatsOf(r.result(2)), s.rows, s.n, r.number("epsilon")});
+                      floatsOf(r.result(1)), floatsOf(r.result(2)), s.rows, s.n, r.number("epsilon"), 1 / double(s.n)});
 }
 
 Result<Calls> callLayerNormBackward(const CallRequest &r) {
@@ -111,7 +114,8 @@ Result<Calls> callRmsNorm(const CallRequest &r) {
                                           floatsOf(r.result(1)),
                                           s.rows,
                                           s.n,
-                                          r.number("epsilon")});
+                                          r.number("epsilon"),
+                                          1 / double(s.n)});
 }
 
 Result<Calls> callRmsNormBackward(const CallRequest &r) {

@@ -52,7 +52,7 @@ void addPackedRowCall(Calls &calls, std::string_view file, DType type, bool alig
   else if (n <= kMostOfWarp)
     calls.calls.push_back(warpCall(file, type, byWarps, rows, p));
   else
-    calls.calls.push_back(rowCall(file, type, byBlocks, rows, n / width, p));
+    calls.calls.push_back(rowCall(file, type, byBlocks, rows, std::min<int64_t>(n / width, kRowThreads), p));
 }
 
 } // namespace kerf::runtime::cuda

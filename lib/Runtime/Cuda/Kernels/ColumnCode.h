@@ -22,7 +22,7 @@ KERF_DEVICE X combineColumns(Load element, F combine, X neutral, int64_t rows, i
   int64_t lane = threadInBlock() % kLanes, warp = threadInBlock() / kLanes;
   X value = neutral;
   if (first + lane < columns)
-#pragma unroll 2
+#pragma unroll 8
     for (int64_t row = warp; row < rows; row += kWarps)
       value = combine(value, element(row, first + lane));
   values[warp][lane] = value;

@@ -114,23 +114,32 @@ template <typename X> KERF_DEVICE X highest() {
     return std::is_signed_v<X> ? X((uint64_t(1) << (8 * sizeof(X) - 1)) - 1) : X(~uint64_t(0));
 }
 
+/// Returns f of the words of x, put together: f takes and returns an int.
+template <typename X, typename F> KERF_DEVICE X ofWords(X x, F f) {
+  static_assert(sizeof(X) == 4 || sizeof(X) == 8);
+  if constexpr (sizeof(X) == 4)
+    return std::bit_cast<X>(f(std::bit_cast<int>(x)));
+  else {
+    uint64_t bits = std::bit_cast<uint64_t>(x);
+    uint32_t low = uint32_t(f(int(uint32_t(bits)))), high = uint32_t(f(int(uint32_t(bits >> 32))));
+    return std::bit_cast<X>(uint64_t(high) << 32 | low);
+  }
+}
+/// Returns the value of the thread of the same warp whose number differs in the bit `distance`.
+template <typename X> KERF_DEVICE X ofOther(X x, int distance) {
+  return ofWords(x, [=](int word) { return __nvvm_shfl_sync_bfly_i32(~0u, word, distance, 31); });
+}
+/// Returns the value of thread number `lane` of the warp.
+template <typename X> KERF_DEVICE X ofThread(X x, int lane) {
+  return ofWords(x, [=](int word) { return __nvvm_shfl_sync_idx_i32(~0u, word, lane, 31); });
+}
+
 /// Combines the values of a warp's 32 threads pairwise, always in the same order, and returns the result to each of
 /// them. `combine` must not depend on the order of its arguments.
 template <typename X, typename F> KERF_DEVICE X combineWarp(X value, F combine) {
-  static_assert(sizeof(X) == 4 || sizeof(X) == 8);
-  auto other = [](X x, int distance) {
-    if constexpr (sizeof(X) == 4)
-      return std::bit_cast<X>(__nvvm_shfl_sync_bfly_i32(~0u, std::bit_cast<int>(x), distance, 31));
-    else {
-      uint64_t bits = std::bit_cast<uint64_t>(x);
-      uint32_t low = uint32_t(__nvvm_shfl_sync_bfly_i32(~0u, int(uint32_t(bits)), distance, 31));
-      uint32_t high = uint32_t(__nvvm_shfl_sync_bfly_i32(~0u, int(uint32_t(bits >> 32)), distance, 31));
-      return std::bit_cast<X>(uint64_t(high) << 32 | low);
-    }
-  };
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
-    value = combine(value, other(value, distance));
+    value = combine(value, ofOther(value, distance));
   return value;
 }
 
@@ -139,14 +148,15 @@ template <typename X, typename F> KERF_DEVICE X combineWarp(X value, F combine) 
 template <typename X, typename F> KERF_DEVICE X combineBlock(X value, F combine) {
   KERF_SHARED X values[32];
   value = combineWarp(value, combine);
-  int64_t warps = threadsOfBlock() / 32;
+  const int warps = int(threadsOfBlock()) / 32;
   if (warps == 1)
     return value;
   if (threadInBlock() % 32 == 0)
     values[threadInBlock() / 32] = value;
   __nvvm_bar_sync(0);
   value = values[0];
-  for (int64_t warp = 1; warp < warps; ++warp)
+#pragma unroll 2
+  for (int warp = 1; warp < warps; ++warp)
     value = combine(value, values[warp]);
   __nvvm_bar_sync(0); // before the next call writes `values`
   return value;

@@ -3,21 +3,19 @@
 // with them, so that both give the same bits.
 #pragma once
 
-#include "DeviceCode.h"
+#include "ExpCode.h"
 
 namespace kerf::runtime::cuda {
 
-template <typename X> KERF_DEVICE X geluByErf(X x) {
-  return X(0.5) * x * (X(1) + fastErf(X(x * X(0.7071067811865476)))); // 1 / sqrt(2)
-}
+template <typename X> KERF_DEVICE X geluByErf(X x) { return x * normalAt(x).below; }
 constexpr double kTanhInner = 0.7978845608028654,
                  kTanhCubic = 0.044715; // sqrt(2 / pi), and Hendrycks and Gimpel's factor
 template <typename X> KERF_DEVICE X geluByTanh(X x) {
   return X(0.5) * x * (X(1) + fastTanh(X(X(kTanhInner) * (x + X(kTanhCubic) * x * x * x))));
 }
 template <typename X> KERF_DEVICE X geluSlopeByErf(X x) {
-  X density = X(0.3989422804014327) * fastExp(X(X(-0.5) * x * x)); // 1 / sqrt(2 pi)
-  return X(0.5) * (X(1) + fastErf(X(x * X(0.7071067811865476)))) + (density == 0 ? X(0) : x * density);
+  Normal<X> normal = normalAt(x);
+  return normal.below + (normal.density == 0 ? X(0) : x * normal.density);
 }
 template <typename X> KERF_DEVICE X geluSlopeByTanh(X x) {
   X t = fastTanh(X(X(kTanhInner) * (x + X(kTanhCubic) * x * x * x)));
@@ -44,7 +42,7 @@ template <typename X> KERF_DEVICE X ofFloat(UnaryOp op, X x) {
   case UnaryOp::Tanh:
     return fastTanh(x);
   case UnaryOp::Logistic:
-    return fastLogistic(x);
+    return logisticOf(x);
   case UnaryOp::Erf:
     return fastErf(x);
   case UnaryOp::Sine:

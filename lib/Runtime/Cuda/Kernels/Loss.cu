@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax and cross_entropy with their gradients, and the count of numbers that are not finite. Sums over a row are
 // accumulated in double, in an order that depends only on the sizes; the elements of one access are added before.
+#include "ExpCode.h"
 #include "IndexCode.h"
 #include "PackCode.h"
 
 namespace kerf::runtime::cuda {
 
-/// Returns e^x for x of at most 88, NaN for NaN. For float it is the GPU's own power of two, with a correction for the
-/// rounding of its argument; the relative error is at most 3e-7.
-KERF_DEVICE N exponentialBelow(N x) {
-  if constexpr (std::is_same_v<N, double>) {
-    return fastExp(x);
-  } else {
-    constexpr float kLog2E = 0x1.715476p+0f, kLog2ERest = 0x1.4ae0cp-26f, kLn2 = 0x1.62e43p-1f;
-    x = x < -128.0f ? -128.0f : x; // e^-128 is 0 in float
-    float power = x * kLog2E, rest = __builtin_fmaf(x, kLog2E, -power) + x * kLog2ERest;
-    float y = __nvvm_ex2_approx_f(power);
-    return __builtin_fmaf(y, rest * kLn2, y);
-  }
+/// Returns e^x for x of at most 128. Beside 16-bit numbers, the rounding of x * log2(e), at most |x| * 6e-8, is left.
+KERF_DEVICE N exponentialOfRow(N x) {
+  constexpr float kLog2E = 0x1.715476p+0f;
+  if constexpr (isHalf<T>)
+    return powerOfTwo(x * kLog2E);
+  else
+    return exponentialBelow(x);
 }
+/// Returns the larger number, and the other one if one of them is NaN.
+KERF_DEVICE N largerNumber(N a, N b) { return __builtin_elementwise_max(a, b); }
 
 /// The sum of exp(x - highest) of the numbers x seen so far, whose maximum is `highest` (Milakov and Gimelshein, Online
 /// normalizer calculation for softmax, 2018). NaN never becomes the maximum, but makes the sum NaN.
@@ -28,7 +26,7 @@ struct ExpSum {
 
   KERF_DEVICE void raise(N to) {
     if (to > highest) {
-      sum *= double(exponentialBelow(highest - to));
+      sum *= double(exponentialOfRow(highest - to));
       highest = to;
     }
   }
@@ -39,13 +37,14 @@ struct ExpSum {
     N most = x[0];
 #pragma unroll
     for (int k = 1; k < W; ++k)
-      most = x[k] > most || most != most ? x[k] : most;
+      most = largerNumber(most, x[k]);
     raise(most);
+    const N less = shift();
     Pack<W> terms;
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      terms[k] = exponentialBelow(x[k] - shift());
-    sum += double(sumOfPack<W>(terms));
+      terms[k] = exponentialOfRow(x[k] - less);
+    sum += sumOfPack<W>(terms);
   }
 
   /// Combines the sums of the group.
@@ -55,10 +54,16 @@ struct ExpSum {
   }
 };
 
+/// Packs that a thread loads before it uses the first of them, so that a multiprocessor waits for enough bytes; as many
+/// as fit into the registers.
+template <typename Group> inline constexpr int kPacksInFlight = std::is_same_v<Group, BlockOfRow> ? 4 : 2;
+
 /// Returns the sum of the n elements from `start` on, which a group shares.
 template <typename Group, int W> KERF_DEVICE ExpSum expSum(const void *x, int64_t start, int64_t n) {
   ExpSum all;
-  eachPack<Group, W>(start, n, [&](auto width, int64_t i) { all.add<width>(loadPack<width>(x, start + i)); });
+  eachPacks<Group, W, kPacksInFlight<Group>>(start, n, [&](auto width, auto packs, int64_t i, int64_t apart) {
+    all.add<packs * width>(loadPacks<packs, width>(x, start + i, apart));
+  });
   all.combine<Group>();
   return all;
 }
@@ -73,13 +78,13 @@ template <typename Group, int W> KERF_DEVICE void softmaxRows(const SoftmaxParam
       Pack<width> x = loadPack<width>(p.x, start + i);
 #pragma unroll
       for (int k = 0; k < width; ++k)
-        x[k] = exponentialBelow(x[k] - all.highest) * inverse;
+        x[k] = exponentialOfRow(x[k] - all.highest) * inverse;
       storePack<width>(p.y, start + i, x);
     });
   }
 }
 KERF_KERNEL void softmaxByWarps(SoftmaxParameters p) { softmaxRows<WarpOfRow, kWidth>(p); }
-KERF_KERNEL void softmaxByBlocks(SoftmaxParameters p) { softmaxRows<BlockOfRow, kWidth>(p); }
+KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void softmaxByBlocks(SoftmaxParameters p) { softmaxRows<BlockOfRow, kWidth>(p); }
 KERF_KERNEL void softmaxSingly(SoftmaxParameters p) { softmaxRows<BlockOfRow, 1>(p); }
 
 /// Returns the number of the first element of a softmax's row whose elements lie `inner` apart.
@@ -97,7 +102,7 @@ template <typename Group> KERF_DEVICE void softmaxStrided(const SoftmaxParameter
     N inverse = N(1 / all.sum);
     for (int64_t i = Group::first(); i < p.size; i += Group::step()) {
       int64_t place = start + i * p.inner;
-      put(p.y, place, exponentialBelow(at(p.x, place) - all.highest) * inverse);
+      put(p.y, place, exponentialOfRow(at(p.x, place) - all.highest) * inverse);
     }
   }
 }
@@ -126,7 +131,7 @@ template <typename Group, int W> KERF_DEVICE void softmaxBackwardRows(const Soft
   }
 }
 KERF_KERNEL void softmaxBackwardByWarps(SoftmaxBackwardParameters p) { softmaxBackwardRows<WarpOfRow, kWidth>(p); }
-KERF_KERNEL void softmaxBackwardByBlocks(SoftmaxBackwardParameters p) { softmaxBackwardRows<BlockOfRow, kWidth>(p); }
+KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void softmaxBackwardByBlocks(SoftmaxBackwardParameters p) { softmaxBackwardRows<BlockOfRow, kWidth>(p); }
 KERF_KERNEL void softmaxBackwardSingly(SoftmaxBackwardParameters p) { softmaxBackwardRows<BlockOfRow, 1>(p); }
 
 template <typename Group> KERF_DEVICE void softmaxBackwardStrided(const SoftmaxBackwardParameters &p) {
@@ -169,7 +174,7 @@ template <typename Group, int W> KERF_DEVICE void lossRows(const LossParameters 
   }
 }
 KERF_KERNEL void lossByWarps(LossParameters p) { lossRows<WarpOfRow, kWidth>(p); }
-KERF_KERNEL void lossByBlocks(LossParameters p) { lossRows<BlockOfRow, kWidth>(p); }
+KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void lossByBlocks(LossParameters p) { lossRows<BlockOfRow, kWidth>(p); }
 KERF_KERNEL void lossSingly(LossParameters p) { lossRows<BlockOfRow, 1>(p); }
 
 template <typename Group, int W> KERF_DEVICE void lossBackwardRows(const LossBackwardParameters &p) {
@@ -177,24 +182,33 @@ template <typename Group, int W> KERF_DEVICE void lossBackwardRows(const LossBac
     int64_t start = row * p.columns, label = integerAt(p.labels, row);
     bool counts = isLabelled<Group>(p, row, label);
     N lse = anyAt(p.lse, row), gradient = anyAt(p.dNll, row);
-    eachPack<Group, W>(start, p.classes, [&](auto width, int64_t i) {
-      Pack<width> d{};
-      if (counts) {
-        d = loadPack<width>(p.logits, start + i);
-#pragma unroll
-        for (int k = 0; k < width; ++k) {
-          d[k] = exponentialBelow(d[k] - lse) * gradient;
-          d[k] = i + k == label ? d[k] - gradient : d[k];
-        }
-      }
-      storePack<width>(p.dLogits, start + i, d);
-    });
     for (int64_t i = p.classes + Group::first(); i < p.columns; i += Group::step())
       put(p.dLogits, start + i, N(0));
+    if (!counts) {
+      eachPack<Group, W>(start, p.classes,
+                         [&](auto width, int64_t i) { storePack<width>(p.dLogits, start + i, Pack<width>{}); });
+      continue;
+    }
+    eachPacks<Group, W, kPacksInFlight<Group> / 2>(
+        start, p.classes, [&](auto width, auto packs, int64_t i, int64_t apart) {
+          Pack<packs * width> all = loadPacks<packs, width>(p.logits, start + i, apart);
+#pragma unroll
+          for (int pack = 0; pack < packs; ++pack) {
+            const int64_t first = i + pack * apart, distance = label - first;
+            const int hit = distance >= 0 && distance < width ? int(distance) : -1;
+            Pack<width> d;
+#pragma unroll
+            for (int k = 0; k < width; ++k) {
+              d[k] = exponentialOfRow(all[pack * width + k] - lse) * gradient;
+              d[k] = k == hit ? d[k] - gradient : d[k];
+            }
+            storePack<width>(p.dLogits, start + first, d);
+          }
+        });
   }
 }
 KERF_KERNEL void lossBackwardByWarps(LossBackwardParameters p) { lossBackwardRows<WarpOfRow, kWidth>(p); }
-KERF_KERNEL void lossBackwardByBlocks(LossBackwardParameters p) { lossBackwardRows<BlockOfRow, kWidth>(p); }
+KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void lossBackwardByBlocks(LossBackwardParameters p) { lossBackwardRows<BlockOfRow, kWidth>(p); }
 KERF_KERNEL void lossBackwardSingly(LossBackwardParameters p) { lossBackwardRows<BlockOfRow, 1>(p); }
 
 template <int W> KERF_DEVICE void countOf(const CountNonfiniteParameters &p) {

@@ -26,10 +26,10 @@ using Chunk =
 /// by loads of single elements; Whole prevents this, and also that a loop with the load is unrolled.
 enum class Access { Any, Whole };
 /// Returns a chunk that was loaded. The empty assembly uses all words at once, so that the load stays one access.
-KERF_DEVICE Bytes16 asWhole(Bytes16 chunk) {
-  uint32_t a = chunk[0], b = chunk[1], c = chunk[2], d = chunk[3];
-  asm("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
-  return Bytes16{a, b, c, d};
+KERF_DEVICE Bytes16 asWhole(unsigned __int128 chunk) {
+  uint64_t low = uint64_t(chunk), high = uint64_t(chunk >> 64);
+  asm("" : "+l"(low), "+l"(high));
+  return std::bit_cast<Bytes16>(std::array<uint64_t, 2>{low, high});
 }
 KERF_DEVICE Bytes8 asWhole(Bytes8 chunk) {
   uint32_t a = chunk[0], b = chunk[1];
@@ -41,6 +41,25 @@ KERF_DEVICE uint32_t asWhole(uint32_t chunk) {
   return chunk;
 }
 KERF_DEVICE uint16_t asWhole(uint16_t chunk) { return chunk; }
+/// Returns a number whose origin the compiler does not know, so that it keeps no address for each of the places in a
+/// loop that are computed from it.
+KERF_DEVICE int64_t unknown(int64_t number) {
+  asm volatile("" : "+l"(number));
+  return number;
+}
+/// Returns a chunk that the compiler takes for another one, so that it computes the numbers of the chunk again instead
+/// of keeping them in registers.
+KERF_DEVICE Bytes16 unknown(Bytes16 chunk) {
+  uint32_t a = chunk[0], b = chunk[1], c = chunk[2], d = chunk[3];
+  asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
+  return Bytes16{a, b, c, d};
+}
+template <typename C> KERF_DEVICE C unknown(C chunk) { return chunk; } // it takes no more registers than its numbers
+/// Loads a chunk in one access. The compiler would replace a load of a vector by loads of its words.
+template <typename C> KERF_DEVICE C loadWhole(const void *from) {
+  using Loaded = std::conditional_t<sizeof(C) == 16, unsigned __int128, C>;
+  return asWhole(*static_cast<const Loaded *>(from));
+}
 /// Elements of type E of W consecutive ones that one access reads or writes.
 template <typename E, int W> inline constexpr int kElementsOfAccess = sizeof(E) * W > 16 ? 16 / sizeof(E) : W;
 
@@ -57,9 +76,8 @@ KERF_DEVICE std::array<E, W> loadElements(const void *x, int64_t i) {
 #pragma unroll
     for (int first = 0; first < W; first += kEach) {
       using Bytes = Chunk<kEach * sizeof(E)>;
-      Bytes bytes = *reinterpret_cast<const Bytes *>(from + first);
-      if constexpr (access == Access::Whole)
-        bytes = asWhole(bytes);
+      Bytes bytes = access == Access::Whole ? loadWhole<Bytes>(from + first)
+                                            : *reinterpret_cast<const Bytes *>(from + first);
       auto elements = std::bit_cast<std::array<E, kEach>>(bytes);
 #pragma unroll
       for (int k = 0; k < kEach; ++k)
@@ -104,6 +122,20 @@ template <int W, typename E = T> KERF_DEVICE void storePack(void *y, int64_t i, 
   for (int k = 0; k < W; ++k)
     store(&elements[k], pack[k]);
   storeElements<W, E>(y, i, elements);
+}
+
+/// W consecutive elements of type T as one value, which takes as many registers as it has words.
+template <int W> using Raw = Chunk<W * sizeof(T)>;
+template <int W> KERF_DEVICE Raw<W> loadRaw(const void *x, int64_t i) {
+  return *reinterpret_cast<const Raw<W> *>(static_cast<const T *>(x) + i);
+}
+template <int W> KERF_DEVICE Pack<W> numbersOf(const Raw<W> &raw) {
+  auto elements = std::bit_cast<std::array<T, W>>(raw);
+  Pack<W> pack;
+#pragma unroll
+  for (int k = 0; k < W; ++k)
+    pack[k] = load(&elements[k]);
+  return pack;
 }
 
 /// As loadPack and storePack, for a tensor that may be float32 beside 16-bit ones.
@@ -155,24 +187,50 @@ template <typename Group, typename X> KERF_DEVICE X sumOf(X value) {
   return Group::combine(value, [](X a, X b) { return a + b; });
 }
 
-/// Calls f(width, i) for packs of the elements [0, n) of a row that begins at element `start` of its tensor, shared by
-/// the threads of a group: with width 1 for the elements before the first sector of 32 bytes and behind the last pack,
-/// else with W. The widths are std::integral_constant. The tensor itself lies at a multiple of 16 bytes.
-template <typename Group, int W, typename F> KERF_DEVICE void eachPack(int64_t start, int64_t n, F f) {
+/// Calls f(width, packs, i, apart) for packs of the elements [0, n) of a row that begins at element `start` of its
+/// tensor, shared by the threads of a group. The packs of a call have `width` elements each, and begin at the elements
+/// i, i + apart, .... A call has U packs of W elements where the thread has so many left, and else one: of W elements,
+/// or of 1 before the first sector of 32 bytes and behind the last pack. `width` and `packs` are
+/// std::integral_constant. The tensor itself lies at a multiple of 16 bytes.
+template <typename Group, int W, int U, typename F> KERF_DEVICE void eachPacks(int64_t start, int64_t n, F f) {
   using One = std::integral_constant<int, 1>;
   constexpr int64_t kSector = 32 / sizeof(T);
-  int64_t first = Group::first();
+  const int64_t first = Group::first(), step = Group::step();
   int64_t head = W == 1 ? 0 : -start & (kSector - 1);
   head = head < n ? head : n;
   if constexpr (W > 1)
-    for (int64_t i = first; i < head; i += Group::step())
-      f(One(), i);
-  int64_t packs = (n - head) / W;
-  for (int64_t j = first; j < packs; j += Group::step())
-    f(std::integral_constant<int, W>(), head + j * W);
+#pragma unroll 1
+    for (int64_t i = first; i < head; i += step)
+      f(One(), One(), i, int64_t(0));
+  const int64_t packs = (n - head) / W;
+  int64_t j = first;
+  if constexpr (U > 1)
+#pragma unroll 1
+    for (; j + (U - 1) * step < packs; j += U * step)
+      f(std::integral_constant<int, W>(), std::integral_constant<int, U>(), head + j * W, step * W);
+#pragma unroll 1
+  for (; j < packs; j += step)
+    f(std::integral_constant<int, W>(), One(), head + j * W, int64_t(0));
   if constexpr (W > 1)
-    for (int64_t i = head + packs * W + first; i < n; i += Group::step())
-      f(One(), i);
+#pragma unroll 1
+    for (int64_t i = head + packs * W + first; i < n; i += step)
+      f(One(), One(), i, int64_t(0));
+}
+/// Returns the numbers of U packs of W elements, which begin at the elements i, i + apart, ....
+template <int U, int W> KERF_DEVICE Pack<U * W> loadPacks(const void *x, int64_t i, int64_t apart) {
+  std::array<T, W> elements[U];
+#pragma unroll
+  for (int pack = 0; pack < U; ++pack)
+    elements[pack] = loadElements<W, T, Access::Whole>(x, i + pack * apart);
+  Pack<U * W> all;
+#pragma unroll
+  for (int k = 0; k < U * W; ++k)
+    all[k] = load(&elements[k / W][k % W]);
+  return all;
+}
+/// Calls f(width, i) for packs one by one, as eachPacks has them.
+template <typename Group, int W, typename F> KERF_DEVICE void eachPack(int64_t start, int64_t n, F f) {
+  eachPacks<Group, W, 1>(start, n, [&](auto width, auto, int64_t i, int64_t) { f(width, i); });
 }
 
 /// Returns whether all addresses are multiples of 16.

@@ -7,6 +7,10 @@
 
 namespace kerf::runtime::cuda {
 
+/// Most threads of a block that has a row of a softmax or a loss, and the blocks that share a multiprocessor: while some
+/// load, others add up.
+inline constexpr int kRowThreads = 256, kRowBlocks = 4;
+
 /// y = softmax(x) along the middle dimension of (rows / inner, size, inner).
 struct SoftmaxParameters {
   const void *x;
@@ -25,8 +29,17 @@ constexpr int keptByWarp(int64_t bytesOfElement) { return bytesOfElement > 4 ? 4
 constexpr int keptByBlock(int64_t bytesOfElement) { return bytesOfElement > 4 ? 6 : 16; }
 /// The same for a warp whose threads read single elements.
 inline constexpr int kKeptSingly = 6;
-/// Neighbouring columns of which a thread computes the gradients of a normalization.
-constexpr int backwardWidth(int64_t bytesOfElement) { return bytesOfElement > 4 ? 2 : 4; }
+/// How a block computes the gradients of a normalization: the neighbouring columns of a thread, the rows of which it
+/// works at a time, and the most threads. More would need more registers than there are.
+struct BackwardTile {
+  int columns, rows, mostThreads;
+};
+constexpr BackwardTile layerNormTile(int64_t bytesOfElement) {
+  return bytesOfElement > 4    ? BackwardTile{2, 1, 1024}
+         : bytesOfElement == 4 ? BackwardTile{4, 2, 1024}
+                               : BackwardTile{8, 2, 768};
+}
+constexpr BackwardTile rmsNormTile(int64_t bytesOfElement) { return {int(16 / bytesOfElement), 2, 1024}; }
 
 /// A tensor of the module's element type, or of float32 beside 16-bit tensors (`isWide`).
 struct Floats {
@@ -41,7 +54,7 @@ struct NormParameters {
   void *y;
   Floats scale, bias, mean, rstd; // mean and rstd are written
   int64_t rows, n;
-  double epsilon;
+  double epsilon, inverse; // inverse = 1 / n
 };
 
 /// The gradients of a normalization. The addresses of mean and dBias are null for rms_norm. Rows are summed in pieces
@@ -52,6 +65,7 @@ struct NormBackwardParameters {
   void *dx, *sums;
   Floats scale, mean, rstd, dScale, dBias; // dScale and dBias are written
   int64_t rows, n, rowsOfPiece, pieces;
+  double inverse; // 1 / n
 };
 
 /// nll and lse, the log-sum-exp, of each row of logits, with the row's label. Rows whose label is `ignored` have no
