@@ -223,6 +223,16 @@ class Cuda(KerfTest):
             del os.environ["KERF_CUDNN"]
 
     @unittest.skipIf(not STANDINS, "needs the stand-ins")
+    def test_deterministic_runs_take_only_plans_with_equal_bits(self):
+        golden = golden_of("gpt2")
+        step, run = optimizer_flags(golden, "adamw")
+        train = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--ranks", 1, "--device", "cuda", "--dtype", "bf16",
+                 *step, *run]
+        os.environ["KERF_STANDIN_CUDNN"] = "deterministic"  # engines and graphs whose sums change from run to run fail
+        self.succeed(*train, "--deterministic")
+        self.refuse(1, ["Kerf must not run engine"], *train)
+
+    @unittest.skipIf(not STANDINS, "needs the stand-ins")
     def test_only_tested_gpus_take_gradients_of_attention_from_cudnn(self):
         golden = golden_of("gpt2")
         step, run = optimizer_flags(golden, "adamw")

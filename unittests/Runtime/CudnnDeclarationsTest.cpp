@@ -139,6 +139,7 @@ TEST(CudnnDeclarations, AreThoseOfCudnnsHeader) {
   static_assert(int(kSubtract) == int(CUDNN_POINTWISE_SUB));
   static_assert(int(kExponential) == int(CUDNN_POINTWISE_EXP));
   static_assert(int(kLogarithm) == int(CUDNN_POINTWISE_LOG));
+  static_assert(int(kIdentity) == int(CUDNN_POINTWISE_IDENTITY));
   static_assert(int(kCompareGreaterEqual) == int(CUDNN_POINTWISE_CMP_GE));
   static_assert(int(kIndex) == int(CUDNN_POINTWISE_GEN_INDEX));
   static_assert(int(kSelect) == int(CUDNN_POINTWISE_BINARY_SELECT));

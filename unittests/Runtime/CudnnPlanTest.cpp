@@ -30,14 +30,20 @@ struct CudnnPlan : testing::Test {
     auto cudnn = loadCudnn();
     EXPECT_TRUE(cudnn) << cudnn.error().message;
     std::string reason;
-    auto plan = planOf(**cudnn, {nullptr, kH200}, graph, most, reason);
-    EXPECT_TRUE(plan) << plan.error().message;
-    if (*plan)
-      return (*plan)->workspaceBytes;
+    auto plans = plansOf(**cudnn, {nullptr, kH200}, graph, {most, true}, 1, reason);
+    EXPECT_TRUE(plans) << plans.error().message;
+    if (!plans->empty())
+      return plans->front()->workspaceBytes;
     EXPECT_NE(reason, "");
     return -1;
   }
 };
+
+/// Expects that cuDNN takes the gradients with exactly the workspace of the formula.
+void expectGradients(const AttentionSizes &z, AttentionSlice slice, CudnnData type, QuerySums sums) {
+  int64_t formula = backwardWorkspace(z, slice, sums);
+  EXPECT_EQ(CudnnPlan::workspace(backwardGraph(z, slice, type, sums).graph, formula), formula);
+}
 
 AttentionSizes sizes(int64_t b, int64_t s, int64_t t, int64_t h, int64_t g, int64_t d, int64_t e, bool causal) {
   AttentionSizes z{};
@@ -66,8 +72,8 @@ TEST_F(CudnnPlan, TakesAttentionWithTheWorkspaceOfTheFormula) {
                                       << ", widths " << z.d << ", " << z.e);
       int64_t forward = workspace(forwardGraph(z, {z.b, z.g}, type).graph, kForwardWorkspace);
       EXPECT_GE(forward, 0);
-      int64_t formula = backwardWorkspace(z, slice);
-      EXPECT_EQ(workspace(backwardGraph(z, slice, type).graph, formula), formula);
+      for (QuerySums sums : {QuerySums::Ordered, QuerySums::Unordered})
+        expectGradients(z, slice, type, sums);
     }
 }
 
@@ -87,20 +93,22 @@ TEST_F(CudnnPlan, TakesMasks) {
     c.z.maskBatch = c.ofEachBatch, c.z.maskHead = c.ofEachHead;
     SCOPED_TRACE(testing::Message() << c.z.b << " x " << c.z.s << " x " << c.z.t);
     EXPECT_GE(workspace(forwardGraph(c.z, {c.slice.batches, c.z.g}, kDataBfloat16).graph, kForwardWorkspace), 0);
-    int64_t formula = backwardWorkspace(c.z, c.slice);
-    EXPECT_EQ(workspace(backwardGraph(c.z, c.slice, kDataBfloat16).graph, formula), formula);
+    for (QuerySums sums : {QuerySums::Ordered, QuerySums::Unordered})
+      expectGradients(c.z, c.slice, kDataBfloat16, sums);
   }
 }
 
 TEST_F(CudnnPlan, RefusesPlansThatNeedMoreWorkspace) {
   AttentionSizes z = sizes(8, 1024, 1024, 12, 12, 64, 64, true);
-  EXPECT_EQ(workspace(backwardGraph(z, {8, 12}, kDataBfloat16).graph, backwardWorkspace(z, {8, 12}) / 2), -1);
+  EXPECT_EQ(workspace(backwardGraph(z, {8, 12}, kDataBfloat16, QuerySums::Ordered).graph,
+                      backwardWorkspace(z, {8, 12}, QuerySums::Ordered) / 2),
+            -1);
 }
 
 TEST_F(CudnnPlan, RefusesWidthsThatAreNoMultipleOfEight) {
   AttentionSizes z = sizes(2, 64, 64, 4, 4, 20, 20, true);
   EXPECT_EQ(workspace(forwardGraph(z, {2, 4}, kDataHalf).graph, int64_t(1) << 40), -1);
-  EXPECT_EQ(workspace(backwardGraph(z, {2, 4}, kDataHalf).graph, int64_t(1) << 40), -1);
+  EXPECT_EQ(workspace(backwardGraph(z, {2, 4}, kDataHalf, QuerySums::Ordered).graph, int64_t(1) << 40), -1);
 }
 
 TEST_F(CudnnPlan, TakesConvolutions) {

@@ -22,12 +22,12 @@ AttentionSizes sizesOf(int64_t b, int64_t s, int64_t h, int64_t g, int64_t d) {
 TEST(CudnnSlices, AreTheLargestThatFit) {
   constexpr int64_t kMiB = int64_t(1) << 20;
   auto slice = [](const AttentionSizes &z, int64_t most) {
-    AttentionSlice found = backwardSlice(z, most);
+    AttentionSlice found = backwardSlice(z, most, QuerySums::Ordered);
     return std::pair(found.batches, found.groups);
   };
   // The gradients of 1,024 x 1,024 scores in 16 bits are 2 MiB for each head.
   AttentionSizes gpt2 = sizesOf(64, 1024, 12, 12, 64);
-  EXPECT_EQ(backwardWorkspace(gpt2, {1, 1}), 2 * kMiB + 256);
+  EXPECT_EQ(backwardWorkspace(gpt2, {1, 1}, QuerySums::Ordered), 2 * kMiB + 256);
   EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB + 256), std::pair(int64_t(64), int64_t(12)));
   EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB + 255), std::pair(int64_t(32), int64_t(12)));
   EXPECT_EQ(slice(gpt2, 256 * kMiB), std::pair(int64_t(8), int64_t(12)));
@@ -36,14 +36,14 @@ TEST(CudnnSlices, AreTheLargestThatFit) {
   // Numbers that are no powers of two, tiles that are not full, and four query heads for each key/value head.
   AttentionSizes odd = sizesOf(15, 100, 12, 3, 16);
   int64_t ofGroup = 4 * (128 * 128 + 100 * 32) * 2;
-  EXPECT_EQ(backwardWorkspace(odd, {5, 3}), 15 * ofGroup + 256);
+  EXPECT_EQ(backwardWorkspace(odd, {5, 3}, QuerySums::Ordered), 15 * ofGroup + 256);
   EXPECT_EQ(slice(odd, 14 * ofGroup), std::pair(int64_t(3), int64_t(3)));
   // The gradients of keys and of values of each query head begin at multiples of 128 bytes.
   AttentionSizes narrow = sizesOf(1, 100, 2, 1, 8);
   narrow.e = 24;
-  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}), 2 * 128 * 128 * 2 + 3200 + 9600 + 256);
+  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}, QuerySums::Ordered), 2 * 128 * 128 * 2 + 3200 + 9600 + 256);
   narrow.t = 101;
-  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}), 2 * 128 * 128 * 2 + 3328 + 9728 + 256);
+  EXPECT_EQ(backwardWorkspace(narrow, {1, 1}, QuerySums::Ordered), 2 * 128 * 128 * 2 + 3328 + 9728 + 256);
   // The numbers of a mask count too, and do not depend on the heads of a slice.
   AttentionSizes masked = gpt2;
   masked.masked = true;
@@ -52,6 +52,20 @@ TEST(CudnnSlices, AreTheLargestThatFit) {
   EXPECT_EQ(slice(masked, 256 * kMiB), std::pair(int64_t(8), int64_t(12)));
   EXPECT_EQ(slice(masked, 8 * 28 * kMiB + 255), std::pair(int64_t(4), int64_t(12)));
   EXPECT_EQ(slice(masked, 13 * kMiB), std::pair(int64_t(1), int64_t(6)));
+}
+
+// Where the order of sums may change, a slice needs float32 numbers for its queries instead of numbers for its scores.
+TEST(CudnnSlices, AreLargerWithUnorderedSums) {
+  constexpr int64_t kMiB = int64_t(1) << 20;
+  AttentionSizes gpt2 = sizesOf(64, 1024, 12, 12, 64);
+  EXPECT_EQ(backwardWorkspace(gpt2, {64, 12}, QuerySums::Unordered), 256);
+  EXPECT_EQ(querySumsBytes(gpt2, {64, 12}, QuerySums::Unordered), 192 * kMiB);
+  EXPECT_EQ(querySumsBytes(gpt2, {64, 12}, QuerySums::Ordered), 0);
+  EXPECT_EQ(backwardSlice(gpt2, 192 * kMiB + 256, QuerySums::Unordered).batches, 64);
+  EXPECT_EQ(backwardSlice(gpt2, 192 * kMiB + 255, QuerySums::Unordered).batches, 32);
+  AttentionSizes grouped = sizesOf(2, 100, 6, 3, 16); // also the gradients of keys and values of each query head
+  EXPECT_EQ(backwardWorkspace(grouped, {1, 2}, QuerySums::Unordered), 2 * 4 * 100 * 16 * 2 + 256);
+  EXPECT_EQ(querySumsBytes(grouped, {1, 2}, QuerySums::Unordered), 4 * 100 * 16 * 4);
 }
 
 /// A tensor in the GPU's memory.
@@ -160,16 +174,20 @@ TEST(CudnnSlices, GiveTheBitsOfTheWhole) {
       std::vector<GpuTensor> gradients;
       for (const Shape &shape : {queries, keys, keys})
         gradients.push_back(gpu.tensor(DType::BF16, shape));
-      auto sliced = [&](AttentionSlice slice) {
-        int64_t most = backwardWorkspace(z, slice) + (slice.groups == g ? biasBytes(z, slice.batches) : 0);
-        return run(gpu, attentionBackwardCalls, "attention_backward", operands, gradients, most);
-      };
-      whole = sliced({b, g});
-      EXPECT_EQ(whole.executions, 1u);
-      for (AttentionSlice slice : {AttentionSlice{2, g}, {1, g}, {1, g / 2}, {1, 1}}) {
-        Outcome parts = sliced(slice);
-        EXPECT_EQ(int64_t(parts.executions), b / slice.batches * (g / slice.groups));
-        EXPECT_EQ(parts.results, whole.results) << "slices of " << slice.batches << " x " << slice.groups;
+      for (QuerySums sums : {QuerySums::Ordered, QuerySums::Unordered}) {
+        gpu.context->products.deterministic = sums == QuerySums::Ordered;
+        auto sliced = [&](AttentionSlice slice) {
+          int64_t most = backwardWorkspace(z, slice, sums) + querySumsBytes(z, slice, sums) +
+                         (slice.groups == g ? biasBytes(z, slice.batches) : 0);
+          return run(gpu, attentionBackwardCalls, "attention_backward", operands, gradients, most);
+        };
+        whole = sliced({b, g});
+        EXPECT_EQ(whole.executions, 1u);
+        for (AttentionSlice slice : {AttentionSlice{2, g}, {1, g}, {1, g / 2}, {1, 1}}) {
+          Outcome parts = sliced(slice);
+          EXPECT_EQ(int64_t(parts.executions), b / slice.batches * (g / slice.groups));
+          EXPECT_EQ(parts.results, whole.results) << "slices of " << slice.batches << " x " << slice.groups;
+        }
       }
     }
 }

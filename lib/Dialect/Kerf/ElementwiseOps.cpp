@@ -224,7 +224,7 @@ LogicalResult ConvertOp::canonicalize(ConvertOp op, PatternRewriter &rewriter) {
     rewriter.replaceOp(op, source->getResult(0));
     return success();
   }
-  if (!isa<AddOp, TransposeOp, ReshapeOp, SliceOp, PadOp>(source))
+  if (!isa<AddOp, TransposeOp, ReshapeOp, SliceOp, PadOp, ConcatenateOp>(source))
     return failure();
   rewriter.setInsertionPoint(source);
   SmallVector<Value> operands;

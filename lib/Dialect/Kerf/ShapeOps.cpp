@@ -487,3 +487,101 @@ LogicalResult ConcatenateOp::buildGradient(OpBuilder &builder, ArrayRef<Value> r
   }
   return success();
 }
+
+//===-- sums of pads ----------------------------------------------------------------------------------------------===//
+
+namespace {
+/// A summand that holds zeros but for a part of one dimension.
+struct PaddedPart {
+  Value part;
+  int64_t dimension, begin, end; // the part's place in that dimension
+};
+
+/// Returns the part of a value that pads one dimension of it with zeros and that nothing else reads.
+std::optional<PaddedPart> paddedPart(Value value) {
+  auto pad = value.getDefiningOp<PadOp>();
+  auto isZero = [](Value scalar) { return matchPattern(scalar, m_AnyZeroFloat()) || matchPattern(scalar, m_Zero()); };
+  if (!pad || !value.hasOneUse() || !isZero(pad.getPaddingValue()))
+    return std::nullopt;
+  int64_t dimension = -1;
+  for (int64_t dim = 0, rank = pad.getLow().size(); dim < rank; ++dim) {
+    if (pad.getInterior()[dim] != 0)
+      return std::nullopt;
+    if (pad.getLow()[dim] == 0 && pad.getHigh()[dim] == 0)
+      continue;
+    if (dimension >= 0)
+      return std::nullopt;
+    dimension = dim;
+  }
+  if (dimension < 0)
+    return std::nullopt;
+  int64_t begin = pad.getLow()[dimension];
+  return PaddedPart{pad.getOperand(), dimension, begin, begin + tensorType(pad.getOperand()).getDimSize(dimension)};
+}
+
+/// Collects the summands of a sum, and of the sums among them that nothing else reads.
+void collectSummands(AddOp sum, SmallVectorImpl<Value> &summands) {
+  for (Value operand : sum->getOperands()) {
+    auto inner = operand.getDefiningOp<AddOp>();
+    if (inner && operand.hasOneUse())
+      collectSummands(inner, summands);
+    else
+      summands.push_back(operand);
+  }
+}
+} // namespace
+
+/// Parts of a tensor that are padded with zeros and added are one concatenation, which moves each element once. So the
+/// gradients of the slices of a tensor become one tensor:
+///   pad a [0, n] + pad b [m, 0]  ->  concatenate a, b
+/// At most one other summand stays, so that no sum is rounded in another order.
+LogicalResult AddOp::canonicalize(AddOp op, PatternRewriter &rewriter) {
+  SmallVector<Value> summands, others;
+  collectSummands(op, summands);
+  SmallVector<PaddedPart> parts;
+  for (Value summand : summands) {
+    if (auto part = paddedPart(summand))
+      parts.push_back(*part);
+    else
+      others.push_back(summand);
+  }
+  if (parts.size() < 2 || others.size() > 1)
+    return failure();
+  llvm::stable_sort(parts, [](const PaddedPart &a, const PaddedPart &b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (parts[i].dimension != parts[0].dimension || parts[i].begin != parts[i - 1].end)
+      return failure();
+
+  int64_t dimension = parts[0].dimension, begin = parts.front().begin, end = parts.back().end;
+  Shape whole = shapeOf(op.getResult());
+  bool covers = begin == 0 && end == whole[dimension];
+  SmallVector<Value> inputs;
+  for (const PaddedPart &part : parts) {
+    auto inner = part.part.getDefiningOp<ConcatenateOp>();
+    if (inner && part.part.hasOneUse() && inner.getDimension() == uint64_t(dimension))
+      llvm::append_range(inputs, inner.getInputs());
+    else
+      inputs.push_back(part.part);
+  }
+  auto marked = [&](auto made) { // a new op keeps the marks of the sum, such as the task that it belongs to
+    made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    return made.getResult();
+  };
+  Shape joined = whole;
+  joined[dimension] = end - begin;
+  auto element = op.getType().getElementType();
+  Value result =
+      marked(ConcatenateOp::create(rewriter, op.getLoc(), RankedTensorType::get(joined, element), inputs, dimension));
+  if (!covers) {
+    auto scalar = RankedTensorType::get({}, element);
+    Value zero = ConstantOp::create(rewriter, op.getLoc(), scalar, cast<ElementsAttr>(rewriter.getZeroAttr(scalar)));
+    SmallVector<int64_t> low(whole.size(), 0), high = low, interior = low;
+    low[dimension] = begin;
+    high[dimension] = whole[dimension] - end;
+    result = marked(PadOp::create(rewriter, op.getLoc(), op.getType(), result, zero, low, high, interior));
+  }
+  if (!others.empty())
+    result = marked(AddOp::create(rewriter, op.getLoc(), op.getType(), others[0], result));
+  rewriter.replaceOp(op, result);
+  return success();
+}

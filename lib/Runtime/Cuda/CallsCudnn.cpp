@@ -52,7 +52,7 @@ CudnnCalls withGraph(const CallRequest &r, Calls calls, const SlicedGraph &slice
   auto cudnn = CudnnGpu::of(*r.gpu);
   if (!cudnn)
     return cudnn.error();
-  auto plan = (*cudnn)->plan(*sliced.graph, workspaceBytes);
+  auto plan = (*cudnn)->plan(r.gpu, *sliced.graph, {workspaceBytes, r.gpu->products.deterministic});
   if (!plan)
     return plan.error();
   if (!*plan) {

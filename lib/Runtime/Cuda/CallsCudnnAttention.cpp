@@ -137,47 +137,86 @@ CudnnCalls attentionCalls(const CallRequest &r, int64_t mostBytes) {
   return made;
 }
 
-CudnnCalls attentionBackwardCalls(const CallRequest &r, int64_t mostBytes) {
+namespace {
+/// One way to compute the gradients of an instruction, before cuDNN is asked for its plan.
+struct GradientsWay {
+  Calls calls; // with the scratch memory that is taken so far
+  SlicedGraph sliced;
+  int64_t workspaceBytes;
+  std::optional<ScratchMask> mask;
+
+  int64_t scratchBytes() const {
+    Calls all;
+    all.scratchBytes = calls.scratchBytes;
+    takeScratch(all, workspaceBytes);
+    return all.scratchBytes;
+  }
+};
+
+GradientsWay gradientsWay(const CallRequest &r, const AttentionForm &form, int64_t mostBytes, QuerySums querySums) {
   bool masked = r.operands() == 7;
   size_t others = masked ? 4 : 3; // the output, the log-sum-exp and the gradient of the output
   const TensorView &lse = r.operand(others + 1);
-  auto form = attentionForm(r, masked, lse);
-  if (!form || !hasGradients(form->z, r.gpu->capability()))
-    return std::optional<Calls>();
-  const AttentionSizes &z = form->z;
-  AttentionSlice slice = backwardSlice(z, mostBytes);
+  const AttentionSizes &z = form.z;
+  AttentionSlice slice = backwardSlice(z, mostBytes, querySums);
   int64_t sharing = z.h / z.g, sumBytes = z.b * z.h * z.s * int64_t(sizeof(float));
-  auto all = std::make_shared<const BackwardGraph>(backwardGraph(z, slice, form->type));
-  Calls calls;
-  void *dots = r.scratch(takeScratch(calls, sumBytes));
-  void *sums = masked ? r.scratch(takeScratch(calls, sumBytes)) : lse.data;
-  SlicedGraph sliced{
-      {all, &all->graph},
-      {slicedTensor(all->query, r.operand(0), z, slice, sharing), slicedTensor(all->key, r.operand(1), z, slice, 1),
-       slicedTensor(all->value, r.operand(2), z, slice, 1),
-       slicedTensor(all->out, r.operand(others), z, slice, sharing), slicedSums(all->lse, sums, z, slice),
-       slicedTensor(all->dOut, r.operand(others + 2), z, slice, sharing),
-       slicedTensor(all->dQuery, r.result(0), z, slice, sharing), slicedTensor(all->dKey, r.result(1), z, slice, 1),
-       slicedTensor(all->dValue, r.result(2), z, slice, 1), slicedSums(all->dots, dots, z, slice)},
-      z.b / slice.batches,
-      z.g / slice.groups};
+  auto all = std::make_shared<const BackwardGraph>(backwardGraph(z, slice, form.type, querySums));
+  GradientsWay way;
+  way.workspaceBytes = backwardWorkspace(z, slice, querySums);
+  void *dots = r.scratch(takeScratch(way.calls, sumBytes));
+  void *sums = masked ? r.scratch(takeScratch(way.calls, sumBytes)) : lse.data;
+  way.sliced = {{all, &all->graph},
+                {slicedTensor(all->query, r.operand(0), z, slice, sharing),
+                 slicedTensor(all->key, r.operand(1), z, slice, 1), slicedTensor(all->value, r.operand(2), z, slice, 1),
+                 slicedTensor(all->out, r.operand(others), z, slice, sharing), slicedSums(all->lse, sums, z, slice),
+                 slicedTensor(all->dOut, r.operand(others + 2), z, slice, sharing),
+                 slicedTensor(all->dQuery, r.result(0), z, slice, sharing),
+                 slicedTensor(all->dKey, r.result(1), z, slice, 1), slicedTensor(all->dValue, r.result(2), z, slice, 1),
+                 slicedSums(all->dots, dots, z, slice)},
+                z.b / slice.batches,
+                z.g / slice.groups};
+  if (all->sums >= 0) // the slices share this memory
+    way.sliced.tensors.push_back({all->sums, r.scratch(takeScratch(way.calls, querySumsBytes(z, slice, querySums)))});
   if (!masked)
-    return withGraph(r, std::move(calls), sliced, backwardWorkspace(z, slice));
-  ScratchMask mask = takeMask(calls, r, z, slice);
-  addMask(sliced, r, z, slice, mask, all->bias);
+    return way;
+  way.mask = takeMask(way.calls, r, z, slice);
+  addMask(way.sliced, r, z, slice, *way.mask, all->bias);
   AttentionSumsParameters p{
-      static_cast<const float *>(lse.data), static_cast<float *>(sums), slice.batches, z.h, z.s, mask.tops};
-  sliced.prepare = [&r, p, addsBias = sliced.prepare](Calls &calls, int64_t batchSlice) {
+      static_cast<const float *>(lse.data), static_cast<float *>(sums), slice.batches, z.h, z.s, way.mask->tops};
+  way.sliced.prepare = [&r, p, addsBias = way.sliced.prepare](Calls &calls, int64_t batchSlice) {
     addsBias(calls, batchSlice);
     AttentionSumsParameters own = p;
     int64_t batch = batchSlice * p.b, queries = p.b * p.h * p.s;
     own.lse += batchSlice * queries, own.copy += batchSlice * queries, own.tops.data += batch * p.tops.batch;
     addElementCall(calls, "AttentionMask", r.operand(0).dtype, "attentionSums", queries, own);
   };
-  CudnnCalls made = withGraph(r, std::move(calls), sliced, backwardWorkspace(z, slice));
-  if (made && *made)
-    addOwnRowsBackward(**made, r, mask.tops);
-  return made;
+  return way;
+}
+} // namespace
+
+CudnnCalls attentionBackwardCalls(const CallRequest &r, int64_t mostBytes) {
+  bool masked = r.operands() == 7;
+  auto form = attentionForm(r, masked, r.operand(masked ? 5 : 4));
+  if (!form || !hasGradients(form->z, r.gpu->capability()))
+    return std::optional<Calls>();
+  GradientsWay unordered = gradientsWay(r, *form, mostBytes, QuerySums::Unordered),
+               ordered = gradientsWay(r, *form, mostBytes, QuerySums::Ordered);
+  // The memory is that of the larger way, so that it does not depend on --deterministic.
+  int64_t scratchBytes = std::max(unordered.scratchBytes(), ordered.scratchBytes());
+  for (GradientsWay *way : {&unordered, &ordered}) {
+    if (way == &unordered && r.gpu->products.deterministic)
+      continue;
+    CudnnCalls made = withGraph(r, std::move(way->calls), way->sliced, way->workspaceBytes);
+    if (!made)
+      return made.error();
+    if (!*made)
+      continue;
+    (*made)->scratchBytes = scratchBytes;
+    if (masked)
+      addOwnRowsBackward(**made, r, way->mask->tops);
+    return made;
+  }
+  return std::optional<Calls>();
 }
 
 } // namespace kerf::runtime::cuda

@@ -15,11 +15,12 @@ class CudaGraph;
 class CublasHandle;
 class CudnnGpu;
 
-/// How a GPU multiplies matrices.
+/// How a GPU multiplies matrices, and how cuDNN computes attention and convolutions.
 struct ProductOptions {
-  bool usesLibrary = true; // whether cuBLASLt multiplies where it can; false: Kerf's own kernel does
-  bool tf32 = false;       // whether float32 factors are rounded to TF32
-  bool measures = false;   // whether the fastest algorithm is measured; false: the library's first proposal is taken
+  bool usesLibrary = true;    // whether cuBLASLt multiplies where it can; false: Kerf's own kernel does
+  bool tf32 = false;          // whether float32 factors are rounded to TF32
+  bool measures = false;      // whether the fastest way is measured; false: the library's first proposal is taken
+  bool deterministic = false; // whether all results have the same bits in every run
 };
 
 /// An open GPU. Streams, events, memory and modules keep it open.

@@ -177,6 +177,7 @@ enum CudnnPointwise : int {
   kSubtract = 9,
   kExponential = 13,
   kLogarithm = 15,
+  kIdentity = 21,
   kCompareGreaterEqual = 303,
   kIndex = 501,
   kSelect = 601,

@@ -35,6 +35,10 @@ struct AttentionBuilder {
     tensor.alignment = sizeof(float); // slices begin at any query
     return addTensor(graph, std::move(tensor));
   }
+  /// Adds the float32 numbers to which the gradients of the slice's queries are added.
+  int querySums() {
+    return addTensor(graph, {kDataFloat, {slice.batches, heads, z.s, z.d}, {heads * z.s * z.d, z.s * z.d, z.d, 1}});
+  }
   /// Adds the slice of the mask as float32 numbers, which lie in scratch memory.
   int mask() {
     Dims dims{z.maskBatch == 0 ? 1 : slice.batches, z.maskHead == 0 ? 1 : heads, z.s, z.t};
@@ -112,7 +116,7 @@ ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnDa
   return all;
 }
 
-BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type) {
+BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type, QuerySums sums) {
   AttentionBuilder b{{}, z, slice, type};
   BackwardGraph all{};
   all.query = b.queries(z.d);
@@ -124,8 +128,8 @@ BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, Cudnn
   all.dots = b.perQuery();
   all.bias = z.masked ? b.mask() : -1;
   int products = b.pointwise(kMultiply, all.dOut, all.out, addVirtual(b.graph, {slice.batches, b.heads, z.s, z.e}));
-  int sums = b.reduce(kReduceAdd, products, addVirtual(b.graph, b.queryDims()));
-  b.pointwise(kMultiply, sums, addValue(b.graph, 1, 4), all.dots);
+  int dots = b.reduce(kReduceAdd, products, addVirtual(b.graph, b.queryDims()));
+  b.pointwise(kMultiply, dots, addValue(b.graph, 1, 4), all.dots);
   int scores = b.ofScores(kSubtract, b.scores(all.query, all.key, all.bias), all.lse);
   if (z.causal)
     scores = b.causal(scores);
@@ -139,18 +143,28 @@ BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, Cudnn
       all.key,
       addTensor(b.graph,
                 {kDataFloat, {slice.batches, slice.groups, z.t, z.d}, {z.t * z.g * z.d, z.d, z.g * z.d, 1}, true}));
-  all.dQuery = b.matmul(dScores, keys, b.queries(z.d));
+  all.dQuery = b.queries(z.d);
+  all.sums = sums == QuerySums::Ordered ? -1 : b.querySums();
+  b.matmul(dScores, keys, all.sums < 0 ? all.dQuery : all.sums);
+  if (all.sums >= 0)
+    b.pointwise(kIdentity, all.sums, -1, all.dQuery);
   all.graph = std::move(b.graph);
   return all;
 }
 
-int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice) {
+int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice, QuerySums sums) {
   constexpr int64_t kQueryTile = 64, kKeyTile = 128, kBytes = 2, kAlignment = 128, kRest = 256;
   auto up = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
   int64_t sharing = z.h / z.g, heads = slice.batches * slice.groups * sharing;
   int64_t ofEachHead =
       sharing == 1 ? 0 : up(heads * z.t * z.d * kBytes, kAlignment) + up(heads * z.t * z.e * kBytes, kAlignment);
-  return heads * up(z.s, kQueryTile) * up(z.t, kKeyTile) * kBytes + ofEachHead + kRest;
+  int64_t ofScores = sums == QuerySums::Ordered ? heads * up(z.s, kQueryTile) * up(z.t, kKeyTile) * kBytes : 0;
+  return ofScores + ofEachHead + kRest;
+}
+
+int64_t querySumsBytes(const AttentionSizes &z, AttentionSlice slice, QuerySums sums) {
+  int64_t heads = slice.batches * slice.groups * (z.h / z.g);
+  return sums == QuerySums::Ordered ? 0 : heads * z.s * z.d * int64_t(sizeof(float));
 }
 
 int64_t biasBytes(const AttentionSizes &z, int64_t batches) {
@@ -174,10 +188,11 @@ AttentionSlice forwardSlice(const AttentionSizes &z, int64_t mostBytes) {
   return slice;
 }
 
-AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes) {
+AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes, QuerySums sums) {
   AttentionSlice slice{z.b, z.g};
-  shrink(slice.batches, z.b, [&] { return backwardWorkspace(z, slice) + biasBytes(z, slice.batches) <= mostBytes; });
-  shrink(slice.groups, z.g, [&] { return backwardWorkspace(z, slice) <= mostBytes; });
+  auto bytes = [&] { return backwardWorkspace(z, slice, sums) + querySumsBytes(z, slice, sums); };
+  shrink(slice.batches, z.b, [&] { return bytes() + biasBytes(z, slice.batches) <= mostBytes; });
+  shrink(slice.groups, z.g, [&] { return bytes() <= mostBytes; });
   return slice;
 }
 

@@ -29,27 +29,38 @@ struct ForwardGraph {
 /// bias, which are float32. Causal attention must begin at the first key.
 ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type);
 
-/// The graph of attention's gradients, and the numbers of its tensors in memory. `dots` is scratch memory with a
-/// float32 number for each query, and `bias` is -1 without a mask.
+/// How the gradients of queries, which are sums over keys, are added. Each way is a graph of its own.
+enum class QuerySums {
+  Ordered,   // the gradients of all scores go to the workspace; the results have the same bits in every run
+  Unordered, // tiles of keys add to float32 numbers in memory, in an order that changes from run to run
+};
+
+/// The graph of attention's gradients, and the numbers of its tensors in memory. `dots` and `sums` are scratch memory
+/// with float32 numbers: one for each query, and one for each element of a slice's queries (-1 where the sums are
+/// ordered). `bias` is -1 without a mask.
 struct BackwardGraph {
   CudnnGraph graph;
-  int query, key, value, out, lse, dOut, dQuery, dKey, dValue, dots, bias;
+  int query, key, value, out, lse, dOut, dQuery, dKey, dValue, dots, sums, bias;
 };
 /// Returns the graph of one slice of attention's gradients, for the tensors that forwardGraph takes.
-BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type);
+BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type, QuerySums sums);
 
 /// Most bytes of workspace that a plan of forwardGraph may need.
 inline constexpr int64_t kForwardWorkspace = 256;
 /// Returns the most bytes of workspace that a plan of backwardGraph may need. The formula is what cuDNN 9.19 asks for
-/// on an H200: the gradients of all scores, rounded up to whole tiles, and with grouped heads also the gradients of
-/// keys and values of each query head.
-int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice);
+/// on an H200: where the sums are ordered, the gradients of all scores, rounded up to whole tiles; with grouped heads
+/// also the gradients of keys and values of each query head.
+int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice, QuerySums sums);
+/// Returns the bytes of the float32 numbers to which the gradients of a slice's queries are added; 0 where the sums are
+/// ordered.
+int64_t querySumsBytes(const AttentionSizes &z, AttentionSlice slice, QuerySums sums);
 
 /// Returns the largest slice of whole batch entries that divides the batch evenly and whose bias needs at most
 /// `mostBytes`, or one batch entry.
 AttentionSlice forwardSlice(const AttentionSizes &z, int64_t mostBytes);
-/// Returns the largest slice that divides the batch evenly and whose gradients need at most `mostBytes` of workspace
-/// and bias. If the workspace of one batch entry needs more, the slice also divides its key/value heads, down to one.
-AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes);
+/// Returns the largest slice that divides the batch evenly and whose gradients need at most `mostBytes` of workspace,
+/// query sums and bias. If one batch entry needs more without its bias, the slice also divides its key/value heads,
+/// down to one.
+AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes, QuerySums sums);
 
 } // namespace kerf::runtime::cuda

@@ -17,8 +17,10 @@ public:
   ~CudnnGpu() { cudnn.destroy(handle); }
   CudnnGpu(const CudnnGpu &) = delete;
 
-  /// Returns the plan of a graph with at most `mostBytes` bytes of workspace; null if cuDNN has none.
-  Result<std::shared_ptr<const CudnnPlan>> plan(const CudnnGraph &graph, int64_t mostBytes);
+  /// Returns the plan of a graph within the limits; null if cuDNN has none. If the GPU's options ask for measurements
+  /// and the graph is large, it is the fastest one of the first plans that cuDNN proposes, otherwise the first one.
+  Result<std::shared_ptr<const CudnnPlan>> plan(const std::shared_ptr<Context> &gpu, const CudnnGraph &graph,
+                                                const PlanLimits &limits);
   /// Enqueues the execution of a plan on a stream.
   Status execute(const CudnnPlan &plan, const Descriptor &tensors, CudaStream &stream);
 
@@ -26,9 +28,14 @@ public:
 
 private:
   CudnnGpu(const Cudnn &cudnn, CudnnHandle handle) : cudnn(cudnn), handle(handle) {}
+  Result<std::shared_ptr<const CudnnPlan>> make(const std::shared_ptr<Context> &gpu, const CudnnGraph &graph,
+                                                const PlanLimits &limits, const std::string &key);
+  Result<size_t> fastest(const std::shared_ptr<Context> &gpu, const CudnnGraph &graph, const PlanLimits &limits,
+                         const CudnnPlans &plans);
+  Status enqueue(const CudnnPlan &plan, const Descriptor &tensors, CudaStream &stream);
   CudnnHandle handle;
   std::mutex mutex;                                              // the handle is for one thread at a time
-  std::map<std::string, std::shared_ptr<const CudnnPlan>> plans; // by text of the graph and most bytes
+  std::map<std::string, std::shared_ptr<const CudnnPlan>> plans; // by text of the graph and of the limits
 };
 
 } // namespace kerf::runtime::cuda

@@ -42,6 +42,38 @@ std::string textOf(const CudnnGraph &graph) {
   return text;
 }
 
+double multiplicationsOf(const CudnnGraph &graph) {
+  auto elements = [&](int tensor) {
+    double all = 1;
+    for (int64_t size : graph.tensors[size_t(tensor)].dims)
+      all *= double(size);
+    return all;
+  };
+  double all = 0;
+  for (const GraphNode &node : graph.nodes) {
+    if (node.kind == kMatmulOperation)
+      all += elements(node.y) * double(graph.tensors[size_t(node.a)].dims[3]);
+    // Each element of a convolution's result is a sum over the elements of the kernel of one output channel.
+    bool isForward = node.kind == kConvolutionForward, isFilter = node.kind == kConvolutionFilterGradient;
+    if (isForward || isFilter || node.kind == kConvolutionDataGradient) {
+      int kernel = isFilter ? node.y : node.b, result = isForward ? node.y : isFilter ? node.b : node.a;
+      all += elements(result) * elements(kernel) / double(graph.tensors[size_t(kernel)].dims[0]);
+    }
+  }
+  return all;
+}
+
+int64_t bytesOf(const GraphTensor &tensor) {
+  if (tensor.isVirtual || tensor.value)
+    return 0;
+  int64_t last = 0;
+  for (size_t d = 0; d < tensor.dims.size(); ++d)
+    last += (tensor.dims[d] - 1) * tensor.strides[d];
+  return (last + 1) * (tensor.type == kDataFloat || tensor.type == kDataInt32 ? 4
+                       : tensor.type == kDataBoolean                          ? 1
+                                                                              : 2);
+}
+
 namespace {
 /// Returns the engine configurations that cuDNN proposes for a graph, the fastest ones first.
 std::vector<Descriptor> configurations(const Cudnn &cudnn, Builder &b, const Descriptor &graph,
@@ -79,9 +111,9 @@ std::vector<Descriptor> configurations(const Cudnn &cudnn, Builder &b, const Des
   return all;
 }
 
-/// The notes that exclude an engine: two runs could have different bits, or inputs or sums are rounded further.
-constexpr int kRefusedNotes[] = {kNoteConvertsInputs, kNoteReducedSums, kNoteFourier,   kNoteNondeterministic,
-                                 kNoteWinograd,       kNoteWinograd4,   kNoteWinograd6, kNoteWinograd13};
+/// The notes that exclude an engine: inputs or sums are rounded further.
+constexpr int kRefusedNotes[] = {kNoteConvertsInputs, kNoteReducedSums, kNoteFourier,   kNoteWinograd,
+                                 kNoteWinograd4,      kNoteWinograd6,   kNoteWinograd13};
 
 /// Whether a graph multiplies float32 numbers of memory. Tensor cores would round them to TF32 first.
 bool multipliesFloats(const CudnnGraph &graph) {
@@ -98,8 +130,8 @@ struct EngineFacts {
   int64_t index = -1;
   int refusedNote = -1;
 };
-/// Reads the engine of a configuration.
-EngineFacts engineOf(const Cudnn &cudnn, Builder &b, const Descriptor &configuration, bool floats) {
+/// Reads the engine of a configuration. `floats` refuses tensor cores, and `deterministic` sums whose order changes.
+EngineFacts engineOf(const Cudnn &cudnn, Builder &b, const Descriptor &configuration, bool floats, bool deterministic) {
   Descriptor engine = b.make(kEngine);
   CudnnDescriptor handle = engine.get();
   EngineFacts facts;
@@ -116,21 +148,21 @@ EngineFacts engineOf(const Cudnn &cudnn, Builder &b, const Descriptor &configura
   notes.resize(size_t(std::clamp<int64_t>(count, 0, int64_t(notes.size()))));
   for (int note : notes)
     if (std::find(std::begin(kRefusedNotes), std::end(kRefusedNotes), note) != std::end(kRefusedNotes) ||
-        (floats && note == kNoteTensorCores))
+        (floats && note == kNoteTensorCores) || (deterministic && note == kNoteNondeterministic))
       facts.refusedNote = note;
   return facts;
 }
 } // namespace
 
-Result<std::shared_ptr<const CudnnPlan>> planOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
-                                                int64_t mostBytes, std::string &reason) {
-  using Answer = std::shared_ptr<const CudnnPlan>;
+Result<CudnnPlans> plansOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
+                           const PlanLimits &limits, size_t most, std::string &reason) {
+  CudnnPlans plans;
   Builder b(cudnn);
-  auto failed = [&](std::string_view what) -> Result<Answer> {
+  auto failed = [&](std::string_view what) -> Result<CudnnPlans> {
     if (!isUnsupported(b.result))
       return cudnnError(cudnn, b.result, what);
     reason += cudnnError(cudnn, b.result, what).message + "\n";
-    return Answer();
+    return plans;
   };
   std::optional<Descriptor> device;
   if (!target.properties.empty()) {
@@ -154,8 +186,14 @@ Result<std::shared_ptr<const CudnnPlan>> planOf(const Cudnn &cudnn, const PlanTa
     return failed("propose an engine for the graph of an instruction");
   if (proposed.empty())
     reason += "cuDNN proposes no engine\n";
+  auto parts = std::make_shared<std::vector<Descriptor>>();
+  for (auto *list : {&all.tensors, &all.settings, &all.operations})
+    std::move(list->begin(), list->end(), std::back_inserter(*parts));
+  parts->push_back(std::move(whole));
   for (Descriptor &configuration : proposed) {
-    EngineFacts engine = engineOf(cudnn, b, configuration, multipliesFloats(graph));
+    if (plans.size() == most)
+      break;
+    EngineFacts engine = engineOf(cudnn, b, configuration, multipliesFloats(graph), limits.deterministic);
     if (b.result != 0)
       return failed("describe an engine");
     if (engine.refusedNote >= 0) {
@@ -179,18 +217,14 @@ Result<std::shared_ptr<const CudnnPlan>> planOf(const Cudnn &cudnn, const PlanTa
       b.result = 0;
       continue;
     }
-    if (bytes <= mostBytes) {
-      std::vector<Descriptor> parts;
-      for (auto *list : {&all.tensors, &all.settings, &all.operations})
-        std::move(list->begin(), list->end(), std::back_inserter(parts));
-      parts.push_back(std::move(whole));
-      parts.push_back(std::move(configuration));
-      return std::make_shared<const CudnnPlan>(CudnnPlan{std::move(parts), std::move(plan), engine.index, bytes});
-    }
-    reason +=
-        fmt::format("engine {} needs {} bytes of workspace, and {} are the most\n", engine.index, bytes, mostBytes);
+    if (bytes <= limits.mostBytes)
+      plans.push_back(std::make_shared<const CudnnPlan>(
+          CudnnPlan{parts, std::move(configuration), std::move(plan), engine.index, bytes}));
+    else
+      reason += fmt::format("engine {} needs {} bytes of workspace, and {} are the most\n", engine.index, bytes,
+                            limits.mostBytes);
   }
-  return Answer();
+  return plans;
 }
 
 Result<std::shared_ptr<const Descriptor>> bindTensors(const Cudnn &cudnn, const CudnnGraph &graph,

@@ -52,8 +52,12 @@ int addValue(CudnnGraph &graph, float value, size_t rank);
 /// Adds a node and returns the number of its result.
 int addNode(CudnnGraph &graph, GraphNode node);
 
-/// Returns the graph as text. Graphs with the same text have the same plan.
+/// Returns the graph as text. Graphs with the same text have the same plans.
 std::string textOf(const CudnnGraph &graph);
+/// Returns the multiplications of numbers in all matrix products and convolutions of a graph.
+double multiplicationsOf(const CudnnGraph &graph);
+/// Returns the bytes from the first element of a tensor in memory to the last one; 0 for other tensors.
+int64_t bytesOf(const GraphTensor &tensor);
 
 /// A descriptor of cuDNN, which it destroys at the end.
 class Descriptor {
@@ -85,17 +89,24 @@ struct PlanTarget {
 
 /// A way to compute a graph.
 struct CudnnPlan {
-  std::vector<Descriptor> parts; // what the plan was made from; cuDNN does not say that it may be destroyed earlier
-  Descriptor plan;
+  /// What the plan was made from; cuDNN does not say that it may be destroyed earlier.
+  std::shared_ptr<const std::vector<Descriptor>> graph;
+  Descriptor configuration, plan;
   int64_t engine = 0;         // cuDNN's number of the engine
   int64_t workspaceBytes = 0; // bytes of memory that the plan needs besides the tensors
 };
+using CudnnPlans = std::vector<std::shared_ptr<const CudnnPlan>>;
 
-/// Returns the first plan of cuDNN's heuristics that computes the graph with at most `mostBytes` bytes of workspace,
-/// and with the numbers that Kerf promises: equal bits in every run, and products of the inputs as they are. Returns
-/// null if there is none, and then says why in `reason`.
-Result<std::shared_ptr<const CudnnPlan>> planOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
-                                                int64_t mostBytes, std::string &reason);
+/// What the plans of a graph must keep to.
+struct PlanLimits {
+  int64_t mostBytes = 0;     // bytes of workspace
+  bool deterministic = true; // whether the results have the same bits in every run
+};
+
+/// Returns the first plans of cuDNN's heuristics, `most` at most, that compute the graph within the limits and do not
+/// round its inputs or its sums further. If there is none, `reason` says why.
+Result<CudnnPlans> plansOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
+                           const PlanLimits &limits, size_t most, std::string &reason);
 
 /// The tensors of a graph and a workspace in memory, for one execution of a plan. `addresses` has an address for each
 /// tensor of the graph; null for virtual tensors and constants.

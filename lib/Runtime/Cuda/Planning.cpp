@@ -76,7 +76,7 @@ Result<ProductOptions> productOptions(const DeviceOptions &options) {
     return Error{fmt::format("KERF_CUBLASLT is '{}'; the only value that it takes is off, which leaves products to "
                              "Kerf's own kernels",
                              chosen)};
-  return ProductOptions{!chosen, options.tf32, !options.deterministic && !launchedAsRank()};
+  return ProductOptions{!chosen, options.tf32, !options.deterministic && !launchedAsRank(), options.deterministic};
 }
 
 int capabilityOfProduct(std::string_view product) {

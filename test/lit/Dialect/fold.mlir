@@ -80,3 +80,62 @@ func.func @sums_for_f32_are_f32(%x: tensor<4x8xbf16>, %y: tensor<8x4xbf16>) -> (
   // CHECK: return %[[T]], %[[R]], %[[E]], %[[E32]], %[[C]]
   return %t32, %r32, %e, %e32, %c32 : tensor<4x4xf32>, tensor<8xf32>, tensor<4x4xbf16>, tensor<4x4xf32>, tensor<f32>
 }
+
+// -----
+
+// The gradients of the slices of a tensor become one tensor, whatever their order is.
+
+// CHECK-LABEL: @a_sum_of_padded_parts_is_a_concatenation
+// CHECK-SAME: (%[[A:.*]]: tensor<2x3xf32>, %[[B:.*]]: tensor<2x1xf32>, %[[C:.*]]: tensor<2x4xf32>)
+func.func @a_sum_of_padded_parts_is_a_concatenation(%a: tensor<2x3xf32>, %b: tensor<2x1xf32>, %c: tensor<2x4xf32>) -> tensor<2x8xf32> {
+  %zero = kerf.constant dense<0.0> : tensor<f32>
+  %0 = kerf.pad %c, %zero {low = array<i64: 0, 4>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x8xf32>
+  %1 = kerf.pad %a, %zero {low = array<i64: 0, 0>, high = array<i64: 0, 5>, interior = array<i64: 0, 0>} : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x8xf32>
+  %2 = kerf.pad %b, %zero {low = array<i64: 0, 3>, high = array<i64: 0, 4>, interior = array<i64: 0, 0>} : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x8xf32>
+  %3 = kerf.add %0, %1 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %4 = kerf.add %3, %2 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  // CHECK-NEXT: %[[ALL:.*]] = kerf.concatenate %[[A]], %[[B]], %[[C]] {dimension = 1 : i64}
+  // CHECK-NEXT: return %[[ALL]]
+  return %4 : tensor<2x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @another_summand_is_added_to_the_concatenation
+// CHECK-SAME: (%[[A:.*]]: tensor<3xf32>, %[[B:.*]]: tensor<2xf32>, %[[X:.*]]: tensor<7xf32>)
+func.func @another_summand_is_added_to_the_concatenation(%a: tensor<3xf32>, %b: tensor<2xf32>, %x: tensor<7xf32>) -> tensor<7xf32> {
+  %zero = kerf.constant dense<0.0> : tensor<f32>
+  // CHECK-NEXT: %[[ZERO:.*]] = kerf.constant
+  %0 = kerf.pad %a, %zero {low = array<i64: 1>, high = array<i64: 3>, interior = array<i64: 0>} : (tensor<3xf32>, tensor<f32>) -> tensor<7xf32>
+  %1 = kerf.add %x, %0 : (tensor<7xf32>, tensor<7xf32>) -> tensor<7xf32>
+  %2 = kerf.pad %b, %zero {low = array<i64: 4>, high = array<i64: 1>, interior = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<7xf32>
+  // CHECK-NEXT: %[[ALL:.*]] = kerf.concatenate %[[A]], %[[B]] {dimension = 0 : i64}
+  // CHECK-NEXT: %[[PAD:.*]] = kerf.pad %[[ALL]], %[[ZERO]] {high = array<i64: 1>, interior = array<i64: 0>, low = array<i64: 1>}
+  // CHECK-NEXT: %[[SUM:.*]] = kerf.add %[[X]], %[[PAD]]
+  // CHECK-NEXT: return %[[SUM]]
+  %3 = kerf.add %1, %2 : (tensor<7xf32>, tensor<7xf32>) -> tensor<7xf32>
+  return %3 : tensor<7xf32>
+}
+
+// -----
+
+// Parts that overlap, that leave a gap, or that another op reads, stay as they are.
+
+// CHECK-LABEL: @other_sums_of_padded_parts_stay
+func.func @other_sums_of_padded_parts_stay(%a: tensor<3xf32>, %b: tensor<2xf32>) -> (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) {
+  // CHECK-NOT: concatenate
+  %zero = kerf.constant dense<0.0> : tensor<f32>
+  %one = kerf.constant dense<1.0> : tensor<f32>
+  %0 = kerf.pad %a, %zero {low = array<i64: 0>, high = array<i64: 3>, interior = array<i64: 0>} : (tensor<3xf32>, tensor<f32>) -> tensor<6xf32>
+  %1 = kerf.pad %b, %zero {low = array<i64: 2>, high = array<i64: 2>, interior = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<6xf32>
+  %2 = kerf.add %0, %1 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %3 = kerf.pad %a, %zero {low = array<i64: 0>, high = array<i64: 3>, interior = array<i64: 0>} : (tensor<3xf32>, tensor<f32>) -> tensor<6xf32>
+  %4 = kerf.pad %b, %zero {low = array<i64: 4>, high = array<i64: 0>, interior = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<6xf32>
+  %5 = kerf.add %3, %4 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %6 = kerf.pad %b, %one {low = array<i64: 3>, high = array<i64: 1>, interior = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<6xf32>
+  %7 = kerf.pad %a, %zero {low = array<i64: 0>, high = array<i64: 3>, interior = array<i64: 0>} : (tensor<3xf32>, tensor<f32>) -> tensor<6xf32>
+  %8 = kerf.add %6, %7 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %9 = kerf.pad %b, %zero {low = array<i64: 3>, high = array<i64: 1>, interior = array<i64: 0>} : (tensor<2xf32>, tensor<f32>) -> tensor<6xf32>
+  %10 = kerf.add %9, %7 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  return %2, %5, %8, %10 : tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>
+}

@@ -39,6 +39,7 @@ const Kinds kBackward = {{kMatmul, 0},     {kMatmul, 0},    {kMatmul, 0},    {kM
                          {kPointwise, 1},  {kReduction, 0}, {kPointwise, 1}, {kPointwise, 1}, {kPointwise, 9},
                          {kPointwise, 13}, {kPointwise, 9}, {kPointwise, 1}, {kPointwise, 1}, {kReshape, 0},
                          {kReshape, 0},    {kReshape, 0}};
+const Kinds kUnordered = {{kPointwise, 21}};              // the gradients of queries are sums in memory, then copied
 const Kinds kBias = {{kPointwise, 0}};                    // numbers that are added to the scores
 const Kinds kGroups = {{kReduction, 0}, {kReduction, 0}}; // sums over the query heads of a group
 
@@ -47,6 +48,11 @@ bool isConvolution(const Graph &graph) {
 }
 bool readsFloats(const Graph &graph) {
   return isConvolution(graph) && graph.tensors[size_t(graph.nodes[0].a)].type == kFloat;
+}
+/// Whether tiles of keys add to the gradients of queries in an order that changes from run to run.
+bool isUnordered(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const Node &node) { return node.kind == kPointwise && node.mode == 21; });
 }
 bool isBackward(const Graph &graph) { return graph.nodes.size() > 1 && graph.nodes[0].kind == kPointwise; }
 
@@ -76,10 +82,13 @@ int checkPattern(const Graph &graph) {
     return kSuccess;
   Kinds kinds = kindsOf(graph);
   for (const Kinds &causal : {Kinds(), kCausal})
-    for (const Kinds &mask : {causal, with(causal, kBias)})
-      if (kinds == with(kForward, mask) || kinds == with(kBackward, mask) ||
-          kinds == with(with(kBackward, mask), kGroups))
+    for (const Kinds &mask : {causal, with(causal, kBias)}) {
+      if (kinds == with(kForward, mask))
         return checkAttention(graph);
+      for (const Kinds &backward : {with(kBackward, mask), with(with(kBackward, mask), kUnordered)})
+        if (kinds == backward || kinds == with(backward, kGroups))
+          return checkAttention(graph);
+    }
   return fail(kUnsupportedPattern, "the graph is neither attention nor its gradients nor a convolution");
 }
 
@@ -109,7 +118,7 @@ int64_t workspaceOf(const Graph &graph, int64_t engine) {
   bool counted = false;
   for (const Node &node : graph.nodes) {
     const Tensor &y = graph.tensors[size_t(node.y)];
-    if (node.kind == kReshape && graph.tensors[size_t(node.a)].isVirtual && !counted) {
+    if (node.kind == kReshape && graph.tensors[size_t(node.a)].isVirtual && !counted && !isUnordered(graph)) {
       bytes += y.dims[0] * y.dims[1] * ((y.dims[2] + 127) / 128 * 128) * ((y.dims[3] + 63) / 64 * 64) * 2;
       counted = true;
     }
@@ -119,6 +128,12 @@ int64_t workspaceOf(const Graph &graph, int64_t engine) {
   return bytes;
 }
 
-bool mayRun(const Graph &graph, int64_t engine) { return engine == (readsFloats(graph) ? kPlain : kTensorCores); }
+bool mayRun(const Graph &graph, int64_t engine) {
+  const char *wish = std::getenv("KERF_STANDIN_CUDNN");
+  bool sameBits = wish && std::string(wish) == "deterministic";
+  if (sameBits && (engine == kNondeterministic || isUnordered(graph)))
+    return false;
+  return engine == (readsFloats(graph) ? kPlain : kTensorCores) || (engine == kNondeterministic && !readsFloats(graph));
+}
 
 } // namespace kerf::standin::cudnn

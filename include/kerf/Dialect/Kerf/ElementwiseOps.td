@@ -134,7 +134,9 @@ class Kerf_BinaryOp<string opMnemonic, Type type, string does, string formula, s
       linearSets # "); }";
 }
 
-def Kerf_AddOp : Kerf_BinaryOp<"add", Kerf_Tensor, "Sum of two tensors", "x[i] + y[i]", "{{0, 1}}", 1, [Commutative]>;
+def Kerf_AddOp : Kerf_BinaryOp<"add", Kerf_Tensor, "Sum of two tensors", "x[i] + y[i]", "{{0, 1}}", 1, [Commutative]> {
+  let hasCanonicalizeMethod = 1;
+}
 def Kerf_SubtractOp : Kerf_BinaryOp<"subtract", Kerf_Tensor, "Difference of two tensors", "x[i] - y[i]", "{{0, 1}}">;
 def Kerf_MultiplyOp : Kerf_BinaryOp<"multiply", Kerf_Tensor, "Elementwise product of two tensors", "x[i] * y[i]", "{{0}, {1}}", 1, [Commutative]>;
 def Kerf_DivideOp : Kerf_BinaryOp<"divide", Kerf_Tensor, "Elementwise quotient of two tensors", "x[i] / y[i]; integers truncate toward zero", "{{0}}">;
