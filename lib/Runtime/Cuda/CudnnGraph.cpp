@@ -125,6 +125,14 @@ bool multipliesFloats(const CudnnGraph &graph) {
   });
 }
 
+/// Whether an engine is known to compute wrong numbers for a graph. On an H200, engine 1 of cuDNN 9.19 computed wrong
+/// gradients of kernels where the padding before and after a dimension differ.
+bool computesWrongly(const CudnnGraph &graph, int64_t engine) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode &node) {
+    return node.kind == kConvolutionFilterGradient && engine == 1 && node.window.before != node.window.after;
+  });
+}
+
 /// An engine's number, and the first of its numerical notes that excludes it, or -1.
 struct EngineFacts {
   int64_t index = -1;
@@ -198,6 +206,10 @@ Result<CudnnPlans> plansOf(const Cudnn &cudnn, const PlanTarget &target, const C
       return failed("describe an engine");
     if (engine.refusedNote >= 0) {
       reason += fmt::format("engine {} has the numerical note {}\n", engine.index, engine.refusedNote);
+      continue;
+    }
+    if (computesWrongly(graph, engine.index)) {
+      reason += fmt::format("engine {} computes wrong gradients of kernels where padding is uneven\n", engine.index);
       continue;
     }
     Descriptor plan = b.make(kExecutionPlan);

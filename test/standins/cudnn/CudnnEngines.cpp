@@ -11,8 +11,9 @@ namespace kerf::standin::cudnn {
 namespace {
 constexpr int kFloat = 0, kHalf = 2, kBfloat16 = 9;
 constexpr int kPointwise = 13, kMatmul = 19, kReduction = 22, kReshape = 31;
-// Engines in the order of the proposals.
-constexpr int64_t kNondeterministic = 1, kHungry = 2, kTensorCores = 3, kPlain = 4;
+// Engines in the order of the proposals. The first one has the number of the engine of cuDNN 9.19 that computes wrong
+// gradients of kernels where padding is uneven; it is proposed for these only.
+constexpr int64_t kWrongForUneven = 1, kNondeterministic = 2, kHungry = 3, kTensorCores = 4, kPlain = 5;
 
 using Kinds = std::vector<std::pair<int, int>>; // kind and mode of the operations, sorted
 
@@ -53,6 +54,9 @@ bool readsFloats(const Graph &graph) {
 bool isUnordered(const Graph &graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                      [](const Node &node) { return node.kind == kPointwise && node.mode == 21; });
+}
+bool isUnevenKernelGradient(const Graph &graph) {
+  return isConvolution(graph) && graph.nodes[0].kind == 11 && graph.nodes[0].before != graph.nodes[0].after;
 }
 bool isBackward(const Graph &graph) { return graph.nodes.size() > 1 && graph.nodes[0].kind == kPointwise; }
 
@@ -96,9 +100,13 @@ std::vector<int64_t> enginesOf(const Graph &graph) {
   const char *wish = std::getenv("KERF_STANDIN_CUDNN");
   if (wish && std::string(wish) == "none")
     return {};
+  std::vector<int64_t> engines;
+  if (isUnevenKernelGradient(graph))
+    engines.push_back(kWrongForUneven);
+  engines.insert(engines.end(), {kNondeterministic, kHungry, kTensorCores});
   if (readsFloats(graph))
-    return {kNondeterministic, kHungry, kTensorCores, kPlain};
-  return {kNondeterministic, kHungry, kTensorCores};
+    engines.push_back(kPlain);
+  return engines;
 }
 
 std::vector<int> notesOf(const Graph &, int64_t engine) {
