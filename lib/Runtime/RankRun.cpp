@@ -68,12 +68,10 @@ Result<RunReport> RankRun::run() {
 }
 
 Status RankRun::start(RunReport &report) {
-  Clock::time_point begin = Clock::now();
-  Status loaded = load();
+  Status loaded = load(report.start);
   if (Status status = agree(communicator, loaded); !status)
     return messageOnRankZero(status.error());
   report.memory = executor->memory();
-  report.loadSeconds = secondsSince(begin);
   report.initialized = inputs.initialized;
   report.unused = inputs.unused;
   return gatherMemory(report);
@@ -154,7 +152,8 @@ Status RankRun::record(const StepResult &step, const StepEnd &end, RunReport &re
   return end.nonfinite ? Status(*end.nonfinite) : ok();
 }
 
-Status RankRun::load() {
+Status RankRun::load(StartTimes &times) {
+  Clock::time_point begin = Clock::now();
   auto opened = createDevice(options.device, {.threads = options.threads,
                                               .rank = communicator.rank(),
                                               .tf32 = options.tf32,
@@ -162,6 +161,7 @@ Status RankRun::load() {
   if (!opened)
     return opened.error();
   device = std::move(*opened);
+  times.device = secondsSince(std::exchange(begin, Clock::now()));
   if (Status status = openCheckpoints(); !status)
     return status;
   ExecutorOptions how = options.executor;
@@ -170,11 +170,14 @@ Status RankRun::load() {
   if (!created)
     return created.error();
   executor = std::move(*created);
+  times.kernels = secondsSince(std::exchange(begin, Clock::now()));
+  times.parts = device->bindSeconds();
   Staging staging(*device, ranksOfProcess());
   for (const ArgumentPiece &piece : executor->arguments())
     if (Status status = fill(piece, staging); !status)
       return Error{fmt::format("'{}': {}", program.args[piece.arg].name, status.error().message),
                    status.error().status};
+  times.tensors = secondsSince(begin);
   reader.reset(); // removing a checkpoint's files frees no disk space as long as they are mapped
   if (options.onNan != OnNan::Continue)
     guard.emplace(program, communicator.rank(), *device, executor->arguments());

@@ -70,7 +70,7 @@ public:
   int64_t rank() const { return communicator.rank(); }
 
 private:
-  Status load();
+  Status load(StartTimes &times);
   Status openCheckpoints();
   Status checkpoint(int64_t nextStep, bool isLast);
   Status write(CheckpointWriter &to, int64_t nextStep);

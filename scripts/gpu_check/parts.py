@@ -201,7 +201,7 @@ def kerf_speed(check, spec):
             return
         measured = said["measured"]
         speed_row(check, spec, "Kerf", done, said["step_seconds"], losses, max(measured["stage_peak_bytes"]), done.first_line_seconds or done.seconds,
-                  recorded_steps=measured["recorded_steps"], kernels=measured["kernels"], longest=longest_ops(measured["kernels"]))
+                  recorded_steps=measured["recorded_steps"], start=measured["start"], kernels=measured["kernels"], longest=longest_ops(measured["kernels"]))
         memory_row(check.rows, f"{spec['name']} benchmark", spec["planned_bytes"], measured["stage_peak_bytes"])
     return step
 

@@ -11,6 +11,7 @@
 #include "kerf/Support/Signals.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -48,6 +49,19 @@ Status writeGradientNorms(const runtime::RunReport &report, const std::string &p
   return writeFile(path, norms.dump(2) + "\n");
 }
 
+const std::chrono::steady_clock::time_point kProgramStart = std::chrono::steady_clock::now();
+
+/// Returns the seconds of rank 0 before the first step as JSON.
+nlohmann::ordered_json startJson(const runtime::StartTimes &start) {
+  nlohmann::ordered_json json = {{"read_seconds", start.read},
+                                 {"device_seconds", start.device},
+                                 {"kernels_seconds", start.kernels},
+                                 {"tensors_seconds", start.tensors}};
+  for (const auto &[part, seconds] : start.parts)
+    json[part + "_seconds"] = seconds;
+  return json;
+}
+
 /// Returns the measurements of a run as JSON: bytes of memory that a rank allocated, and the seconds of rank 0 per step
 /// by kernel and collective.
 nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
@@ -60,6 +74,7 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   measured["persistent_bytes"] = run.memory.persistentBytes;
   for (const runtime::MemoryReport &stage : run.stageMemory)
     measured["stage_peak_bytes"].push_back(stage.totalBytes());
+  measured["start"] = startJson(run.start);
   measured["measured_steps"] = times.measuredSteps;
   measured["recorded_steps"] = times.steps - times.measuredSteps;
   if (!times.notRecorded.empty())
@@ -309,9 +324,11 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
                                 (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(),
                                 seconds * 1e3));
   };
+  const std::chrono::duration<double> readSeconds = std::chrono::steady_clock::now() - kProgramStart;
   auto report = runtime::run(program, weights, *data, options);
   if (!report)
     return reportOnce(report.error(), communicator.get());
+  report->start.read = readSeconds.count();
   if (!isFirst)
     report->steps.clear(); // only the first process prints results
   if (isFirst && !report->initialized.empty())

@@ -6,6 +6,7 @@
 
 #include "kerf/Package/Epilogue.h"
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -171,6 +172,8 @@ public:
   /// Checks the instruction's op, attributes, types and shapes, and binds it to the request's addresses. An error says
   /// what was found and what is supported. The request need not outlive the call.
   virtual Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) = 0;
+  /// Returns the seconds that parts of loadCode and bind have taken, by names such as "cublaslt".
+  virtual std::map<std::string, double> bindSeconds() const { return {}; }
 
   /// Returns the bytes of scratch memory that CollectiveBackend::bind needs for the same request, if the backend was
   /// created with `options`.

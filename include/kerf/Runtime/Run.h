@@ -9,6 +9,7 @@
 #include "kerf/Runtime/DataSet.h"
 #include "kerf/Runtime/Executor.h"
 #include <functional>
+#include <map>
 
 namespace kerf::runtime {
 
@@ -105,6 +106,15 @@ struct RunOptions {
   ExecutorOptions executor;
 };
 
+/// Seconds that a rank needs before its first step.
+struct StartTimes {
+  double read = 0;    // to read or make the package and to open the data; the caller of `run` measures and sets it
+  double device = 0;  // to open the device
+  double kernels = 0; // to plan memory, and to load and bind kernels and collectives
+  double tensors = 0; // to fill parameters, states and constants
+  std::map<std::string, double> parts; // parts of `kernels`, by the device's names (Device::bindSeconds)
+};
+
 /// The results and measurements of a run.
 struct RunReport {
   /// The outcome of each step of this run, in order.
@@ -121,7 +131,7 @@ struct RunReport {
   MemoryReport memory;                   // memory of this rank
   std::vector<MemoryReport> stageMemory; // memory of one rank of each pipeline stage; filled on rank 0 only
   TimeReport times;                      // times of this rank
-  double loadSeconds = 0;                // seconds to load the program and fill its arguments
+  StartTimes start;                      // seconds of this rank before the first step
   std::vector<std::string> initialized;  // parameters that no file gave and that were initialized from the seed
   std::vector<std::string> unused;       // names in `weights` that the program does not have
 };

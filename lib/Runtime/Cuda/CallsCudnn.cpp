@@ -49,6 +49,7 @@ CudnnCalls withGraph(const CallRequest &r, Calls calls, const SlicedGraph &slice
   void *workspace = r.scratch(takeScratch(calls, workspaceBytes));
   if (r.gpu->isPlanned())
     return std::optional(std::move(calls));
+  BindTimer timer(*r.gpu, "cudnn");
   auto cudnn = CudnnGpu::of(*r.gpu);
   if (!cudnn)
     return cudnn.error();

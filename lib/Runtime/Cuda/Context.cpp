@@ -114,6 +114,7 @@ Result<DriverModule> Modules::load(std::string_view file, DType type) {
   auto [found, isNew] = modules.try_emplace({std::string(file), type}, nullptr);
   if (!isNew)
     return found->second;
+  BindTimer timer(*context, "ptx");
   std::string text = kernelText(file, type), log(4096, '\0');
   int options[] = {kErrorLog, kErrorLogBytes};
   void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};

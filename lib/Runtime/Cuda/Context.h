@@ -5,6 +5,7 @@
 #include "Calls.h"
 #include "Driver.h"
 #include "kerf/Runtime/Device.h"
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <set>
@@ -55,7 +56,8 @@ public:
   std::shared_ptr<const CublasHandle> cublas;
   std::set<CudaGraph *> graphs; // all graphs of this GPU; only the rank's own thread makes and releases them
   bool keepsGraphs = false;     // whether the driver could not destroy a graph: NCCL would wait for it for ever
-  bool recording = false;       // whether the rank's thread records a graph: calls then enqueue nothing
+  std::map<std::string, double> bindSeconds; // seconds of parts of binding, for Device::bindSeconds
+  bool recording = false;                    // whether the rank's thread records a graph: calls then enqueue nothing
 
 private:
   Context(const Driver &driver, int number, int capability, DeviceNumber handle, DriverContext context)
@@ -63,6 +65,18 @@ private:
   int deviceNumber, computeCapability;
   DeviceNumber handle;
   DriverContext context;
+};
+
+/// Adds the time from its construction to its destruction to Context::bindSeconds.
+class BindTimer {
+public:
+  BindTimer(Context &context, std::string part) : seconds(context.bindSeconds[std::move(part)]) {}
+  ~BindTimer() { seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
+  BindTimer(const BindTimer &) = delete;
+
+private:
+  double &seconds;
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
 /// Allocates memory of the GPU; null for 0 bytes.

@@ -113,6 +113,7 @@ public:
   }
   bool joinsProducts() const override { return context->products.usesLibrary; }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
+  std::map<std::string, double> bindSeconds() const override { return context->bindSeconds; }
 
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
     return cuda::collectiveScratchBytes(request, options);

@@ -214,6 +214,7 @@ Result<LibraryCall> callOf(const std::shared_ptr<Context> &context, const Gemm &
 
 Result<std::optional<LibraryCall>> callIfOffered(const std::shared_ptr<Context> &context, const Gemm &gemm,
                                                  const GemmPlaces &places) {
+  BindTimer timer(*context, "cublaslt");
   auto descriptors = GemmDescriptors::create(context, gemm, places);
   if (!descriptors)
     return descriptors.error();

@@ -61,6 +61,7 @@ Status loadModule(const std::shared_ptr<Context> &context, const package::Native
                   const package::NativeImage &image, PtxCode &code) {
   if (Status status = context->use(); !status)
     return status;
+  BindTimer timer(*context, "ptx");
   std::string log(4096, '\0');
   int options[] = {kErrorLog, kErrorLogBytes};
   void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
