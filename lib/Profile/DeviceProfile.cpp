@@ -182,4 +182,21 @@ private:
 
 } // namespace
 
+Result<std::vector<KernelSample>> kerf::profileRows(const RowsOfKernels &size) {
+  constexpr double kSecondsOfEach = 0.05;
+  auto device = runtime::createDevice(fmt::format("{}:0", kKind));
+  if (!device)
+    return device.error();
+  std::vector<KernelSpec> specs = rowKernelSpecs(size.rows, size.columns, DType::BF16);
+  specs.insert(specs.begin(), streamSpec());
+  std::vector<KernelSample> samples;
+  for (const KernelSpec &spec : specs) {
+    auto sample = measureOnDevice(**device, spec, kSecondsOfEach);
+    if (!sample)
+      return sample.error();
+    samples.push_back(std::move(*sample));
+  }
+  return samples;
+}
+
 Result<Profile> kerf::profileGpus(const ProfileOptions &options) { return GpuProfiler(options).run(); }

@@ -67,8 +67,8 @@ KernelSpec rowsKernel(const char *op, KernelClass kernelClass, Json attrs, std::
   return spec;
 }
 
-void addPointwise(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
-  TensorSpec x{DType::F32, {rows, width}};
+void addPointwise(std::vector<KernelSpec> &specs, int64_t rows, int64_t width, DType dtype = DType::F32) {
+  TensorSpec x{dtype, {rows, width}};
   int64_t n = rows * width;
   auto add = [&](const char *op, Json attrs, std::vector<TensorSpec> in, std::vector<TensorSpec> out, double flops) {
     specs.push_back(rowsKernel(op, KernelClass::Pointwise, std::move(attrs), std::move(in), std::move(out), n, flops));
@@ -78,8 +78,8 @@ void addPointwise(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
   add("gelu_backward", {{"approximate", true}}, {x, x}, {x}, kGeluBackwardFlops);
 }
 
-void addReductions(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
-  TensorSpec x{DType::F32, {rows, width}}, row{DType::F32, {width}}, column{DType::F32, {rows}};
+void addReductions(std::vector<KernelSpec> &specs, int64_t rows, int64_t width, DType dtype = DType::F32) {
+  TensorSpec x{dtype, {rows, width}}, row{DType::F32, {width}}, column{DType::F32, {rows}};
   TensorSpec labels{DType::I64, {rows}, width};
   int64_t n = rows * width;
   auto add = [&](const char *op, Json attrs, std::vector<TensorSpec> in, std::vector<TensorSpec> out, double flops) {
@@ -91,13 +91,14 @@ void addReductions(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) 
   add("rms_norm_backward", Json::object(), {x, row, column, x}, {x, row}, kRmsNormBackwardFlops);
   add("cross_entropy", {{"ignore_index", -100}}, {x, labels}, {column, column}, kCrossEntropyFlops);
   add("cross_entropy_backward", {{"ignore_index", -100}}, {x, labels, column, column}, {x}, kCrossEntropyBackwardFlops);
-  add("reduce", {{"kind", "sum"}, {"dimensions", {0}}}, {x}, {row}, 1);
+  add("reduce", {{"kind", "sum"}, {"dimensions", {0}}}, {x}, {{dtype, {width}}}, 1);
 }
 
-void addMoves(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
-  TensorSpec x{DType::F32, {rows, width}}, row{DType::F32, {width}}, table{DType::F32, {2 * rows, width}};
+void addMoves(std::vector<KernelSpec> &specs, int64_t rows, int64_t width, DType dtype = DType::F32) {
+  TensorSpec x{dtype, {rows, width}}, row{dtype, {width}}, table{dtype, {2 * rows, width}};
   TensorSpec ids{DType::I64, {rows}, 2 * rows};
   int64_t n = rows * width;
+  const auto bytes = static_cast<double>(bytesOf(dtype));
   auto add = [&](const char *op, KernelClass kind, Json attrs, std::vector<TensorSpec> in,
                  std::vector<TensorSpec> out) -> KernelSpec & {
     specs.push_back(rowsKernel(op, kind, std::move(attrs), std::move(in), std::move(out), n, 0));
@@ -105,15 +106,15 @@ void addMoves(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
   };
   add("broadcast_in_dim", KernelClass::Pointwise, {{"broadcast_dimensions", {1}}}, {row}, {x}).work.flops =
       static_cast<double>(n);
-  add("transpose", KernelClass::Movement, {{"permutation", {1, 0}}}, {x}, {{DType::F32, {width, rows}}});
+  add("transpose", KernelClass::Movement, {{"permutation", {1, 0}}}, {x}, {{dtype, {width, rows}}});
   add("slice", KernelClass::Movement, {{"start", {0, 0}}, {"limit", {rows, width / 2}}, {"strides", {1, 1}}}, {x},
-      {{DType::F32, {rows, width / 2}}})
-      .work.bytes = 4.0 * static_cast<double>(n); // half is read, half is written
-  TensorSpec half{DType::F32, {rows, width / 2}}, zero{DType::F32, {}};
+      {{dtype, {rows, width / 2}}})
+      .work.bytes = bytes * static_cast<double>(n); // half is read, half is written
+  TensorSpec half{dtype, {rows, width / 2}}, zero{dtype, {}};
   add("concatenate", KernelClass::Movement, {{"dimension", 1}}, {half, half}, {x});
   add("pad", KernelClass::Movement, {{"low", {0, width / 2}}, {"high", {0, 0}}, {"interior", {0, 0}}}, {half, zero},
       {x});
-  double slices = 4.0 * static_cast<double>(n);
+  double slices = bytes * static_cast<double>(n);
   double indices = 8.0 * static_cast<double>(rows);
   add("embedding", KernelClass::Gather, {{"rows", 2 * rows}}, {table, ids}, {x}).work.bytes = 2 * slices + indices;
   KernelSpec &backward = add("embedding_backward", KernelClass::Gather, {{"rows", 2 * rows}}, {ids, x}, {table});
@@ -156,6 +157,26 @@ std::vector<KernelSpec> kerf::profile::deviceKernelSpecs() {
     addReductions(specs, r.rows, r.width);
   for (const Rows &r : sizes)
     addMoves(specs, r.rows, r.width);
+  return specs;
+}
+
+std::vector<KernelSpec> kerf::profile::rowKernelSpecs(int64_t rows, int64_t columns, DType dtype) {
+  std::vector<KernelSpec> specs;
+  addPointwise(specs, rows, columns, dtype);
+  TensorSpec x{dtype, {rows, columns}};
+  int64_t n = rows * columns;
+  auto add = [&](const char *op, const char *name, Json attrs, std::vector<TensorSpec> in, std::vector<TensorSpec> out) {
+    specs.push_back(
+        rowsKernel(op, KernelClass::Pointwise, std::move(attrs), std::move(in), std::move(out), n, 0));
+    specs.back().name = name;
+  };
+  add("gelu", "gelu by erf", {{"approximate", false}}, {x}, {x});
+  add("gelu_backward", "gelu_backward by erf", {{"approximate", false}}, {x, x}, {x});
+  add("logistic", "logistic", Json::object(), {x}, {x});
+  addReductions(specs, rows, columns, dtype);
+  add("reduce", "reduce of columns", {{"kind", "sum"}, {"dimensions", {1}}}, {x}, {{dtype, {rows}}});
+  add("softmax", "softmax", {{"dimension", 1}}, {x}, {x});
+  addMoves(specs, rows, columns, dtype);
   return specs;
 }
 

@@ -67,6 +67,8 @@ double percentile30(std::vector<double> &seconds);
 std::vector<KernelSpec> kernelSpecs(ProfileOptions::Effort effort);
 /// Returns the kernels to measure on an accelerator, grouped by class, smaller ones of a kind before larger ones.
 std::vector<KernelSpec> deviceKernelSpecs();
+/// Returns the kernels whose time is that of memory, on tensors of `rows` x `columns`.
+std::vector<KernelSpec> rowKernelSpecs(int64_t rows, int64_t columns, DType dtype);
 /// Returns a long pointwise kernel, which measures memory bandwidth.
 KernelSpec streamSpec();
 /// Returns a product of an m x k by a k x n matrix.

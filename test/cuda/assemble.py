@@ -15,7 +15,6 @@ import subprocess
 import sys
 
 HOT = ("Norm", "Loss", "ReduceRows", "Elementwise", "Random", "Lookup")  # the files whose kernels must have the registers that they need
-MOST_REGISTERS = 64
 
 
 def assemble(ptxas, path, architecture):
@@ -40,8 +39,8 @@ def judge(path, architecture, result):
         return True
     bad = False
     for kernel, registers, spilled in result:
-        if spilled > 0 or registers > MOST_REGISTERS:
-            print(f"{name}: {kernel} has {registers} registers (at most {MOST_REGISTERS}) and spills {spilled} bytes (at most 0)")
+        if spilled > 0:
+            print(f"{name}: {kernel} has {registers} registers and spills {spilled} bytes (at most 0)")
             bad |= is_hot(path)
     if not result:
         print(f"{name}: ptxas names no kernel")

@@ -7,6 +7,8 @@
 #include "kerf/CostModel/Compute.h"
 #include "kerf/Profile/Profile.h"
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +17,7 @@ namespace kerf::tool {
 
 namespace {
 
+constexpr int64_t kMostElements = int64_t(1) << 32; // of a tensor of --kernels
 constexpr int64_t kMostRanks = 4096; // ranks are threads of one process while the collectives are measured
 
 nlohmann::ordered_json samplesJson(const Profile &profile) {
@@ -78,8 +81,43 @@ std::string summary(const Profile &profile) {
   return text + errorsText(profile);
 }
 
+/// Reads a size such as "65536x768".
+std::optional<RowsOfKernels> parseSize(const std::string &text) {
+  RowsOfKernels size;
+  char x = 0, rest = 0;
+  bool isSize = std::sscanf(text.c_str(), "%" SCNd64 "%c%" SCNd64 "%c", &size.rows, &x, &size.columns, &rest) == 3;
+  if (!isSize || x != 'x' || size.rows < 1 || size.columns < 2 || size.rows > kMostElements / size.columns)
+    return std::nullopt;
+  return size;
+}
+
+/// Measures the kernels whose time is that of memory, on tensors of one size after the other, and prints a table.
+int printKernels(const std::vector<std::string> &sizes) {
+  for (const std::string &text : sizes) {
+    auto size = parseSize(text);
+    if (!size)
+      return fail({fmt::format("--kernels {}: this is no size of a tensor; write rows and columns, such as 65536x768, "
+                               "with at most 2^32 elements",
+                               text)});
+    auto samples = profileRows(*size);
+    if (!samples)
+      return fail(samples.error());
+    const double memory = samples->front().work.bytes / samples->front().seconds;
+    fmt::print("bf16 tensors of {} x {}; memory {:.0f} GB/s (an addition of large tensors)\n", size->rows, size->columns,
+               memory / 1e9);
+    fmt::print("{:<44}{:>10}{:>10}{:>10}{:>8}\n", "kernel", "us", "MB", "GB/s", "share");
+    for (const KernelSample &sample : *samples) {
+      const double speed = sample.work.bytes / sample.seconds;
+      fmt::print("{:<44}{:>10.1f}{:>10.1f}{:>10.0f}{:>8.2f}\n", sample.name, sample.seconds * 1e6,
+                 sample.work.bytes / 1e6, speed / 1e9, speed / memory);
+    }
+  }
+  return 0;
+}
+
 struct ProfileCommand {
   std::string device = "cpu", output;
+  std::vector<std::string> kernels;
   int64_t ranks = 0;
   bool quick = false, json = false;
 
@@ -88,6 +126,11 @@ struct ProfileCommand {
       return fail(
           {"--device ascend: this kerf was built without Ascend's CANN; build it on a machine with the device's "
            "toolkit, or write the cluster file by hand (clusters/ has ready ones)"});
+    if (!kernels.empty())
+      return device == "cuda" ? printKernels(kernels)
+                              : fail({"--kernels: these kernels are measured on GPUs; add --device cuda"});
+    if (output.empty())
+      return fail({"-o is required: it names the file for the measured cluster"});
     // This is checked before the measurements, which take a minute.
     std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
     if (std::error_code code; !std::filesystem::is_directory(folder, code))
@@ -125,7 +168,10 @@ void setUpProfileCommand(CLI::App &app, int &status) {
                  "least 4; with cuda, "
                  "the number of GPUs)")
       ->check(wholeNumber(1, kMostRanks));
-  app.add_option("-o", command->output, "file for the measured cluster: cluster.json")->required();
+  app.add_option("-o", command->output, "file for the measured cluster: cluster.json (required without --kernels)");
+  app.add_option("--kernels", command->kernels,
+                 "with --device cuda: instead of a cluster file, print how fast the kernels are whose time is that of "
+                 "memory, on bf16 tensors of the size ROWSxCOLUMNS, for example 65536x768; may be given several times");
   app.add_flag("--quick", command->quick, "measure for a quarter of the time or less, with less accurate results");
   app.add_flag("--json", command->json,
                "print every measurement, beside the time that the fitted cost model predicts, as JSON");
