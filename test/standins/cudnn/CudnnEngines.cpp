@@ -97,8 +97,8 @@ std::vector<int64_t> enginesOf(const Graph &graph) {
   if (wish && std::string(wish) == "none")
     return {};
   if (readsFloats(graph))
-    return {kNondeterministic, kHungry, kTensorCores, kPlain};
-  return {kNondeterministic, kHungry, kTensorCores};
+    return {kHungry, kNondeterministic, kTensorCores, kPlain};
+  return {kHungry, kNondeterministic, kTensorCores};
 }
 
 std::vector<int> notesOf(const Graph &, int64_t engine) {
