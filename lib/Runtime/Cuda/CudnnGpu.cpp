@@ -21,8 +21,12 @@ Result<std::shared_ptr<CudnnGpu>> CudnnGpu::of(Context &gpu) {
   return gpu.cudnn;
 }
 
-/// Most plans of a graph that are measured. Each of them is compiled first, which takes longer than running it.
-static constexpr size_t kMostMeasured = 6;
+/// Returns the number of proposals among which the fastest plan of a graph is found. cuDNN compiles the plans of graphs
+/// with several operations, each of which takes some tenths of a second.
+static size_t triesOf(const CudnnGraph &graph) {
+  constexpr size_t kOfOneOperation = 6, kOfSeveral = 2;
+  return graph.nodes.size() == 1 ? kOfOneOperation : kOfSeveral;
+}
 
 Result<std::shared_ptr<const CudnnPlan>> CudnnGpu::plan(const std::shared_ptr<Context> &gpu, const CudnnGraph &graph,
                                                         const PlanLimits &limits) {
@@ -39,29 +43,30 @@ Result<std::shared_ptr<const CudnnPlan>> CudnnGpu::plan(const std::shared_ptr<Co
 Result<std::shared_ptr<const CudnnPlan>> CudnnGpu::make(const std::shared_ptr<Context> &gpu, const CudnnGraph &graph,
                                                         const PlanLimits &limits, const std::string &key) {
   std::string reason;
-  CudnnPlans made; // the first plans, as many as have been needed so far
-  auto need = [&](size_t count) {
-    auto first = plansOf(cudnn, {handle}, graph, limits, count, reason);
-    if (first)
-      made = std::move(*first);
-    return first ? ok() : Status(first.error());
-  };
+  CudnnPlans made;
   size_t number = 0;
-  if (gpu->products.measures && multiplicationsOf(graph) >= kLeastMeasured) {
+  auto propose = [&](size_t tries) {
+    auto plans = plansOf(cudnn, {handle}, graph, limits, tries, reason);
+    if (plans)
+      made = std::move(*plans);
+    return plans ? ok() : Status(plans.error());
+  };
+  size_t tries = gpu->products.measures && multiplicationsOf(graph) >= kLeastMeasured ? triesOf(graph) : 1;
+  if (tries > 1) {
     static Choices<std::string, size_t> choices;
     auto chosen = choices.find(*gpu, key, [&]() -> Result<size_t> {
-      if (Status planned = need(kMostMeasured); !planned)
-        return planned.error();
+      if (Status proposed = propose(tries); !proposed)
+        return proposed.error();
       return made.size() < 2 ? size_t(0) : fastest(gpu, graph, limits, made);
     });
     if (!chosen)
       return chosen.error();
     number = *chosen;
   }
-  if (made.size() <= number)
-    if (Status planned = need(number + 1); !planned)
-      return planned.error();
-  return made.size() <= number ? nullptr : made[number];
+  if (made.empty())
+    if (Status proposed = propose(number == 0 ? 1 : tries); !proposed)
+      return proposed.error();
+  return number < made.size() ? made[number] : nullptr;
 }
 
 Result<size_t> CudnnGpu::fastest(const std::shared_ptr<Context> &gpu, const CudnnGraph &graph, const PlanLimits &limits,

@@ -163,7 +163,7 @@ EngineFacts engineOf(const Cudnn &cudnn, Builder &b, const Descriptor &configura
 } // namespace
 
 Result<CudnnPlans> plansOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
-                           const PlanLimits &limits, size_t most, std::string &reason) {
+                           const PlanLimits &limits, size_t tries, std::string &reason) {
   CudnnPlans plans;
   Builder b(cudnn);
   auto failed = [&](std::string_view what) -> Result<CudnnPlans> {
@@ -199,7 +199,7 @@ Result<CudnnPlans> plansOf(const Cudnn &cudnn, const PlanTarget &target, const C
     std::move(list->begin(), list->end(), std::back_inserter(*parts));
   parts->push_back(std::move(whole));
   for (Descriptor &configuration : proposed) {
-    if (plans.size() == most)
+    if (!plans.empty() && --tries == 0)
       break;
     EngineFacts engine = engineOf(cudnn, b, configuration, multipliesFloats(graph), limits.deterministic);
     if (b.result != 0)

@@ -103,10 +103,11 @@ struct PlanLimits {
   bool deterministic = true; // whether the results have the same bits in every run
 };
 
-/// Returns the first plans of cuDNN's heuristics, `most` at most, that compute the graph within the limits and do not
-/// round its inputs or its sums further. If there is none, `reason` says why.
+/// Returns plans that compute the graph within the limits and do not round its inputs or its sums further: the first
+/// such plan of cuDNN's heuristics, and those among the `tries` - 1 proposals after it. If there is none, `reason` says
+/// why.
 Result<CudnnPlans> plansOf(const Cudnn &cudnn, const PlanTarget &target, const CudnnGraph &graph,
-                           const PlanLimits &limits, size_t most, std::string &reason);
+                           const PlanLimits &limits, size_t tries, std::string &reason);
 
 /// The tensors of a graph and a workspace in memory, for one execution of a plan. `addresses` has an address for each
 /// tensor of the graph; null for virtual tensors and constants.

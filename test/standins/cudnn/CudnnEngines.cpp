@@ -103,7 +103,7 @@ std::vector<int64_t> enginesOf(const Graph &graph) {
   std::vector<int64_t> engines;
   if (isUnevenKernelGradient(graph))
     engines.push_back(kWrongForUneven);
-  engines.insert(engines.end(), {kNondeterministic, kHungry, kTensorCores});
+  engines.insert(engines.end(), {kHungry, kNondeterministic, kTensorCores});
   if (readsFloats(graph))
     engines.push_back(kPlain);
   return engines;
