@@ -189,9 +189,10 @@ def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
 
     * Parameters stay f32 arguments. A parameter that 16-bit ops use is converted once in each function. Rows of a
       table are converted after they have been looked up.
-    * Products, attention, dispatch of tokens and elementwise ops compute in 16 bits.
+    * Products, convolutions, attention, dispatch of tokens and elementwise ops compute in 16 bits.
     * Kernels of attention, softmax, norms and cross_entropy compute in f32 internally. Their statistics and
       log-sum-exp are f32 results. Norms read scale and bias in f32, and attention reads its mask in the mask's type.
+      Batch normalization, which has no composite, computes in f32 and rounds its result (`kerf.normalized`).
     * These stay f32: sums (`reduce`); exponential, log, square roots and powers that are not part of a recognized
       composite; the results of cross_entropy; values that come from integers or from a floating-point input; and
       elementwise ops on any of these, so that the computation from the logits to the loss is f32. A product converts

@@ -11,7 +11,7 @@ class Kerf_WindowOp<string opMnemonic, list<Trait> traits = []> : Kerf_GlobalOp<
 /// One of the three products of a convolution. The operand, the kernel and the result of a convolution take part in
 /// each; two of them are given and the third is computed.
 class Kerf_ConvolutionClass<string opMnemonic, list<Trait> traits = []> : Kerf_WindowOp<opMnemonic,
-    !listconcat([DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>], traits)> {
+    !listconcat([Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>], traits)> {
   dag window = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high);
 }
 
