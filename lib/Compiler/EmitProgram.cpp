@@ -208,12 +208,21 @@ std::vector<Report::StageSteps> stepsReport(const std::vector<steps::StepPassCou
   return report;
 }
 
-/// Runs the packaging passes on a copy of the module. With `fuse`, pointwise operators are fused into kernels.
-Result<OwningOpRef<ModuleOp>> packagedModule(ModuleOp module, bool fuse) {
+/// Returns whether the packaging passes have put the channels of a convolution last.
+bool hasChannelsLast(const package::Program &program) {
+  return llvm::any_of(program.functions, [](const package::Function &function) {
+    return llvm::any_of(function.body, [](const package::Instruction &instruction) {
+      return instruction.attrs.contains("channels_last");
+    });
+  });
+}
+
+/// Runs the packaging passes on a copy of the module.
+Result<OwningOpRef<ModuleOp>> packagedModule(ModuleOp module, const PackagingPipeline &options) {
   OwningOpRef<ModuleOp> packaged = cast<ModuleOp>(module->clone());
   DiagnosticCollector collected(packaged->getContext());
   PassManager passes(packaged->getContext());
-  addPackagingPasses(passes, fuse);
+  addPackagingPasses(passes, options);
   if (Status status = collected.run(passes, *packaged); !status)
     return status.error();
   return packaged;
@@ -229,7 +238,10 @@ std::map<std::string, int64_t> callCounts(ModuleOp module) {
 
 Status emitProgram(ModuleOp module, const CollectiveModel &collectives, KernelSource kernels, CompileResult &compiled) {
   Report &report = compiled.report;
-  auto unfused = packagedModule(module, false);
+  const bool isFused = kernels == KernelSource::Fused;
+  PackagingPipeline options;
+  options.channelsLast = isFused && hardwareOf(collectives.cluster().device).device.starts_with("cuda");
+  auto unfused = packagedModule(module, options);
   if (!unfused)
     return unfused.error();
   auto made = programOf(**unfused);
@@ -246,14 +258,15 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, KernelSo
   report.steps = stepsReport(made->figures);
   compiled.figuresWithoutCode = compiled.figures;
   compiled.memoryWithoutCode = report.memory;
+  options.fuse = isFused;
   OpPassManager packaging(ModuleOp::getOperationName());
-  addPackagingPasses(packaging, kernels == KernelSource::Fused);
+  addPackagingPasses(packaging, options);
   compiled.pipelines.emplace_back("packaging", pipelineText(packaging));
   compiled.pipelines.emplace_back("steps", steps::stepPassesText({}));
   OwningOpRef<ModuleOp> fused;
   package::Program program = plain->program;
-  if (kernels == KernelSource::Fused) {
-    auto packaged = packagedModule(module, true);
+  if (isFused) {
+    auto packaged = packagedModule(module, options);
     if (!packaged)
       return packaged.error();
     fused = std::move(*packaged);
@@ -283,7 +296,7 @@ Status addNativeCode(CompileResult &compiled, const std::vector<std::string> &is
   OwningOpRef<ModuleOp> fused;
   package::Program program = compiled.program;
   if (compiled.device) {
-    auto made = packagedModule(*compiled.device, true);
+    auto made = packagedModule(*compiled.device, {.channelsLast = hasChannelsLast(program), .fuse = true});
     if (!made)
       return made.error();
     fused = std::move(*made);

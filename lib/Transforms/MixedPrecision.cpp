@@ -51,6 +51,7 @@ private:
   void visitCall(CallOp call);
   void lookUp(Operation *op);
   void normalize(Operation *op);
+  void endNormalization(Operation *op);
   void computeInHalf(Operation *op, unsigned operands);
   void computeInSingle(Operation *op);
   void promote(Operation *op);
@@ -210,6 +211,16 @@ void Narrowing::visitCall(CallOp call) {
     }
 }
 
+/// Rounds the result of a normalization of elementary ops to 16 bits, as the result of a composite norm is.
+void Narrowing::endNormalization(Operation *op) {
+  op->removeAttr(KerfDialect::kNormalizedAttr);
+  Value result = op->getResult(0);
+  if (widths.at(result) != Width::Single)
+    return;
+  Value narrow = asHalf(result, op->getNextNode());
+  result.replaceAllUsesExcept(narrow, narrow.getDefiningOp());
+}
+
 void Narrowing::visit(Operation *op) {
   if (auto call = dyn_cast<CallOp>(op))
     return visitCall(call);
@@ -239,8 +250,11 @@ void Narrowing::visit(Operation *op) {
 
 void Narrowing::visitFunction(func::FuncOp function) {
   Block &block = function.front();
-  for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
     visit(&op);
+    if (op.hasAttr(KerfDialect::kNormalizedAttr))
+      endNormalization(&op);
+  }
   function.setFunctionType(
       FunctionType::get(function.getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
 }

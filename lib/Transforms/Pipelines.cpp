@@ -55,9 +55,11 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   passes.addPass(createAssignTasks(*options.tasks));
 }
 
-void addPackagingPasses(OpPassManager &passes, bool fuse) {
+void addPackagingPasses(OpPassManager &passes, const PackagingPipeline &options) {
   passes.addPass(createExpandMaps());
-  if (fuse)
+  if (options.channelsLast)
+    passes.addPass(createPutChannelsLast());
+  if (options.fuse)
     passes.addPass(createFusePointwise());
 }
 
@@ -99,7 +101,7 @@ void registerKerfPipelines() {
                                             addLoweringPasses(passes, options);
                                           });
   PassPipelineRegistration<>("kerf-packaging", "One rank's pointwise ops become kernels",
-                             [](OpPassManager &passes) { addPackagingPasses(passes, true); });
+                             [](OpPassManager &passes) { addPackagingPasses(passes, {.fuse = true}); });
 }
 
 } // namespace kerf

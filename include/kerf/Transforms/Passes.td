@@ -189,9 +189,10 @@ def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
 
     * Parameters stay f32 arguments. A parameter that 16-bit ops use is converted once in each function. Rows of a
       table are converted after they have been looked up.
-    * Products, attention, dispatch of tokens and elementwise ops compute in 16 bits.
+    * Products, convolutions, attention, dispatch of tokens and elementwise ops compute in 16 bits.
     * Kernels of attention, softmax, norms and cross_entropy compute in f32 internally. Their statistics and
       log-sum-exp are f32 results. Norms read scale and bias in f32, and attention reads its mask in the mask's type.
+      Batch normalization, which has no composite, computes in f32 and rounds its result (`kerf.normalized`).
     * These stay f32: sums (`reduce`); exponential, log, square roots and powers that are not part of a recognized
       composite; the results of cross_entropy; values that come from integers or from a floating-point input; and
       elementwise ops on any of these, so that the computation from the logits to the loss is f32. A product converts
@@ -701,6 +702,35 @@ def ExpandMaps : Pass<"kerf-expand-maps", "::mlir::ModuleOp"> {
     is broadcast where an op combines it with a tensor. The pass is separate from `kerf-fuse-pointwise`, which fuses
     these ops with their neighbours.
   }];
+  let dependentDialects = ["::kerf::ir::KerfDialect"];
+}
+
+def PutChannelsLast : Pass<"kerf-put-channels-last", "::mlir::ModuleOp"> {
+  let summary = "Puts the channels of 16-bit convolutions last in memory, as the tensor cores of GPUs want them";
+  let description = [{
+    Before the pass, the channels of images are dimension 1, and cuDNN transposes the operand and the result of each
+    16-bit convolution on its own. After the pass, they are the last dimension wherever this moves fewer bytes:
+
+    * Convolutions get the attribute `channels_last`, and kernels are transposed before they are read. Gradients of
+      kernels are transposed back.
+    * Pointwise ops, broadcasts, reductions, pooling, slices, pads, concatenations and calls of layers compute on what
+      they get, so that transposes stand only where tensors enter or leave such ops. A transpose that meets another
+      one becomes one with it, or vanishes.
+    * Connected ops decide together. They save the bytes of operands and results of 16-bit convolutions, except of
+      those with one channel in each group, and pay the bytes of the transposes at their borders.
+
+    The pass runs for GPUs only. It stands apart from `kerf-fuse-pointwise`, which fuses the ops in their new layout.
+
+    ```mlir
+    %y = kerf.convolution %x, %k ... : (tensor<8x16x32x32xbf16>, tensor<24x16x3x3xbf16>) -> tensor<8x24x32x32xbf16>
+    ```
+    becomes
+    ```mlir
+    %k1 = kerf.transpose %k {permutation = array<i64: 0, 2, 3, 1>} : (tensor<24x16x3x3xbf16>) -> tensor<24x3x3x16xbf16>
+    %y = kerf.convolution %x, %k1 {channels_last, ...} : (tensor<8x32x32x16xbf16>, tensor<24x3x3x16xbf16>) -> tensor<8x32x32x24xbf16>
+    ```
+  }];
+  let options = [Option<"anyType", "any-type", "bool", "false", "count convolutions of all types, not only 16-bit ones">];
   let dependentDialects = ["::kerf::ir::KerfDialect"];
 }
 

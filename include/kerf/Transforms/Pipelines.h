@@ -36,6 +36,12 @@ struct LoweringPipeline {
   std::optional<AssignTasksOptions> tasks = {}; // nothing: the step has no microbatches and no pipeline
 };
 
+/// The options of the pipeline that turns the program of one rank into instructions.
+struct PackagingPipeline {
+  bool channelsLast = false; // whether 16-bit convolutions get their channels last, as GPUs want them
+  bool fuse = false;         // whether pointwise ops are fused into kernels
+};
+
 /// Adds the passes that turn the imported graph into one training step over whole tensors, with a function for each
 /// kind of layer.
 void addStepPasses(mlir::OpPassManager &passes, const StepPipeline &options);
@@ -44,9 +50,8 @@ void addPlacementPasses(mlir::OpPassManager &passes);
 /// Adds the passes that lower ops with strategies and reshards to the ops and collectives of one rank, and that assign
 /// them to schedule tasks where `options.tasks` is given.
 void addLoweringPasses(mlir::OpPassManager &passes, const LoweringPipeline &options);
-/// Adds the passes that turn the ops of one rank into the instructions that `emitPackage` writes. With `fuse`,
-/// pointwise ops are fused into kernels.
-void addPackagingPasses(mlir::OpPassManager &passes, bool fuse);
+/// Adds the passes that turn the ops of one rank into the instructions that `emitPackage` writes.
+void addPackagingPasses(mlir::OpPassManager &passes, const PackagingPipeline &options);
 
 /// Returns the pipeline as text, as `kerf-opt --pass-pipeline` reads it:
 /// "builtin.module(kerf-recognize-composites,kerf-fold-reshapes,...)".

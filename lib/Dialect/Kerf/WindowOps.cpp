@@ -51,20 +51,21 @@ std::optional<int64_t> placesOf(int64_t size, int64_t window, const Steps &steps
   return room / steps.strides[dim] + 1;
 }
 
-/// Checks that the dimensions of `moved`, from `first` on, count the positions of the window over those of `operand`.
-LogicalResult checkPlaces(Operation *op, StringRef operandName, Value operand, StringRef movedName, Value moved,
-                          ArrayRef<int64_t> window, const Steps &steps, size_t first) {
-  ArrayRef<int64_t> from = tensorType(operand).getShape(), to = tensorType(moved).getShape();
+/// Checks that the dimensions of the shape `to`, from `first` on, count the positions of the window over those of
+/// `from`. Messages call the first of these dimensions `number`.
+LogicalResult checkPlaces(Operation *op, StringRef operandName, ArrayRef<int64_t> from, StringRef movedName,
+                          ArrayRef<int64_t> to, ArrayRef<int64_t> window, const Steps &steps, size_t first,
+                          size_t number) {
   for (size_t dim = 0; dim < window.size(); ++dim) {
     std::optional<int64_t> places = placesOf(from[first + dim], window[dim], steps, dim);
     if (!places)
-      return op->emitOpError() << "dimension " << first + dim << " of the " << operandName << " has size "
+      return op->emitOpError() << "dimension " << number + dim << " of the " << operandName << " has size "
                                << from[first + dim] << ", with its padding "
                                << from[first + dim] + steps.low[dim] + steps.high[dim]
                                << "; with padding it must be at least " << (window[dim] - 1) * steps.dilations[dim] + 1
                                << ", the span of the window";
     if (to[first + dim] != *places)
-      return op->emitOpError() << "dimension " << first + dim << " of the " << movedName << " has size "
+      return op->emitOpError() << "dimension " << number + dim << " of the " << movedName << " has size "
                                << to[first + dim] << ", but should be " << *places
                                << ", the number of positions of the window";
   }
@@ -82,32 +83,40 @@ LogicalResult checkSameElements(Operation *op) {
 
 //===-- convolution -----------------------------------------------------------------------------------------------===//
 
-/// The three tensors of a convolution, whichever of them is the result: [n, gc, s..], [go, c, w..], [n, go, t..].
+/// Returns the shape of one of a convolution's tensors with its channels as second dimension.
+Shape channelsSecond(Shape shape, bool channelsLast) {
+  if (channelsLast && shape.size() > 2)
+    std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
+/// The three tensors of a convolution, whichever of them is the result, and their shapes in the order [n, gc, s..],
+/// [go, c, w..], [n, go, t..].
 struct Convolution {
   Value operand, kernel, result;
   StringRef operandName, kernelName, resultName;
+  bool channelsLast;
+  Shape x = channelsSecond(shapeOf(operand), channelsLast), k = channelsSecond(shapeOf(kernel), channelsLast),
+        y = channelsSecond(shapeOf(result), channelsLast);
 
-  int64_t groups() const { return tensorType(operand).getDimSize(1) / tensorType(kernel).getDimSize(1); }
-  ArrayRef<int64_t> window() const { return tensorType(kernel).getShape().drop_front(2); }
+  int64_t groups() const { return x[1] / k[1]; }
+  ArrayRef<int64_t> window() const { return ArrayRef<int64_t>(k).drop_front(2); }
   /// Returns the FLOP: a multiplication and an addition for each weight and each element of the result.
-  double flops() const {
-    return 2 * elements(result) * static_cast<double>(tensorType(kernel).getDimSize(1)) * windowElements(window());
-  }
+  double flops() const { return 2 * elements(result) * static_cast<double>(k[1]) * windowElements(window()); }
 };
 
 Convolution convolutionOf(ConvolutionOp op) {
-  return {op.getOperand(), op.getKernel(), op.getResult(), "operand", "kernel", "result"};
+  return {op.getOperand(), op.getKernel(), op.getResult(), "operand", "kernel", "result", op.getChannelsLast()};
 }
 Convolution convolutionOf(ConvolutionTransposeOp op) {
-  return {op.getResult(), op.getKernel(), op.getOperand(), "result", "kernel", "operand"};
+  return {op.getResult(), op.getKernel(), op.getOperand(), "result", "kernel", "operand", op.getChannelsLast()};
 }
 Convolution convolutionOf(ConvolutionKernelOp op) {
-  return {op.getOperand(), op.getResult(), op.getGradient(), "operand", "result", "gradient"};
+  return {op.getOperand(), op.getResult(), op.getGradient(), "operand", "result", "gradient", op.getChannelsLast()};
 }
 
 LogicalResult check(Operation *op, const Convolution &c, const Steps &steps) {
-  ArrayRef<int64_t> x = tensorType(c.operand).getShape(), k = tensorType(c.kernel).getShape(),
-                    y = tensorType(c.result).getShape();
+  const Shape &x = c.x, &k = c.k, &y = c.y;
   if (x.size() < 3 || k.size() != x.size() || y.size() != x.size())
     return op->emitOpError() << "has ranks " << x.size() << ", " << k.size() << " and " << y.size() << " of "
                              << c.operandName << ", " << c.kernelName << " and " << c.resultName
@@ -126,7 +135,7 @@ LogicalResult check(Operation *op, const Convolution &c, const Steps &steps) {
   if (x[0] != y[0])
     return op->emitOpError() << "the " << c.operandName << " has " << x[0] << " samples, the " << c.resultName
                              << " has " << y[0] << "; they must be equal";
-  return checkPlaces(op, c.operandName, c.operand, c.resultName, c.result, c.window(), steps, 2);
+  return checkPlaces(op, c.operandName, x, c.resultName, y, c.window(), steps, 2, c.channelsLast ? 1 : 2);
 }
 
 /// A writer of the sharding rules of convolutions. The channels of operand and result are the groups and the channels
@@ -135,8 +144,7 @@ struct ConvolutionRule : RuleWriter {
   FactorMap operand, kernel, result;
 
   explicit ConvolutionRule(const Convolution &c) {
-    ArrayRef<int64_t> x = tensorType(c.operand).getShape(), k = tensorType(c.kernel).getShape(),
-                      y = tensorType(c.result).getShape();
+    ArrayRef<int64_t> x = c.x, k = c.k, y = c.y;
     int n = factor("n", x[0]);
     std::vector<int> groups;
     if (c.groups() > 1)
@@ -150,6 +158,9 @@ struct ConvolutionRule : RuleWriter {
     operand = FactorMap{{n}, in} + dims("s", x.drop_front(2), FactorKind::Replicated);
     kernel = FactorMap{out, {in.back()}} + dims("w", k.drop_front(2), FactorKind::Replicated);
     result = FactorMap{{n}, out} + dims("t", y.drop_front(2), FactorKind::Replicated);
+    if (c.channelsLast)
+      for (FactorMap *map : {&operand, &kernel, &result})
+        std::rotate(map->begin() + 1, map->begin() + 2, map->end());
   }
 
   Rule of(const FactorMap &left, const FactorMap &right, const FactorMap &made) {
@@ -193,25 +204,30 @@ KernelClass ConvolutionKernelOp::getKernelClass() { return KernelClass::Product;
 /// A convolution is one product for each group of channels: of a matrix of weights and a matrix with the window's
 /// elements at each position.
 static double weightsOf(const Shape &kernel) { return elementsIn(kernel) / static_cast<double>(kernel[0]); }
-static double placesOf(const Shape &result) { return elementsIn(result) / static_cast<double>(result[1]); }
+template <typename Op> static double channelsIn(Op op, const Shape &shape) {
+  return static_cast<double>(op.getChannelsLast() ? shape.back() : shape[1]);
+}
+template <typename Op> static double placesOf(Op op, const Shape &result) {
+  return elementsIn(result) / channelsIn(op, result);
+}
 
 void ConvolutionOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  work.batch = static_cast<double>(operands[0][1] / operands[1][1]);
-  work.m = static_cast<double>(results[0][1]) / work.batch;
-  work.n = placesOf(results[0]);
+  work.batch = channelsIn(*this, operands[0]) / channelsIn(*this, operands[1]);
+  work.m = channelsIn(*this, results[0]) / work.batch;
+  work.n = placesOf(*this, results[0]);
   work.k = weightsOf(operands[1]);
 }
 void ConvolutionTransposeOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  work.batch = static_cast<double>(results[0][1] / operands[1][1]);
+  work.batch = channelsIn(*this, results[0]) / channelsIn(*this, operands[1]);
   work.m = weightsOf(operands[1]);
-  work.n = placesOf(operands[0]);
-  work.k = static_cast<double>(operands[0][1]) / work.batch;
+  work.n = placesOf(*this, operands[0]);
+  work.k = channelsIn(*this, operands[0]) / work.batch;
 }
 void ConvolutionKernelOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  work.batch = static_cast<double>(operands[0][1] / results[0][1]);
-  work.m = static_cast<double>(operands[1][1]) / work.batch;
+  work.batch = channelsIn(*this, operands[0]) / channelsIn(*this, results[0]);
+  work.m = channelsIn(*this, operands[1]) / work.batch;
   work.n = weightsOf(results[0]);
-  work.k = placesOf(operands[1]);
+  work.k = placesOf(*this, operands[1]);
 }
 
 LogicalResult ConvolutionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
@@ -220,11 +236,11 @@ LogicalResult ConvolutionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> r
   if (wanted[0])
     operandGradients[0] =
         ConvolutionTransposeOp::create(builder, getLoc(), getOperand().getType(), resultGradients[0], getKernel(),
-                                       getStrides(), getDilations(), getLow(), getHigh());
+                                       getStrides(), getDilations(), getLow(), getHigh(), getChannelsLast());
   if (wanted[1])
     operandGradients[1] =
         ConvolutionKernelOp::create(builder, getLoc(), getKernel().getType(), getOperand(), resultGradients[0],
-                                    getStrides(), getDilations(), getLow(), getHigh());
+                                    getStrides(), getDilations(), getLow(), getHigh(), getChannelsLast());
   return success();
 }
 
@@ -232,11 +248,13 @@ LogicalResult ConvolutionTransposeOp::buildGradient(OpBuilder &builder, ArrayRef
                                                     ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());
   if (wanted[0])
-    operandGradients[0] = ConvolutionOp::create(builder, getLoc(), getOperand().getType(), resultGradients[0],
-                                                getKernel(), getStrides(), getDilations(), getLow(), getHigh());
+    operandGradients[0] =
+        ConvolutionOp::create(builder, getLoc(), getOperand().getType(), resultGradients[0], getKernel(), getStrides(),
+                              getDilations(), getLow(), getHigh(), getChannelsLast());
   if (wanted[1])
-    operandGradients[1] = ConvolutionKernelOp::create(builder, getLoc(), getKernel().getType(), resultGradients[0],
-                                                      getOperand(), getStrides(), getDilations(), getLow(), getHigh());
+    operandGradients[1] =
+        ConvolutionKernelOp::create(builder, getLoc(), getKernel().getType(), resultGradients[0], getOperand(),
+                                    getStrides(), getDilations(), getLow(), getHigh(), getChannelsLast());
   return success();
 }
 
@@ -274,7 +292,8 @@ template <typename Op> static LogicalResult checkWindow(Op op, Value operand, St
                             << "; it needs one for each dimension";
   if (failed(checkSameElements(op)) || failed(checkSteps(op, op.getWindow(), stepsOf(op))))
     return failure();
-  return checkPlaces(op, "operand", operand, movedName, moved, op.getWindow(), stepsOf(op), 0);
+  return checkPlaces(op, "operand", tensorType(operand).getShape(), movedName, tensorType(moved).getShape(),
+                     op.getWindow(), stepsOf(op), 0, 0);
 }
 
 LogicalResult ReduceWindowOp::verify() { return checkWindow(*this, getOperand(), "result", getResult()); }

@@ -117,7 +117,10 @@ Status importBatchNormalization(OnnxNode &node) {
   }
   Term deviation = f.unary(Unary::Sqrt, f.add(variance, f.number(node.number("epsilon", 1e-5f))));
   Term factor = f.reshape(f.divide(node.input(1), deviation), spread);
-  return f.set(node, 0, f.add(f.multiply(centered, factor), f.reshape(node.input(2), spread)));
+  Term result = f.add(f.multiply(centered, factor), f.reshape(node.input(2), spread));
+  if (mlir::Operation *op = f.fault ? nullptr : node.b.emit(result).getDefiningOp())
+    op->setAttr(ir::KerfDialect::kNormalizedAttr, node.b.builder.getUnitAttr());
+  return f.set(node, 0, result);
 }
 
 Status importMeanVarianceNormalization(OnnxNode &node) {

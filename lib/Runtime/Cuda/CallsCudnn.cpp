@@ -5,6 +5,7 @@
 #include "CudnnConvolution.h"
 #include "CudnnGpu.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 
@@ -84,7 +85,11 @@ std::optional<ConvolutionShape> convolutionShape(const CallRequest &r, CudnnKind
                          kind == kConvolutionForward        ? y.shape
                          : kind == kConvolutionDataGradient ? a.shape
                                                             : b.shape,
-                         {r.integers("strides"), r.integers("dilations"), r.integers("low"), r.integers("high")}};
+                         {r.integers("strides"), r.integers("dilations"), r.integers("low"), r.integers("high")},
+                         r.flag("channels_last")};
+  if (shape.channelsLast)
+    for (auto *dims : {&shape.sample, &shape.kernel, &shape.result})
+      std::rotate(dims->begin() + 1, dims->end() - 1, dims->end());
   if (rank == 3) {
     for (auto *dims : {&shape.sample, &shape.kernel, &shape.result})
       dims->insert(dims->begin() + 2, 1);

@@ -3,6 +3,7 @@
 #include "CallsSort.h"
 #include "Kernels/ParametersWindow.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <limits>
 
@@ -31,14 +32,29 @@ Result<Window> windowOf(const CallRequest &r, const Shape &size, const Shape &wi
 /// Returns the parameters of a convolution of these tensors, one of which is the result of the instruction.
 Result<ConvolutionParameters> convolutionOf(const CallRequest &r, const TensorView &operand, const TensorView &kernel,
                                             const TensorView &result) {
-  auto spatial = [](const TensorView &view) { return Shape(view.shape.begin() + 2, view.shape.end()); };
+  bool channelsLast = r.flag("channels_last");
+  auto spatial = [&](const TensorView &view) {
+    return channelsLast ? Shape(view.shape.begin() + 1, view.shape.end() - 1)
+                        : Shape(view.shape.begin() + 2, view.shape.end());
+  };
+  auto channels = [&](const TensorView &view) { return channelsLast ? view.shape.back() : view.shape[1]; };
   Shape size = spatial(operand);
   Result<Window> window = windowOf(r, size, spatial(kernel), spatial(result), 0, size.size());
   if (!window)
     return window.error();
-  int64_t in = kernel.shape[1], groups = operand.shape[1] / in;
-  return ConvolutionParameters{operand.data,     kernel.data, result.data, r.result().elements(),
-                               operand.shape[0], groups,      in,          result.shape[1] / groups,
+  auto tensor = [&](const TensorView &view, int64_t places) {
+    int64_t all = channels(view);
+    return ConvolutionTensor{view.data, all, places, channelsLast ? 1 : places, channelsLast ? all : 1};
+  };
+  int64_t in = channels(kernel), groups = channels(operand) / in;
+  return ConvolutionParameters{tensor(operand, window->elements),
+                               tensor(kernel, window->windowElements),
+                               tensor(result, window->placeCount),
+                               r.result().elements(),
+                               operand.shape[0],
+                               groups,
+                               in,
+                               channels(result) / groups,
                                *window};
 }
 
@@ -91,12 +107,48 @@ Result<Calls> callConvolutionKernel(const CallRequest &r) {
   return calls;
 }
 
+namespace {
+/// The kernels that compute a pooling: those for any window, or those that read single elements or packs of 16 bytes.
+enum class PoolKernels { Any, Single, Packs };
+
+/// Chooses the kernels of a pooling, and adds dimensions of size 1 to the window where they need kPackDims. `tensors`
+/// are those that the kernels read and write as packs.
+PoolKernels kernelsOf(Pool &pool, DType type, std::initializer_list<const TensorView *> tensors) {
+  Window &window = pool.window;
+  bool fits = window.rank <= kPackDims && window.windowElements < kFewElements &&
+              (type == DType::F64 || type == DType::F32 || type == DType::BF16 || type == DType::F16);
+  for (const TensorView *tensor : tensors)
+    fits = fits && tensor->elements() <= std::numeric_limits<int32_t>::max();
+  for (int32_t d = 0; d < window.rank; ++d) // places and sizes with padding are 32-bit numbers in these kernels
+    fits = fits && window.dims[d].low + window.dims[d].size + window.dims[d].window * window.dims[d].dilation <
+                       std::numeric_limits<int32_t>::max() / 2;
+  if (!fits)
+    return PoolKernels::Any;
+  int32_t added = kPackDims - window.rank;
+  std::rotate(window.dims, window.dims + window.rank, window.dims + kPackDims);
+  std::fill_n(window.dims, added, WindowDim{1, 1, 1, 1, 1, 0});
+  window.rank = kPackDims;
+  bool packs = pool.inner % (16 / bytesOf(type)) == 0;
+  for (const TensorView *tensor : tensors)
+    packs = packs && reinterpret_cast<uintptr_t>(tensor->data) % 16 == 0;
+  return packs ? PoolKernels::Packs : PoolKernels::Single;
+}
+/// Adds a call of one of the three forms of a kernel, for `n` elements.
+template <typename P>
+void addPoolCall(Calls &calls, DType type, PoolKernels kernels, std::initializer_list<std::string_view> names,
+                 int64_t n, const P &parameters) {
+  int64_t each = kernels == PoolKernels::Packs ? 16 / bytesOf(type) : 1;
+  addElementCall(calls, "Window", type, names.begin()[size_t(kernels)], n / each, parameters);
+}
+} // namespace
+
 Result<Calls> callReduceWindow(const CallRequest &r) {
   const TensorView &x = r.operand(0), &y = r.result();
   Result<Pool> pool = poolOf(r, x.shape, y.shape);
   if (!pool)
     return pool.error();
   std::string kind = r.attrs().at("kind").get<std::string>();
+  PoolKernels kernels = kernelsOf(*pool, y.dtype, {&x, &y});
   ReduceWindowParameters p{kind == "sum"   ? Reduction::Sum
                            : kind == "max" ? Reduction::Max
                                            : Reduction::Min,
@@ -106,7 +158,7 @@ Result<Calls> callReduceWindow(const CallRequest &r) {
                            pool->inner,
                            pool->window};
   Calls calls;
-  addElementCall(calls, "Window", y.dtype, "reduceWindow", p.n, p);
+  addPoolCall(calls, y.dtype, kernels, {"reduceWindow", "reduceWindowSinglePacks", "reduceWindowPacks"}, p.n, p);
   return calls;
 }
 
@@ -120,8 +172,10 @@ Result<Calls> callSelectAndScatter(const CallRequest &r) {
     return Error{fmt::format("select_and_scatter on the GPU takes windows of up to {} elements, and this one has {}; "
                              "lower the window's size",
                              kMost, pool->window.windowElements)};
+  PoolKernels kernels = kernelsOf(*pool, x.dtype, {&x, &dy, &dx});
+  int64_t bytes = kernels == PoolKernels::Any ? sizeof(int32_t) : sizeof(uint8_t);
   Calls calls;
-  auto *selected = static_cast<int32_t *>(r.scratch(takeScratch(calls, dy.elements() * int64_t(sizeof(int32_t)))));
+  void *selected = r.scratch(takeScratch(calls, dy.elements() * bytes));
   SelectAndScatterParameters p{r.attrs().at("kind").get<std::string>() == "max",
                                x.data,
                                dy.data,
@@ -131,8 +185,8 @@ Result<Calls> callSelectAndScatter(const CallRequest &r) {
                                dy.elements(),
                                pool->inner,
                                pool->window};
-  addElementCall(calls, "Window", x.dtype, "selectOfWindows", p.places, p);
-  addElementCall(calls, "Window", x.dtype, "scatterOfWindows", p.n, p);
+  addPoolCall(calls, x.dtype, kernels, {"selectOfWindows", "selectOfSinglePacks", "selectOfPacks"}, p.places, p);
+  addPoolCall(calls, x.dtype, kernels, {"scatterOfWindows", "scatterOfSinglePacks", "scatterOfPacks"}, p.n, p);
   return calls;
 }
 

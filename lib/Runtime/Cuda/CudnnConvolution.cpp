@@ -6,10 +6,16 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-int addRowMajor(CudnnGraph &graph, const std::vector<int64_t> &dims, CudnnData type) {
+/// Adds a tensor without gaps in memory, and returns its number. With `channelsLast`, dimension 1 is the last one in
+/// memory.
+int addDense(CudnnGraph &graph, const std::vector<int64_t> &dims, CudnnData type, bool channelsLast) {
   std::vector<int64_t> strides(dims.size(), 1);
-  for (size_t d = dims.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * dims[d];
+  int64_t next = channelsLast ? dims[1] : 1;
+  for (size_t d = dims.size(); d-- > 0;)
+    if (d != 1 || !channelsLast) {
+      strides[d] = next;
+      next *= dims[d];
+    }
   return addTensor(graph, {type, dims, std::move(strides)});
 }
 } // namespace
@@ -21,9 +27,9 @@ ConvolutionGraph convolutionGraph(const ConvolutionShape &shape, CudnnKind kind,
   const auto &made = kind == kConvolutionForward        ? shape.result
                      : kind == kConvolutionDataGradient ? shape.sample
                                                         : shape.kernel;
-  all.a = addRowMajor(all.graph, first, type);
-  all.b = addRowMajor(all.graph, second, type);
-  all.y = addRowMajor(all.graph, made, type);
+  all.a = addDense(all.graph, first, type, shape.channelsLast);
+  all.b = addDense(all.graph, second, type, shape.channelsLast);
+  all.y = addDense(all.graph, made, type, shape.channelsLast);
   addNode(all.graph, {kind, 0, kDataFloat, all.a, all.b, -1, all.y, -1, shape.window});
   return all;
 }

@@ -7,10 +7,11 @@
 namespace kerf::runtime::cuda {
 
 /// The shapes and the window of a convolution: samples [n, channels, ...], kernel [outputs, channels of a group, ...]
-/// and result [n, outputs, ...].
+/// and result [n, outputs, ...]. With `channelsLast`, the second dimension of each is its last one in memory.
 struct ConvolutionShape {
   std::vector<int64_t> sample, kernel, result;
   GraphWindow window;
+  bool channelsLast = false;
 };
 
 /// The graph of a convolution or of one of its gradients, and the numbers of its operands and of its result.

@@ -21,8 +21,19 @@ struct Steps {
         high[d] = low[d];
       int64_t reach = (window[d] - 1) * dilations[d] + 1;
       size.push_back(std::max<int64_t>(random.integer(1, largest), reach - low[d] - high[d]));
-      places.push_back((low[d] + size[d] + high[d] - reach) / strides[d] + 1);
     }
+    setPlaces();
+  }
+  /// Sets the numbers of places, which follow from the other lists.
+  void setPlaces() {
+    places.clear();
+    for (size_t d = 0; d < size.size(); ++d)
+      places.push_back((low[d] + size[d] + high[d] - (window[d] - 1) * dilations[d] - 1) / strides[d] + 1);
+  }
+  /// Makes a dimension one that the window does not move along.
+  void pass(size_t d) {
+    window[d] = strides[d] = dilations[d] = 1;
+    low[d] = high[d] = 0;
   }
   Json attributes() const { return {{"strides", strides}, {"dilations", dilations}, {"low", low}, {"high", high}}; }
   /// Calls visit(w, t, s) for each element w of the window and place t that lie over an element s of the tensor,
@@ -48,6 +59,22 @@ Shape joined(std::initializer_list<int64_t> first, const Shape &rest) {
   return all;
 }
 
+/// Returns the values of a tensor whose channels move from dimension 1 to the last one, which gives it `shape`.
+std::vector<double> channelsLast(const std::vector<double> &values, const Shape &shape) {
+  int64_t channels = shape.back(), places = elementsOf({shape.begin() + 1, shape.end() - 1});
+  std::vector<double> moved(values.size());
+  for (size_t i = 0; i < moved.size(); ++i) {
+    int64_t outer = int64_t(i) / (channels * places), place = int64_t(i) / channels % places;
+    moved[i] = values[size_t((outer * channels + int64_t(i) % channels) * places + place)];
+  }
+  return moved;
+}
+HostTensor channelsLast(HostTensor tensor) {
+  std::rotate(tensor.shape.begin() + 1, tensor.shape.begin() + 2, tensor.shape.end());
+  tensor.values = channelsLast(tensor.values, tensor.shape);
+  return tensor;
+}
+
 struct Channels {
   int64_t samples, groups, in, out; // of a group
 };
@@ -71,10 +98,20 @@ void expectAllThree(Random &random, DType dtype, const Steps &steps, const Chann
   });
   // The tolerance is for sums of up to a thousand products of normal numbers.
   double tolerance = dtype == F32 ? 1e-4 : 10 * toleranceOf(dtype);
-  Json attrs = steps.attributes();
-  expectNear(runKernel("convolution", attrs, {x, k}, {{dtype, y.shape}})[0], result, tolerance);
-  expectNear(runKernel("convolution_transpose", attrs, {y, k}, {{dtype, x.shape}})[0], operand, tolerance);
-  expectNear(runKernel("convolution_kernel", attrs, {x, y}, {{dtype, k.shape}})[0], kernel, tolerance);
+  for (bool last : {false, true}) {
+    SCOPED_TRACE(last ? "channels last" : "channels second");
+    Json attrs = steps.attributes();
+    if (last) {
+      attrs["channels_last"] = true;
+      for (HostTensor *tensor : {&x, &k, &y})
+        *tensor = channelsLast(std::move(*tensor));
+      for (auto [values, tensor] : {std::pair(&result, &y), {&operand, &x}, {&kernel, &k}})
+        *values = channelsLast(*values, tensor->shape);
+    }
+    expectNear(runKernel("convolution", attrs, {x, k}, {{dtype, y.shape}})[0], result, tolerance);
+    expectNear(runKernel("convolution_transpose", attrs, {y, k}, {{dtype, x.shape}})[0], operand, tolerance);
+    expectNear(runKernel("convolution_kernel", attrs, {x, y}, {{dtype, k.shape}})[0], kernel, tolerance);
+  }
 }
 
 TEST(Convolution, MakesEachOfTheThreeFromTheOthers) {
@@ -103,7 +140,7 @@ TEST(Convolution, OfThreeTypesAgreeWithTheDefinition) {
     Steps steps(random, size_t(1 + seed / 3 % 3), 6, seed >= 27);
     int64_t samples = random.integer(1, 2), groups = random.integer(1, 3), in = random.integer(1, 3);
     expectAllThree(random, dtype, steps, {samples, groups, in, random.integer(1, 3)});
-    instructions += 3;
+    instructions += 6;
   }
   if (before >= 0) {
     EXPECT_GE(cudnnExecutions() - before, instructions);
@@ -133,8 +170,7 @@ TEST(Convolution, LargeOnesAreDoneInPieces) {
     steps.strides = {seed % 2 + 1, 1};
     steps.dilations = {1, seed % 3 == 0 ? 2 : 1};
     steps.low = steps.high = {1, 1};
-    for (size_t d = 0; d < 2; ++d)
-      steps.places[d] = (steps.size[d] + 2 - (steps.window[d] - 1) * steps.dilations[d] - 1) / steps.strides[d] + 1;
+    steps.setPlaces();
     expectAllThree(random, F32, steps, channels);
   }
 }
@@ -165,6 +201,32 @@ TEST(Convolution, RefusesShapesThatDoNotFit) {
             "convolution: attribute 'strides' has 2 entries, not 1; compile the package again");
 }
 
+void expectPools(Random &random, DType dtype, const Steps &steps) {
+  HostTensor x = random.integers(F64, steps.size, -3, 3), dy = random.normals(dtype, steps.places); // many are equal
+  x.dtype = dtype;
+  for (const char *kind : {"sum", "max", "min"}) {
+    bool isSum = kind == std::string("sum"), isMax = kind == std::string("max");
+    double neutral = isSum ? 0 : isMax ? -INFINITY : INFINITY;
+    std::vector<double> pooled(dy.elements(), neutral), gradient(x.elements());
+    std::vector<int64_t> chosen(dy.elements(), -1);
+    steps.meetings([&](int64_t, int64_t t, int64_t s) {
+      double value = x.values[s];
+      pooled[t] = isSum ? pooled[t] + value : isMax ? std::max(pooled[t], value) : std::min(pooled[t], value);
+      if (chosen[t] < 0 || (isMax ? value > x.values[chosen[t]] : value < x.values[chosen[t]]))
+        chosen[t] = s;
+    });
+    for (size_t t = 0; t < chosen.size(); ++t)
+      if (chosen[t] >= 0)
+        gradient[chosen[t]] += dy.values[t];
+    Json attrs = steps.attributes();
+    attrs["kind"] = kind;
+    attrs["window"] = steps.window;
+    EXPECT_EQ(runKernel("reduce_window", attrs, {x}, {{dtype, dy.shape}})[0].values, pooled);
+    if (!isSum)
+      expectNear(runKernel("select_and_scatter", attrs, {x, dy}, {{dtype, x.shape}})[0], gradient, toleranceOf(dtype));
+  }
+}
+
 TEST(Pool, CombinesWindowsAndSendsGradientsToTheFirstExtreme) {
   for (int seed = 0; seed < 90; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -172,36 +234,33 @@ TEST(Pool, CombinesWindowsAndSendsGradientsToTheFirstExtreme) {
     DType dtype = seed % 3 == 0 ? F64 : seed % 3 == 1 ? F32 : DType::BF16;
     Steps steps(random, random.integer(1, 3), 6);
     if (seed % 2) { // samples before and channels behind, which the window does not move along
-      for (Shape *entries : {&steps.window, &steps.strides, &steps.dilations})
-        entries->front() = entries->back() = 1;
-      steps.low.front() = steps.low.back() = steps.high.front() = steps.high.back() = 0;
-      steps.places.front() = steps.size.front();
-      steps.places.back() = steps.size.back();
+      steps.pass(0);
+      steps.pass(steps.size.size() - 1);
+      steps.setPlaces();
     }
-    HostTensor x = random.integers(F64, steps.size, -3, 3), dy = random.normals(dtype, steps.places); // many are equal
-    x.dtype = dtype;
-    for (const char *kind : {"sum", "max", "min"}) {
-      bool isSum = kind == std::string("sum"), isMax = kind == std::string("max");
-      double neutral = isSum ? 0 : isMax ? -INFINITY : INFINITY;
-      std::vector<double> pooled(dy.elements(), neutral), gradient(x.elements());
-      std::vector<int64_t> chosen(dy.elements(), -1);
-      steps.meetings([&](int64_t, int64_t t, int64_t s) {
-        double value = x.values[s];
-        pooled[t] = isSum ? pooled[t] + value : isMax ? std::max(pooled[t], value) : std::min(pooled[t], value);
-        if (chosen[t] < 0 || (isMax ? value > x.values[chosen[t]] : value < x.values[chosen[t]]))
-          chosen[t] = s;
-      });
-      for (size_t t = 0; t < chosen.size(); ++t)
-        if (chosen[t] >= 0)
-          gradient[chosen[t]] += dy.values[t];
-      Json attrs = steps.attributes();
-      attrs["kind"] = kind;
-      attrs["window"] = steps.window;
-      EXPECT_EQ(runKernel("reduce_window", attrs, {x}, {{dtype, dy.shape}})[0].values, pooled);
-      if (!isSum)
-        expectNear(runKernel("select_and_scatter", attrs, {x, dy}, {{dtype, x.shape}})[0], gradient,
-                   toleranceOf(dtype));
+    expectPools(random, dtype, steps);
+  }
+}
+
+// GPUs read 16 bytes of channels at a time, and have other kernels for windows of 255 elements and more.
+TEST(Pool, OfManyChannelsOfFourDimensionsAndOfLargeWindows) {
+  for (int seed = 0; seed < 16; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    DType dtype = seed % 3 == 0 ? DType::F16 : seed % 3 == 1 ? F32 : DType::BF16;
+    Steps steps(random, seed % 4 == 3 ? 5 : 4, 4);
+    steps.size.back() = seed % 8 < 4 ? 16 : 12; // 12 bf16 are no whole numbers of 16 bytes
+    steps.pass(steps.size.size() - 1);
+    if (seed % 4 < 2)
+      steps.pass(0);
+    if (seed % 4 == 1) {
+      steps.window[1] = 290;
+      steps.size[1] = 300;
+      steps.dilations[1] = 1;
+      steps.pass(2);
     }
+    steps.setPlaces();
+    expectPools(random, dtype, steps);
   }
 }
 

@@ -78,6 +78,9 @@ def Kerf_Dialect : Dialect {
     /// On an op of a model imported for predictions (unit): training applies dropout to an operand (attention:
     /// to the probabilities).
     static constexpr ::llvm::StringLiteral kDropoutAttr = "kerf.dropout";
+    /// On the last op of a normalization that is written as elementary ops (unit): under mixed precision, its result is
+    /// rounded to 16 bits.
+    static constexpr ::llvm::StringLiteral kNormalizedAttr = "kerf.normalized";
     /// On an op of @main: the number of the op's pipeline part. Chunk c of pipeline stage s is part c * stages + s.
     static constexpr ::llvm::StringLiteral kPartAttr = "kerf.part";
     /// On an op of @main: {phase, stage, chunk}, the schedule's task in which the op runs.

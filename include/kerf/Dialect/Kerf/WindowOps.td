@@ -11,8 +11,9 @@ class Kerf_WindowOp<string opMnemonic, list<Trait> traits = []> : Kerf_GlobalOp<
 /// One of the three products of a convolution. The operand, the kernel and the result of a convolution take part in
 /// each; two of them are given and the third is computed.
 class Kerf_ConvolutionClass<string opMnemonic, list<Trait> traits = []> : Kerf_WindowOp<opMnemonic,
-    !listconcat([DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>], traits)> {
-  dag window = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high);
+    !listconcat([Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>], traits)> {
+  dag window = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+                    UnitAttr:$channels_last);
 }
 
 def Kerf_ConvolutionOp : Kerf_ConvolutionClass<"convolution", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
@@ -32,6 +33,8 @@ def Kerf_ConvolutionOp : Kerf_ConvolutionClass<"convolution", [DeclareOpInterfac
       the result's channels.
     * The padded operand is at least as large as the dilated kernel, and t = (low + s + high - (w - 1) * dilation - 1)
       / stride + 1.
+    * With `channels_last`, the second dimension of each of the three tensors is its last one instead: x[n, s.., c],
+      kernel[o, w.., c] and y[n, t.., o].
 
     Example:
     ```mlir

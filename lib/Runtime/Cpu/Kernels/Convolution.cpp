@@ -10,6 +10,7 @@
 #include "Windows.h"
 
 #include <algorithm>
+#include <array>
 
 namespace kerf::runtime::kernels {
 
@@ -103,12 +104,22 @@ private:
 /// as the convolution (10 us).
 constexpr double kSmallConvolution = 65536;
 
+/// Returns the shape with its channels, which are the last dimension, as second dimension.
+Shape channelsSecond(Shape shape) {
+  if (shape.size() > 2)
+    std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
 /// Checks the three tensors of a convolution against each other and returns its sizes. Any of the three may be the one
 /// that is computed.
 ConvolutionSizes sizesOf(Checker &check, const TensorView &operand, const TensorView &kernel,
                          const TensorView &result) {
-  const Shape &x = operand.shape, &k = kernel.shape, &y = result.shape;
   ConvolutionSizes sizes;
+  sizes.channelsLast = check.flag("channels_last");
+  Shape x = operand.shape, k = kernel.shape, y = result.shape;
+  if (sizes.channelsLast)
+    x = channelsSecond(x), k = channelsSecond(k), y = channelsSecond(y);
   check.dtype(kernel, "the kernel", operand.dtype);
   check.dtype(result, "the result", operand.dtype);
   check.require(x.size() >= 3 && k.size() == x.size() && y.size() == x.size(),
@@ -134,6 +145,49 @@ ConvolutionSizes sizesOf(Checker &check, const TensorView &operand, const Tensor
   return sizes;
 }
 
+/// Copies each of `count` matrices [rows, columns] to its transpose.
+template <typename T> void transposeEach(const T *from, T *to, int64_t count, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < count; ++i, from += rows * columns, to += rows * columns)
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        to[c * rows + r] = from[r * columns + c];
+}
+
+/// One of the three tensors of a convolution with channels last: `outer` matrices [places, channels].
+struct LastChannels {
+  int64_t outer, places, channels;
+  int64_t elements() const { return outer * places * channels; }
+};
+
+/// Plans our own convolution. With channels last, it computes on copies that have the channels as second dimension.
+template <typename T>
+PlannedKernel plannedOwn(const BindRequest &request, const ConvolutionSizes &sizes, ConvolutionSide made,
+                         std::array<T *, 3> tensors) {
+  OwnConvolution<T> own(sizes, made);
+  ScratchLayout layout;
+  T *matrix = scratchAt<T>(request.scratch, layout.take(own.matrixBytes()));
+  void *scratch = scratchAt<std::byte>(request.scratch, layout.take(own.productBytes()));
+  const Window &w = sizes.window;
+  std::array<LastChannels, 3> last = {{{sizes.samples, w.elements(), sizes.groups * sizes.in},
+                                       {sizes.groups * sizes.out, w.windowElements(), sizes.in},
+                                       {sizes.samples, w.placeCount(), sizes.groups * sizes.out}}};
+  std::array<T *, 3> used = tensors; // by ConvolutionSide
+  if (sizes.channelsLast)
+    for (size_t t = 0; t < 3; ++t)
+      used[t] = scratchAt<T>(request.scratch, layout.take(last[t].elements() * int64_t(sizeof(T))));
+  return PlannedKernel{[=, own = std::move(own)] {
+                         for (size_t t = 0; t < 3; ++t)
+                           if (sizes.channelsLast && t != size_t(made))
+                             transposeEach(tensors[t], used[t], last[t].outer, last[t].places, last[t].channels);
+                         own.run(used[0], used[1], used[2], matrix, scratch);
+                         const LastChannels &l = last[size_t(made)];
+                         if (sizes.channelsLast)
+                           transposeEach(used[size_t(made)], tensors[size_t(made)], l.outer, l.channels, l.places);
+                         return ok();
+                       },
+                       layout.bytes()};
+}
+
 Result<PlannedKernel> planned(const BindRequest &request, ConvolutionSide made) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
@@ -156,16 +210,8 @@ Result<PlannedKernel> planned(const BindRequest &request, ConvolutionSide made) 
     }
   return withFloatType(request, operand.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
-    OwnConvolution<T> own(sizes, made);
-    ScratchLayout layout;
-    T *matrix = scratchAt<T>(request.scratch, layout.take(own.matrixBytes()));
-    void *scratch = scratchAt<std::byte>(request.scratch, layout.take(own.productBytes()));
-    return PlannedKernel{[=, own = std::move(own), x = mutableDataOf<T>(operand), k = mutableDataOf<T>(kernel),
-                          y = mutableDataOf<T>(result)] {
-                           own.run(x, k, y, matrix, scratch);
-                           return ok();
-                         },
-                         layout.bytes()};
+    return plannedOwn<T>(request, sizes, made,
+                         {mutableDataOf<T>(operand), mutableDataOf<T>(kernel), mutableDataOf<T>(result)});
   });
 }
 } // namespace

@@ -161,10 +161,17 @@ Cut cutOf(const ConvolutionSizes &sizes, ConvolutionSide computed) {
   return best;
 }
 
-std::vector<int64_t> rowMajorStrides(const memory::dims &sizes) {
+/// Returns the strides of one of the three tensors, whose dimensions are those of dimsOf.
+std::vector<int64_t> stridesOf(const ConvolutionSizes &s, ConvolutionSide side) {
+  memory::dims sizes = dimsOf(s, side);
+  size_t channels = side == ConvolutionSide::Kernel && s.groups > 1 ? 2 : 1;
   std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t d = sizes.size() - 1; d-- > 0;)
-    strides[d] = strides[d + 1] * sizes[d + 1];
+  int64_t next = s.channelsLast ? sizes[channels] : 1;
+  for (size_t d = sizes.size(); d-- > 0;)
+    if (d != channels || !s.channelsLast) {
+      strides[d] = next;
+      next *= sizes[d];
+    }
   return strides;
 }
 
@@ -254,20 +261,21 @@ struct OneDnnConvolution::Parts {
                          {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}}});
   }
 
-  /// Reorders a whole tensor from row-major to the layout `wanted`, and returns its offset in scratch memory. The
-  /// reorder is cut along the first dimension (samples or channels) if the dimension is a multiple of blocks.
-  int64_t prepare(size_t side, const memory::dims &sizes, const memory::desc &wanted) {
+  /// Reorders a whole tensor to the layout `wanted`, and returns its offset in scratch memory. The reorder is cut along
+  /// the first dimension (samples or channels) if the dimension is a multiple of blocks.
+  int64_t prepare(const ConvolutionSizes &whole, ConvolutionSide side, const memory::desc &wanted) {
+    memory::dims sizes = dimsOf(whole, side);
     int64_t offset = layout.take(int64_t(wanted.get_size()));
-    int64_t unit = side == indexOf(ConvolutionSide::Kernel) ? kChannelBlock : 1, count = kMostPieces;
+    int64_t unit = side == ConvolutionSide::Kernel ? kChannelBlock : 1, count = kMostPieces;
     while (count > 1 && sizes[0] % (unit * count) != 0)
       --count;
-    memory::desc plain = plainLayout(sizes, rowMajorStrides(sizes));
+    memory::desc plain = plainLayout(sizes, stridesOf(whole, side));
     for (int64_t i = 0; i < count; ++i) {
       memory::dims size = sizes, start(sizes.size(), 0);
       size[0] /= count;
       start[0] = i * size[0];
       Job job;
-      memory from = place(job, plain.submemory_desc(size, start), side, 0),
+      memory from = place(job, plain.submemory_desc(size, start), indexOf(side), 0),
              to = place(job, wanted.submemory_desc(size, start), kScratch, offset);
       reorder(job, from, to);
       before.push_back(std::move(job));
@@ -283,7 +291,7 @@ struct OneDnnConvolution::Parts {
     for (ConvolutionSide side : kSides) {
       size_t t = indexOf(side);
       memory::dims sizes = dimsOf(whole, side), own = dimsOf(cut.piece, side);
-      std::vector<int64_t> strides = rowMajorStrides(sizes);
+      std::vector<int64_t> strides = stridesOf(whole, side);
       // A piece of one group has no dimension of groups, so it takes the last strides.
       plain[t] = plainLayout(own, {strides.end() - int64_t(own.size()), strides.end()});
       if (cut.pieces == 1)
@@ -292,7 +300,7 @@ struct OneDnnConvolution::Parts {
         size_t dim = dimOf(side, cut.factor);
         step[t] = sizes[dim] / cut.pieces * strides[dim] * int64_t(sizeof(float));
       } else if (plain[t] != piece.layouts[t]) {
-        prepared[t] = prepare(t, sizes, piece.layouts[t]);
+        prepared[t] = prepare(whole, side, piece.layouts[t]);
       }
     }
     for (int64_t i = 0; i < cut.pieces; ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 convolutions by oneDNN, on row-major tensors. A convolution is cut into pieces along one of its dimensions,
+// float32 convolutions by oneDNN, on tensors whose channels are their second or their last dimension. A convolution is cut into pieces along one of its dimensions,
 // and the threads of a team share the pieces. The cut depends only on the shapes.
 #pragma once
 
@@ -10,10 +10,12 @@
 namespace kerf::runtime::kernels {
 
 /// The sizes of a convolution. The operand is [samples, groups * in, window.size..], the kernel [groups * out, in,
-/// window.window..] and the result [samples, groups * out, window.places..].
+/// window.window..] and the result [samples, groups * out, window.places..]. With `channelsLast`, the second dimension
+/// of each is its last one in memory.
 struct ConvolutionSizes {
   int64_t samples = 0, groups = 1; // batch size and number of groups of channels
   int64_t in = 0, out = 0;         // input and output channels of each group
+  bool channelsLast = false;
   Window window;
 };
 

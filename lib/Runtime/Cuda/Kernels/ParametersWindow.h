@@ -20,10 +20,17 @@ struct Window {
   int64_t elements = 1, windowElements = 1, placeCount = 1; // of the tensor, of the window, of the places
 };
 
-/// A convolution: operand [samples, groups * in, elements..], kernel [groups * out, in, window..] and result [samples,
-/// groups * out, places..]. One of the three tensors is computed from the others; it has n elements.
+/// A tensor [outer, channels, places] of a convolution. In memory, neighbouring channels and places are `channelStep`
+/// and `placeStep` elements apart.
+struct ConvolutionTensor {
+  void *data;
+  int64_t channels, places, channelStep, placeStep;
+};
+
+/// A convolution: operand [samples, groups * in, elements], kernel [groups * out, in, window] and result [samples,
+/// groups * out, places]. One of the three tensors is computed from the others; it has n elements.
 struct ConvolutionParameters {
-  void *operand, *kernel, *result;
+  ConvolutionTensor operand, kernel, result;
   int64_t n, samples, groups, in, out;
   Window window;
 };
@@ -40,14 +47,18 @@ struct ReduceWindowParameters {
 /// dx[(o, element, k)] = sum of dy[(o, t, k)] over the places t at which the window selects the element: the first one
 /// that is beyond all earlier ones of the window, which are greater for the maximum and less for the minimum, or the
 /// last NaN. selected[(o, t, k)] is the number in the window of the selected element, or -1 if the window lies over
-/// padding only.
+/// padding only. It is an int32_t, or a uint8_t in the kernels for windows of less than kFewElements elements.
 struct SelectAndScatterParameters {
   int32_t isMaximum;
   const void *x, *dy;
-  void *dx;
-  int32_t *selected;
+  void *dx, *selected;
   int64_t n, places, inner; // elements of x and of dy
   Window window;
 };
+
+/// The kernels whose names end in Packs take windows that move in kPackDims dimensions and have less than kFewElements
+/// elements. The host adds dimensions of size 1 in front.
+inline constexpr int kPackDims = 3;
+inline constexpr int64_t kFewElements = 255;
 
 } // namespace kerf::runtime::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions with their gradients, and poolings, straight from their definitions. Each result is summed in an order
 // that depends only on the sizes, and sums of floats are accumulated in double.
-#include "DeviceCode.h"
+#include "PackCode.h"
 #pragma clang force_cuda_host_device begin
 #include "ParametersWindow.h"
 #pragma clang force_cuda_host_device end
@@ -41,39 +41,51 @@ KERF_DEVICE int64_t placeOver(const Window &window, int64_t element, int64_t w) 
   return place;
 }
 
+/// The place of an element in a tensor [outer, channels, places] of a convolution.
+struct ConvolutionPlace {
+  int64_t outer, channel, place;
+};
+KERF_DEVICE ConvolutionPlace placeIn(const ConvolutionTensor &tensor, int64_t i) {
+  int64_t row = i / (tensor.channels * tensor.places), rest = i - row * tensor.channels * tensor.places;
+  if (tensor.channelStep == 1) { // the channels are the last dimension
+    int64_t place = rest / tensor.channels;
+    return {row, rest - place * tensor.channels, place};
+  }
+  int64_t channel = rest / tensor.places;
+  return {row, channel, rest - channel * tensor.places};
+}
+KERF_DEVICE N element(const ConvolutionTensor &tensor, int64_t outer, int64_t channel, int64_t place) {
+  return at(tensor.data,
+            outer * tensor.channels * tensor.places + channel * tensor.channelStep + place * tensor.placeStep);
+}
+
 KERF_KERNEL void convolution(ConvolutionParameters p) {
   const Window &window = p.window;
   for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
-    int64_t channel = i / window.placeCount, t = i - channel * window.placeCount;             // of all samples
-    int64_t sample = channel / (p.groups * p.out), out = channel - sample * p.groups * p.out; // of all groups
-    int64_t operand = (sample * p.groups + out / p.out) * p.in * window.elements;
-    int64_t kernel = out * p.in * window.windowElements;
+    auto [sample, out, t] = placeIn(p.result, i); // `out` is of all groups
+    int64_t first = out / p.out * p.in;
     double sum = 0;
     for (int64_t w = 0; w < window.windowElements; ++w) {
-      int64_t element = elementUnder(window, t, w);
-      for (int64_t c = 0; c < p.in && element >= 0; ++c)
-        sum += double(at(p.operand, operand + c * window.elements + element)) *
-               double(at(p.kernel, kernel + c * window.windowElements + w));
+      int64_t under = elementUnder(window, t, w);
+      for (int64_t c = 0; c < p.in && under >= 0; ++c)
+        sum += double(element(p.operand, sample, first + c, under)) * double(element(p.kernel, out, c, w));
     }
-    put(p.result, i, N(sum));
+    put(p.result.data, i, N(sum));
   }
 }
 
 KERF_KERNEL void convolutionTranspose(ConvolutionParameters p) {
   const Window &window = p.window;
   for (int64_t i = firstElement(); i < p.n; i += elementStep()) {
-    int64_t channel = i / window.elements, element = i - channel * window.elements; // of all samples
-    int64_t group = channel / p.in, c = channel - group * p.in;                     // of all samples
-    int64_t result = group * p.out * window.placeCount;
-    int64_t kernel = (group % p.groups * p.out * p.in + c) * window.windowElements;
+    auto [sample, channel, under] = placeIn(p.operand, i); // `channel` is of all groups
+    int64_t group = channel / p.in, c = channel - group * p.in;
     double sum = 0;
     for (int64_t w = 0; w < window.windowElements; ++w) {
-      int64_t t = placeOver(window, element, w);
-      for (int64_t o = 0; o < p.out && t >= 0; ++o)
-        sum += double(at(p.result, result + o * window.placeCount + t)) *
-               double(at(p.kernel, kernel + o * p.in * window.windowElements + w));
+      int64_t t = placeOver(window, under, w);
+      for (int64_t o = group * p.out; o < (group + 1) * p.out && t >= 0; ++o)
+        sum += double(element(p.result, sample, o, t)) * double(element(p.kernel, o, c, w));
     }
-    put(p.operand, i, N(sum));
+    put(p.operand.data, i, N(sum));
   }
 }
 
@@ -81,20 +93,18 @@ KERF_KERNEL void convolutionTranspose(ConvolutionParameters p) {
 KERF_KERNEL void convolutionKernel(ConvolutionParameters p) {
   const Window &window = p.window;
   for (int64_t i = block(); i < p.n; i += blocks()) {
-    int64_t pair = i / window.windowElements, w = i - pair * window.windowElements;
-    int64_t out = pair / p.in, c = pair - out * p.in; // `out` is of all groups
+    auto [out, c, w] = placeIn(p.kernel, i); // `out` is of all groups
     int64_t channel = out / p.out * p.in + c;
     double sum = 0;
     for (int64_t j = threadInBlock(); j < p.samples * window.placeCount; j += threadsOfBlock()) {
       int64_t sample = j / window.placeCount, t = j - sample * window.placeCount;
-      int64_t element = elementUnder(window, t, w);
-      if (element >= 0)
-        sum += double(at(p.operand, (sample * p.groups * p.in + channel) * window.elements + element)) *
-               double(at(p.result, (sample * p.groups * p.out + out) * window.placeCount + t));
+      int64_t under = elementUnder(window, t, w);
+      if (under >= 0)
+        sum += double(element(p.operand, sample, channel, under)) * double(element(p.result, sample, out, t));
     }
     sum = sumOfBlock(sum);
     if (threadInBlock() == 0)
-      put(p.kernel, i, N(sum));
+      put(p.kernel.data, i, N(sum));
   }
 }
 #endif
@@ -143,7 +153,7 @@ KERF_KERNEL void selectOfWindows(SelectAndScatterParameters p) {
       if (selected < 0 || (p.isMaximum ? x > best : x < best) || x != x)
         best = x, selected = w;
     }
-    p.selected[i] = int32_t(selected);
+    static_cast<int32_t *>(p.selected)[i] = int32_t(selected);
   }
 }
 
@@ -179,12 +189,151 @@ KERF_KERNEL void scatterOfWindows(SelectAndScatterParameters p) {
         w += step * windowScale, windowScale *= dim.window;
       }
       int64_t from = (outer * window.placeCount + t) * p.inner + k;
-      if (covers && p.selected[from] == w)
+      if (covers && static_cast<const int32_t *>(p.selected)[from] == w)
         sum += at(p.dy, from);
     }
     put(p.dx, i, sum);
   }
 }
+
+/// W neighbouring elements of the last dimension, `inner`, at one place of a tensor: the numbers of the outer
+/// dimensions, of the place in each dimension in which the window moves, and of the first element.
+struct PackPlace {
+  int32_t outer, at[kPackDims], k;
+};
+/// Returns the place of pack i in a tensor whose moving dimensions have these sizes.
+template <int W, typename SizeOf> KERF_DEVICE PackPlace packPlace(int64_t i, int64_t inner, SizeOf sizeOf) {
+  PackPlace place;
+  uint32_t rest = uint32_t(i), packs = uint32_t(inner / W); // the host calls these kernels for less than 2^31 elements
+  place.k = int32_t(rest % packs * W);
+  rest /= packs;
+#pragma unroll
+  for (int d = kPackDims - 1; d >= 0; --d) {
+    uint32_t size = uint32_t(sizeOf(d));
+    place.at[d] = int32_t(rest % size);
+    rest /= size;
+  }
+  place.outer = int32_t(rest);
+  return place;
+}
+
+/// Calls visit(w, i) for each element w of the window at `place` that lies over the tensor; i is the first of the W
+/// elements of the tensor.
+template <typename Visit>
+KERF_DEVICE void eachUnder(const Window &window, const PackPlace &place, int64_t inner, Visit visit) {
+  const WindowDim &a = window.dims[0], &b = window.dims[1], &c = window.dims[2];
+  int w = 0;
+#pragma unroll 1
+  for (int i = 0; i < int(a.window); ++i)
+#pragma unroll 1
+    for (int j = 0; j < int(b.window); ++j)
+#pragma unroll 1
+      for (int k = 0; k < int(c.window); ++k, ++w) {
+        int x = place.at[0] * int(a.stride) + i * int(a.dilation) - int(a.low),
+            y = place.at[1] * int(b.stride) + j * int(b.dilation) - int(b.low),
+            z = place.at[2] * int(c.stride) + k * int(c.dilation) - int(c.low);
+        if (x >= 0 && x < a.size && y >= 0 && y < b.size && z >= 0 && z < c.size)
+          visit(w, (((place.outer * a.size + x) * b.size + y) * c.size + z) * inner + place.k);
+      }
+}
+
+/// Combines the elements under each window, W neighbouring windows of the last dimension at a time.
+template <int W, typename X, typename Combine>
+KERF_DEVICE void poolPacks(const ReduceWindowParameters &p, X neutral, Combine combine) {
+#pragma unroll 1
+  for (int64_t i = firstElement(); i < p.n / W; i += elementStep()) {
+    PackPlace place = packPlace<W>(i, p.inner, [&](int d) { return p.window.dims[d].places; });
+    Pack<W, X> values;
+    values.fill(neutral);
+    eachUnder(p.window, place, p.inner, [&](int, int64_t from) {
+      Pack<W> x = loadPack<W>(p.x, from);
+#pragma unroll
+      for (int k = 0; k < W; ++k)
+        values[k] = combine(values[k], X(x[k]));
+    });
+    Pack<W> y;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      y[k] = N(values[k]);
+    storePack<W>(p.y, i * W, y);
+  }
+}
+template <int W> KERF_DEVICE void reducePacks(const ReduceWindowParameters &p) {
+  if (p.kind == Reduction::Sum)
+    poolPacks<W>(p, 0.0, [](double a, double b) { return a + b; });
+  else if (p.kind == Reduction::Max)
+    poolPacks<W>(p, lowest<N>(), larger<N>);
+  else
+    poolPacks<W>(p, highest<N>(), smaller<N>);
+}
+KERF_KERNEL void reduceWindowPacks(ReduceWindowParameters p) { reducePacks<kWidth>(p); }
+KERF_KERNEL void reduceWindowSinglePacks(ReduceWindowParameters p) { reducePacks<1>(p); }
+
+template <int W> KERF_DEVICE void selectPacks(const SelectAndScatterParameters &p) {
+#pragma unroll 1
+  for (int64_t i = firstElement(); i < p.places / W; i += elementStep()) {
+    PackPlace place = packPlace<W>(i, p.inner, [&](int d) { return p.window.dims[d].places; });
+    Pack<W> best = {};
+    std::array<uint8_t, W> selected;
+    selected.fill(kFewElements);
+    eachUnder(p.window, place, p.inner, [&](int w, int64_t from) {
+      Pack<W> x = loadPack<W>(p.x, from);
+#pragma unroll
+      for (int k = 0; k < W; ++k)
+        if (selected[k] == kFewElements || (p.isMaximum ? x[k] > best[k] : x[k] < best[k]) || x[k] != x[k])
+          best[k] = x[k], selected[k] = uint8_t(w);
+    });
+    storeElements<W, uint8_t>(p.selected, i * W, selected);
+  }
+}
+KERF_KERNEL void selectOfPacks(SelectAndScatterParameters p) { selectPacks<kWidth>(p); }
+KERF_KERNEL void selectOfSinglePacks(SelectAndScatterParameters p) { selectPacks<1>(p); }
+
+/// The places of a dimension at which the window may cover one element: from `first` to `last`.
+struct Covers {
+  int first, last;
+};
+KERF_DEVICE Covers coversOf(const WindowDim &dim, int at) {
+  int shifted = at + int(dim.low), behind = shifted - int((dim.window - 1) * dim.dilation), stride = int(dim.stride);
+  int last = shifted / stride;
+  return {behind > 0 ? (behind + stride - 1) / stride : 0, last < dim.places ? last : int(dim.places) - 1};
+}
+/// Returns the number of the window's element over an element of the tensor, or -1 if dilation passes over it.
+KERF_DEVICE int elementOver(const WindowDim &dim, int at, int place) {
+  int distance = at + int(dim.low) - place * int(dim.stride), w = distance / int(dim.dilation);
+  return w * int(dim.dilation) == distance ? w : -1;
+}
+
+template <int W> KERF_DEVICE void scatterPacks(const SelectAndScatterParameters &p) {
+  const WindowDim &a = p.window.dims[0], &b = p.window.dims[1], &c = p.window.dims[2];
+#pragma unroll 1
+  for (int64_t i = firstElement(); i < p.n / W; i += elementStep()) {
+    PackPlace place = packPlace<W>(i, p.inner, [&](int d) { return p.window.dims[d].size; });
+    Covers inA = coversOf(a, place.at[0]), inB = coversOf(b, place.at[1]), inC = coversOf(c, place.at[2]);
+    Pack<W> sums = {};
+#pragma unroll 1
+    for (int x = inA.first; x <= inA.last; ++x)
+#pragma unroll 1
+      for (int y = inB.first; y <= inB.last; ++y)
+#pragma unroll 1
+        for (int z = inC.first; z <= inC.last; ++z) {
+          int wA = elementOver(a, place.at[0], x), wB = elementOver(b, place.at[1], y),
+              wC = elementOver(c, place.at[2], z);
+          if (wA < 0 || wB < 0 || wC < 0)
+            continue;
+          int w = (wA * int(b.window) + wB) * int(c.window) + wC;
+          int64_t from = (((place.outer * a.places + x) * b.places + y) * c.places + z) * p.inner + place.k;
+          std::array<uint8_t, W> selected = loadElements<W, uint8_t>(p.selected, from);
+          Pack<W> dy = loadPack<W>(p.dy, from);
+#pragma unroll
+          for (int k = 0; k < W; ++k)
+            sums[k] += selected[k] == w ? dy[k] : N(0);
+        }
+    storePack<W>(p.dx, i * W, sums);
+  }
+}
+KERF_KERNEL void scatterOfPacks(SelectAndScatterParameters p) { scatterPacks<kWidth>(p); }
+KERF_KERNEL void scatterOfSinglePacks(SelectAndScatterParameters p) { scatterPacks<1>(p); }
 #endif
 
 } // namespace kerf::runtime::cuda
