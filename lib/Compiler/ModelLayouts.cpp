@@ -275,7 +275,7 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
                          .axes = layout.axes,
                          .parts = static_cast<int64_t>(step.cuts.size()) + 1,
                          .joinsProducts = ownPrograms && cluster.device.kind == "cuda",
-                         .scoresInPlace = ownPrograms});
+                         .fusedLoss = ownPrograms});
   if (!work)
     return work.error();
   work->samples = batchOf(placed->module);

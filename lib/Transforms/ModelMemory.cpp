@@ -16,7 +16,7 @@ double Bridge::workspaceBytes(const std::vector<Operation *> &ops, const KernelB
   for (size_t i = 0; i < ops.size(); ++i)
     for (Value result : ops[i]->getResults()) {
       if (!kernels.isStored(result) || isa<TransposeOp>(ops[i]) ||
-          (isa<CrossEntropyBackwardOp>(ops[i]) && options.scoresInPlace))
+          (isa<CrossEntropyBackwardOp>(ops[i]) && types.fusedLoss))
         continue;
       size_t last = i;
       std::function<void(Value)> follow = [&](Value value) {
@@ -86,7 +86,7 @@ void Bridge::addMainActivations(size_t l, Segment &segment, const std::vector<Op
       if (unsigned inEightBits = types.hasEightBitFactors(&op); counted.insert({root, inEightBits}).second) {
         double bytes = inEightBits ? kEightBitBytes * static_cast<double>(elementsOf(localOf(root))) + types.bytes
                                    : localBytes(root);
-        if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0) && !options.scoresInPlace)
+        if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0) && !types.fusedLoss)
           bytes *= std::max(1.0, 4 / types.bytes);
         found->second.bytes += bytes;
       }

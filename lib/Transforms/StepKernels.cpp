@@ -272,12 +272,16 @@ std::vector<KernelWork> KernelBuilder::kernelsOf(Operation *op) const {
         return {product(op, "", elements(lhs) / (batch * k), elements(rhs) / (batch * k), k, batch)};
       })
       .Case([&](CrossEntropyOp) -> std::vector<KernelWork> {
+        if (types.fusedLoss)
+          return {kernel(op, "", KernelClass::Reduction, bytes)};
         // The passes over the logits are those of Megatron-LM's vocabulary-parallel cross entropy, in f32: a conversion
         // (where logits are narrower), a read for the maximum, and a read and a write for the exponentials.
         double logits = elements(localShape(op, false, 0)), wide = std::max(types.bytes, kStatisticBytes);
         return {kernel(op, "", KernelClass::Reduction, logits * ((narrow ? types.bytes + wide : 0) + 3 * wide))};
       })
       .Case([&](CrossEntropyBackwardOp) -> std::vector<KernelWork> {
+        if (types.fusedLoss)
+          return {kernel(op, "", KernelClass::Reduction, bytes)};
         double logits = elements(localShape(op, false, 0)), wide = std::max(types.bytes, kStatisticBytes);
         return {kernel(op, "", KernelClass::Reduction, logits * ((narrow ? types.bytes + wide : 0) + 2 * wide))};
       })

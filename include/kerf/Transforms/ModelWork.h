@@ -23,9 +23,10 @@ struct WorkOptions {
   int64_t parts = 1;
   /// Whether a product, its bias and GELU are one kernel, and so are a product and the gradient of GELU.
   bool joinsProducts = false;
-  /// Whether the gradient of a classifier's scores is written over the scores, which keep their type, as in Kerf's own
-  /// programs. Otherwise the scores are kept in f32 until their gradient is complete.
-  bool scoresInPlace = false;
+  /// Whether the cross entropy reads a classifier's scores once and in their own type, and its gradient is written over
+  /// them, as in Kerf's own programs. Otherwise a trainer converts the scores to f32, keeps them so until their
+  /// gradient is complete, and passes over them several times.
+  bool fusedLoss = false;
 };
 
 /// Returns the work of one rank for one microbatch of the step, with strategy `choice[i]` for node i of `placement`.
