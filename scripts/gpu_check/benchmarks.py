@@ -66,7 +66,7 @@ def images_of(name, batch, config):
 
 
 def specs(small):
-    """Returns the benchmarks, the most valuable first; with `small`, of the same structure and tiny."""
+    """Returns the benchmarks, the most valuable first; with `small`, of the same structure and tiny. PyTorch is measured beside those in bf16."""
     gpt2, llama, vit, resnet, sizes = GPT2, LLAMA, VIT, RESNET, {"gpt2": (64, 1024), "llama": (8, 2048), "images": 256}
     if small:
         gpt2 = {**GPT2, "vocab_size": 64, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
@@ -77,7 +77,7 @@ def specs(small):
         sizes = {"gpt2": (2, 16), "llama": (2, 16), "images": 2}
     (batch, sequence), (batch_llama, sequence_llama), count = sizes["gpt2"], sizes["llama"], sizes["images"]
     adamw = {"optimizer": "adamw", "options": ["--optimizer", "adamw"], "lr": 1e-4}
-    return [
+    models = [
         {"name": "gpt2-124m", "kind": "gpt2", "config": gpt2, "unit": "tokens", "per_step": batch * sequence, **adamw,
          "sizes": ["--global-batch", str(batch), "--sequence", str(sequence)], "inputs": tokens_of(batch, sequence, gpt2["vocab_size"]),
          "flops": gpt2_flops(gpt2, batch, sequence)},
@@ -90,6 +90,7 @@ def specs(small):
          "options": ["--optimizer", "sgd", "--momentum", "0.9"], "sizes": [], "inputs": images_of("images", count, resnet),
          "flops": resnet_flops(resnet, count)},
     ]
+    return [*({**one, "dtype": "bf16"} for one in models), {**models[1], "name": models[1]["name"] + "-f8", "dtype": "f8"}]
 
 
 def model_file(spec, folder):

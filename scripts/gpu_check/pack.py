@@ -148,9 +148,9 @@ def seeded_parity(folder, steps):
 def benchmark_of(folder, spec, small):
     with tempfile.TemporaryDirectory() as scratch:
         model = benchmarks.model_file(spec, scratch)
-        planned = compile_package(folder, f"bench-{spec['name']}", [model, *spec["sizes"]], [*spec["options"], "--dtype", "bf16", "--ranks", "1"],
+        planned = compile_package(folder, f"bench-{spec['name']}", [model, *spec["sizes"]], [*spec["options"], "--dtype", spec["dtype"], "--ranks", "1"],
                                   may_verify=small or not model.endswith(".onnx"))
-    return {**{key: spec[key] for key in ("name", "kind", "config", "unit", "per_step", "flops", "inputs", "lr", "optimizer")},
+    return {**{key: spec[key] for key in ("name", "kind", "config", "dtype", "unit", "per_step", "flops", "inputs", "lr", "optimizer")},
             "package": f"packages/bench-{spec['name']}", "planned_bytes": planned}
 
 

@@ -169,7 +169,7 @@ def speed_row(check, spec, side, done, step_seconds, losses, peak, first, **more
     peak_flops = check.limits().get("peak_flops", {}).get("bf16")
     share = spec["flops"] / steady / peak_flops if peak_flops else None
     text = (f"{spec['per_step'] / steady:,.0f} {spec['unit']}/s, {steady * 1e3:.2f} ms a step"
-            f"{f', {share:.1%} of the product peak' if share else ''}, {peak / 1e9:.2f} GB, first step after {first:.1f} s")
+            f"{f', {share:.1%} of the bf16 product peak' if share else ''}, {peak / 1e9:.2f} GB, first step after {first:.1f} s")
     if not trained:
         text += f"; the loss went from {losses[0]} to {losses[-1]}"
     check.rows.add("benchmark", f"{spec['name']} {side}", PASSED if trained else FAILED, text, done.seconds, model=spec["name"], side=side,
@@ -226,7 +226,7 @@ def benchmark(check, spec):
             check.rows.add("benchmark", spec["name"], SKIPPED, "too large for stand-ins; `pack --small` makes small models")
         return
     check.rows.run("benchmark", f"{spec['name']} Kerf", 120, kerf_speed(check, spec))
-    for mode in check.torch_modes:
+    for mode in check.torch_modes if spec["dtype"] == "bf16" else ():
         if not any(row["name"].startswith(f"{spec['name']} PyTorch") and row["name"].endswith(f" {mode}") for row in check.rows.rows):
             check.rows.run("benchmark", f"{spec['name']} PyTorch {mode}", TORCH_MODES[mode], torch_speed(check, spec, mode))
 

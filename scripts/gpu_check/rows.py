@@ -101,7 +101,7 @@ class Rows:
         lines = [f"**{title}**", ""]
         measured = [row for row in self.rows if "per_second" in row]
         if measured:
-            lines += ["| model | trained by | a second | step | of the product peak | peak memory | first step after |", "|---|---|---|---|---|---|---|"]
+            lines += ["| model | trained by | a second | step | of the bf16 product peak | peak memory | first step after |", "|---|---|---|---|---|---|---|"]
             for row in measured:
                 share = f"{row['share']:.1%}" if row.get("share") else "not known"
                 lines.append(f"| {row['model']} | {row['side']} | {row['per_second']:,.0f} {row['unit']} | {row['step_seconds'] * 1e3:,.2f} ms | {share} | "
