@@ -279,9 +279,11 @@ public:
     };
     if (context >= 0 && !addPreference(ofContext(node, tags, isParameter, strategy.factorOfAxis[context])))
       return std::nullopt;
-    for (size_t part = 0; part < model.size() && !solved; ++part)
-      if (!addPreference(ofModel(node, tags, isParameter, strategy.factorOfAxis[model[part]], part)))
+    for (size_t part = 0; part < model.size(); ++part) {
+      int cut = strategy.factorOfAxis[model[part]];
+      if (!addPreference(solved ? ofSolved(node, tags, cut) : ofModel(node, tags, isParameter, cut, part)))
         return std::nullopt;
+    }
     return sum;
   }
 
@@ -299,6 +301,22 @@ private:
       else
         ofAttention.insert(op->result_begin(), op->result_end());
     });
+  }
+
+  /// Returns the preference for one sub-axis of "model" in a solved layout: a product that computes a parameter's
+  /// gradient should be sharded along a dimension of the gradient. Otherwise each rank would accumulate, over the
+  /// microbatches, a gradient as large as the parameters of all ranks of the axis together.
+  static std::optional<int> ofSolved(const PlacementNode &node, const std::vector<unsigned> &tags, int cut) {
+    if (!isa_and_nonnull<DotGeneralOp>(node.op) || !node.op->hasAttr(KerfDialect::kBackwardAttr))
+      return kPreferred;
+    auto isKept = [&](int factor) {
+      return llvm::any_of(node.rule.results[0],
+                          [&](const std::vector<int> &dim) { return llvm::is_contained(dim, factor); });
+    };
+    for (size_t f = 0; f < tags.size(); ++f)
+      if ((tags[f] & (kBatch | kSequence)) && isKept(static_cast<int>(f)))
+        return kPreferred; // a gradient of activations
+    return cut >= 0 && isKept(cut) ? kPreferred : kWhole;
   }
 
   static bool canCut(const Factor &factor, int64_t shards) {
