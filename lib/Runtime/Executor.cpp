@@ -61,6 +61,13 @@ struct PreservedContent {
   std::shared_ptr<std::byte> host;
 };
 
+/// An input's copy to the memory for the next batch.
+struct StartedFeed {
+  void *input;
+  const std::byte *ahead;
+  int64_t bytes;
+};
+
 /// Whether the actions' times are measured.
 enum class Timing { Measured, Unmeasured };
 
@@ -74,6 +81,11 @@ class ProgramExecutor : public Executor {
 public:
   ProgramExecutor(const package::Program &program, Device &device, Communicator &communicator)
       : program(program), device(device), communicator(communicator) {}
+
+  ~ProgramExecutor() override {
+    if (feeding)
+      feeding->synchronize(); // the caller frees the host memory that it reads
+  }
 
   Status load(const ExecutorOptions &options) {
     if (int64_t ranks = package::ranksOf(program); communicator.size() != ranks)
@@ -101,6 +113,8 @@ public:
     if (!created)
       return created.error();
     compute = std::move(*created);
+    if (Status status = prepareFeeds(); !status)
+      return status;
     timers.resize(size_t(flat.origins));
     lastTimes.resize(flat.body.size());
     if (Status status = bindAll(); !status)
@@ -125,9 +139,33 @@ public:
   Status feed(const TensorView &argument, const void *host) override {
     return compute->copy(argument.data, host, argument.bytes(), CopyKind::ToDevice);
   }
+  Status startFeed(const TensorView &input, const void *host) override {
+    if (!feedsAhead())
+      return feed(input, host);
+    std::byte *ahead = aheadOf.at(input.data);
+    if (started.empty()) // the memory is free when the inputs have what was in it
+      if (Status status = feeding->wait(*taken); !status)
+        return status;
+    started.push_back({input.data, ahead, input.bytes()});
+    return feeding->copy(ahead, host, input.bytes(), CopyKind::ToDevice);
+  }
+  Status finishFeeds() override {
+    if (started.empty())
+      return ok();
+    Status status = feeding->record(*arrived);
+    if (status)
+      status = compute->wait(*arrived);
+    for (auto [input, ahead, bytes] : started)
+      if (status)
+        status = compute->copy(input, ahead, bytes, CopyKind::OnDevice);
+    started.clear();
+    return status ? compute->record(*taken) : status;
+  }
+  Status waitForFeeds() override { return feeding ? feeding->synchronize() : ok(); }
+  bool feedsAhead() const override { return !plan.ahead.empty(); }
   const MemoryReport &memory() const override { return plan.memory; }
 
-  Status step(StepKind kind) override {
+  Status step(StepKind kind, const std::function<void()> &meanwhile) override {
     Clock::time_point start = Clock::now();
     const PreparedPart *part = nullptr;
     if (kind != StepKind::Step) {
@@ -137,7 +175,10 @@ public:
       part = *found;
     }
     BoundKernel *recorded = recordings.find(kind, *compute, [this, part] { return enqueue(part, Timing::Unmeasured); });
-    Status status = finish(recorded ? recorded->launch(*compute) : enqueue(part, Timing::Measured));
+    Status status = recorded ? recorded->launch(*compute) : enqueue(part, Timing::Measured);
+    if (status && meanwhile)
+      meanwhile();
+    status = finish(status);
     bool isWhole = kind == StepKind::Step;
     steps += isWhole;
     if (!status)
@@ -187,6 +228,26 @@ private:
       addresses.push_back(memory + plan.offsets[b]);
     }
     return ok();
+  }
+
+  /// Makes the stream of copies that run next to a step.
+  Status prepareFeeds() {
+    if (!feedsAhead())
+      return ok();
+    auto created = device.createStream(StreamKind::Auxiliary);
+    if (!created)
+      return created.error();
+    feeding = std::move(*created);
+    feeding->reserve(plan.ahead.size() + 2);
+    for (Event **event : {&arrived, &taken}) {
+      auto made = newEvent();
+      if (!made)
+        return made.error();
+      *event = *made;
+    }
+    for (const auto &[value, offset] : plan.ahead)
+      aheadOf[view(value).data] = persistent.get() + offset;
+    return compute->record(*taken);
   }
 
   Status bindAll() {
@@ -355,8 +416,8 @@ private:
                                   [&](const Action &action) { return action.stream == stream.get(); });
       stream->reserve(kCallsToStart * size_t(starts));
     }
-    // Each argument may be fed, saved and restored.
-    compute->reserve(kCallsOfAction * actions.size() + 3 * flat.args.size());
+    // Each argument may be fed, saved and restored; feeds are waited for, and recorded.
+    compute->reserve(kCallsOfAction * actions.size() + 3 * flat.args.size() + 2);
     size_t peers = size_t(communicator.size() - 1), largestBucket = 1;
     size_t atOnce = streams.size() + 1; // collectives at a time: one on each stream
     for (const FlatInstruction &instruction : flat.body)
@@ -521,7 +582,11 @@ private:
   double stepSeconds = 0;
   std::vector<std::unique_ptr<Event>> events;
   std::unique_ptr<Stream> compute;
-  StepRecordings recordings{device, communicator};        // end before the collectives, whose calls they hold
+  StepRecordings recordings{device, communicator}; // end before the collectives, whose calls they hold
+  std::map<const void *, std::byte *> aheadOf;     // inputs by address -> memory for the next batch
+  std::vector<StartedFeed> started;                // since the last finishFeeds
+  Event *arrived = nullptr, *taken = nullptr; // recorded when what was started has arrived, and when the inputs have it
+  std::unique_ptr<Stream> feeding;            // runs the copies of batches ahead; null if there are none
   std::map<std::string, std::unique_ptr<Stream>> streams; // the last member, so that the streams' threads end first
 };
 } // namespace

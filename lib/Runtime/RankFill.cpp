@@ -89,16 +89,43 @@ Status RankRun::openFeed(const ArgSource &source, BoxCopy cut, const TensorView 
   return ok();
 }
 
-/// Copies the next batch, the batch's number, the learning rate and its factor to the program's arguments.
-Status RankRun::feed(BatchSource &source, int64_t number, double learningRate, double rateFactor) {
+/// Cuts the rank's part out of the next batch and begins to copy it to the device.
+Status RankRun::startBatch(BatchSource &source) {
+  if (Status status = executor->waitForFeeds(); !status)
+    return status;
   auto batch = source.next(batches.user);
   if (!batch)
     return batch.error();
   for (Feed &feed : feeds) {
+    if (feed.source->kind != ArgSource::Kind::Data)
+      continue;
+    feed.cut.run((**batch)[feed.source->input], feed.host.get());
+    if (Status status = executor->startFeed(feed.target, feed.host.get()); !status)
+      return status;
+  }
+  source.release(batches.user);
+  return ok();
+}
+
+/// Runs a step, or a part of one. If `following` is not null, the next step takes a batch of this source: the batch is
+/// started meanwhile, where the device can do that. An error of it belongs to the next step.
+Status RankRun::runWithNext(StepKind kind, BatchSource *following) {
+  if (!following || !executor->feedsAhead())
+    return executor->step(kind);
+  return executor->step(kind, [&] { startedBatch = startBatch(*following); });
+}
+
+/// Copies the next batch, the batch's number, the learning rate and its factor to the program's arguments.
+Status RankRun::feed(BatchSource &source, int64_t number, double learningRate, double rateFactor) {
+  Status started = startedBatch ? *std::exchange(startedBatch, std::nullopt) : startBatch(source);
+  if (started)
+    started = executor->finishFeeds();
+  if (!started)
+    return started;
+  for (Feed &feed : feeds) {
     switch (feed.source->kind) {
     case ArgSource::Kind::Data:
-      feed.cut.run((**batch)[feed.source->input], feed.host.get());
-      break;
+      continue;
     case ArgSource::Kind::Step:
       writeScalar(feed.target.dtype, double(number), feed.host.get());
       break;
@@ -112,7 +139,6 @@ Status RankRun::feed(BatchSource &source, int64_t number, double learningRate, d
     if (Status status = executor->feed(feed.target, feed.host.get()); !status)
       return status;
   }
-  source.release(batches.user);
   return ok();
 }
 

@@ -77,6 +77,17 @@ private:
     return ok();
   }
 
+  int64_t bytesOfArgument(const FlatArg &arg) const {
+    return buffers.buffers[size_t(buffers.bufferOf[size_t(arg.value)])].lifetime.bytes;
+  }
+
+  /// Adds bytes to the persistent memory and returns their offset.
+  int64_t addPersistent(int64_t bytes) {
+    const int64_t alignment = device.alignment(), offset = plan.memory.persistentBytes;
+    plan.memory.persistentBytes += (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+    return offset;
+  }
+
   void placeAll() {
     std::vector<Lifetime> working, host;
     std::vector<size_t> workingIndex, hostIndex;
@@ -93,10 +104,11 @@ private:
         hostIndex.push_back(b);
         continue;
       }
-      plan.offsets[b] = plan.memory.persistentBytes;
-      plan.memory.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + device.alignment() - 1) /
-                                     device.alignment() * device.alignment();
+      plan.offsets[b] = addPersistent(buffer.lifetime.bytes);
     }
+    for (const FlatArg &arg : flat.args)
+      if (device.copiesBatchesAhead() && program.args[arg.arg].kind == package::ArgKind::Input)
+        plan.ahead[arg.value] = addPersistent(bytesOfArgument(arg));
     BufferPlacement placement = placeBuffers(working, device.alignment());
     for (size_t w = 0; w < working.size(); ++w)
       plan.offsets[workingIndex[w]] = placement.offsets[w];
@@ -110,7 +122,7 @@ private:
 
   void reportMemory(const std::vector<Lifetime> &working, const std::vector<size_t> &workingIndex) {
     for (const FlatArg &arg : flat.args) {
-      int64_t bytes = buffers.buffers[size_t(buffers.bufferOf[size_t(arg.value)])].lifetime.bytes;
+      const int64_t bytes = bytesOfArgument(arg);
       switch (program.args[arg.arg].kind) {
       case package::ArgKind::Parameter:
       case package::ArgKind::Buffer:
@@ -121,7 +133,7 @@ private:
         plan.memory.statesBytes += bytes;
         break;
       default:
-        plan.memory.inputsBytes += bytes;
+        plan.memory.inputsBytes += plan.ahead.count(arg.value) ? 2 * bytes : bytes;
         break;
       }
     }

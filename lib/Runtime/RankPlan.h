@@ -7,6 +7,7 @@
 #include "InstructionText.h"
 #include "kerf/Runtime/CollectiveBackend.h"
 #include "kerf/Runtime/Executor.h"
+#include <map>
 
 namespace kerf::runtime {
 
@@ -16,6 +17,8 @@ struct RankPlan {
   BufferPlan buffers;           // the buffers of values, followed by the buffers of scratch memory
   std::vector<int> scratchOf;   // for each instruction: index of its scratch buffer, or -1 if it needs none
   std::vector<int64_t> offsets; // for each buffer: byte offset within the memory of its BufferKind
+  std::map<int, int64_t> ahead; // inputs by flat value -> byte offset of the memory for the next batch, behind all
+                                // buffers of the persistent memory; empty if the device does not copy batches ahead
   MemoryReport memory;
 };
 

@@ -45,7 +45,8 @@ Result<RunReport> RankRun::run() {
   for (; number < options.firstStep + options.steps && !report.stoppedBy; ++number) {
     StepResult result;
     result.step = number;
-    auto end = step(result);
+    bool isLast = number + 1 == options.firstStep + options.steps;
+    auto end = step(result, isLast || evaluatesAfter(number) ? Following::Unknown : Following::Step);
     if (!end)
       return end.error();
     if (Status status = record(result, *end, report); !status)
@@ -101,11 +102,11 @@ Error RankRun::nonfiniteLoss(const StepResult &step) const {
                       step.step, step.loss, lastCheckpointText())};
 }
 
-Result<StepEnd> RankRun::step(StepResult &result) {
+Result<StepEnd> RankRun::step(StepResult &result, Following following) {
   if (options.onNan == OnNan::Skip)
     if (Status status = guard->snapshot(); !status)
       return status.error();
-  if (Status status = runStep(result); !status)
+  if (Status status = runStep(result, following); !status)
     return status.error();
   return decideStepEnd(result);
 }
@@ -279,7 +280,7 @@ Status RankRun::assign(const TensorMap &tensors) {
 }
 
 /// Runs all batches of a step, and sets the step's loss to the mean of their losses.
-Status RankRun::runBatches(StepResult &result) {
+Status RankRun::runBatches(StepResult &result, Following following) {
   const int64_t count = inputs.batchesOfStep;
   // A skipped step does not count as a step of the optimizer or of dropout's random numbers.
   const int64_t firstNumber = (result.step - skippedSteps) * count;
@@ -294,8 +295,9 @@ Status RankRun::runBatches(StepResult &result) {
       communicator.abort(error);
       return error;
     }
-    StepKind kind = b + 1 == count ? StepKind::Step : StepKind::Batch;
-    Status done = executor->step(kind);
+    bool isLast = b + 1 == count;
+    Status done = runWithNext(isLast ? StepKind::Step : StepKind::Batch,
+                              isLast && following == Following::Unknown ? nullptr : &batches.training);
     double loss = 0;
     if (done)
       done = readScalar(inputs.lossResult, loss);
@@ -309,10 +311,10 @@ Status RankRun::runBatches(StepResult &result) {
   return ok();
 }
 
-Status RankRun::runStep(StepResult &result) {
+Status RankRun::runStep(StepResult &result, Following following) {
   Clock::time_point start = Clock::now();
   result.learningRate = options.learningRate(result.step);
-  if (Status status = runBatches(result); !status)
+  if (Status status = runBatches(result, following); !status)
     return status;
   result.seconds = secondsSince(start);
   return ok();
@@ -349,7 +351,7 @@ Result<Evaluation> RankRun::evaluate(BatchSource &source, int64_t count, int64_t
       communicator.abort(within(status.error()));
       return within(status.error());
     }
-    Status done = executor->step(StepKind::Evaluation);
+    Status done = runWithNext(StepKind::Evaluation, b + 1 < count ? &source : nullptr);
     for (size_t m = 0; m < sums.size() && done; ++m) {
       double value = 0;
       done = readScalar(inputs.metricResults[m], value);

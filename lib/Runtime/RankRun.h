@@ -32,6 +32,10 @@ struct RankBatches {
   int64_t user = 0;                  // the rank's user number at both sources
 };
 
+/// What a rank does after a step, as far as its batches are concerned: another step of training, whose first batch may
+/// be read while this step runs, or something that is not known or takes other batches.
+enum class Following { Step, Unknown };
+
 /// The outcome of a step, the same on all ranks.
 struct StepEnd {
   int signal = 0;                 // the signal that asks the run to end, or 0
@@ -53,7 +57,7 @@ public:
   /// Loads the program and fills its arguments. Sets the fields of `report` that are known then.
   Status start(RunReport &report);
   /// Runs step number `result.step` and sets the other fields of `result`.
-  Result<StepEnd> step(StepResult &result);
+  Result<StepEnd> step(StepResult &result, Following following = Following::Unknown);
   /// Evaluates the model on the next `count` batches of `source`. `step` is the last training step
   /// before the evaluation.
   Result<Evaluation> evaluate(BatchSource &source, int64_t count, int64_t step);
@@ -85,11 +89,13 @@ private:
   Status fill(const ArgumentPiece &piece, Staging &staging);
   Status fillCut(const ArgumentPiece &piece, const Tensor &whole, Staging &staging);
   Status fillSaved(const ArgumentPiece &piece, ShardReader &from);
+  Status startBatch(BatchSource &source);
+  Status runWithNext(StepKind kind, BatchSource *following);
   Status feed(BatchSource &source, int64_t number, double learningRate, double rateFactor);
   Status openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target);
   Status clearAccumulators();
-  Status runBatches(StepResult &result);
-  Status runStep(StepResult &result);
+  Status runBatches(StepResult &result, Following following);
+  Status runStep(StepResult &result, Following following);
   bool evaluatesAfter(int64_t step) const;
   Status evaluateAfter(int64_t step, RunReport &report);
   Status readScalar(int result, double &value);
@@ -113,6 +119,7 @@ private:
   std::optional<ShardReader> reader; // the checkpoint to resume, while arguments are filled from it
   std::optional<CheckpointWriter> writer;
   std::optional<StepGuard> guard;
+  std::optional<Status> startedBatch;    // of a batch that was started while the last step ran; absent: none was
   int64_t skippedSteps = 0;              // steps that were skipped in the whole training (OnNan::Skip)
   std::optional<int64_t> lastCheckpoint; // `nextStep` of the last checkpoint that this run has written
 };

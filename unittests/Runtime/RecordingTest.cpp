@@ -159,5 +159,56 @@ TEST(Recording, TheFirstStepsAreMeasuredAndATraceMeasuresAll) {
   }
 }
 
+/// Trains on batches that all differ, with evaluations after steps 1 and 3 and after the last one.
+Result<RunReport> evaluatedRun(const char *device, int64_t ranks, const DataSet &data, const DataSet &heldOut) {
+  RunOptions options;
+  options.steps = 9;
+  options.device = device;
+  options.learningRate = [](int64_t) { return 0.5; };
+  options.evaluation = {&heldOut, false, 2, 3};
+  return run(classifier(ranks, 6 / ranks, 5, 7, DType::F32), {}, data, options);
+}
+
+TEST(Recording, BatchesThatAreCopiedAheadComeInOrder) {
+  if (std::string missing = missingDevices("cuda", 2); !missing.empty())
+    GTEST_SKIP() << missing;
+  DataSet data = dataOf(classifierData(1, 6, 5, 7, 9)), heldOut = dataOf(classifierData(1, 6, 5, 7, 4));
+  for (int64_t ranks : {1, 2}) {
+    auto expected = evaluatedRun("cpu", ranks, data, heldOut), found = evaluatedRun("cuda", ranks, data, heldOut);
+    ASSERT_TRUE(expected && found);
+    EXPECT_EQ(found->times.measuredSteps, 2) << "the others are recorded";
+    for (size_t step = 0; step < 9; ++step)
+      EXPECT_NEAR(found->steps[step].loss, expected->steps[step].loss, 1e-5) << step;
+    ASSERT_EQ(found->evaluations.size(), expected->evaluations.size());
+    for (size_t i = 0; i < found->evaluations.size(); ++i)
+      EXPECT_NEAR(found->evaluations[i].means[0].second, expected->evaluations[i].means[0].second, 1e-5) << i;
+  }
+}
+
+TEST(Recording, AnErrorOfABatchThatIsReadAheadNamesItsOwnStep) {
+  if (std::string missing = missingDevices("cuda", 1); !missing.empty())
+    GTEST_SKIP() << missing;
+  DataSet data = dataOf(classifierData(1, 6, 5, 7, 4));
+  for (auto &[name, array] : data.arrays) { // rows 4 and 5 are in a file that is not there
+    DataPiece gone;
+    gone.firstRow = 4, gone.rows = 2;
+    gone.file = testing::TempDir() + "kerf-no-such-file.npy";
+    gone.stored.dtype = array.dtype;
+    array.pieces.push_back(gone);
+  }
+  for (const char *device : {"cpu", "cuda"}) {
+    RunOptions options;
+    options.steps = 6;
+    options.device = device;
+    int64_t done = 0;
+    options.onStep = [&](const StepResult &) { return ++done, ok(); };
+    auto report = run(classifier(1, 6, 5, 7, DType::F32), {}, data, options);
+    ASSERT_FALSE(bool(report)) << device;
+    EXPECT_EQ(done, 4) << device;
+    EXPECT_NE(report.error().message.find("step 4: "), std::string::npos) << report.error().message;
+    EXPECT_NE(report.error().message.find("kerf-no-such-file.npy"), std::string::npos) << report.error().message;
+  }
+}
+
 } // namespace
 } // namespace kerf::runtime::test

@@ -184,6 +184,9 @@ public:
   virtual Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
                                                                        const CollectiveOptions &options) = 0;
 
+  /// Returns whether the copy of a batch to the device runs next to the step before it. Each input then has memory for
+  /// the next batch too.
+  virtual bool copiesBatchesAhead() const { return false; }
   /// Creates a stream of the device.
   virtual Result<std::unique_ptr<Stream>> createStream(StreamKind kind) = 0;
   /// Creates an event that the device's streams can record and wait for.
@@ -250,8 +253,8 @@ struct PlannedHardware {
   bool deterministic = false;                       // whether runs will have ExecutorOptions::deterministic
 };
 /// Creates a device of which only these functions may be used: alignment, loadCode with CodeUse::Plan, scratchBytes,
-/// collectiveScratchBytes, mayOverwrite and joinsProducts. They return what they return on the hardware. Fails as
-/// resolveDevice does.
+/// collectiveScratchBytes, mayOverwrite, joinsProducts and copiesBatchesAhead. They return what they return on the
+/// hardware. Fails as resolveDevice does.
 Result<std::unique_ptr<Device>> createPlanningDevice(const PlannedHardware &hardware);
 
 } // namespace kerf::runtime

@@ -12,10 +12,10 @@ namespace kerf::runtime {
 /// Memory of one rank in bytes. Gradients and activations are counted at the moment of the step at which most
 /// bytes are alive.
 struct MemoryReport {
-  int64_t parametersBytes = 0;  // parameters, buffers and constants
-  int64_t statesBytes = 0;      // optimizer states
-  int64_t inputsBytes = 0;      // the batch, the learning rate and the step number
-  int64_t gradientsBytes = 0;   // gradients that the optimizer's updates consume
+  int64_t parametersBytes = 0; // parameters, buffers and constants
+  int64_t statesBytes = 0;     // optimizer states
+  int64_t inputsBytes = 0;    // the batch (and the next one, if it is copied ahead), the learning rate, the step number
+  int64_t gradientsBytes = 0; // gradients that the optimizer's updates consume
   int64_t activationsBytes = 0; // everything else that is alive in the arena, scratch memory included
   int64_t peakLiveBytes = 0;    // most bytes alive at one moment in the arena: a lower bound of the arena's size
   int64_t arenaBytes = 0;       // actual size of the arena, the memory that the values of a step share
@@ -135,8 +135,21 @@ public:
   /// Copies host memory to an argument before the next step starts. `host` must come from Device::allocateHost and must
   /// not change until that step has ended.
   virtual Status feed(const TensorView &argument, const void *host) = 0;
-  /// Runs a step, or the part of it that `kind` selects, once. A failure ends the run on all ranks.
-  virtual Status step(StepKind kind = StepKind::Step) = 0;
+
+  /// Begins to copy host memory to an input; the input has it after finishFeeds. `host` must come from
+  /// Device::allocateHost and must not change before the next waitForFeeds, or the end of the next step, whichever
+  /// comes first. Where feedsAhead, the copy runs next to the present step.
+  virtual Status startFeed(const TensorView &input, const void *host) = 0;
+  /// Makes what startFeed has copied since the last call the content of the inputs, before the next step starts.
+  virtual Status finishFeeds() = 0;
+  /// Waits until the copies that startFeed has begun have ended.
+  virtual Status waitForFeeds() = 0;
+  /// Returns whether startFeed may be called while a step runs (Device::copiesBatchesAhead).
+  virtual bool feedsAhead() const = 0;
+
+  /// Runs a step, or the part of it that `kind` selects, once. A failure ends the run on all ranks. `meanwhile`, if
+  /// there is one, is called after the device has got its work and before this function waits for it.
+  virtual Status step(StepKind kind = StepKind::Step, const std::function<void()> &meanwhile = nullptr) = 0;
 
   /// Returns the memory that this rank uses.
   virtual const MemoryReport &memory() const = 0;

@@ -7,7 +7,11 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr int kTimedRuns = 5;
+// A call is timed once, and then as often as fits into some milliseconds, up to five times.
+constexpr float kMillisecondsOfRuns = 4, kMostRuns = 5;
+/// A call whose first time is so much longer than the best one's is not timed again, unless it is so short that the
+/// host's part of it counts.
+constexpr float kHopeless = 1.3F, kShortMilliseconds = 0.5F;
 /// Another call than the first one must stay below this part of its time.
 constexpr float kLeastGain = 0.98F;
 /// Every byte of the memory. The elements are small numbers in each type.
@@ -48,13 +52,11 @@ Bench::~Bench() {
       context->driver.eventDestroy(event);
 }
 
-/// Returns the milliseconds of a few runs of a call, after one run that is not counted.
-Result<float> Bench::millisecondsOf(const LibraryCall &call) const {
+/// Returns the mean milliseconds of some runs of a call.
+Result<float> Bench::millisecondsOf(const LibraryCall &call, int runs) const {
   float milliseconds = 0;
-  Status status = call(*stream);
-  if (status)
-    status = context->check(context->driver.eventRecord(start, stream->stream), "record an event");
-  for (int run = 0; status && run < kTimedRuns; ++run)
+  Status status = context->check(context->driver.eventRecord(start, stream->stream), "record an event");
+  for (int run = 0; status && run < runs; ++run)
     status = call(*stream);
   if (status)
     status = context->check(context->driver.eventRecord(end, stream->stream), "record an event");
@@ -62,16 +64,28 @@ Result<float> Bench::millisecondsOf(const LibraryCall &call) const {
     status = stream->synchronize();
   if (status)
     status = context->check(context->driver.eventElapsedTime(&milliseconds, start, end), "tell the time of an event");
-  return status ? Result<float>(milliseconds) : status.error();
+  return status ? Result<float>(milliseconds / float(runs)) : status.error();
+}
+
+/// Returns the milliseconds of a call, after one run that is not counted. `best` are those of the best call so far.
+Result<float> Bench::measure(const LibraryCall &call, float best) const {
+  if (Status status = call(*stream); !status)
+    return status.error();
+  auto first = millisecondsOf(call, 1);
+  if (!first || *first > std::max(kShortMilliseconds, kHopeless * best))
+    return first;
+  return millisecondsOf(call, int(std::clamp(kMillisecondsOfRuns / *first, 1.0F, kMostRuns)));
 }
 
 Result<size_t> Bench::fastest(const std::vector<LibraryCall> &calls) const {
   constexpr float kNever = std::numeric_limits<float>::infinity();
   std::optional<Error> failure;
   std::vector<float> milliseconds;
+  float best = kNever;
   for (const LibraryCall &call : calls) {
-    auto measured = millisecondsOf(call);
+    auto measured = measure(call, best);
     milliseconds.push_back(measured ? *measured : kNever); // the library may refuse what it has proposed
+    best = std::min(best, milliseconds.back());
     if (!measured)
       failure = measured.error();
   }

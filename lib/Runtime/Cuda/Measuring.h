@@ -28,7 +28,8 @@ public:
 
 private:
   explicit Bench(std::shared_ptr<Context> context) : context(std::move(context)) {}
-  Result<float> millisecondsOf(const LibraryCall &call) const;
+  Result<float> millisecondsOf(const LibraryCall &call, int runs) const;
+  Result<float> measure(const LibraryCall &call, float best) const;
   std::shared_ptr<Context> context;
   std::vector<std::shared_ptr<std::byte>> pieces; // freed after the stream, which is synchronized
   std::unique_ptr<CudaStream> stream;

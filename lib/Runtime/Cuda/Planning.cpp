@@ -42,6 +42,7 @@ public:
     return mayOverwriteOnHost(instruction, function, operand, result);
   }
   bool joinsProducts() const override { return gpu->products.usesLibrary; }
+  bool copiesBatchesAhead() const override { return true; }
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
     return cuda::collectiveScratchBytes(request, options);
   }

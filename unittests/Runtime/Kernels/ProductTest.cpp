@@ -211,6 +211,9 @@ private:
   std::unique_ptr<BoundKernel> kernel;
 };
 
+/// How often an algorithm runs while the three of the stand-in are measured.
+constexpr int64_t kLeastRuns = 2, kMostRuns = 7;
+
 std::unique_ptr<Device> gpuWith(DeviceOptions options) {
   auto device = createDevice(std::getenv("KERF_KERNEL_DEVICE"), options);
   EXPECT_TRUE(device) << device.error().message;
@@ -226,6 +229,7 @@ TEST(CudaProducts, MeasureAlgorithmsOnceAndOutsideOfTheProgramsMemory) {
   std::iota(x.begin(), x.end(), -1000.0F);
   std::fill(y.begin(), y.end(), 0.5F);
   auto first = productsOfLibrary();
+  int64_t measured = 0;
   for (int layer = 0; layer < 2; ++layer) {
     BoundProduct product(*device, kM, kN, kK);
     auto *operands = product.request.operands.data();
@@ -234,8 +238,12 @@ TEST(CudaProducts, MeasureAlgorithmsOnceAndOutsideOfTheProgramsMemory) {
     product.put(operands[1], y);
     product.put(result, before);
     product.bind();
-    if (first) {
-      EXPECT_EQ(*productsOfLibrary() - *first, 3 * 6 + layer) << "three algorithms run six times, for the first layer";
+    if (first && layer == 0) {
+      measured = *productsOfLibrary() - *first;
+      EXPECT_GE(measured, 3 * kLeastRuns);
+      EXPECT_LE(measured, 3 * kMostRuns);
+    } else if (first) {
+      EXPECT_EQ(*productsOfLibrary() - *first, measured + 1) << "only the first layer is measured, and has run once";
     }
     EXPECT_EQ(product.get(operands[0]), x);
     EXPECT_EQ(product.get(operands[1]), y);
@@ -272,7 +280,8 @@ TEST(CudaProducts, AreMeasuredByOneOfTheRanksThatAreThreads) {
   for (std::thread &rank : ranks)
     rank.join();
   if (before) {
-    EXPECT_EQ(*productsOfLibrary() - *before, 3 * 6);
+    EXPECT_GE(*productsOfLibrary() - *before, 3 * kLeastRuns);
+    EXPECT_LE(*productsOfLibrary() - *before, 3 * kMostRuns) << "only one of the ranks measures";
   }
   for (auto &product : products)
     product->launch();
