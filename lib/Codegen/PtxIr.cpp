@@ -27,8 +27,8 @@ constexpr unsigned kGlobalMemory = 1;                        // address space of
 constexpr int64_t kMostSmall = int64_t(1) << 30;             // fewer elements are counted in 32 bits
 constexpr const char *kSpecial = "llvm.nvvm.read.ptx.sreg."; // prefix of the intrinsics that number threads
 
-static_assert(kMostSmall + package::kMostPtxItemsAtOnce * package::kMostPtxBlocks * package::kPtxThreads <
-              int64_t(1) << 31);
+static_assert(kMostSmall + package::kMostPtxItemsAtOnce * package::kMostPtxBlocks * package::kPtxThreads < int64_t(1)
+                                                                                                               << 31);
 
 class PtxBuilder {
 public:

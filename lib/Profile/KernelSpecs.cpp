@@ -165,9 +165,9 @@ std::vector<KernelSpec> kerf::profile::rowKernelSpecs(int64_t rows, int64_t colu
   addPointwise(specs, rows, columns, dtype);
   TensorSpec x{dtype, {rows, columns}};
   int64_t n = rows * columns;
-  auto add = [&](const char *op, const char *name, Json attrs, std::vector<TensorSpec> in, std::vector<TensorSpec> out) {
-    specs.push_back(
-        rowsKernel(op, KernelClass::Pointwise, std::move(attrs), std::move(in), std::move(out), n, 0));
+  auto add = [&](const char *op, const char *name, Json attrs, std::vector<TensorSpec> in,
+                 std::vector<TensorSpec> out) {
+    specs.push_back(rowsKernel(op, KernelClass::Pointwise, std::move(attrs), std::move(in), std::move(out), n, 0));
     specs.back().name = name;
   };
   add("gelu", "gelu by erf", {{"approximate", false}}, {x}, {x});

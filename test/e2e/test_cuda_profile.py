@@ -25,6 +25,19 @@ class CudaProfile(KerfTest):
         self.assertIn("collectives of NCCL", cluster["source"]["levels.gpus"])
         self.succeed("plan", file_of("mlp"), "--cluster", path, "--ranks", 2, "-o", self.path("plan.json"))
 
+    def test_kernels(self):
+        os.environ.update(KERF_CUDA_LIBRARIES=os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins"))
+        for size in ("64", "64y768", "0x768", "64x768x2", "99999999x99999999"):
+            self.refuse(2, [size, "65536x768"], "profile", "--device", "cuda", "--kernels", size)
+        self.refuse(2, ["--device cuda"], "profile", "--kernels", "64x768")
+        self.refuse(2, ["-o is missing"], "profile", "--device", "cuda")
+        rows = self.succeed("profile", "--device", "cuda", "--kernels", "16x256", "--kernels", "8x64").stdout.splitlines()
+        speeds = [row.rsplit(None, 4) for row in rows if "bf16 tensors" not in row and not row.startswith("kernel ")]
+        self.assertEqual(len(speeds) % 2, 0)
+        by_name = {row[0].strip(): [float(number) for number in row[1:]] for row in speeds[:len(speeds) // 2]}
+        self.assertEqual(by_name["layer_norm_backward of 4096 elements"][1], round((3 * 16 * 256 * 2 + 3 * 256 * 4 + 2 * 16 * 4) / 1e6, 1))
+        self.assertTrue(all(numbers[0] > 0 for numbers in by_name.values()), rows)
+
 
 if __name__ == "__main__":
     main()

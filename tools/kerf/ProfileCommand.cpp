@@ -103,8 +103,8 @@ int printKernels(const std::vector<std::string> &sizes) {
     if (!samples)
       return fail(samples.error());
     const double memory = samples->front().work.bytes / samples->front().seconds;
-    fmt::print("bf16 tensors of {} x {}; memory {:.0f} GB/s (an addition of large tensors)\n", size->rows, size->columns,
-               memory / 1e9);
+    fmt::print("bf16 tensors of {} x {}; memory {:.0f} GB/s (an addition of large tensors)\n", size->rows,
+               size->columns, memory / 1e9);
     fmt::print("{:<44}{:>10}{:>10}{:>10}{:>8}\n", "kernel", "us", "MB", "GB/s", "share");
     for (const KernelSample &sample : *samples) {
       const double speed = sample.work.bytes / sample.seconds;
@@ -130,7 +130,7 @@ struct ProfileCommand {
       return device == "cuda" ? printKernels(kernels)
                               : fail({"--kernels: these kernels are measured on GPUs; add --device cuda"});
     if (output.empty())
-      return fail({"-o is required: it names the file for the measured cluster"});
+      return fail({"-o is missing; give a file for the measured cluster, such as -o here.json"});
     // This is checked before the measurements, which take a minute.
     std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
     if (std::error_code code; !std::filesystem::is_directory(folder, code))

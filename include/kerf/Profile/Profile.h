@@ -54,9 +54,9 @@ Result<Profile> profileGpus(const ProfileOptions &options);
 struct RowsOfKernels {
   int64_t rows = 0, columns = 0;
 };
-/// Measures the kernels whose time is that of memory, on bf16 tensors of one size, for a second or two. The first sample
-/// is an addition of large tensors, whose speed is taken as the memory's. Fails if there is no GPU, or no memory for
-/// the tensors, or if a kernel fails.
+/// Measures the kernels whose time is that of memory, on bf16 tensors of one size, for a second or two. The first
+/// sample is an addition of large tensors, whose speed is taken as the memory's. Fails if there is no GPU, or no memory
+/// for the tensors, or if a kernel fails.
 Result<std::vector<KernelSample>> profileRows(const RowsOfKernels &size);
 
 /// Sets the curves of an accelerator, whose processors, launch time, peak FLOP/s and memory bandwidth must already be

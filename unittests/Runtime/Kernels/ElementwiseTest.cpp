@@ -306,6 +306,21 @@ TEST(Elementwise, BitsDoNotDependOnWhereAnElementLies) {
     }
 }
 
+TEST(Elementwise, GeluOfFloatsIsAccurate) {
+  constexpr int64_t kElements = 24001; // from -12 to 12
+  HostTensor x{DType::F32, {kElements}, {}}, one{DType::F32, {kElements}, std::vector<double>(kElements, 1)};
+  for (int64_t i = 0; i < kElements; ++i)
+    x.values.push_back(double(float(-12 + double(i) * 1e-3)));
+  const Json attrs = {{"approximate", false}};
+  std::vector<double> y = runKernel("gelu", attrs, {x}, {{DType::F32, {kElements}}})[0].values;
+  std::vector<double> slope = runKernel("gelu_backward", attrs, {x, one}, {{DType::F32, {kElements}}})[0].values;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double v = x.values[i], below = 0.5 * std::erfc(-v / std::sqrt(2.0));
+    ASSERT_NEAR(y[i], v * below, 4e-7 * std::max(1.0, std::fabs(v))) << v;
+    ASSERT_NEAR(slope[i], below + v * std::exp(-0.5 * v * v) / std::sqrt(2 * M_PI), 6e-7) << v;
+  }
+}
+
 TEST(Elementwise, GeluMatchesItsFormulaAndItsSlope) {
   Random random(3);
   for (bool approximate : {false, true}) {

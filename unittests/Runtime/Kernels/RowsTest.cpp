@@ -70,6 +70,59 @@ TEST(Rows, NormsAndTheirGradientsOfAllWidths) {
   });
 }
 
+TEST(Rows, RmsNormsAndTheirGradientsOfAllWidths) {
+  forWidths([](Random &random, RowTypes one, int64_t n) {
+    const int64_t rows = n > 2000 ? 3 : 19;
+    HostTensor x = random.normals(one.type, {rows, n}, 2), dy = random.normals(one.type, {rows, n});
+    HostTensor scale = random.normals(one.rest, {n});
+    auto y = runKernel("rms_norm", {{"epsilon", 1e-3}}, {x, scale}, {{one.type, x.shape}, {one.rest, {rows}}});
+    auto back =
+        runKernel("rms_norm_backward", Json::object(), {x, scale, y[1], dy}, {{one.type, x.shape}, {one.rest, {n}}});
+    std::vector<double> normed, dx, dScale(size_t(n), 0.0);
+    for (int64_t r = 0; r < rows; ++r) {
+      const double *row = x.values.data() + r * n, *g = dy.values.data() + r * n;
+      double square = 0, meanOfDot = 0, rstd = y[1].values[size_t(r)];
+      for (int64_t i = 0; i < n; ++i)
+        square += row[i] * row[i];
+      const double exact = 1 / std::sqrt(square / double(n) + 1e-3);
+      ASSERT_NEAR(rstd, exact, toleranceOf(one.rest) * exact);
+      for (int64_t i = 0; i < n; ++i) {
+        normed.push_back(row[i] * exact * scale.values[size_t(i)]);
+        meanOfDot += g[i] * scale.values[size_t(i)] * row[i] * rstd / double(n);
+        dScale[size_t(i)] += g[i] * row[i] * rstd;
+      }
+      for (int64_t i = 0; i < n; ++i)
+        dx.push_back(rstd * (g[i] * scale.values[size_t(i)] - row[i] * rstd * meanOfDot));
+    }
+    expectNear(y[0], normed, 4 * toleranceOf(one.type), "y");
+    expectNear(back[0], dx, 4 * toleranceOf(one.type), "dx");
+    expectNear(back[1], dScale, 4 * toleranceOf(one.rest), "dScale");
+  });
+}
+
+TEST(Rows, StatisticsOfLargeAndSmallNumbersAreExact) {
+  for (double size : {1e-25, 1e-12, 1e12, 1e25})
+    for (int64_t n : {770, 1500, 4104}) { // rows of warps, of blocks, and of blocks with single elements
+      SCOPED_TRACE("numbers of " + std::to_string(size) + ", width " + std::to_string(n));
+      Random random(5);
+      HostTensor x = random.normals(F32, {2, n}), one{F32, {n}, std::vector<double>(size_t(n), 1)};
+      for (double &value : x.values)
+        value = double(float(value * size));
+      auto rms = runKernel("rms_norm", {{"epsilon", 0.0}}, {x, one}, {{F32, x.shape}, {F32, {2}}})[1];
+      auto layer = runKernel("layer_norm", {{"epsilon", 0.0}}, {x, one, one}, {{F32, x.shape}, {F32, {2}}, {F32, {2}}});
+      for (int64_t r = 0; r < 2; ++r) {
+        double sum = 0, square = 0, distance = 0;
+        for (int64_t i = 0; i < n; ++i)
+          sum += x.values[size_t(r * n + i)], square += std::pow(x.values[size_t(r * n + i)], 2);
+        for (int64_t i = 0; i < n; ++i)
+          distance += std::pow(x.values[size_t(r * n + i)] - sum / double(n), 2);
+        EXPECT_NEAR(rms.values[size_t(r)] * std::sqrt(square / double(n)), 1, 1e-6);
+        EXPECT_NEAR(layer[1].values[size_t(r)] / size, sum / double(n) / size, 1e-6);
+        EXPECT_NEAR(layer[2].values[size_t(r)] * std::sqrt(distance / double(n)), 1, 1e-6);
+      }
+    }
+}
+
 TEST(Rows, LossesAndSoftmaxOfAllWidths) {
   forWidths([](Random &random, RowTypes one, int64_t n) {
     const int64_t rows = n > 2000 ? 2 : 5;

@@ -24,9 +24,7 @@ KERF_DEVICE float exponentialBelow(float x) {
 KERF_DEVICE double exponentialBelow(double x) { return fastExp(x); }
 
 /// Returns 1 / (1 + e^-x), with a relative error of at most 5e-7, and 0 for results below 2^-126.
-KERF_DEVICE float logisticOf(float x) {
-  return reciprocal(1.0f + exponentialBelow(__nvvm_fmin_nan_f(-x, 128.0f)));
-}
+KERF_DEVICE float logisticOf(float x) { return reciprocal(1.0f + exponentialBelow(__nvvm_fmin_nan_f(-x, 128.0f))); }
 KERF_DEVICE double logisticOf(double x) { return fastLogistic(x); }
 
 /// The density of the normal distribution at x, and the probability of smaller numbers: Phi(x) = (1 + erf(x / sqrt(2)))

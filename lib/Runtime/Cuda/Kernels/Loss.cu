@@ -84,7 +84,9 @@ template <typename Group, int W> KERF_DEVICE void softmaxRows(const SoftmaxParam
   }
 }
 KERF_KERNEL void softmaxByWarps(SoftmaxParameters p) { softmaxRows<WarpOfRow, kWidth>(p); }
-KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void softmaxByBlocks(SoftmaxParameters p) { softmaxRows<BlockOfRow, kWidth>(p); }
+KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void softmaxByBlocks(SoftmaxParameters p) {
+  softmaxRows<BlockOfRow, kWidth>(p);
+}
 KERF_KERNEL void softmaxSingly(SoftmaxParameters p) { softmaxRows<BlockOfRow, 1>(p); }
 
 /// Returns the number of the first element of a softmax's row whose elements lie `inner` apart.
@@ -131,7 +133,9 @@ template <typename Group, int W> KERF_DEVICE void softmaxBackwardRows(const Soft
   }
 }
 KERF_KERNEL void softmaxBackwardByWarps(SoftmaxBackwardParameters p) { softmaxBackwardRows<WarpOfRow, kWidth>(p); }
-KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void softmaxBackwardByBlocks(SoftmaxBackwardParameters p) { softmaxBackwardRows<BlockOfRow, kWidth>(p); }
+KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void softmaxBackwardByBlocks(SoftmaxBackwardParameters p) {
+  softmaxBackwardRows<BlockOfRow, kWidth>(p);
+}
 KERF_KERNEL void softmaxBackwardSingly(SoftmaxBackwardParameters p) { softmaxBackwardRows<BlockOfRow, 1>(p); }
 
 template <typename Group> KERF_DEVICE void softmaxBackwardStrided(const SoftmaxBackwardParameters &p) {
@@ -208,7 +212,9 @@ template <typename Group, int W> KERF_DEVICE void lossBackwardRows(const LossBac
   }
 }
 KERF_KERNEL void lossBackwardByWarps(LossBackwardParameters p) { lossBackwardRows<WarpOfRow, kWidth>(p); }
-KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void lossBackwardByBlocks(LossBackwardParameters p) { lossBackwardRows<BlockOfRow, kWidth>(p); }
+KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void lossBackwardByBlocks(LossBackwardParameters p) {
+  lossBackwardRows<BlockOfRow, kWidth>(p);
+}
 KERF_KERNEL void lossBackwardSingly(LossBackwardParameters p) { lossBackwardRows<BlockOfRow, 1>(p); }
 
 template <int W> KERF_DEVICE void countOf(const CountNonfiniteParameters &p) {

@@ -15,7 +15,8 @@ struct RowStatistics {
 };
 
 /// Computes the statistics of a row in double.
-template <typename Group, typename Part> KERF_DEVICE RowStatistics exactStatistics(const NormParameters &p, Part &part) {
+template <typename Group, typename Part>
+KERF_DEVICE RowStatistics exactStatistics(const NormParameters &p, Part &part) {
   double sum = 0, squares = 0;
   if (p.mean.data)
     part.each(p.n, [&](auto &x, int) {

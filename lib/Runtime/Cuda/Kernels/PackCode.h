@@ -76,8 +76,8 @@ KERF_DEVICE std::array<E, W> loadElements(const void *x, int64_t i) {
 #pragma unroll
     for (int first = 0; first < W; first += kEach) {
       using Bytes = Chunk<kEach * sizeof(E)>;
-      Bytes bytes = access == Access::Whole ? loadWhole<Bytes>(from + first)
-                                            : *reinterpret_cast<const Bytes *>(from + first);
+      Bytes bytes =
+          access == Access::Whole ? loadWhole<Bytes>(from + first) : *reinterpret_cast<const Bytes *>(from + first);
       auto elements = std::bit_cast<std::array<E, kEach>>(bytes);
 #pragma unroll
       for (int k = 0; k < kEach; ++k)

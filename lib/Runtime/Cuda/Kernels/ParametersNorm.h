@@ -7,8 +7,8 @@
 
 namespace kerf::runtime::cuda {
 
-/// Most threads of a block that has a row of a softmax or a loss, and the blocks that share a multiprocessor: while some
-/// load, others add up.
+/// Most threads of a block that has a row of a softmax or a loss, and the blocks that share a multiprocessor: while
+/// some load, others add up.
 inline constexpr int kRowThreads = 256, kRowBlocks = 4;
 
 /// y = softmax(x) along the middle dimension of (rows / inner, size, inner).
