@@ -115,12 +115,12 @@ TEST(Measuring, TakesOnlyPlansOfTheLimits) {
       numbers.push_back(plan->engine);
     return numbers;
   };
-  // The stand-in proposes 2, which needs a large workspace, 1, whose sums change from run to run, and 3.
+  // The stand-in proposes 3, which needs a large workspace, 2, whose sums change from run to run, and 4.
   using Engines = std::vector<int64_t>;
-  EXPECT_EQ(engines({kForwardWorkspace, false}, 6), (Engines{1, 3}));
-  EXPECT_EQ(engines({kForwardWorkspace, false}, 2), (Engines{1, 3}));
-  EXPECT_EQ(engines({kForwardWorkspace, false}, 1), Engines{1});
-  EXPECT_EQ(engines({kForwardWorkspace, true}, 1), Engines{3});
+  EXPECT_EQ(engines({kForwardWorkspace, false}, 6), (Engines{2, 4}));
+  EXPECT_EQ(engines({kForwardWorkspace, false}, 2), (Engines{2, 4}));
+  EXPECT_EQ(engines({kForwardWorkspace, false}, 1), Engines{2});
+  EXPECT_EQ(engines({kForwardWorkspace, true}, 1), Engines{4});
   EXPECT_EQ(engines({0, false}, 6), Engines());
   EXPECT_EQ((*cudnn)->destroy(handle), 0);
 }
