@@ -112,6 +112,7 @@ public:
     return mayOverwriteOnHost(instruction, function, operand, result);
   }
   bool joinsProducts() const override { return context->products.usesLibrary; }
+  int64_t rowPartAlignment() const override { return kRowPartAlignment; }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
   std::map<std::string, double> bindSeconds() const override { return context->bindSeconds; }
 

@@ -42,6 +42,7 @@ public:
     return mayOverwriteOnHost(instruction, function, operand, result);
   }
   bool joinsProducts() const override { return gpu->products.usesLibrary; }
+  int64_t rowPartAlignment() const override { return kRowPartAlignment; }
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
     return cuda::collectiveScratchBytes(request, options);
   }
