@@ -125,8 +125,9 @@ private:
 
   /// Returns whether the instruction may write result number `result` over `buffer`, whose last uses are its operands.
   bool mayTake(const FlatInstruction &instruction, int result, int buffer) const {
-    if (!instruction.parts.empty())
-      return false; // the library reads the operands until the last result is written
+    // The library reads the operands until the last result is written, and parts of rows differ in size.
+    if (!instruction.parts.empty() || !instruction.operandParts.empty() || !instruction.resultParts.empty())
+      return false;
     bool read = false;
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
       if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RankPlan.h"
+#include "AttentionRows.h"
 #include "ExpandKernels.h"
 #include "JoinInstructions.h"
 
@@ -22,6 +23,7 @@ public:
     flat = std::move(*flattened);
     expandKernels(flat, code);
     joinInstructions(flat, device);
+    usePartsOfRows(flat, device);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views, device);
     if (!planned)
       return planned.error();
@@ -183,10 +185,24 @@ namespace {
 KernelRequest requestOf(const package::Program &program, const RankPlan &plan, const FlatInstruction &flat,
                         size_t instruction, int64_t rank, const BufferAddresses &addresses, const DeviceCode *code) {
   KernelRequest request{*flat.source, {}, {}, program.mesh, package::virtualRank(program, rank, flat.microbatch)};
-  for (int operand : flat.operands)
-    request.operands.push_back(viewOf(plan, operand, addresses));
-  for (int result : flat.results)
-    request.results.push_back(viewOf(plan, result, addresses));
+  auto viewOfPart = [&](const FlatInstruction::RowPart &part, int whole) {
+    TensorView view = viewOf(plan, whole, addresses);
+    if (part.value < 0)
+      return view;
+    view.shape = plan.flat.values[size_t(part.value)].shape;
+    view.rowStride = part.stride;
+    if (view.data)
+      view.data = static_cast<std::byte *>(view.data) + part.offset * bytesOf(view.dtype);
+    return view;
+  };
+  for (size_t o = 0; o < flat.operands.size(); ++o)
+    request.operands.push_back(
+        viewOfPart(flat.operandParts.empty() ? FlatInstruction::RowPart() : flat.operandParts[o], flat.operands[o]));
+  if (flat.resultParts.empty())
+    for (int result : flat.results)
+      request.results.push_back(viewOf(plan, result, addresses));
+  for (const FlatInstruction::RowPart &part : flat.resultParts)
+    request.results.push_back(viewOfPart(part, flat.results[0]));
   if (int scratch = plan.scratchOf[instruction]; !addresses.empty() && scratch >= 0)
     request.scratch = addresses[size_t(scratch)];
   request.function = flat.kernel;

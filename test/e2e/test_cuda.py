@@ -3,6 +3,7 @@
 """Training on the device `cuda`, on stand-ins of NVIDIA's libraries (test/standins): the losses are PyTorch's, on one GPU and on several, and
 each broken machine gets one message that says what to do. On a machine with a GPU: `KERF_CUDA_LIBRARIES= python3 test/e2e/test_cuda.py`."""
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -221,6 +222,21 @@ class Cuda(KerfTest):
                 self.succeed(*train) if status == 0 else self.refuse(status, texts, *train)
         finally:
             del os.environ["KERF_CUDNN"]
+
+    def test_attention_reads_and_writes_parts_of_rows(self):
+        """GPT-2's queries, keys and values lie side by side in rows, and so do their gradients. A processor copies both, a GPU neither."""
+        golden = golden_of("gpt2")
+        step, run = optimizer_flags(golden, "adamw")
+        for dtype in ("f32", "bf16"):
+            calls = {}
+            for device in ("cpu", "cuda"):
+                done = self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--ranks", 1, "--device", device,
+                                    "--dtype", dtype, "--json", *step, *run)
+                calls[device] = {kernel["op"]: kernel["calls"] for kernel in json.loads(done.stdout)["measured"]["kernels"]}
+            layers = calls["cuda"]["attention_backward"]
+            self.assertEqual(calls["cpu"]["concatenate"], layers)
+            self.assertNotIn("concatenate", calls["cuda"])
+            self.assertEqual(calls["cpu"]["slice"] - calls["cuda"].get("slice", 0), 3 * layers)
 
     @unittest.skipIf(not STANDINS, "needs the stand-ins")
     def test_deterministic_runs_take_only_plans_with_equal_bits(self):

@@ -42,7 +42,8 @@ struct CudnnPlan : testing::Test {
 /// Expects that cuDNN takes the gradients with exactly the workspace of the formula.
 void expectGradients(const AttentionSizes &z, AttentionSlice slice, CudnnData type, QuerySums sums) {
   int64_t formula = backwardWorkspace(z, slice, sums);
-  EXPECT_EQ(CudnnPlan::workspace(backwardGraph(z, slice, type, sums).graph, formula), formula);
+  AttentionStrides dense = denseStrides(z);
+  EXPECT_EQ(CudnnPlan::workspace(backwardGraph(z, dense, dense, slice, type, sums).graph, formula), formula);
 }
 
 AttentionSizes sizes(int64_t b, int64_t s, int64_t t, int64_t h, int64_t g, int64_t d, int64_t e, bool causal) {
@@ -70,7 +71,7 @@ TEST_F(CudnnPlan, TakesAttentionWithTheWorkspaceOfTheFormula) {
         continue;
       SCOPED_TRACE(testing::Message() << z.b << " x " << z.s << " x " << z.t << ", heads " << z.h << ", " << z.g
                                       << ", widths " << z.d << ", " << z.e);
-      int64_t forward = workspace(forwardGraph(z, {z.b, z.g}, type).graph, kForwardWorkspace);
+      int64_t forward = workspace(forwardGraph(z, denseStrides(z), {z.b, z.g}, type).graph, kForwardWorkspace);
       EXPECT_GE(forward, 0);
       for (QuerySums sums : {QuerySums::Ordered, QuerySums::Unordered})
         expectGradients(z, slice, type, sums);
@@ -92,23 +93,49 @@ TEST_F(CudnnPlan, TakesMasks) {
     c.z.masked = true;
     c.z.maskBatch = c.ofEachBatch, c.z.maskHead = c.ofEachHead;
     SCOPED_TRACE(testing::Message() << c.z.b << " x " << c.z.s << " x " << c.z.t);
-    EXPECT_GE(workspace(forwardGraph(c.z, {c.slice.batches, c.z.g}, kDataBfloat16).graph, kForwardWorkspace), 0);
+    EXPECT_GE(workspace(forwardGraph(c.z, denseStrides(c.z), {c.slice.batches, c.z.g}, kDataBfloat16).graph,
+                        kForwardWorkspace),
+              0);
     for (QuerySums sums : {QuerySums::Ordered, QuerySums::Unordered})
       expectGradients(c.z, c.slice, kDataBfloat16, sums);
   }
 }
 
+// Queries, keys and values may lie side by side in rows, and so may their gradients. This needs no more workspace.
+TEST_F(CudnnPlan, TakesPartsOfRows) {
+  struct Case {
+    AttentionSizes z;
+    AttentionSlice slice;
+  };
+  for (const auto &[z, slice] : {Case{sizes(64, 1024, 1024, 12, 12, 64, 64, true), {64, 12}},
+                                 {sizes(8, 197, 197, 16, 16, 64, 64, false), {8, 16}},
+                                 {sizes(2, 256, 256, 8, 2, 128, 128, true), {1, 2}}}) {
+    SCOPED_TRACE(testing::Message() << z.b << " x " << z.s << " x " << z.t);
+    int64_t row = z.h * z.d + z.g * (z.d + z.e);
+    AttentionStrides parts{row, row, row}, dense = denseStrides(z);
+    EXPECT_GE(workspace(forwardGraph(z, parts, {z.b, z.g}, kDataBfloat16).graph, kForwardWorkspace), 0);
+    for (QuerySums sums : {QuerySums::Ordered, QuerySums::Unordered}) {
+      int64_t formula = backwardWorkspace(z, slice, sums);
+      for (const AttentionStrides &gradients : {parts, dense})
+        EXPECT_EQ(workspace(backwardGraph(z, parts, gradients, slice, kDataBfloat16, sums).graph, formula), formula);
+    }
+  }
+}
+
 TEST_F(CudnnPlan, RefusesPlansThatNeedMoreWorkspace) {
   AttentionSizes z = sizes(8, 1024, 1024, 12, 12, 64, 64, true);
-  EXPECT_EQ(workspace(backwardGraph(z, {8, 12}, kDataBfloat16, QuerySums::Ordered).graph,
-                      backwardWorkspace(z, {8, 12}, QuerySums::Ordered) / 2),
-            -1);
+  EXPECT_EQ(
+      workspace(backwardGraph(z, denseStrides(z), denseStrides(z), {8, 12}, kDataBfloat16, QuerySums::Ordered).graph,
+                backwardWorkspace(z, {8, 12}, QuerySums::Ordered) / 2),
+      -1);
 }
 
 TEST_F(CudnnPlan, RefusesWidthsThatAreNoMultipleOfEight) {
   AttentionSizes z = sizes(2, 64, 64, 4, 4, 20, 20, true);
-  EXPECT_EQ(workspace(forwardGraph(z, {2, 4}, kDataHalf).graph, int64_t(1) << 40), -1);
-  EXPECT_EQ(workspace(backwardGraph(z, {2, 4}, kDataHalf, QuerySums::Ordered).graph, int64_t(1) << 40), -1);
+  EXPECT_EQ(workspace(forwardGraph(z, denseStrides(z), {2, 4}, kDataHalf).graph, int64_t(1) << 40), -1);
+  EXPECT_EQ(workspace(backwardGraph(z, denseStrides(z), denseStrides(z), {2, 4}, kDataHalf, QuerySums::Ordered).graph,
+                      int64_t(1) << 40),
+            -1);
 }
 
 TEST_F(CudnnPlan, TakesConvolutions) {

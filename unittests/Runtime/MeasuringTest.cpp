@@ -74,7 +74,7 @@ int64_t executions() {
 CudnnGraph graphOf(int64_t s) {
   AttentionSizes z{};
   z.b = z.h = z.g = 1, z.s = z.t = s, z.d = z.e = 128;
-  return forwardGraph(z, {1, 1}, kDataBfloat16).graph;
+  return forwardGraph(z, denseStrides(z), {1, 1}, kDataBfloat16).graph;
 }
 
 TEST(Measuring, RunsThePlansOfLargeGraphsOnce) {

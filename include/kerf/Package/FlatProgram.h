@@ -72,6 +72,16 @@ struct FlatInstruction {
   /// The instructions that this one stands for, the product first, where a group has been joined; otherwise
   /// empty. Its operands and results are those of the group, without the values that are used only inside of it.
   std::vector<FlatInstruction> parts = {};
+  /// An operand or result that is a part of the rows of a wider value. A row is an index of its first two dimensions.
+  struct RowPart {
+    int value = -1;                 // index into FlatProgram::values of the part, which has no memory of its own
+    int64_t offset = 0, stride = 0; // elements to the first row, and from a row to the next one
+  };
+  /// Where a device lets attention read parts of rows: one for each operand, with the value -1 for an operand that is
+  /// no part. Empty for other instructions.
+  std::vector<RowPart> operandParts = {};
+  /// Where a device lets attention write its gradients as parts of the rows of results[0]: one for each gradient.
+  std::vector<RowPart> resultParts = {};
   int call = -1;                    // ExpandedOp::call * microbatches + microbatch; -1: not in a call
   const Function *kernel = nullptr; // the callee, if the instruction calls a kernel; otherwise null
   std::string stream = {};          // name of the stream on which the instruction runs; "": the stream of kernels

@@ -18,12 +18,15 @@ class Communicator;
 struct CollectiveOptions;
 struct CollectiveRequest;
 
-/// A dense, row-major tensor on one rank. `data` is an address in the device's memory: host code passes it on and never
+/// A row-major tensor on one rank. `data` is an address in the device's memory: host code passes it on and never
 /// reads through it. `data` is null for a tensor without elements, and while memory is only being planned.
 struct TensorView {
   void *data = nullptr;
   DType dtype = DType::F32;
   Shape shape; // local shape, that of this rank's shard
+  /// Where the tensor is a part of the rows of a wider one (Device::rowPartAlignment): elements from a row, an index of
+  /// the first two dimensions, to the next one. 0 for a tensor without gaps.
+  int64_t rowStride = 0;
   /// Returns the number of elements on this rank.
   int64_t elements() const { return elementsOf(shape); }
   /// Returns the bytes of the elements on this rank.
@@ -169,6 +172,9 @@ public:
   /// Returns whether the device runs a product and the instructions that a program joins with it
   /// (package::ProductEpilogue) as one instruction. Otherwise they are bound one by one.
   virtual bool joinsProducts() const { return false; }
+  /// Returns the number that must divide the addresses and the distances in bytes of the rows that attention reads or
+  /// writes as parts of a wider tensor; 0 if the device takes only tensors without gaps.
+  virtual int64_t rowPartAlignment() const { return 0; }
   /// Checks the instruction's op, attributes, types and shapes, and binds it to the request's addresses. An error says
   /// what was found and what is supported. The request need not outlive the call.
   virtual Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) = 0;
@@ -253,8 +259,8 @@ struct PlannedHardware {
   bool deterministic = false;                       // whether runs will have ExecutorOptions::deterministic
 };
 /// Creates a device of which only these functions may be used: alignment, loadCode with CodeUse::Plan, scratchBytes,
-/// collectiveScratchBytes, mayOverwrite, joinsProducts and copiesBatchesAhead. They return what they return on the
-/// hardware. Fails as resolveDevice does.
+/// collectiveScratchBytes, mayOverwrite, joinsProducts, copiesBatchesAhead and rowPartAlignment. They return what they
+/// return on the hardware. Fails as resolveDevice does.
 Result<std::unique_ptr<Device>> createPlanningDevice(const PlannedHardware &hardware);
 
 } // namespace kerf::runtime

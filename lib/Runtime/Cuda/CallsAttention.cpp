@@ -20,8 +20,17 @@ constexpr std::string_view kFile = "Attention";
 /// Reads the operands and sizes of an attention instruction whose query, key, value and (if `masked`) mask are the
 /// operands from number `first` on.
 AttentionInputs inputsOf(const CallRequest &r, size_t first, bool masked, KeyScope scope) {
-  return {attentionSizesOf(r, first, masked, scope), r.operand(first).data, r.operand(first + 1).data,
-          r.operand(first + 2).data, masked ? r.operand(first + 3).data : nullptr};
+  const TensorView &query = r.operand(first), &key = r.operand(first + 1), &value = r.operand(first + 2);
+  return {attentionSizesOf(r, first, masked, scope),   query.data, key.data, value.data, stridesOf(query, key, value),
+          masked ? r.operand(first + 3).data : nullptr};
+}
+/// Reads the inputs of an attention instruction, whose log-sum-exp and mask may be float32 beside 16-bit tensors.
+AttentionInputs mixedInputsOf(const CallRequest &r, bool masked, const TensorView &lse) {
+  AttentionInputs in = inputsOf(r, 0, masked, KeyScope::All);
+  bool isHalf = bytesOf(r.operand(0).dtype) == 2;
+  in.floatSums = isHalf && lse.dtype == DType::F32;
+  in.floatMask = isHalf && masked && r.operand(3).dtype == DType::F32;
+  return in;
 }
 
 /// Adds a call of a kernel whose blocks work on one tile at a time of the `rows` rows of each of `heads` heads.
@@ -53,6 +62,7 @@ void addBackward(Calls &calls, const CallRequest &r, const AttentionInputs &in, 
   p.out = r.operand(others).data, p.lse = r.operand(others + 1).data, p.dOut = r.operand(others + 2).data;
   p.dqSoFar = dqSoFar;
   p.dq = r.result(0).data, p.dk = r.result(1).data, p.dv = r.result(2).data;
+  p.strides = stridesOf(r.result(0), r.result(1), r.result(2));
   p.dots = r.scratch(takeScratch(calls, queries * bytes));
   p.factors = r.scratch(takeScratch(calls, queries * bytes));
   constexpr int64_t kThreadsOfQuery = 32;
@@ -86,12 +96,13 @@ void addOwnRowsBackward(Calls &calls, const CallRequest &r, const MaskTops &tops
 }
 
 Result<Calls> callAttention(const CallRequest &r) {
-  return callsOfForward(r, inputsOf(r, 0, r.operands() == 4, KeyScope::All), nullptr, nullptr);
+  return callsOfForward(r, mixedInputsOf(r, r.operands() == 4, r.result(1)), nullptr, nullptr);
 }
 
 Result<Calls> callAttentionBackward(const CallRequest &r) {
   bool masked = r.operands() == 7;
-  return callsOfBackward(r, inputsOf(r, 0, masked, KeyScope::All), masked ? 4 : 3, nullptr);
+  size_t others = masked ? 4 : 3;
+  return callsOfBackward(r, mixedInputsOf(r, masked, r.operand(others + 1)), others, nullptr);
 }
 
 Result<Calls> callAttentionBlock(const CallRequest &r) {

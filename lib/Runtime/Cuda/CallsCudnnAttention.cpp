@@ -26,7 +26,8 @@ std::optional<AttentionForm> attentionForm(const CallRequest &r, bool masked, co
   for (const auto *views : {&r.request.operands, &r.request.results})
     for (const TensorView &view : *views) {
       bool hasOwnType = &view == &lse || (masked && &view == &r.operand(3));
-      all = all && view.elements() < kMostElements && (hasOwnType || view.dtype == r.operand(0).dtype);
+      int64_t reach = view.rowStride > 0 ? view.shape[0] * view.shape[1] * view.rowStride : view.elements();
+      all = all && reach < kMostElements && (hasOwnType || view.dtype == r.operand(0).dtype);
     }
   if (!all)
     return std::nullopt;
@@ -90,8 +91,9 @@ void addBias(Calls &calls, const CallRequest &r, const AttentionSizes &z, Attent
 /// Returns a tensor [batch, rows, heads, width] of memory, of whose heads `headsOfGroup` belong to a key/value head.
 SlicedTensor slicedTensor(int number, const TensorView &view, const AttentionSizes &z, AttentionSlice slice,
                           int64_t headsOfGroup) {
-  return {number, view.data, view.bytes() / z.b * slice.batches,
-          view.shape[3] * headsOfGroup * slice.groups * bytesOf(view.dtype)};
+  int64_t bytes = bytesOf(view.dtype);
+  return {number, view.data, view.shape[1] * rowStrideOf(view) * bytes * slice.batches,
+          view.shape[3] * headsOfGroup * slice.groups * bytes};
 }
 
 /// Returns a float32 tensor of memory with one number for each query.
@@ -119,7 +121,8 @@ CudnnCalls attentionCalls(const CallRequest &r, int64_t mostBytes) {
   const AttentionSizes &z = form->z;
   AttentionSlice slice = forwardSlice(z, mostBytes);
   int64_t sharing = z.h / z.g;
-  auto all = std::make_shared<const ForwardGraph>(forwardGraph(z, slice, form->type));
+  auto all = std::make_shared<const ForwardGraph>(
+      forwardGraph(z, stridesOf(r.operand(0), r.operand(1), r.operand(2)), slice, form->type));
   SlicedGraph sliced{
       {all, &all->graph},
       {slicedTensor(all->query, r.operand(0), z, slice, sharing), slicedTensor(all->key, r.operand(1), z, slice, 1),
@@ -160,7 +163,9 @@ GradientsWay gradientsWay(const CallRequest &r, const AttentionForm &form, int64
   const AttentionSizes &z = form.z;
   AttentionSlice slice = backwardSlice(z, mostBytes, querySums);
   int64_t sharing = z.h / z.g, sumBytes = z.b * z.h * z.s * int64_t(sizeof(float));
-  auto all = std::make_shared<const BackwardGraph>(backwardGraph(z, slice, form.type, querySums));
+  auto all = std::make_shared<const BackwardGraph>(backwardGraph(z, stridesOf(r.operand(0), r.operand(1), r.operand(2)),
+                                                                 stridesOf(r.result(0), r.result(1), r.result(2)),
+                                                                 slice, form.type, querySums));
   GradientsWay way;
   way.workspaceBytes = backwardWorkspace(z, slice, querySums);
   void *dots = r.scratch(takeScratch(way.calls, sumBytes));

@@ -113,6 +113,7 @@ public:
   }
   bool joinsProducts() const override { return context->products.usesLibrary; }
   bool copiesBatchesAhead() const override { return true; }
+  int64_t rowPartAlignment() const override { return kRowPartAlignment; }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
   std::map<std::string, double> bindSeconds() const override { return context->bindSeconds; }
 

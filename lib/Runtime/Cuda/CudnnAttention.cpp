@@ -17,17 +17,18 @@ struct AttentionBuilder {
   int64_t sharing = z.h / z.g;            // query heads of a key/value head
   int64_t heads = slice.groups * sharing; // query heads of the slice
 
-  /// Adds the slice of a tensor [batch, rows, all heads, width] of memory, with heads before rows.
-  int rows(int64_t count, int64_t heads, int64_t all, int64_t width) {
-    return addTensor(graph, {type, {slice.batches, heads, count, width}, {count * all * width, width, all * width, 1}});
+  /// Adds the slice of a tensor [batch, rows, all heads, width] of memory, with heads before rows, which are `stride`
+  /// elements apart.
+  int rows(int64_t count, int64_t heads, int64_t stride, int64_t width) {
+    return addTensor(graph, {type, {slice.batches, heads, count, width}, {count * stride, width, stride, 1}});
   }
   /// Adds the slice of a tensor of keys or values, with its rows as columns.
-  int columns(int64_t width) {
-    return addTensor(graph,
-                     {type, {slice.batches, slice.groups, width, z.t}, {z.t * z.g * width, width, 1, z.g * width}});
+  int columns(int64_t stride, int64_t width) {
+    return addTensor(graph, {type, {slice.batches, slice.groups, width, z.t}, {z.t * stride, width, 1, stride}});
   }
-  int queries(int64_t width) { return rows(z.s, heads, z.h, width); }
-  int keys(int64_t width) { return rows(z.t, slice.groups, z.g, width); }
+  int queries(int64_t stride, int64_t width) { return rows(z.s, heads, stride, width); }
+  int outputs() { return queries(z.h * z.e, z.e); }
+  int keys(int64_t stride, int64_t width) { return rows(z.t, slice.groups, stride, width); }
   /// Adds the slice of a float32 tensor of memory with one number for each query. Its strides are those of a tensor
   /// without gaps, the only ones that cuDNN reads before version 9.26: a slice of heads has one batch entry.
   int perQuery() {
@@ -82,9 +83,9 @@ struct AttentionBuilder {
         scores,
         addTensor(graph, {type, {slice.batches, heads, z.t, z.s}, {heads * z.s * z.t, z.s * z.t, 1, z.t}, true}));
   }
-  /// Adds the product of transposed scores and a tensor of queries, summed over the query heads of a group.
-  int gradient(int scores, int queries, int64_t width) {
-    int y = keys(width);
+  /// Adds the product of transposed scores and a tensor of queries, summed over the query heads of a group. `y` is the
+  /// result.
+  int gradient(int scores, int queries, int64_t width, int y) {
     if (sharing == 1)
       return matmul(transposed(scores), queries, y);
     return reduce(kReduceAdd,
@@ -93,14 +94,15 @@ struct AttentionBuilder {
 };
 } // namespace
 
-ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type) {
+ForwardGraph forwardGraph(const AttentionSizes &z, const AttentionStrides &strides, AttentionSlice slice,
+                          CudnnData type) {
   AttentionBuilder b{{}, z, slice, type};
   ForwardGraph all{};
-  all.query = b.queries(z.d);
-  all.key = b.columns(z.d);
-  all.value = b.keys(z.e);
+  all.query = b.queries(strides.query, z.d);
+  all.key = b.columns(strides.key, z.d);
+  all.value = b.keys(strides.value, z.e);
   all.lse = b.perQuery();
-  all.out = b.queries(z.e);
+  all.out = b.outputs();
   all.bias = z.masked ? b.mask() : -1;
   int scores = b.scores(all.query, all.key, all.bias);
   if (z.causal)
@@ -116,14 +118,15 @@ ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnDa
   return all;
 }
 
-BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type, QuerySums sums) {
+BackwardGraph backwardGraph(const AttentionSizes &z, const AttentionStrides &strides, const AttentionStrides &gradients,
+                            AttentionSlice slice, CudnnData type, QuerySums sums) {
   AttentionBuilder b{{}, z, slice, type};
   BackwardGraph all{};
-  all.query = b.queries(z.d);
-  all.key = b.columns(z.d);
-  all.value = b.columns(z.e);
-  all.out = b.queries(z.e);
-  all.dOut = b.queries(z.e);
+  all.query = b.queries(strides.query, z.d);
+  all.key = b.columns(strides.key, z.d);
+  all.value = b.columns(strides.value, z.e);
+  all.out = b.outputs();
+  all.dOut = b.outputs();
   all.lse = b.perQuery();
   all.dots = b.perQuery();
   all.bias = z.masked ? b.mask() : -1;
@@ -134,16 +137,16 @@ BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, Cudnn
   if (z.causal)
     scores = b.causal(scores);
   int weights = b.ofScores(kExponential, scores);
-  all.dValue = b.gradient(weights, all.dOut, z.e);
+  all.dValue = b.gradient(weights, all.dOut, z.e, b.keys(gradients.value, z.e));
   int dWeights = b.matmul(all.dOut, all.value, addVirtual(b.graph, b.scoreDims()));
   int slopes = b.ofScores(kMultiply, b.ofScores(kSubtract, dWeights, all.dots), weights);
   int dScores = b.ofScores(kMultiply, slopes, addValue(b.graph, float(z.scale), 4));
-  all.dKey = b.gradient(dScores, all.query, z.d);
+  all.dKey = b.gradient(dScores, all.query, z.d, b.keys(gradients.key, z.d));
   int keys = b.reshape(
       all.key,
       addTensor(b.graph,
-                {kDataFloat, {slice.batches, slice.groups, z.t, z.d}, {z.t * z.g * z.d, z.d, z.g * z.d, 1}, true}));
-  all.dQuery = b.queries(z.d);
+                {kDataFloat, {slice.batches, slice.groups, z.t, z.d}, {z.t * strides.key, z.d, strides.key, 1}, true}));
+  all.dQuery = b.queries(gradients.query, z.d);
   all.sums = sums == QuerySums::Ordered ? -1 : b.querySums();
   b.matmul(dScores, keys, all.sums < 0 ? all.dQuery : all.sums);
   if (all.sums >= 0)

@@ -3,10 +3,13 @@
 // never write the matrix of scores to memory in the forward pass.
 #pragma once
 
-#include "../AttentionSizes.h"
 #include "CudnnGraph.h"
+#include "Kernels/ParametersAttention.h"
 
 namespace kerf::runtime::cuda {
+
+/// Returns the strides of tensors without gaps.
+inline AttentionStrides denseStrides(const AttentionSizes &z) { return {z.h * z.d, z.g * z.d, z.g * z.e}; }
 
 /// The batch entries and key/value heads that one execution of a graph computes, of all of an instruction. The fused
 /// gradients write the gradients of all scores of a slice to the workspace, so slices keep the workspace small.
@@ -27,7 +30,8 @@ struct ForwardGraph {
 };
 /// Returns the graph of one slice of attention; `type` is the 16-bit type of all tensors but the log-sum-exp and the
 /// bias, which are float32. Causal attention must begin at the first key.
-ForwardGraph forwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type);
+ForwardGraph forwardGraph(const AttentionSizes &z, const AttentionStrides &strides, AttentionSlice slice,
+                          CudnnData type);
 
 /// How the gradients of queries, which are sums over keys, are added. Each way is a graph of its own.
 enum class QuerySums {
@@ -42,8 +46,10 @@ struct BackwardGraph {
   CudnnGraph graph;
   int query, key, value, out, lse, dOut, dQuery, dKey, dValue, dots, sums, bias;
 };
-/// Returns the graph of one slice of attention's gradients, for the tensors that forwardGraph takes.
-BackwardGraph backwardGraph(const AttentionSizes &z, AttentionSlice slice, CudnnData type, QuerySums sums);
+/// Returns the graph of one slice of attention's gradients, for the tensors that forwardGraph takes. `gradients` are
+/// the strides of the results.
+BackwardGraph backwardGraph(const AttentionSizes &z, const AttentionStrides &strides, const AttentionStrides &gradients,
+                            AttentionSlice slice, CudnnData type, QuerySums sums);
 
 /// Most bytes of workspace that a plan of forwardGraph may need.
 inline constexpr int64_t kForwardWorkspace = 256;

@@ -43,6 +43,7 @@ public:
   }
   bool joinsProducts() const override { return gpu->products.usesLibrary; }
   bool copiesBatchesAhead() const override { return true; }
+  int64_t rowPartAlignment() const override { return kRowPartAlignment; }
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
     return cuda::collectiveScratchBytes(request, options);
   }

@@ -9,6 +9,8 @@ namespace kerf::runtime::cuda {
 
 /// Bytes: the alignment that cuMemAlloc gives, which is enough for 16-byte accesses of all kernels.
 inline constexpr int64_t kTensorAlignment = 256;
+/// Bytes that divide the addresses and distances of rows that attention finds in a wider tensor: what cuDNN wants.
+inline constexpr int64_t kRowPartAlignment = 16;
 
 /// Checks an instruction with the CPU's plan function of its operator. The calls of compiled kernels check themselves.
 Status checkInstruction(const KernelRequest &request);

@@ -17,11 +17,11 @@ struct Head {
   int64_t b, h, g;
 
   KERF_DEVICE Head(const AttentionInputs &in, int64_t b, int64_t h) : in(in), b(b), h(h), g(h / (in.h / in.g)) {}
-  KERF_DEVICE Matrix queries() const { return headOf(in.query, b, h, in.s, in.h, in.d); }
-  KERF_DEVICE Matrix keys() const { return headOf(in.key, b, g, in.t, in.g, in.d); }
-  KERF_DEVICE Matrix values() const { return headOf(in.value, b, g, in.t, in.g, in.e); }
+  KERF_DEVICE Matrix queries() const { return headOf(in.query, b, h, in.s, in.strides.query, in.d); }
+  KERF_DEVICE Matrix keys() const { return headOf(in.key, b, g, in.t, in.strides.key, in.d); }
+  KERF_DEVICE Matrix values() const { return headOf(in.value, b, g, in.t, in.strides.value, in.e); }
   /// Returns the head of a tensor that is shaped like the output.
-  KERF_DEVICE Matrix outputs(const void *data) const { return headOf(data, b, h, in.s, in.h, in.e); }
+  KERF_DEVICE Matrix outputs(const void *data) const { return headOf(data, b, h, in.s, in.h * in.e, in.e); }
   /// Returns the number of a query's log-sum-exp.
   KERF_DEVICE int64_t number(int64_t query) const { return (b * in.h + h) * in.s + query; }
   /// Returns whether the kernels compute the row of a query.
@@ -241,7 +241,8 @@ KERF_ATTENTION_KERNEL void attentionQueries(AttentionBackwardParameters p) {
                   .slope;
         sums.add(weights, slopes, keys, key, from);
       }
-      sums.each(queries, row, from, [&](int64_t place, int r, N sum) {
+      const Matrix dQueries = headOf(p.dq, head.b, head.h, in.s, p.strides.query, in.d);
+      sums.each(dQueries, row, from, [&](int64_t place, int r, N sum) {
         if (head.computes(row + firstRowOfWarp() + r))
           put(p.dq, place, p.dqSoFar ? at(p.dqSoFar, place) + sum : sum);
       });
@@ -284,12 +285,13 @@ KERF_ATTENTION_KERNEL void attentionKeys(AttentionBackwardParameters p) {
           dValues.add(weights, probabilities, dOut, query, from);
         }
       }
-      const Head head(in, b, g * shared);
       if (!any) // cuDNN has computed these gradients
         continue;
       auto finish = [&](void *y, int64_t place, N sum) { put(y, place, in.tops.data ? at(y, place) + sum : sum); };
-      dKeys.each(head.keys(), row, from, [&](int64_t place, int, N sum) { finish(p.dk, place, sum); });
-      dValues.each(head.values(), row, from, [&](int64_t place, int, N sum) { finish(p.dv, place, sum); });
+      dKeys.each(headOf(p.dk, b, g, in.t, p.strides.key, in.d), row, from,
+                 [&](int64_t place, int, N sum) { finish(p.dk, place, sum); });
+      dValues.each(headOf(p.dv, b, g, in.t, p.strides.value, in.e), row, from,
+                   [&](int64_t place, int, N sum) { finish(p.dv, place, sum); });
     }
   }
 }

@@ -42,10 +42,16 @@ struct AttentionSumsParameters {
   MaskTops tops;
 };
 
+/// Elements from a row to the next one of a query, a key and a value, or of their gradients: at least those of the
+/// heads, and more where the tensors are parts of wider rows.
+struct AttentionStrides {
+  int64_t query, key, value;
+};
 /// The operands and sizes that the kernels of attention share: query [b, s, h, d], key [b, t, g, d] and value
 /// [b, t, g, e].
 struct AttentionInputs : AttentionSizes {
   const void *query, *key, *value;
+  AttentionStrides strides;
   const void *mask; // null if there is none
   MaskTops tops = {};
   bool floatSums = false, floatMask = false; // whether the log-sum-exp, the mask is float32 beside 16-bit tensors
@@ -67,6 +73,7 @@ struct AttentionBackwardParameters {
   AttentionInputs in;
   const void *out, *lse, *dOut, *dqSoFar;
   void *dq, *dk, *dv;
+  AttentionStrides strides; // of the gradients
   void *dots, *factors;
 };
 

@@ -35,9 +35,9 @@ struct Matrix {
     return row < rows && column < width ? at(data, place(row, column)) : N(0);
   }
 };
-/// Returns one head of a tensor [batch, rows, heads, width].
-KERF_DEVICE Matrix headOf(const void *data, int64_t batch, int64_t head, int64_t rows, int64_t heads, int64_t width) {
-  return {data, (batch * rows * heads + head) * width, heads * width, rows, width};
+/// Returns one head of a tensor [batch, rows, heads, width] whose rows are `stride` elements apart.
+KERF_DEVICE Matrix headOf(const void *data, int64_t batch, int64_t head, int64_t rows, int64_t stride, int64_t width) {
+  return {data, batch * rows * stride + head * width, stride, rows, width};
 }
 
 /// A tile of numbers in shared memory. The additional column spreads a column over the memory's banks.
