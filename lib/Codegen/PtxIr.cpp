@@ -27,8 +27,7 @@ constexpr unsigned kGlobalMemory = 1;                        // address space of
 constexpr int64_t kMostSmall = int64_t(1) << 30;             // fewer elements are counted in 32 bits
 constexpr const char *kSpecial = "llvm.nvvm.read.ptx.sreg."; // prefix of the intrinsics that number threads
 
-static_assert(kMostSmall + package::kMostPtxItemsAtOnce * package::kMostPtxBlocks * package::kPtxThreads < int64_t(1)
-                                                                                                               << 31);
+static_assert(kMostSmall + package::kMostPtxBlocks * package::kPtxThreads < int64_t(1) << 31);
 
 class PtxBuilder {
 public:
@@ -78,7 +77,7 @@ private:
     Value start = block->getArgument(1);
     if (!number.isInteger(64))
       start = arith::TruncIOp::create(builder, loc, number, start);
-    buildItems({start}, reduction->width);
+    buildItem(start, reduction->width);
     int32_t place = 0;
     for (int result : reduction->results)
       for (Value x : reducedLanes[result]) {
@@ -123,54 +122,26 @@ private:
 
   //===-- items ---------------------------------------------------------------------------------------------------===//
 
-  /// Generates the loops over the items of a thread, of which `first` is the first and `step` apart are the others.
-  /// While there are as many vectors left, the thread works on several at a time.
   void loop(Value first, Value step) {
-    const int64_t atOnce = package::ptxItemsAtOnce(function, space);
-    if (atOnce > 1) {
-      Value end = arith::SubIOp::create(builder, loc, integer(items.vectors), product(step, integer(atOnce - 1)));
-      Value stride = product(step, integer(atOnce));
-      auto made = scf::ForOp::create(builder, loc, first, end, stride, ValueRange{first});
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(made.getBody());
-      SmallVector<Value> starts;
-      Value item = made.getInductionVar();
-      for (int64_t k = 0; k < atOnce; ++k, item = sum(item, step))
-        starts.push_back(product(item, integer(items.width)));
-      buildItems(starts, items.width);
-      scf::YieldOp::create(builder, loc, ValueRange{sum(made.getInductionVar(), stride)});
-      first = made.getResult(0);
-    }
     auto made = scf::ForOp::create(builder, loc, first, integer(items.count()), step);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(made.getBody());
     Value item = made.getInductionVar();
     if (items.elements == 0)
-      return buildItems({product(item, integer(items.width))}, items.width);
+      return buildItem(product(item, integer(items.width)), items.width);
     if (items.vectors == 0)
-      return buildItems({item}, 1);
+      return buildItem(item, 1);
     Value isVector = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, item, integer(items.vectors));
     auto choice = scf::IfOp::create(builder, loc, isVector, /*withElseRegion=*/true);
     builder.setInsertionPointToStart(choice.thenBlock());
-    buildItems({product(item, integer(items.width))}, items.width);
+    buildItem(product(item, integer(items.width)), items.width);
     builder.setInsertionPointToStart(choice.elseBlock());
-    buildItems({sum(item, integer(items.vectors * (items.width - 1)))}, 1);
+    buildItem(sum(item, integer(items.vectors * (items.width - 1))), 1);
   }
 
-  /// Generates the work for items of `width` elements, of which `starts` are the first ones: everything is loaded and
-  /// computed before anything is stored.
-  void buildItems(ArrayRef<Value> starts, int64_t width) {
-    SmallVector<SmallVector<Lanes>> made;
-    for (Value start : starts)
-      made.push_back(computeItem(start, width));
-    for (auto [start, values] : llvm::zip(starts, made))
-      for (auto [value, elements, address] : llvm::zip(stored, values, results))
-        store(dtypeOf(value), elements, address, start);
-  }
-
-  /// Generates the loads and the computation of `width` elements, of which `start` is the first. `start` counts from
-  /// the first element of row 0, over all rows. Returns the elements of the stored values.
-  SmallVector<Lanes> computeItem(Value start, int64_t width) {
+  /// Generates the work for `width` elements, of which `start` is the first. `start` counts from the first element of
+  /// row 0, over all rows.
+  void buildItem(Value start, int64_t width) {
     known.clear();
     first = start;
     lanes = width;
@@ -187,7 +158,8 @@ private:
     if (reduction)
       for (int result : reduction->results)
         reducedLanes[result] = read(package::reductionOf(function, result)->operands[0]);
-    return made;
+    for (auto [value, elements, address] : llvm::zip(stored, made, results))
+      store(dtypeOf(value), elements, address);
   }
 
   /// Computes where each broadcast's tensor is read for the first element of the item.
@@ -327,7 +299,7 @@ private:
     return elements;
   }
 
-  void store(DType dtype, const Lanes &elements, Value base, Value start) {
+  void store(DType dtype, const Lanes &elements, Value base) {
     Value vector;
     if (lanes == 1)
       vector = ops.toMemory(elements[0], dtype);
@@ -336,7 +308,7 @@ private:
     for (int64_t lane = 0; lane < lanes && lanes > 1; ++lane)
       vector = LLVM::InsertElementOp::create(builder, loc, vector, ops.toMemory(elements[size_t(lane)], dtype),
                                              integer(lane));
-    LLVM::StoreOp::create(builder, loc, vector, address(dtype, base, start), bytesAt(dtype, lanes));
+    LLVM::StoreOp::create(builder, loc, vector, address(dtype, base, first), bytesAt(dtype, lanes));
   }
 
   Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, number, value); }

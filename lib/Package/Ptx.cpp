@@ -67,14 +67,4 @@ PtxItems ptxItems(const Function &kernel, const KernelSpace &space) {
   return items;
 }
 
-int64_t ptxItemsAtOnce(const Function &kernel, const KernelSpace &space) {
-  constexpr int64_t kBytesInFlight = 32;
-  const PtxItems items = ptxItems(kernel, space);
-  int64_t bytes = 0;
-  for (int arg : kernel.args)
-    if (const Value &value = kernel.values[size_t(arg)]; elementsOf(value.shape) == space.rows() * space.columns())
-      bytes += items.width * bytesOf(value.dtype);
-  return bytes == 0 ? 1 : std::clamp<int64_t>(kBytesInFlight / bytes, 1, kMostPtxItemsAtOnce);
-}
-
 } // namespace kerf::package

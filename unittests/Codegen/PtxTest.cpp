@@ -82,20 +82,7 @@ TEST(Ptx, MemoryIsReadAndWrittenSixteenBytesAtATime) {
   // Rows of 33 elements do not begin at multiples of 16 bytes.
   std::string text = withPtx(stepOf(multiplyAdd(DType::F32, {6, 33}))).native->images[0].code;
   EXPECT_EQ(countOf(text, ".v4."), 0u) << text;
-  EXPECT_EQ(countOf(text, "ld.global.b32"), 15u) << text; // of four elements at a time, and of the others
-}
-
-TEST(Ptx, AThreadLoadsAtLeastThirtyTwoBytesBeforeItStores) {
-  const Shape shape = {64, 64};
-  Function kernel;
-  kernel.name = "negate";
-  kernel.kernel = true;
-  int x = addArg(kernel, DType::BF16, shape);
-  kernel.results = {addOp(kernel, "negate", {x}, DType::BF16, shape)};
-  std::string text = withPtx(stepOf(kernel)).native->images[0].code;
-  size_t second = text.find("ld.global.v4.b32", text.find("ld.global.v4.b32") + 1);
-  EXPECT_LT(second, text.find("st.global.v4.b32")) << text;
-  EXPECT_EQ(countOf(text, "ld.global.v4.b32"), 3u) << text; // of two vectors at a time, and of the last one
+  EXPECT_EQ(countOf(text, "ld.global.b32"), 3u) << text;
 }
 
 TEST(Ptx, ElementsOfLargeTensorsAreCountedInSixtyFourBits) {

@@ -52,10 +52,4 @@ struct PtxItems {
 /// stored values of the kernel's size, or fewer where rows are not whole numbers of such vectors.
 PtxItems ptxItems(const Function &kernel, const KernelSpace &space);
 
-/// Most vectors that a thread loads before it uses the first of them.
-inline constexpr int64_t kMostPtxItemsAtOnce = 4;
-/// Returns how many vectors a thread loads before it uses the first of them: so many that it waits for at least 32
-/// bytes. The multiprocessors of an H200 reach 66 % of the memory's speed with 16 bytes a thread, and 98 % with 32.
-int64_t ptxItemsAtOnce(const Function &kernel, const KernelSpace &space);
-
 } // namespace kerf::package

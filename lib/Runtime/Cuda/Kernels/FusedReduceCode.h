@@ -66,16 +66,28 @@ struct FusedTable {
 #pragma unroll
         for (int k = 0; k < W; ++k)
           sums[r][k] = results[r].neutral();
-      if (column < p.kept)
-        for (int64_t row = begin + warp; row < end; row += kWarps) {
-          double x[R * W];
-          elements(addresses, row * p.kept + column, x);
+      // Elements of two rows are computed before they are combined, so that both are loaded at once.
+      auto add = [&](auto rows, int64_t row) {
+        double x[rows][R * W];
+#pragma unroll
+        for (int i = 0; i < rows; ++i)
+          elements(addresses, (row + i * kWarps) * p.kept + column, x[i]);
+#pragma unroll
+        for (int i = 0; i < rows; ++i)
 #pragma unroll
           for (int r = 0; r < R; ++r)
 #pragma unroll
             for (int k = 0; k < W; ++k)
-              sums[r][k] = results[r].combine(sums[r][k], x[r * W + k]);
-        }
+              sums[r][k] = results[r].combine(sums[r][k], x[i][r * W + k]);
+      };
+      int64_t row = begin + warp;
+      if (column < p.kept) {
+#pragma unroll 1
+        for (; row + kWarps < end; row += 2 * kWarps)
+          add(std::integral_constant<int, 2>(), row);
+        if (row < end)
+          add(std::integral_constant<int, 1>(), row);
+      }
 #pragma unroll
       for (int r = 0; r < R; ++r) {
 #pragma unroll

@@ -181,6 +181,11 @@ KERF_KERNEL void lossByWarps(LossParameters p) { lossRows<WarpOfRow, kWidth>(p);
 KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void lossByBlocks(LossParameters p) { lossRows<BlockOfRow, kWidth>(p); }
 KERF_KERNEL void lossSingly(LossParameters p) { lossRows<BlockOfRow, 1>(p); }
 
+/// Bytes of a line of the caches. Rows of classes begin anywhere in a line, and a warp writes whole lines.
+inline constexpr int kBytesOfLine = 128;
+/// The most threads that rowCall gives a block.
+inline constexpr int kSinglyThreads = 512;
+
 template <typename Group, int W> KERF_DEVICE void lossBackwardRows(const LossBackwardParameters &p) {
   for (int64_t row = Group::firstRow(); row < p.rows; row += Group::rowStep()) {
     int64_t start = row * p.columns, label = integerAt(p.labels, row);
@@ -193,7 +198,7 @@ template <typename Group, int W> KERF_DEVICE void lossBackwardRows(const LossBac
                          [&](auto width, int64_t i) { storePack<width>(p.dLogits, start + i, Pack<width>{}); });
       continue;
     }
-    eachPacks<Group, W, kPacksInFlight<Group> / 2>(
+    eachPacks<Group, W, kPacksInFlight<Group> / 2, kBytesOfLine>(
         start, p.classes, [&](auto width, auto packs, int64_t i, int64_t apart) {
           Pack<packs * width> all = loadPacks<packs, width>(p.logits, start + i, apart);
 #pragma unroll
@@ -215,7 +220,7 @@ KERF_KERNEL void lossBackwardByWarps(LossBackwardParameters p) { lossBackwardRow
 KERF_KERNEL_SHARING(kRowThreads, kRowBlocks) void lossBackwardByBlocks(LossBackwardParameters p) {
   lossBackwardRows<BlockOfRow, kWidth>(p);
 }
-KERF_KERNEL void lossBackwardSingly(LossBackwardParameters p) { lossBackwardRows<BlockOfRow, 1>(p); }
+KERF_KERNEL_SHARING(kSinglyThreads, 2) void lossBackwardSingly(LossBackwardParameters p) { lossBackwardRows<BlockOfRow, 1>(p); }
 
 template <int W> KERF_DEVICE void countOf(const CountNonfiniteParameters &p) {
   int64_t count = 0;

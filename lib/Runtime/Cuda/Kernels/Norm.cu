@@ -69,19 +69,27 @@ template <typename Group, int W, int K> KERF_DEVICE void normRows(const NormPara
   RowPart<Group, W, K> part;
   part.each(p.n, [&](Pack<W> &x, int i) { x = loadPack<W>(p.x, start + i); });
   const RowStatistics statistics = statisticsOf<Group, W>(p, part);
-  part.each(p.n, [&](Pack<W> &x, int i) {
-    constexpr int kEach = W < 4 ? W : 4; // more would need more registers than there are
+  auto write = [&](auto loadOf) {
+    part.each(p.n, [&](Pack<W> &x, int i) {
+      constexpr int kEach = W < 4 ? W : 4; // more would need more registers than there are
 #pragma unroll
-    for (int first = 0; first < W; first += kEach) {
-      Pack<kEach> scale = loadAny<kEach>(p.scale, i + first), bias{};
-      if (isCentered)
-        bias = loadAny<kEach>(p.bias, i + first);
+      for (int first = 0; first < W; first += kEach) {
+        Pack<kEach> scale = loadOf(std::integral_constant<int, kEach>(), p.scale, i + first), bias{};
+        if (isCentered)
+          bias = loadOf(std::integral_constant<int, kEach>(), p.bias, i + first);
 #pragma unroll
-      for (int k = 0; k < kEach; ++k)
-        x[first + k] = (x[first + k] - statistics.mean) * statistics.rstd * scale[k] + bias[k];
-    }
-    storePack<W>(p.y, start + i, x);
-  });
+        for (int k = 0; k < kEach; ++k)
+          x[first + k] = (x[first + k] - statistics.mean) * statistics.rstd * scale[k] + bias[k];
+      }
+      storePack<W>(p.y, start + i, x);
+    });
+  };
+  // Where the type of scale and bias is known, half as many instructions load them. It is float32 in most models.
+  using Wide = std::conditional_t<isHalf<T>, F32, T>;
+  if (p.scale.isWide && (!isCentered || p.bias.isWide))
+    write([](auto width, const Floats &x, int i) { return loadPack<width, Wide>(x.data, i); });
+  else
+    write([](auto width, const Floats &x, int i) { return loadAny<width>(x, i); });
   if (Group::first() == 0) {
     if (isCentered)
       putAny(p.mean, row, statistics.mean);

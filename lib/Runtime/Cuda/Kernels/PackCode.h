@@ -190,13 +190,13 @@ template <typename Group, typename X> KERF_DEVICE X sumOf(X value) {
 /// Calls f(width, packs, i, apart) for packs of the elements [0, n) of a row that begins at element `start` of its
 /// tensor, shared by the threads of a group. The packs of a call have `width` elements each, and begin at the elements
 /// i, i + apart, .... A call has U packs of W elements where the thread has so many left, and else one: of W elements,
-/// or of 1 before the first sector of 32 bytes and behind the last pack. `width` and `packs` are
+/// or of 1 before the first multiple of `alignment` bytes (a sector) and behind the last pack. `width` and `packs` are
 /// std::integral_constant. The tensor itself lies at a multiple of 16 bytes.
-template <typename Group, int W, int U, typename F> KERF_DEVICE void eachPacks(int64_t start, int64_t n, F f) {
+template <typename Group, int W, int U, int alignment = 32, typename F>
+KERF_DEVICE void eachPacks(int64_t start, int64_t n, F f) {
   using One = std::integral_constant<int, 1>;
-  constexpr int64_t kSector = 32 / sizeof(T);
   const int64_t first = Group::first(), step = Group::step();
-  int64_t head = W == 1 ? 0 : -start & (kSector - 1);
+  int64_t head = W == 1 ? 0 : -start & (alignment / int64_t(sizeof(T)) - 1);
   head = head < n ? head : n;
   if constexpr (W > 1)
 #pragma unroll 1

@@ -15,6 +15,9 @@ template <typename R> KERF_DEVICE void putValue(const ReduceRowsParameters &p, i
     static_cast<typename R::Value *>(p.partials)[i] = value;
 }
 
+/// Rows and packs that a thread loads before it uses the first of them.
+inline constexpr int kRowsInFlight = 4, kPacksInFlight = 2;
+
 /// Reduces rows of a table (inner = 1). A thread has W columns, a warp reads 32 * W neighbouring columns of every
 /// kWarps-th row of a piece, and then the values of the block's warps are combined in their order.
 template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParameters &p) {
@@ -30,14 +33,22 @@ template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParame
 #pragma unroll
     for (int k = 0; k < W; ++k)
       sums[k] = R::neutral();
-    if (column < p.kept)
-#pragma unroll 2
-      for (int64_t row = begin + warp; row < end; row += kWarps) {
-        Pack<W> x = loadPack<W>(p.x, row * p.kept + column);
+    const int64_t apart = kWarps * p.kept;
+    auto add = [&](auto rows, int64_t row) {
+      Pack<rows * W> x = loadPacks<rows, W>(p.x, row * p.kept + column, apart);
 #pragma unroll
-        for (int k = 0; k < W; ++k)
-          sums[k] = R::combine(sums[k], Value(x[k]));
-      }
+      for (int k = 0; k < rows * W; ++k)
+        sums[k % W] = R::combine(sums[k % W], Value(x[k]));
+    };
+    int64_t row = begin + warp;
+    if (column < p.kept) {
+#pragma unroll 1
+      for (; row + (kRowsInFlight - 1) * kWarps < end; row += kRowsInFlight * kWarps)
+        add(std::integral_constant<int, kRowsInFlight>(), row);
+#pragma unroll 1
+      for (; row < end; row += kWarps)
+        add(std::integral_constant<int, 1>(), row);
+    }
 #pragma unroll
     for (int k = 0; k < W; ++k)
       values[warp][k * 32 + lane] = sums[k]; // neighbouring threads write to different banks
@@ -73,10 +84,10 @@ template <typename R, typename Group, int W> KERF_DEVICE void reduceRuns(const R
     Value value = R::neutral();
 #pragma unroll 1
     for (; runs > 0; --runs, start += p.kept * p.inner)
-      eachPack<Group, W>(start, n, [&](auto width, int64_t i) {
-        Pack<width> x = loadPack<width>(p.x, start + i);
+      eachPacks<Group, W, kPacksInFlight>(start, n, [&](auto width, auto packs, int64_t i, int64_t apart) {
+        Pack<packs * width> x = loadPacks<packs, width>(p.x, start + i, apart);
 #pragma unroll
-        for (int j = 0; j < width; ++j)
+        for (int j = 0; j < packs * width; ++j)
           value = R::combine(value, Value(x[j]));
       });
     value = Group::combine(value, [](Value a, Value b) { return R::combine(a, b); });
