@@ -85,6 +85,22 @@ TEST(Ptx, MemoryIsReadAndWrittenSixteenBytesAtATime) {
   EXPECT_EQ(countOf(text, "ld.global.b32"), 3u) << text;
 }
 
+TEST(Ptx, ReductionsKeepElementsInRegisters) {
+  const Shape shape = {4096, 256};
+  for (int64_t reduced : {0, 1}) { // the rows of a table, and runs of neighbouring elements
+    Function kernel;
+    kernel.name = "multiply.reduce";
+    kernel.kernel = true;
+    int x = addArg(kernel, DType::BF16, shape), y = addArg(kernel, DType::BF16, shape);
+    int product = addOp(kernel, "multiply", {x, y}, DType::BF16, shape);
+    kernel.results = {addOp(kernel, "reduce", {product}, DType::BF16, {shape[size_t(1 - reduced)]},
+                            {{"kind", "sum"}, {"dimensions", {reduced}}})};
+    std::string text = withPtx(stepOf(kernel)).native->images[0].code;
+    EXPECT_GT(countOf(text, "ld.global.v4.b32"), 0u) << text;
+    EXPECT_EQ(countOf(text, ".local"), 0u) << text;
+  }
+}
+
 TEST(Ptx, ElementsOfLargeTensorsAreCountedInSixtyFourBits) {
   std::string small = withPtx(stepOf(multiplyAdd(DType::BF16, {1 << 13, 1 << 16}))).native->images[0].code;
   EXPECT_EQ(countOf(small, "setp.gt.s32"), 1u) << small;
