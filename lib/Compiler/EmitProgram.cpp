@@ -208,15 +208,6 @@ std::vector<Report::StageSteps> stepsReport(const std::vector<steps::StepPassCou
   return report;
 }
 
-/// Returns whether the packaging passes have put the channels of a convolution last.
-bool hasChannelsLast(const package::Program &program) {
-  return llvm::any_of(program.functions, [](const package::Function &function) {
-    return llvm::any_of(function.body, [](const package::Instruction &instruction) {
-      return instruction.attrs.contains("channels_last");
-    });
-  });
-}
-
 /// Runs the packaging passes on a copy of the module.
 Result<OwningOpRef<ModuleOp>> packagedModule(ModuleOp module, const PackagingPipeline &options) {
   OwningOpRef<ModuleOp> packaged = cast<ModuleOp>(module->clone());
@@ -240,7 +231,7 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, KernelSo
   Report &report = compiled.report;
   const bool isFused = kernels == KernelSource::Fused;
   PackagingPipeline options;
-  options.channelsLast = isFused && hardwareOf(collectives.cluster().device).device.starts_with("cuda");
+  options.forGpu = compiled.forGpu = isFused && hardwareOf(collectives.cluster().device).device.starts_with("cuda");
   auto unfused = packagedModule(module, options);
   if (!unfused)
     return unfused.error();
@@ -296,7 +287,7 @@ Status addNativeCode(CompileResult &compiled, const std::vector<std::string> &is
   OwningOpRef<ModuleOp> fused;
   package::Program program = compiled.program;
   if (compiled.device) {
-    auto made = packagedModule(*compiled.device, {.channelsLast = hasChannelsLast(program), .fuse = true});
+    auto made = packagedModule(*compiled.device, {.forGpu = compiled.forGpu, .fuse = true});
     if (!made)
       return made.error();
     fused = std::move(*made);

@@ -57,8 +57,10 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
 
 void addPackagingPasses(OpPassManager &passes, const PackagingPipeline &options) {
   passes.addPass(createExpandMaps());
-  if (options.channelsLast)
+  if (options.forGpu) {
     passes.addPass(createPutChannelsLast());
+    passes.addPass(createRecomputeWidened());
+  }
   if (options.fuse)
     passes.addPass(createFusePointwise());
 }

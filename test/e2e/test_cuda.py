@@ -12,7 +12,7 @@ import unittest
 from unittest import mock
 
 from images import small_batches, small_net
-from support import FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
+from support import CLUSTERS, FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
 from test_pipelines import ALL, PLANS, plan, schedule
 
 STANDINS = os.environ.get("KERF_CUDA_LIBRARIES", os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins"))
@@ -83,6 +83,23 @@ class Cuda(KerfTest):
         if STANDINS:
             os.environ["KERF_STANDIN_CUDNN"] = "4"
             self.refuse(1, ["lets execution 4 fail"], *train, "--steps", 1, "--device", "cuda")
+
+    @unittest.skipUnless({"cnn", "resnet"} <= set(SHARED_EXPORTS), "needs the models cnn and resnet of KERF_SHARED")
+    def test_convolutions_in_bf16(self):
+        """Packages for GPUs have the channels of 16-bit convolutions last, and others have not. Both run on GPUs and on processors."""
+        clusters = {"gpu": os.path.join(CLUSTERS, "dgx-h100.json"), "cpu": os.path.join(CLUSTERS, "cpu-4.json")}
+        for model in ("cnn", "resnet"):
+            losses = {}
+            for cluster, file in clusters.items():
+                package = self.path(f"{model}-{cluster}")
+                self.succeed("compile", file_of(model), "--cluster", file, "--ranks", 1, "--dtype", "bf16", "-o", package)
+                with open(os.path.join(package, "program.json"), encoding="utf-8") as program:
+                    self.assertEqual("channels_last" in program.read(), cluster == "gpu", f"{model} for {cluster}")
+                for device in ("cpu", "cuda"):
+                    self.succeed("run", package, "--data", file_of(model, "batches.npz"), "--steps", 3, "--lr", 1e-2, "--device", device, "--log", self.path("log"))
+                    losses[cluster, device] = losses_of(self.path("log"))
+            for other in losses.values():
+                self.close(other, losses["cpu", "cpu"], 1e-3, f"{model} in bf16: sums come in another order before they are rounded")
 
     def test_products(self):
         self.train("mlp", "--ranks", 1, "--deterministic")

@@ -154,9 +154,11 @@ TEST_F(CudnnPlan, TakesConvolutions) {
                            {c.n, c.outputs, places, places},
                            {{c.stride, c.stride}, {c.dilation, c.dilation}, {c.before, c.before}, {c.after, c.after}}};
     for (CudnnData type : {kDataBfloat16, kDataHalf, kDataFloat})
-      for (CudnnKind kind : {kConvolutionForward, kConvolutionDataGradient, kConvolutionFilterGradient})
+      for (CudnnKind kind : {kConvolutionForward, kConvolutionDataGradient, kConvolutionFilterGradient}) {
+        shape.channelsLast = type == kDataBfloat16;
         EXPECT_GE(workspace(convolutionGraph(shape, kind, type).graph, convolutionWorkspace(shape, type)), 0)
             << c.channels << " to " << c.outputs << " channels, type " << type << ", kind " << kind;
+      }
   }
 }
 

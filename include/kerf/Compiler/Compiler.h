@@ -86,6 +86,7 @@ struct CompileResult {
   Report report;
   /// The program as IR, in the MLIR context of the step; null when `compileDevice` made this result.
   mlir::OwningOpRef<mlir::ModuleOp> device = {};
+  bool forGpu = false; // whether `device` is packaged for GPUs
   /// Predicted seconds of one step of the program, and the bytes that the runtime allocates on each stage
   /// (`peakBytes`). `figures` is for the program with machine code for its pointwise operators if `usesCode`, and
   /// without such code otherwise.

@@ -734,6 +734,38 @@ def PutChannelsLast : Pass<"kerf-put-channels-last", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect"];
 }
 
+def RecomputeWidened : Pass<"kerf-recompute-widened", "::mlir::ModuleOp"> {
+  let summary = "Computes large tensors again where they are read, from narrower ones";
+  let description = [{
+    Before the pass, each op computes its result once, and the result is stored for all ops that read it. After the
+    pass, a large tensor that up to 8 pointwise ops compute from narrower tensors is computed again by each op that can
+    become one kernel with them, so that it need not be stored. An example is the difference between 16-bit
+    activations and their mean in batch normalization, which is in f32.
+
+    * The tensors of its shape that the ops read have at most as many bytes as the tensor, and fewer where it is stored
+      all the same. Other operands are broadcast from at most an eighth of the elements. No op calls a math routine.
+    * A layer's function returns the narrower tensors instead of the wide one, and a function that all calls give such a
+      tensor takes them instead of it. So activations that are saved for the backward pass need less memory.
+
+    Results have the same bits, because the same ops run on the same values. The pass runs for GPUs, before
+    `kerf-fuse-pointwise`.
+
+    ```mlir
+    %wide = kerf.convert %x : (tensor<256x64xbf16>) -> tensor<256x64xf32>
+    %sum = kerf.reduce %wide ...
+    %y = kerf.multiply %wide, %wide ...
+    ```
+    becomes
+    ```mlir
+    %wide = kerf.convert %x : (tensor<256x64xbf16>) -> tensor<256x64xf32>
+    %sum = kerf.reduce %wide ...
+    %again = kerf.convert %x : (tensor<256x64xbf16>) -> tensor<256x64xf32>
+    %y = kerf.multiply %again, %again ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
   let summary = "Fuses chains of pointwise ops into kernels";
   let description = [{

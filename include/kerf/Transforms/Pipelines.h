@@ -38,8 +38,8 @@ struct LoweringPipeline {
 
 /// The options of the pipeline that turns the program of one rank into instructions.
 struct PackagingPipeline {
-  bool channelsLast = false; // whether 16-bit convolutions get their channels last, as GPUs want them
-  bool fuse = false;         // whether pointwise ops are fused into kernels
+  bool forGpu = false; // whether tensors get the layout that GPUs want
+  bool fuse = false;   // whether pointwise ops are fused into kernels
 };
 
 /// Adds the passes that turn the imported graph into one training step over whole tensors, with a function for each

@@ -125,3 +125,24 @@ func.func @main(%ids: tensor<4xi64> {kerf.kind = "input", kerf.name = "ids"}, %e
   %loss = kerf.reduce %1 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// A convolution reads and gives 16 bits. A normalization that is written as elementary ops computes in f32, and the op at
+// its end is rounded for all that follows.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[Y:.*]] = kerf.convolution %{{.*}} : (tensor<2x3x8xbf16>, tensor<4x3x1xbf16>) -> tensor<2x4x8xbf16>
+// CHECK: %[[N:.*]] = kerf.subtract %{{.*}}, %{{.*}} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+// CHECK-NEXT: %[[H:.*]] = kerf.convert %[[N]] : (tensor<2x4x8xf32>) -> tensor<2x4x8xbf16>
+// CHECK-NEXT: kerf.tanh %[[H]] : (tensor<2x4x8xbf16>) -> tensor<2x4x8xbf16>
+func.func @main(%x: tensor<2x3x8xf32> {kerf.kind = "input", kerf.name = "x"},
+                %k: tensor<4x3x1xf32> {kerf.kind = "parameter", kerf.name = "k", kerf.trainable}) -> tensor<f32> {
+  %y = kerf.convolution %x, %k {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>}
+      : (tensor<2x3x8xf32>, tensor<4x3x1xf32>) -> tensor<2x4x8xf32>
+  %sum = kerf.reduce %y {dimensions = array<i64: 0, 2>, kind = #kerf<reduce_kind sum>} : (tensor<2x4x8xf32>) -> tensor<4xf32>
+  %wide = kerf.broadcast_in_dim %sum {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4x8xf32>
+  %n = kerf.subtract %y, %wide {kerf.normalized} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+  %t = kerf.tanh %n : (tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+  %loss = kerf.reduce %t {dimensions = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>} : (tensor<2x4x8xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}

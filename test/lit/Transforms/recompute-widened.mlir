@@ -1,0 +1,73 @@
+// RUN: kerf-opt %s -kerf-recompute-widened -split-input-file | FileCheck %s
+
+// A difference to a mean is computed again from 16-bit numbers for each op that reads it.
+// CHECK-LABEL: func.func @twice
+// CHECK-SAME: %[[X:.*]]: tensor<32x64xbf16>, %[[M:.*]]: tensor<64xf32>
+// CHECK-COUNT-2: kerf.convert %[[X]]
+// CHECK-NOT: kerf.convert %[[X]]
+// CHECK: return
+func.func @twice(%x: tensor<32x64xbf16>, %mean: tensor<64xf32>) -> (tensor<f32>, tensor<32x64xbf16>) {
+  %wide = kerf.convert %x : (tensor<32x64xbf16>) -> tensor<32x64xf32>
+  %means = kerf.broadcast_in_dim %mean {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<32x64xf32>
+  %d = kerf.subtract %wide, %means : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  %sum = kerf.reduce %d {dimensions = array<i64: 0, 1>, kind = #kerf<reduce_kind sum>} : (tensor<32x64xf32>) -> tensor<f32>
+  %y = kerf.convert %d : (tensor<32x64xf32>) -> tensor<32x64xbf16>
+  return %sum, %y : tensor<f32>, tensor<32x64xbf16>
+}
+
+// -----
+
+// The layer returns its 16-bit argument's product and the mean instead of their difference, and the backward function
+// takes them.
+// CHECK-LABEL: func.func private @layer(
+// CHECK-SAME: -> (tensor<f32>, tensor<32x64xbf16>, tensor<64xf32>)
+// CHECK: return %{{.*}}, %{{.*}}, %{{.*}} : tensor<f32>, tensor<32x64xbf16>, tensor<64xf32>
+// CHECK-LABEL: func.func private @layer_backward(
+// CHECK-SAME: %[[G:.*]]: tensor<f32>, %[[P:.*]]: tensor<32x64xbf16>, %[[M:.*]]: tensor<64xf32>)
+// CHECK: %[[WIDE:.*]] = kerf.convert %[[P]]
+// CHECK: %[[D:.*]] = kerf.subtract %[[WIDE]], %{{.*}}
+// CHECK: kerf.multiply %[[D]], %{{.*}}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT: %[[R:.*]]:3 = kerf.call @layer
+// CHECK-NEXT: kerf.call @layer_backward(%{{.*}}, %[[R]]#1, %[[R]]#2)
+// CHECK-NEXT: return
+func.func private @layer(%x: tensor<32x64xbf16>, %w: tensor<64x64xbf16>) -> (tensor<f32>, tensor<32x64xf32>) {
+  %p = kerf.dot_general %x, %w {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<32x64xbf16>, tensor<64x64xbf16>) -> tensor<32x64xbf16>
+  %mean = kerf.reduce %p {dimensions = array<i64: 0>, kind = #kerf<reduce_kind sum>} : (tensor<32x64xbf16>) -> tensor<64xf32>
+  %wide = kerf.convert %p : (tensor<32x64xbf16>) -> tensor<32x64xf32>
+  %means = kerf.broadcast_in_dim %mean {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<32x64xf32>
+  %d = kerf.subtract %wide, %means : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  %sum = kerf.reduce %d {dimensions = array<i64: 0, 1>, kind = #kerf<reduce_kind sum>} : (tensor<32x64xf32>) -> tensor<f32>
+  return %sum, %d : tensor<f32>, tensor<32x64xf32>
+}
+func.func private @layer_backward(%g: tensor<f32>, %d: tensor<32x64xf32>) -> tensor<32x64xf32> {
+  %gs = kerf.broadcast_in_dim %g {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<32x64xf32>
+  %y = kerf.multiply %d, %gs : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}
+func.func @main(%x: tensor<32x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<32x64xf32> {
+  %r:2 = kerf.call @layer(%x, %w) : (tensor<32x64xbf16>, tensor<64x64xbf16>) -> (tensor<f32>, tensor<32x64xf32>)
+  %y = kerf.call @layer_backward(%r#0, %r#1) : (tensor<f32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}
+
+// -----
+
+// What an op with a math routine computes is stored, as is a sum of two tensors of its own width.
+// CHECK-LABEL: func.func @stored
+// CHECK-COUNT-1: kerf.exponential
+// CHECK-NOT: kerf.exponential
+// CHECK-COUNT-1: kerf.add
+// CHECK-NOT: kerf.add
+// CHECK: return
+func.func @stored(%x: tensor<32x64xbf16>, %a: tensor<32x64xf32>, %b: tensor<32x64xf32>) -> (tensor<f32>, tensor<f32>, tensor<32x64xf32>, tensor<32x64xf32>) {
+  %wide = kerf.convert %x : (tensor<32x64xbf16>) -> tensor<32x64xf32>
+  %e = kerf.exponential %wide : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  %c = kerf.add %a, %b : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  %sumE = kerf.reduce %e {dimensions = array<i64: 0, 1>, kind = #kerf<reduce_kind sum>} : (tensor<32x64xf32>) -> tensor<f32>
+  %sumC = kerf.reduce %c {dimensions = array<i64: 0, 1>, kind = #kerf<reduce_kind sum>} : (tensor<32x64xf32>) -> tensor<f32>
+  %ee = kerf.multiply %e, %e : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  %cc = kerf.multiply %c, %c : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  return %sumE, %sumC, %ee, %cc : tensor<f32>, tensor<f32>, tensor<32x64xf32>, tensor<32x64xf32>
+}
