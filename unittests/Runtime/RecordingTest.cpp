@@ -112,8 +112,7 @@ TEST_P(RecordingTest, WorkThatCannotBeRecordedIsRefusedAndTheStreamsWorkOn) {
 }
 
 std::string kindName(const testing::TestParamInfo<const DeviceKind *> &info) { return std::string(info.param->kind); }
-INSTANTIATE_TEST_SUITE_P(Kinds, RecordingTest, testing::ValuesIn(deviceKinds().begin(), deviceKinds().end()),
-                         kindName);
+INSTANTIATE_TEST_SUITE_P(Kinds, RecordingTest, testing::ValuesIn(deviceKinds().begin(), deviceKinds().end()), kindName);
 
 TEST(Recording, AFaultInARecordedStepHasTheSameMessage) {
   constexpr int64_t kRanks = 3, kSteps = 6, kBadStep = 4, kBadRank = 1;

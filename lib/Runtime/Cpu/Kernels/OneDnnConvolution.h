@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 convolutions by oneDNN, on tensors whose channels are their second or their last dimension. A convolution is cut into pieces along one of its dimensions,
-// and the threads of a team share the pieces. The cut depends only on the shapes.
+// float32 convolutions by oneDNN, on tensors whose channels are their second or their last dimension. A convolution is
+// cut into pieces along one of its dimensions, and the threads of a team share the pieces. The cut depends only on the
+// shapes.
 #pragma once
 
 #include "Windows.h"

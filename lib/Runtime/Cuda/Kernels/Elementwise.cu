@@ -160,7 +160,7 @@ KERF_KERNEL void compare(CompareParameters p) {
   });
 }
 
-KERF_KERNEL void choose(SelectParameters p) {
+KERF_KERNEL_SHARING(1024, 1) void choose(SelectParameters p) {
   eachOfGrid<kWidth>(p.n, areAligned(p.predicate, p.x, p.y, p.z), [&](auto width, int64_t i) {
     auto predicate = loadElements<width, U8, Access::Whole>(p.predicate, i);
     auto x = loadElements<width, T, Access::Whole>(p.x, i), y = loadElements<width, T, Access::Whole>(p.y, i);

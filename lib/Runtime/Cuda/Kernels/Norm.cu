@@ -211,7 +211,7 @@ KERF_KERNEL void layerNormBackwardSingly(NormBackwardParameters p) { backwardOfP
 KERF_KERNEL_SHARING(kRmsNormTile.mostThreads, 1) void rmsNormBackward(NormBackwardParameters p) {
   backwardOfPieces<false, kRmsNormTile.columns, kRmsNormTile.rows>(p);
 }
-KERF_KERNEL void rmsNormBackwardSingly(NormBackwardParameters p) { backwardOfPieces<false, 1, 2>(p); }
+KERF_KERNEL_SHARING(1024, 1) void rmsNormBackwardSingly(NormBackwardParameters p) { backwardOfPieces<false, 1, 2>(p); }
 
 /// Computes dx of rows of any length.
 KERF_KERNEL void backwardOfLongRows(NormBackwardParameters p) {
