@@ -32,8 +32,8 @@ struct RankBatches {
   int64_t user = 0;                  // the rank's user number at both sources
 };
 
-/// What a rank does after a step, as far as its batches are concerned: another step of training, whose first batch may
-/// be read while this step runs, or something that is not known or takes other batches.
+/// The next use of a rank's batches after a step: another step of training, whose first batch may be read while this
+/// step runs, or a use that is not known or takes other batches.
 enum class Following { Step, Unknown };
 
 /// The outcome of a step, the same on all ranks.

@@ -89,7 +89,8 @@ struct PlanTarget {
 
 /// A way to compute a graph.
 struct CudnnPlan {
-  /// What the plan was made from; cuDNN does not say that it may be destroyed earlier.
+  /// The descriptors of which the plan was made. They live as long as the plan, because cuDNN does not say that they may
+  /// be destroyed earlier.
   std::shared_ptr<const std::vector<Descriptor>> graph;
   Descriptor configuration, plan;
   int64_t engine = 0;         // cuDNN's number of the engine
@@ -97,7 +98,7 @@ struct CudnnPlan {
 };
 using CudnnPlans = std::vector<std::shared_ptr<const CudnnPlan>>;
 
-/// What the plans of a graph must keep to.
+/// The limits of the plans of a graph.
 struct PlanLimits {
   int64_t mostBytes = 0;     // bytes of workspace
   bool deterministic = true; // whether the results have the same bits in every run
