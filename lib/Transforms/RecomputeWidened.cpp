@@ -18,7 +18,7 @@ namespace kerf {
 
 namespace {
 constexpr size_t kMostRecomputed = 8;  // ops; they cost less than reading 4 bytes from the memory of a GPU
-constexpr int64_t kFewElements = 1024; // a tensor below this size is not worth a thought
+constexpr int64_t kFewElements = 1024; // smaller tensors stay as they are
 constexpr int64_t kVector = 8;         // a broadcast operand has at most this part of the elements
 
 int64_t storedBytes(Value value) {
