@@ -141,7 +141,7 @@ private:
       add(latent, 2, kWidth);
   }
 
-  /// A slice of the width of the stream, or of a latent, is marked as a width too.
+  /// A part of the width of the stream, or of a latent, is marked as a width too.
   bool spreadParts(Operation *op) {
     bool changed = false;
     auto pass = [&](Value from, Value to) {
@@ -149,8 +149,10 @@ private:
         if (tags(from, d) & kWidth)
           changed |= add(to, d, kWidth);
     };
-    pass(op->getOperand(0), op->getResult(0));
-    pass(op->getResult(0), op->getOperand(0));
+    for (Value part : isa<ConcatenateOp>(op) ? op->getOperands() : op->getOperands().take_front()) {
+      pass(part, op->getResult(0));
+      pass(op->getResult(0), part);
+    }
     return changed;
   }
 
@@ -168,7 +170,7 @@ private:
     };
     write(op->getOperands(), rule.operands);
     write(op->getResults(), rule.results);
-    if (isa<SliceOp, PadOp>(op))
+    if (isa<SliceOp, PadOp, ConcatenateOp>(op))
       changed |= spreadParts(op);
     // The slots of experts hold the tokens of the sequence, and are sharded like the sequence (ExpertLayout.h).
     if (auto routing = dyn_cast<RoutingOpInterface>(op))
