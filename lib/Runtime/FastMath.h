@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exponentials and related functions as polynomials of additions and multiplications, so that compilers can vectorize
-// loops that call them. Processors compute with them, and GPUs where Cuda/Kernels/ExpCode.h has no shorter form.
+// loops that call them. Processors compute with them, and GPUs where their kernels have no shorter form.
 #pragma once
 
 #include <array>

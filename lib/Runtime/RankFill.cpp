@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills a rank's arguments: before the first step from weights, a checkpoint or the seed, and before each step with
 // the step's batch.
-#include "InitialValues.h"
+#include "Host/InitialValues.h"
+#include "Host/Staging.h"
 #include "RankRun.h"
 #include "Scalar.h"
-#include "Staging.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/Convert.h"
 #include "kerf/Package/FlatProgram.h"

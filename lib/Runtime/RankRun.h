@@ -5,8 +5,8 @@
 
 #include "Box.h"
 #include "CheckpointFiles.h"
+#include "Host/Staging.h"
 #include "Inputs.h"
-#include "Staging.h"
 #include "StepGuard.h"
 #include "kerf/Runtime/Run.h"
 

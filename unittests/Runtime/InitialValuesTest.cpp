@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Initial values of parameters, by their definition in docs/runtime.md, and their way to a device.
-#include "../../lib/Runtime/InitialValues.h"
+#include "../../lib/Runtime/Host/InitialValues.h"
 #include "../../lib/Runtime/Cpu/Kernels/Normal.h"
+#include "../../lib/Runtime/Host/Staging.h"
 #include "../../lib/Runtime/Philox.h"
-#include "../../lib/Runtime/Staging.h"
 #include "kerf/Package/Convert.h"
 
 #include <atomic>

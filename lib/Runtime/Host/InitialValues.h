@@ -2,7 +2,7 @@
 // The initial values of parameters that no file gives.
 #pragma once
 
-#include "Shards.h"
+#include "../Shards.h"
 
 namespace kerf::runtime {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "InitialValues.h"
-#include "Cpu/Kernels/Normal.h"
-#include "Philox.h"
+#include "../Cpu/Kernels/Normal.h"
+#include "../Philox.h"
 #include "kerf/Package/Half.h"
 
 #include <algorithm>
