@@ -561,7 +561,8 @@ def PadClasses : Pass<"kerf-pad-classes", "::mlir::ModuleOp"> {
     those of 50,264 columns 22 ms. Where the scores of the classes are such a product, the pass pads its right factor
     with zeros, once for the forward and the backward pass, so that scores and their gradient have more columns.
     `cross_entropy` gets the number of classes as an attribute and does not read the new columns; its gradient is 0
-    there. The weight's gradient has the classes only.
+    there. The weight's gradient has the classes only; where it is summed over microbatches, a kernel of its own adds it
+    to the sum.
 
     The pass runs on one rank's program. It changes nothing where an op that it does not know reads the scores, as in a
     cross entropy whose classes are sharded.
