@@ -134,43 +134,7 @@ Table sharedTable(bool hasContext) {
       {"optimizer.clip_norm",
        [](const View &v, Draft &out) { out.argument("--max_grad_norm", v.in.optimizer.clipNorm); }},
   };
-  for (const char *key : {"model.family",
-                          "model.layers",
-                          "model.decoder_layers",
-                          "model.hidden_size",
-                          "model.heads",
-                          "model.kv_heads",
-                          "model.head_size",
-                          "model.ffn_size",
-                          "model.vocabulary",
-                          "model.positions",
-                          "model.norm",
-                          "model.norm_epsilon",
-                          "model.activation",
-                          "model.position",
-                          "model.rotary_base",
-                          "model.rotary_fraction",
-                          "model.rotary_scaling",
-                          "model.window",
-                          "model.residual",
-                          "model.biases",
-                          "model.query_key_norm",
-                          "model.tied_embeddings",
-                          "model.embedding_norm",
-                          "model.scaled_embedding",
-                          "model.experts",
-                          "model.experts_per_token",
-                          "model.expert_ffn_size",
-                          "model.expert_weights_add_to_one",
-                          "model.shared_expert_ffn_size",
-                          "model.dense_layers",
-                          "model.router",
-                          "model.expert_groups",
-                          "model.expert_weights_scale",
-                          "model.latent_attention",
-                          "model.dropout"})
-    table.push_back({key, [](const View &, Draft &out) { out.idle("a part of the model's own config.json"); }});
-  return table;
+  return joinTables({table, modelTableOfTrainer("a part of the model's own config.json")});
 }
 
 /// Notes that FSDP shards more than planned, if it does.

@@ -68,14 +68,12 @@ Row adapted(const Row &row) {
           }};
 }
 
-Row ofModel(const char *key) {
-  return {key, [](const View &, Draft &out) { out.idle("a part of the checkpoint that --model names"); }};
-}
+constexpr const char *kOfCheckpoint = "a part of the checkpoint that --model names";
 
 /// Returns the rows that differ from Megatron-LM's: other defaults, and what the checkpoint has.
 Table ownTable() {
-  Table table = {
-      {"model.sizes", [](const View &, Draft &out) { out.idle("a part of the checkpoint that --model names"); }},
+  const Table table = {
+      {"model.sizes", [](const View &, Draft &out) { out.idle(kOfCheckpoint); }},
       {"model.task", noteTask},
       {"model.sequence", [](const View &v, Draft &out) { out.argument("--max_length", v.model.sequence); }},
       {"model.expert_capacity",
@@ -85,43 +83,7 @@ Table ownTable() {
          out.argument("--moe_expert_capacity_factor", *v.in.expertCapacity);
        }},
   };
-  for (const char *key : {"model.family",
-                          "model.layers",
-                          "model.decoder_layers",
-                          "model.hidden_size",
-                          "model.heads",
-                          "model.kv_heads",
-                          "model.head_size",
-                          "model.ffn_size",
-                          "model.vocabulary",
-                          "model.positions",
-                          "model.norm",
-                          "model.norm_epsilon",
-                          "model.activation",
-                          "model.position",
-                          "model.rotary_base",
-                          "model.rotary_fraction",
-                          "model.rotary_scaling",
-                          "model.window",
-                          "model.residual",
-                          "model.biases",
-                          "model.query_key_norm",
-                          "model.tied_embeddings",
-                          "model.embedding_norm",
-                          "model.scaled_embedding",
-                          "model.experts",
-                          "model.experts_per_token",
-                          "model.expert_ffn_size",
-                          "model.expert_weights_add_to_one",
-                          "model.shared_expert_ffn_size",
-                          "model.dense_layers",
-                          "model.router",
-                          "model.expert_groups",
-                          "model.expert_weights_scale",
-                          "model.latent_attention",
-                          "model.dropout"})
-    table.push_back(ofModel(key));
-  return table;
+  return joinTables({table, modelTableOfTrainer(kOfCheckpoint)});
 }
 
 /// Sets what Megatron-LM leaves away and ms-swift has another default for.

@@ -100,6 +100,9 @@ const Table &msSwiftTable();
 
 /// Returns the rows of all tables, one table after the other.
 Table joinTables(std::initializer_list<Table> tables);
+/// Returns rows for the properties of a model, for a trainer that has them from the model itself. `why` says so in the
+/// notes.
+Table modelTableOfTrainer(const char *why);
 
 // Functions that several targets share.
 /// Notes that all layers recompute like the layer that recomputes most, so that the plan fits, if the plan's

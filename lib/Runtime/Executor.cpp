@@ -4,6 +4,7 @@
 // stream is started on that stream, and a wait in the list waits for an event. Sends begin, and are waited for,
 // on the compute stream.
 #include "kerf/Runtime/Executor.h"
+#include "FeedsAhead.h"
 #include "RankTimes.h"
 #include "StepParts.h"
 #include "StepRecordings.h"
@@ -61,13 +62,6 @@ struct PreservedContent {
   std::shared_ptr<std::byte> host;
 };
 
-/// An input's copy to the memory for the next batch.
-struct StartedFeed {
-  void *input;
-  const std::byte *ahead;
-  int64_t bytes;
-};
-
 /// Whether the actions' times are measured.
 enum class Timing { Measured, Unmeasured };
 
@@ -83,8 +77,7 @@ public:
       : program(program), device(device), communicator(communicator) {}
 
   ~ProgramExecutor() override {
-    if (feeding)
-      feeding->synchronize(); // the caller frees the host memory that it reads
+    ahead.wait(); // the caller frees the host memory that is read
   }
 
   Status load(const ExecutorOptions &options) {
@@ -140,28 +133,10 @@ public:
     return compute->copy(argument.data, host, argument.bytes(), CopyKind::ToDevice);
   }
   Status startFeed(const TensorView &input, const void *host) override {
-    if (!feedsAhead())
-      return feed(input, host);
-    std::byte *ahead = aheadOf.at(input.data);
-    if (started.empty()) // the memory is free when the inputs have what was in it
-      if (Status status = feeding->wait(*taken); !status)
-        return status;
-    started.push_back({input.data, ahead, input.bytes()});
-    return feeding->copy(ahead, host, input.bytes(), CopyKind::ToDevice);
+    return feedsAhead() ? ahead.start(input, host) : feed(input, host);
   }
-  Status finishFeeds() override {
-    if (started.empty())
-      return ok();
-    Status status = feeding->record(*arrived);
-    if (status)
-      status = compute->wait(*arrived);
-    for (auto [input, ahead, bytes] : started)
-      if (status)
-        status = compute->copy(input, ahead, bytes, CopyKind::OnDevice);
-    started.clear();
-    return status ? compute->record(*taken) : status;
-  }
-  Status waitForFeeds() override { return feeding ? feeding->synchronize() : ok(); }
+  Status finishFeeds() override { return ahead.finish(); }
+  Status waitForFeeds() override { return ahead.wait(); }
   bool feedsAhead() const override { return !plan.ahead.empty(); }
   const MemoryReport &memory() const override { return plan.memory; }
 
@@ -230,24 +205,18 @@ private:
     return ok();
   }
 
-  /// Makes the stream of copies that run next to a step.
   Status prepareFeeds() {
     if (!feedsAhead())
       return ok();
-    auto created = device.createStream(StreamKind::Auxiliary);
-    if (!created)
-      return created.error();
-    feeding = std::move(*created);
-    feeding->reserve(plan.ahead.size() + 2);
-    for (Event **event : {&arrived, &taken}) {
-      auto made = newEvent();
-      if (!made)
-        return made.error();
-      *event = *made;
-    }
+    auto arrived = newEvent(), taken = newEvent();
+    if (!arrived)
+      return arrived.error();
+    if (!taken)
+      return taken.error();
+    std::map<const void *, std::byte *> memory;
     for (const auto &[value, offset] : plan.ahead)
-      aheadOf[view(value).data] = persistent.get() + offset;
-    return compute->record(*taken);
+      memory[view(value).data] = persistent.get() + offset;
+    return ahead.prepare(device, *compute, **arrived, **taken, std::move(memory));
   }
 
   Status bindAll() {
@@ -583,10 +552,7 @@ private:
   std::vector<std::unique_ptr<Event>> events;
   std::unique_ptr<Stream> compute;
   StepRecordings recordings{device, communicator}; // end before the collectives, whose calls they hold
-  std::map<const void *, std::byte *> aheadOf;     // inputs by address -> memory for the next batch
-  std::vector<StartedFeed> started;                // since the last finishFeeds
-  Event *arrived = nullptr, *taken = nullptr; // recorded when what was started has arrived, and when the inputs have it
-  std::unique_ptr<Stream> feeding;            // runs the copies of batches ahead; null if there are none
+  FeedsAhead ahead;
   std::map<std::string, std::unique_ptr<Stream>> streams; // the last member, so that the streams' threads end first
 };
 } // namespace
