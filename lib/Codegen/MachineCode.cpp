@@ -13,6 +13,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
@@ -83,6 +84,35 @@ void runPasses(llvm::Module &module, llvm::TargetMachine &machine, const char *p
   passes.run(module, modules);
 }
 
+namespace {
+/// LLVM's switch for loop strength reduction, which the code generator of every target reads when its passes are
+/// listed. Null if this LLVM has no such switch.
+llvm::cl::opt<bool> *strengthReductionOff() {
+  auto &options = llvm::cl::getRegisteredOptions();
+  auto found = options.find("disable-lsr");
+  return found == options.end() ? nullptr : static_cast<llvm::cl::opt<bool> *>(found->second);
+}
+} // namespace
+
+bool generateCode(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type,
+                  StrengthReduction reduction, llvm::raw_pwrite_stream &stream) {
+  llvm::legacy::PassManager passes;
+  {
+    static std::mutex mutex; // the switch is one for the whole process
+    std::lock_guard<std::mutex> lock(mutex);
+    llvm::cl::opt<bool> *off = strengthReductionOff();
+    if (off)
+      off->setValue(reduction == StrengthReduction::Off);
+    bool missing = machine.addPassesToEmitFile(passes, stream, nullptr, type);
+    if (off)
+      off->setValue(false);
+    if (missing)
+      return false;
+  }
+  passes.run(module);
+  return true;
+}
+
 Error internalError(const std::string &what) {
   return Error{fmt::format("compiling kernels: {}", what), ExitStatus::InternalCheck};
 }
@@ -109,10 +139,8 @@ Result<std::string> compileObject(ModuleOp module, const std::string &isa) {
   runPasses(*translated, **machine, kCleanup);
   llvm::SmallVector<char> object;
   llvm::raw_svector_ostream stream(object);
-  llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if (!generateCode(*translated, **machine, llvm::CodeGenFileType::ObjectFile, StrengthReduction::Off, stream))
     return internalError("LLVM cannot write an object file");
-  passes.run(*translated);
   return std::string(object.begin(), object.end());
 }
 

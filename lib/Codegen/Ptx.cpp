@@ -5,7 +5,6 @@
 
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Bitcode/BitcodeReader.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -108,10 +107,8 @@ Result<std::string> compilePtx(ModuleOp module, const std::string &isa, const st
   runPasses(*translated, **machine, kGpuPasses);
   llvm::SmallVector<char> text;
   llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+  if (!generateCode(*translated, **machine, llvm::CodeGenFileType::AssemblyFile, StrengthReduction::On, stream))
     return internalError("LLVM cannot write PTX");
-  passes.run(*translated);
   return std::string(text.begin(), text.end());
 }
 
