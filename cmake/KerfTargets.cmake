@@ -94,11 +94,16 @@ function(kerf_one_by_one name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
 endfunction()
 
-# kerf_device_sources(CpuDevice.cpp): the files of a device's folder. They are compiled one by one: devices repeat names.
+# kerf_device_sources(CpuDevice.cpp LINK KerfKernels): the files of a device's folder, which become part of KerfRuntime, and the
+# libraries that they need. Each folder is compiled by itself, because devices repeat names.
 function(kerf_device_sources)
-  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
-  target_sources(KerfRuntime PRIVATE ${files})
-  set_source_files_properties(${files} TARGET_DIRECTORY KerfRuntime PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  add_library(Kerf${folder}Device OBJECT ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(Kerf${folder}Device PRIVATE kerf_flags KerfPackage Threads::Threads ${ARG_LINK})
+  kerf_begin_with(Kerf${folder}Device kerf_plain_headers)
+  target_sources(KerfRuntime PRIVATE $<TARGET_OBJECTS:Kerf${folder}Device>)
+  target_link_libraries(KerfRuntime PUBLIC ${ARG_LINK})
 endfunction()
 
 # kerf_compile_quickly(kerf): a target without hot loops of its own. Its files compile in 65 to 82 % of the time that -O3 takes

@@ -136,7 +136,6 @@ void addConversion(std::vector<Call> &calls, const TensorView &from, const Tenso
 } // namespace
 
 Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(const CallRequest &)) {
-  constexpr int64_t kAlignment = 256;
   KernelRequest wide = r.request;
   int64_t taken = 0;
   std::vector<Call> before, after;
@@ -145,7 +144,7 @@ Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(
       if (!isHalf(views[i]))
         continue;
       copies[i] = {r.scratch(taken), DType::F32, views[i].shape};
-      taken += (copies[i].bytes() + kAlignment - 1) / kAlignment * kAlignment;
+      taken += scratchPart(copies[i].bytes());
       if (reads)
         addConversion(before, views[i], copies[i]);
       else

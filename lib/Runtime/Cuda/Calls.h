@@ -33,6 +33,13 @@ using LibraryCall = std::function<Status(CudaStream &stream)>;
 using Call = std::variant<KernelCall, LibraryCall>;
 /// Most blocks of a launch. Kernels with more work than threads take several elements or rows each.
 inline constexpr int64_t kMostBlocks = 4096;
+/// Bytes to which the parts of an instruction's scratch memory are aligned: those of a memory transaction, and more
+/// than any element needs.
+inline constexpr int64_t kScratchAlignment = 256;
+
+inline int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// Returns `bytes` rounded up to the alignment of scratch memory.
+inline int64_t scratchPart(int64_t bytes) { return quotientUp(bytes, kScratchAlignment) * kScratchAlignment; }
 
 /// Turns the record of a fault into the message that the CPU's kernel gives.
 using FaultText = std::function<Error(const FaultRecord &)>;

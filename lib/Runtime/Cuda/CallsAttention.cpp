@@ -15,7 +15,7 @@ AttentionSizes attentionSizesOf(const CallRequest &r, size_t first, bool masked,
 
 namespace {
 using kernels::KeyScope;
-constexpr std::string_view kFile = "Attention";
+constexpr std::string_view kAttentionFile = "Attention";
 
 /// Reads the operands and sizes of an attention instruction whose query, key, value and (if `masked`) mask are the
 /// operands from number `first` on.
@@ -37,7 +37,7 @@ AttentionInputs mixedInputsOf(const CallRequest &r, bool masked, const TensorVie
 template <typename P>
 void addTileCall(Calls &calls, DType type, std::string_view entry, int64_t heads, int64_t rows, const P &parameters) {
   int64_t tiles = (rows + kAttentionTile - 1) / kAttentionTile;
-  addRowCall(calls, kFile, type, entry, heads * tiles, kAttentionThreads, parameters);
+  addRowCall(calls, kAttentionFile, type, entry, heads * tiles, kAttentionThreads, parameters);
 }
 
 void addForward(Calls &calls, const CallRequest &r, const AttentionInputs &in, const void *soFar,
@@ -66,7 +66,7 @@ void addBackward(Calls &calls, const CallRequest &r, const AttentionInputs &in, 
   p.dots = r.scratch(takeScratch(calls, queries * bytes));
   p.factors = r.scratch(takeScratch(calls, queries * bytes));
   constexpr int64_t kThreadsOfQuery = 32;
-  addElementCall(calls, kFile, type, "attentionRows", queries * kThreadsOfQuery, p);
+  addElementCall(calls, kAttentionFile, type, "attentionRows", queries * kThreadsOfQuery, p);
   addTileCall(calls, type, "attentionQueries", in.b * in.h, in.s, p);
   addTileCall(calls, type, "attentionKeys", in.b * in.g, in.t, p);
 }

@@ -20,9 +20,8 @@ std::string positionText(const Shape &shape, int64_t flat) {
 }
 
 int64_t takeScratch(Calls &calls, int64_t bytes) {
-  constexpr int64_t kAlignment = 256; // of a memory transaction, and more than any element needs
   int64_t offset = calls.scratchBytes;
-  calls.scratchBytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  calls.scratchBytes += scratchPart(bytes);
   return offset;
 }
 

@@ -8,7 +8,7 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr std::string_view kFile = "Loss";
+constexpr std::string_view kLossFile = "Loss";
 
 /// Sizes of a tensor seen as (outer, size, inner), where `size` is the dimension of a softmax.
 struct SoftmaxSizes {
@@ -34,11 +34,12 @@ void addSoftmaxCall(Calls &calls, DType type, bool aligned, const SoftmaxEntries
   if (p.size == 0 || p.rows == 0)
     return;
   if (p.inner == 1)
-    addPackedRowCall(calls, kFile, type, aligned, entries.byWarps, entries.byBlocks, entries.singly, p.rows, p.size, p);
+    addPackedRowCall(calls, kLossFile, type, aligned, entries.byWarps, entries.byBlocks, entries.singly, p.rows, p.size,
+                     p);
   else if (p.inner >= kWarpThreads && p.rows >= p.size)
-    addElementCall(calls, kFile, type, entries.byThreads, p.rows, p);
+    addElementCall(calls, kLossFile, type, entries.byThreads, p.rows, p);
   else
-    addRowCall(calls, kFile, type, entries.distant, p.rows, p.size, p);
+    addRowCall(calls, kLossFile, type, entries.distant, p.rows, p.size, p);
 }
 
 FaultText wrongLabel(int64_t classes, int64_t ignored) {
@@ -96,7 +97,7 @@ Result<Calls> callCrossEntropy(const CallRequest &r) {
                    r.faults};
   Calls calls;
   calls.faultText = wrongLabel(p.classes, p.ignored);
-  addPackedRowCall(calls, kFile, r.operand(0).dtype, areAligned({p.logits}), "lossByWarps", "lossByBlocks",
+  addPackedRowCall(calls, kLossFile, r.operand(0).dtype, areAligned({p.logits}), "lossByWarps", "lossByBlocks",
                    "lossSingly", s.rows, s.n, p);
   return calls;
 }
@@ -117,7 +118,7 @@ Result<Calls> callCrossEntropyBackward(const CallRequest &r) {
                            r.faults};
   Calls calls;
   calls.faultText = wrongLabel(p.classes, p.ignored);
-  addPackedRowCall(calls, kFile, r.operand(0).dtype, areAligned({p.logits, p.dLogits}), "lossBackwardByWarps",
+  addPackedRowCall(calls, kLossFile, r.operand(0).dtype, areAligned({p.logits, p.dLogits}), "lossBackwardByWarps",
                    "lossBackwardByBlocks", "lossBackwardSingly", s.rows, s.n, p);
   return calls;
 }
@@ -128,7 +129,7 @@ Result<Calls> callCountNonfinite(const CallRequest &r) {
   CountNonfiniteParameters p{};
   p.x = r.operand(0).data, p.total = static_cast<int64_t *>(r.result().data), p.n = r.operand(0).elements();
   const int64_t width = kPackBytes / bytesOf(type);
-  KernelCall first = elementCall(kFile, type, areAligned({p.x}) ? "countNonfinite" : "countNonfiniteSingly",
+  KernelCall first = elementCall(kLossFile, type, areAligned({p.x}) ? "countNonfinite" : "countNonfiniteSingly",
                                  (p.n + width - 1) / width, p);
   first.blocks = std::min(first.blocks, kMostCounts);
   p.count = first.blocks;
@@ -136,7 +137,7 @@ Result<Calls> callCountNonfinite(const CallRequest &r) {
   p.counts = static_cast<int64_t *>(r.scratch(takeScratch(calls, p.count * int64_t(sizeof(int64_t)))));
   std::memcpy(first.parameters.data(), &p, sizeof(p));
   calls.calls.push_back(std::move(first));
-  addRowCall(calls, kFile, type, "addCounts", 1, p.count, p);
+  addRowCall(calls, kLossFile, type, "addCounts", 1, p.count, p);
   return calls;
 }
 

@@ -8,9 +8,7 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr std::string_view kFile = "Norm";
-
-int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr std::string_view kNormFile = "Norm";
 
 /// Returns `elements` rounded up to whole warps, as a number of threads.
 int64_t wholeWarps(int64_t elements) { return std::max<int64_t>(1, quotientUp(elements, kWarpThreads)) * kWarpThreads; }
@@ -24,22 +22,22 @@ Calls callsOfNorm(DType type, const NormParameters &p) {
   if (p.rows == 0)
     return calls;
   auto byWarps = [&](std::string_view entry) {
-    calls.calls.push_back(warpCall(kFile, type, entry, p.rows, p));
+    calls.calls.push_back(warpCall(kNormFile, type, entry, p.rows, p));
     std::get<KernelCall>(calls.calls.back()).blocks = (p.rows + warps - 1) / warps;
   };
   if (p.rows > kMostGrid)
-    addRowCall(calls, kFile, type, "normOfLongRows", p.rows, p.n, p);
+    addRowCall(calls, kNormFile, type, "normOfLongRows", p.rows, p.n, p);
   else if (packed && p.n <= keptByWarp(bytes) * kWarpThreads)
     byWarps("normByWarps");
   else if (!packed && p.n <= kKeptSingly * kWarpThreads)
     byWarps("normByWarpsSingly");
   else if (packed && p.n <= keptByBlock(bytes) * kMostThreads) {
-    calls.calls.push_back(rowCall(kFile, type, "normByBlocks", p.rows, p.n, p));
+    calls.calls.push_back(rowCall(kNormFile, type, "normByBlocks", p.rows, p.n, p));
     auto &call = std::get<KernelCall>(calls.calls.back());
     call.blocks = p.rows;
     call.threads = wholeWarps((p.n + keptByBlock(bytes) - 1) / keptByBlock(bytes));
   } else
-    addRowCall(calls, kFile, type, "normOfLongRows", p.rows, p.n, p);
+    addRowCall(calls, kNormFile, type, "normOfLongRows", p.rows, p.n, p);
   return calls;
 }
 
@@ -64,7 +62,7 @@ Calls callsOfNormBackward(const CallRequest &r, NormBackwardParameters p) {
   if (p.n == 0)
     return calls;
   auto byColumns = [&](std::string_view entry, int64_t threadsOfBlock) {
-    addRowCall(calls, kFile, type, entry, p.pieces, p.n, p);
+    addRowCall(calls, kNormFile, type, entry, p.pieces, p.n, p);
     if (p.pieces > 0)
       std::get<KernelCall>(calls.calls.back()).threads = threadsOfBlock;
   };
@@ -74,10 +72,10 @@ Calls callsOfNormBackward(const CallRequest &r, NormBackwardParameters p) {
   else if (p.n <= kMostThreads)
     byColumns(isCentered ? "layerNormBackwardSingly" : "rmsNormBackwardSingly", wholeWarps(p.n));
   else {
-    addRowCall(calls, kFile, type, "backwardOfLongRows", p.rows, p.n, p);
-    addElementCall(calls, kFile, type, "sumPieces", p.pieces * p.n, p);
+    addRowCall(calls, kNormFile, type, "backwardOfLongRows", p.rows, p.n, p);
+    addElementCall(calls, kNormFile, type, "sumPieces", p.pieces * p.n, p);
   }
-  addRowCall(calls, kFile, type, "addPieces", tensors * quotientUp(p.n, kColumnsOfBlock), 1, p);
+  addRowCall(calls, kNormFile, type, "addPieces", tensors * quotientUp(p.n, kColumnsOfBlock), 1, p);
   std::get<KernelCall>(calls.calls.back()).threads = kColumnThreads;
   return calls;
 }

@@ -8,9 +8,7 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr int64_t kTile = 16;       // Kernels/Product.cu
-constexpr int64_t kAlignment = 256; // bytes, of the parts of the scratch memory
-int64_t roundedUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr int64_t kTile = 16; // Kernels/Product.cu
 
 /// Returns the walk over some dimensions of a tensor, in their order, with loops merged where one loop does the same.
 Result<Walk> walkOf(const TensorView &view, const std::vector<int64_t> &dims) {
@@ -78,7 +76,7 @@ Result<void *> addDenseCopy(Calls &calls, const CallRequest &r, const TensorView
     loops.push_back({to.shape[i], strides[size_t(order[i])], toStrides[i]});
   if (Status status = addCopy(calls, from, to, loops, 0, 0); !status)
     return status.error();
-  calls.scratchBytes += roundedUp(to.bytes());
+  calls.scratchBytes += scratchPart(to.bytes());
   return to.data;
 }
 } // namespace

@@ -9,8 +9,6 @@ namespace kerf::runtime::cuda {
 
 namespace {
 constexpr int kLeastCapability = 89; // of 8-bit products: the generations Ada and Hopper
-constexpr int64_t kAlignment = 256;  // bytes, of the parts of the scratch memory
-int64_t roundedUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 int32_t formatOf(const TensorView &view) { return view.dtype == DType::F8E5M2; }
 
 /// Adds the scales of both factors to the calls, and returns their address in scratch memory.
@@ -36,7 +34,7 @@ Result<Calls> callThroughHalf(const CallRequest &r) {
   wide.operands.resize(2);
   for (TensorView &factor : wide.operands) {
     TensorView copy{r.scratch(calls.scratchBytes), DType::BF16, factor.shape};
-    calls.scratchBytes += roundedUp(copy.bytes());
+    calls.scratchBytes += scratchPart(copy.bytes());
     WidenParameters p{static_cast<const uint8_t *>(factor.data), copy.data, factor.elements(), formatOf(factor)};
     if (p.n > 0)
       calls.calls.push_back(elementCall("Quantize", DType::BF16, "widen", p.n, p));
@@ -44,7 +42,7 @@ Result<Calls> callThroughHalf(const CallRequest &r) {
   }
   TensorView &product = wide.results[0];
   product = {r.scratch(calls.scratchBytes), DType::F32, product.shape};
-  calls.scratchBytes += roundedUp(product.bytes());
+  calls.scratchBytes += scratchPart(product.bytes());
   wide.scratch = r.scratch(calls.scratchBytes);
   auto multiplied = callDotGeneral({wide, r.faults, r.gpu});
   if (!multiplied)

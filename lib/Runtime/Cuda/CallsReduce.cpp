@@ -14,8 +14,6 @@ namespace kerf::runtime::cuda {
 namespace {
 using package::ReduceForm, package::ReducePlan;
 
-int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Returns the plan of a reduction that the kernels of ReduceRows compute; nothing for another one.
 std::optional<ReducePlan> planOf(const CallRequest &r) {
   const TensorView &x = r.operand(0);

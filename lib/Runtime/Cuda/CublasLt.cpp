@@ -31,7 +31,7 @@ Result<Library> open(bool driverTakes13) {
   return older ? older : newest;
 }
 
-Result<CublasLt> load() {
+Result<CublasLt> resolveCublasLt() {
   auto driver = loadDriver();
   if (!driver)
     return driver.error();
@@ -69,7 +69,7 @@ Result<CublasLt> load() {
 } // namespace
 
 Result<const CublasLt *> loadCublasLt() {
-  static const Result<CublasLt> library = load();
+  static const Result<CublasLt> library = resolveCublasLt();
   if (!library)
     return library.error();
   return &*library;

@@ -84,7 +84,7 @@ public:
   static Result<std::unique_ptr<Device>> create(const DeviceOptions &options);
 
   std::string_view kind() const override { return "cuda"; }
-  int64_t alignment() const override { return kTensorAlignment; }
+  int64_t alignment() const override { return kMemoryAlignment; }
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override { return allocateOfGpu(context, bytes); }
   Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) override { return allocatePinned(context, bytes); }
   Status copyIn(void *device, const void *host, int64_t bytes) override {

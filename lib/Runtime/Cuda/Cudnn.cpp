@@ -13,7 +13,7 @@ constexpr std::string_view kWayOut = "install cuDNN (pip install nvidia-cudnn-cu
                                      "KERF_CUDA_LIBRARIES, or set KERF_CUDNN=off to use Kerf's own kernels, which are "
                                      "much slower";
 
-Result<Cudnn> load() {
+Result<Cudnn> resolveCudnn() {
   auto library = openLibrary("libcudnn_graph.so.9");
   if (!library)
     return Error{fmt::format("cuDNN, which computes attention and convolutions on GPUs, cannot be loaded ({}); {}",
@@ -48,7 +48,7 @@ Result<Cudnn> load() {
 
 Result<const Cudnn *> loadCudnn() {
   static const Result<Cudnn> &cudnn =
-      *new Result<Cudnn>(load()); // stays for what is destroyed at the end of the process
+      *new Result<Cudnn>(resolveCudnn()); // stays for what is destroyed at the end of the process
   if (!cudnn)
     return cudnn.error();
   return &*cudnn;

@@ -10,7 +10,7 @@ namespace kerf::runtime::cuda {
 namespace {
 std::string versionText(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-Result<Driver> load() {
+Result<Driver> resolveDriver() {
   auto library = openLibrary("libcuda.so.1");
   if (!library)
     return Error{fmt::format("the NVIDIA driver's library cannot be loaded ({}); install the driver on this machine "
@@ -59,7 +59,7 @@ const char *wayOut(DriverResult result) {
 } // namespace
 
 Result<const Driver *> loadDriver() {
-  static const Result<Driver> driver = load();
+  static const Result<Driver> driver = resolveDriver();
   if (!driver)
     return driver.error();
   return &*driver;

@@ -3,6 +3,7 @@
 #include "../Attributes.h"
 #include "../Cpu/CollectivePhases.h"
 #include "BoxParts.h"
+#include "Calls.h"
 #include "kerf/Support/Collectives.h"
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr int64_t kScratchAlignment = 256;
 
 /// Hands out scratch memory. With a null base the bytes are only counted. Every phase begins at the base again, because
 /// the work of a stream is done in order.
@@ -19,15 +19,12 @@ public:
   explicit Scratch(void *base) : base(static_cast<std::byte *>(base)) {}
   std::byte *take(int64_t bytes) {
     std::byte *piece = base ? base + used : nullptr;
-    used += aligned(bytes);
+    used += scratchPart(bytes);
     most = std::max(most, used);
     return piece;
   }
   void beginPhase() { used = 0; }
   int64_t mostBytes() const { return most; }
-  static int64_t aligned(int64_t bytes) {
-    return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-  }
 
 private:
   std::byte *base;
@@ -76,7 +73,7 @@ public:
 
   void addReduce(const ReducePhase &phase, DType dtype) {
     addSends(phase);
-    const int64_t bytes = phase.packOwn.bytes(), apart = Scratch::aligned(std::min(pieceBytes, bytes));
+    const int64_t bytes = phase.packOwn.bytes(), apart = scratchPart(std::min(pieceBytes, bytes));
     if (phase.elements == 0)
       return;
     bool isPacked = !phase.packOwn.contiguous(), isUnpacked = !phase.unpack.contiguous();

@@ -12,7 +12,7 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-Result<Nccl> load() {
+Result<Nccl> resolveNccl() {
   auto library = openLibrary("libnccl.so.2");
   if (!library)
     return Error{fmt::format("NCCL, which moves data between GPUs, cannot be loaded ({}); install it (pip install "
@@ -37,7 +37,7 @@ Result<Nccl> load() {
 } // namespace
 
 Result<const Nccl *> loadNccl() {
-  static const Result<Nccl> nccl = load();
+  static const Result<Nccl> nccl = resolveNccl();
   if (!nccl)
     return nccl.error();
   return &*nccl;

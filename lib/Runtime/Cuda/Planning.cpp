@@ -29,7 +29,7 @@ class CudaPlanningDevice : public PlanningDevice {
 public:
   explicit CudaPlanningDevice(std::shared_ptr<Context> gpu) : gpu(std::move(gpu)) {}
   std::string_view kind() const override { return "cuda"; }
-  int64_t alignment() const override { return kTensorAlignment; }
+  int64_t alignment() const override { return kMemoryAlignment; }
   Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse) override {
     auto code = loadPtx(gpu, program, CodeUse::Plan);
     if (!code)

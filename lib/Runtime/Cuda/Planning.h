@@ -8,7 +8,7 @@
 namespace kerf::runtime::cuda {
 
 /// Bytes: the alignment that cuMemAlloc gives, which is enough for 16-byte accesses of all kernels.
-inline constexpr int64_t kTensorAlignment = 256;
+inline constexpr int64_t kMemoryAlignment = 256;
 /// Bytes that divide the addresses and distances of rows that attention finds in a wider tensor: what cuDNN wants.
 inline constexpr int64_t kRowPartAlignment = 16;
 

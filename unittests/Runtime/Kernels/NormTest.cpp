@@ -185,8 +185,9 @@ TEST(CrossEntropy, MatchesTheDefinitionAndItsGradient) {
     HostTensor dy = random.normals(dtype, rows);
     HostTensor dx = runKernel("cross_entropy_backward", attrs, {x, labels, out[1], dy}, {{dtype, shape}})[0];
     for (int64_t i = 0; i < dx.elements(); ++i)
-      if (i % columns >= classes)
+      if (i % columns >= classes) {
         EXPECT_EQ(dx.values[i], 0) << "element " << i;
+      }
     if (dtype == F64)
       expectGradient([&](const auto &in) { return runKernel("cross_entropy", attrs, in, types)[0].values; },
                      {x, labels}, 0, dy.values, dx);
