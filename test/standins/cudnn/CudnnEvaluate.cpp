@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace kerf::standin::cudnn {
 
@@ -241,17 +242,18 @@ void Evaluation::convolve(const Node &node) {
   int64_t channels = kernel.dims[1], outputs = place.dims[1] / (sample.dims[1] / channels);
   size_t spatial = node.strides.size();
   std::vector<int64_t> window(kernel.dims.begin() + 1, kernel.dims.end()); // channel of the group, then spatial
+  const int64_t windowSize =
+      std::accumulate(window.begin(), window.end(), int64_t(1), std::multiplies<int64_t>()); // elements
   each(place.dims, [&](const auto &at, int64_t atY) {
-    each(window, [&](const auto &in, int64_t) {
-      std::vector<int64_t> from{at[0], at[1] / outputs * channels + in[0]}, of{at[1]};
-      of.insert(of.end(), in.begin(), in.end());
+    each(window, [&](const auto &in, int64_t inWindow) {
+      int64_t from = at[0] * sample.dims[1] + at[1] / outputs * channels + in[0];
       for (size_t d = 0; d < spatial; ++d) {
-        from.push_back(at[d + 2] * node.strides[d] + in[d + 1] * node.dilations[d] - node.before[d]);
-        if (from.back() < 0 || from.back() >= sample.dims[d + 2])
+        int64_t along = at[d + 2] * node.strides[d] + in[d + 1] * node.dilations[d] - node.before[d];
+        if (along < 0 || along >= sample.dims[d + 2])
           return;
+        from = from * sample.dims[d + 2] + along;
       }
-      size_t atX = size_t(numberIn(sample.dims, from, sample.dims)),
-             atW = size_t(numberIn(kernel.dims, of, kernel.dims));
+      size_t atX = size_t(from), atW = size_t(at[1] * windowSize + inWindow);
       if (node.kind == 10)
         result[size_t(atY)] += a[atX] * b[atW];
       else if (node.kind == 11)
