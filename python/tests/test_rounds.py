@@ -80,12 +80,57 @@ class Training:
                     pass
 
 
+def own_objects():
+    """Returns the number of objects of Kerf's classes."""
+    gc.collect()
+    return sum(str(type(one).__module__).partition(".")[0] == "kerf" for one in gc.get_objects())
+
+
 class Rounds(unittest.TestCase):
     def test_questions(self):
         self.assertLess(grown(Questions(), 20 if ALL else 5, 1000 if ALL else 15), LIMIT)
 
     def test_training(self):
         self.assertLess(grown(Training(), 20, 1000 if ALL else 50), LIMIT)
+
+    def test_captures_of_jax(self):
+        try:
+            import jax
+            import jax.numpy as jnp
+            import kerf.jax
+        except ImportError as error:
+            self.skipTest(f"this test needs jax: {error}")
+
+        def loss(params, x):
+            return jnp.mean(jnp.tanh(x @ params["w"]) ** 2)
+
+        def once():
+            model = kerf.jax.capture(loss, {"w": jnp.ones((8, 16))}, jnp.ones((4, 8)))
+            kerf.plan(model, ranks=2, all_ranks=True, progress=False)
+            jax.clear_caches()  # JAX keeps what it has traced
+
+        self.assertLess(grown(once, 20, 1000 if ALL else 30), LIMIT)
+
+    def test_captures_of_torch(self):
+        try:
+            import onnxscript  # noqa: F401
+            import torch
+            import kerf.torch
+        except ImportError as error:
+            self.skipTest(f"this test needs torch and onnxscript: {error}")
+        module = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+        batch = torch.ones(4, 8), torch.zeros(4, dtype=torch.int64)
+
+        def once():
+            model = kerf.torch.capture(module, batch, lambda net, x, y: torch.nn.functional.cross_entropy(net(x), y))
+            kerf.plan(model, ranks=2, all_ranks=True, progress=False)
+
+        for _ in range(3):
+            once()
+        rounds, before = (1000 if ALL else 3), own_objects()
+        # torch.export keeps some 10 to 30 kB of its own in each call.
+        self.assertLess(grown(once, 0, rounds), LIMIT + rounds * 50_000)
+        self.assertLessEqual(own_objects(), before)
 
 
 if __name__ == "__main__":
