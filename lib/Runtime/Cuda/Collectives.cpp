@@ -168,7 +168,7 @@ private:
 };
 
 Result<std::unique_ptr<BoundKernel>> CudaCollectives::bind(const CollectiveRequest &request) {
-  auto plan = planExchanges(request, options);
+  auto plan = gpuExchanges(request, options);
   if (!plan)
     return plan.error();
   std::vector<CudaCollective::Step> steps;
@@ -255,7 +255,7 @@ Result<std::unique_ptr<BoundKernel>> CudaCollectives::bindReceive(const MessageR
 } // namespace
 
 Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) {
-  auto plan = planExchanges(request, options);
+  auto plan = gpuExchanges(request, options);
   if (!plan)
     return plan.error();
   return plan->scratchBytes;

@@ -1,232 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Exchanges.h"
-#include "../Attributes.h"
-#include "../Cpu/CollectivePhases.h"
-#include "BoxParts.h"
-#include "Calls.h"
-#include "kerf/Support/Collectives.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace kerf::runtime::cuda {
 
 namespace {
+constexpr int64_t kScratchAlignment = 256;
 
-/// Hands out scratch memory. With a null base the bytes are only counted. Every phase begins at the base again, because
-/// the work of a stream is done in order.
-class Scratch {
-public:
-  explicit Scratch(void *base) : base(static_cast<std::byte *>(base)) {}
-  std::byte *take(int64_t bytes) {
-    std::byte *piece = base ? base + used : nullptr;
-    used += scratchPart(bytes);
-    most = std::max(most, used);
-    return piece;
+Status addPartCopy(std::vector<Call> &calls, const BoxPart &part, const std::byte *from, std::byte *to) {
+  const std::vector<BoxCopy::Loop> &loops = part.loops;
+  if (loops.size() > size_t(kMostDims))
+    return Error{fmt::format("the GPU's kernels walk over up to {} dimensions that cannot be merged, and a collective "
+                             "asks for {}; reshape the tensor in the model",
+                             kMostDims, loops.size())};
+  int64_t unit = 8, bytes = 1;
+  for (const BoxCopy::Loop &loop : loops)
+    bytes *= loop.count;
+  auto divides = [&](int64_t number) { return number % unit == 0; };
+  while (unit > 1 && !(divides(part.fromOffset) && divides(part.toOffset) && divides(loops.back().count) &&
+                       std::all_of(loops.begin(), loops.end() - 1, [&](const BoxCopy::Loop &loop) {
+                         return divides(loop.fromStride) && divides(loop.toStride);
+                       })))
+    unit /= 2;
+  CopyParameters p{from, to, part.fromOffset / unit, part.toOffset / unit, bytes / unit, int32_t(unit), 0, {}, {}, {}};
+  for (size_t l = 0; l < loops.size(); ++l, ++p.rank) {
+    bool isRun = l + 1 == loops.size();
+    p.sizes[l] = isRun ? loops[l].count / unit : loops[l].count;
+    p.fromStrides[l] = isRun ? 1 : loops[l].fromStride / unit;
+    p.toStrides[l] = isRun ? 1 : loops[l].toStride / unit;
   }
-  void beginPhase() { used = 0; }
-  int64_t mostBytes() const { return most; }
-
-private:
-  std::byte *base;
-  int64_t used = 0, most = 0;
-};
-
-/// The rounds of one phase of all collectives of a bucket: the reductions and the movements without a reduction, or the
-/// movements behind the reductions.
-class PhasePlanner {
-public:
-  PhasePlanner(Scratch &scratch, int64_t self) : scratch(scratch), self(self) { scratch.beginPhase(); }
-
-  std::vector<Round> rounds;
-  std::optional<Error> failure; // the first box that could not be copied
-
-  /// Chooses the collective that is planned next: its number in the bucket, its ranks, and the bytes of a piece.
-  void begin(size_t number, const Members &ranks, int64_t bytes) {
-    group = number;
-    members = &ranks;
-    pieceBytes = bytes;
-  }
-  /// Fills the result with zeros before the first round.
-  void fillWithZeros(const TensorView &result) {
-    round(0).before.push_back(elementCall("Shape", DType::I64, "fill", result.bytes(),
-                                          FillParameters{nullptr, 0, result.data, result.bytes(), 1}));
-  }
-
-  void addMove(const MovePhase &phase) {
-    addSends(phase);
-    for (const MovePhase::Incoming &in : phase.incoming) {
-      if (in.peer == self) {
-        if (in.unpack.bytes() > 0)
-          copy(round(0).after, in.unpack, {0, in.unpack.bytes()}, DenseSide::None, phase.source, phase.result);
-        continue;
-      }
-      bool straight = in.unpack.contiguous();
-      std::byte *received = straight ? nullptr : scratch.take(std::min(pieceBytes, in.unpack.bytes()));
-      eachPiece(in.unpack.bytes(), [&](Round &round, ByteRange range) {
-        std::byte *to = straight ? phase.result + in.unpack.toOffset() + range.begin : received;
-        round.receives.push_back({to, range.bytes(), positionOf(in.peer), group});
-        if (!straight)
-          copy(round.after, in.unpack, range, DenseSide::Source, received, phase.result);
-      });
-    }
-  }
-
-  void addReduce(const ReducePhase &phase, DType dtype) {
-    addSends(phase);
-    const int64_t bytes = phase.packOwn.bytes(), apart = scratchPart(std::min(pieceBytes, bytes));
-    if (phase.elements == 0)
-      return;
-    bool isPacked = !phase.packOwn.contiguous(), isUnpacked = !phase.unpack.contiguous();
-    std::byte *received = scratch.take(apart * int64_t(phase.members.size()));
-    std::byte *packed = isPacked ? scratch.take(apart) : nullptr, *sum = isUnpacked ? scratch.take(apart) : nullptr;
-    eachPiece(bytes, [&](Round &round, ByteRange range) {
-      const std::byte *own = isPacked ? packed : phase.source + phase.packOwn.fromOffset() + range.begin;
-      if (isPacked)
-        copy(round.before, phase.packOwn, range, DenseSide::Target, phase.source, packed);
-      std::byte *to = isUnpacked ? sum : phase.result + phase.unpack.toOffset() + range.begin;
-      OrderedReduceParameters p{
-          Reduction(phase.reducer.kind()), int32_t(phase.members.size()), 0, own, received, apart, to,
-          range.bytes() / bytesOf(dtype)};
-      for (size_t i = 0; i < phase.members.size(); ++i)
-        if (phase.members[i] == self)
-          p.own = int32_t(i);
-        else
-          round.receives.push_back({received + int64_t(i) * apart, range.bytes(), positionOf(phase.members[i]), group});
-      round.after.push_back(elementCall("Reduce", dtype, "addInOrder", p.n, p));
-      if (isUnpacked)
-        copy(round.after, phase.unpack, range, DenseSide::Source, sum, phase.result);
-    });
-  }
-
-private:
-  Round &round(size_t number) {
-    if (rounds.size() <= number)
-      rounds.resize(number + 1);
-    return rounds[number];
-  }
-  int positionOf(int64_t rank) const {
-    return int(std::find(members->begin(), members->end(), rank) - members->begin());
-  }
-  /// Calls visit(round, range) for each piece of a box of `bytes` bytes. The sender and the receiver of a box cut it in
-  /// the same way, and the n-th piece goes in the n-th round.
-  template <typename F> void eachPiece(int64_t bytes, F visit) {
-    for (int64_t begin = 0, number = 0; begin < bytes; begin += pieceBytes, ++number)
-      visit(round(size_t(number)), ByteRange{begin, std::min(begin + pieceBytes, bytes)});
-  }
-  void copy(std::vector<Call> &calls, const BoxCopy &box, ByteRange range, DenseSide dense, const std::byte *from,
-            std::byte *to) {
-    if (Status status = addBoxCopy(calls, box, range, dense, from, to); !status && !failure)
-      failure = status.error();
-  }
-  void addSends(const Phase &phase) {
-    const Outgoing *last = nullptr; // the last box that was packed
-    std::byte *packed = nullptr;
-    for (const Outgoing &out : phase.outgoing) {
-      bool straight = out.pack.contiguous();
-      bool isNew = !straight && !(last && packAlike(last->pack, out.pack)); // an all_gather sends one box to all
-      if (isNew)
-        packed = scratch.take(std::min(pieceBytes, out.pack.bytes()));
-      eachPiece(out.pack.bytes(), [&](Round &round, ByteRange range) {
-        if (isNew)
-          copy(round.before, out.pack, range, DenseSide::Target, phase.source, packed);
-        auto *data = straight ? const_cast<std::byte *>(phase.source) + out.pack.fromOffset() + range.begin : packed;
-        round.sends.push_back({data, range.bytes(), positionOf(out.peer), group});
-      });
-      if (isNew)
-        last = &out;
-    }
-  }
-
-  Scratch &scratch;
-  int64_t self; // number of this rank
-  size_t group = 0;
-  const Members *members = nullptr;
-  int64_t pieceBytes = 0;
-};
-
-/// Returns, for each collective of a bucket, the ranks of its process group.
-Result<std::vector<Members>> groupsOf(const CollectiveRequest &request) {
-  const KernelRequest &bind = request.bind;
-  std::vector<const package::Instruction *> instructions = {&bind.instruction};
-  instructions.insert(instructions.end(), request.others.begin(), request.others.end());
-  std::vector<Members> groups;
-  for (const package::Instruction *instruction : instructions) {
-    auto axes = axesAttribute(*instruction, "axes", bind.mesh);
-    if (!axes)
-      return axes.error();
-    groups.push_back(groupOf(bind.mesh, *axes, bind.rank));
-    for (int64_t &rank : groups.back())
-      rank = package::realRank(bind.mesh, rank);
-  }
-  return groups;
+  calls.push_back(elementCall("Shape", DType::I64, "copy", p.n, p));
+  return ok();
 }
 
-const package::Instruction &instructionOf(const CollectiveRequest &request, size_t number) {
-  return number == 0 ? request.bind.instruction : *request.others[number - 1];
+Status addStep(std::vector<Call> &calls, const ExchangeStep &step) {
+  if (const auto *copy = std::get_if<CopyStep>(&step))
+    return addPartCopy(calls, copy->part, copy->from, copy->to);
+  if (const auto *add = std::get_if<AddStep>(&step)) {
+    OrderedReduceParameters p{Reduction(add->kind), add->count, add->own, add->mine,
+                              add->received,        add->apart, add->to,  add->elements};
+    calls.push_back(elementCall("Reduce", add->dtype, "addInOrder", p.n, p));
+    return ok();
+  }
+  const TensorView &zeros = std::get<ZeroStep>(step).tensor;
+  calls.push_back(elementCall("Shape", DType::I64, "fill", zeros.bytes(),
+                              FillParameters{nullptr, 0, zeros.data, zeros.bytes(), 1}));
+  return ok();
 }
 
-/// Returns the calls that compute the bucket's collectives as a whole. The request has been checked.
-NativeCalls nativeCalls(const CollectiveRequest &request, const std::vector<Members> &groups, bool ordered) {
-  NativeCalls calls;
-  for (size_t c = 0; c < groups.size(); ++c)
-    calls.push_back(nativeCollective(
-        {instructionOf(request, c), request.bind.operands[c], request.bind.results[c], int64_t(groups[c].size())},
-        ordered));
-  return calls;
-}
-
-/// Returns the bytes of a piece of the boxes of a collective, which depend on nothing that differs between its ranks.
-int64_t pieceBytesOf(const CollectiveOptions &options, size_t ranks, size_t collectives) {
-  int64_t bytes = options.receivedBytes / int64_t(ranks * collectives);
-  return std::max(bytes / kScratchAlignment * kScratchAlignment, kScratchAlignment);
-}
-
-/// Returns whether the movement of a collective needs no scratch memory on any rank, because all of its boxes are
-/// contiguous. It is not cut into pieces.
-bool movesContiguously(const package::Instruction &instruction) {
-  return instruction.op == "all_reduce" || instruction.op == "collective_permute" || instruction.op == "ring_shift";
+Status addSteps(std::vector<Call> &calls, const std::vector<ExchangeStep> &steps) {
+  for (const ExchangeStep &step : steps)
+    if (Status status = addStep(calls, step); !status)
+      return status;
+  return ok();
 }
 } // namespace
 
-Result<ExchangePlan> planExchanges(const CollectiveRequest &request, const CollectiveOptions &options) {
-  auto groups = groupsOf(request);
-  if (!groups)
-    return groups.error();
-  auto phases = planCollective(request);
-  if (!phases)
-    return phases.error();
-  ExchangePlan plan;
-  plan.groups = std::move(*groups);
-  plan.native = nativeCalls(request, plan.groups, options.ordered);
-  Scratch scratch(request.bind.scratch);
-  const int64_t self = package::realRank(request.bind.mesh, request.bind.rank);
-  for (bool behindReductions : {false, true}) {
-    PhasePlanner planner(scratch, self);
-    for (size_t c = 0; c < plan.groups.size(); ++c) {
-      const PlannedCollective &one = phases->collectives[c];
-      if (plan.native[c])
-        continue;
-      int64_t pieceBytes = pieceBytesOf(options, plan.groups[c].size(), plan.groups.size());
-      planner.begin(c, plan.groups[c], pieceBytes);
-      if (one.zeroFirst && !behindReductions)
-        planner.fillWithZeros(one.result);
-      if (one.reduce && !behindReductions)
-        planner.addReduce(*one.reduce, one.result.dtype);
-      if (!one.move || one.reduce.has_value() != behindReductions)
-        continue;
-      if (movesContiguously(instructionOf(request, c)))
-        planner.begin(c, plan.groups[c], std::max<int64_t>(request.bind.operands[c].bytes(), 1));
-      planner.addMove(*one.move);
-    }
-    if (planner.failure)
-      return *planner.failure;
-    std::move(planner.rounds.begin(), planner.rounds.end(), std::back_inserter(plan.rounds));
+Result<GpuExchanges> gpuExchanges(const CollectiveRequest &request, const CollectiveOptions &options) {
+  GpuExchanges made;
+  auto plan = planExchanges(request, options, kScratchAlignment, [&](size_t, const CheckedCollective &collective) {
+    made.native.push_back(nativeCollective(collective, options.ordered));
+    return made.native.back().has_value();
+  });
+  if (!plan)
+    return plan.error();
+  for (ExchangeRound &round : plan->rounds) {
+    Round &calls = made.rounds.emplace_back();
+    if (Status status = addSteps(calls.before, round.before); !status)
+      return status.error();
+    if (Status status = addSteps(calls.after, round.after); !status)
+      return status.error();
+    calls.sends = std::move(round.sends);
+    calls.receives = std::move(round.receives);
   }
-  bool hasNative = std::any_of(plan.native.begin(), plan.native.end(), [](const auto &call) { return call; });
-  if (plan.rounds.empty() && hasNative)
-    plan.rounds.emplace_back();
-  plan.scratchBytes = scratch.mostBytes();
-  return plan;
+  made.groups = std::move(plan->groups);
+  made.scratchBytes = plan->scratchBytes;
+  return made;
 }
 
 } // namespace kerf::runtime::cuda

@@ -2,8 +2,8 @@
 // Collectives that NCCL computes with one call, instead of sends, receives and a sum in the order of the ranks.
 #pragma once
 
+#include "../Host/Exchanges.h"
 #include "Nccl.h"
-#include "kerf/Runtime/CollectiveBackend.h"
 
 namespace kerf::runtime::cuda {
 
@@ -15,13 +15,6 @@ struct NativeCollective {
   size_t count = 0; // elements of the result for a reduction; elements of the operand for an all_gather
   int type = 0;     // ncclDataType_t
   int combine = 0;  // ncclRedOp_t of a reduction
-};
-
-/// A collective of a bucket, which `planCollective` has checked.
-struct CheckedCollective {
-  const package::Instruction &instruction;
-  const TensorView &operand, &result;
-  int64_t ranks = 0; // ranks of its process group
 };
 
 /// Returns the call that computes the collective. Returns nothing where NCCL has no call for it, or where the result

@@ -2,9 +2,8 @@
 #include "BoxParts.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
-namespace kerf::runtime::cuda {
+namespace kerf::runtime {
 
 namespace {
 /// Cuts a range out of a box, loop by loop from the outermost one.
@@ -41,32 +40,6 @@ private:
   std::vector<BoxCopy::Loop> loops;
   std::vector<int64_t> inner; // for each loop: bytes of one iteration
 };
-
-Status addPartCopy(std::vector<Call> &calls, const BoxPart &part, const std::byte *from, std::byte *to) {
-  const std::vector<BoxCopy::Loop> &loops = part.loops;
-  if (loops.size() > size_t(kMostDims))
-    return Error{fmt::format("the GPU's kernels walk over up to {} dimensions that cannot be merged, and a collective "
-                             "asks for {}; reshape the tensor in the model",
-                             kMostDims, loops.size())};
-  int64_t unit = 8, bytes = 1;
-  for (const BoxCopy::Loop &loop : loops)
-    bytes *= loop.count;
-  auto divides = [&](int64_t number) { return number % unit == 0; };
-  while (unit > 1 && !(divides(part.fromOffset) && divides(part.toOffset) && divides(loops.back().count) &&
-                       std::all_of(loops.begin(), loops.end() - 1, [&](const BoxCopy::Loop &loop) {
-                         return divides(loop.fromStride) && divides(loop.toStride);
-                       })))
-    unit /= 2;
-  CopyParameters p{from, to, part.fromOffset / unit, part.toOffset / unit, bytes / unit, int32_t(unit), 0, {}, {}, {}};
-  for (size_t l = 0; l < loops.size(); ++l, ++p.rank) {
-    bool isRun = l + 1 == loops.size();
-    p.sizes[l] = isRun ? loops[l].count / unit : loops[l].count;
-    p.fromStrides[l] = isRun ? 1 : loops[l].fromStride / unit;
-    p.toStrides[l] = isRun ? 1 : loops[l].toStride / unit;
-  }
-  calls.push_back(elementCall("Shape", DType::I64, "copy", p.n, p));
-  return ok();
-}
 } // namespace
 
 std::vector<BoxPart> partsOf(const BoxCopy &box, ByteRange range, DenseSide dense) {
@@ -79,16 +52,8 @@ std::vector<BoxPart> partsOf(const BoxCopy &box, ByteRange range, DenseSide dens
   return std::move(cutter.parts);
 }
 
-Status addBoxCopy(std::vector<Call> &calls, const BoxCopy &box, ByteRange range, DenseSide dense, const std::byte *from,
-                  std::byte *to) {
-  for (const BoxPart &part : partsOf(box, range, dense))
-    if (Status status = addPartCopy(calls, part, from, to); !status)
-      return status;
-  return ok();
-}
-
 bool packAlike(const BoxCopy &a, const BoxCopy &b) {
   return a.fromOffset() == b.fromOffset() && a.allLoops() == b.allLoops();
 }
 
-} // namespace kerf::runtime::cuda
+} // namespace kerf::runtime

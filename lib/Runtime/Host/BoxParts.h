@@ -4,9 +4,8 @@
 #pragma once
 
 #include "../Box.h"
-#include "Calls.h"
 
-namespace kerf::runtime::cuda {
+namespace kerf::runtime {
 
 /// The range [begin, end) of the bytes of a packed box.
 struct ByteRange {
@@ -29,11 +28,7 @@ struct BoxPart {
 /// The dense side holds nothing but the range, from its first byte on.
 std::vector<BoxPart> partsOf(const BoxCopy &box, ByteRange range, DenseSide dense);
 
-/// Adds the copies of a range of a box as kernels. Fails if the box has too many dimensions.
-Status addBoxCopy(std::vector<Call> &calls, const BoxCopy &box, ByteRange range, DenseSide dense, const std::byte *from,
-                  std::byte *to);
-
 /// Returns whether two boxes of one tensor are packed to the same bytes.
 bool packAlike(const BoxCopy &a, const BoxCopy &b);
 
-} // namespace kerf::runtime::cuda
+} // namespace kerf::runtime

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Acl.h"
+#include "Library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace kerf::runtime::ascend {
+
+namespace {
+/// Opens the libraries of operators: the four of newer releases, or the single one of older releases. They are never
+/// used together, because both define the same operators.
+Status openOperators(Acl &acl) {
+  std::string missing;
+  for (const char *name : {"libopapi_math.so", "libopapi_nn.so", "libopapi_transformer.so", "libopapi_cv.so"}) {
+    auto library = openLibrary(name);
+    if (library)
+      acl.operators.push_back(*library);
+    else if (missing.empty())
+      missing = library.error().message;
+  }
+  acl.hasNewOperators = !acl.operators.empty();
+  if (acl.hasNewOperators)
+    return ok();
+  auto old = openLibrary("libopapi.so");
+  if (!old)
+    return Error{fmt::format("CANN's operators cannot be loaded: neither libopapi_math.so and its like ({}) nor "
+                             "libopapi.so ({}); install the operators of CANN (Ascend-cann-kernels or cann-ops), or "
+                             "name their folder in KERF_ASCEND_LIBRARIES",
+                             missing, old.error().message),
+                 ExitStatus::Infeasible};
+  acl.operators.push_back(*old);
+  return ok();
+}
+
+Result<Acl> load() {
+  Acl acl;
+  std::vector<void *> libraries;
+  for (const char *name : {"libascendcl.so", "libnnopbase.so"}) {
+    auto library = openLibrary(name);
+    if (!library)
+      return Error{fmt::format("AscendCL, which drives Ascend NPUs, cannot be loaded ({}); install CANN and source its "
+                               "set_env.sh, or name the libraries' folder in KERF_ASCEND_LIBRARIES",
+                               library.error().message),
+                   ExitStatus::Infeasible};
+    libraries.push_back(*library);
+  }
+  std::string missing;
+  auto find = [&](const char *exported) -> void * {
+    for (void *library : libraries)
+      if (void *found = dlsym(library, exported))
+        return found;
+    if (missing.empty())
+      missing = exported;
+    return nullptr;
+  };
+#define KERF_LOAD(name, exported, ...) acl.name = reinterpret_cast<decltype(acl.name)>(find(exported));
+  KERF_ACL_FUNCTIONS(KERF_LOAD)
+  KERF_LOAD(getRecentErrMsg, "aclGetRecentErrMsg")
+  KERF_LOAD(getSocName, "aclrtGetSocName")
+  KERF_LOAD(createTensor, "aclCreateTensor")
+  KERF_LOAD(createScalar, "aclCreateScalar")
+  KERF_LOAD(createIntArray, "aclCreateIntArray")
+  KERF_LOAD(createBoolArray, "aclCreateBoolArray")
+#undef KERF_LOAD
+  int32_t major = 0, minor = 0, patch = 0;
+  if (acl.getVersion && acl.getVersion(&major, &minor, &patch) == 0)
+    acl.release = fmt::format("{}.{}.{}", major, minor, patch);
+  if (!missing.empty())
+    return Error{fmt::format("AscendCL {} has no function {}, which Kerf needs; install CANN 8.1 or newer", acl.release,
+                             missing),
+                 ExitStatus::Infeasible};
+  // Another part of the process, such as torch-npu, may have called it before.
+  if (AclResult result = acl.init(nullptr); result != 0 && result != kAlreadyInitialized)
+    return aclError(acl, result, -1, "initialize AscendCL");
+  if (Status opened = openOperators(acl); !opened)
+    return opened.error();
+  return acl;
+}
+} // namespace
+
+Result<const Acl *> loadAcl() {
+  static const Result<Acl> acl = load();
+  if (!acl)
+    return acl.error();
+  return &*acl;
+}
+
+Error aclError(const Acl &acl, AclResult result, int device, std::string_view what) {
+  const char *recent = acl.getRecentErrMsg ? acl.getRecentErrMsg() : nullptr;
+  std::string text = recent && *recent ? fmt::format(": {}", recent) : "";
+  while (text.ends_with('\n'))
+    text.pop_back();
+  std::string who = device < 0 ? "CANN" : fmt::format("NPU {}", device);
+  return {fmt::format("{} cannot {}: AscendCL's error {}{}; the log files of CANN (~/ascend/log) have more", who, what,
+                      result, text),
+          result == kOutOfMemory ? ExitStatus::Infeasible : ExitStatus::BadInput};
+}
+
+} // namespace kerf::runtime::ascend

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table from the names of ops to the functions that compose their calls.
+#include "Calls.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+
+namespace kerf::runtime::ascend {
+
+namespace {
+/// How an op's function takes 16-bit tensors: together with others of the same type only, in any mixture, or only as
+/// float32 copies.
+enum class Halves { Alone, Mixed, Never };
+
+struct Row {
+  std::string_view op;
+  void (*build)(Builder &);
+  Halves halves = Halves::Alone;
+};
+
+constexpr Row kRows[] = {
+    {"negate", callUnary},
+    {"abs", callUnary},
+    {"sign", callUnary},
+    {"not", callUnary},
+    {"exponential", callUnary},
+    {"log", callUnary},
+    {"sqrt", callUnary},
+    {"rsqrt", callUnary},
+    {"tanh", callUnary},
+    {"logistic", callUnary},
+    {"erf", callUnary},
+    {"sine", callUnary},
+    {"cosine", callUnary},
+    {"atan", callUnary},
+    {"floor", callUnary},
+    {"ceil", callUnary},
+    {"round_nearest_even", callUnary},
+    {"stop_gradient", callSyncGradient},
+    {"sync_gradient", callSyncGradient},
+    {"gelu", callGelu},
+    {"gelu_backward", callGeluBackward},
+    {"add", callBinary},
+    {"subtract", callBinary},
+    {"multiply", callBinary},
+    {"divide", callBinary},
+    {"maximum", callBinary},
+    {"minimum", callBinary},
+    {"power", callBinary},
+    {"and", callBinary},
+    {"or", callBinary},
+    {"compare", callCompare},
+    {"select", callSelect},
+    {"convert", callConvert, Halves::Mixed},
+    {"accumulate", callAccumulate, Halves::Mixed},
+    {"reduce_precision", callReducePrecision},
+    {"is_nan", callIsNan},
+    {"constant", callConstant},
+    {"iota", callIota},
+    {"broadcast_in_dim", callBroadcast},
+    {"transpose", callTranspose},
+    {"slice", callSlice},
+    {"pad", callPad},
+    {"concatenate", callConcatenate},
+    {"shard_offset", callShardOffset},
+    {"mask_padding", callMaskPadding},
+    {"local_slice", callLocalSlice},
+    {"reduce", callReduce, Halves::Mixed},
+    {"count_nonfinite", callCountNonfinite},
+    {"dot_general", callDotGeneral, Halves::Mixed},
+    {"softmax", callSoftmax},
+    {"softmax_backward", callSoftmaxBackward},
+    {"layer_norm", callLayerNorm, Halves::Mixed},
+    {"layer_norm_backward", callLayerNormBackward, Halves::Mixed},
+    {"rms_norm", callRmsNorm, Halves::Mixed},
+    {"rms_norm_backward", callRmsNormBackward, Halves::Mixed},
+    {"cross_entropy", callCrossEntropy, Halves::Mixed},
+    {"cross_entropy_backward", callCrossEntropyBackward, Halves::Mixed},
+    {"gather", callGather},
+    {"scatter_add", callScatterAdd},
+    {"embedding", callEmbedding},
+    {"embedding_backward", callEmbeddingBackward},
+    {"take_along", callTakeAlong},
+    {"take_along_backward", callTakeAlongBackward},
+    {"top_k", callTopK},
+    {"top_k_backward", callTopKBackward},
+    {"dispatch", callDispatch},
+    {"combine", callCombine},
+    {"combine_backward", callCombineBackward},
+    {"attention", callAttention, Halves::Mixed},
+    {"attention_backward", callAttentionBackward, Halves::Mixed},
+    {"attention_block", callAttentionBlock, Halves::Never},
+    {"attention_block_backward", callAttentionBlockBackward, Halves::Never},
+    {"dropout", callDropout, Halves::Never},
+    {"convolution", callConvolution},
+    {"convolution_transpose", callConvolutionTranspose},
+    {"convolution_kernel", callConvolutionKernel},
+    {"reduce_window", callReduceWindow},
+    {"select_and_scatter", callSelectAndScatter},
+};
+
+bool isHalf(const TensorView &view) { return view.dtype == DType::BF16 || view.dtype == DType::F16; }
+
+/// Builds the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it.
+Result<Calls> throughFloat(const KernelRequest &request, const Target &target, const Row &row) {
+  Builder outer(request, target);
+  KernelRequest wide = request;
+  auto widen = [&](const std::vector<TensorView> &views, std::vector<TensorView> &copies, bool reads) {
+    for (size_t i = 0; i < views.size(); ++i) {
+      if (!isHalf(views[i]))
+        continue;
+      View copy = outer.temporary(DType::F32, views[i].shape);
+      copies[i] = {copy.data, DType::F32, views[i].shape};
+      if (reads)
+        outer.cast(viewOf(views[i]), copy);
+    }
+  };
+  widen(request.operands, wide.operands, true);
+  widen(request.results, wide.results, false);
+  int64_t copies = outer.mark();
+  wide.scratch = request.scratch ? static_cast<std::byte *>(request.scratch) + copies : nullptr;
+  Builder inner(wide, target);
+  row.build(inner);
+  auto made = inner.finish();
+  if (!made)
+    return made.error();
+  for (Call &call : made->calls)
+    outer.add(std::move(call));
+  for (size_t i = 0; i < request.results.size(); ++i)
+    if (isHalf(request.results[i]))
+      outer.cast(viewOf(wide.results[i]), viewOf(request.results[i]));
+  auto all = outer.finish();
+  if (!all)
+    return all.error();
+  all->scratchBytes = copies + made->scratchBytes;
+  all->check = std::move(made->check);
+  all->keep = std::move(made->keep);
+  return all;
+}
+} // namespace
+
+Result<Calls> callsOf(const KernelRequest &request, const Target &target) {
+  const std::string &op = request.instruction.op;
+  const Row *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &one) { return one.op == op; });
+  if (row == std::end(kRows))
+    return Error{fmt::format("CANN has no operator for '{}', and Kerf composes none of others (docs/ascend.md); train "
+                             "on the device cpu, or leave the op out of the model",
+                             op),
+                 ExitStatus::Infeasible};
+  auto any = [&](auto is) {
+    return std::any_of(request.operands.begin(), request.operands.end(), is) ||
+           std::any_of(request.results.begin(), request.results.end(), is);
+  };
+  bool isMixed = any([](const TensorView &view) { return view.dtype == DType::F32; });
+  if (any(isHalf) && (row->halves == Halves::Never || (row->halves == Halves::Alone && isMixed)))
+    return throughFloat(request, target, *row);
+  Builder b(request, target);
+  row->build(b);
+  return b.finish();
+}
+
+} // namespace kerf::runtime::ascend

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// One NPU as a rank uses it: memory, streams and events.
+#pragma once
+
+#include "Calls.h"
+#include <chrono>
+#include <map>
+
+namespace kerf::runtime::ascend {
+
+/// An open NPU. Streams, events and memory keep it open.
+class Context {
+public:
+  /// Opens the NPU of this number (of those that ASCEND_RT_VISIBLE_DEVICES leaves). Fails if there is none.
+  static Result<std::shared_ptr<Context>> open(int number, bool deterministic);
+  ~Context();
+  Context(const Context &) = delete;
+
+  const Acl &acl;
+  const int number;
+  const Generation generation;
+  /// Makes the NPU current on the calling thread. Every function that calls AscendCL begins with it.
+  Status use() const;
+  /// Returns ok for 0, and otherwise the error of the call; `what` says what the NPU cannot do.
+  Status check(AclResult result, std::string_view what) const;
+  /// Returns the functions of an operator, which are looked up once.
+  Result<OperatorFunctions> find(const Operator &one);
+
+  /// Returns why the other ranks cannot go on, and then has ended this rank's communication with them; null for one
+  /// rank. A stream asks while it waits for the NPU, so that no rank waits for a rank that has failed.
+  std::function<std::optional<Error>()> peerFailure;
+  /// The most bytes of memory that a call of an operator asks for while it runs. Each stream has as much.
+  int64_t workspaceBytes = 0;
+  /// Whether the work of some instruction cannot be recorded: the host takes part in it.
+  bool needsHost = false;
+
+  /// Times at which a capture began or ended: work before and after it is ordered by the end of a step.
+  int64_t captures = 0;
+  /// Whether another rank has failed, so that work of this rank may never end by itself.
+  bool isAbandoned = false;
+
+private:
+  Context(const Acl &acl, int number, Generation generation, AclContext context)
+      : acl(acl), number(number), generation(generation), context(context) {}
+  AclContext context;
+  std::map<const char *, OperatorFunctions> functions;
+};
+
+/// Returns the generation of an NPU from its name, as aclrtGetSocName and cluster files have it.
+Generation generationOf(std::string_view name);
+
+/// Allocates memory of the NPU; null for 0 bytes.
+Result<std::shared_ptr<std::byte>> allocateOfNpu(const std::shared_ptr<Context> &context, int64_t bytes);
+/// Allocates host memory that the NPU's streams copy to and from; null for 0 bytes.
+Result<std::shared_ptr<std::byte>> allocatePinned(const std::shared_ptr<Context> &context, int64_t bytes);
+
+/// A stream of the NPU.
+class AscendStream : public Stream {
+public:
+  static Result<std::unique_ptr<AscendStream>> create(std::shared_ptr<Context> context);
+  ~AscendStream() override;
+  void reserve(size_t) override {} // AscendCL has its own queues
+  Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) override;
+  /// Enqueues that `bytes` bytes of the NPU's memory become 0.
+  Status clear(void *memory, int64_t bytes);
+  Status record(Event &event) override;
+  Status wait(Event &event) override;
+  Status synchronize() override;
+  /// Returns memory for operators that run on the stream, Context::workspaceBytes of it.
+  Result<void *> workspace();
+
+  const std::shared_ptr<Context> context;
+  const AclStream stream;
+
+private:
+  AscendStream(std::shared_ptr<Context> context, AclStream stream) : context(std::move(context)), stream(stream) {}
+  int64_t workspaceBytes = 0;
+  std::vector<std::shared_ptr<std::byte>> workspaces; // the last one is used; work may still run on the others
+};
+
+/// The relation of the NPU's event times to the machine's steady clock. An event of known time is recorded again every
+/// few seconds, because AscendCL gives differences as float numbers of milliseconds.
+class Clock {
+public:
+  static Result<std::shared_ptr<Clock>> create(std::shared_ptr<Context> context);
+  ~Clock();
+  Clock(const Clock &) = delete;
+  /// Returns the time of a reached event in seconds of the steady clock.
+  Result<double> secondsOf(AclEvent event);
+
+private:
+  Clock(std::shared_ptr<Context> context, std::unique_ptr<AscendStream> stream, AclEvent known)
+      : context(std::move(context)), stream(std::move(stream)), known(known) {}
+  Status recordKnown();
+  std::shared_ptr<Context> context;
+  std::unique_ptr<AscendStream> stream;
+  AclEvent known;
+  double knownSeconds = 0;
+};
+
+/// An event of the NPU.
+class AscendEvent : public Event {
+public:
+  static Result<std::unique_ptr<AscendEvent>> create(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock);
+  ~AscendEvent() override;
+  Result<double> seconds() override { return clock->secondsOf(event); }
+
+  const AclEvent event;
+
+private:
+  AscendEvent(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock, AclEvent event)
+      : event(event), context(std::move(context)), clock(std::move(clock)) {}
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Clock> clock;
+};
+
+/// Makes an event that streams wait for and whose time can be read.
+Result<AclEvent> makeEvent(const Context &context);
+
+} // namespace kerf::runtime::ascend

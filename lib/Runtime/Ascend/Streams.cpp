@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Context.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <thread>
+
+namespace kerf::runtime::ascend {
+
+namespace {
+constexpr std::chrono::microseconds kPause{50}; // between two looks at a stream that is waited for
+constexpr double kSecondsOfKnown = 10;          // how long an event of known time is used
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+} // namespace
+
+Result<std::unique_ptr<AscendStream>> AscendStream::create(std::shared_ptr<Context> context) {
+  if (Status status = context->use(); !status)
+    return status.error();
+  AclStream stream = nullptr;
+  if (Status status =
+          context->check(context->acl.createStream(&stream, 0, kFastLaunch | kFastSynchronize), "make a stream");
+      !status)
+    return status.error();
+  std::unique_ptr<AscendStream> made(new AscendStream(std::move(context), stream));
+  const Context &npu = *made->context;
+  if (Status status = npu.check(npu.acl.setStreamFailureMode(stream, kStopOnFailure), "make a stream"); !status)
+    return status.error();
+  return made;
+}
+
+AscendStream::~AscendStream() {
+  if (!context->use())
+    return;
+  if (context->isAbandoned) // its work may wait for ranks that have ended
+    context->acl.streamAbort(stream);
+  context->acl.destroyStream(stream);
+}
+
+Status AscendStream::copy(void *to, const void *from, int64_t bytes, CopyKind kind) {
+  if (bytes == 0)
+    return ok();
+  if (Status status = context->use(); !status)
+    return status;
+  int direction = kind == CopyKind::ToDevice ? kHostToDevice
+                  : kind == CopyKind::ToHost ? kDeviceToHost
+                                             : kDeviceToDevice;
+  AclResult result = context->acl.memcpyAsync(to, size_t(bytes), from, size_t(bytes), direction, stream);
+  return result == 0 ? ok() : context->check(result, fmt::format("copy {} bytes", bytes));
+}
+
+Status AscendStream::clear(void *memory, int64_t bytes) {
+  if (bytes == 0)
+    return ok();
+  if (Status status = context->use(); !status)
+    return status;
+  AclResult result = context->acl.memsetAsync(memory, size_t(bytes), 0, size_t(bytes), stream);
+  return result == 0 ? ok() : context->check(result, fmt::format("clear {} bytes", bytes));
+}
+
+Status AscendStream::record(Event &event) {
+  if (Status status = context->use(); !status)
+    return status;
+  return context->check(context->acl.recordEvent(static_cast<AscendEvent &>(event).event, stream), "record an event");
+}
+
+Status AscendStream::wait(Event &event) {
+  if (Status status = context->use(); !status)
+    return status;
+  return context->check(context->acl.streamWaitEvent(stream, static_cast<AscendEvent &>(event).event),
+                        "wait for an event");
+}
+
+Status AscendStream::synchronize() {
+  if (Status status = context->use(); !status)
+    return status;
+  const Acl &acl = context->acl;
+  while (context->peerFailure) {
+    int state = kStreamComplete;
+    if (AclResult result = acl.streamQuery(stream, &state))
+      return context->check(result, "finish its work");
+    if (state == kStreamComplete)
+      break;
+    if (std::optional<Error> failure = context->peerFailure()) {
+      acl.streamAbort(stream); // its work waits for ranks that have ended
+      return *failure;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return context->check(acl.synchronizeStream(stream), "finish its work");
+}
+
+Result<void *> AscendStream::workspace() {
+  if (workspaceBytes < context->workspaceBytes) {
+    auto memory = allocateOfNpu(context, context->workspaceBytes);
+    if (!memory)
+      return memory.error();
+    workspaces.push_back(std::move(*memory));
+    workspaceBytes = context->workspaceBytes;
+  }
+  return static_cast<void *>(workspaces.empty() ? nullptr : workspaces.back().get());
+}
+
+Result<AclEvent> makeEvent(const Context &context) {
+  if (Status status = context.use(); !status)
+    return status.error();
+  AclEvent event = nullptr;
+  if (Status status = context.check(context.acl.createEvent(&event, kWaitedEvent | kTimedEvent), "make an event");
+      !status)
+    return status.error();
+  return event;
+}
+
+Result<std::shared_ptr<Clock>> Clock::create(std::shared_ptr<Context> context) {
+  auto stream = AscendStream::create(context);
+  if (!stream)
+    return stream.error();
+  auto event = makeEvent(*context);
+  if (!event)
+    return event.error();
+  std::shared_ptr<Clock> clock(new Clock(std::move(context), std::move(*stream), *event));
+  if (Status status = clock->recordKnown(); !status)
+    return status.error();
+  return clock;
+}
+
+Clock::~Clock() {
+  if (context->use())
+    context->acl.destroyEvent(known);
+}
+
+Status Clock::recordKnown() {
+  if (Status status = context->check(context->acl.recordEvent(known, stream->stream), "record an event"); !status)
+    return status;
+  if (Status status = context->check(context->acl.synchronizeStream(stream->stream), "finish its work"); !status)
+    return status;
+  knownSeconds = now();
+  return ok();
+}
+
+Result<double> Clock::secondsOf(AclEvent event) {
+  if (Status status = context->use(); !status)
+    return status.error();
+  if (now() - knownSeconds > kSecondsOfKnown)
+    if (Status status = recordKnown(); !status)
+      return status.error();
+  float milliseconds = 0;
+  if (Status status = context->check(context->acl.eventElapsedTime(&milliseconds, known, event),
+                                     "tell the time of an event that no stream has reached");
+      !status)
+    return status.error();
+  return knownSeconds + double(milliseconds) / 1000;
+}
+
+Result<std::unique_ptr<AscendEvent>> AscendEvent::create(std::shared_ptr<Context> context,
+                                                         std::shared_ptr<Clock> clock) {
+  auto event = makeEvent(*context);
+  if (!event)
+    return event.error();
+  return std::unique_ptr<AscendEvent>(new AscendEvent(std::move(context), std::move(clock), *event));
+}
+
+AscendEvent::~AscendEvent() {
+  if (context->use())
+    context->acl.destroyEvent(event);
+}
+
+} // namespace kerf::runtime::ascend

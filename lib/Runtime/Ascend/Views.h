@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Views of tensors, as operators take them: sizes and strides in elements from an element of a memory range on. Views
+// make transposes, slices and broadcasts without a copy.
+#pragma once
+
+#include "Acl.h"
+#include "kerf/Runtime/Device.h"
+
+namespace kerf::runtime::ascend {
+
+/// A view of a tensor. `data` is null while memory is only being planned.
+struct View {
+  void *data = nullptr; // address of the memory range, a multiple of kTensorAlignment for tensors and scratch memory
+  DType dtype = DType::F32;
+  Shape sizes;
+  std::vector<int64_t> strides = {}; // elements; 0 where a dimension repeats one element
+  int64_t offset = 0;                // elements from `data` to the first one
+  int format = kFormatNd;            // aclFormat
+
+  int64_t elements() const { return elementsOf(sizes); }
+  int64_t bytes() const { return elements() * bytesOf(dtype); }
+};
+
+/// Returns row-major strides in elements.
+std::vector<int64_t> stridesOf(const Shape &shape);
+/// Returns the product of the sizes of the dimensions [begin, end).
+int64_t product(const Shape &shape, size_t begin, size_t end);
+inline int64_t product(const Shape &shape, size_t begin = 0) { return product(shape, begin, shape.size()); }
+
+/// Returns the view of a whole tensor.
+View viewOf(const TensorView &tensor);
+/// Returns whether the elements lie side by side in row-major order.
+bool isDense(const View &view);
+/// Returns a dense view with other sizes, of as many elements.
+View reshaped(const View &view, const Shape &sizes);
+/// Returns a view whose dimension d is dimension order[d] of `view`.
+View permuted(const View &view, const std::vector<int64_t> &order);
+/// Returns the elements start, start + step, ... of one dimension: `size` of them.
+View sliced(const View &view, size_t dim, int64_t start, int64_t size, int64_t step = 1);
+/// Returns a view with the sizes `sizes`: dimension d of `view` becomes dimension map[d], where it either has this size
+/// or has size 1 and is repeated. All other dimensions repeat the elements.
+View broadcast(const View &view, const Shape &sizes, const std::vector<int64_t> &map);
+/// Returns a view with a dimension of size 1 at position `at`.
+View withDim(const View &view, size_t at);
+/// Returns a dense view of bits of another type of the same width.
+View asType(View view, DType dtype);
+
+} // namespace kerf::runtime::ascend

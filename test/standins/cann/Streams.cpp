@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stand-in of libascendcl.so: streams, events and captured work. Each stream has a thread, so that work is done
+// later than it is enqueued. A captured stream becomes a lane of the model, and lanes run side by side.
+#include "State.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace kerf::standin::cann {
+
+namespace {
+using Time = std::chrono::steady_clock::time_point;
+
+/// The place of one record of an event in a stream.
+struct Marker {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool isReached = false;
+  Time time;
+
+  void reach() {
+    std::lock_guard lock(mutex);
+    isReached = true;
+    time = std::chrono::steady_clock::now();
+    changed.notify_all();
+  }
+};
+
+struct Model;
+/// One thing of a captured lane: work, or the record of or the wait for marker number `marker`.
+struct Node {
+  std::function<int()> work;
+  int records = -1, waits = -1;
+};
+struct Capture {
+  struct Stream *origin;
+  std::vector<std::pair<struct Stream *, std::vector<Node>>> lanes; // the origin's lane first
+  int markers = 0;
+  bool isBroken = false;
+};
+struct Model {
+  std::vector<std::vector<Node>> lanes;
+  int markers = 0;
+};
+
+struct Event {
+  std::shared_ptr<Marker> marker;   // of the last record; null if there was none
+  std::shared_ptr<Capture> capture; // of the last record, if it was captured
+  int captured = -1;
+};
+
+struct Stream {
+  int device = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<int()>> queue;
+  bool isBusy = false, isEnding = false, aborted = false, stopsOnFailure = false;
+  int error = 0;
+  std::string errorText;
+  std::shared_ptr<Capture> capture;
+  std::thread thread; // started with the first work
+
+  void run();
+  void push(std::function<int()> work) {
+    std::lock_guard lock(mutex);
+    queue.push_back(std::move(work));
+    if (!thread.joinable())
+      thread = std::thread([this] { run(); });
+    changed.notify_all();
+  }
+};
+
+thread_local Stream *running = nullptr;
+thread_local int captures = 0; // of this thread
+std::mutex streamsMutex;
+std::set<Stream *> streams;
+
+bool isAbortedStream(Stream *stream) {
+  std::lock_guard lock(stream->mutex);
+  return stream->aborted;
+}
+
+/// Waits for a marker; returns whether it was reached, and not the stream aborted.
+bool waitFor(Marker &marker) {
+  for (;;) {
+    std::unique_lock lock(marker.mutex);
+    if (marker.changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return marker.isReached; }))
+      return true;
+    lock.unlock();
+    if (isAborted())
+      return false;
+  }
+}
+
+void Stream::run() {
+  running = this;
+  static const bool isLate = std::getenv("KERF_STANDIN_ASCEND_LATE") != nullptr;
+  for (int64_t number = 0;; ++number) {
+    std::function<int()> work;
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return isEnding || !queue.empty(); });
+      if (queue.empty())
+        return;
+      work = std::move(queue.front());
+      queue.pop_front();
+      isBusy = true;
+    }
+    if (isLate && number % 8 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+    int code = work();
+    std::lock_guard lock(mutex);
+    if (code != 0 && error == 0) {
+      error = code;
+      errorText = takeText();
+    }
+    isBusy = false;
+    changed.notify_all();
+  }
+}
+
+int checkedStream(void *stream, const char *function) {
+  std::lock_guard lock(streamsMutex);
+  if (streams.count(static_cast<Stream *>(stream)) == 0)
+    return fail(kInvalid, "stream", std::string(function) + " is given a stream that does not exist");
+  return 0;
+}
+
+/// Adds a node to the capture of a stream.
+int capture(Stream &stream, Node node) {
+  for (auto &[lane, nodes] : stream.capture->lanes)
+    if (lane == &stream) {
+      nodes.push_back(std::move(node));
+      return 0;
+    }
+  return fail(kCaptureFailed, "capture", "the stream has no lane");
+}
+
+/// Whether another lane waits for the last node of a lane.
+bool isWaitedFor(const Capture &capture, const std::vector<Node> &nodes) {
+  if (nodes.empty() || nodes.back().records < 0)
+    return nodes.empty() || nodes.back().waits >= 0;
+  for (const auto &[lane, others] : capture.lanes)
+    for (const Node &node : others)
+      if (node.waits == nodes.back().records)
+        return true;
+  return false;
+}
+
+int runLane(const std::vector<Node> &lane, std::vector<Marker> &markers) {
+  int code = 0;
+  for (const Node &node : lane) {
+    if (node.waits >= 0) {
+      if (!waitFor(markers[size_t(node.waits)]))
+        return kKernelFailed;
+    } else if (node.records >= 0) {
+      markers[size_t(node.records)].reach();
+    } else if (code == 0) {
+      code = node.work();
+    }
+  }
+  return code;
+}
+} // namespace
+
+bool isCapturing() { return captures > 0; }
+bool isAborted() { return running && isAbortedStream(running); }
+
+int enqueue(void *given, const std::string &what, std::function<int()> work) {
+  if (int code = checkedStream(given, what.c_str()))
+    return code;
+  auto &stream = *static_cast<Stream *>(given);
+  auto guarded = [what, work = std::move(work)] {
+    if (int code = injected(what + "@run"))
+      return code;
+    return work();
+  };
+  if (stream.capture)
+    return capture(stream, {guarded});
+  stream.push([&stream, guarded] {
+    {
+      std::lock_guard lock(stream.mutex);
+      if (stream.error != 0 && stream.stopsOnFailure)
+        return 0; // skipped
+    }
+    return guarded();
+  });
+  return 0;
+}
+
+#define KERF_BEGIN(name)                                                                                               \
+  if (int code = injected(#name))                                                                                      \
+    return code;                                                                                                       \
+  if (int code = needsContext(#name))                                                                                  \
+    return code;
+#define KERF_BEGIN_ON(name, stream)                                                                                    \
+  KERF_BEGIN(name)                                                                                                     \
+  if (int code = checkedStream(stream, #name))                                                                         \
+    return code;
+
+extern "C" {
+int aclrtCreateStreamWithConfig(void **stream, uint32_t, uint32_t flags) {
+  KERF_BEGIN(aclrtCreateStreamWithConfig)
+  if (flags > 15)
+    return fail(kInvalid, "option", "no such flag of streams");
+  auto *made = new Stream;
+  made->device = currentDevice();
+  std::lock_guard lock(streamsMutex);
+  streams.insert(made);
+  count("streams", 1);
+  *stream = made;
+  return 0;
+}
+int aclrtSetStreamFailureMode(void *stream, uint64_t mode) {
+  KERF_BEGIN_ON(aclrtSetStreamFailureMode, stream)
+  static_cast<Stream *>(stream)->stopsOnFailure = mode == 1;
+  return mode <= 1 ? 0 : fail(kInvalid, "option", "no such mode");
+}
+int aclrtDestroyStream(void *stream) {
+  if (int code = checkedStream(stream, "aclrtDestroyStream"))
+    return code;
+  auto *given = static_cast<Stream *>(stream);
+  {
+    std::lock_guard lock(streamsMutex);
+    streams.erase(given);
+  }
+  {
+    std::lock_guard lock(given->mutex);
+    given->isEnding = true;
+    given->changed.notify_all();
+  }
+  if (given->thread.joinable())
+    given->thread.join();
+  delete given;
+  count("streams", -1);
+  return 0;
+}
+int aclrtSynchronizeStream(void *stream) {
+  KERF_BEGIN_ON(aclrtSynchronizeStream, stream)
+  auto &given = *static_cast<Stream *>(stream);
+  if (given.capture) {
+    given.capture->isBroken = true;
+    return fail(kCaptureFailed, "capture", "a stream that is captured cannot be waited for");
+  }
+  std::unique_lock lock(given.mutex);
+  given.changed.wait(lock, [&] { return given.queue.empty() && !given.isBusy; });
+  int code = std::exchange(given.error, 0);
+  return code ? fail(code, "work", given.errorText) : 0;
+}
+int aclrtStreamQuery(void *stream, int *state) {
+  KERF_BEGIN_ON(aclrtStreamQuery, stream)
+  auto &given = *static_cast<Stream *>(stream);
+  std::lock_guard lock(given.mutex);
+  *state = given.queue.empty() && !given.isBusy ? 0 : 1;
+  return 0;
+}
+int aclrtStreamAbort(void *stream) {
+  KERF_BEGIN_ON(aclrtStreamAbort, stream)
+  auto &given = *static_cast<Stream *>(stream);
+  std::lock_guard lock(given.mutex);
+  given.aborted = true;
+  given.queue.clear();
+  return 0;
+}
+int aclrtCreateEventExWithFlag(void **event, uint32_t flags) {
+  KERF_BEGIN(aclrtCreateEventExWithFlag)
+  if (flags != 9)
+    return fail(kInvalid, "option", "events here are both waited for and timed");
+  *event = new Event;
+  count("events", 1);
+  return 0;
+}
+int aclrtDestroyEvent(void *event) {
+  delete static_cast<Event *>(event);
+  count("events", -1);
+  return 0;
+}
+int aclrtRecordEvent(void *event, void *stream) {
+  KERF_BEGIN_ON(aclrtRecordEvent, stream)
+  auto &given = *static_cast<Stream *>(stream);
+  auto &recorded = *static_cast<Event *>(event);
+  recorded.capture = given.capture;
+  if (given.capture) {
+    recorded.captured = given.capture->markers++;
+    return capture(given, {{}, recorded.captured, -1});
+  }
+  recorded.marker = std::make_shared<Marker>();
+  given.push([marker = recorded.marker] {
+    marker->reach(); // after a failure too, so that nobody waits for ever
+    return 0;
+  });
+  return 0;
+}
+int aclrtStreamWaitEvent(void *stream, void *event) {
+  KERF_BEGIN_ON(aclrtStreamWaitEvent, stream)
+  auto &given = *static_cast<Stream *>(stream);
+  auto &waited = *static_cast<Event *>(event);
+  if (waited.capture) {
+    if (given.capture && given.capture != waited.capture)
+      return fail(kCaptureFailed, "capture", "a stream takes part in one capture at a time");
+    if (!given.capture) {
+      given.capture = waited.capture;
+      given.capture->lanes.push_back({&given, {}});
+    }
+    return capture(given, {{}, -1, waited.captured});
+  }
+  if (given.capture) {
+    given.capture->isBroken = true;
+    return fail(kCaptureFailed, "capture", "a captured stream waits for an event that was recorded before the capture");
+  }
+  if (!waited.marker)
+    return 0; // nothing was recorded: nothing to wait for
+  given.push([marker = waited.marker] { return waitFor(*marker) ? 0 : kKernelFailed; });
+  return 0;
+}
+int aclrtEventElapsedTime(float *milliseconds, void *start, void *end) {
+  KERF_BEGIN(aclrtEventElapsedTime)
+  Time times[2];
+  int i = 0;
+  for (void *event : {start, end}) {
+    std::shared_ptr<Marker> marker = static_cast<Event *>(event)->marker;
+    if (!marker)
+      return fail(kInvalid, "event", "the time of an event that was not recorded");
+    std::lock_guard lock(marker->mutex);
+    if (!marker->isReached)
+      return fail(kInvalid, "event", "the time of an event that no stream has reached");
+    times[i++] = marker->time;
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(times[1] - times[0]).count();
+  return 0;
+}
+int aclrtLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
+  KERF_BEGIN_ON(aclrtLaunchHostFunc, stream)
+  if (static_cast<Stream *>(stream)->capture) {
+    static_cast<Stream *>(stream)->capture->isBroken = true;
+    return fail(kCaptureFailed, "capture", "functions of the host are not captured");
+  }
+  return enqueue(stream, "aclrtLaunchHostFunc", [function, data] {
+    function(data);
+    return 0;
+  });
+}
+int aclrtMemcpyAsync(void *to, size_t room, const void *from, size_t bytes, int kind, void *stream) {
+  KERF_BEGIN_ON(aclrtMemcpyAsync, stream)
+  if (bytes > room || bytes == 0)
+    return fail(kInvalid, "size", "a copy of more bytes than its target has room for, or of none");
+  const bool toHost = kind == 2, fromHost = kind == 1;
+  if (kind < 1 || kind > 3)
+    return fail(kInvalid, "option", "no such direction of copies");
+  const bool isCaptured = static_cast<Stream *>(stream)->capture != nullptr;
+  auto *target = toHost ? to : deviceMemory(to, bytes);
+  const void *source = fromHost ? from : deviceMemory(from, bytes);
+  if (!target || !source)
+    return fail(kInvalid, "memory", "a copy's addresses on the device are not within its memory");
+  // Memory that is not from aclrtMallocHost is copied at once, or not at all in a capture.
+  const void *host = toHost ? to : fromHost ? from : nullptr;
+  if (host && !isPinned(host, bytes)) {
+    if (isCaptured)
+      return fail(kCaptureFailed, "capture", "a captured copy needs memory from aclrtMallocHost");
+    auto &given = *static_cast<Stream *>(stream);
+    std::unique_lock lock(given.mutex);
+    given.changed.wait(lock, [&] { return given.queue.empty() && !given.isBusy; });
+    std::memcpy(target, source, bytes);
+    return 0;
+  }
+  return enqueue(stream, "aclrtMemcpyAsync", [=] {
+    std::memmove(target, source, bytes);
+    return 0;
+  });
+}
+int aclrtMemsetAsync(void *to, size_t room, int32_t value, size_t bytes, void *stream) {
+  KERF_BEGIN_ON(aclrtMemsetAsync, stream)
+  void *target = deviceMemory(to, bytes);
+  if (bytes > room || !target)
+    return fail(kInvalid, "memory", "memory to set that is not the device's");
+  return enqueue(stream, "aclrtMemsetAsync", [=] {
+    std::memset(target, value, bytes);
+    return 0;
+  });
+}
+int aclmdlRICaptureBegin(void *stream, int mode) {
+  KERF_BEGIN_ON(aclmdlRICaptureBegin, stream)
+  auto &given = *static_cast<Stream *>(stream);
+  if (given.capture || mode != 1)
+    return fail(kCaptureFailed, "capture", "the stream is captured already, or no such mode");
+  given.capture = std::make_shared<Capture>();
+  given.capture->origin = &given;
+  given.capture->lanes.push_back({&given, {}});
+  ++captures;
+  return 0;
+}
+int aclmdlRICaptureEnd(void *stream, void **model) {
+  auto &given = *static_cast<Stream *>(stream);
+  std::shared_ptr<Capture> capture = given.capture;
+  *model = nullptr;
+  if (!capture || capture->origin != &given)
+    return fail(kCaptureFailed, "capture", "the stream began no capture");
+  --captures;
+  bool isJoined = true;
+  for (const auto &[lane, nodes] : capture->lanes)
+    isJoined = isJoined && (lane == &given || isWaitedFor(*capture, nodes));
+  auto *made = new Model;
+  made->markers = capture->markers;
+  for (auto &[lane, nodes] : capture->lanes) {
+    lane->capture = nullptr;
+    made->lanes.push_back(std::move(nodes));
+  }
+  if (int code = capture->isBroken ? fail(kCaptureFailed, "capture", "a call has broken the capture")
+                 : !isJoined       ? fail(kNotJoined, "capture", "no stream waits for the last work of another one")
+                                   : injected("aclmdlRICaptureEnd")) {
+    delete made;
+    return code;
+  }
+  count("models", 1);
+  *model = made;
+  return 0;
+}
+int aclmdlRIExecuteAsync(void *model, void *stream) {
+  KERF_BEGIN_ON(aclmdlRIExecuteAsync, stream)
+  auto *given = static_cast<Model *>(model);
+  return enqueue(stream, "aclmdlRIExecuteAsync", [given, self = static_cast<Stream *>(stream)] {
+    std::vector<Marker> markers(static_cast<size_t>(given->markers));
+    std::vector<int> codes(given->lanes.size());
+    std::vector<std::thread> threads;
+    for (size_t l = 1; l < given->lanes.size(); ++l)
+      threads.emplace_back([&, l] {
+        running = self;
+        codes[l] = runLane(given->lanes[l], markers);
+      });
+    codes[0] = runLane(given->lanes[0], markers);
+    for (std::thread &thread : threads)
+      thread.join();
+    for (int code : codes)
+      if (code != 0)
+        return code;
+    return 0;
+  });
+}
+int aclmdlRIDestroy(void *model) {
+  delete static_cast<Model *>(model);
+  count("models", -1);
+  return 0;
+}
+}
+
+} // namespace kerf::standin::cann
