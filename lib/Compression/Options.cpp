@@ -3,7 +3,6 @@
 #include "kerf/Compression/Planner.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace kerf::compression {
 
@@ -18,27 +17,22 @@ bool isBeaten(const SyncOption &one, const SyncOption &other) {
 
 } // namespace
 
-std::vector<const CodecRecord *> usualCodecs(bool adaptive) {
+std::vector<const CodecRecord *> usualCodecs() {
   std::vector<const CodecRecord *> usual;
   for (const CodecRecord &codec : codecs())
-    if (codec.plannedByDefault && !codec.momentumFirst && !(adaptive && codec.biased))
+    if (codec.plannedByDefault)
       usual.push_back(&codec);
   return usual;
 }
 
-Result<SyncOption> optionFor(const SyncChoice &choice, const SyncGradient &gradient, const SyncNetwork &network,
-                             const CodecCurve &curve) {
-  std::string why;
-  if (!isPossible(choice, gradient, network, &why))
-    return Error{why};
-  return SyncOption{choice, syncCost(choice, gradient, network, curve),
-                    choice.codec ? compressionRatio(*choice.codec, gradient.shape) : 1};
+SyncOption plainOption(const SyncGradient &gradient, const SyncNetwork &network) {
+  return {{}, syncCost({}, gradient, network, {}), 1};
 }
 
-std::vector<SyncOption> optionsOf(const SyncGradient &gradient, const SyncNetwork &network, const CodecLimits &limits,
-                                  const std::function<CodecCurve(const CodecRecord &)> &curveOf, bool exclude) {
-  std::vector<SyncOption> options = {{{}, syncCost({}, gradient, network, {}), 1}};
-  if (exclude || network.members <= 1)
+std::vector<SyncOption> allOptions(const SyncGradient &gradient, const SyncNetwork &network, const CodecLimits &limits,
+                                   const std::function<CodecCurve(const CodecRecord &)> &curveOf) {
+  std::vector<SyncOption> options = {plainOption(gradient, network)};
+  if (network.members <= 1)
     return options;
   for (const CodecRecord *codec : limits.codecs) {
     if (!accepts(*codec, gradient.shape))
@@ -58,6 +52,10 @@ std::vector<SyncOption> optionsOf(const SyncGradient &gradient, const SyncNetwor
         options.push_back({choice, syncCost(choice, gradient, network, curve), ratio});
       }
   }
+  return options;
+}
+
+std::vector<SyncOption> withoutBeaten(std::vector<SyncOption> options) {
   std::vector<SyncOption> kept = {options.front()};
   for (size_t i = 1; i < options.size(); ++i) {
     bool beaten = false;

@@ -205,6 +205,23 @@ OptionIndices chooseBySize(const PlanProblem &problem, const SyncChoice &like, d
   return choice;
 }
 
+OptionIndices chooseAlways(const PlanProblem &problem) {
+  OptionIndices best(problem.gradients.size(), 0);
+  double bestSeconds = 0;
+  for (const SyncChoice &kind : kindsOfOptions(problem)) {
+    OptionIndices choice = chooseBySize(problem, kind, 0);
+    for (size_t t = 0; t < choice.size(); ++t) // a gradient without this kind takes another one
+      if (choice[t] == 0 && problem.gradients[t].options.size() > 1)
+        choice[t] = 1;
+    double seconds = finishSeconds(problem, choice);
+    if (bestSeconds == 0 || seconds < bestSeconds) {
+      best = std::move(choice);
+      bestSeconds = seconds;
+    }
+  }
+  return best;
+}
+
 double compressedShare(const PlanProblem &problem, const OptionIndices &choice) {
   double all = 0, compressed = 0;
   for (size_t t = 0; t < choice.size(); ++t) {

@@ -153,9 +153,11 @@ bool isPossible(const SyncChoice &choice, const SyncGradient &gradient, const Sy
     return no(fmt::format("a payload of codec {} cannot be sent in parts", codec.name));
   if (choice.hierarchy && !network.hierarchical())
     return no("hierarchy needs several nodes with several of the ranks in each");
-  if (codec.biased && !choice.errorFeedback)
-    return no(fmt::format("codec {} is biased and needs error feedback", codec.name));
   return true;
+}
+
+SyncScheme usualScheme(const CodecRecord &codec) {
+  return codec.summable ? SyncScheme::AllReduce : codec.cutsPayload ? SyncScheme::TwoStage : SyncScheme::AllGather;
 }
 
 int64_t bestPieces(SyncChoice choice, const SyncGradient &gradient, const SyncNetwork &network,

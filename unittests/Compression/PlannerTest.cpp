@@ -153,7 +153,7 @@ TEST(Planner, KeepsTheLimitsOfTheUser) {
     EXPECT_EQ(option.choice.codec->name, "int8"); // int4 and onebit have larger ratios
     EXPECT_EQ(option.choice.firstStep, 100);
   }
-  for (const CodecRecord *codec : usualCodecs(/*adaptive=*/true))
+  for (const CodecRecord *codec : usualCodecs())
     EXPECT_FALSE(codec->biased || codec->momentumFirst) << codec->name;
 }
 
@@ -173,18 +173,34 @@ TEST(Planner, CodesOnlyTheSlowHop) {
 TEST(Planner, CompressesNothingOnNvlink) {
   SyncNetwork nvlink = linkNetwork(1, 8, {300e9, 2e-6}, {300e9, 2e-6}, 300e9);
   auto curve = [](const CodecRecord &codec) { return memoryBoundCurve(codec, 0.8 * 2.0e12, 2e-6); };
-  CodecLimits limits{usualCodecs(false), 0, 0};
+  CodecLimits limits{usualCodecs(), 0, 0};
   PlanProblem problem;
   for (int l = 0; l < 32; ++l) {
     PlanGradient gradient;
     gradient.gradient = {{4096, 4096}, 2, false, 0};
     gradient.bytes = 2 * 4096.0 * 4096;
     gradient.layer = problem.layers.size();
-    gradient.options = optionsOf(gradient.gradient, nvlink, limits, curve, false);
+    gradient.options = withoutBeaten(allOptions(gradient.gradient, nvlink, limits, curve));
     problem.layers.emplace_back().body = 1e-3;
     problem.gradients.push_back(gradient);
   }
   EXPECT_EQ(compressedShare(problem, planGradients(problem).choice), 0);
+}
+
+TEST(Planner, AlwaysCompressesEvenWhereItCosts) {
+  SyncNetwork fast = linkNetwork(1, 8, {300e9, 2e-6}, {300e9, 2e-6}, 300e9);
+  PlanProblem problem;
+  for (int l = 0; l < 4; ++l) {
+    PlanGradient gradient;
+    gradient.gradient.shape = {512, 512};
+    gradient.bytes = 4.0 * 512 * 512;
+    gradient.layer = problem.layers.size();
+    gradient.options = allOptions(gradient.gradient, fast, limitsOf({"int8"}), curveOnCore);
+    problem.layers.emplace_back().body = 1e-3;
+    problem.gradients.push_back(gradient);
+  }
+  EXPECT_EQ(compressedShare(problem, planGradients(problem).choice), 0);
+  EXPECT_EQ(compressedShare(problem, chooseAlways(problem)), 1);
 }
 
 TEST(Planner, PlansThreeHundredGradientsOfTwentyOptionsQuickly) {
@@ -213,6 +229,29 @@ TEST(Planner, PlansThreeHundredGradientsOfTwentyOptionsQuickly) {
   std::printf("300 gradients x 20 options: %.1f ms, %lld timelines, gap %.2f %%\n", 1e3 * seconds.count(),
               static_cast<long long>(planned.evaluations), 100 * (planned.seconds / finishLowerBound(problem) - 1));
   EXPECT_LT(planned.evaluations, 70'000); // 0.2 s on one core; the seconds are printed, as tests share their machine
+}
+
+/// The worked example of docs/compression-planning.md.
+TEST(Planner, WorkedExample) {
+  // Three layers of 40 ms, each with a matrix of 4 MiB, on four machines with 1 Gbit/s and one core each.
+  TestMachines machines{4, 1, 1};
+  std::vector<std::vector<int64_t>> shapes(3, {1024, 1024});
+  PlanProblem problem = problemOf(shapes, 40e-3 / (1024 * 1024), machines.network(), limitsOf({"int8"}));
+  const SyncCost &plain = problem.gradients[0].options[0].cost;
+  ASSERT_EQ(problem.gradients[0].options.size(), 2u);
+  const SyncOption &coded = problem.gradients[0].options[1];
+  EXPECT_EQ(coded.choice.scheme, SyncScheme::TwoStage);
+  const double ms = 1e-3, half = 0.005 * ms; // the page rounds to 0.01 ms
+  EXPECT_NEAR(plain.wire, 50.45 * ms, half);
+  EXPECT_EQ(coded.choice.pieces, 4);
+  EXPECT_NEAR(coded.cost.before, 0.94 * ms, half);
+  EXPECT_NEAR(coded.cost.wire, 13.35 * ms, half);
+  EXPECT_NEAR(coded.cost.after, 0.49 * ms, half);
+  EXPECT_NEAR(finishSeconds(problem, {0, 0, 0}), 191.35 * ms, half);
+  EXPECT_NEAR(finishSeconds(problem, {1, 1, 1}), 135.99 * ms, half);
+  EXPECT_NEAR(finishSeconds(problem, {0, 0, 1}), 154.28 * ms, half);
+  EXPECT_NEAR(finishSeconds(problem, {0, 1, 1}), 134.56 * ms, half);
+  EXPECT_EQ(planGradients(problem).choice, (OptionIndices{0, 1, 1}));
 }
 
 } // namespace

@@ -35,7 +35,9 @@ inline PlanProblem problemOf(const std::vector<std::vector<int64_t>> &shapes, do
     gradient.bytes = 4 * elements;
     gradient.layer = problem.layers.size();
     gradient.name = "layer" + std::to_string(gradient.layer);
-    gradient.options = optionsOf(gradient.gradient, network, limits, curveOnCore, excludedByDefault(shape));
+    gradient.options = {plainOption(gradient.gradient, network)};
+    if (!excludedByDefault(shape))
+      gradient.options = withoutBeaten(allOptions(gradient.gradient, network, limits, curveOnCore));
     StreamLayer layer;
     layer.body = secondsPerElement * elements;
     problem.layers.push_back(layer);

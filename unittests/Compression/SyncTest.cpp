@@ -96,10 +96,6 @@ TEST(Sync, RefusesImpossibleCombinations) {
   EXPECT_TRUE(isPossible(choiceOf("int8", SyncScheme::TwoStage, true), matrix, nodes, &why));
   EXPECT_FALSE(isPossible(choiceOf("int8", SyncScheme::TwoStage), shard, flat, &why));
   EXPECT_TRUE(isPossible(choiceOf("int8", SyncScheme::ReduceScatter), shard, flat, &why));
-  SyncChoice biased = choiceOf("onebit", SyncScheme::TwoStage);
-  biased.errorFeedback = false;
-  EXPECT_FALSE(isPossible(biased, matrix, flat, &why));
-  EXPECT_NE(why.find("error feedback"), std::string::npos);
 }
 
 TEST(Timeline, EncodingDelaysTheFollowingLayers) {

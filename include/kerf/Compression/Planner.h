@@ -28,7 +28,7 @@ struct PlanGradient {
   SyncGradient gradient;           // shape and form
   double bytes = 0;                // bytes without compression
   size_t layer = 0;                // index of the layer that computes it
-  std::vector<SyncOption> options; // the first one is not compressed
+  std::vector<SyncOption> options; // the first one applies without planning: not compressed, or what a user pins
 };
 
 /// A backward pass whose gradients are to be planned.
@@ -38,25 +38,24 @@ struct PlanProblem {
   StreamRules rules;
 };
 
-/// Which codecs a plan may use, as the user limits them.
+/// The codecs that a plan may use, and the limits of the user.
 struct CodecLimits {
   std::vector<const CodecRecord *> codecs; // codecs that may be chosen, in the order of preference among equals
   double largestRatio = 0;                 // largest ratio of f32 bytes to payload bytes; 0: any
   int64_t firstStep = 0;                   // first step that compresses
 };
-/// Returns the codecs that a plan may choose if the user names none. `adaptive` says that the optimizer keeps second
-/// moments (as Adam does), with which training needs unbiased codecs. Codecs that need the momentum before encoding are
-/// chosen only if a user names them.
-std::vector<const CodecRecord *> usualCodecs(bool adaptive);
+/// Returns the codecs that a plan may choose if the user names none (CodecRecord::plannedByDefault). All of them are
+/// unbiased, so that they suit every optimizer.
+std::vector<const CodecRecord *> usualCodecs();
 
+/// Returns the option that does not compress.
+SyncOption plainOption(const SyncGradient &gradient, const SyncNetwork &network);
 /// Returns all options of a gradient: not compressed, and every possible combination of codec, scheme and hierarchy
-/// with the number of pieces that suits the gradient best. Options that another one beats in every cost are left out.
-/// `curveOf` returns the speed of a codec. `exclude` leaves only the first option.
-std::vector<SyncOption> optionsOf(const SyncGradient &gradient, const SyncNetwork &network, const CodecLimits &limits,
-                                  const std::function<CodecCurve(const CodecRecord &)> &curveOf, bool exclude);
-/// Returns the one option that a plan or a user states. Fails with the reason if it is not possible.
-Result<SyncOption> optionFor(const SyncChoice &choice, const SyncGradient &gradient, const SyncNetwork &network,
-                             const CodecCurve &curve);
+/// with the number of pieces that suits the gradient best. `curveOf` returns the speed of a codec.
+std::vector<SyncOption> allOptions(const SyncGradient &gradient, const SyncNetwork &network, const CodecLimits &limits,
+                                   const std::function<CodecCurve(const CodecRecord &)> &curveOf);
+/// Returns the options without those that another one beats in every cost and in the ratio.
+std::vector<SyncOption> withoutBeaten(std::vector<SyncOption> options);
 
 /// For each gradient, the index of its option.
 using OptionIndices = std::vector<int>;
@@ -91,6 +90,10 @@ PlannedGradients planByEspresso(const PlanProblem &problem);
 /// Compresses every gradient of at least `leastBytes` with its option of this codec, scheme and hierarchy (the pieces
 /// may differ), where it has one.
 OptionIndices chooseBySize(const PlanProblem &problem, const SyncChoice &like, double leastBytes);
+
+/// Compresses every gradient that has several options with the scheme and hierarchy that give the least F for all
+/// together, whether or not this makes F smaller than without compression.
+OptionIndices chooseAlways(const PlanProblem &problem);
 
 /// Returns the bytes of the gradients that are compressed, divided by all bytes.
 double compressedShare(const PlanProblem &problem, const OptionIndices &choice);

@@ -15,7 +15,7 @@ struct SecopaCurve {
   double milliseconds(double elements) const;
 };
 
-/// What SeCoPa knows of a cluster and a codec.
+/// The facts of a cluster and a codec that SeCoPa uses.
 struct SecopaModel {
   int64_t nodes = 1;
   double ratio = 1.0 / 16;                                        // bytes of the payload by bytes of the gradient

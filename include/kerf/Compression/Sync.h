@@ -71,7 +71,7 @@ struct SyncGradient {
   double elementsTogether = 0;
 };
 
-/// What works on a stage of a synchronization.
+/// The resource that works on a stage of a synchronization.
 enum class StageOn { Compute, Wire, InnerWire };
 /// One stage of the synchronization of one piece.
 struct SyncStage {
@@ -110,7 +110,11 @@ double soloSeconds(const SyncChoice &choice, const SyncGradient &gradient, const
 bool isPossible(const SyncChoice &choice, const SyncGradient &gradient, const SyncNetwork &network,
                 std::string *why = nullptr);
 
-inline constexpr int64_t kMostPieces = 16;
+/// Returns the scheme of a codec where a plan states none and no optimizer is sharded: all-reduce if payloads can be
+/// summed, two-stage if they can be cut, else all-gather.
+SyncScheme usualScheme(const CodecRecord &codec);
+
+inline constexpr int64_t kMostPieces = 16; // most pieces that a planner chooses
 /// Returns the number of pieces, a power of two up to kMostPieces, with which the synchronization alone takes the least
 /// time. Pieces keep the codec's chunks whole on every rank.
 int64_t bestPieces(SyncChoice choice, const SyncGradient &gradient, const SyncNetwork &network,
