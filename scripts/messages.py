@@ -94,6 +94,8 @@ SECTIONS = [
     ("lib/Codegen/", "Generating machine code", "A fused kernel cannot be compiled for this machine.", "Run with `--no-native`, which uses the kernels that are built in, and report the kernel."),
     ("lib/CostModel/", "Cluster files and prices", "A key of a cluster file is missing, unknown or out of range, or a plan cannot be priced on the cluster.",
      "Correct the key that the message names; [clusters.md](clusters.md) has each key with its unit and range."),
+    ("lib/Compression/", "Compression of gradients", "A codec, a scheme and a gradient do not fit together.",
+     "Change the entry of the plan's `compression` that the message names; [compression-planning.md](compression-planning.md) has its keys."),
     ("lib/PlanSearch/", "Plans and constraints", "A plan or a file of constraints contradicts itself, the model or the cluster.",
      "Change or remove the key that the message names; [plan.md](plan.md) has each key with what it may be."),
     ("lib/Search/", "Placement problems and plan files", "A problem file or a plan file is damaged, or its numbers are out of range.", "Write the file again; [plan.md](plan.md) and [search.md](search.md) have the formats."),

@@ -149,6 +149,27 @@ Result<int64_t> SearchSettings::wantedRanks() const {
   return mode == "stand-alone" ? 1 : ranks;
 }
 
+Result<std::optional<CompressionRequest>> SearchSettings::compression() const {
+  bool planned = compress == "plan";
+  std::string ineffective = !compressCodecs.empty() && !planned                             ? "compress-codecs"
+                            : compressRatio > 0 && !planned                                 ? "compress-ratio"
+                            : compressFirstStep && (compress.empty() || compress == "none") ? "compress-first-step"
+                                                                                            : "";
+  if (!ineffective.empty())
+    return Error{fmt::format("<{}> has no effect, because <compress> is {}; leave it out, or give <compress=plan>",
+                             ineffective, compress.empty() ? "none" : compress)};
+  if (compress.empty() || compress == "none")
+    return std::optional<CompressionRequest>();
+  CompressionRequest request;
+  if (!planned)
+    request.always = compression::findCodec(compress);
+  for (const std::string &name : compressCodecs)
+    request.limits.codecs.push_back(compression::findCodec(name));
+  request.limits.largestRatio = compressRatio;
+  request.limits.firstStep = compressFirstStep;
+  return std::optional(request);
+}
+
 Result<PlanRequest> makePlanRequest(const ModelSource &model, const JobSettings &settings, const Cluster &cluster,
                                     Plan constraints, const std::string &constraintsFile) {
   const SearchSettings &search = settings.search;
@@ -180,6 +201,10 @@ Result<PlanRequest> makePlanRequest(const ModelSource &model, const JobSettings 
     request.search = search.search == "whole" ? SearchKind::Whole : SearchKind::Placement;
   if (!search.trainer.empty())
     request.trainer = findTrainer(search.trainer);
+  auto compression = search.compression();
+  if (!compression)
+    return compression.error();
+  request.compression = std::move(*compression);
   request.dataOnly = dataOnly;
   request.seconds = search.budgetSeconds;
   return request;

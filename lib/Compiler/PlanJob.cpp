@@ -17,6 +17,12 @@ namespace kerf {
 using Json = nlohmann::ordered_json;
 
 Result<SearchKind> decideSearch(const PlanRequest &request, bool wholeOnly) {
+  if (request.compression && request.trainer != &ownTrainer())
+    return Error{fmt::format("<compress> is for Kerf's own programs, but <for> is {}; leave one of the two out",
+                             request.trainer->name)};
+  if (request.compression && request.search == SearchKind::Placement)
+    return Error{"<compress> is a part of whole plans, but <search> is placement; leave one of the two out"};
+  wholeOnly = wholeOnly || request.compression;
   if (request.trainer != &ownTrainer() && request.search == SearchKind::Placement)
     return Error{
         fmt::format("<search=placement> finds plans for Kerf's own programs, but <for> is {}; leave one of the two out",

@@ -90,6 +90,13 @@ Read flag(bool &field) {
   };
 }
 
+/// Returns the words of the setting compress.
+Words compressWords() {
+  Words words = compression::codecNames();
+  words.insert(words.begin(), {"plan", "none"});
+  return words;
+}
+
 /// Returns the readers of all settings, by their names.
 std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
   ModelSettings &m = settings.model;
@@ -124,6 +131,9 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       {"search", text(s.search, {"placement", "whole"})},
       {"budget", number(s.budgetSeconds, 0)},
       {"top", whole(s.top, 0, 1000)},
+      {"compress", text(s.compress, compressWords())},
+      {"compress-ratio", number(s.compressRatio, 1)},
+      {"compress-first-step", whole(s.compressFirstStep, 0)},
       {"lr", number(settings.learningRate.peak, 0)},
       {"lr-schedule", text(settings.learningRate.schedule, {"constant", "linear", "cosine"})},
       {"warmup", whole(settings.learningRate.warmup, 0)},
@@ -140,6 +150,15 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
         return Error{fmt::format("<{}>: {}", name, group.error().message)};
       m.groups.push_back(std::move(*group));
     }
+    return ok();
+  };
+  readers["compress-codecs"] = [&s](const Json &value, const std::string &name) -> Status {
+    if (Status status = texts(s.compressCodecs)(value, name); !status)
+      return status;
+    for (const std::string &codec : s.compressCodecs)
+      if (!compression::findCodec(codec))
+        return Error{
+            fmt::format("<{}>: there is no codec '{}'; {}", name, codec, suggestion(codec, compression::codecNames()))};
     return ok();
   };
   readers["expert-capacity"] = [&m](const Json &value, const std::string &name) -> Status {

@@ -86,6 +86,7 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const PlanRequ
     options.search.workBudget = kUnlimitedWork;
   }
   options.search.startingPlan = request.from;
+  options.search.compression = request.compression;
   options.search.stop = request.stop;
   return makeWholePlanJob(context, request.model, limitedTo(request.cluster, asked), options);
 }

@@ -4,6 +4,7 @@
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/CostModel/Dtypes.h"
+#include "kerf/PlanSearch/CompressPlan.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/PlanSearch/TrainerPins.h"
 
@@ -23,6 +24,33 @@ static Status useProgram(mlir::MLIRContext &context, const ModelSource &source, 
                          const std::string &planFile, const SimulateOptions &options, SimulatedPlan &simulated) {
   LoweredFigures figures(context, source, options.step, options.dtype);
   return figures.apply(plan, planFile, simulated.cluster, simulated.simulation);
+}
+
+/// Adds the compression of the plan, and the compression that the options ask to plan, to the prediction. `plain` is
+/// the simulation without compression.
+static Status addCompression(SimulatedPlan &simulated, const CompletedPlan &completed, const TrainingJob &job,
+                             const ModelWork &model, const PipelineModel &pipeline, const Simulation &plain,
+                             const SimulateOptions &options) {
+  const StepPlan step = simulated.step;
+  const StepView view{completed, job, model, simulated.work, step, pipeline};
+  CompressionRequest request = options.compression.value_or(CompressionRequest{nullptr, {{}, 1, 0}}); // pins alone
+  auto planned = planCompression(view, completed.plan.compression, plain, simulated.simulation, request);
+  if (!planned)
+    return planned.error();
+  auto coded = withCompression(view, planned->compression);
+  if (!coded)
+    return coded.error();
+  simulated.plan.compression = std::move(planned->compression);
+  if (pricedAsLowered(simulated.cluster)) { // the figures are those of the compiled program
+    simulated.simulation = std::move(planned->simulation);
+  } else {
+    auto whole = simulate(simulated.work, *coded, pipeline, options.trace);
+    if (!whole)
+      return whole.error();
+    simulated.simulation = std::move(*whole);
+  }
+  simulated.step = std::move(*coded);
+  return ok();
 }
 
 Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource &source, const Plan &given,
@@ -82,19 +110,24 @@ Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource
   auto simulation = simulate(*work, *step, *pipeline, options.trace);
   if (!simulation)
     return Error{fmt::format("{}: {}", planFile, simulation.error().message), simulation.error().status};
-  completed->plan.stages = std::move(stages);
-  SimulatedPlan simulated{std::move(*simulation),     std::move(*work), completed->mesh,
-                          std::move(completed->plan), std::move(*step), std::move(completed->cluster),
-                          layouts.warnings()};
+  const Simulation plain = *simulation;
+  Plan uncompressed = completed->plan;
+  uncompressed.stages = stages;
+  uncompressed.compression.clear();
+  SimulatedPlan simulated{std::move(*simulation), std::move(*work),   completed->mesh,   uncompressed,
+                          std::move(*step),       completed->cluster, layouts.warnings()};
   if (opByOp) {
     if (Status status = useProgram(context, source, given, planFile, options, simulated); !status)
       return status.error();
   } else if (pricedAsLowered(simulated.cluster)) {
-    const Plan completedPlan = simulated.plan;
-    if (Status status = useProgram(context, source, completedPlan, planFile, options, simulated); !status)
+    if (Status status = useProgram(context, source, uncompressed, planFile, options, simulated); !status)
       simulated.warnings.push_back(fmt::format(
           "the plan cannot be compiled for CPUs, so its figures come from the simulator: {}", status.error().message));
   }
+  if (options.compression || !completed->plan.compression.empty())
+    if (Status status = addCompression(simulated, *completed, *job, *models.front(), *pipeline, plain, options);
+        !status)
+      return status.error();
   return simulated;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads, checks and writes cluster files.
 #include "kerf/CostModel/Cluster.h"
+#include "CodecCurves.h"
 #include "Plausible.h"
 #include "kerf/Support/File.h"
 #include "kerf/Support/JsonText.h"
@@ -189,7 +190,8 @@ const std::vector<std::string> kDtypes = {"f64", "f32", "tf32", "f16", "bf16", "
 /// `prefix` precedes the key in messages: "" or "groups[1]."
 DeviceSpec readDevice(const Json &json, const std::string &prefix, Fault &fault) {
   static const std::vector<std::string> known = {
-      "kind", "name", "memory_bytes", "peak_flops", "memory_bandwidth", "host_bandwidth", "cores", "profile", "curves"};
+      "kind",           "name",  "memory_bytes", "peak_flops", "memory_bandwidth",
+      "host_bandwidth", "cores", "profile",      "curves",     "codecs"};
   Reader reader(json, prefix + "device", fault, known);
   DeviceSpec device;
   device.kind = reader.text("kind", nullptr);
@@ -213,6 +215,9 @@ DeviceSpec readDevice(const Json &json, const std::string &prefix, Fault &fault)
   device.curves = usual.value_or(DeviceCurves());
   if (curves)
     readCurves(*curves, prefix, device.curves, fault);
+  if (const Json *codecs = reader.find("codecs", false))
+    if (std::string wrong = readCodecCurves(*codecs, device); !wrong.empty())
+      reader.fail(wrong);
   const Json *peaks = reader.find("peak_flops", true);
   if (peaks && (!peaks->is_object() || peaks->empty())) {
     reader.fail(fmt::format("peak_flops is {}; must be an object with at least one dtype, as {{\"f32\": 1.95e13}}",
@@ -381,6 +386,8 @@ void writeGroup(const Cluster &cluster, Json &json) {
   for (const CurveKey &key : kCurveKeys)
     if ((!known && key.describes) || cluster.device.curves.*key.member != usual.*key.member)
       device["curves"][key.key] = number(cluster.device.curves.*key.member);
+  if (!cluster.device.codecs.empty())
+    device["codecs"] = codecCurvesJson(cluster.device);
   json["levels"] = Json::array();
   int64_t all = 1;
   for (const Level &level : cluster.levels) {

@@ -25,6 +25,23 @@ double total(const std::map<std::string, double> &byAxes) {
                          [](double sum, const auto &entry) { return sum + entry.second; });
 }
 
+/// Checks that each part of the plan has a choice for each of its gradients.
+Status checkCompression(const StepWork &work, const StepPlan &plan) {
+  if (plan.compressionOfPart.empty())
+    return ok();
+  int64_t stages = plan.schedule.stages, parts = stages * plan.schedule.chunks;
+  if (static_cast<int64_t>(plan.compressionOfPart.size()) != parts)
+    return Error{fmt::format("compression is given for {} parts, but the plan has {}; give one entry for each part",
+                             plan.compressionOfPart.size(), parts)};
+  for (int64_t p = 0; p < parts; ++p)
+    if (size_t gradients = gradientsOf(work.parts[work.part[p % stages][p / stages]]).size();
+        plan.compressionOfPart[p].size() != gradients)
+      return Error{fmt::format("compression is given for {} gradients of part {}, but it has {}; give one entry for "
+                               "each gradient",
+                               plan.compressionOfPart[p].size(), p, gradients)};
+  return ok();
+}
+
 Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
   auto stages = static_cast<int64_t>(work.part.size());
   if (stages != plan.schedule.stages)
@@ -46,6 +63,8 @@ Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel
   if (!plan.optimizerShardingOfStage.empty() && static_cast<int64_t>(plan.optimizerShardingOfStage.size()) != stages)
     return Error{fmt::format("optimizer sharding is given for {}, but the plan has {}; give one value for each stage",
                              countText(static_cast<int64_t>(plan.optimizerShardingOfStage.size()), "stage"), stages)};
+  if (Status status = checkCompression(work, plan); !status)
+    return status;
   for (int64_t s = 0; s < stages; ++s)
     if (int sharding = plan.optimizerShardingAt(s); sharding < 0 || sharding > 3)
       return Error{fmt::format("optimizer sharding is {}; give 0 to 3", sharding)};
@@ -102,7 +121,8 @@ public:
     if (!cost) {
       LayerModes modes = plan.recomputeAt(stage, task.chunk);
       cost = pricer(stage).task(work.part[stage][task.chunk], task.kind,
-                                restores || offloadsActivations(modes) ? modes : LayerModes(), last);
+                                restores || offloadsActivations(modes) ? modes : LayerModes(), last,
+                                plan.compressionAt(stage, task.chunk));
     }
     return *cost;
   }
@@ -155,16 +175,17 @@ private:
 
   /// Assigns the index of a cost to each stage and chunk; tasks with the same index cost the same.
   void numberTasks() {
-    std::map<std::tuple<int, int, LayerModes>, size_t> known;
-    auto number = [&](int kind, int part, LayerModes modes) {
-      return known.try_emplace({kind, part, std::move(modes)}, known.size()).first->second;
+    std::map<std::tuple<int, int, LayerModes, const GradientChoices *>, size_t> known;
+    auto number = [&](int kind, int part, LayerModes modes, const GradientChoices *choices) {
+      return known.try_emplace({kind, part, std::move(modes), choices}, known.size()).first->second;
     };
     for (int64_t s = 0; s < plan.schedule.stages; ++s)
       for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
         int part = work.part[s][c];
         LayerModes modes = plan.recomputeAt(s, c);
-        numbersOf.push_back({number(kindOfStage[s], part, offloadsActivations(modes) ? modes : LayerModes()),
-                             number(kindOfStage[s], part, modes)});
+        const GradientChoices *choices = plan.compressionAt(s, c);
+        numbersOf.push_back({number(kindOfStage[s], part, offloadsActivations(modes) ? modes : LayerModes(), choices),
+                             number(kindOfStage[s], part, modes, choices)});
       }
     costs.resize(known.size());
   }

@@ -2,6 +2,7 @@
 // Memory of a step. Sources: Korthikanti et al. 2022 for activations; Rajbhandari et al. 2020 (ZeRO) for parameters,
 // gradients and states.
 #include "kerf/CostModel/StepMemory.h"
+#include "kerf/CostModel/CompressedGradients.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -64,6 +65,12 @@ struct Fixed {
 Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
   Fixed bytes;
   int sharding = plan.optimizerShardingAt(stage);
+  for (size_t c = 0; c < work.part[stage].size(); ++c)
+    if (const GradientChoices *choices = plan.compressionAt(stage, static_cast<int64_t>(c))) {
+      std::vector<GradientOfPart> gradients = gradientsOf(work.parts[work.part[stage][c]]);
+      for (size_t g = 0; g < gradients.size(); ++g)
+        bytes.states += compressionStateBytes((*choices)[g], *gradients[g].group);
+    }
   for (int part : work.part[stage])
     for (const Segment &segment : work.parts[part].segments) {
       double layer = 0;

@@ -21,6 +21,8 @@ public:
   PartsOfStep run() {
     for (size_t c = 0; c < work.part[stage].size(); ++c) {
       const Part &part = work.parts[work.part[stage][c]];
+      const GradientChoices *given = plan.compressionAt(stage, static_cast<int64_t>(c));
+      choices = given ? given->data() : nullptr;
       std::vector<SegmentRun> runs = segmentRuns(part, plan.recomputeAt(stage, static_cast<int64_t>(c)));
       for (const Segment &segment : part.segments) {
         std::map<Recompute, int64_t> layers; // layers of the segment by recomputation mode
@@ -29,6 +31,8 @@ public:
             layers[run.mode] += run.repeat;
         passes(segment, layers);
         parameters(segment, layers);
+        if (choices)
+          choices += segment.parameters.size() * static_cast<size_t>(segment.repeat);
       }
       afterwards(work.part[stage][c]);
     }
@@ -80,6 +84,38 @@ private:
         pricer.copiesSeconds(shares, elements));
   }
 
+  /// Returns how many layers of the segment synchronize the group's gradients under each choice that compresses them.
+  std::vector<std::pair<compression::SyncChoice, int64_t>> codedLayers(const Segment &segment,
+                                                                       const ParameterGroup &group) const {
+    std::vector<std::pair<compression::SyncChoice, int64_t>> counts;
+    for (int64_t layer = 0; choices && layer < segment.repeat; ++layer) {
+      size_t index = layer * segment.parameters.size() + static_cast<size_t>(&group - segment.parameters.data());
+      if (!choices[index].codec)
+        continue;
+      auto known = std::find_if(counts.begin(), counts.end(), [&](auto &one) { return one.first == choices[index]; });
+      if (known == counts.end())
+        counts.emplace_back(choices[index], 1);
+      else
+        ++known->second;
+    }
+    return counts;
+  }
+
+  /// Adds the messages and the codec's kernels of gradients that are compressed.
+  void coded(const Segment &segment, const ParameterGroup &group, const compression::SyncChoice &choice,
+             const std::string &of, int64_t calls) {
+    compression::SyncCost cost = pricer.syncOf(group, choice, /*last=*/false);
+    auto runs = static_cast<double>(calls);
+    auto bytes =
+        static_cast<double>(payloadBytes(*choice.codec, syncGradient(group, plan, plan.optimizerSharding).shape));
+    parts.collectives.push_back({fmt::format("{}{}", choice.hierarchy ? "hierarchical " : "", toString(choice.scheme)),
+                                 pricer.axisNames(pricer.syncAxes(group)),
+                                 fmt::format("gradients of {}, coded as {}", of, choice.codec->name),
+                                 "weight gradients", calls, bytes, runs * cost.wire});
+    parts.kernels.push_back({segment.name, fmt::format("codec {} of {}", choice.codec->name, of), "",
+                             "weight gradients", calls, runs * cost.compute()});
+  }
+
   /// Adds the collectives of each layer's parameters; collectives of a complete part are added by afterwards().
   void parameters(const Segment &segment, const std::map<Recompute, int64_t> &layers) {
     bool everyTime = plan.optimizerSharding >= 2;
@@ -102,10 +138,15 @@ private:
             microbatches * (segment.repeat + recomputingLayers), bytes, each);
       }
       if (everyTime || plan.overlap.gradients) {
-        double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
-        add(reduction, reduction == Collective::AllReduce ? group.reduceAxes : shares.cut, "gradients of " + of,
-            "weight gradients", (everyTime ? microbatches : 1) * segment.repeat, group.elements * width,
-            pricer.groupSeconds(reduction, group, width));
+        int64_t times = everyTime ? microbatches : 1;
+        int64_t plainLayers = segment.repeat;
+        for (const auto &[choice, count] : codedLayers(segment, group)) {
+          coded(segment, group, choice, of, times * count);
+          plainLayers -= count;
+        }
+        double width = pricer.gradientWidth();
+        add(reduction, pricer.syncAxes(group), "gradients of " + of, "weight gradients", times * plainLayers,
+            group.elements * width, pricer.groupSeconds(reduction, group, width));
         if (reduction == Collective::ReduceScatter)
           copies(shares, "gradients of shares of " + of, "weight gradients", segment.repeat, group.elements);
       }
@@ -195,6 +236,7 @@ private:
   const CollectiveModel &collectives;
   TaskPricer pricer;
   int64_t stage, microbatches;
+  const compression::SyncChoice *choices = nullptr; // choices of the present segment's gradients; null: none is coded
   PartsOfStep parts;
 };
 

@@ -27,47 +27,36 @@ bool recomputesAny(const Segment &segment, Recompute mode) {
 /// Returns whether tasks of this kind sum gradients over ranks.
 bool reducesGradients(TaskKind kind) { return kind == TaskKind::Backward || kind == TaskKind::WeightGradient; }
 
+/// Consecutive layers of a task that are priced together, and the index of the first layer's gradients in
+/// gradientsOf().
+struct TaskRun {
+  SegmentRun run;
+  size_t firstGradient = 0;
+};
+
+/// Returns the runs of a task in the order in which it runs them. With `single`, every layer is a run of its own.
+std::vector<TaskRun> taskRuns(const Part &part, const LayerModes &modes, bool forward, bool single) {
+  std::vector<TaskRun> runs;
+  size_t gradient = 0;
+  for (const SegmentRun &run : segmentRuns(part, modes)) {
+    int64_t parts = single ? run.repeat : 1;
+    for (int64_t i = 0; i < parts; ++i) {
+      runs.push_back({{run.segment, run.mode, run.repeat / parts}, gradient});
+      gradient += run.segment->parameters.size() * static_cast<size_t>(run.repeat / parts);
+    }
+  }
+  if (!forward)
+    std::reverse(runs.begin(), runs.end());
+  return runs;
+}
+
 /// Returns the first group of parameters whose gradients are summed over ranks, or null.
-const ParameterGroup *firstSummedGroup(const std::vector<SegmentRun> &segments) {
-  for (const SegmentRun &run : segments)
-    for (const ParameterGroup &group : run.segment->parameters)
+const ParameterGroup *firstSummedGroup(const std::vector<TaskRun> &runs) {
+  for (const TaskRun &one : runs)
+    for (const ParameterGroup &group : one.run.segment->parameters)
       if (!group.reduceAxes.empty())
         return &group;
   return nullptr;
-}
-
-struct StreamEnds {
-  double compute = 0, communication = 0;
-};
-
-/// Runs the two streams of a task layer by layer. Parameters of the next layer are gathered while a layer runs, or
-/// directly before it; gradients are reduced while the following layers run, or directly after it, as soon as a bucket
-/// is full. This costs a few additions per layer, because identical layers are priced once.
-StreamEnds runStreams(const std::vector<Layer> &layers, const Overlap &overlap, double bucketBytes) {
-  StreamEnds end;
-  bool first = true;
-  double ready = 0;                     // time at which the next layer's parameters have arrived
-  double waiting = 0, waitingBytes = 0; // seconds and bytes of the gradients in the unfinished bucket
-  for (size_t l = 0; l < layers.size(); ++l)
-    for (int64_t i = 0; i < layers[l].repeat; ++i) {
-      if (first || !overlap.parameters)
-        ready = end.communication = std::max(end.communication, end.compute) + layers[l].gather;
-      first = false;
-      double start = std::max(end.compute, layers[l].gather > 0 ? ready : 0);
-      const Layer *next = i + 1 < layers[l].repeat ? &layers[l] : l + 1 < layers.size() ? &layers[l + 1] : nullptr;
-      if (overlap.parameters && next)
-        ready = end.communication = std::max(end.communication, start) + next->gather;
-      end.compute = start + layers[l].body;
-      waiting += layers[l].reduce;
-      waitingBytes += layers[l].reduceBytes;
-      if (waiting > 0 && (waitingBytes >= bucketBytes || !next)) {
-        end.communication = std::max(end.communication, end.compute) + waiting;
-        waiting = waitingBytes = 0;
-        if (!overlap.gradients)
-          end.compute = end.communication;
-      }
-    }
-  return end;
 }
 
 } // namespace
@@ -239,14 +228,28 @@ TaskPricer::LayerPasses TaskPricer::layerPasses(const Segment &segment, TaskKind
   return layer;
 }
 
-Layer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last, double repeat,
-                                   std::map<std::string, double> &collectives) const {
+compression::SyncCost TaskPricer::syncOf(const ParameterGroup &group, const compression::SyncChoice &choice,
+                                         bool last) const {
+  compression::SyncCost cost;
+  if (choice.codec) {
+    cost = syncCost(choice, syncGradient(group, plan, plan.optimizerSharding),
+                    syncNetwork(collectives, syncAxes(group)), codecCurve(collectives, *choice.codec));
+  } else {
+    Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
+    cost.wire = groupSeconds(reduction, group, gradientWidth());
+  }
+  if (last && plan.optimizerSharding >= 1 && plan.shardingAxes)
+    cost.wire += copiesSeconds(shardAxesOf(group), group.elements);
+  return cost;
+}
+
+compression::StreamLayer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last,
+                                                      double repeat, const compression::SyncChoice *choices,
+                                                      std::map<std::string, double> &collectives) const {
   // Sharded gradients are reduced for every microbatch, unsharded ones once per step.
-  bool everyTime = plan.optimizerSharding >= 2;
-  bool overlapped = everyTime || (last && plan.overlap.gradients);
-  Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
-  Layer layer;
-  for (const ParameterGroup &group : segment.parameters) {
+  compression::StreamLayer layer;
+  for (size_t g = 0; g < segment.parameters.size(); ++g) {
+    const ParameterGroup &group = segment.parameters[g];
     if (group.reduceAxes.empty()) // experts that exist on one rank only
       continue;
     std::string axes = axisNames(group.reduceAxes);
@@ -256,31 +259,39 @@ Layer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool r
       layer.gather += seconds;
       collectives[axes] += repeat * seconds;
     }
-    if (reducesGradients(kind) && overlapped) {
-      double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
-      double seconds = groupSeconds(reduction, group, width);
-      layer.reduceBytes += group.elements * width;
-      if (last && plan.optimizerSharding >= 1 && plan.shardingAxes)
-        seconds += copiesSeconds(shardAxesOf(group), group.elements);
-      layer.reduce += seconds;
-      collectives[axes] += repeat * seconds;
+    if (sumsBeside(kind, last)) {
+      compression::SyncCost sync = syncOf(group, choices ? choices[g] : compression::SyncChoice(), last);
+      layer.syncBytes += group.elements * gradientWidth();
+      addCost(layer.sync, sync);
+      collectives[axes] += repeat * sync.wire;
     }
   }
   return layer;
 }
 
-TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, bool last) const {
+double TaskPricer::bodySeconds(const Segment &segment, Recompute mode, const LayerPasses &layer,
+                               double &copySeconds) const {
+  const auto &[run, recomputed] = layer;
+  double body = run.compute + recomputed.compute + run.exposedSeconds + recomputed.exposedSeconds;
+  copySeconds = mode == Recompute::Offload && segment.recomputable ? hostSeconds(segment) : 0;
+  return body + std::max(0.0, copySeconds - body);
+}
+
+TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, bool last,
+                          const GradientChoices *choices) const {
   bool forward = kind == TaskKind::Forward, restores = kind == TaskKind::Backward || kind == TaskKind::InputGradient;
-  std::vector<SegmentRun> segments =
-      segmentRuns(work.parts[part], restores || offloadsActivations(recompute) ? recompute : LayerModes());
-  if (!forward)
-    std::reverse(segments.begin(), segments.end());
+  if (!sumsBeside(kind, last))
+    choices = nullptr;
+  std::vector<TaskRun> runs = taskRuns(
+      work.parts[part], restores || offloadsActivations(recompute) ? recompute : LayerModes(), forward, choices);
 
   TaskCost cost;
-  std::vector<Layer> layers;
+  std::vector<compression::StreamLayer> layers;
   double beside = 0; // seconds of gathers and reductions on the communication stream
-  for (auto [segment, mode, layersAlike] : segments) {
-    auto [run, recomputed] = layerPasses(*segment, kind, mode);
+  for (const auto &[its, firstGradient] : runs) {
+    auto [segment, mode, layersAlike] = its;
+    LayerPasses passes = layerPasses(*segment, kind, mode);
+    const auto &[run, recomputed] = passes;
     auto repeat = static_cast<double>(layersAlike);
     (forward ? cost.forward : cost.backward) += repeat * run.compute;
     cost.recompute += repeat * recomputed.compute;
@@ -288,19 +299,22 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
       add(cost.collectives, one->collectives, repeat);
       add(cost.exposed, one->exposed, repeat);
     }
-    Layer layer = parameterTraffic(*segment, kind, recomputed.compute > 0, last, repeat, cost.collectives);
+    compression::StreamLayer layer =
+        parameterTraffic(*segment, kind, recomputed.compute > 0, last, repeat,
+                         choices ? choices->data() + firstGradient : nullptr, cost.collectives);
     layer.repeat = layersAlike;
-    layer.body = run.compute + recomputed.compute + run.exposedSeconds + recomputed.exposedSeconds;
-    if (mode == Recompute::Offload && segment->recomputable) {
-      double copy = hostSeconds(*segment), left = std::max(0.0, copy - layer.body);
+    double copy = 0;
+    layer.body = bodySeconds(*segment, mode, passes, copy);
+    if (copy > 0) {
+      double kernels = run.compute + recomputed.compute + run.exposedSeconds + recomputed.exposedSeconds;
       cost.collectives["host"] += repeat * copy;
-      cost.exposed["host"] += repeat * left;
-      layer.body += left;
+      cost.exposed["host"] += repeat * std::max(0.0, copy - kernels);
     }
-    beside += repeat * (layer.gather + layer.reduce);
+    beside += repeat * (layer.gather + layer.sync.wire);
     layers.push_back(layer);
   }
-  StreamEnds streams = runStreams(layers, plan.overlap, plan.trainer.bucketBytes);
+  compression::StreamEnds streams = runStreams(layers, streamRules());
+  (forward ? cost.forward : cost.backward) += streams.codec;
   double waited = 0;
   for (const auto &[axes, seconds] : cost.exposed)
     waited += seconds;
@@ -315,9 +329,53 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
   cost.besideSeconds = last ? beside : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
   if (beside > 0 && exposedBeside > kRounding * cost.seconds) // attributed to the axes of the first group of parameters
-    if (const ParameterGroup *group = firstSummedGroup(segments))
+    if (const ParameterGroup *group = firstSummedGroup(runs))
       cost.exposed[axisNames(group->reduceAxes)] += exposedBeside;
   return cost;
+}
+
+PartProblem TaskPricer::problem(int part, TaskKind kind, const LayerModes &recompute,
+                                const OptionSource &options) const {
+  PartProblem result;
+  compression::PlanProblem &problem = result.problem;
+  problem.rules = streamRules();
+  std::vector<GradientOfPart> gradients = gradientsOf(work.parts[part]);
+  std::map<std::string, double> unused;
+  std::map<const ParameterGroup *, std::vector<compression::SyncOption>> priced; // layers of a segment cost the same
+  auto costOf = [&](const ParameterGroup &group, const compression::SyncChoice &choice) {
+    std::vector<compression::SyncOption> &known = priced[&group];
+    auto found = std::find_if(known.begin(), known.end(), [&](auto &one) { return one.choice == choice; });
+    if (found == known.end())
+      found = known.insert(known.end(), {choice, syncOf(group, choice, true), 1});
+    return found->cost;
+  };
+  for (const auto &[its, firstGradient] : taskRuns(work.parts[part], recompute, /*forward=*/false, /*single=*/true)) {
+    LayerPasses passes = layerPasses(*its.segment, kind, its.mode);
+    double copy = 0;
+    compression::StreamLayer layer =
+        parameterTraffic(*its.segment, kind, passes.recomputed.compute > 0, true, 1, nullptr, unused);
+    layer.body = bodySeconds(*its.segment, its.mode, passes, copy);
+    layer.sync = {};
+    layer.syncBytes = 0;
+    for (size_t g = 0; g < its.segment->parameters.size() && sumsBeside(kind, true); ++g) {
+      const ParameterGroup &group = its.segment->parameters[g];
+      if (group.reduceAxes.empty())
+        continue;
+      compression::PlanGradient gradient;
+      gradient.name = group.parameter;
+      gradient.gradient = syncGradient(group, plan, plan.optimizerSharding);
+      gradient.bytes = group.elements * gradientWidth();
+      gradient.layer = problem.layers.size();
+      gradient.options = options(gradients[firstGradient + g], gradient.gradient,
+                                 syncNetwork(collectives, syncAxes(group)), collectives);
+      for (compression::SyncOption &option : gradient.options) // as task() prices them
+        option.cost = costOf(group, option.choice);
+      problem.gradients.push_back(std::move(gradient));
+      result.indexOf.push_back(firstGradient + g);
+    }
+    problem.layers.push_back(layer);
+  }
+  return result;
 }
 
 /// Returns the elements of all parameters whose gradients are summed over the same axes; they share one buffer.

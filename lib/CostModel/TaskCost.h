@@ -4,7 +4,8 @@
 // gathers and reductions of parameters on the communication stream.
 #pragma once
 
-#include "kerf/CostModel/Simulator.h"
+#include "kerf/Compression/Timeline.h"
+#include "kerf/CostModel/CompressedGradients.h"
 
 namespace kerf::cost {
 
@@ -25,15 +26,6 @@ struct TaskCost {
   double compute() const { return forward + backward + recompute; }
 };
 
-/// The seconds of one layer within a task: `body` runs on the compute stream, `gather` and `reduce` run on the
-/// communication stream.
-struct Layer {
-  double gather = 0, body = 0,
-         reduce = 0;      // seconds: gather of parameters, kernels with exposed collectives, reduction of gradients
-  int64_t repeat = 1;     // number of consecutive layers with the same costs
-  double reduceBytes = 0; // bytes of the gradients that `reduce` sums
-};
-
 /// Prices the tasks of a step under one plan, on one set of ranks with the same device and network. Passes that occur
 /// several times are priced once.
 class TaskPricer {
@@ -43,7 +35,11 @@ public:
 
   /// Returns the cost of a task of kind `kind` on part `part` of the work, whose layers have the recomputation modes
   /// `recompute`. `last` says whether the task belongs to the last microbatch, whose backward reduces all gradients.
-  TaskCost task(int part, TaskKind kind, const LayerModes &recompute, bool last) const;
+  /// `choices` says how the gradients of the part are synchronized; null: none is compressed.
+  TaskCost task(int part, TaskKind kind, const LayerModes &recompute, bool last,
+                const GradientChoices *choices = nullptr) const;
+  /// Returns the backward of the part's last microbatch as a problem of the planner of compression.
+  PartProblem problem(int part, TaskKind kind, const LayerModes &recompute, const OptionSource &options) const;
   /// Returns the seconds, by mesh axes, in which the gradients of a part are reduced after its last backward, if the
   /// reduction does not overlap with the backward.
   std::map<std::string, double> reduction(int part) const;
@@ -77,6 +73,21 @@ public:
   /// Returns the seconds of the all-reduce, once per step, of gradient shards over the ranks that have copies of them.
   /// `elements` counts the elements before sharding.
   double copiesSeconds(const ShardAxes &shares, double elements) const;
+
+  /// Returns the cost of one synchronization of a group's gradients, compressed as `choice` says. `last` says whether
+  /// the shards of the last microbatch are summed over ranks with copies too.
+  compression::SyncCost syncOf(const ParameterGroup &group, const compression::SyncChoice &choice, bool last) const;
+  /// Returns the axes over which the group's gradients are summed by the scheme of the plan.
+  std::vector<AxisRef> syncAxes(const ParameterGroup &group) const {
+    return plan.optimizerSharding >= 1 ? shardAxesOf(group).cut : group.reduceAxes;
+  }
+  /// Returns the bytes of an element of a gradient that is not compressed.
+  double gradientWidth() const { return plan.optimizerSharding >= 2 ? plan.bytes.weight : plan.bytes.gradient; }
+  /// Returns whether the gradients of a task are summed beside it.
+  bool sumsBeside(TaskKind kind, bool last) const {
+    return kind != TaskKind::Forward && kind != TaskKind::InputGradient &&
+           (plan.optimizerSharding >= 2 || (last && plan.overlap.gradients));
+  }
 
   /// Returns the names of mesh axes joined by "+", each once: "data+context".
   std::string axisNames(const std::vector<AxisRef> &axes) const;
@@ -112,9 +123,16 @@ private:
   };
   LayerPasses layerPasses(const Segment &segment, TaskKind kind, Recompute mode) const;
   /// Returns the gathers and reductions of one layer's parameters, and adds the seconds of `repeat` layers to
-  /// `collectives` by mesh axes.
-  Layer parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last, double repeat,
-                         std::map<std::string, double> &collectives) const;
+  /// `collectives` by mesh axes. `choices` points to the choice of each group's gradients, or is null.
+  compression::StreamLayer parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last,
+                                            double repeat, const compression::SyncChoice *choices,
+                                            std::map<std::string, double> &collectives) const;
+  /// Returns the seconds in which a layer's kernels run and wait for collectives, copies of offloaded activations
+  /// included; `copySeconds` gets the seconds of these copies.
+  double bodySeconds(const Segment &segment, Recompute mode, const LayerPasses &layer, double &copySeconds) const;
+  compression::StreamRules streamRules() const {
+    return {plan.overlap.parameters, plan.overlap.gradients, plan.trainer.bucketBytes};
+  }
 
   const StepWork &work;
   const StepPlan &plan;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/PlanSearch/Explain.h"
+#include "CompressedStep.h"
 #include "Pins.h"
 #include "Tuning.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
@@ -174,7 +175,8 @@ Status PlanExplainer::searchWithPins(Alternative &alternative) {
     alternative.plan.reset();
   if (!found) // the budget ended without a plan; the known alternative stays
     return ok();
-  if (job.refineWithProgram || found->plans.front().simulation.stepSeconds < alternative.plan->simulation.stepSeconds)
+  if (job.refineWithProgram || options.compression ||
+      found->plans.front().simulation.stepSeconds < alternative.plan->simulation.stepSeconds)
     alternative.plan = std::move(found->plans.front());
   return ok();
 }
@@ -198,8 +200,9 @@ Status PlanExplainer::answerAlternatives(Explanation &explanation) {
     Alternative alternative{std::move(answer), "", {}};
     if (interrupted() && !alternative.plan)
       continue;
-    if (alternative.plan && job.refineWithProgram)
-      alternative.lowerBoundSeconds = 0; // the bound holds for estimates, not for programs
+    bool compresses = options.compression || !options.constraints.compression.empty();
+    if (alternative.plan && (job.refineWithProgram || compresses))
+      alternative.lowerBoundSeconds = 0; // the bound holds for estimates without compression, not for programs
     if (alternative.plan && !alternative.proven() && !interrupted())
       if (Status status = searchWithPins(alternative); !status)
         return status;
@@ -308,38 +311,30 @@ bool scaleQuantity(Cluster &cluster, const std::string &name, double factor) {
 
 Result<FoundPlan> simulatePlan(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
                                const LayoutSource &layouts) {
-  Plan asked = plan;
-  asked.predicted.reset();
-  if (job.globalBatch)
-    asked.globalBatch = job.globalBatch;
-  TrainingJob anyRanks = job;
-  anyRanks.ranks.reset();
-  auto completed = completePlan(std::move(asked), "the plan", cluster, anyRanks);
-  if (!completed)
-    return completed.error();
-  auto model = layouts(layoutKeyOf(completed->plan));
-  if (!model)
-    return model.error();
-  if (!*model)
-    return Error{fmt::format("{} cannot be laid out as the plan says; change mesh.model, mesh.context, mesh.expert or "
-                             "microbatch",
-                             job.model)};
-  auto work = stepWork(*completed, anyRanks, **model);
-  if (!work)
-    return work.error();
-  auto step = stepPlan(*completed, anyRanks, **model);
-  if (!step)
-    return step.error();
-  auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
-  if (!pipeline)
-    return pipeline.error();
-  auto simulation = simulate(*work, *step, *pipeline);
+  auto prepared = prepareStep(plan, cluster, job, layouts);
+  if (!prepared)
+    return prepared.error();
+  auto simulation = simulate(prepared->work, prepared->step, *prepared->pipeline);
   if (!simulation)
     return simulation.error();
-  if (job.refineWithProgram)
-    if (Status status = job.refineWithProgram(completed->plan, completed->cluster, *simulation); !status)
+  CompletedPlan &completed = prepared->completed;
+  Simulation plain = *simulation;
+  if (job.refineWithProgram) {
+    Plan withoutCompression = completed.plan;
+    withoutCompression.compression.clear();
+    if (Status status = job.refineWithProgram(withoutCompression, completed.cluster, *simulation); !status)
       return status.error();
-  return FoundPlan{std::move(completed->plan), std::move(*simulation)};
+  }
+  if (!completed.plan.compression.empty()) {
+    auto step = withCompression(prepared->view(job), completed.plan.compression);
+    if (!step)
+      return step.error();
+    auto coded = simulate(prepared->work, *step, *prepared->pipeline);
+    if (!coded)
+      return coded.error();
+    addDifference(*simulation, plain, *coded);
+  }
+  return FoundPlan{std::move(completed.plan), std::move(*simulation)};
 }
 
 Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/PlanSearch/PlanSearch.h"
 #include "Pins.h"
+#include "SearchCompressed.h"
 #include "SearchLowered.h"
 #include "TreeSearch.h"
 #include "Tuning.h"
@@ -107,10 +108,17 @@ Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const Tra
   return error;
 }
 
-Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-                               const PlanSearchOptions &options) {
+Result<FoundPlans> plansearch::searchUncompressed(const Cluster &cluster, const TrainingJob &job,
+                                                  const LayoutSource &layouts, const PlanSearchOptions &options) {
   return job.refineWithProgram ? searchLowered(cluster, job, layouts, options)
                                : searchEstimates(cluster, job, layouts, options);
+}
+
+Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                               const PlanSearchOptions &options) {
+  if (options.compression || !options.constraints.compression.empty())
+    return searchCompressed(cluster, job, layouts, options);
+  return searchUncompressed(cluster, job, layouts, options);
 }
 
 } // namespace kerf

@@ -34,15 +34,23 @@ Segment segmentOnMesh(Segment segment, const Mesh &mesh, Parameters parameters) 
   if (parameters == Parameters::Each)
     return segment;
   std::map<std::vector<AxisRef>, ParameterGroup> flat;
+  std::map<std::vector<AxisRef>, double> largest; // elements of the largest parameter so far
   for (const ParameterGroup &group : segment.parameters) {
     ParameterGroup &sum =
         flat.try_emplace(group.reduceAxes, ParameterGroup{segment.name, 0, group.reduceAxes}).first->second;
+    if (sum.parameter.empty() || group.elements > largest[group.reduceAxes]) {
+      sum.parameter = group.parameter;
+      sum.isTable = group.isTable;
+      largest[group.reduceAxes] = group.elements;
+    }
     sum.elements += group.elements;
     sum.updateFlops += group.updateFlops;
   }
   segment.parameters.clear();
-  for (auto &[axes, group] : flat)
+  for (auto &[axes, group] : flat) {
+    group.shape = {1, static_cast<int64_t>(group.elements)}; // one flat tensor
     segment.parameters.push_back(std::move(group));
+  }
   return segment;
 }
 

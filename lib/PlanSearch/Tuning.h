@@ -54,6 +54,14 @@ inline constexpr double kTighter = 0.97;
 inline constexpr double kLooser = 1.5;
 inline constexpr int kLooserRounds = 3;
 
+// Plans whose gradients are compressed (SearchCompressed.cpp).
+
+/// Plans of each of the two searches, without compression, whose compression is planned. Not
+/// compared with other numbers.
+inline constexpr int kCompressedFinalists = 6;
+/// Each of the two searches gets one part in this many of the work budget.
+inline constexpr int64_t kCompressedShare = 2;
+
 // Explanations and Pareto plans (Explain.cpp, Pareto.cpp).
 
 /// Work budget of the common search for alternatives to all decisions, in budgets of one search.

@@ -158,6 +158,21 @@ std::vector<std::pair<std::string, std::string>> decisionTexts(const Plan &plan)
   return lines;
 }
 
+std::string compressionText(const Plan &plan) {
+  std::string text;
+  for (const CompressionPin &pin : plan.compression) {
+    const compression::SyncChoice &choice = pin.choice;
+    std::string how = "none";
+    if (choice.codec)
+      how = fmt::format("{}, {}{}{}{}{}", choice.codec->name, choice.hierarchy ? "hierarchical " : "",
+                        toString(choice.scheme), choice.pieces > 1 ? fmt::format(", {} pieces", choice.pieces) : "",
+                        choice.errorFeedback ? ", error feedback" : "",
+                        choice.firstStep ? fmt::format(", from step {}", choice.firstStep) : "");
+    text += fmt::format("  {:<12} {}: {}\n", text.empty() ? "compression" : "", pin.pattern, how);
+  }
+  return text;
+}
+
 double optimalityGap(double stepSeconds, double lowerBoundSeconds) {
   return std::max(0.0, 1 - lowerBoundSeconds / stepSeconds);
 }
@@ -189,11 +204,16 @@ std::string toText(const FoundPlans &found, const std::string &model, const Clus
   std::string text = fmt::format("plan for {}\n", model);
   for (const auto &[what, value] : decisionTexts(plan))
     text += fmt::format("  {:<12} {}\n", what, value);
+  text += compressionText(plan);
   text += toText(best.simulation, ranks, cluster.name);
   double step = best.simulation.stepSeconds, bound = found.lowerBoundSeconds;
   if (std::string unused = unusedText(ranks, cluster, bound >= step); !unused.empty())
     text += fmt::format("  {}\n", unused);
-  text += fmt::format("  bound        {}\n", boundText(step, bound, found.outsideSpace));
+  text += fmt::format("  bound        {}\n",
+                      found.compressionPlanned
+                          ? "none: compression was planned for the best plans of two searches, and the best pair is "
+                            "this one (docs/compression-planning.md)"
+                          : boundText(step, bound, found.outsideSpace));
   text += fmt::format("  search       {} search nodes, {} plans simulated, {} layouts of the model\n",
                       found.statistics.choices, found.statistics.simulated, found.statistics.layouts);
   if (found.plans.size() > 1)

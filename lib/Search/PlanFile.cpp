@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes plan.json, key by key.
+#include "PlanCompression.h"
 #include "kerf/Schedule/Schedule.h"
 #include "kerf/Search/Plan.h"
 #include "kerf/Support/File.h"
@@ -38,6 +39,7 @@ const std::vector<std::string> kTopLevelKeys = {"kerf",
                                                 "overlap",
                                                 "gradient_dtype",
                                                 "attention",
+                                                "compression",
                                                 "context_style",
                                                 "ops",
                                                 "arguments",
@@ -359,7 +361,10 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
     plan.attention = in.enumerator<AttentionKernels>(value, key);
   else if (key == "context_style")
     plan.contextStyle = in.enumerator<ContextStyle>(value, key);
-  else
+  else if (key == "compression") {
+    if (std::string wrong = readCompression(value, plan.compression); !wrong.empty())
+      in.fail(wrong);
+  } else
     return false;
   return true;
 }
@@ -468,6 +473,8 @@ void writeExecution(const Plan &plan, Json &root) {
   write("gradient_dtype", plan.gradientDtype);
   write("attention", wordOf(plan.attention));
   write("context_style", wordOf(plan.contextStyle));
+  if (!plan.compression.empty())
+    root["compression"] = compressionJson(plan.compression);
 }
 
 } // namespace

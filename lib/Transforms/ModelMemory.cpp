@@ -291,7 +291,11 @@ void Bridge::addParameters() {
     auto result = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
     double flops = result ? productFlops(main.front().getTerminator()->getOperand(result.getInt())) : 0;
     double share = elements / static_cast<double>(std::max<int64_t>(1, elementsOf(shapeOf(argument))));
-    return ParameterGroup{name ? name.str() : "", elements, std::move(axes), flops * share};
+    ParameterGroup its{name ? name.str() : "", elements, std::move(axes), flops * share};
+    its.shape = localOf(argument);
+    its.parameter = its.name;
+    its.isTable = llvm::any_of(argument.getUsers(), [](Operation *user) { return isa<EmbeddingOp, GatherOp>(user); });
+    return its;
   };
   llvm::StringMap<Value> gradients;
   for (auto sync : main.getOps<SyncGradientOp>())

@@ -374,6 +374,7 @@ void addPlanCommand(CLI::App &app, int &status) {
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
   command->precision.addTo(*sub);
   command->plan.addTo(*sub);
+  addCompression(*sub, command->plan);
   addTrainer(*sub, command->plan.trainer);
   command->storedSettings.addStoredSettingsTo(*sub);
   command->app = sub;

@@ -200,6 +200,33 @@ void addTrainer(CLI::App &command, std::string &trainer) {
       ->check(CLI::IsMember(trainerNames()));
 }
 
+void addCompression(CLI::App &command, SearchSettings &search) {
+  std::vector<std::string> codecs = compression::codecNames(), words = codecs;
+  words.insert(words.begin(), {"plan", "none"});
+  command
+      .add_option(
+          "--compress", search.compress,
+          "compression of gradients on their way between ranks: plan chooses a codec for each gradient, or none "
+          "where that is no slower; the name of a codec compresses all gradients but vectors, tables of "
+          "embeddings and small ones (default: none, because compression changes the numbers; "
+          "docs/compression-planning.md)")
+      ->check(CLI::IsMember(words))
+      ->type_name("plan|none|CODEC");
+  command
+      .add_option("--compress-codecs", search.compressCodecs,
+                  "with --compress plan: name of a codec that may be chosen (repeatable; default: codecs that trained "
+                  "as well as uncompressed gradients)")
+      ->check(CLI::IsMember(codecs));
+  command
+      .add_option("--compress-ratio", search.compressRatio,
+                  "with --compress plan: largest ratio of a gradient's bytes in f32 to its compressed bytes, 1 or more")
+      ->check(finiteNumber(1));
+  command
+      .add_option("--compress-first-step", search.compressFirstStep,
+                  "with --compress: number of the first training step that compresses (default: 0)")
+      ->check(wholeNumber(0));
+}
+
 void addMargin(CLI::App &command, std::optional<double> &margin) {
   command
       .add_option(

@@ -44,6 +44,9 @@ void addTrainer(CLI::App &command, std::string &trainer);
 /// Adds --margin, the fraction of each device's memory that plans leave free.
 void addMargin(CLI::App &command, std::optional<double> &margin);
 
+/// Adds --compress and the limits of the planner of compression.
+void addCompression(CLI::App &command, SearchSettings &search);
+
 /// The help of --deterministic for commands that plan memory and run nothing.
 inline constexpr const char *kPlannedDeterministicHelp =
     "plan memory for runs with --deterministic, which need more of it on GPUs; the result fits other runs too";

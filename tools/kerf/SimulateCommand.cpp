@@ -23,9 +23,10 @@ nlohmann::ordered_json toJson(const SimulatedPlan &simulated) {
 
 struct SimulateCommand {
   ModelFlags model;
-  std::string cluster, plan, trace, report, trainer;
+  std::string cluster, plan, trace, report, trainer, output;
   int64_t ranks = 0;
   std::optional<double> margin;
+  SearchSettings compression; // of these settings only those of --compress are used
   bool json = false;
   PlanInput planInput;
 
@@ -42,6 +43,13 @@ struct SimulateCommand {
       options.trainer = findTrainer(trainer);
     if (ranks)
       options.ranks = ranks;
+    auto compress = compression.compression();
+    if (!compress)
+      return fail(compress.error());
+    if (*compress && options.trainer != &ownTrainer())
+      return fail(
+          {fmt::format("--compress is for Kerf's own programs, but --for is {}; leave one of the two out", trainer)});
+    options.compression = std::move(*compress);
     options.trace = trace.empty() && report.empty() ? Trace::No : Trace::Yes;
     auto context = createContext();
     auto simulated =
@@ -51,6 +59,9 @@ struct SimulateCommand {
     printWarnings(simulated->warnings);
     if (!trace.empty())
       if (Status status = writeFile(trace, chromeTrace(simulated->simulation)); !status)
+        return fail(status.error());
+    if (!output.empty())
+      if (Status status = writeFile(output, kerf::toJson(simulated->plan)); !status)
         return fail(status.error());
     if (!report.empty()) {
       auto full = reportOn(model.model, simulated->cluster, *simulated);
@@ -62,7 +73,8 @@ struct SimulateCommand {
     if (json)
       fmt::print("{}\n", toJson(*simulated).dump(2));
     else
-      fmt::print("{}", toText(simulated->simulation, simulated->mesh.ranks(), machine->name));
+      fmt::print("{}{}", toText(simulated->simulation, simulated->mesh.ranks(), machine->name),
+                 compressionText(simulated->plan));
     return 0;
   }
 };
@@ -89,9 +101,12 @@ void addSimulateCommand(CLI::App &app, int &status) {
                   "use the first N ranks, 1 or more (default: as many as the mesh of the plan has)")
       ->check(wholeNumber(1, int64_t{1} << 24));
   addTrainer(*sub, command->trainer);
+  addCompression(*sub, command->compression);
   addMargin(*sub, command->margin);
   sub->add_option("--trace", command->trace,
                   "file for the timeline of one step, for chrome://tracing or Perfetto: T.json")
+      ->check(writableFile());
+  sub->add_option("-o,--output", command->output, "file for the plan with its gaps filled: plan.json")
       ->check(writableFile());
   sub->add_option("--report", command->report, kReportHelp)->check(writableFile());
   sub->add_flag("--json", command->json, "print the whole prediction as JSON");

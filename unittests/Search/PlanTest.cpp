@@ -102,3 +102,42 @@ TEST(Plan, StagesAtOpsThatAreRefused) {
             "p: stages[0].until is \"\"; it has to be the name of an operator, or a pattern of names");
   EXPECT_NE(message(R"([{"ranks": 4, "until": "a"}, {"until": "b"}, {}])").find("ranks"), std::string::npos);
 }
+TEST(Plan, CompressionByParameters) {
+  const char *text = R"({"kerf": 1, "compression": {
+    "h.3.*": {"codec": "none"},
+    "h.*.weight": {"codec": "int8", "pieces": 4, "hierarchy": true, "first_step": 10},
+    "lm_head": {"codec": "onebit", "scheme": "all-gather"}, "*": {"codec": "bf16"}}})";
+  auto plan = parsePlan(text, "p.json");
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->compression.size(), 4u);
+  EXPECT_EQ(plan->compression[0].choice.codec, nullptr);
+  const compression::SyncChoice &layers = plan->compression[1].choice;
+  EXPECT_EQ(layers.codec->name, "int8");
+  EXPECT_EQ(layers.scheme, compression::SyncScheme::TwoStage); // int8 cannot be summed
+  EXPECT_EQ(layers.pieces, 4);
+  EXPECT_TRUE(layers.hierarchy);
+  EXPECT_FALSE(layers.errorFeedback);
+  EXPECT_EQ(layers.firstStep, 10);
+  EXPECT_TRUE(plan->compression[2].choice.errorFeedback); // onebit is biased
+  EXPECT_EQ(plan->compression[3].choice.scheme, compression::SyncScheme::AllReduce);
+  auto again = parsePlan(toJson(*plan), "p.json");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->compression, plan->compression);
+}
+
+TEST(Plan, CompressionThatIsRefused) {
+  for (auto [entry, message] :
+       {std::pair(R"([])", "it has to be an object of patterns"),
+        {R"({"*": "int8"})", "it has to be an object like"},
+        {R"({"*": {}})", "codec is missing"},
+        {R"({"*": {"codec": "int9"}})", "did you mean \"int8\""},
+        {R"({"*": {"codec": "int8", "sheme": "two-stage"}})", "unknown key \"sheme\""},
+        {R"({"*": {"codec": "int8", "scheme": "ring"}})", "scheme is \"ring\""},
+        {R"({"*": {"codec": "int8", "pieces": 0}})", "pieces is 0; it has to be an integer from 1"},
+        {R"({"*": {"codec": "int8", "hierarchy": 1}})", "hierarchy is 1; it has to be true or false"},
+        {R"({"*": {"codec": "int8", "first_step": -1}})", "first_step is -1"}}) {
+    auto plan = parsePlan(std::string(R"({"kerf": 1, "compression": )") + entry + "}", "p.json");
+    ASSERT_FALSE(plan) << entry;
+    EXPECT_NE(plan.error().message.find(message), std::string::npos) << plan.error().message;
+  }
+}

@@ -48,10 +48,17 @@ struct SearchSettings {
   std::optional<double> margin; // fraction of device memory to leave free; absent: the default of withMargin
   double budgetSeconds = 0;
   bool allRanks = false;
+  std::string compress;                    // "none", "plan" or a codec; empty: none
+  std::vector<std::string> compressCodecs; // codecs that a plan may choose; empty: those of usualCodecs()
+  double compressRatio = 0;                // largest ratio of compression; 0: any
+  int64_t compressFirstStep = 0;           // first step that compresses
 
   /// Returns the number of ranks that a plan may use; 0: as many as the cluster has. Fails when `ranks` contradicts
   /// the mode stand-alone.
   Result<int64_t> wantedRanks() const;
+  /// Returns what the settings ask of the planner of compression; nothing without compression. Fails when a setting
+  /// has no effect.
+  Result<std::optional<CompressionRequest>> compression() const;
 };
 
 /// All settings of a job.

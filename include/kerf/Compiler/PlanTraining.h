@@ -22,9 +22,10 @@ struct PlanRequest {
   std::string dtype = "f32"; // type of activations and products, as in SimulateOptions
   Cluster cluster;           // the ranks that the plan may use
   PlanOptions options = {};
-  std::optional<SearchKind> search = {};  // absent: chosen by devices and constraints (chooseSearch)
-  const Trainer *trainer = &ownTrainer(); // the training system that will run the plan
-  bool dataOnly = false;                  // true: only the batch is sharded (data parallelism)
+  std::optional<SearchKind> search = {};              // absent: chosen by devices and constraints (chooseSearch)
+  const Trainer *trainer = &ownTrainer();             // the training system that will run the plan
+  std::optional<CompressionRequest> compression = {}; // compression of gradients to plan; absent: none
+  bool dataOnly = false;                              // true: only the batch is sharded (data parallelism)
   bool standIn = false; // true: `cluster` replaces the cluster of a given plan, and the plan is not checked against it
   double seconds = 0;   // effort of a search over whole plans, in seconds on a 2020s CPU core; 0: the default
   std::optional<Plan> from = {}; // plan with which a search over whole plans starts (warm start)

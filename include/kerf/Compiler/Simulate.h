@@ -5,6 +5,7 @@
 
 #include "kerf/Compiler/Compiler.h"
 #include "kerf/CostModel/Simulator.h"
+#include "kerf/PlanSearch/PlanSearch.h"
 
 namespace kerf {
 
@@ -16,6 +17,8 @@ struct SimulateOptions {
   std::optional<int64_t> ranks =
       {};                  // the first N ranks of the cluster; absent: as many as the mesh of the plan has, or all
   Trace trace = Trace::No; // Yes: the simulation has a timeline of the step
+  /// Compression that is planned for the gradients that the plan does not decide; absent: only what the plan states.
+  std::optional<CompressionRequest> compression = {};
 };
 
 /// The prediction of one plan, with the data from which it was computed.

@@ -9,6 +9,7 @@
 // are numbered group by group: with two such groups, rank 130 is device 2 of node 0 of group 1.
 #pragma once
 
+#include "kerf/Compression/Codec.h"
 #include "kerf/Support/Result.h"
 #include <cstdint>
 #include <map>
@@ -61,6 +62,8 @@ struct DeviceSpec {
   double memoryBandwidth = 0;              // bytes/s of device memory
   double hostBandwidth = 0;                // bytes/s of copies to or from the host's memory; 0: not specified
   DeviceCurves curves;                     // shares of these peaks that kernels reach
+  /// Measured speeds of gradient codecs, by name (`device.codecs` of the cluster file). codecCurve() estimates others.
+  std::map<std::string, compression::CodecCurve, std::less<>> codecs;
   /// The runtime's device with whose rules the memory of programs is planned, as --device names it; empty: that of
   /// `kind`. No part of cluster files.
   std::string memoryDevice;

@@ -4,6 +4,7 @@
 // schedule. Formulas: docs/cost-model.md.
 #pragma once
 
+#include "kerf/Compression/Sync.h"
 #include "kerf/CostModel/Pipeline.h"
 #include "kerf/CostModel/Recompute.h"
 #include "kerf/CostModel/Trainer.h"
@@ -35,6 +36,9 @@ double accumulationSeconds(const DeviceSpec &device, double elements, double lau
 /// run beside them (docs/cost-model.md, "The step").
 double contentionSeconds(double computeSeconds, double communicationSeconds);
 
+/// How each gradient of a part is synchronized.
+using GradientChoices = std::vector<compression::SyncChoice>;
+
 /// The decisions of a plan that the cost of a step depends on, besides the sharding that the StepWork already contains.
 struct StepPlan {
   ScheduleOptions schedule;              // pipeline schedule; simulate() fills in its durations
@@ -51,12 +55,19 @@ struct StepPlan {
   Overlap overlap;       // communication that runs at the same time as compute
   StateBytes bytes;      // bytes per parameter element
   TrainerPrices trainer; // costs that the training program adds to those of the hardware; the default adds none
+  /// How the gradients of each part are synchronized; chunk c of stage s is part c * stages + s, and its entry has one
+  /// element for each gradient, in the order of gradientsOf() (CompressedGradients.h). Empty: nothing is compressed.
+  std::vector<GradientChoices> compressionOfPart = {};
 
   /// Returns the recomputation modes of the layers of chunk `chunk` of stage `stage`.
   LayerModes recomputeAt(int64_t stage, int64_t chunk) const {
     if (recomputeOfPart.empty())
       return {{recompute, std::numeric_limits<int64_t>::max()}};
     return recomputeOfPart[chunk * schedule.stages + stage];
+  }
+  /// Returns how the gradients of chunk `chunk` of stage `stage` are synchronized; null: none is compressed.
+  const GradientChoices *compressionAt(int64_t stage, int64_t chunk) const {
+    return compressionOfPart.empty() ? nullptr : &compressionOfPart[chunk * schedule.stages + stage];
   }
   /// Returns the ZeRO stage (0 to 3) of pipeline stage `stage`.
   int optimizerShardingAt(int64_t stage) const {

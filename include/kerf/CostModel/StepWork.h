@@ -94,6 +94,9 @@ struct ParameterGroup {
   /// Floating-point operations of matrix products in the optimizer's update (Muon) on one rank,
   /// for `elements` elements.
   double updateFlops = 0;
+  std::vector<int64_t> shape = {}; // shape of the parameter on one rank; empty: not known
+  std::string parameter = {};      // name of the parameter (of the largest one, if the group is a whole layer)
+  bool isTable = false;            // whether the parameter is a table from which rows are looked up (an embedding)
 };
 
 /// The axes of optimizer sharding (ZeRO) for one parameter group.

@@ -5,6 +5,7 @@
 // function from layouts to work, so the search needs no IR.
 #pragma once
 
+#include "kerf/Compression/Planner.h"
 #include "kerf/CostModel/ModelWork.h"
 #include "kerf/CostModel/Simulator.h"
 #include "kerf/PlanSearch/CompletePlan.h"
@@ -25,6 +26,14 @@ inline constexpr int64_t kUsualWork = 4'000'000;
 /// A work budget that no search uses up; small multiples of it do not overflow.
 inline constexpr int64_t kUnlimitedWork = int64_t(1) << 60;
 
+/// How a search plans the compression of gradients.
+struct CompressionRequest {
+  /// The codec of every gradient that is not left out by default, with the best scheme; null: the planner chooses for
+  /// each gradient, and may compress none.
+  const compression::CodecRecord *always = nullptr;
+  compression::CodecLimits limits; // what the planner may choose; no codecs: compression::usualCodecs()
+};
+
 /// The settings of a search for whole plans (searchPlans): pins, sizes that are searched, budgets and callbacks.
 struct PlanSearchOptions {
   Plan constraints;                                // decisions that every plan has to keep
@@ -44,6 +53,8 @@ struct PlanSearchOptions {
   std::function<bool()> stop = {}; // called often; returning true ends the search with the best plans so far
   bool findLeastMemory = true;     // whether a search that finds no plan looks for conflicting pins and needed memory
   int top = 1;                     // number of plans of different kinds that are returned
+  /// The compression of gradients that is planned together with everything else; absent: only what the constraints pin.
+  std::optional<CompressionRequest> compression;
   /// Called about once a second with the step seconds of the best plan so far (0: none yet) and the lower bound.
   std::function<void(double best, double bound)> progress;
 };
@@ -71,6 +82,7 @@ struct PlanSearchStatistics {
 struct FoundPlans {
   std::vector<FoundPlan> plans;          // fastest first; at least one
   double lowerBoundSeconds = 0;          // no plan of the search space takes less
+  bool compressionPlanned = false;       // whether compression was planned together with the rest
   std::vector<std::string> outsideSpace; // decisions that the search space leaves out (decisionsOutsideSpace)
   PlanSearchStatistics statistics;
 };

@@ -32,4 +32,7 @@ std::string unusedText(int64_t ranks, const Cluster &cluster, bool proven);
 /// Returns a plan in one line: "stage 8 x data 16 x model 8, 1f1b, microbatch 1, recompute full".
 std::string planText(const Plan &plan);
 
+/// Returns the plan's compression of gradients as lines of a report, one for each pattern; "" without compression.
+std::string compressionText(const Plan &plan);
+
 } // namespace kerf

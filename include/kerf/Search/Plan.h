@@ -4,6 +4,7 @@
 // makes are kept, the others are searched.
 #pragma once
 
+#include "kerf/Compression/Sync.h"
 #include "kerf/Sharding/Sharding.h"
 #include "kerf/Support/PlanWords.h"
 #include "kerf/Support/Result.h"
@@ -69,6 +70,15 @@ struct OpRecompute {
   bool operator==(const OpRecompute &) const = default;
 };
 
+/// How the gradients of some parameters are synchronized.
+struct CompressionPin {
+  /// Glob on names of parameters. The pattern "*" leaves out vectors, tables of embeddings and small gradients
+  /// (compression::excludedByDefault); every other pattern applies to all parameters that it matches.
+  std::string pattern;
+  compression::SyncChoice choice; // codec, scheme and the rest
+  bool operator==(const CompressionPin &) const = default;
+};
+
 /// The part of a plan that decides where tensors and ops are placed: the mesh, and what its axes cut. An absent or
 /// empty field leaves the decision to the search.
 struct PlanLayout {
@@ -102,6 +112,8 @@ struct PlanExecution {
   std::optional<std::vector<std::string>> overlap; // communication that runs beside computation: words of kPlanOverlaps
   std::string gradientDtype;                       // element type in which gradients are summed, for example "f32"
   std::optional<AttentionKernels> attention;       // the implementation of attention
+  /// Compression of gradients; the first pattern that matches a parameter counts, and others are not compressed.
+  std::vector<CompressionPin> compression;
 
   /// Returns whether the plan decides what layers recompute.
   bool decidesRecompute() const { return !recompute.empty() || !recomputeLayers.empty(); }

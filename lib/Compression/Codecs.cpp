@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of the codecs. Payload sizes follow from the formats; docs/compression-planning.md lists the source of
+// each speed and default.
+#include "kerf/Compression/Codec.h"
+
+#include <algorithm>
+
+namespace kerf::compression {
+
+namespace {
+
+constexpr int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+constexpr int64_t kBlock = 256;      // elements that share a scale in int8 and int4
+constexpr int64_t kQsgdBucket = 128; // elements that share a norm in qsgd
+// Elements that sparse codecs keep, of 10,000. A sampled threshold keeps at most 1.3 times as many as are wanted.
+constexpr int64_t kTopKept = 100, kSampledKept = 130, kDgcKept = 13, kRandomKept = 1000;
+constexpr int64_t kPowerRank = 4;
+constexpr double GB = 1e9;
+
+int64_t kept(int64_t n, int64_t ofTenThousand) { return ceilDiv(n * ofTenThousand, 10000); }
+/// A count, then an index and a value of 4 bytes each.
+int64_t sparseBytes(int64_t n, int64_t ofTenThousand) { return 4 + 8 * kept(n, ofTenThousand); }
+
+int64_t sixteenBits(int64_t n, int64_t) { return 2 * n; }
+int64_t blocks8(int64_t n, int64_t) { return n + 4 * ceilDiv(n, kBlock); }
+int64_t blocks4(int64_t n, int64_t) { return ceilDiv(n, 2) + 4 * ceilDiv(n, kBlock); }
+int64_t signsAndScale(int64_t n, int64_t) { return ceilDiv(n, 8) + 4; }
+int64_t signs(int64_t n, int64_t) { return ceilDiv(n, 8); }
+int64_t pairsAndScale(int64_t n, int64_t) { return ceilDiv(n, 4) + 4; }
+int64_t pairs(int64_t n, int64_t) { return ceilDiv(n, 4); }
+int64_t topBytes(int64_t n, int64_t) { return sparseBytes(n, kTopKept); }
+int64_t sampledBytes(int64_t n, int64_t) { return sparseBytes(n, kSampledKept); }
+int64_t dgcBytes(int64_t n, int64_t) { return sparseBytes(n, kDgcKept); }
+int64_t randomBytes(int64_t n, int64_t) { return 4 * kept(n, kRandomKept); }
+int64_t factorBytes(int64_t n, int64_t rows) { return 4 * kPowerRank * (rows + ceilDiv(n, rows)); }
+int64_t bytes8(int64_t n, int64_t) { return n; }
+int64_t buckets8(int64_t n, int64_t) { return n + 4 * ceilDiv(n, kQsgdBucket); }
+
+const CodecRecord kCodecs[] = {
+    {.name = "bf16",
+     .summary = "each element rounded to bfloat16",
+     .payloadBytes = sixteenBits,
+     .summable = true,
+     .plannedByDefault = true,
+     .coreEncodeRate = 27.9 * GB,
+     .coreDecodeRate = 31 * GB,
+     .encodeTraffic = 1.5,
+     .decodeTraffic = 1.5},
+    {.name = "fp16",
+     .summary = "each element rounded to half precision, after the division by the number of ranks",
+     .payloadBytes = sixteenBits,
+     .summable = true,
+     .plannedByDefault = true,
+     .coreEncodeRate = 27.9 * GB,
+     .coreDecodeRate = 31 * GB,
+     .encodeTraffic = 1.5,
+     .decodeTraffic = 1.5},
+    {.name = "int8",
+     .summary = "8-bit integers with stochastic rounding and a scale for each 256 elements",
+     .payloadBytes = blocks8,
+     .chunkMultiple = kBlock,
+     .plannedByDefault = true,
+     .coreEncodeRate = 4.5 * GB,
+     .coreDecodeRate = 35 * GB,
+     .encodeTraffic = 1.26,
+     .decodeTraffic = 2.26},
+    {.name = "int4",
+     .summary = "4-bit integers with stochastic rounding and a scale for each 256 elements",
+     .payloadBytes = blocks4,
+     .chunkMultiple = kBlock,
+     .plannedByDefault = true,
+     .coreEncodeRate = 5.1 * GB,
+     .coreDecodeRate = 40 * GB,
+     .encodeTraffic = 1.13,
+     .decodeTraffic = 2.13},
+    {.name = "onebit",
+     .summary = "signs and the mean magnitude (Karimireddy et al., ICML 2019)",
+     .payloadBytes = signsAndScale,
+     .biased = true,
+     .momentumFirst = true,
+     .chunkMultiple = 8,
+     .coreEncodeRate = 12.5 * GB,
+     .coreDecodeRate = 67 * GB,
+     .encodeTraffic = 5,
+     .decodeTraffic = 2.03,
+     .encodeKernels = 2},
+    {.name = "sign",
+     .summary = "signs, of which the majority decides (Bernstein et al., ICML 2018)",
+     .payloadBytes = signs,
+     .biased = true,
+     .momentumFirst = true,
+     .chunkMultiple = 8,
+     .coreEncodeRate = 12.5 * GB,
+     .coreDecodeRate = 67 * GB,
+     .encodeTraffic = 3.03,
+     .decodeTraffic = 2.03},
+    {.name = "terngrad",
+     .summary = "-1, 0 or 1 at random times the largest clipped magnitude of all ranks (Wen et al., NIPS 2017)",
+     .payloadBytes = pairsAndScale,
+     .globalScalar = true,
+     .chunkMultiple = 4,
+     .coreEncodeRate = 5.1 * GB,
+     .coreDecodeRate = 40 * GB,
+     .encodeTraffic = 2.06,
+     .decodeTraffic = 2.06,
+     .encodeKernels = 2},
+    {.name = "tbq",
+     .summary = "-t, 0 or t by a threshold t (Strom, Interspeech 2015)",
+     .payloadBytes = pairs,
+     .biased = true,
+     .chunkMultiple = 4,
+     .coreEncodeRate = 1.5 * GB,
+     .coreDecodeRate = 40 * GB,
+     .encodeTraffic = 3.06,
+     .decodeTraffic = 2.06},
+    {.name = "topk",
+     .summary = "the 1 % of the elements with the largest magnitudes, and their indices",
+     .payloadBytes = topBytes,
+     .biased = true,
+     .cutsPayload = false,
+     .keptFraction = 0.01,
+     .coreEncodeRate = 0.52 * GB,
+     .coreDecodeRate = 100 * GB,
+     .encodeTraffic = 12,
+     .decodeTraffic = 0.06,
+     .encodeKernels = 8},
+    {.name = "topk-sampled",
+     .summary = "about 1 % of the elements: those above a threshold that a sample gives",
+     .payloadBytes = sampledBytes,
+     .exactBytes = false,
+     .biased = true,
+     .cutsPayload = false,
+     .keptFraction = 0.01,
+     .coreEncodeRate = 5.4 * GB,
+     .coreDecodeRate = 100 * GB,
+     .encodeTraffic = 5,
+     .decodeTraffic = 0.06,
+     .encodeKernels = 3},
+    {.name = "dgc",
+     .summary = "about 0.1 % of the accumulated momentum-corrected gradient (Lin et al., ICLR 2018)",
+     .payloadBytes = dgcBytes,
+     .exactBytes = false,
+     .biased = true,
+     .cutsPayload = false,
+     .keptFraction = 0.001,
+     .extraStateCopies = 1,
+     .coreEncodeRate = 2.7 * GB,
+     .coreDecodeRate = 1000 * GB,
+     .encodeTraffic = 9,
+     .decodeTraffic = 0.006,
+     .encodeKernels = 4},
+    {.name = "graddrop",
+     .summary = "about 1 % of the elements, above a sampled threshold (Aji & Heafield, EMNLP 2017)",
+     .payloadBytes = sampledBytes,
+     .exactBytes = false,
+     .biased = true,
+     .cutsPayload = false,
+     .keptFraction = 0.01,
+     .coreEncodeRate = 5.4 * GB,
+     .coreDecodeRate = 100 * GB,
+     .encodeTraffic = 5,
+     .decodeTraffic = 0.06,
+     .encodeKernels = 3},
+    {.name = "randomk",
+     .summary = "10 % of the elements, at places that all ranks draw from one seed",
+     .payloadBytes = randomBytes,
+     .summable = true,
+     .biased = true,
+     .keptFraction = 0.1,
+     .coreEncodeRate = 10 * GB,
+     .coreDecodeRate = 20 * GB,
+     .encodeTraffic = 3.2,
+     .decodeTraffic = 0.3},
+    {.name = "powersgd",
+     .summary = "two factors with 4 columns (Vogels et al., NeurIPS 2019)",
+     .payloadBytes = factorBytes,
+     .summable = true,
+     .biased = true,
+     .rank2Only = true,
+     .cutsPayload = false,
+     .dependentMessages = 2,
+     .rankOfFactors = kPowerRank,
+     .coreEncodeRate = 0.64 * GB,
+     .coreDecodeRate = 1.3 * GB,
+     .encodeTraffic = 5,
+     .decodeTraffic = 4,
+     .encodeKernels = 4,
+     .decodeKernels = 2},
+    {.name = "natural",
+     .summary = "the sign and a power of two, rounded at random (Horvath et al., MSML 2022)",
+     .payloadBytes = bytes8,
+     .plannedByDefault = true,
+     .coreEncodeRate = 4.5 * GB,
+     .coreDecodeRate = 35 * GB,
+     .encodeTraffic = 1.25,
+     .decodeTraffic = 2.25},
+    {.name = "qsgd",
+     .summary = "8-bit levels of the norm of each 128 elements, rounded at random (Alistarh et al., NIPS 2017)",
+     .payloadBytes = buckets8,
+     .chunkMultiple = kQsgdBucket,
+     .plannedByDefault = true,
+     .coreEncodeRate = 4.5 * GB,
+     .coreDecodeRate = 35 * GB,
+     .encodeTraffic = 1.26,
+     .decodeTraffic = 2.26},
+};
+
+constexpr double kCoreStartSeconds = 2e-6; // a call of a kernel on a CPU core
+
+} // namespace
+
+int64_t elementsOf(GradientShape shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape)
+    elements *= size;
+  return elements;
+}
+
+std::span<const CodecRecord> codecs() { return kCodecs; }
+
+const CodecRecord *findCodec(std::string_view name) {
+  auto found =
+      std::find_if(std::begin(kCodecs), std::end(kCodecs), [&](const CodecRecord &one) { return one.name == name; });
+  return found == std::end(kCodecs) ? nullptr : found;
+}
+
+std::vector<std::string> codecNames() {
+  std::vector<std::string> names;
+  for (const CodecRecord &one : kCodecs)
+    names.emplace_back(one.name);
+  return names;
+}
+
+int64_t payloadBytes(const CodecRecord &codec, GradientShape shape) {
+  int64_t elements = elementsOf(shape);
+  return elements <= 0 ? 0 : codec.payloadBytes(elements, shape.empty() ? 1 : shape.front());
+}
+
+double compressionRatio(const CodecRecord &codec, GradientShape shape) {
+  int64_t payload = payloadBytes(codec, shape);
+  return payload > 0 ? 4 * static_cast<double>(elementsOf(shape)) / static_cast<double>(payload) : 1;
+}
+
+bool accepts(const CodecRecord &codec, GradientShape shape) {
+  return !codec.rank2Only || (shape.size() >= 2 && elementsOf(shape) > 0);
+}
+
+bool excludedByDefault(GradientShape shape) {
+  return shape.size() < 2 || 4 * elementsOf(shape) < kLeastCompressedBytes;
+}
+
+double stateBytes(const CodecRecord &codec, GradientShape shape, bool errorFeedback, double owns) {
+  auto elements = static_cast<double>(elementsOf(shape));
+  double copies = codec.extraStateCopies + (errorFeedback ? 1 : 0);
+  double factor = 0; // the factor Q, which the next step starts from
+  if (codec.rankOfFactors && !shape.empty() && elements > 0)
+    factor = static_cast<double>(codec.rankOfFactors) * elements / static_cast<double>(shape.front());
+  return 4 * (copies * elements + (errorFeedback ? owns : 0) + factor);
+}
+
+CodecCurve coreCurve(const CodecRecord &codec, double oversubscription) {
+  return {kCoreStartSeconds * oversubscription, oversubscription / codec.coreEncodeRate,
+          kCoreStartSeconds * oversubscription, oversubscription / codec.coreDecodeRate};
+}
+
+CodecCurve memoryBoundCurve(const CodecRecord &codec, double bytesPerSecond, double launchSeconds) {
+  return {launchSeconds * static_cast<double>(codec.encodeKernels), codec.encodeTraffic / bytesPerSecond,
+          launchSeconds * static_cast<double>(codec.decodeKernels), codec.decodeTraffic / bytesPerSecond};
+}
+
+} // namespace kerf::compression
