@@ -96,6 +96,11 @@ const Table &commonTable() {
       {"job", writeInformation},
       {"ops", writeOps},
       {"arguments", writeArguments},
+      {"compression",
+       [](const View &view, Draft &out) {
+         out.value = fmt::format("{} patterns of parameters", view.plan.compression.size());
+         out.differs("no codec is set: gradients are sent as they are, so steps take longer over slow links");
+       }},
       {"optimizer.settings",
        [](const View &, Draft &out) {
          out.differs("the target does not have this optimizer, so its settings are left out");

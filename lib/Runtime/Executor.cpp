@@ -77,7 +77,7 @@ public:
       : program(program), device(device), communicator(communicator) {}
 
   ~ProgramExecutor() override {
-    ahead.wait(); // the caller frees the host memory that is read
+    (void)ahead.wait(); // the caller frees the host memory that is read
   }
 
   Status load(const ExecutorOptions &options) {

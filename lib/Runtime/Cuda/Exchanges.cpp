@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Exchanges.h"
+#include "Calls.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -7,7 +8,6 @@
 namespace kerf::runtime::cuda {
 
 namespace {
-constexpr int64_t kScratchAlignment = 256;
 
 Status addPartCopy(std::vector<Call> &calls, const BoxPart &part, const std::byte *from, std::byte *to) {
   const std::vector<BoxCopy::Loop> &loops = part.loops;
