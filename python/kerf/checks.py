@@ -16,6 +16,18 @@ def arrays(given: Any, what: str) -> dict[str, Any]:
     return dict(given)  # pyright: ignore[reportUnknownArgumentType] - a mapping of anything; the module checks what is in it
 
 
+def instance(given: Any, kind: type, what: str) -> None:
+    """Raises TypeError where a value is not of the class `kind`; `what` begins the message, as in "mesh is a jax Mesh"."""
+    if not isinstance(given, kind):
+        raise TypeError(f"{what}, not a {type(given).__name__}")
+
+
+def callable_(given: Any, what: str) -> None:
+    """Raises TypeError where a value cannot be called."""
+    if not callable(given):
+        raise TypeError(f"{what} is a function, not a {type(given).__name__}")
+
+
 def write_text(path: Union[str, os.PathLike[str]], text: str) -> None:
     """Writes a file. Raises InputError where no file can have that name, and OSError where it cannot be written."""
     name = os.fspath(path)  # a number would be the descriptor of an open file

@@ -91,6 +91,54 @@ def calls(folder):
     ]
 
 
+def calls_of_torch(folder):
+    """The same for kerf.torch, in a process that is the only rank."""
+    import kerf.torch
+    import torch
+    from torch import nn
+
+    def loss(net, x, y):
+        return nn.functional.mse_loss(net(x), y)
+
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    batch = torch.ones(2, 4), torch.zeros(2, 2)
+    model = kerf.torch.capture(module, batch, loss)
+    plan = kerf.plan(model, ranks=1, progress=False)
+    package = kerf.compile(model, plan, to=os.path.join(folder, "torch-package"), native=False)
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    return [
+        (kerf.torch.capture, {"module": module, "batch": batch, "loss": loss}),
+        (kerf.torch.compile_step, {"module": module, "loss": loss, "optimizer": torch.optim.SGD(module.parameters(), 0.1), "batch": batch}),
+        (kerf.torch.placements, {"plan": plan, "module": module, "model": model}),
+        (kerf.torch.run, {"package": package, "data": {"x": torch.ones(1, 2, 4), "y": torch.zeros(1, 2, 2)}}),
+        (kerf.torch.device_mesh, {"plan": plan, "device_type": "cpu"}),
+        (kerf.torch.parallelize, {"module": module, "plan": plan, "batch": {"x": batch[0], "y": batch[1]}, "loss": loss, "model": model}),
+    ]
+
+
+def calls_of_jax(folder):
+    """The same for kerf.jax."""
+    import jax
+    import jax.numpy as jnp
+    import kerf.jax
+
+    def loss(params, x):
+        return jnp.mean(jnp.tanh(x @ params["w"]) ** 2)
+
+    args = {"w": jnp.ones((8, 16))}, jnp.ones((4, 8))
+    model = kerf.jax.capture(loss, *args)
+    plan = kerf.plan(model, ranks=1, progress=False)
+    mesh = kerf.jax.mesh(plan)
+    return [
+        (lambda fn, params, donate, updates, name: kerf.jax.capture(fn, *args, params=params, donate=donate, updates=updates, name=name),
+         {"fn": loss, "params": "params", "donate": (), "updates": None, "name": "loss"}),
+        (kerf.jax.mesh, {"plan": plan, "devices": jax.devices()}),
+        (lambda plan, mesh, model: kerf.jax.shardings(plan, mesh, *args, model=model), {"plan": plan, "mesh": mesh, "model": model}),
+        (kerf.jax.apply, {"fn": loss, "plan": plan, "mesh": mesh, "model": model}),
+    ]
+
+
 def used(function, answer):
     """Asks a question about a value that is only looked at later: a model, an optimizer."""
     if isinstance(answer, kerf.Model):
@@ -103,6 +151,20 @@ def used(function, answer):
 
 class Arguments(unittest.TestCase):
     def test_wrong_values(self):
+        self.try_wrong_values(calls)
+
+    def test_wrong_values_of_torch(self):
+        for package in ("torch", "onnxscript"):
+            if not importlib.util.find_spec(package):
+                self.skipTest(f"this test needs {package}")
+        self.try_wrong_values(calls_of_torch)
+
+    def test_wrong_values_of_jax(self):
+        if not importlib.util.find_spec("jax"):
+            self.skipTest("this test needs jax")
+        self.try_wrong_values(calls_of_jax)
+
+    def try_wrong_values(self, calls):
         turn, tried, refused, wrong = itertools.count(), 0, 0, []
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder) if hasattr(contextlib, "chdir") else contextlib.nullcontext(), \
                 warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):

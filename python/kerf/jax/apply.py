@@ -13,6 +13,7 @@ from typing import Any, Optional
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ..checks import callable_
 from ..errors import InputError
 from ..model import Model
 from ..plans import Plan
@@ -244,6 +245,7 @@ def apply(fn: Callable[..., Any], plan: Plan, mesh: Optional[Mesh] = None, *, mo
     cuts need. A function with several results gets the cuts as constraints, and XLA chooses the collectives. Neither
     changes a number: where a cut of the plan cannot be made, another one is, and `notes` of the result says so.
     """
+    callable_(fn, "fn")
     its = model_of(plan, model)
     given = mesh_of(plan) if mesh is None else mesh
     check_mesh(plan, given)

@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 import jax
 
+from ..checks import callable_, instance
 from ..errors import InputError
 from ..model import Model
 from .trace import marked_text
@@ -35,6 +36,11 @@ def capture(fn: Callable[..., Any], *args: Any, params: Union[str, Sequence[str]
     by its tree of shapes. Where several results would do, `updates` gives the position of the right one, as in
     `updates={"params": 0, "momentum": 1}`.
     """
+    callable_(fn, "fn")
+    if updates is not None:
+        instance(updates, Mapping, "updates is a dictionary of positions by names of arguments")
+    if name is not None:
+        instance(name, str, "name is a text")
     plain = inspect.unwrap(fn)
     arguments = flat_arguments(plain, args, kwargs)
     tops = list(dict.fromkeys(one.top for one in arguments))
@@ -92,7 +98,10 @@ def _dotted(path: Sequence[Any], top: str) -> str:
 
 
 def _texts(names: Union[str, Sequence[str]]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+    found = [names] if isinstance(names, str) else list(names)
+    for one in found:
+        instance(one, str, "params and donate are names of arguments")
+    return found
 
 
 def _title(fn: Callable[..., Any]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .. import _core
+from ..checks import instance
 from ..errors import InputError
 from ..model import Model
 from ..plans import Plan
@@ -22,8 +23,11 @@ Axes = Sequence[Sequence[str]]
 
 def mesh(plan: Plan, devices: Optional[Sequence[Any]] = None) -> Mesh:
     """Returns the mesh of a plan: its axes of more than one rank, in the plan's order, over `devices` or all devices."""
+    instance(plan, Plan, "plan is a kerf.Plan")
     sizes = {axis: plan.mesh[axis] for axis in plan.order if plan.mesh[axis] > 1} or {"data": 1}
     found = list(jax.devices() if devices is None else devices)
+    for one in found:
+        instance(one, jax.Device, "devices is a list of jax devices")
     if len(found) < plan.ranks:
         raise InputError(f"the plan has {plan.ranks} ranks, but there are {len(found)} devices; plan for ranks={len(found)}, or give more devices")
     return Mesh(np.array(found[:plan.ranks]).reshape(tuple(sizes.values())), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes))
@@ -31,6 +35,8 @@ def mesh(plan: Plan, devices: Optional[Sequence[Any]] = None) -> Mesh:
 
 def check_mesh(plan: Plan, given: Mesh) -> None:
     """Raises where a mesh has not the axes of the plan."""
+    instance(plan, Plan, "plan is a kerf.Plan")
+    instance(given, Mesh, "mesh is a jax.sharding.Mesh")
     wanted = {axis: size for axis, size in plan.mesh.items() if size > 1}
     has = {axis: size for axis, size in given.shape.items() if size > 1}
     if wanted != has:
@@ -39,7 +45,10 @@ def check_mesh(plan: Plan, given: Mesh) -> None:
 
 def model_of(plan: Plan, model: Optional[Model]) -> Model:
     """Returns the captured model of a plan."""
-    its = model or plan.model
+    instance(plan, Plan, "plan is a kerf.Plan")
+    if model is not None:
+        instance(model, Model, "model is a kerf.Model")
+    its = plan.model if model is None else model
     if its is None or not its.in_memory:
         raise InputError("the plan has no captured model, because it was read from a file; give model=kerf.jax.capture(...)")
     return its

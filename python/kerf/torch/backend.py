@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 import torch
 
+from ..checks import arrays, instance
 from ..run import Package
 
 
@@ -27,6 +28,10 @@ def run(package: Package, data: Mapping[str, torch.Tensor], *, steps: Optional[i
 
     >>> kerf.torch.run(kerf.Package.load("package"), {"x": x, "labels": labels}, lr=0.1).losses
     """
+    instance(package, Package, "package is a kerf.Package")
+    for given, what in ((data, "data"), (weights or {}, "weights")):
+        for name, tensor in arrays(given, what).items():
+            instance(tensor, torch.Tensor, f"{what}['{name}'] is a tensor")
     result = package.run({name: tensor.detach().contiguous() for name, tensor in data.items()}, steps=steps,
                          weights={name: tensor.detach().contiguous() for name, tensor in (weights or {}).items()}, **options)
     return Run(torch.tensor(result.losses, dtype=torch.float64), tensors(result.parameters))

@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 import torch
 
+from ..checks import callable_, instance
 from ..errors import InputError
 from ..model import Model
 from .capture_batch import Batch, Calls, LossModule, read_batch
@@ -48,6 +49,8 @@ def capture(module: torch.nn.Module, batch: Any, loss: Optional[Callable[..., An
     >>> model = kerf.torch.capture(module, {"input_ids": ids, "labels": ids})
     >>> kerf.plan(model, "dgx-a100", ranks=8)
     """
+    _check_kinds(module, loss)
+    instance(data, bool, "data is True or False")
     frozen = tuple(name for name, parameter in module.named_parameters() if not parameter.requires_grad)
     values = {id(parameter) for parameter in module.parameters()} if data else set()
     return captured(module, batch, loss, values, frozen).model
@@ -58,8 +61,7 @@ def captured(module: torch.nn.Module, batch: Any, loss: Optional[Callable[..., A
 
     `values` has the ids of the parameters whose values the model contains, and `frozen` the names of those that are not trained.
     """
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"capture() takes a torch.nn.Module, not a {type(module).__name__}")
+    _check_kinds(module, loss)
     _check_modules(module, values)
     read = read_batch(module, batch, loss)
     program = _export(module, read, loss)
@@ -73,6 +75,12 @@ def captured(module: torch.nn.Module, batch: Any, loss: Optional[Callable[..., A
     model = Model.from_onnx_bytes(_bytes(program, _name(module)), name=_name(module),
                                   frozen=[name for name, parameter in names.items() if id(parameter) in same])
     return Captured(model, read, names)
+
+
+def _check_kinds(module: torch.nn.Module, loss: Optional[Callable[..., Any]]) -> None:
+    instance(module, torch.nn.Module, "module is a torch.nn.Module")
+    if loss is not None:
+        callable_(loss, "loss")
 
 
 def _name(module: torch.nn.Module) -> str:

@@ -15,6 +15,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication
 
+from ..checks import arrays, callable_, instance
 from ..errors import InputError
 from ..errors import Warning as KerfWarning
 from ..model import Model
@@ -278,6 +279,15 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
     "raise" or "warn": whether a decision of the plan that PyTorch cannot run is refused, or left out with a warning. `check` runs the
     loss on two samples to see whether it is the mean over samples.
     """
+    instance(module, torch.nn.Module, "module is a torch.nn.Module")
+    arrays(batch, "batch")
+    for given, what in ((loss, "loss"), (count, "count")):
+        if given is not None:
+            callable_(given, what)
+    if mesh is not None:
+        instance(mesh, DeviceMesh, "mesh is a DeviceMesh")
+    instance(unsupported, str, 'unsupported is "raise" or "warn"')
+    instance(check, bool, "check is True or False")
     if unsupported not in ("raise", "warn"):
         raise InputError(f'unsupported is "{unsupported}"; give "raise" or "warn"')
     read_plan = as_plan(plan)
@@ -298,8 +308,8 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
     over = mesh or device_mesh(read_plan, device.type)
     check_mesh(over, read)
     check_equal(module, read_plan.text, device)
-    given = samples(batch)
-    if check and given > 1 and (read.groups > 1 or given != (read.microbatch or given)):
+    many = samples(batch)
+    if check and many > 1 and (read.groups > 1 or many != (read.microbatch or many)):
         check_mean(module, loss or _loss_of, batch, count)
     job = Job(read_plan, read, model)
     return Parallel(module, job, over, loss or _loss_of, batch, count, placed, [*read.notes, *(f"left out: {one}" for one in refused)])

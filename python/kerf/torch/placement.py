@@ -11,6 +11,7 @@ from typing import Any, Optional
 import torch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from ..checks import instance
 from ..errors import InputError
 from ..model import Model
 from ..plans import Layout, Plan
@@ -202,6 +203,9 @@ def _stages(content: dict[str, Any], stage: int, chunks: int, refused: list[str]
 
 def device_mesh(plan: Plan, device_type: Optional[str] = None) -> DeviceMesh:
     """Returns the mesh of a plan with its axes of more than one rank; data is two axes where optimizer sharding covers a part of it."""
+    instance(plan, Plan, "plan is a kerf.Plan")
+    if device_type is not None:
+        instance(device_type, str, 'device_type is a text such as "cpu"')
     read = settings(plan)
     kind = device_type or ("cuda" if torch.cuda.is_available() else "cpu")
     axes: list[tuple[str, int]] = []
@@ -251,6 +255,8 @@ def settings_of(plan: Plan, module: torch.nn.Module) -> Settings:
 
 def placements(plan: Plan, module: torch.nn.Module, model: Optional[Model] = None) -> tuple[dict[str, Placement], list[str]]:
     """Returns the placement of each parameter of a module by its name, and the placements that PyTorch cannot run."""
+    instance(plan, Plan, "plan is a kerf.Plan")
+    instance(module, torch.nn.Module, "module is a torch.nn.Module")
     layouts, read, refused = plan.layouts(model), settings_of(plan, module), []
     names: dict[int, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):

@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 import torch
 
+from ..checks import callable_, instance
 from ..errors import InputError, Warning
 from ..plans import Plan, PlanLike, as_plan
 from ..run import Trainer
@@ -56,6 +57,12 @@ class CompiledStep:
 
     def __init__(self, module: torch.nn.Module, loss: Optional[Callable[..., Any]], optimizer: torch.optim.Optimizer, plan: Optional[PlanLike],
                  options: dict[str, Any], dtype: Optional[str], clip_norm: Optional[float]) -> None:
+        instance(module, torch.nn.Module, "module is a torch.nn.Module")
+        instance(optimizer, torch.optim.Optimizer, "optimizer is a torch.optim.Optimizer")
+        if loss is not None:
+            callable_(loss, "loss")
+        if dtype is not None:
+            instance(dtype, str, 'dtype is a text such as "bf16"')
         self.module, self.optimizer = module, optimizer
         self._loss, self._options, self._clip_norm = loss, options, clip_norm
         self._plan = None if plan is None else as_plan(plan)
