@@ -280,7 +280,8 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
     loss on two samples to see whether it is the mean over samples.
     """
     instance(module, torch.nn.Module, "module is a torch.nn.Module")
-    arrays(batch, "batch")
+    for name, tensor in arrays(batch, "batch").items():
+        instance(tensor, torch.Tensor, f"batch['{name}'] is a tensor")
     for given, what in ((loss, "loss"), (count, "count")):
         if given is not None:
             callable_(given, what)
