@@ -70,8 +70,10 @@ Result<RunReport> RankRun::run() {
 
 Status RankRun::start(RunReport &report) {
   Status loaded = load(report.start);
-  if (Status status = agree(communicator, loaded); !status)
+  if (Status status = agree(communicator, loaded); !status) {
+    communicator.abort(status.error()); // ranks that have loaded may wait for a link to one that has not
     return messageOnRankZero(status.error());
+  }
   report.memory = executor->memory();
   report.initialized = inputs.initialized;
   report.unused = inputs.unused;

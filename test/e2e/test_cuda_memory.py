@@ -84,8 +84,15 @@ class CudaMemory(KerfTest):
         cpu = json.loads(self.succeed("verify", *common, "--json", timeout=300).stdout)["full"]
         self.assertEqual(cpu["memory_rules"], "as the kernels of the device cpu need it")
         self.assertNotEqual(cpu["stage_bytes"], self.planned(*common))
+        with open(A100) as file:
+            cluster = json.load(file)
+        cluster["device"].update(kind="abacus", curves={
+            "processors": 1, "product_efficiency": 0.9, "product_overhead_k": 100, "product_quantization": 0.5, "attention_efficiency": 0.5,
+            "attention_half_length": 100, "memory_efficiency": 0.8, "launch_seconds": 1e-6, "collective_seconds": 1e-6, "sustained": 1, "context_bytes": 0})
+        done = self.succeed("verify", *common, "--cluster", self.write("abacus.json", cluster), timeout=300)
+        self.assertIn("estimated with the CPU's kernels, because Kerf has none for the kind 'abacus'", done.stdout)
         done = self.succeed("verify", *common, "--dtype", "f16", "--cluster", os.path.join(CLUSTERS, "ascend-910b.json"), timeout=300)
-        self.assertIn("estimated with the CPU's kernels, because Kerf has none for the kind 'ascend'", done.stdout)
+        self.assertIn("as the kernels of the device ascend need it", done.stdout)
 
 
 if __name__ == "__main__":

@@ -124,8 +124,8 @@ struct ProfileCommand {
   int run() {
     if (device == "ascend")
       return fail(
-          {"--device ascend: this kerf was built without Ascend's CANN; build it on a machine with the device's "
-           "toolkit, or write the cluster file by hand (clusters/ has ready ones)"});
+          {"--device ascend: Kerf does not measure NPUs yet; take a file of clusters/ (ascend-910a, ascend-910b, "
+           "ascend-910c), or copy one and change its numbers"});
     if (!kernels.empty())
       return device == "cuda" ? printKernels(kernels)
                               : fail({"--kernels: these kernels are measured on GPUs; add --device cuda"});

@@ -215,8 +215,9 @@ Result<std::unique_ptr<BoundKernel>> AscendDevice::bind(const KernelRequest &req
 }
 
 Result<std::unique_ptr<BoundKernel>> AscendDevice::record(Stream &compute, const std::function<Status()> &enqueue) {
-  if (context->needsHost)
-    return std::unique_ptr<BoundKernel>();
+  if (context->needsHost) // an error, and not null: on other ranks, the step may have nothing of the kind
+    return Error{"the host takes part in the step: it draws random numbers for dropout, or makes an executor for each "
+                 "launch of an operator; its calls are made one by one in each step"};
   auto &origin = static_cast<AscendStream &>(compute);
   const Acl &acl = context->acl;
   if (Status status = context->use(); !status)

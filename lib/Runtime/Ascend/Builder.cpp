@@ -23,13 +23,11 @@ void Builder::add(const Operator &one, std::vector<Argument> arguments) {
       if (!(one.types >> unsigned(view->dtype) & 1U))
         return fail({fmt::format("'{}' has a tensor of type {}, which CANN's operator {} does not take; train on the "
                                  "device cpu, or change the type in the model",
-                                 name(), toString(view->dtype), one.name),
-                     ExitStatus::Infeasible});
+                                 name(), toString(view->dtype), one.name)});
       if (view->dtype == DType::BF16 && target.generation == Generation::First)
         return fail({fmt::format("'{}' has a tensor of type bf16, which Ascend 910A and its like do not compute with; "
                                  "take --dtype f16",
-                                 name()),
-                     ExitStatus::Infeasible});
+                                 name())});
       isEmpty = isEmpty || view->elements() == 0;
     }
   if (!isEmpty)
@@ -113,12 +111,14 @@ View Builder::as(DType dtype, const View &view) {
   return made;
 }
 
-View Builder::dense(const View &view) {
-  if (isDense(view))
-    return view;
-  View made = temporary(view.dtype, view.sizes);
-  copy(view, made);
-  return made;
+void Builder::refuseDoubles() {
+  for (const auto *views : {&request.operands, &request.results})
+    for (const TensorView &view : *views)
+      if (view.dtype == DType::F64)
+        fail(
+            {fmt::format("'{}' of float64 numbers has no form in CANN; train on the device cpu, or in float32 (--dtype "
+                         "f32)",
+                         name())});
 }
 
 ScalarValue Builder::scalar(DType dtype, double value) {

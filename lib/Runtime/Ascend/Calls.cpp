@@ -146,8 +146,7 @@ Result<Calls> callsOf(const KernelRequest &request, const Target &target) {
   if (row == std::end(kRows))
     return Error{fmt::format("CANN has no operator for '{}', and Kerf composes none of others (docs/ascend.md); train "
                              "on the device cpu, or leave the op out of the model",
-                             op),
-                 ExitStatus::Infeasible};
+                             op)};
   auto any = [&](auto is) {
     return std::any_of(request.operands.begin(), request.operands.end(), is) ||
            std::any_of(request.results.begin(), request.results.end(), is);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions as calls of CANN. The instruction was checked by the CPU's plan function of the same op
-// (checkInstruction), so these functions read attributes and shapes without further checks. What has no operator of its
-// own is composed of others.
+// (checkInstruction), so these functions read attributes and shapes without further checks. An op without an operator
+// of its own is composed of others.
 #pragma once
 
 #include "Operators.h"
@@ -127,8 +127,8 @@ public:
   void fill(const View &to, double value);
   /// Returns the view itself, or a converted copy in scratch memory where it has another type.
   View as(DType dtype, const View &view);
-  /// Returns the view itself if it is dense, or a dense copy in scratch memory.
-  View dense(const View &view);
+  /// Fails if the instruction has float64 tensors: its function computes in float32.
+  void refuseDoubles();
   void add(const View &x, const View &y, const View &to) { call(op::Add, x, y, one(x.dtype), to); }
   void subtract(const View &x, const View &y, const View &to) { call(op::Sub, x, y, one(x.dtype), to); }
   /// Returns 1 or another number as a scalar of the type in which an operator on `dtype` computes.

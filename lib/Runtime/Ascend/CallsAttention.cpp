@@ -22,7 +22,8 @@ struct Inputs {
   std::optional<View> mask;
 };
 
-Inputs inputsOf(const Builder &b, size_t first, bool isMasked, KeyScope scope) {
+Inputs inputsOf(Builder &b, size_t first, bool isMasked, KeyScope scope) {
+  b.refuseDoubles();
   BindRequest host = hostRequest(b.request, nullptr);
   if (isMasked && host.operands[first + 3].dtype != DType::Bool)
     host.operands[first + 3].dtype = host.operands[first].dtype; // the type that the check asks for
@@ -42,9 +43,8 @@ Inputs inputsOf(const Builder &b, size_t first, bool isMasked, KeyScope scope) {
 bool hasFlash(const Builder &b, const Inputs &in) {
   constexpr int64_t kMostWidth = 768, kMostHeads = 256;
   bool hasFloatMask = in.mask && in.mask->dtype != DType::Bool;
-  return b.target.generation != Generation::First && in.query.dtype != DType::F64 && in.z.d == in.z.e &&
-         in.z.d <= kMostWidth && in.z.h <= kMostHeads && !hasFloatMask && in.query.elements() > 0 &&
-         in.key.elements() > 0;
+  return b.target.generation != Generation::First && in.z.d == in.z.e && in.z.d <= kMostWidth && in.z.h <= kMostHeads &&
+         !hasFloatMask && in.query.elements() > 0 && in.key.elements() > 0;
 }
 
 /// How the flash form masks scores: booleans that are true where a key is hidden.

@@ -91,8 +91,7 @@ void callBinary(Builder &b) {
       return b.call(*logical, x, y, z);
     return b.fail({fmt::format("'{}' of booleans has no operator in CANN; train on the device cpu, or convert them to "
                                "integers in the model",
-                               b.name()),
-                   ExitStatus::Infeasible});
+                               b.name())});
   }
   if (b.name() == "add")
     return b.add(x, y, z);
@@ -115,7 +114,20 @@ void callCompare(Builder &b) {
 
 void callSelect(Builder &b) { b.call(op::SWhere, b.operand(0), b.operand(1), b.operand(2), b.result()); }
 
-void callConvert(Builder &b) { b.copy(b.operand(0), b.result()); }
+void callConvert(Builder &b) {
+  View x = b.operand(0), y = b.result();
+  // CANN does not define the conversion of numbers beyond a type's range. All floats have the limits of small types.
+  bool isSmall = y.dtype == DType::I16 || y.dtype == DType::I8 || y.dtype == DType::U8;
+  if (isFloating(x.dtype) && isSmall) {
+    auto limit = [&](bool isMaximum) {
+      return Builder::scalar(x.dtype, double(neutralOf(y.dtype, isMaximum).integer));
+    };
+    View inside = b.temporary(x.dtype, x.sizes);
+    b.call(op::Clamp, x, limit(true), limit(false), inside);
+    x = inside;
+  }
+  b.copy(x, y);
+}
 
 void callAccumulate(Builder &b) {
   if (b.operands() == 1)
@@ -139,8 +151,7 @@ void callReducePrecision(Builder &b) {
     }
   b.fail({fmt::format("reduce_precision to {} bits from 2^{} on has no operator in CANN, only bf16 (7, -126) and f16 "
                       "(10, -14); train on the device cpu",
-                      bits, exponent),
-          ExitStatus::Infeasible});
+                      bits, exponent)});
 }
 
 void callIsNan(Builder &b) { b.call(op::NeTensor, b.operand(0), b.operand(0), b.result()); }

@@ -17,6 +17,7 @@ struct Rows {
 };
 
 Rows rowsOf(Builder &b) {
+  b.refuseDoubles();
   View logits = b.operand(0), labels = b.operand(1);
   int64_t width = logits.sizes.back(), rows = product(logits.sizes, 0, logits.sizes.size() - 1);
   int64_t classes = b.integerOr("classes", width), ignored = b.integer("ignore_index");
@@ -64,6 +65,7 @@ void callCrossEntropyBackward(Builder &b) {
   b.copy(gradient, factor);
   b.call(op::InplaceMaskedFillScalar, factor, r.isIgnored, Builder::scalar(DType::F32, 0));
   b.call(op::Mul, p, broadcast(factor, sizes, {0, 1}), p);
+  b.call(op::InplaceMaskedFillScalar, p, broadcast(r.isIgnored, sizes, {0, 1}), Builder::scalar(DType::F32, 0));
   b.call(op::Neg, factor, minusOne);
   View whole = reshaped(b.result(), {r.rows, r.width});
   bool isDirect = whole.dtype == DType::F32 && r.classes == r.width;

@@ -103,18 +103,16 @@ Routing routingOf(Builder &b, const View &slots, size_t indicesAt) {
   return r;
 }
 
-/// Returns a copy of a tensor of one number for each choice, with 0 for those that are dropped: [n, 1].
-View keptOf(Builder &b, const Routing &r, const View &weights) {
-  View kept = b.temporary(weights.dtype, {r.n, 1});
-  b.copy(reshaped(weights, {r.n, 1}), kept);
-  b.call(op::InplaceMaskedFillScalar, kept, reshaped(r.isDropped, {r.n, 1}), Builder::scalar(weights.dtype, 0));
-  return kept;
+/// Sets the rows of choices that are dropped to 0. `rows` is [n, width].
+void clearDropped(Builder &b, const Routing &r, const View &rows) {
+  b.call(op::InplaceMaskedFillScalar, rows, broadcast(r.isDropped, rows.sizes, {0}), Builder::scalar(rows.dtype, 0));
 }
 
-/// Returns the slot of each choice, a row of `width` elements; some row for a choice that is dropped.
+/// Returns the slot of each choice, a row of `width` elements; zeros for a choice that is dropped.
 View slotsOfChoices(Builder &b, const Routing &r, const View &slots) {
   View rows = b.temporary(slots.dtype, {r.n, r.width});
   b.call(op::Embedding, reshaped(slots, {r.slots, r.width}), r.slot, rows);
+  clearDropped(b, r, rows);
   return rows;
 }
 } // namespace
@@ -128,9 +126,10 @@ void callDispatch(Builder &b) {
     return b.fill(slots, 0);
   // Each choice is a copy of its token times its weight; each slot is the sum of at most one of them.
   View copies = b.temporary(tokens.dtype, {r.batch * r.tokens, r.choices, r.width});
-  View kept = reshaped(keptOf(b, r, weights), {r.batch * r.tokens, r.choices, 1});
+  View factors = reshaped(weights, {r.batch * r.tokens, r.choices, 1});
   b.call(op::Mul, broadcast(reshaped(tokens, {r.batch * r.tokens, r.width}), copies.sizes, {0, 2}),
-         broadcast(kept, copies.sizes, {0, 1, 2}), copies);
+         broadcast(factors, copies.sizes, {0, 1, 2}), copies);
+  clearDropped(b, r, reshaped(copies, {r.n, r.width}));
   sumRows(b, reshaped(copies, {r.n, r.width}), r.slot, reshaped(slots, {r.slots, r.width}));
 }
 
@@ -141,8 +140,8 @@ void callCombine(Builder &b) {
   Routing r = routingOf(b, slots, 1);
   if (r.n == 0 || r.slots == 0)
     return b.fill(tokens, 0);
-  View rows = slotsOfChoices(b, r, slots), kept = keptOf(b, r, weights);
-  multiply(b, reshaped(kept, {r.batch * r.tokens, 1, r.choices}),
+  View rows = slotsOfChoices(b, r, slots);
+  multiply(b, reshaped(weights, {r.batch * r.tokens, 1, r.choices}),
            reshaped(rows, {r.batch * r.tokens, r.choices, r.width}),
            reshaped(tokens, {r.batch * r.tokens, 1, r.width}));
 }
@@ -154,10 +153,9 @@ void callCombineBackward(Builder &b) {
   Routing r = routingOf(b, slots, 1);
   if (r.slots == 0 || r.width == 0)
     return b.fill(weights, 0);
-  View rows = slotsOfChoices(b, r, slots), all = b.temporary(weights.dtype, {r.batch * r.tokens, r.choices, 1});
+  View rows = slotsOfChoices(b, r, slots), all = reshaped(weights, {r.batch * r.tokens, r.choices, 1});
   multiply(b, reshaped(rows, {r.batch * r.tokens, r.choices, r.width}),
            reshaped(tokens, {r.batch * r.tokens, r.width, 1}), all);
-  b.copy(reshaped(keptOf(b, r, all), weights.sizes), weights);
 }
 
 } // namespace kerf::runtime::ascend

@@ -41,8 +41,7 @@ std::optional<Convolution> convolutionOf(Builder &b, const View &x, const View &
     b.fail(
         {fmt::format("'{}' has {} spatial dimensions, and CANN's aclnnConvolution takes up to {}; train on the device "
                      "cpu",
-                     b.name(), spatial, kMostSpatial),
-         ExitStatus::Infeasible});
+                     b.name(), spatial, kMostSpatial)});
     return std::nullopt;
   }
   bool isLast = b.flag("channels_last");
@@ -144,10 +143,9 @@ std::optional<Pool> poolOf(Builder &b, const View &x, const Shape &results, cons
   int64_t count = product(window);
   if (count > kMostPlaces) {
     b.fail({fmt::format(
-                "the window of '{}' has {} elements, and Kerf composes windows of up to {} on Ascend; train on the "
-                "device cpu, or reduce whole dimensions in the model",
-                b.name(), count, kMostPlaces),
-            ExitStatus::Infeasible});
+        "the window of '{}' has {} elements, and Kerf composes windows of up to {} on Ascend; train on the "
+        "device cpu, or reduce whole dimensions in the model",
+        b.name(), count, kMostPlaces)});
     return std::nullopt;
   }
   Pool pool{x, {}};

@@ -13,7 +13,7 @@
 namespace kerf::runtime::ascend {
 
 namespace {
-/// What collectives and messages of one rank need.
+/// The objects that collectives and messages of one rank share.
 struct Links {
   std::shared_ptr<Context> context;
   Communicator &communicator;

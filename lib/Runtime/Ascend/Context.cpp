@@ -12,7 +12,7 @@ Generation generationOf(std::string_view name) {
   for (char letter : name)
     if (letter != ' ')
       text += letter;
-  bool isFirst = text == "Ascend910" || text == "Ascend910A" || text == "Ascend910B" ||
+  bool isFirst = text == "Ascend910" || text == "Ascend910A" || name == "Ascend910B" ||
                  text.starts_with("Ascend910Pro") || text.starts_with("Ascend910Premium");
   return isFirst ? Generation::First : Generation::Later;
 }

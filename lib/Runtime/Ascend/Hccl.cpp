@@ -86,7 +86,7 @@ Status HcclCommunicators::waitFor(const Handle &handle) const {
 Result<HcclCommunicator> HcclCommunicators::enter(Member &member, AscendStream &on) const {
   if (Status made = waitFor(member.handle); !made)
     return made.error();
-  // What was enqueued before a capture began is done before the captured work is.
+  // Work that was enqueued before a capture began is done before the captured work.
   if (member.stream && member.stream != on.stream && member.capture == context->captures)
     if (Status ordered = context->check(context->acl.streamWaitEvent(on.stream, member.done), "order collectives");
         !ordered)

@@ -12,7 +12,7 @@ namespace kerf::runtime::ascend {
 
 using HcclResult = int; // 0 is success
 using HcclCommunicator = void *;
-/// What the ranks of a communicator share.
+/// The bytes that the ranks of a communicator share.
 struct HcclRootInfo {
   char bytes[4108];
 };

@@ -63,8 +63,10 @@ Status BoundOperator::makeHandles(const std::vector<Argument> &arguments) {
     }
     handles.push_back(handle);
     if (isObject && !handle.pointer)
-      return Error{fmt::format("NPU {}: AscendCL cannot make argument {} of {}{}", context->number, handles.size(),
-                               one.name, *acl.getRecentErrMsg() ? fmt::format(": {}", acl.getRecentErrMsg()) : "")};
+      return Error{
+          fmt::format("NPU {}: AscendCL cannot make argument {} of {}: {}; the log files of CANN (~/ascend/log) "
+                      "have more",
+                      context->number, handles.size(), one.name, acl.getRecentErrMsg())};
   }
   return ok();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device that runs and the device that plans memory have in common.
+// Functions that the device that runs and the device that plans memory share.
 #pragma once
 
 #include "Calls.h"

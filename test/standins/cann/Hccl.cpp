@@ -290,7 +290,7 @@ int HcclCommInitRootInfo(uint32_t ranks, const RootInfo *root, uint32_t rank, vo
   group->ranks = ranks;
   ++group->joined;
   group->changed.notify_all();
-  constexpr auto kConnectTimeout = std::chrono::seconds(5);
+  constexpr auto kConnectTimeout = std::chrono::seconds(60);
   if (!group->changed.wait_for(lock, kConnectTimeout, [&] { return group->joined == ranks; }))
     return fail(kTimeout, "timeout", "not all ranks have joined the communicator");
   *communicator = new Communicator{group, rank, currentDevice()};

@@ -244,7 +244,10 @@ int aclrtDestroyStream(void *stream) {
   return 0;
 }
 int aclrtSynchronizeStream(void *stream) {
-  KERF_BEGIN_ON(aclrtSynchronizeStream, stream)
+  if (int code = needsContext("aclrtSynchronizeStream"))
+    return code;
+  if (int code = checkedStream(stream, "aclrtSynchronizeStream"))
+    return code;
   auto &given = *static_cast<Stream *>(stream);
   if (given.capture) {
     given.capture->isBroken = true;
@@ -252,6 +255,8 @@ int aclrtSynchronizeStream(void *stream) {
   }
   std::unique_lock lock(given.mutex);
   given.changed.wait(lock, [&] { return given.queue.empty() && !given.isBusy; });
+  if (int code = injected("aclrtSynchronizeStream")) // the stream has ended its work, as it has where CANN fails here
+    return code;
   int code = std::exchange(given.error, 0);
   return code ? fail(code, "work", given.errorText) : 0;
 }

@@ -47,6 +47,8 @@ uint16_t halfFromDouble(double value) {
   if (std::isnan(value))
     return sign | 0x7e00;
   double magnitude = std::fabs(value);
+  if (magnitude == 0)
+    return sign;
   if (magnitude >= 65520)
     return sign | 0x7c00;
   int exponent = 0;

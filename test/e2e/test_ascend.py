@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training on the device `ascend`, on stand-ins of CANN's libraries (test/standins/cann): the losses are PyTorch's, on one NPU and on several; the
+memory is the planned one; and what the device or its libraries cannot do is one message. On a machine with NPUs: scripts/npu-check.sh."""
+import itertools
+import json
+import math
+import os
+import unittest
+from unittest import mock
+
+from support import CLUSTERS, FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+from test_dropout import transformer
+from test_pipelines import ALL, PLANS, plan, schedule
+
+STANDINS = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins", "ascend")
+CONTEXT = 2 * 2**30  # curves of the 910B: what `kerf verify` adds for driver and libraries
+TOLERANCE = 2e-4  # relative, as on the CPU
+FAMILIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models", "families")
+SOME = ["microbatches, data 2", "sequence parallel", "zero 3", "offload, 1f1b, ring, zero 2", "3-D, zero-bubble, zero 2, sequence parallel"]
+OBJECTS = {"arrays", "communicators", "device memory", "devices", "events", "executors", "host memory", "models", "scalars", "streams", "tensors"}
+
+
+class Ascend(KerfTest):
+    def setUp(self):
+        super().setUp()
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("KERF_STANDIN")}
+        patch = mock.patch.dict(os.environ, {**clean, "KERF_ASCEND_LIBRARIES": STANDINS, "KERF_STANDIN_DEVICES": "12",
+                                             "KERF_STANDIN_ASCEND_REPORT": self.path("report.json")}, clear=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def report(self):
+        """What the stand-ins counted in the last run. Nothing may be left."""
+        report = json.loads(self.read("report.json"))
+        self.assertLessEqual(set(report["objects"]), OBJECTS)
+        self.assertEqual({kind: number for kind, number in report["objects"].items() if number}, {}, "objects that were not released")
+        return report
+
+    def train(self, model, *more, steps=2):
+        golden = golden_of(model)
+        step, run = optimizer_flags(golden, "adamw")
+        self.succeed("train", file_of(model), "--data", file_of(model, "batches.npz"), "--steps", steps, "--device", "ascend", "--log",
+                     self.path("log"), *step, *run, *more)
+        self.close(losses_of(self.path("log")), golden["losses"]["adamw"]["float64"][:steps], TOLERANCE, f"{model} {more}")
+        return self.report()
+
+    def test_one_npu(self):
+        for model in [*FOLDERS, *SHARED_EXPORTS]:
+            with self.subTest(model):
+                calls = self.train(model, "--ranks", 1, steps=4)["calls"]
+                self.assertEqual(calls["aclmdlRIExecuteAsync"], 2, "steps are captured from the third on")
+
+    def test_several_npus(self):
+        for name in PLANS if ALL else SOME:
+            with self.subTest(name):
+                self.train("gpt2", "--plan", self.write("plan.json", PLANS[name]))
+
+    def test_experts(self):
+        """Tokens stay with their rank, experts with theirs (test_losses.py)."""
+        names = ["dispatch#*", "dispatch@backward", "combine", "combine@backward", "combine_backward@backward", "dot_general#*", "dot_general@backward#*"]
+        split = {f"*experts/{name}": {"strategy": {"b": ["x"]}} for name in names}
+        folder = os.path.join(FAMILIES, "mixtral")
+        with open(os.path.join(folder, "golden.json"), encoding="utf-8") as file:
+            golden = json.load(file)
+        step, run = optimizer_flags(golden, "sgd")
+        self.succeed("train", os.path.join(folder, "config.json"), "--data", os.path.join(folder, "batches.npz"), "--global-batch", golden["batch"],
+                     "--sequence", golden["sequence"], "--ranks", 3, "--all-ranks", "--steps", 2, "--device", "ascend", "--log", self.path("log"),
+                     "--plan", self.write("plan.json", {"kerf": 1, "mesh": {"x": 3}, "ops": split}), *step, *run)
+        self.close(losses_of(self.path("log")), golden["losses"]["sgd"][:2], TOLERANCE, "mixtral")
+        self.assertIn("HcclBatchSendRecv", self.report()["calls"])
+
+    def test_16_bit_numbers(self):
+        for dtype in ("bf16", "f16"):
+            losses = {}
+            for device in ("cpu", "ascend"):
+                self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 2, "--device", device, "--dtype", dtype,
+                             "--optimizer", "adamw", "--lr", 1e-3, "--ranks", 1, "--log", self.path("log"))
+                losses[device] = losses_of(self.path("log"))
+            self.close(losses["ascend"], losses["cpu"], 2e-3, f"{dtype}: sums are rounded elsewhere")
+
+    def test_dropout_is_that_of_the_cpu(self):
+        """The host draws the elements that are dropped, so that steps are not captured."""
+        model, loss = transformer()
+        model.write(self, loss)
+        losses = {}
+        for device, ranks in (("cpu", 1), ("ascend", 1), ("ascend", 2)):
+            self.succeed("train", self.path("model.onnx"), "--data", self.path("data.npz"), "--steps", 3, "--device", device, "--lr", 0.01, "--ranks", ranks,
+                         "--all-ranks", "--log", self.path("log"))
+            losses[device, ranks] = losses_of(self.path("log"))
+        for other in losses.values():
+            self.close(other, losses["cpu", 1], TOLERANCE, "the same elements are dropped")
+        self.assertNotIn("aclmdlRICaptureBegin", self.report()["calls"])
+
+    def test_memory_is_the_planned_one(self):
+        """The plan is made where no library of CANN is found."""
+        cluster = os.path.join(CLUSTERS, "ascend-910b.json")
+        for name in ("microbatches", "zero 3, model 2", "ring", "1f1b"):
+            with self.subTest(name):
+                common = [file_of("gpt2"), "--plan", self.write("plan.json", PLANS[name]), "--optimizer", "adamw", "--cluster", cluster]
+                with mock.patch.dict(os.environ, KERF_ASCEND_LIBRARIES="/nowhere"):
+                    full = json.loads(self.succeed("verify", *common, "--json").stdout)["full"]
+                self.assertEqual(full["memory_rules"], "as the kernels of the device ascend need it")
+                done = self.succeed("train", *common, "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--device", "ascend", "--json")
+                measured = json.loads(done.stdout)["measured"]["stage_peak_bytes"]
+                self.assertEqual([math.ceil(bytes - CONTEXT) for bytes in full["stage_bytes"]], measured)
+
+    def test_executors_that_are_used_up(self):
+        """Where CANN has no repeatable executors, each step makes new ones, and no step is captured."""
+        with mock.patch.dict(os.environ, KERF_STANDIN_ASCEND_ONCE="1"):
+            calls = self.train("gpt2", "--ranks", 2, "--all-ranks", steps=3)["calls"]
+        self.assertNotIn("aclmdlRICaptureBegin", calls)
+        self.assertEqual(calls["aclnnMatmulGetWorkspaceSize"], calls["aclnnMatmul"])
+
+    def test_the_first_910(self):
+        with mock.patch.dict(os.environ, KERF_STANDIN_ASCEND_NAME="Ascend910A"):
+            calls = self.train("gpt2", "--ranks", 1)["calls"]
+            self.assertNotIn("aclnnFlashAttentionScore", calls)
+            self.refuse(1, ["bf16", "Ascend 910A", "--dtype f16"], "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1,
+                        "--device", "ascend", "--dtype", "bf16", "--ranks", 1)
+
+    @unittest.skipUnless(ALL, "40 plans: needs --all")
+    def test_matrix_of_plans(self):
+        """GPT-2 and LLaMA with data x model x stage x ZeRO, as on GPUs (test_cuda.py)."""
+        for model, stage, tensor, data in itertools.product(("gpt2", "llama"), (1, 2), (1, 2), (1, 2)):
+            for zero in range(4) if data > 1 else (0,):
+                with self.subTest(model=model, zero=zero, stage=stage, data=data, tensor=tensor):
+                    more = {"optimizer_sharding": zero} if zero else {}
+                    chosen = plan(stage=stage, data=data, model=tensor, microbatch=2, **more, **(schedule("1f1b") if stage > 1 else {}))
+                    self.train(model, "--plan", self.write("plan.json", chosen))
+
+
+if __name__ == "__main__":
+    main()
