@@ -33,7 +33,9 @@ static Status addCompression(SimulatedPlan &simulated, const CompletedPlan &comp
                              const SimulateOptions &options) {
   const StepPlan step = simulated.step;
   const StepView view{completed, job, model, simulated.work, step, pipeline};
-  CompressionRequest request = options.compression.value_or(CompressionRequest{nullptr, {{}, 1, 0}}); // pins alone
+  CompressionRequest request = options.compression.value_or(CompressionRequest());
+  if (!options.compression)
+    request.limits.largestRatio = 1; // pins alone: nothing else is compressed
   auto planned = planCompression(view, completed.plan.compression, plain, simulated.simulation, request);
   if (!planned)
     return planned.error();
@@ -57,7 +59,10 @@ Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource
                                    const std::string &planFile, const Cluster &cluster,
                                    const SimulateOptions &options) {
   StepOptions prepared = options.step;
-  for (Status status : {setPlanDependentOptions(prepared, given, planFile), checkMachines(*options.trainer, cluster)})
+  Plan uncompressedGiven = given; // compression is priced apart from the model (CompressPlan.h)
+  uncompressedGiven.compression.clear();
+  for (Status status :
+       {setPlanDependentOptions(prepared, uncompressedGiven, planFile), checkMachines(*options.trainer, cluster)})
     if (!status)
       return status.error();
   const Plan alone = withoutStrategies(given);
@@ -117,7 +122,7 @@ Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource
   SimulatedPlan simulated{std::move(*simulation), std::move(*work),   completed->mesh,   uncompressed,
                           std::move(*step),       completed->cluster, layouts.warnings()};
   if (opByOp) {
-    if (Status status = useProgram(context, source, given, planFile, options, simulated); !status)
+    if (Status status = useProgram(context, source, uncompressedGiven, planFile, options, simulated); !status)
       return status.error();
   } else if (pricedAsLowered(simulated.cluster)) {
     if (Status status = useProgram(context, source, uncompressed, planFile, options, simulated); !status)

@@ -40,8 +40,9 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const ModelSou
         "cluster '{}' has {} groups, but the search supports at most {}; give a cluster file with fewer groups",
         used->name, used->groups.size(), kMostPlannedGroups)};
   StepOptions step = options.step;
-  if (Status status = setPlanDependentOptions(step, options.search.constraints, options.search.constraintsFile);
-      !status)
+  Plan uncompressed = options.search.constraints; // compression is priced apart from the model (CompressPlan.h)
+  uncompressed.compression.clear();
+  if (Status status = setPlanDependentOptions(step, uncompressed, options.search.constraintsFile); !status)
     return status.error();
   auto model = std::make_shared<ModelLayouts>(context, source, step, options.dtype, *used, options.search.constraints,
                                               *options.trainer);

@@ -46,9 +46,10 @@ std::vector<SyncOption> allOptions(const SyncGradient &gradient, const SyncNetwo
          {SyncScheme::AllReduce, SyncScheme::TwoStage, SyncScheme::AllGather, SyncScheme::ReduceScatter})
       for (bool hierarchy : {false, true}) {
         SyncChoice choice{codec, scheme, 1, hierarchy, codec->biased, limits.firstStep};
-        if ((scheme == SyncScheme::AllGather && codec->summable) || !isPossible(choice, gradient, network))
+        if ((scheme == SyncScheme::AllGather && codec->summable) || (hierarchy && !limits.hierarchy) ||
+            !isPossible(choice, gradient, network))
           continue;
-        choice.pieces = bestPieces(choice, gradient, network, curve);
+        choice.pieces = limits.inPieces ? bestPieces(choice, gradient, network, curve) : 1;
         options.push_back({choice, syncCost(choice, gradient, network, curve), ratio});
       }
   }

@@ -294,7 +294,7 @@ void Bridge::addParameters() {
     ParameterGroup its{name ? name.str() : "", elements, std::move(axes), flops * share};
     its.shape = localOf(argument);
     its.parameter = its.name;
-    its.isTable = llvm::any_of(argument.getUsers(), [](Operation *user) { return isa<EmbeddingOp, GatherOp>(user); });
+    its.isTable = llvm::any_of(argument.getUsers(), [](Operation *user) { return user->hasTrait<UsesTable>(); });
     return its;
   };
   llvm::StringMap<Value> gradients;

@@ -173,7 +173,8 @@ TEST(Planner, CodesOnlyTheSlowHop) {
 TEST(Planner, CompressesNothingOnNvlink) {
   SyncNetwork nvlink = linkNetwork(1, 8, {300e9, 2e-6}, {300e9, 2e-6}, 300e9);
   auto curve = [](const CodecRecord &codec) { return memoryBoundCurve(codec, 0.8 * 2.0e12, 2e-6); };
-  CodecLimits limits{usualCodecs(), 0, 0};
+  CodecLimits limits;
+  limits.codecs = usualCodecs();
   PlanProblem problem;
   for (int l = 0; l < 32; ++l) {
     PlanGradient gradient;

@@ -43,6 +43,8 @@ struct CodecLimits {
   std::vector<const CodecRecord *> codecs; // codecs that may be chosen, in the order of preference among equals
   double largestRatio = 0;                 // largest ratio of f32 bytes to payload bytes; 0: any
   int64_t firstStep = 0;                   // first step that compresses
+  bool inPieces = true;                    // whether gradients may be cut into pieces
+  bool hierarchy = true;                   // whether the ranks of a node may sum plainly first
 };
 /// Returns the codecs that a plan may choose if the user names none (CodecRecord::plannedByDefault). All of them are
 /// unbiased, so that they suit every optimizer.
