@@ -21,7 +21,8 @@ namespace kerf {
 ModelLayouts::ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype,
                            const Cluster &cluster, const Plan &pins, const Trainer &trainer)
     : context(context), model(std::move(model)), step(std::move(step)), dtype(std::move(dtype)),
-      cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins), ownPrograms(trainer.ownPrograms) {
+      cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins), ownPrograms(trainer.ownPrograms),
+      lossBytes(trainer.prices.memory.lossBytes) {
   this->step.import.floatType = DType::F32; // the predictions apply `dtype` themselves
   this->step.precision.reset();
   this->step.import.structureOnly = true;
@@ -275,7 +276,8 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
                          .axes = layout.axes,
                          .parts = static_cast<int64_t>(step.cuts.size()) + 1,
                          .joinsProducts = ownPrograms && cluster.device.kind == "cuda",
-                         .fusedLoss = ownPrograms});
+                         .fusedLoss = ownPrograms,
+                         .lossBytes = lossBytes});
   if (!work)
     return work.error();
   work->samples = batchOf(placed->module);

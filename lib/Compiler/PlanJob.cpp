@@ -4,6 +4,7 @@
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/CostModel/Trainer.h"
+#include "kerf/PlanSearch/Explain.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/Report/StepText.h"
 #include "kerf/Support/Units.h"
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
+#include <limits>
 
 namespace kerf {
 
@@ -43,6 +46,32 @@ Result<SearchKind> decideSearch(const PlanRequest &request, bool wholeOnly) {
   return isWholeTrainStep(*imported) ? SearchKind::Placement : SearchKind::Whole;
 }
 
+Status preferSafePlan(std::vector<FoundPlan> &plans, double risk, int64_t most) {
+  auto isSafe = [&](const FoundPlan &one) {
+    const auto &its = one.simulation.uncertainty;
+    for (size_t s = 0; its && s < one.simulation.memory.size(); ++s)
+      if (exceededAtRisk(its->deviceBytes[s], risk) > one.simulation.memory[s].limitBytes)
+        return false;
+    return true;
+  };
+  double least = std::numeric_limits<double>::infinity();
+  for (const FoundPlan &one : plans)
+    least = std::min(least, maxDeviceBytes(one.simulation));
+  std::erase_if(plans, [&](const FoundPlan &one) { return !isSafe(one); });
+  if (plans.empty())
+    return Error{
+        fmt::format("of the plans found, none fits into the devices' memory with a probability of {:.0f} %; the "
+                    "smallest needs {}; give a larger <risk>, or more ranks",
+                    100 * (1 - risk), bytesText(least)),
+        ExitStatus::Infeasible};
+  auto seconds = [&](const FoundPlan &one) {
+    return one.simulation.uncertainty ? one.simulation.uncertainty->secondsAtRisk(risk) : one.simulation.stepSeconds;
+  };
+  std::ranges::stable_sort(plans, std::less(), seconds);
+  plans.resize(std::min(plans.size(), static_cast<size_t>(most)));
+  return ok();
+}
+
 Plan WholePlans::best(Json describedJob, const Cluster &cluster) const {
   Plan plan = found.plans.front().plan;
   plan.clusterHash = sha256(toJson(cluster));
@@ -51,17 +80,41 @@ Plan WholePlans::best(Json describedJob, const Cluster &cluster) const {
   return plan;
 }
 
+namespace {
+
+constexpr int kPlansToChooseFrom = 16; // plans among which <risk> chooses
+
+/// Adds to each plan found how sure its prediction is.
+void addIntervals(WholePlans &plans) {
+  for (FoundPlan &one : plans.found.plans) {
+    auto priced = simulatePlan(one.plan, plans.job.cluster, plans.job.job, plans.job.layouts);
+    if (!priced || !priced->simulation.uncertainty)
+      continue;
+    one.simulation.uncertainty = std::move(priced->simulation.uncertainty);
+    if (one.plan.predicted)
+      setIntervals(*one.plan.predicted, *one.simulation.uncertainty);
+  }
+}
+
+} // namespace
+
 Result<WholePlans> searchWholePlans(mlir::MLIRContext &context, const PlanRequest &request,
                                     const WholePlanCalls &calls) {
   auto job = makeWholePlanJob(context, request);
   if (!job)
     return job.error();
   job->search.top = static_cast<int>(calls.top + 1);
+  if (calls.risk)
+    job->search.top = std::max(job->search.top, kPlansToChooseFrom);
   job->search.progress = calls.progress;
   auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
   if (!found)
     return found.error();
   WholePlans plans{std::move(*job), std::move(*found), {}, {}};
+  addIntervals(plans);
+  if (calls.risk)
+    if (Status status = preferSafePlan(plans.found.plans, *calls.risk, calls.top + 1); !status)
+      return status.error();
   const FoundPlan &best = plans.found.plans.front();
   plans.notes = rankCountNotes(plans.job, best);
   if (calls.pareto)

@@ -115,6 +115,12 @@ Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource
   auto simulation = simulate(*work, *step, *pipeline, options.trace);
   if (!simulation)
     return Error{fmt::format("{}: {}", planFile, simulation.error().message), simulation.error().status};
+  const Plan laidOut = completed->plan;
+  auto pipelineOn = [&](const Cluster &on) { return pipelineOf(laidOut, on); };
+  auto uncertainty = uncertaintyOf(*work, *step, completed->cluster, pipelineOn, *simulation);
+  if (!uncertainty)
+    return uncertainty.error();
+  simulation->uncertainty = std::move(*uncertainty);
   const Simulation plain = *simulation;
   Plan uncompressed = completed->plan;
   uncompressed.stages = stages;
@@ -124,8 +130,11 @@ Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource
   if (opByOp) {
     if (Status status = useProgram(context, source, uncompressedGiven, planFile, options, simulated); !status)
       return status.error();
+    simulated.simulation.uncertainty = uncertaintyOfProgram(simulated.simulation);
   } else if (pricedAsLowered(simulated.cluster)) {
-    if (Status status = useProgram(context, source, uncompressed, planFile, options, simulated); !status)
+    if (Status status = useProgram(context, source, uncompressed, planFile, options, simulated))
+      simulated.simulation.uncertainty = uncertaintyOfProgram(simulated.simulation);
+    else
       simulated.warnings.push_back(fmt::format(
           "the plan cannot be compiled for CPUs, so its figures come from the simulator: {}", status.error().message));
   }
@@ -133,6 +142,7 @@ Result<SimulatedPlan> simulatePlan(mlir::MLIRContext &context, const ModelSource
     if (Status status = addCompression(simulated, *completed, *job, *models.front(), *pipeline, plain, options);
         !status)
       return status.error();
+  recenter(*simulated.simulation.uncertainty, simulated.simulation);
   return simulated;
 }
 

@@ -16,14 +16,24 @@ struct Tile {
 constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
                            {128, 64, 0.9}, {64, 128, 0.9}, {64, 64, 0.72}};
 
+// Rows of 16-bit factors must have a multiple of so many elements (16 bytes) for matrix units to read them.
+constexpr int64_t kAlignedElements = 8;
+
+/// Returns whether a batched product reads or writes 16-bit rows that are no multiple of 16 bytes. Only batched
+/// products (scores and contexts of attention) are checked: frameworks pad vocabularies and widths, but not heads.
+bool isUnaligned(const Work &work) {
+  auto misses = [](double size) { return static_cast<int64_t>(size) % kAlignedElements != 0; };
+  return work.batch > 1 && (work.dtype == "f16" || work.dtype == "bf16") && (misses(work.n) || misses(work.k));
+}
+
 /// Returns the seconds of a product whose tiles are distributed to processors in waves, for the fastest tile size.
 double tiledProductSeconds(const DeviceSpec &device, const Work &work, double peak) {
   const DeviceCurves &curves = device.curves;
-  double best = 0;
+  double best = 0, reached = curves.productEfficiency * (isUnaligned(work) ? curves.unalignedProducts : 1);
   for (const Tile &tile : kTiles) {
     double waves = std::ceil(work.m / tile.m) * std::ceil(work.n / tile.n) * work.batch / curves.processors;
     waves = curves.productQuantization * std::ceil(waves) + (1 - curves.productQuantization) * std::max(1.0, waves);
-    double rate = peak / curves.processors * curves.productEfficiency * tile.rate;
+    double rate = peak / curves.processors * reached * tile.rate;
     double seconds = waves * 2 * tile.m * tile.n * (work.k + curves.productOverheadK) / rate;
     best = best == 0 ? seconds : std::min(best, seconds);
   }
@@ -46,7 +56,7 @@ double bytesAsFromMemory(const DeviceCurves &curves, const Work &work) {
 
 } // namespace
 
-ComputeEfficiency kerf::efficiencyOf(const DeviceSpec &device, KernelClass kernelClass) {
+ComputeEfficiency kerf::efficiencyOf(const DeviceSpec &device, KernelClass kernelClass, AttentionLibrary attention) {
   const DeviceCurves &curves = device.curves;
   auto of = [&](double flops, double bytes) {
     return ComputeEfficiency{flops * curves.sustained, bytes, curves.launchSeconds};
@@ -55,7 +65,9 @@ ComputeEfficiency kerf::efficiencyOf(const DeviceSpec &device, KernelClass kerne
   case KernelClass::Product:
     return of(curves.productEfficiency, curves.productMemory);
   case KernelClass::Attention:
-    return of(curves.attentionEfficiency, curves.memoryEfficiency);
+    return of(attention == AttentionLibrary::Vendor && curves.vendorAttention > 0 ? curves.vendorAttention
+                                                                                  : curves.attentionEfficiency,
+              curves.memoryEfficiency);
   case KernelClass::Pointwise:
     return of(curves.pointwiseFlops, curves.memoryEfficiency);
   case KernelClass::Reduction:
@@ -120,11 +132,11 @@ DeviceSpec kerf::sharedDevice(const DeviceSpec &device, int64_t ranks) {
   return shared;
 }
 
-double kerf::computeSeconds(const DeviceSpec &device, const Work &work) {
+double kerf::computeSeconds(const DeviceSpec &device, const Work &work, AttentionLibrary attention) {
   if (work.kernelClass == KernelClass::Nothing)
     return 0;
   const DeviceCurves &curves = device.curves;
-  ComputeEfficiency efficiency = efficiencyOf(device, work.kernelClass);
+  ComputeEfficiency efficiency = efficiencyOf(device, work.kernelClass, attention);
   double peak = peakFlops(device, work.dtype);
   double compute = work.flops / (efficiency.flops * peak);
   double memory = bytesAsFromMemory(curves, work) / (efficiency.bytes * device.memoryBandwidth);

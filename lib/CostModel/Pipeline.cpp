@@ -61,6 +61,7 @@ Result<PipelineModel> PipelineModel::make(const Mesh &mesh, const Cluster &clust
   model.theMesh = mesh;
   if (!used->mixed()) {
     model.groups.push_back(std::make_shared<const CollectiveModel>(mesh, std::move(*used)));
+    model.findNeighbours();
     return model;
   }
   model.stageAxis = mesh.find("stage");
@@ -109,6 +110,29 @@ Result<PipelineModel> PipelineModel::make(const std::vector<Mesh> &meshOfStage, 
   return model;
 }
 
+/// Sets `neighbours`, for a pipeline whose stages all use the same devices and whose outermost axis is "stage".
+void PipelineModel::findNeighbours() {
+  int axis = theMesh.find("stage");
+  const Cluster &cluster = groups.front()->cluster();
+  auto outermost = std::ranges::find_if(theMesh.axes, [](const MeshAxis &one) { return one.size > 1; });
+  if (axis < 0 || outermost == theMesh.axes.end() || outermost->name != "stage" || cluster.levels.size() < 2)
+    return;
+  int64_t node = cluster.levels.front().size, ranks = theMesh.ranks() / outermost->size;
+  if (2 * ranks > node || theMesh.ranks() <= node || node % ranks != 0)
+    return;
+  Mesh two = theMesh;
+  two.axes[axis].size = 2;
+  if (auto used = firstRanks(cluster, 2 * ranks))
+    neighbours = std::make_shared<const CollectiveModel>(std::move(two), std::move(*used));
+}
+
+/// Returns whether the ranks of two stages next to each other are in one node.
+bool PipelineModel::shareNode(int64_t from, int64_t to) const {
+  int64_t ranks = theMesh.ranks() / theMesh.axes[theMesh.find("stage")].size;
+  int64_t node = groups.front()->cluster().levels.front().size;
+  return std::abs(from - to) == 1 && from * ranks / node == to * ranks / node;
+}
+
 /// Returns the largest number of ranks of one node that belong to `stage`.
 int64_t PipelineModel::ranksOfNode(int64_t stage) const {
   int64_t ranks = theMesh.ranks() / theMesh.axes[stageAxis].size;
@@ -120,8 +144,12 @@ int64_t PipelineModel::ranksOfNode(int64_t stage) const {
 double PipelineModel::sendSeconds(int64_t from, int64_t to, std::span<const AxisRef> stageAxes, double bytes) const {
   if (stageAxes.empty() || bytes == 0)
     return 0;
-  if (firstRankOf.empty())
-    return groups.front()->seconds(Collective::Send, stageAxes, bytes);
+  if (firstRankOf.empty()) {
+    if (!neighbours || !shareNode(from, to))
+      return groups.front()->seconds(Collective::Send, stageAxes, bytes);
+    AxisRef its = wholeAxis(neighbours->mesh(), theMesh.find("stage"));
+    return neighbours->seconds(Collective::Send, std::span(&its, 1), bytes);
+  }
   int low = std::min(groupOf(from), groupOf(to)), high = std::max(groupOf(from), groupOf(to));
   if (low == high) {
     AxisRef its = wholeAxis(groups[low]->mesh(), stageAxis);

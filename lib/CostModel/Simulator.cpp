@@ -108,6 +108,13 @@ public:
       toNext.push_back(p + 1 < parts ? seconds(p, p + 1) : 0);
       toPrevious.push_back(p > 0 ? seconds(p, p - 1) : 0);
     }
+    // Messages that overlap with compute are sent in groups for both directions, and a group ends with its slowest.
+    if (plan.overlap.stage && pipeline.messagesDiffer())
+      for (std::vector<double> *messages : {&toNext, &toPrevious}) {
+        double slowest = *std::max_element(messages->begin(), messages->end());
+        for (double &one : *messages)
+          one = one > 0 ? slowest : 0;
+      }
   }
 
   const TaskPricer &pricer(int64_t stage) const { return pricers[kindOfStage[stage]]; }

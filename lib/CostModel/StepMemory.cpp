@@ -28,7 +28,7 @@ bool isKept(const SavedTensor &tensor, Recompute mode) {
   return existsUnder(tensor, mode) && mode != Recompute::Offload && !isRecomputed(tensor.recomputedBy, mode);
 }
 
-LayerActivationBytes activationsOf(const Part &part, const LayerModes &modes) {
+LayerActivationBytes activationsOf(const Part &part, const LayerModes &modes, const StepPlan &plan) {
   LayerActivationBytes held;
   for (const SegmentRun &run : segmentRuns(part, modes)) {
     LayerActivationBytes one = layerActivationBytes(*run.segment, run.mode);
@@ -38,6 +38,8 @@ LayerActivationBytes activationsOf(const Part &part, const LayerModes &modes) {
     held.duringBackward = std::max(held.duringBackward, one.duringBackward);
     held.workspace = std::max(held.workspace, one.workspace);
   }
+  if (plan.trainer.memory.keepsStageOutputs && plan.schedule.stages > 1 && !part.segments.empty())
+    held.untilInputGradient += part.segments.back().inputBytes; // the result is as large as a layer's input
   return held;
 }
 
@@ -58,7 +60,7 @@ std::map<std::string, double> tensorsOf(const Part &part, const LayerModes &mode
 
 struct Fixed {
   double weights = 0, gradients = 0, states = 0;
-  // Parameters of two layers (one in use, one fetched ahead) and their gradients under ZeRO stage 3.
+  // Parameters of two layers (one in use, one fetched ahead) and their gradients under ZeRO stage 3, and buffers.
   double gathered = 0;
 };
 
@@ -71,6 +73,9 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
       for (size_t g = 0; g < gradients.size(); ++g)
         bytes.states += compressionStateBytes((*choices)[g], *gradients[g].group);
     }
+  const TrainerMemory &more = plan.trainer.memory;
+  double gradient = plan.bytes.gradient + (plan.bytes.gradient > plan.bytes.weight ? more.wideGradientBytes : 0);
+  double states = plan.bytes.states + more.updateBytes;
   for (int part : work.part[stage])
     for (const Segment &segment : work.parts[part].segments) {
       double layer = 0;
@@ -79,8 +84,8 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
         auto shards = static_cast<double>(
             std::max<int64_t>(1, shardCount(shardAxes(group.reduceAxes, plan.shardingAxesAt(stage)).cut)));
         bytes.weights += elements * plan.bytes.weight / (sharding >= 3 ? shards : 1);
-        bytes.gradients += elements * plan.bytes.gradient / (sharding >= 2 ? shards : 1);
-        bytes.states += elements * plan.bytes.states / (sharding >= 1 ? shards : 1);
+        bytes.gradients += elements * gradient / (sharding >= 2 ? shards : 1);
+        bytes.states += elements * states / (sharding >= 1 ? shards : 1);
         layer += group.elements;
       }
       // The parameters of the layer in use, its gradient, and the parameters of the layer fetched ahead.
@@ -89,6 +94,7 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
       else if (sharding == 2)
         bytes.gathered = std::max(bytes.gathered, layer * plan.bytes.weight);
     }
+  bytes.gathered += more.bufferBytes;
   return bytes;
 }
 
@@ -129,8 +135,8 @@ void kerf::describeActivations(const StepWork &work, const StepPlan &plan, Sched
   for (size_t s = 0; s < work.part.size(); ++s) {
     double all = 0, kept = 0;
     for (size_t c = 0; c < work.part[s].size(); ++c) {
-      LayerActivationBytes held = activationsOf(work.parts[work.part[s][c]],
-                                                plan.recomputeAt(static_cast<int64_t>(s), static_cast<int64_t>(c)));
+      LayerActivationBytes held = activationsOf(
+          work.parts[work.part[s][c]], plan.recomputeAt(static_cast<int64_t>(s), static_cast<int64_t>(c)), plan);
       all += held.untilInputGradient;
       kept += held.untilWeightGradient;
     }
@@ -160,7 +166,8 @@ template <typename Visit>
 void walkHeld(const StepWork &work, const StepPlan &plan, const Schedule &schedule, int64_t stage, Visit visit) {
   std::vector<LayerActivationBytes> held;
   for (size_t c = 0; c < work.part[stage].size(); ++c)
-    held.push_back(activationsOf(work.parts[work.part[stage][c]], plan.recomputeAt(stage, static_cast<int64_t>(c))));
+    held.push_back(
+        activationsOf(work.parts[work.part[stage][c]], plan.recomputeAt(stage, static_cast<int64_t>(c)), plan));
   double now = 0;
   for (const Task &task : schedule.order[stage]) {
     const LayerActivationBytes &part = held[task.chunk];
@@ -262,7 +269,7 @@ double kerf::peakDeviceBytes(const std::vector<PeakCandidate> &candidates, const
   Fixed fixed = fixedBytes(work, plan, stage);
   std::vector<LayerActivationBytes> held;
   for (size_t c = 0; c < modes.size(); ++c)
-    held.push_back(activationsOf(work.parts[work.part[stage][c]], modes[c]));
+    held.push_back(activationsOf(work.parts[work.part[stage][c]], modes[c], plan));
   double most = 0;
   for (const PeakCandidate &candidate : candidates) {
     double bytes = candidate.inBackward ? held[candidate.chunk].duringBackward : held[candidate.chunk].workspace;

@@ -54,9 +54,9 @@ private:
     int64_t runs = microbatches * layers;
     for (const KernelWork &kernel : its.kernels)
       if (!recomputed || isRecomputed(kernel.recomputedBy, *recomputed))
-        parts.kernels.push_back(
-            {segment.name, kernel.name, kernel.cuts, name, runs,
-             static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work)});
+        parts.kernels.push_back({segment.name, kernel.name, kernel.cuts, name, runs,
+                                 static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work,
+                                                                            attentionLibrary(plan.trainer))});
     for (const PassCollective &one : its.collectives)
       if (!recomputed || isRecomputed(one.recomputedBy, *recomputed)) {
         auto [times, bytes] = pricer.runsOf(one);

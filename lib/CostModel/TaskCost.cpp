@@ -99,7 +99,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
   for (const KernelWork &kernel : work.kernels) {
     if (recomputed && !isRecomputed(kernel.recomputedBy, *recomputed))
       continue;
-    double seconds = computeSeconds(device, kernel.work);
+    double seconds = computeSeconds(device, kernel.work, attentionLibrary(plan.trainer));
     result.compute += seconds;
     attention += kernel.work.kernelClass == KernelClass::Attention ? seconds : 0;
     products += kernel.work.kernelClass == KernelClass::Product ? seconds : 0;
@@ -136,8 +136,8 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
     }
     issue += seconds > 0 ? hops * issueSeconds(plan.trainer, device) : 0;
   }
-  // The device idles if the host cannot issue kernels as fast as they run.
-  result.compute = std::max(result.compute, issue - waiting);
+  // The device idles if the host cannot issue kernels as fast as they run, or if the host waits for each of them.
+  result.compute = plan.trainer.waitsForKernels ? result.compute + issue : std::max(result.compute, issue - waiting);
   return result;
 }
 

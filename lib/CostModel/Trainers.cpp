@@ -16,6 +16,19 @@ constexpr double kEagerIssue = 56e-6;
 constexpr std::string_view kEagerSource =
     "fitted: vTrain's rows of hidden 1,024 and microbatch 1, Megatron-DeepSpeed in eager PyTorch";
 constexpr std::string_view kEagerLikewise = "eager PyTorch; taken from Megatron-LM, not measured separately";
+// Megatron Core with Transformer Engine, whose modules run more Python for each kernel.
+constexpr double kModuleIssue = 97e-6;
+// With CUDA_LAUNCH_BLOCKING=1 a launch also waits for the end of the kernel and its notice to the host.
+constexpr double kBlockingIssue = 100e-6;
+
+// DeepSpeed's pipelines with ZeRO 1: 16-bit and f32 gradients of a rank's shard, 16-bit gradients beside accumulated
+// f32 ones, and two buckets of 5e8 elements of 16 bits.
+constexpr TrainerMemory kDeepSpeedPipelines = {
+    .updateBytes = 6, .wideGradientBytes = 2, .bufferBytes = 2e9, .keepsStageOutputs = true};
+constexpr std::string_view kDeepSpeedMemory =
+    "deepspeed/runtime/zero/stage_1_and_2.py of 2022 keeps a 16-bit and an f32 gradient of a rank's shard until the "
+    "update; bf16_optimizer.py keeps 16-bit gradients beside f32 ones; reduce_bucket_size and allgather_bucket_size "
+    "5e8; pipe/engine.py keeps inputs and outputs of a stage in pipe_buffers";
 
 /// Returns the plans that the arguments of pretrain_gpt.py can express.
 TrainerSpace megatronSpace() {
@@ -116,12 +129,16 @@ const std::vector<Trainer> &records() {
       {.name = "megatron",
        .title = "Megatron-LM",
        .summary = "Megatron-LM of 2025, pretrain_gpt.py",
-       .prices =
-           {.issueSeconds = kEagerIssue, .update = kMegatronPasses, .sends = StageSends::Full, .bucketBytes = 160e6},
+       .prices = {.issueSeconds = kModuleIssue,
+                  .update = kMegatronPasses,
+                  .sends = StageSends::Full,
+                  .bucketBytes = 160e6,
+                  .interpreted = true},
        .overlap =
            [](const StepShape &shape) { return Overlap{.tensor = true, .stage = shape.schedule == Interleaved}; },
        .space = megatronSpace(),
-       .sources = {{"issue", kEagerSource},
+       .sources = {{"issue", "fitted: BERT of 24 layers of 1,024 in Megatron-LM's own tests (2026), 5.3 to 5.6 ms per "
+                             "layer and microbatch on a DGX A100 whatever the tensor parallelism"},
                    {"update", kMegatronUpdate},
                    {"gathers", "Megatron FSDP's units are transformer layers"},
                    {"accumulation", "--no-gradient-accumulation-fusion is off unless given"},
@@ -137,15 +154,20 @@ const std::vector<Trainer> &records() {
        .summary = "TorchTitan 0.2: FSDP2, tensor parallelism and PyTorch's pipelines",
        .prices = {.issueSeconds = kEagerIssue,
                   .update = {.gradientAccesses = 4},
+                  .gathers = {.onceInPipelines = true},
                   .accumulatesInProducts = false,
                   .sends = StageSends::Scattered,
-                  .bucketBytes = 0},
+                  .bucketBytes = 0,
+                  .memory = {.lossBytes = 6},
+                  .interpreted = true},
        .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
        .space = torchTitanSpace(),
        .sources = {{"issue", kEagerLikewise},
                    {"update",
                     "clip_grad_norm_ reads the gradient, then reads and writes it; AdamW's fused kernel reads it"},
-                   {"gathers", "FSDP2 wraps transformer layers"},
+                   {"gathers", "FSDP2 wraps transformer layers; fsdp_reshard_after_forward default: pipelines keep "
+                               "the gathered parameters of a stage, and reduce gradients after the last microbatch"},
+                   {"memory", "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them"},
                    {"accumulation", "autograd adds gradients by a separate kernel"},
                    {"sends", "tensor parallelism always comes with sequence parallelism: a rank sends its share"},
                    {"buckets", "FSDP2 reduces a layer's gradients at once"},
@@ -161,7 +183,8 @@ const std::vector<Trainer> &records() {
                   .gathers = {.wholeLayers = false, .replicatedBelowElements = 1e5},
                   .accumulatesInProducts = false,
                   .sends = StageSends::Scattered,
-                  .bucketBytes = 1e9},
+                  .bucketBytes = 1e9,
+                  .interpreted = true},
        .overlap =
            [](const StepShape &shape) {
              return Overlap{.gradients = shape.stages == 1 && shape.optimizerSharding >= 1,
@@ -187,7 +210,9 @@ const std::vector<Trainer> &records() {
        .prices = {.issueSeconds = kEagerIssue,
                   .update = {.gradientAccesses = 2},
                   .sends = StageSends::Full,
-                  .bucketBytes = 100.0 * (1 << 20)},
+                  .bucketBytes = 100.0 * (1 << 20),
+                  .interpreted = true,
+                  .vendorAttention = true},
        .overlap =
            [](const StepShape &shape) {
              bool shards = shape.optimizerSharding >= 1;
@@ -212,7 +237,8 @@ const std::vector<Trainer> &records() {
        .prices = {.issueSeconds = kEagerIssue,
                   .update = kMegatronPasses,
                   .accumulatesInProducts = false,
-                  .sends = StageSends::Full},
+                  .sends = StageSends::Full,
+                  .interpreted = true},
        .overlap = nothing,
        .space = megatronSpace(),
        .sources = {{"issue", kEagerSource},
@@ -230,7 +256,8 @@ const std::vector<Trainer> &records() {
        .prices = {.issueSeconds = kEagerIssue,
                   .update = kMegatronPasses,
                   .accumulatesInProducts = false,
-                  .sends = StageSends::Scattered},
+                  .sends = StageSends::Scattered,
+                  .interpreted = true},
        .overlap = nothing,
        .space = megatronSpace(),
        .sources = {{"issue", kEagerSource},
@@ -245,7 +272,10 @@ const std::vector<Trainer> &records() {
        .title = "Megatron-LM of 2022",
        .summary = "Megatron-LM of Korthikanti et al.",
        .historical = true,
-       .prices = {.issueSeconds = kEagerIssue, .update = kMegatronPasses, .sends = StageSends::Scattered},
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = kMegatronPasses,
+                  .sends = StageSends::Scattered,
+                  .interpreted = true},
        .overlap = [](const StepShape &) { return Overlap{false, false, true, false, false}; },
        .space = megatronSpace(),
        .sources = {{"issue", kEagerSource},
@@ -267,7 +297,8 @@ const std::vector<Trainer> &records() {
                               .replicatedBelowElements = 1e5,
                               .copySeconds = 10e-6},
                   .accumulatesInProducts = false,
-                  .sends = StageSends::Scattered},
+                  .sends = StageSends::Scattered,
+                  .interpreted = true},
        .overlap = nothing,
        .space = deepSpeedSpace(),
        .sources = {{"issue", kEagerLikewise},
@@ -280,6 +311,69 @@ const std::vector<Trainer> &records() {
                    {"buckets", "each parameter is reduced separately"},
                    {"overlap", "the rows of SC21's table 2 were run without overlap_comm (estimate)"},
                    {"space", "that of today's DeepSpeed"}}},
+      {.name = "megatron-deepspeed-2021",
+       .title = "Megatron-DeepSpeed of 2021",
+       .summary = "Megatron-LM's layers in DeepSpeed's pipelines with ZeRO 1 (BigScience, AMP)",
+       .historical = true,
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = kMegatronPasses,
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Scattered,
+                  .memory = kDeepSpeedPipelines,
+                  .interpreted = true},
+       .overlap = nothing,
+       .space = deepSpeedSpace(),
+       .sources = {{"issue", kEagerLikewise},
+                   {"update", "assumed to be that of Megatron-LM; not checked in DeepSpeed's sources"},
+                   {"gathers", "ZeRO 1 shards no parameters"},
+                   {"accumulation", "gradients lie in DeepSpeed's buffers and are added by a kernel"},
+                   {"sends", "pipe_partitioned: each rank sends its share"},
+                   {"buckets", "each parameter is reduced separately"},
+                   {"memory", kDeepSpeedMemory},
+                   {"overlap", "pipelines of DeepSpeed overlap nothing"},
+                   {"space", "that of today's DeepSpeed"}}},
+      {.name = "bloom-2022",
+       .title = "Megatron-DeepSpeed of BLOOM",
+       .summary = "BigScience's Megatron-DeepSpeed of February 2022, with CUDA_LAUNCH_BLOCKING=1",
+       .historical = true,
+       .prices = {.issueSeconds = kBlockingIssue,
+                  .update = kMegatronPasses,
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Scattered,
+                  .memory = kDeepSpeedPipelines,
+                  .waitsForKernels = true,
+                  .interpreted = true},
+       .overlap = nothing,
+       .space = deepSpeedSpace(),
+       .sources = {{"issue",
+                    "fitted: BLOOM's rows on A100 (benchmarks/published), run with CUDA_LAUNCH_BLOCKING=1: the "
+                    "host waits for the end of each kernel"},
+                   {"update", "assumed to be that of Megatron-LM; not checked in DeepSpeed's sources"},
+                   {"gathers", "ZeRO 1 shards no parameters"},
+                   {"accumulation", "gradients lie in DeepSpeed's buffers and are added by a kernel"},
+                   {"sends", "pipe_partitioned: each rank sends its share"},
+                   {"buckets", "each parameter is reduced separately"},
+                   {"memory", kDeepSpeedMemory},
+                   {"overlap", "pipelines of DeepSpeed overlap nothing"},
+                   {"space", "that of today's DeepSpeed"}}},
+      {.name = "alpa-2022",
+       .title = "Alpa of 2022",
+       .summary = "Alpa as its OSDI paper measures it: XLA programs on GPUs",
+       .historical = true,
+       .prices = {.issueSeconds = 5e-6,
+                  .update = {.gradientAccesses = 1},
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Scattered},
+       .overlap = nothing,
+       .space = {},
+       .sources = {{"issue", "estimate: XLA's compiled programs launch kernels from C++"},
+                   {"update", "estimate: XLA fuses the update into one kernel for each parameter"},
+                   {"gathers", "it cuts no parameters for single layers"},
+                   {"accumulation", "estimate: an addition for each parameter and microbatch"},
+                   {"sends", "Zheng et al. 2022, section 6: the local all-gather of cross-mesh resharding"},
+                   {"buckets", "estimate: each parameter is reduced separately"},
+                   {"overlap", "XLA of 2022 runs collectives on the stream of the kernels"},
+                   {"space", "its search covers operators and pipelines; taken as Kerf's"}}},
   };
   return table;
 }

@@ -88,10 +88,13 @@ bool Bounds::accumulatesFullGradients(const Choice &choice) const {
   if (trainer.prices.accumulatesInProducts || theSpace->microbatches(choice) == 1)
     return false;
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
+  auto priced = [&](int64_t level) {
+    return pricedSharding(trainer.prices, static_cast<int>(level), choice.sizes.stage);
+  };
   if (!pinned.empty())
-    return *std::max_element(pinned.begin(), pinned.end()) < 2;
+    return std::ranges::all_of(pinned, [&](int64_t level) { return priced(level) < 2; });
   bool decided = choice.level == Choice::Level::Execution || choice.level == Choice::Level::Cut;
-  return decided && choice.optimizerSharding < 2;
+  return decided && priced(choice.optimizerSharding) < 2;
 }
 
 int Bounds::microbatchReductionLevel(const Choice &choice) const {
@@ -99,7 +102,8 @@ int Bounds::microbatchReductionLevel(const Choice &choice) const {
   bool decided = choice.level == Choice::Level::Execution || choice.level == Choice::Level::Cut;
   if (!decided || pinned.size() > 1 || trainer.prices.gathers.replicatedBelowElements != 0)
     return 0;
-  int level = pinned.empty() ? choice.optimizerSharding : static_cast<int>(pinned.front());
+  int level = pricedSharding(
+      trainer.prices, pinned.empty() ? choice.optimizerSharding : static_cast<int>(pinned.front()), choice.sizes.stage);
   return reductionTiming(level, true) == ReductionTiming::EveryMicrobatch ? level : 0;
 }
 
@@ -124,7 +128,7 @@ Bounds::MessageSeconds Bounds::messageSecondsOf(const Choice &choice, const Mode
   if (choice.sizes.stage == 1)
     return {};
   StageMessage message = messageOf(work, pipeline.mesh(), trainer.prices.sends);
-  bool alike = !pipeline.stages();
+  bool alike = !pipeline.stages() && !pipeline.messagesDiffer();
   auto seconds = [&](int64_t to) {
     return alike || (to >= 0 && to < choice.sizes.stage) ? messageSeconds(pipeline, stage, to, message) : 0.0;
   };
@@ -213,7 +217,7 @@ Result<double> Bounds::meshBound(const Choice &choice) {
   }
   if (totalOverChain(**work, stateBytesOf(**work, Mesh(), stateBytes, {})) > room)
     return kInfinity;
-  return bestCaseSeconds(**work, first) * samples / ranks;
+  return bestCaseSeconds(**work, first, trainer.prices) * samples / ranks;
 }
 
 double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
@@ -357,8 +361,10 @@ Result<double> Bounds::executionBound(const Choice &choice) {
        microbatches = static_cast<double>(theSpace->microbatches(choice));
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
   bool alike = pinned.empty() || pinned.size() == 1;
-  int most =
-      pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
+  int most = pricedSharding(trainer.prices,
+                            pinned.empty() ? choice.optimizerSharding
+                                           : static_cast<int>(*std::max_element(pinned.begin(), pinned.end())),
+                            choice.sizes.stage);
   Parameters &parameters = parametersOf(choice, **work, collectives, most);
   double room = 0;
   for (const StageGroup &group : stageGroups(choice))
@@ -424,15 +430,18 @@ Result<double> Bounds::cutBound(const Choice &choice, double cutoff) {
     return 0.0;
   const PipelineModel &pipeline = pipelineOf(choice);
   const Plan &given = options.constraints;
-  int sharding =
-      given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front());
+  int sharding = pricedSharding(trainer.prices,
+                                given.optimizerSharding.empty() ? choice.optimizerSharding
+                                                                : static_cast<int>(given.optimizerSharding.front()),
+                                choice.sizes.stage);
   auto parametersAt = [&](int64_t stage) -> const Parameters & {
     return parametersOf(choice, **work, pipeline.collectives(stage), sharding);
   };
   bool reduces = given.optimizerSharding.size() <= 1 && trainer.prices.gathers.replicatedBelowElements == 0;
   const Overlap overlap = plannedOverlap(choice);
   std::vector<StagePrices> stages;
-  for (int64_t s = 0; s < (pipeline.stages() ? choice.sizes.stage : 1); ++s) {
+  bool differ = pipeline.stages() || pipeline.messagesDiffer();
+  for (int64_t s = 0; s < (differ ? choice.sizes.stage : 1); ++s) {
     const DeviceSpec &device = pipeline.device(s);
     MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, s);
     stages.push_back({&passesOn(choice, **work, pipeline.collectives(s)), &device, recomputeLimit(device),

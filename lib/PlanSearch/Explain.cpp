@@ -324,6 +324,13 @@ Result<FoundPlan> simulatePlan(const Plan &plan, const Cluster &cluster, const T
     withoutCompression.compression.clear();
     if (Status status = job.refineWithProgram(withoutCompression, completed.cluster, *simulation); !status)
       return status.error();
+    simulation->uncertainty = uncertaintyOfProgram(*simulation);
+  } else {
+    auto pipelineOn = [&](const Cluster &on) { return PipelineModel::make(completed.mesh, on); };
+    auto uncertainty = uncertaintyOf(prepared->work, prepared->step, completed.cluster, pipelineOn, *simulation);
+    if (!uncertainty)
+      return uncertainty.error();
+    simulation->uncertainty = std::move(*uncertainty);
   }
   if (!completed.plan.compression.empty()) {
     auto step = withCompression(prepared->view(job), completed.plan.compression);
@@ -333,6 +340,7 @@ Result<FoundPlan> simulatePlan(const Plan &plan, const Cluster &cluster, const T
     if (!coded)
       return coded.error();
     addDifference(*simulation, plain, *coded);
+    recenter(*simulation->uncertainty, *simulation);
   }
   return FoundPlan{std::move(completed.plan), std::move(*simulation)};
 }

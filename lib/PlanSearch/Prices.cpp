@@ -21,7 +21,7 @@ double bodySeconds(const PassWork &pass, const DeviceSpec &device, const Collect
   for (const KernelWork &kernel : pass.kernels) {
     if (recompute && !isRecomputed(kernel.recomputedBy, *recompute))
       continue;
-    compute += computeSeconds(device, kernel.work);
+    compute += computeSeconds(device, kernel.work, attentionLibrary(trainer));
     if (kernel.work.kernelClass != KernelClass::Nothing)
       issue += kernel.work.launches * issueSeconds(trainer, device);
   }
@@ -406,12 +406,13 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   return least;
 }
 
-double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device) {
+double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device, const TrainerPrices &trainer) {
   double seconds = 0;
   for (const ChainSegment &entry : model.chain)
     for (const PassWork *pass : {&entry.segment.forward, &entry.segment.inputGradient, &entry.segment.weightGradient})
       for (const KernelWork &kernel : pass->kernels) {
-        double rate = peakFlops(device, kernel.work.dtype) * efficiencyOf(device, kernel.work.kernelClass).flops;
+        double rate = peakFlops(device, kernel.work.dtype) *
+                      efficiencyOf(device, kernel.work.kernelClass, attentionLibrary(trainer)).flops;
         if (rate > 0)
           seconds += static_cast<double>(times(entry)) * kernel.work.flops / rate;
       }

@@ -47,7 +47,7 @@ PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const 
                         const MicrobatchGradients &gradients = {});
 
 /// Returns the seconds of the model's products at the highest FLOP/s that the device reaches for any shape.
-double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device);
+double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device, const TrainerPrices &trainer);
 
 /// Returns an upper bound of how many times faster `device` runs the model's kernels than `baseline`, both at their
 /// highest rates. It compares the device groups of a mixed cluster.

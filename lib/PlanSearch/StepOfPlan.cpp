@@ -457,9 +457,12 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
       return parts.error();
     step.recomputeOfPart = std::move(*parts);
   }
-  step.optimizerSharding = static_cast<int>(plan.optimizerSharding.front());
-  if (plan.optimizerSharding.size() > 1)
-    step.optimizerShardingOfStage.assign(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
+  std::vector<int> sharding;
+  for (int64_t level : plan.optimizerSharding)
+    sharding.push_back(pricedSharding(job.trainer->prices, static_cast<int>(level), plan.meshSizes.at("stage")));
+  step.optimizerSharding = sharding.front();
+  if (sharding.size() > 1)
+    step.optimizerShardingOfStage = std::move(sharding);
   auto sharesOn = [&](const Mesh &mesh) {
     int64_t ranks = plan.optimizerShardingRanks;
     return ranks && ranks != replicaCount(mesh) ? std::optional(shardingAxes(mesh, ranks)) : std::nullopt;
@@ -471,6 +474,11 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.optimizerMoments);
   step.trainer = job.trainer->prices;
   return step;
+}
+
+void kerf::setIntervals(Prediction &prediction, const Uncertainty &uncertainty) {
+  prediction.secondsInterval = uncertainty.stepSeconds;
+  prediction.peakIntervals = uncertainty.peakBytes;
 }
 
 void kerf::setRecompute(Plan &plan, const std::vector<Recompute> &modes, const LayerCut &cut, int64_t stages) {

@@ -413,6 +413,8 @@ Prediction predictionOf(const Simulation &simulation, double lowerBoundSeconds) 
   for (const StageMemory &stage : simulation.memory)
     predicted.peakBytes.push_back(static_cast<int64_t>(stage.peakBytes));
   predicted.fits = simulation.fits;
+  if (simulation.uncertainty)
+    setIntervals(predicted, *simulation.uncertainty);
   return predicted;
 }
 

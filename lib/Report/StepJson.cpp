@@ -31,6 +31,25 @@ Json breakdownJson(const Breakdown &b) {
           {"bubble", b.bubble}};
 }
 
+Json pairOf(const Interval &interval) { return {interval.low, interval.high}; }
+Json bytesOf(const std::vector<Interval> &intervals) {
+  Json list = Json::array();
+  for (const Interval &one : intervals)
+    list.push_back({static_cast<int64_t>(one.low), static_cast<int64_t>(one.high)});
+  return list;
+}
+
+/// Returns the 80 % intervals, and by how much of the step's seconds each kind of work makes them uncertain.
+Json intervalJson(const Uncertainty &uncertainty) {
+  Json kinds = Json::object();
+  for (size_t k = 0; k < kWorkKinds; ++k)
+    kinds[std::string(toString(static_cast<WorkKind>(k)))] = uncertainty.changes[k];
+  return {{"step_seconds", pairOf(uncertainty.stepSeconds)},
+          {"peak_bytes", bytesOf(uncertainty.peakBytes)},
+          {"device_bytes", bytesOf(uncertainty.deviceBytes)},
+          {"by_kind", std::move(kinds)}};
+}
+
 Json memoryJson(const StageMemory &memory) {
   Json largest = Json::object();
   for (const auto &[name, bytes] : memory.largest)
@@ -81,6 +100,8 @@ Json alternativeJson(const FoundPlan &other, const Simulation &best) {
           {"slower", other.simulation.stepSeconds / best.stepSeconds - 1},
           {"device_bytes", static_cast<int64_t>(most)},
           {"ranks", other.plan.mesh().ranks()},
+          {"tie",
+           best.uncertainty && other.simulation.uncertainty && isTie(*best.uncertainty, *other.simulation.uncertainty)},
           {"breakdown", breakdownJson(other.simulation.breakdown)},
           {"differences", std::move(loses)},
           {"plan", Json::parse(toJson(other.plan))}};
@@ -101,6 +122,8 @@ Json toJson(const Simulation &s) {
   root["tokens_per_second"] = s.tokensPerSecond;
   root["model_flops_utilization"] = s.modelFlopsUtilization;
   root["memory"] = stages;
+  if (s.uncertainty)
+    root["interval"] = intervalJson(*s.uncertainty);
   return root;
 }
 

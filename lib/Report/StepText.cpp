@@ -5,6 +5,7 @@
 #include "kerf/Report/Report.h"
 #include "kerf/Support/Units.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <set>
@@ -30,7 +31,8 @@ template <typename T> std::string valuesText(const std::vector<T> &values) {
   return values.empty() ? "" : alike ? fmt::format("{}", values.front()) : fmt::format("{}", fmt::join(values, " "));
 }
 
-constexpr size_t kMostPatterns = 6; // most patterns of layers in a line
+constexpr double kLeastToTell = 0.01; // smallest change of a step by one kind of work that the text names
+constexpr size_t kMostPatterns = 6;   // most patterns of layers in a line
 
 /// Returns the ops that differ from their layer's recomputation: " but keeps *.attention; recomputes *.gelu".
 std::string recomputedOpsText(const Plan &plan) {
@@ -73,11 +75,26 @@ std::string recomputeText(const Plan &plan) {
 
 } // namespace
 
+/// Returns the line with the interval of the step, and the kind of work that contributes most to it.
+static std::string intervalText(const Uncertainty &its) {
+  size_t most = 0;
+  for (size_t k = 1; k < kWorkKinds; ++k)
+    if (std::abs(its.changes[k]) > std::abs(its.changes[most]))
+      most = k;
+  std::string text =
+      fmt::format("  interval     {:.4g} to {:.4g} s in 80 % of cases", its.stepSeconds.low, its.stepSeconds.high);
+  if (std::abs(its.changes[most]) > kLeastToTell)
+    text += fmt::format("; the most uncertain part: {}", toString(static_cast<WorkKind>(most)));
+  return text + "\n";
+}
+
 std::string toText(const Simulation &s, int64_t ranks, const std::string &cluster) {
   const Breakdown &b = s.breakdown;
   std::string text = fmt::format("{} ranks of {}\n", ranks, cluster);
   text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % model FLOPs utilization\n", s.stepSeconds,
                       s.tokensPerSecond, 100 * s.modelFlopsUtilization);
+  if (s.uncertainty)
+    text += intervalText(*s.uncertainty);
   text += fmt::format("  compute      forward {:.4g} s, backward {:.4g} s, recomputed {:.4g} s, optimizer {:.4g} s\n",
                       b.forward, b.backward, b.recompute, b.optimizer);
   for (const auto &[axis, seconds] : b.collectives) {
@@ -95,6 +112,10 @@ std::string toText(const Simulation &s, int64_t ranks, const std::string &cluste
     }
   text += fmt::format("  memory       {} allocated, {} on the device, of {}: {}\n", bytesText(most->peakBytes),
                       bytesText(most->deviceBytes), bytesText(most->limitBytes), s.fits ? "fits" : "does not fit");
+  if (s.uncertainty && s.uncertainty->deviceBytes[stage].high > s.uncertainty->deviceBytes[stage].low)
+    text += fmt::format("               {} to {} on the device in 80 % of cases\n",
+                        bytesText(s.uncertainty->deviceBytes[stage].low),
+                        bytesText(s.uncertainty->deviceBytes[stage].high));
   text += fmt::format("               peak on stage {}, in the {}\n", stage, most->moment);
   for (const auto &[name, bytes] : most->largest)
     text += fmt::format("               {:>14}  {}\n", bytesText(bytes), name);
@@ -218,9 +239,16 @@ std::string toText(const FoundPlans &found, const std::string &model, const Clus
                       found.statistics.choices, found.statistics.simulated, found.statistics.layouts);
   if (found.plans.size() > 1)
     text += "other plans\n";
-  for (size_t i = 1; i < found.plans.size(); ++i)
-    text += fmt::format("  {:+.2f} %  {}\n", 100 * (found.plans[i].simulation.stepSeconds / step - 1),
-                        planText(found.plans[i].plan));
+  bool ties = false;
+  for (size_t i = 1; i < found.plans.size(); ++i) {
+    const auto &first = best.simulation.uncertainty, &its = found.plans[i].simulation.uncertainty;
+    bool tie = first && its && isTie(*first, *its);
+    ties |= tie;
+    text += fmt::format("  {:+.2f} %{} {}\n", 100 * (found.plans[i].simulation.stepSeconds / step - 1),
+                        tie ? " ~" : "  ", planText(found.plans[i].plan));
+  }
+  if (ties)
+    text += "  ~ a tie: too close to the first plan for the prediction to tell which is faster\n";
   return text;
 }
 

@@ -174,10 +174,36 @@ void readArguments(Reader &in, const Json &value, Plan &plan) {
   }
 }
 
+/// Reads [low, high]; nothing if the value has another form.
+std::optional<Interval> intervalOf(const Json &value) {
+  if (!value.is_array() || value.size() != 2 || !value[0].is_number() || !value[1].is_number())
+    return std::nullopt;
+  return Interval{value[0].get<double>(), value[1].get<double>()};
+}
+
+void readIntervals(Reader &in, const Json &value, Prediction &predicted) {
+  in.onlyKeys(value, "predicted.interval", {"step_seconds", "peak_bytes"});
+  auto refuse = [&](const Json &item) {
+    in.fail(fmt::format("predicted.interval has {}, where [low, high] belongs; leave \"predicted\" out", item.dump()));
+  };
+  if (value.contains("step_seconds") && !(predicted.secondsInterval = intervalOf(value["step_seconds"])))
+    refuse(value["step_seconds"]);
+  if (!value.contains("peak_bytes"))
+    return;
+  if (!value["peak_bytes"].is_array())
+    return refuse(value["peak_bytes"]);
+  for (const Json &item : value["peak_bytes"]) {
+    auto interval = intervalOf(item);
+    if (!interval)
+      return refuse(item);
+    predicted.peakIntervals.push_back(*interval);
+  }
+}
+
 void readPrediction(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
     return in.fail(fmt::format("\"predicted\" is {}; it has to be an object, or leave it out", value.dump()));
-  in.onlyKeys(value, "predicted", {"step_seconds", "lower_bound_seconds", "peak_bytes", "fits"});
+  in.onlyKeys(value, "predicted", {"step_seconds", "lower_bound_seconds", "peak_bytes", "fits", "interval"});
   Prediction predicted;
   for (const auto &[key, item] : value.items()) {
     if (key == "step_seconds")
@@ -189,6 +215,8 @@ void readPrediction(Reader &in, const Json &value, Plan &plan) {
     else if (key == "peak_bytes" && item.is_array())
       for (const Json &bytes : item)
         predicted.peakBytes.push_back(in.count(bytes, "predicted.peak_bytes", 0, INT64_MAX));
+    else if (key == "interval" && item.is_object())
+      readIntervals(in, item, predicted);
     else
       in.fail(fmt::format("predicted.{} is {}, which has the wrong type; leave \"predicted\" out", key, item.dump()));
   }
@@ -581,6 +609,13 @@ std::string toJson(const Plan &plan) {
                          {"lower_bound_seconds", plan.predicted->lowerBoundSeconds},
                          {"peak_bytes", plan.predicted->peakBytes},
                          {"fits", plan.predicted->fits}};
+    if (const auto &seconds = plan.predicted->secondsInterval) {
+      Json bytes = Json::array();
+      for (const Interval &one : plan.predicted->peakIntervals)
+        bytes.push_back({static_cast<int64_t>(one.low), static_cast<int64_t>(one.high)});
+      root["predicted"]["interval"] = {{"step_seconds", {seconds->low, seconds->high}},
+                                       {"peak_bytes", std::move(bytes)}};
+    }
   }
   if (!plan.modelHash.empty() || !plan.clusterHash.empty())
     root["inputs"] = {{"model_sha256", plan.modelHash}, {"cluster_sha256", plan.clusterHash}};

@@ -65,6 +65,7 @@ public:
     types.fusedAttention = options.fusedAttention;
     types.joinsProducts = options.joinsProducts && options.dtype != "f64";
     types.fusedLoss = options.fusedLoss;
+    types.lossBytes = options.lossBytes;
     if (options.dtype == "f8") {
       eightBit = eightBitProducts(module);
       types.eightBit = &eightBit;

@@ -13,7 +13,12 @@ double Bridge::workspaceBytes(const std::vector<Operation *> &ops, const KernelB
   for (size_t i = 0; i < ops.size(); ++i)
     index[ops[i]] = i;
   std::vector<double> change(ops.size() + 2, 0);
-  for (size_t i = 0; i < ops.size(); ++i)
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (isa<CrossEntropyBackwardOp>(ops[i])) {
+      double copies = types.lossBytes * static_cast<double>(elementsOf(localOf(ops[i]->getResult(0))));
+      change[i] += copies;
+      change[i + 1] -= copies;
+    }
     for (Value result : ops[i]->getResults()) {
       if (!kernels.isStored(result) || isa<TransposeOp>(ops[i]) ||
           (isa<CrossEntropyBackwardOp>(ops[i]) && types.fusedLoss))
@@ -33,6 +38,7 @@ double Bridge::workspaceBytes(const std::vector<Operation *> &ops, const KernelB
       change[i] += localBytes(result);
       change[last + 1] -= localBytes(result);
     }
+  }
   double now = 0, most = 0;
   for (double bytes : change)
     most = std::max(most, now += bytes);

@@ -22,6 +22,7 @@ struct KernelTypes {
   bool fusedAttention = true;  // whether attention is one kernel, rather than products, softmax and dropout
   bool joinsProducts = false;  // whether GELU or its gradient is part of the kernel of the product before it
   bool fusedLoss = false;      // see WorkOptions::fusedLoss
+  double lossBytes = 0;        // see WorkOptions::lossBytes
   const EightBitProducts *eightBit = nullptr; // the products with 8-bit factors; null: there are none
 
   /// Returns whether the op is a product with 8-bit factors.

@@ -237,6 +237,7 @@ struct PlanCommand {
   RunFlags storedSettings; // settings that the plan stores for later runs
   std::string output, report, dumpProblem;
   bool json = false, pareto = false;
+  std::optional<double> risk;
   const CLI::App *app = nullptr;
 
   int run() {
@@ -258,11 +259,12 @@ struct PlanCommand {
       if (std::string option = precision.firstGivenOption(); !option.empty() && !pricedAsLowered(*cluster))
         return fail({fmt::format(
             "{} applies to --search placement only; a whole plan has the key gradient_dtype instead", option)});
-      return searchWholePlan(*app, *request, plan, {output, report, json, pareto});
+      return searchWholePlan(*app, *request, plan, {output, report, json, pareto, risk});
     }
-    if (pareto || !plan.from.empty())
-      return fail(
-          {fmt::format("{} applies to --search whole only; add --search whole", pareto ? "--pareto" : "--from")});
+    if (pareto || !plan.from.empty() || risk)
+      return fail({fmt::format("{} applies to --search whole only; add --search whole", pareto ? "--pareto"
+                                                                                        : risk ? "--risk"
+                                                                                               : "--from")});
     auto imported = importStep(model, precision, /*gradientNorms=*/false, plan.constraints);
     if (!imported)
       return fail(imported.error());
@@ -387,6 +389,11 @@ void addPlanCommand(CLI::App &app, int &status) {
                 "with --search whole: also search the best plans for fewer ranks and for less memory (the Pareto "
                 "front); with --json "
                 "print only these plans");
+  sub->add_option("--risk", command->risk,
+                  "with --search whole: prefer the safer plan: compare plans by the step time that each exceeds with "
+                  "this probability, and leave out plans that run out of memory with a higher one; 0.001 to 0.5 "
+                  "(default: compare the predicted times)")
+      ->check(finiteNumber(0.001, 0.5));
   sub->add_option("--report", command->report, kReportHelp)->check(writableFile());
   sub->add_option("--dump-problem", command->dumpProblem,
                   "with --search placement: file for the optimization problem of the plan's mesh, in the format that "

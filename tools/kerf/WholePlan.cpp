@@ -20,6 +20,7 @@ int searchWholePlan(const CLI::App &command, const PlanRequest &request, const P
     return fail(whole.error());
   auto context = createContext();
   WholePlanCalls calls{plan.top, flags.pareto};
+  calls.risk = flags.risk;
   calls.progress = [](double best, double bound) {
     fmt::print(stderr, "{}, bound {:.4g} s\n", best > 0 ? fmt::format("best {:.4g} s", best) : "no plan yet", bound);
   };

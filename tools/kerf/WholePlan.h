@@ -12,6 +12,7 @@ struct WholePlanFlags {
   std::string output, report; // files for the plan and for the report; "": not written
   bool json = false;          // prints the plan as JSON instead of the report as text
   bool pareto = false;        // also searches the best plans for fewer ranks and for less memory
+  std::optional<double> risk; // WholePlanCalls::risk
 };
 
 /// Searches for the fastest whole plan, prints it and writes the files of `flags`. The written plan stores its job, so

@@ -96,12 +96,26 @@ TEST(Compute, LastWavesOfTiles) {
   EXPECT_GT(seconds(64, 64, 4096, 1) / (64.0 * 64), seconds(8192, 8192, 4096, 1) / (8192.0 * 8192));
   std::mt19937 random(3);
   for (int i = 0; i < 500; ++i) {
-    double m = 1 + random() % 5000, n = 1 + random() % 5000, k = 1 + random() % 5000, batch = 1 + random() % 20;
+    // Rows of batched factors are multiples of 16 bytes, because padding such rows makes a product faster.
+    double m = 1 + random() % 5000, n = 8 + random() % 5000 / 8 * 8, k = 8 + random() % 5000 / 8 * 8,
+           batch = 1 + random() % 20;
     double base = seconds(m, n, k, batch);
     EXPECT_GE(seconds(m + random() % 300, n, k, batch), base * (1 - 1e-12));
-    EXPECT_GE(seconds(m, n, k + random() % 300, batch), base * (1 - 1e-12));
+    EXPECT_GE(seconds(m, n, k + random() % 300 / 8 * 8, batch), base * (1 - 1e-12));
     EXPECT_GE(seconds(m, n, k, batch + 1), base * (1 - 1e-12));
   }
+}
+
+TEST(Compute, BatchedProductsOfUnalignedRowsDoNotUseTheMatrixUnits) {
+  DeviceSpec gpu = device("dgx-a100");
+  auto seconds = [&](double k, double batch, const char *dtype) {
+    Work work{KernelClass::Product, 2 * 2048 * 2048 * k * batch, 1, dtype, 1, 2048, 2048, k, batch};
+    return computeSeconds(gpu, work);
+  };
+  // Heads of 108 elements have rows of 216 bytes, heads of 112 have 224 = 14 x 16.
+  EXPECT_GT(seconds(108, 96, "bf16"), 5 * seconds(112, 96, "bf16"));
+  EXPECT_LT(seconds(108, 96, "f32"), seconds(112, 96, "f32")) << "rows of 432 bytes are aligned";
+  EXPECT_LT(seconds(108, 1, "bf16"), seconds(112, 1, "bf16")) << "frameworks pad the rows of single products";
 }
 
 TEST(Compute, AttentionOnShortSequencesIsSlower) {

@@ -23,6 +23,9 @@ TEST(Trainers, EveryRecordHasItsWordsAndSources) {
       EXPECT_FALSE(source.empty()) << what;
       EXPECT_TRUE(told.insert(what).second) << what << " has two sources";
     }
+    const TrainerMemory &memory = trainer.prices.memory;
+    bool holdsMore = memory.updateBytes + memory.wideGradientBytes + memory.lossBytes + memory.bufferBytes > 0;
+    EXPECT_EQ(told.erase("memory"), holdsMore ? 1u : 0u);
     EXPECT_EQ(told, (std::set<std::string_view>{"issue", "update", "gathers", "accumulation", "sends", "buckets",
                                                 "overlap", "space"}));
   }

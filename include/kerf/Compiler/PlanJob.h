@@ -31,7 +31,14 @@ struct WholePlanCalls {
   bool pareto = false; // also search the best plans for fewer ranks and for less memory
   std::function<void(double best, double bound)> progress = {};
   std::function<void(const std::string &)> onSearchBegin = {}; // called with a description before each further search
+  /// The plan is chosen by the seconds that it exceeds with this probability, and must fit with the same probability of
+  /// being wrong; absent: by the predicted seconds and bytes.
+  std::optional<double> risk = {};
 };
+
+/// Keeps the plans that fit into memory with a probability of at least 1 - `risk`, sorts them by the seconds that each
+/// exceeds with the probability `risk`, and keeps the first `most`. Fails if no plan is left.
+Status preferSafePlan(std::vector<FoundPlan> &plans, double risk, int64_t most);
 
 /// Searches for the fastest whole plans.
 Result<WholePlans> searchWholePlans(mlir::MLIRContext &context, const PlanRequest &request,

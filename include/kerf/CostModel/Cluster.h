@@ -49,6 +49,15 @@ struct DeviceCurves {
   double hostCores = 0;           // cores of the machine, in units of a core that runs alone
   double hostMemoryBandwidth = 0; // bytes/s of all cores of the machine together
   double reduceShare = 1;         // bytes/s that a collective can sum, divided by the bytes/s that it can move
+  /// Share of peak FLOP/s that long fused attention reaches with the device vendor's own kernels (cuDNN,
+  /// FlashAttention); 0: as `attentionEfficiency`.
+  double vendorAttention = 0;
+  /// Share of the product rate that batched 16-bit products reach if a row of a factor is no multiple of 16 bytes, so
+  /// that the matrix units cannot be used.
+  double unalignedProducts = 1;
+  /// Seconds in which the host issues a kernel, divided by those of the host that trainers' issue times were measured
+  /// on (DGX A100).
+  double issueScale = 1;
   bool operator==(const DeviceCurves &) const = default;
 };
 

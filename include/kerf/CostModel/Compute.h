@@ -13,8 +13,14 @@ struct ComputeEfficiency {
   double bytes = 1;         // share of the memory bandwidth
   double launchSeconds = 0; // seconds of a launch before the kernel's first element
 };
+/// The libraries of kernels of fused attention.
+enum class AttentionLibrary {
+  Common, // those that DeviceCurves::attentionEfficiency describes
+  Vendor, // the device vendor's, DeviceCurves::vendorAttention
+};
 /// Returns the efficiency of kernels of class `kernelClass` on `device`.
-ComputeEfficiency efficiencyOf(const DeviceSpec &device, KernelClass kernelClass);
+ComputeEfficiency efficiencyOf(const DeviceSpec &device, KernelClass kernelClass,
+                               AttentionLibrary attention = AttentionLibrary::Common);
 
 /// Returns the peak FLOP/s of products in the element type `dtype`. If the cluster file has no number for this type,
 /// f16 and bf16 stand in for each other and for f8, f64 runs at half the rate of f32, and all other types run at the
@@ -23,7 +29,8 @@ double peakFlops(const DeviceSpec &device, std::string_view dtype);
 
 /// Returns the seconds of a kernel on an otherwise idle device: max(flops / (efficiency * peak), bytes / (efficiency *
 /// bandwidth)) + launches * seconds per launch.
-double computeSeconds(const DeviceSpec &device, const Work &work);
+double computeSeconds(const DeviceSpec &device, const Work &work,
+                      AttentionLibrary attention = AttentionLibrary::Common);
 
 /// Returns the bytes/s of copies between the device's memory and the host's memory, in one direction: `host_bandwidth`
 /// of the cluster file. A CPU core without this number copies within its own memory, at half of the memory bandwidth.

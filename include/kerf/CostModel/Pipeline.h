@@ -32,6 +32,8 @@ public:
   std::optional<int64_t> stages() const {
     return groupOfStage.empty() ? std::nullopt : std::optional(static_cast<int64_t>(groupOfStage.size()));
   }
+  /// Returns whether messages between some neighbouring stages stay inside a node and others do not.
+  bool messagesDiffer() const { return neighbours != nullptr; }
   /// Returns the index of the set of stages to which `stage` belongs; stages of one set have the same device, network
   /// and mesh. The index is always 0 if all stages are identical.
   int groupOf(int64_t stage) const { return groupOfStage.empty() ? 0 : groupOfStage[stage]; }
@@ -48,8 +50,12 @@ public:
 private:
   PipelineModel() = default;
   int64_t ranksOfNode(int64_t stage) const;
+  void findNeighbours();
+  bool shareNode(int64_t from, int64_t to) const;
 
   Mesh theMesh;
+  /// The first two stages, if their ranks are in one node and those of all stages are not. Null otherwise.
+  std::shared_ptr<const CollectiveModel> neighbours;
   /// The model of collectives for each set of stages that have the same device, network and mesh.
   std::vector<std::shared_ptr<const CollectiveModel>> groups;
   /// For each stage, the index in `groups` of its set of stages with the same device, network and mesh: the cluster's

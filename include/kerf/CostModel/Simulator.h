@@ -8,6 +8,7 @@
 #include "kerf/CostModel/Pipeline.h"
 #include "kerf/CostModel/Recompute.h"
 #include "kerf/CostModel/Trainer.h"
+#include "kerf/CostModel/Uncertainty.h"
 #include "kerf/Schedule/Schedule.h"
 #include <limits>
 #include <map>
@@ -117,13 +118,14 @@ struct TraceEvent {
 
 /// The predicted training step.
 struct Simulation {
-  double stepSeconds = 0;           // seconds of one step
-  Breakdown breakdown;              // the seconds of the step by cause
-  std::vector<StageMemory> memory;  // memory of each pipeline stage
-  bool fits = true;                 // whether every stage needs at most the memory that its device has
-  double tokensPerSecond = 0;       // tokens of a global batch divided by the seconds of a step
-  double modelFlopsUtilization = 0; // model FLOPs utilization: a share of the peak FLOP/s of all ranks, 0 to 1
-  std::vector<TraceEvent> trace;    // the timeline; empty unless it was requested
+  double stepSeconds = 0;                 // seconds of one step
+  Breakdown breakdown;                    // the seconds of the step by cause
+  std::vector<StageMemory> memory;        // memory of each pipeline stage
+  bool fits = true;                       // whether every stage needs at most the memory that its device has
+  double tokensPerSecond = 0;             // tokens of a global batch divided by the seconds of a step
+  double modelFlopsUtilization = 0;       // model FLOPs utilization: a share of the peak FLOP/s of all ranks, 0 to 1
+  std::vector<TraceEvent> trace;          // the timeline; empty unless it was requested
+  std::optional<Uncertainty> uncertainty; // how sure the prediction is; simulate() does not compute it
 };
 
 /// Returns the largest StageMemory::deviceBytes of all pipeline stages.

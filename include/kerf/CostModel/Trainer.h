@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
+#include "kerf/CostModel/Compute.h"
 #include "kerf/CostModel/StepWork.h"
 #include "kerf/Schedule/Schedule.h"
 #include <span>
@@ -40,6 +41,18 @@ struct ParameterGathers {
   bool regathersForBackward = false;
   double replicatedBelowElements = 0; // parameters with fewer elements than this stay replicated on every rank
   double copySeconds = 0;             // seconds of the host for each rank's piece of a gathered tensor
+  /// Whether pipelines gather parameters once a step and keep them, and reduce gradients once a step.
+  bool onceInPipelines = false;
+};
+
+/// Bytes that a trainer allocates beside weights, gradients, optimizer states and activations.
+struct TrainerMemory {
+  /// Bytes per parameter element that the update keeps, such as copies of gradients; sharded as the optimizer states.
+  double updateBytes = 0;
+  double wideGradientBytes = 0;   // bytes per element of a second, narrow gradient beside accumulated f32 gradients
+  double lossBytes = 0;           // bytes per score of the classifier while the gradient of the loss is computed
+  double bufferBytes = 0;         // bytes of buffers for collectives, whatever the model
+  bool keepsStageOutputs = false; // whether a pipeline stage keeps its result for each microbatch in flight
 };
 
 /// The activations that tensor-parallel ranks send to the next pipeline stage if they all hold the same ones.
@@ -56,11 +69,26 @@ struct TrainerPrices {
   bool accumulatesInProducts = true; // whether products add to accumulated gradients; false: a separate kernel does
   StageSends sends = StageSends::Scattered; // what ranks with the same activations send to the next stage
   double bucketBytes = 0; // smallest bytes of gradients that are reduced together; 0: each parameter separately
+  TrainerMemory memory = {};
+  /// Whether the host waits for each kernel before it issues the next one (CUDA_LAUNCH_BLOCKING=1).
+  bool waitsForKernels = false;
+  bool interpreted = false; // whether an interpreter issues kernels, so that issueSeconds depends on the host's speed
+  /// Whether fused attention runs the device vendor's kernels (DeviceCurves::vendorAttention).
+  bool vendorAttention = false;
 };
 
 /// Returns the seconds that the host needs to issue a kernel to the device; 0 on CPUs, where the host runs the kernel.
 inline double issueSeconds(const TrainerPrices &trainer, const DeviceSpec &device) {
-  return device.kind == "cpu" ? 0 : trainer.issueSeconds;
+  return device.kind == "cpu" ? 0 : trainer.issueSeconds * (trainer.interpreted ? device.curves.issueScale : 1);
+}
+/// Returns the library of fused attention that the trainer uses.
+inline AttentionLibrary attentionLibrary(const TrainerPrices &trainer) {
+  return trainer.vendorAttention ? AttentionLibrary::Vendor : AttentionLibrary::Common;
+}
+/// Returns the ZeRO stage whose seconds and bytes a plan with ZeRO stage `sharding` on `stages` pipeline stages has:
+/// stage 3 in a pipeline that gathers parameters once a step costs what stage 1 costs.
+inline int pricedSharding(const TrainerPrices &trainer, int sharding, int64_t stages) {
+  return sharding == 3 && stages > 1 && trainer.gathers.onceInPipelines ? 1 : sharding;
 }
 /// Returns the seconds of reducing `bytes` of gradients that share a bucket of at least `bucketBytes`: the share of
 /// these bytes in the seconds of the bucket's collective of pattern `kind` along `axes`.

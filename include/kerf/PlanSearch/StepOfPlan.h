@@ -50,4 +50,7 @@ Result<StepPlan> stepPlan(const CompletedPlan &completed, const TrainingJob &job
 /// all layers, one for each stage, or runs of layers. `cut` gives the layers of each of the parts of `stages` stages.
 void setRecompute(Plan &plan, const std::vector<Recompute> &modes, const LayerCut &cut, int64_t stages);
 
+/// Sets the intervals of a prediction.
+void setIntervals(Prediction &prediction, const Uncertainty &uncertainty);
+
 } // namespace kerf

@@ -6,6 +6,7 @@
 
 #include "kerf/Compression/Sync.h"
 #include "kerf/Sharding/Sharding.h"
+#include "kerf/Support/Interval.h"
 #include "kerf/Support/PlanWords.h"
 #include "kerf/Support/Result.h"
 #include <map>
@@ -121,10 +122,12 @@ struct PlanExecution {
 
 /// The step time and the memory that were predicted when the plan was made.
 struct Prediction {
-  double stepSeconds = 0;         // seconds of one training step
-  double lowerBoundSeconds = 0;   // no plan of the search space takes less; 0: no bound is known
-  std::vector<int64_t> peakBytes; // peak bytes of tensors on a device, indexed by stage
-  bool fits = true;               // whether every stage fits into its device's memory
+  double stepSeconds = 0;                  // seconds of one training step
+  double lowerBoundSeconds = 0;            // no plan of the search space takes less; 0: no bound is known
+  std::vector<int64_t> peakBytes;          // peak bytes of tensors on a device, indexed by stage
+  bool fits = true;                        // whether every stage fits into its device's memory
+  std::optional<Interval> secondsInterval; // interval of `stepSeconds`, if one is known
+  std::vector<Interval> peakIntervals;     // intervals of `peakBytes`; empty: not known
 };
 
 /// All decisions for one model on one cluster; incomplete when it serves as constraints.

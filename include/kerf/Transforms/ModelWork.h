@@ -27,6 +27,9 @@ struct WorkOptions {
   /// them, as in Kerf's own programs. Otherwise a trainer converts the scores to f32, keeps them so until their
   /// gradient is complete, and passes over them several times.
   bool fusedLoss = false;
+  /// Bytes per score of a classifier that a trainer needs beside the scores in f32 and their gradient while it computes
+  /// this gradient (TrainerMemory::lossBytes).
+  double lossBytes = 0;
 };
 
 /// Returns the work of one rank for one microbatch of the step, with strategy `choice[i]` for node i of `placement`.
