@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Export/Export.h"
+#include "Rules.h"
 #include "View.h"
 
 #include <algorithm>
@@ -33,8 +34,7 @@ const std::vector<Target> &targets() {
        "model.hf_assets_path, training.dataset, training.steps, optimizer.lr, lr_scheduler", torchTitanTable},
       {ExportTarget::TorchTitanPython, "torchtitan-0.3", "TorchTitan 0.3", "torchtitan_job.py",
        "torchtitan/config/configs.py and torchtitan/trainer.py of TorchTitan 0.3.0",
-       "in the function: config.hf_assets_path, dataloader, training.steps, the optimizer's lr, lr_scheduler",
-       torchTitanPythonTable},
+       "the variables at the top: TOKENIZER, DATASET, LEARNING_RATE, STEPS, OUTPUT", torchTitanPythonTable},
       {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed", "ds_config.json",
        "DeepSpeed's page on its configuration JSON, and megatron/arguments.py of Megatron-DeepSpeed (commit "
        "207b2d5aad1e)",
@@ -213,7 +213,7 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.launch = launchLine(view, draft, torchrun, "-m torchtitan.train --job.config_file " + configName);
     break;
   case ExportTarget::TorchTitanPython: {
-    exported.config = torchTitanPythonText(head, draft.config);
+    exported.config = torchTitanPythonText(head, draft.config, view.model);
     std::filesystem::path path(configName); // TorchTitan imports the module by its name
     std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
     exported.launch = launchLine(view, draft, fmt::format("PYTHONPATH={} ", folder) + torchrun,
@@ -261,8 +261,43 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
   return exported;
 }
 
-Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
-  const Target &target = describe(which);
+static Status checkRules(const Target &target, const View &view) {
+  std::vector<std::string> broken;
+  for (const TargetRule &rule : targetRules())
+    if (std::find(rule.targets.begin(), rule.targets.end(), target.target) != rule.targets.end() && rule.broken(view))
+      broken.push_back(fmt::format("{} (rule {}; {})", rule.sentence(view), rule.name, rule.source));
+  if (broken.empty())
+    return ok();
+  return Error{fmt::format("{}: {} does not run this plan: {}", view.in.completed.where, target.title,
+                           fmt::join(broken, "; and "))};
+}
+
+std::function<Status(const CompletedPlan &)> targetRulesOf(ExportTarget target, ModelSizes sizes, std::string dtype) {
+  ExportInput input;
+  input.model = std::move(sizes);
+  input.job.dtype = std::move(dtype);
+  return [target, input = std::move(input)](const CompletedPlan &completed) mutable {
+    input.completed = completed;
+    return checkRules(describe(target), View(input));
+  };
+}
+
+/// Fails where the target would train another model than that of the plan.
+static Status checkModel(const Target &target, const Draft &draft) {
+  bool byName = target.target == ExportTarget::TorchTitan || target.target == ExportTarget::TorchTitanPython;
+  std::vector<std::string> other;
+  for (const ExportDecision &decision : draft.decisions)
+    if (decision.kind == ExportDecision::Kind::Differs && decision.key.starts_with("model.") &&
+        decision.key != "model.dropout" && decision.key != "model.expert_capacity" &&
+        (decision.key != "model.sizes" || byName))
+      other.push_back(fmt::format("{} is {}: {}", decision.key, decision.value, decision.text));
+  if (other.empty())
+    return ok();
+  return Error{fmt::format("{} would train another model; {}", target.title, fmt::join(other, "; "))};
+}
+
+/// Fails for plans that no target can express, and fills the view of `input` otherwise.
+static Status readView(const Target &target, const ExportInput &input, View &view) {
   const CompletedPlan &completed = input.completed;
   if (completed.cluster.mixed())
     return Error{fmt::format("{} is a mixed cluster ({}): {} gives all ranks the same arguments and cannot weigh "
@@ -274,10 +309,27 @@ Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, co
     return Error{fmt::format("{}: stages have meshes of their own, but {} gives all stages the same mesh; remove "
                              "them from the plan",
                              completed.where, target.title)};
+  return findLayers(input, view);
+}
+
+Result<std::vector<ExportDecision>> exportDecisions(ExportTarget which, const ExportInput &input) {
   View view(input);
-  if (Status status = findLayers(input, view); !status)
+  if (Status status = readView(describe(which), input, view); !status)
     return status.error();
-  return writtenFor(which, view, draftOf(target, view), configName);
+  return draftOf(describe(which), view).decisions;
+}
+
+Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
+  const Target &target = describe(which);
+  View view(input);
+  if (Status status = readView(target, input, view); !status)
+    return status.error();
+  Draft draft = draftOf(target, view);
+  if (Status status = checkModel(target, draft); !status)
+    return status.error();
+  if (Status status = checkRules(target, view); !status)
+    return status.error();
+  return writtenFor(which, view, std::move(draft), configName);
 }
 
 } // namespace kerf

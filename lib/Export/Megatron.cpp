@@ -117,6 +117,7 @@ void writeSharding(const View &view, Draft &out) {
   out.argument("--data-parallel-sharding-strategy", view.sharding == 2 ? "optim_grads" : "optim_grads_params");
   out.argument("--no-gradient-accumulation-fusion"); // Megatron FSDP does not support the fusion
   out.argument("--ckpt-format", "fsdp_dtensor");
+  out.argument("--init-model-with-meta-device"); // else every rank makes the whole model before it is sharded
 }
 
 void writeShardingRanks(const View &view, Draft &out) {

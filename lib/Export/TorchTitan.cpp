@@ -1,50 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Export to TorchTitan: the TOML file of a job. The file does not describe models, which are registered in Python under
 // the name of a flavor.
-#include "View.h"
+#include "TorchTitanModel.h"
 
 namespace kerf::exporting {
 
 namespace {
 
-/// A model size that TorchTitan registers.
-struct Flavor {
-  const char *name;
-  int64_t hidden, layers, heads, groups, inner;
-};
-/// Flavors of LLaMA 3 in torchtitan/models/llama3/__init__.py.
-constexpr Flavor kLlama3[] = {
-    {"8B", 4096, 32, 32, 8, 14336}, {"70B", 8192, 80, 64, 8, 28672}, {"405B", 16384, 126, 128, 8, 53248}};
-
-const Flavor *flavorOf(const ModelSizes &m) {
-  if (m.family != "llama" || m.rotaryBase != 500000 || m.tiedEmbeddings || m.queryKeyValueBias || m.mlpBias)
-    return nullptr;
-  for (const Flavor &f : kLlama3)
-    if (m.hidden == f.hidden && m.layers == f.layers && m.heads == f.heads && m.keyValueHeads == f.groups &&
-        m.mlpWidth == f.inner)
-      return &f;
-  return nullptr;
-}
-
 void writeFamily(const View &view, Draft &out) {
-  const ModelSizes &m = view.model;
-  if (const Flavor *flavor = flavorOf(m)) {
-    out.file("model.name", "llama3");
+  if (const TitanFlavor *flavor = titanFlavorOf(view.model)) {
+    out.file("model.name", flavor->module);
     return out.file("model.flavor", flavor->name);
   }
-  out.differs(
-      fmt::format("no flavor of TorchTitan has these sizes: register one in Python and name it in model.name "
-                  "and model.flavor (width {}, {} layers, {} heads, {} key/value heads, MLP {}{})",
-                  m.hidden, m.layers, m.heads, m.keyValueHeads, m.experts ? m.expertWidth : m.mlpWidth,
-                  m.experts ? fmt::format(", {} experts, {} of them for a token", m.experts, m.expertsPerToken) : ""));
+  out.differs("TorchTitan 0.2 takes models by the names of its flavors, none of which has exactly these sizes and "
+              "forms; export --to torchtitan-0.3, whose file describes the model itself");
 }
 
-/// Returns a row for a size that is registered with the flavor.
+/// Returns a row for a size that is a part of the model that the file names.
 Row ofFlavor(const char *key) {
-  return {key, [](const View &view, Draft &out) {
-            flavorOf(view.model) ? out.expressed("a part of the flavor")
-                                 : out.idle("registered with the flavor: model.family");
-          }};
+  return {key, [](const View &, Draft &out) { out.expressed("a part of the model: model.family"); }};
 }
 
 /// Returns true if parameters are replicated (DDP). TorchTitan combines DDP with no other parallelism: with tensor,
@@ -213,7 +187,8 @@ const Table &torchTitanTable() {
   static const Table table = {
       {"model.sizes",
        [](const View &, Draft &out) {
-         out.differs("model.name, model.flavor and training.seq_len are left out: sizes are not known of an export");
+         out.differs("sizes are not known of an exported graph, and without a model's name TorchTitan trains "
+                     "llama3/debugmodel; give the model's config.json");
        }},
       {"model.family", writeFamily},
       {"model.task", noteTask},

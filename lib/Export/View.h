@@ -138,7 +138,7 @@ std::string shellText(const std::vector<std::string> &head, const std::string &c
 std::string tomlText(const std::vector<std::string> &head, const Json &config);
 std::string yamlText(const std::vector<std::string> &head, const Json &config);
 /// Returns the Python module of a job of TorchTitan 0.3 from the configuration that its table writes.
-std::string torchTitanPythonText(const std::vector<std::string> &head, Json config);
+std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model);
 /// Returns arguments as words of a command line, quoted for a shell where needed: "--a 1", "--b".
 std::vector<std::string> commandLineWords(const Json &arguments);
 

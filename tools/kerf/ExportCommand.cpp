@@ -131,6 +131,8 @@ struct ExportCommand {
         asked; // without the strategies of operators, which the simulator does not take; they are exported below
     whole.ops.clear();
     whole.arguments.clear();
+    if (!whole.attention && lacksFusedAttention(to, machine->device, model.dtype))
+      whole.attention = AttentionKernels::Unfused;
     auto completed = completePlan(whole, plan, *machine, *job);
     if (!completed)
       return completed.error();

@@ -8,6 +8,7 @@
 
 #include "kerf/Export/ModelSizes.h"
 #include "kerf/PlanSearch/CompletePlan.h"
+#include <functional>
 #include <map>
 
 namespace kerf {
@@ -76,9 +77,21 @@ struct ExportResult {
   std::vector<ExportDecision> decisions; // for every key, in the order of the keys
 };
 
-/// Exports a plan for `target`. `configName` is the path of the configuration file in the launch command. Fails for
-/// mixed clusters, for stages with meshes of their own, and for cuts into stages that do not match the model's layers.
+/// Returns the decision for every key of the plan, the model and the training settings, also for a plan that `target`
+/// refuses. Fails for mixed clusters, for stages with meshes of their own, and for cuts into stages that do not match
+/// the model's layers.
+Result<std::vector<ExportDecision>> exportDecisions(ExportTarget target, const ExportInput &input);
+
+/// Exports a plan for `target`. `configName` is the path of the configuration file in the launch command. Fails like
+/// exportDecisions, if the target would train another model, and if the plan breaks a rule of the target.
 Result<ExportResult> exportPlan(ExportTarget target, const ExportInput &input, const std::string &configName);
+
+/// Returns a function that fails for plans that break a rule of `target`, such as heads that its tensor-parallel ranks
+/// cannot share, for a search of plans for this target. `sizes` and `dtype` are those of the job.
+std::function<Status(const CompletedPlan &)> targetRulesOf(ExportTarget target, ModelSizes sizes, std::string dtype);
+
+/// Returns true if `target` has no fused attention for the element type `dtype` on `device`.
+bool lacksFusedAttention(ExportTarget target, const DeviceSpec &device, const std::string &dtype);
 
 /// Returns a note "KEY = VALUE: TEXT" for each decision of kind Differs.
 std::vector<std::string> exportNotes(const ExportResult &exported);
