@@ -50,10 +50,13 @@ void writeExpert(const View &view, Draft &out) {
     return out.idle("1");
   if (!view.experts())
     return out.expressed("the model has no experts: part of data_parallel_shard_degree");
-  if (view.expert % view.context != 0)
+  if (view.expert % view.context != 0) {
+    out.runs.plan.meshSizes["data"] *= view.expert;
+    out.runs.plan.meshSizes["expert"] = 1;
     return out.differs(fmt::format("expert parallelism spans the {} ranks of context and must be a multiple of them: "
                                    "off, every rank has all experts",
                                    view.context));
+  }
   out.file("parallelism.expert_parallel_degree", view.expert);
   if (view.tensor > 1)
     out.file("parallelism.expert_tensor_parallel_degree", view.tensor);
@@ -64,6 +67,7 @@ void writeExpert(const View &view, Draft &out) {
 void writeOrder(const View &view, Draft &out) {
   if (view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("pp, dp, cp, tp (outermost first), the only order");
+  runsOrder({"stage", "data", "expert", "context", "model"}, out);
   out.differs(
       fmt::format("ranks lie as pp, dp, cp, tp (outermost first), not as {}: groups use other links than planned",
                   orderText(view)));
@@ -83,8 +87,10 @@ void writeSchedule(const View &view, Draft &out) {
                        : view.schedule == ScheduleKind::Interleaved ? "Interleaved1F1B"
                                                                     : "1F1B";
   out.file("parallelism.pipeline_parallel_schedule", theirs);
-  if (recordOf(view.schedule).splitsBackward)
-    out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage");
+  if (!recordOf(view.schedule).splitsBackward)
+    return;
+  runsPlain1F1B(out);
+  out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage");
 }
 
 void writeStages(const View &view, Draft &out) {
@@ -123,6 +129,8 @@ void writeSharding(const View &view, Draft &out) {
   if (replicates(view))
     return out.expressed("data_parallel_replicate_degree: every rank has all states");
   out.file("parallelism.fsdp_reshard_after_forward", view.sharding == 3 ? "always" : "never");
+  if (view.sharding < 3)
+    out.runs.plan.optimizerSharding = {2}; // FSDP that keeps gathered parameters has the memory of ZeRO 2
   if (view.sharding == 0)
     out.differs("DDP stands alone: beside other axes FSDP shards parameters, gradients and states, and gathers the "
                 "parameters once a forward");
@@ -142,11 +150,15 @@ void writeSequenceParallel(const View &view, Draft &out) {
     return out.idle("mesh.model is 1");
   if (view.sequenceParallel)
     return out.expressed("a part of tensor parallelism, always");
+  out.runs.plan.sequenceParallel = {true};
   out.differs("tensor parallelism always comes with sequence parallelism");
 }
 
 void writeOverlap(const View &view, Draft &out) {
   bool fsdp = !replicates(view);
+  runsOverlap("gradients", true, out);
+  if (fsdp)
+    runsOverlap("parameters", true, out);
   if (!view.overlaps("gradients"))
     out.differs("reductions of gradients always run beside the backward (the plan does not list \"gradients\")");
   if (fsdp && !view.overlaps("parameters"))
@@ -155,11 +167,14 @@ void writeOverlap(const View &view, Draft &out) {
   if (view.tensor > 1 && (tensor || products)) {
     out.file("parallelism.enable_async_tensor_parallel", true);
     out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
+    runsOverlap("products", true, out);
     if (!products)
       out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
   }
   // torch.distributed.pipelining: Schedule1F1B waits for each batch of sends and receives, the others do not.
   bool sends = view.schedule == ScheduleKind::GPipe || view.schedule == ScheduleKind::Interleaved;
+  if (view.pipeline > 1)
+    runsOverlap("stage", sends, out);
   if (view.pipeline > 1 && view.overlaps("stage") != sends)
     out.differs(sends ? "sends between stages always overlap under this schedule (the plan does not list \"stage\")"
                       : "PyTorch's 1F1B waits for its sends between stages");
@@ -266,6 +281,7 @@ const Table &torchTitanTable() {
       {"gradient_dtype",
        [](const View &v, Draft &out) {
          out.file("training.mixed_precision_reduce", "float32");
+         out.runs.plan.gradientDtype = "f32";
          if (v.plan.gradientDtype != "f32")
            out.differs("gradients are reduced in float32, the only type");
        }},
@@ -274,6 +290,7 @@ const Table &torchTitanTable() {
        [](const View &v, Draft &out) {
          if (v.plan.attention == AttentionKernels::Fused)
            return out.expressed("scaled_dot_product_attention, the only one");
+         out.runs.plan.attention = AttentionKernels::Fused;
          out.differs("attention is fused (scaled_dot_product_attention): less memory than planned");
        }},
       {"context_style",
@@ -281,6 +298,7 @@ const Table &torchTitanTable() {
          if (v.context == 1)
            return out.idle("mesh.context is 1");
          out.file("parallelism.context_parallel_rotate_method", "alltoall");
+         out.runs.plan.contextStyle = ContextStyle::Ring;
          if (v.plan.contextStyle == ContextStyle::Ulysses)
            out.differs("ring attention runs instead: keys and values pass round");
        }},
@@ -289,6 +307,7 @@ const Table &torchTitanTable() {
        [](const View &v, Draft &out) {
          out.file("optimizer.name", "AdamW");
          noteOptimizer(v, out);
+         out.runs.adamw = true;
          if (v.in.optimizer.kind == "sgd")
            out.differs("there is no SGD: AdamW, whose states take memory that the plan does not count");
        }},

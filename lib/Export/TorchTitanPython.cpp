@@ -186,6 +186,7 @@ const Table &torchTitanPythonTable() {
            if (v.context == 1)
              return out.idle("mesh.context is 1");
            out.file("parallelism.context_parallel_load_balancer", "ptrr"); // for the masks of FlexAttention
+           out.runs.plan.contextStyle = ContextStyle::Ring;
            if (v.plan.contextStyle == ContextStyle::Ulysses)
              return out.differs("ring attention runs instead: keys and values pass round");
            out.expressed("ring attention, the only one");
@@ -198,6 +199,7 @@ const Table &torchTitanPythonTable() {
         {"optimizer.kind",
          [](const View &v, Draft &out) {
            noteOptimizer(v, out);
+           out.runs.adamw = true;
            if (v.in.optimizer.kind == "sgd")
              out.differs("AdamW runs instead, whose states take memory that the plan does not count");
            out.expressed("default_adamw");

@@ -43,6 +43,8 @@ def arguments(script):
     """name -> value of what follows the program; flags without a value: True."""
     words = words_of(script)
     words = words[words.index("pretrain_gpt.py") + 1:]
+    if words[-1] == "$@":
+        words.pop()
     given, at = {}, 0
     while at < len(words):
         assert words[at].startswith("--"), words[at]
@@ -81,8 +83,11 @@ class Export(KerfTest):
             self.assertIn('recompute = ["full","full","none","none"]: one value for all stages', text)
         # The shell reads what shlex does: the command itself is another's, so a function stands for it.
         path = self.write("run.sh", "torchrun() { printf '%s\\n' \"$@\"; }\n" + done.stdout)
-        shell = subprocess.run(["sh", path], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-        self.assertEqual(shell, [word for word in words if word not in ("torchrun", "CUDA_DEVICE_MAX_CONNECTIONS=1")])
+        shell = subprocess.run(["sh", path], stdout=subprocess.PIPE, text=True, check=True,
+                               env=dict(os.environ, MOCK_DATA="1", NODE_RANK="0", MASTER_ADDR="first")).stdout.splitlines()
+        wanted = words[words.index("pretrain_gpt.py"):-1]
+        at = shell.index("pretrain_gpt.py")
+        self.assertEqual(shell[at:at + len(wanted)], wanted)
 
     def test_forms_of_models(self):
         """What config.json says, and what it leaves to its class's defaults, as Megatron-LM's arguments."""
@@ -93,14 +98,14 @@ class Export(KerfTest):
         for config, wanted in (
                 (scaled, {"--rotary-base": "10000", "--use-rope-scaling": True, "--rope-scaling-factor": "32.0", "--normalization": "RMSNorm"}),
                 (stretched, {"--rotary-base": "25000", "--rotary-seq-len-interpolation-factor": "4"}),
-                ({"model_type": "mixtral"}, {"--rotary-base": "1000000", "--num-experts": "8", "--moe-ffn-hidden-size": "14336", "--moe-router-topk": "2"}),
+                ({"model_type": "mixtral", "num_hidden_layers": 8}, {"--rotary-base": "1000000", "--num-experts": "8", "--moe-ffn-hidden-size": "14336", "--moe-router-topk": "2"}),
                 ({"model_type": "qwen3"}, {"--qk-layernorm": True, "--kv-channels": "128", "--disable-bias-linear": True}),
                 ({"model_type": "qwen2"}, {"--add-qkv-bias": True, "--disable-bias-linear": True}),
                 ({"model_type": "gpt_neox", "use_parallel_residual": False}, {"--rotary-percent": "0.25", "--rotary-base": "10000", "--no-bias-gelu-fusion": True}),
                 ({"model_type": "gpt2"}, {"--num-layers": "12", "--vocab-size": "50257", "--position-embedding-type": "learned_absolute"}),
-                ({"model_type": "deepseek_v3"}, {"--kv-lora-rank": "512", "--qk-pos-emb-head-dim": "64", "--moe-layer-freq": "([0]*3+[1]*58)",
+                ({"model_type": "deepseek_v3", "num_hidden_layers": 5, "n_routed_experts": 16}, {"--kv-lora-rank": "512", "--qk-pos-emb-head-dim": "64", "--moe-layer-freq": "([0]*3+[1]*2)",
                                                  "--moe-shared-expert-intermediate-size": "2048", "--moe-router-num-groups": "8"})):
-            given = arguments(self.export("megatron", {"kerf": 1, "mesh": {"data": 8}}, config).stdout)
+            given = arguments(self.export("megatron", {"kerf": 1, "mesh": {"data": 8}, "microbatch": 1, "recompute": "full", "optimizer_sharding": 3}, config).stdout)
             for name, value in wanted.items():
                 self.assertEqual(given.get(name), value, f"{name} of {config}")
 
@@ -126,7 +131,7 @@ class Export(KerfTest):
                 "intermediate_size": 12288, "vocab_size": 151936, "max_position_embeddings": 40960, "rope_theta": 1000000}
         experts = dict(qwen, model_type="qwen3_moe", num_hidden_layers=48, hidden_size=2048, num_key_value_heads=4, moe_intermediate_size=768,
                        num_experts=128, num_experts_per_tok=8, norm_topk_prob=True)
-        plan = {"kerf": 1, "mesh": {"data": 8}}
+        plan = {"kerf": 1, "mesh": {"data": 32}, "microbatch": 1, "recompute": "full", "optimizer_sharding": 3}
         for config, name, flavor in ((LLAMA31, "llama3", "8B"), (qwen, "qwen3", "8B"), (experts, "qwen3", "30B-A3B")):
             model = tomllib.loads(self.export("torchtitan", plan, config).stdout)["model"]
             self.assertEqual((model["name"], model["flavor"]), (name, flavor))
@@ -294,7 +299,7 @@ class Export(KerfTest):
         words = words_of(done.stdout)
         self.assertIn("NNODES=8", words)
         self.assertIn("NPROC_PER_NODE=8", words)
-        words = words[words.index("pt") + 1:]
+        words = words[words.index("pt") + 1:-1]
         given = dict(zip(words[::2], words[1::2], strict=True))
         for name, value in given.items():
             self.assertRegex(name, "^--[a-z0-9_]+$")
@@ -427,7 +432,7 @@ class Export(KerfTest):
 
     def test_refused(self):
         config, plan = self.write("config.json", LLAMA), self.write("plan.json", PLAN)
-        common = ["export", config, "--cluster", A100]
+        common = ["export", config, "--cluster", A100, "--dtype", "bf16", "--optimizer", "adamw"]
         done = kerf(*common, "--plan", plan, "--to", "keras")
         self.assertEqual(done.returncode, 1)
         for word in ("--to", "keras", "megatron", "nemo"):

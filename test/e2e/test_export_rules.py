@@ -54,18 +54,18 @@ EDGES = [
      ["--pipeline-model-parallel-size 4"]),
     ("tied embeddings in 2 stages", TIED, {"mesh": {"stage": 2}, "global_batch": 8, "microbatch": 1}, A100, BF16, 2048, "torchtitan-0.3", 1,
      ["2 stages", "rule tied-embeddings-in-pipelines"]),
-    ("32768 tokens on 4 ranks", LLAMA, {"mesh": {"context": 4}}, H100, BF16, 32768, "megatron", 0, ["--context-parallel-size 4", "--cp-comm-type p2p"]),
+    ("32768 tokens on 4 ranks", LLAMA, {"mesh": {"context": 4}, "microbatch": 1}, H100, BF16, 32768, "megatron", 0, ["--context-parallel-size 4", "--cp-comm-type p2p"]),
     ("4100 tokens on 4 ranks", LLAMA, {"mesh": {"context": 4}}, A100, BF16, 4100, "megatron", 1, ["4100 tokens", "2 x 4", "rule sequence-by-context"]),
     ("2047 tokens on 2 ranks", LLAMA, {"mesh": {"model": 2}, "sequence_parallel": False}, A100, BF16, 2047, "torchtitan-0.3", 1,
      ["2047 tokens", "rule sequence-by-tensor-and-context"]),
     ("16 heads for all-to-alls of 32", LLAMA, {"mesh": {"context": 8, "model": 4}, "context_style": "ulysses"}, A100, BF16, 4096, "megatron", 1,
      ["16 attention heads", "4 x 8", "rule heads-of-all-to-all"]),
-    ("V100, fused attention", LLAMA, {"mesh": {"data": 8}}, V100, F16, 1024, "megatron", 1, ["V100", "rule fused-attention", '"attention": "unfused"']),
+    ("V100, fused attention", LLAMA, {"mesh": {"data": 8}, "attention": "fused"}, V100, F16, 1024, "megatron", 1, ["V100", "rule fused-attention", '"attention": "unfused"']),
     ("V100, unfused attention", LLAMA, {"mesh": {"data": 8}, "attention": "unfused", "microbatch": 1}, V100, F16, 1024, "megatron", 0,
      ["--fp16", "--attention-backend unfused"]),
     ("V100 in bf16", LLAMA, {"mesh": {"data": 8}}, V100, BF16, 1024, "megatron", 1, ["V100", "does not compute in bf16"]),
     ("T4 in bf16", LLAMA, {"mesh": {"data": 4}}, T4, BF16, 1024, "deepspeed", 1, ["T4", "does not compute in bf16"]),
-    ("f32, fused attention", LLAMA, {"mesh": {"data": 8}}, A100, F32, 1024, "megatron", 1, ["computes in f32", "rule fused-attention"]),
+    ("f32, fused attention", LLAMA, {"mesh": {"data": 8}, "attention": "fused"}, A100, F32, 1024, "megatron", 1, ["computes in f32", "rule fused-attention"]),
     ("f32, unfused attention", LLAMA, {"mesh": {"data": 8}, "attention": "unfused"}, A100, F32, 1024, "deepspeed", 0, ["train_batch_size"]),
     ("f16 in TorchTitan", LLAMA, {"mesh": {"data": 8}}, A100, F16, 1024, "torchtitan-0.3", 1, ["it has no f16", "rule types"]),
     ("f8 on A100", LLAMA, {"mesh": {"data": 8}}, A100, F8, 1024, "megatron", 1, ["does not compute in f8"]),
@@ -97,7 +97,8 @@ EDGES = [
 
 def arguments_after_program(text):
     words = shlex.split(text.replace("\\\n", " "), comments=True)
-    return words[words.index("pretrain_gpt.py") + 1:]
+    words = words[words.index("pretrain_gpt.py") + 1:]
+    return words[:-1] if words[-1] == "$@" else words
 
 
 class Rules(KerfTest):

@@ -55,8 +55,9 @@ const char *kInterleaved = R"({"kerf": 1, "mesh": {"stage": 8, "data": 2, "model
 
 TEST(Export, MegatronInterleaved) {
   ExportResult e = exported(ExportTarget::Megatron, inputOf(kInterleaved, gpt3()));
-  EXPECT_EQ(withoutComments(e.config),
-            R"(CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 16 --nproc-per-node 8 pretrain_gpt.py \
+  EXPECT_EQ(
+      e.config.substr(e.config.find("CUDA_DEVICE_MAX_CONNECTIONS")),
+      R"(CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 16 --nproc-per-node 8 --node-rank "$NODE_RANK" --master-addr "$MASTER_ADDR" --master-port "${MASTER_PORT:-29500}" pretrain_gpt.py \
   --num-layers 96 \
   --hidden-size 12288 \
   --num-attention-heads 96 \
@@ -91,7 +92,8 @@ TEST(Export, MegatronInterleaved) {
   --adam-beta2 0.95 \
   --adam-eps 1.0e-08 \
   --weight-decay 0.1 \
-  --clip-grad 1.0
+  --clip-grad 1.0 \
+  "$@"
 )");
   EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
   EXPECT_EQ(e.launch, "");
@@ -152,9 +154,11 @@ trainer:
   gradient_clip_val: 1.0
 )");
   EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
-  EXPECT_EQ(e.launch, "CUDA_DEVICE_MAX_CONNECTIONS=1 NVTE_FLASH_ATTN=0 NVTE_FUSED_ATTN=0 torchrun --nnodes 16 "
-                      "--nproc-per-node 8 examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-path "
-                      "\"$PWD/conf\" --config-name big");
+  EXPECT_EQ(e.launch,
+            "CUDA_DEVICE_MAX_CONNECTIONS=1 NVTE_FLASH_ATTN=0 NVTE_FUSED_ATTN=0 torchrun --nnodes 16 "
+            "--nproc-per-node 8 --node-rank \"$NODE_RANK\" --master-addr \"$MASTER_ADDR\" --master-port "
+            "\"${MASTER_PORT:-29500}\" examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-path "
+            "\"$PWD/conf\" --config-name big");
 }
 
 TEST(Export, TorchTitanInterleaved) {
@@ -203,7 +207,9 @@ eps = 1.0e-08
 weight_decay = 0.1
 )");
   EXPECT_EQ(differing(e), Keys());
-  EXPECT_EQ(e.launch, "torchrun --nnodes 2 --nproc-per-node 8 -m torchtitan.train --job.config_file job.toml");
+  EXPECT_EQ(e.launch,
+            "torchrun --nnodes 2 --nproc-per-node 8 --node-rank \"$NODE_RANK\" --master-addr \"$MASTER_ADDR\" "
+            "--master-port \"${MASTER_PORT:-29500}\" -m torchtitan.train --job.config_file job.toml");
 }
 
 TEST(Export, DeepSpeedZeRO3) {
@@ -241,18 +247,20 @@ TEST(Export, DeepSpeedZeRO3) {
 }
 )");
   EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
-  EXPECT_EQ(e.launch,
-            "deepspeed --num_nodes 2 --num_gpus 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
-            "--num-attention-heads 32 --num-key-value-heads 8 --kv-channels 128 --ffn-hidden-size 14336 --vocab-size "
-            "128256 --make-vocab-size-divisible-by 1 --max-position-embeddings 8192 --seq-length 8192 --normalization "
-            "rmsnorm --layernorm-epsilon 1.0e-05 --swiglu --use-rotary-position-embeddings "
-            "--rotary-position-embeddings-theta 500000 --rotary-percent 1.0 --disable-bias-linear "
-            "--untie-embeddings-and-output-weights --attention-dropout 0.0 --hidden-dropout 0.0 "
-            "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --no-pipeline-parallel "
-            "--global-batch-size 64 --micro-batch-size 2 --recompute-granularity full --recompute-method uniform "
-            "--recompute-num-layers 1 --zero-stage 3 --no-gradient-accumulation-fusion --use-flash-attn-v2 --bf16 "
-            "--optimizer adam --adam-beta1 0.9 --adam-beta2 0.95 --adam-eps 1.0e-08 --weight-decay 0.1 --clip-grad "
-            "1.0 --deepspeed --deepspeed_config ds.json");
+  EXPECT_EQ(
+      e.launch,
+      "torchrun --nnodes 2 --nproc-per-node 8 --node-rank \"$NODE_RANK\" --master-addr \"$MASTER_ADDR\" --master-port "
+      "\"${MASTER_PORT:-29500}\" pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+      "--num-attention-heads 32 --num-key-value-heads 8 --kv-channels 128 --ffn-hidden-size 14336 --vocab-size "
+      "128256 --make-vocab-size-divisible-by 1 --max-position-embeddings 8192 --seq-length 8192 --normalization "
+      "rmsnorm --layernorm-epsilon 1.0e-05 --swiglu --use-rotary-position-embeddings "
+      "--rotary-position-embeddings-theta 500000 --rotary-percent 1.0 --disable-bias-linear "
+      "--untie-embeddings-and-output-weights --attention-dropout 0.0 --hidden-dropout 0.0 "
+      "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --no-pipeline-parallel "
+      "--global-batch-size 64 --micro-batch-size 2 --recompute-granularity full --recompute-method uniform "
+      "--recompute-num-layers 1 --zero-stage 3 --no-gradient-accumulation-fusion --use-flash-attn-v2 --bf16 "
+      "--optimizer adam --adam-beta1 0.9 --adam-beta2 0.95 --adam-eps 1.0e-08 --weight-decay 0.1 --clip-grad "
+      "1.0 --deepspeed --deepspeed_config ds.json");
 }
 
 TEST(Export, ZeRO3Elsewhere) {
