@@ -227,7 +227,7 @@ std::vector<TargetRule> expertRules() {
        [](const View &v) { return v.experts() && v.expert > 1 && v.sharding >= 1 && !shardsMoreThanStates(v); },
        [](const View &v) {
          return fmt::format("Apex's distributed optimizer has no expert parallelism, but mesh.expert is {} and "
-                            "optimizer_sharding is {}; pin \"optimizer_sharding\": 0, or export --to megatron-bridge",
+                            "optimizer_sharding is {}; pin \"optimizer_sharding\": 0, or export --to megatron",
                             v.expert, v.sharding);
        },
        "NeMo 24.07, nemo/collections/nlp/modules/common/megatron/megatron_init.py"},

@@ -20,7 +20,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # for each value of --to: the value of --for, the file's name, and the module that reads it
 TARGETS = {
     "megatron": ("megatron", "train.sh", "megatron"),
-    "megatron-bridge": ("megatron-bridge", "recipe.py", "bridge"),
     "torchtitan": ("torchtitan", "job.toml", "torchtitan02"),
     "torchtitan-0.3": ("torchtitan", "titan_job.py", "torchtitan03"),
     "deepspeed": ("deepspeed", "ds_config.json", "deepspeed"),
