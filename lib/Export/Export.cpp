@@ -226,6 +226,7 @@ static Draft draftOf(const Target &target, const View &view) {
   draft.runs.plan.ops.clear();
   draft.runs.plan.arguments.clear();
   draft.runs.plan.recomputeOps.clear();
+  draft.runs.plan.compression.clear(); // no target compresses gradients
   if (!draft.runs.plan.overlap)
     draft.runs.plan.overlap.emplace();
   if (target.trainer)
