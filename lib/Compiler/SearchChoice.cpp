@@ -87,6 +87,7 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const PlanRequ
   }
   options.search.startingPlan = request.from;
   options.search.compression = request.compression;
+  options.search.checkPlan = request.checkPlan;
   options.search.stop = request.stop;
   return makeWholePlanJob(context, request.model, limitedTo(request.cluster, asked), options);
 }

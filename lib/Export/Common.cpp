@@ -115,6 +115,30 @@ const Table &commonTable() {
   return table;
 }
 
+/// Returns the mode of View::recompute.
+static Recompute strongestRecompute(const View &view) {
+  for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full, Recompute::Offload})
+    if (toString(mode) == view.recompute)
+      return mode;
+  return Recompute::None;
+}
+
+void runsPlain1F1B(Draft &out) {
+  out.runs.plan.schedule = {.name = "1f1b", .chunks = 1, .variant = ""};
+  out.runs.plan.stages.clear();
+}
+
+void runsOverlap(const char *what, bool on, Draft &out) {
+  std::vector<std::string> &all = *out.runs.plan.overlap;
+  std::erase(all, what);
+  if (on)
+    all.emplace_back(what);
+}
+
+void runsOrder(std::initializer_list<const char *> order, Draft &out) {
+  out.runs.plan.order.assign(order.begin(), order.end());
+}
+
 int64_t shardInstances(const View &view, Draft &out) {
   if (view.sharding == 0) {
     out.idle("optimizer_sharding is 0");
@@ -179,36 +203,49 @@ void noteNoZeroBubble(const View &view, Draft &out) {
 }
 
 void noteShardingOverAllRanks(const View &view, Draft &out) {
-  if (shardInstances(view, out) > 1)
+  if (shardInstances(view, out) > 1) {
+    out.runs.plan.optimizerShardingRanks = replicaCount(view.in.completed.mesh);
     out.differs(
         fmt::format("states are sharded over all {} ranks of data, context and expert: they take less memory, but "
                     "gathers and reductions use slower links than planned",
                     replicaCount(view.in.completed.mesh)));
+  }
 }
 
 void noteMixedRecompute(const View &view, Draft &out) {
   const char *what = view.plan.recomputeLayers.empty() ? "stage" : "layer";
-  if (!view.uniformRecompute || view.recomputeBlock)
+  if (!view.uniformRecompute || view.recomputeBlock) {
+    out.runs.plan.recompute = {strongestRecompute(view)};
+    out.runs.plan.recomputeLayers.clear();
     out.differs(
         fmt::format("one value for all {}s: \"{}\", the one that recomputes most, so that every stage fits; {}s "
                     "that recompute less in the plan are slower",
                     what, view.recompute, what));
+  }
 }
 
 void noteMixedBlock(const View &view, Draft &out) {
   if (!view.recomputeBlock)
     return noteMixedRecompute(view, out);
-  if (!view.uniformRecompute)
+  if (!view.uniformRecompute) {
+    std::vector<LayerRecompute> &rules = out.runs.plan.recomputeLayers;
+    rules.clear();
+    for (auto [begin, end] : view.cut)
+      for (int64_t layer = begin; layer < std::min(end, begin + *view.recomputeBlock); ++layer)
+        rules.push_back({std::to_string(layer), Recompute::Full});
     out.differs(
         fmt::format("one number for all stages: {} layers of each part, as in the part that recomputes most; the "
                     "other parts are slower than in the plan",
                     *view.recomputeBlock));
+  }
 }
 
 void noteMixedSharding(const View &view, Draft &out) {
-  if (!allAlike(view.plan.optimizerSharding))
+  if (!allAlike(view.plan.optimizerSharding)) {
+    out.runs.plan.optimizerSharding = {view.sharding};
     out.differs(
         fmt::format("one value for all stages: {}, the one that shards most, so that every stage fits", view.sharding));
+  }
 }
 
 void noteTask(const View &view, Draft &out) {
@@ -225,6 +262,7 @@ void writeLayout(const View &view, Draft &out) {
     return out.idle("mesh.model is 1");
   if (view.plan.layout == OpLayout::Megatron)
     return out.expressed("the target's own layout");
+  out.runs.plan.layout = OpLayout::Megatron;
   out.differs("the solver's strategies are left out: Megatron-LM's layout runs instead; plan with the pin \"layout\": "
               "\"megatron\" to get a plan for that layout");
 }

@@ -43,6 +43,7 @@ void writeExpert(const View &view, Draft &out) {
 void writeOrder(const View &view, Draft &out) {
   if (view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("pipe, data, model (outermost first), the only order");
+  runsOrder({"stage", "data", "expert", "context", "model"}, out);
   out.differs(
       fmt::format("ranks lie as pipe, data, sequence, model (outermost first), not as {}: groups use other links "
                   "than planned",
@@ -54,8 +55,10 @@ void writeSchedule(const View &view, Draft &out) {
     return out.idle("one stage");
   if (view.schedule == ScheduleKind::OneFOneB)
     return out.expressed("1F1B, DeepSpeed's schedule");
-  if (view.schedule != ScheduleKind::ZeroBubbleH1)
+  if (view.schedule != ScheduleKind::ZeroBubbleH1) {
+    runsPlain1F1B(out);
     return out.differs("1F1B runs instead: DeepSpeed has that one and zero-bubble h1");
+  }
   out.argument("--enable-zbh1-pipeline");
   if (view.sequenceParallel)
     out.differs("Megatron-DeepSpeed refuses it together with --sequence-parallel, as untested");
@@ -78,6 +81,7 @@ void writeStages(const View &view, Draft &out) {
     return out.idle("one stage");
   if (view.evenCut && view.chunks == 1)
     return out.expressed("partition_method type:transformer: as many layers in each stage");
+  out.runs.plan.stages.clear();
   out.differs("layers are divided evenly (partition_method type:transformer, which Megatron-DeepSpeed fixes)");
 }
 
@@ -98,15 +102,19 @@ void writeSharding(const View &view, Draft &out) {
   out.file("zero_optimization.stage", stage);
   out.argument("--zero-stage", stage);
   out.argument("--no-gradient-accumulation-fusion"); // gradients are in DeepSpeed's buffers, not in Megatron's
-  if (stage != view.sharding)
-    out.differs(
-        "ZeRO 2 and 3 are refused in pipelines: ZeRO 1 runs, gradients and parameters are replicated and take more "
-        "memory");
+  if (stage == view.sharding)
+    return;
+  out.runs.plan.optimizerSharding = {stage};
+  out.differs(
+      "ZeRO 2 and 3 are refused in pipelines: ZeRO 1 runs, gradients and parameters are replicated and take more "
+      "memory");
 }
 
 void writeSequenceParallel(const View &view, Draft &out) {
   if (!view.sequenceParallel || view.tensor == 1)
     return out.expressed("off, the default");
+  if (view.context > 1)
+    out.runs.plan.sequenceParallel = {false};
   if (view.context > 1)
     return out.differs("left out beside --ds-sequence-parallel-size, with which it can't be combined");
   out.argument("--sequence-parallel");
@@ -115,6 +123,11 @@ void writeSequenceParallel(const View &view, Draft &out) {
 void writeOverlap(const View &view, Draft &out) {
   int64_t stage = zeroStage(view);
   bool gradients = view.overlaps("gradients");
+  runsOverlap("gradients", gradients && view.pipeline == 1 && stage >= 1, out);
+  runsOverlap("parameters", view.overlaps("parameters") && stage == 3, out);
+  runsOverlap("tensor", view.sequenceParallel && view.context == 1, out);
+  runsOverlap("products", false, out);
+  runsOverlap("stage", false, out);
   if (view.pipeline == 1 && stage >= 1)
     out.file("zero_optimization.overlap_comm", gradients);
   else if (gradients)
@@ -150,6 +163,7 @@ void writeContextStyle(const View &view, Draft &out) {
     return out.idle("mesh.context is 1");
   if (view.plan.contextStyle == ContextStyle::Ulysses)
     return out.expressed("--ds-sequence-parallel-size is Ulysses");
+  out.runs.plan.contextStyle = ContextStyle::Ulysses;
   out.differs("Ulysses runs instead: all-to-alls cut heads, of which there must be enough");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Export/Export.h"
+#include "Rules.h"
 #include "View.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ namespace {
 struct Target {
   ExportTarget target;
   const char *name, *title, *file; // name for --to, name of the project, and default name of the configuration file
+  const char *trainer;             // name of the trainer's record whose prices apply; nullptr: none is known
   const char *names;               // source in which the names of arguments and keys were looked up
   const char *missing;             // settings that the user must add
   const Table &(*table)();
@@ -23,46 +25,43 @@ struct Target {
 /// Returns one record for each target.
 const std::vector<Target> &targets() {
   static const std::vector<Target> table = {
-      {ExportTarget::Megatron, "megatron", "Megatron-LM", "megatron.sh",
+      {ExportTarget::Megatron, "megatron", "Megatron-LM", "megatron.sh", "megatron",
        "megatron/training/arguments.py of 2025 (commit 000c4ac24f61)",
-       "data and tokenizer (--data-path, --tokenizer-type, ... or --mock-data), learning rate (--lr, ...), "
-       "--train-iters",
+       "DATA_PATH, TOKENIZER_MODEL, LEARNING_RATE, STEPS and OUTPUT, variables at the top, or MOCK_DATA=1",
        megatronTable},
-      {ExportTarget::TorchTitan, "torchtitan", "TorchTitan", "torchtitan.toml",
+      {ExportTarget::TorchTitan, "torchtitan", "TorchTitan", "torchtitan.toml", "torchtitan",
        "torchtitan/config/job_config.py of the 0.2 releases; for 0.3 there is the target torchtitan-0.3",
        "model.hf_assets_path, training.dataset, training.steps, optimizer.lr, lr_scheduler", torchTitanTable},
-      {ExportTarget::TorchTitanPython, "torchtitan-0.3", "TorchTitan 0.3", "torchtitan_job.py",
+      {ExportTarget::TorchTitanPython, "torchtitan-0.3", "TorchTitan 0.3", "torchtitan_job.py", "torchtitan",
        "torchtitan/config/configs.py and torchtitan/trainer.py of TorchTitan 0.3.0",
-       "in the function: config.hf_assets_path, dataloader, training.steps, the optimizer's lr, lr_scheduler",
-       torchTitanPythonTable},
-      {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed", "ds_config.json",
+       "the variables at the top: TOKENIZER, DATASET, LEARNING_RATE, STEPS, OUTPUT", torchTitanPythonTable},
+      {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed", "ds_config.json", "deepspeed",
        "DeepSpeed's page on its configuration JSON, and megatron/arguments.py of Megatron-DeepSpeed (commit "
        "207b2d5aad1e)",
        "data and tokenizer (--data-path, --tokenizer-type, ...), learning rate (--lr, ...; optimizer.params.lr where "
        "DeepSpeed makes the optimizer), --train-iters",
        deepSpeedTable},
-      {ExportTarget::NeMo, "nemo", "NeMo", "nemo.yaml",
+      {ExportTarget::NeMo, "nemo", "NeMo", "nemo.yaml", "nemo",
        "examples/nlp/language_modeling/megatron_gpt_pretraining.py of NeMo 1 (framework 24.07) and its configurations; "
        "NeMo 2 is configured in Python",
        "exp_manager, model.tokenizer, model.data.data_prefix, model.optim.lr and model.optim.sched, trainer.max_steps",
        nemoTable},
-      {ExportTarget::Accelerate, "accelerate", "Accelerate", "accelerate.yaml",
+      {ExportTarget::Accelerate, "accelerate", "Accelerate", "accelerate.yaml", nullptr,
        "accelerate/commands/launch.py and parallelism_config.py of Accelerate 1.15, and TrainingArguments of "
        "Transformers 5.24",
        "the program, its model and data, --learning_rate, --max_steps", accelerateTable},
-      {ExportTarget::Transformers, "transformers", "Transformers", "distributed_config.json",
+      {ExportTarget::Transformers, "transformers", "Transformers", "distributed_config.json", nullptr,
        "DistributedConfig and TrainingArguments of Transformers 5.24",
        "the program, which loads the model with this configuration, its data, --learning_rate, --max_steps",
        transformersTable},
-      {ExportTarget::Nanotron, "nanotron", "Nanotron", "nanotron.yaml",
+      {ExportTarget::Nanotron, "nanotron", "Nanotron", "nanotron.yaml", nullptr,
        "src/nanotron/config of Nanotron, 2025 (commit 6b2ff6502c1e)",
        "general.project, model.init_method, tokenizer, data_stages, tokens.train_steps, "
        "optimizer.learning_rate_scheduler, checkpoints",
        nanotronTable},
-      {ExportTarget::MsSwift, "ms-swift", "ms-swift", "ms_swift.sh",
+      {ExportTarget::MsSwift, "ms-swift", "ms-swift", "ms_swift.sh", "megatron",
        "swift/megatron/arguments/megatron_args.py of ms-swift, 2026 (commit 006938be6c7c)",
-       "--model, --dataset, learning rate (--lr, ...), --train_iters or --num_train_epochs, --output_dir",
-       msSwiftTable},
+       "MODEL, DATASET, LEARNING_RATE, STEPS and OUTPUT, variables at the top", msSwiftTable},
   };
   return table;
 }
@@ -84,14 +83,25 @@ std::string devicesOf(const Cluster &mixed) {
   return fmt::format("{}", fmt::join(groups, ", "));
 }
 
-std::vector<std::string> headOf(const Target &target, const View &view, const Draft &draft) {
+/// Returns the line of the head with the predicted figures.
+std::string predictionLine(const Target &target, const ExportPrediction &predicted) {
+  return fmt::format("Expected as written: {:.4g} s a step, {:.4g} tokens/s, {:.1f} of {:.1f} GiB on the fullest "
+                     "device (kerf simulate --for {}).",
+                     predicted.stepSeconds, predicted.tokensPerSecond, predicted.deviceBytes / (1 << 30),
+                     predicted.limitBytes / (1 << 30), target.trainer);
+}
+
+std::vector<std::string> headOf(const Target &target, const View &view, const Draft &draft,
+                                const std::optional<ExportPrediction> &predicted) {
   std::vector<std::string> head = {
       fmt::format("{} for {} on {} ranks of {}, by kerf export.", target.title, view.in.job.model, view.ranks,
                   view.in.completed.cluster.name),
       fmt::format("Names of settings are from {}.", target.names),
-      fmt::format("A plan does not contain, so add: {}; on several nodes also the launcher's rendezvous.",
+      fmt::format("A plan does not contain, so add: {}; on several nodes also NODE_RANK and MASTER_ADDR.",
                   target.missing),
   };
+  if (predicted)
+    head.push_back(predictionLine(target, *predicted));
   bool any = false;
   for (const ExportDecision &decision : draft.decisions)
     if (decision.kind == ExportDecision::Kind::Differs) {
@@ -101,6 +111,45 @@ std::vector<std::string> headOf(const Target &target, const View &view, const Dr
       head.push_back(fmt::format("  {} = {}: {}", decision.key, decision.value, decision.text));
     }
   return head;
+}
+
+/// The variables of a run of Megatron-LM, and the arguments that they become. The tokenizer of mock data has one word
+/// more than --vocab-size says.
+std::string megatronVariables(int64_t vocabulary) {
+  std::string words = vocabulary ? fmt::format(" --vocab-size {}", vocabulary - 1) : "";
+  return R"(# Set these for your run, here or as variables of the environment.
+: "${LEARNING_RATE:=3e-4}" "${STEPS:=1000}" "${OUTPUT:=output}"
+: "${DATA_PATH:=}" "${TOKENIZER_TYPE:=HuggingFaceTokenizer}" "${TOKENIZER_MODEL:=}"
+if [ "${MOCK_DATA:-0}" = 1 ]; then # ten steps on mock data
+  set -- --mock-data --tokenizer-type NullTokenizer)" +
+         words + R"( --train-iters 10 --log-interval 1 --eval-iters 0 "$@"
+else
+  : "${DATA_PATH:?the prefix of the tokenized data, or MOCK_DATA=1}" "${TOKENIZER_MODEL:?the tokenizer}"
+  set -- --data-path "$DATA_PATH" --split 99,1,0 --tokenizer-type "$TOKENIZER_TYPE"     --tokenizer-model "$TOKENIZER_MODEL" --train-iters "$STEPS" --log-interval 10     --save "$OUTPUT" --save-interval 500 "$@"
+fi
+set -- --lr "$LEARNING_RATE" --lr-decay-style cosine "$@"
+)";
+}
+
+constexpr const char *kSwiftVariables = R"(# Set these for your run, here or as variables of the environment.
+: "${MODEL:?the name or folder of the checkpoint}" "${DATASET:?the name or folder of the data}"
+: "${LEARNING_RATE:=1e-5}" "${STEPS:=1000}" "${OUTPUT:=output}"
+set -- --model "$MODEL" --dataset "$DATASET" --lr "$LEARNING_RATE" --train_iters "$STEPS" --output_dir "$OUTPUT" "$@"
+)";
+
+/// Returns torchrun with its options: of several nodes, each is started with its number and the address of the first.
+std::string torchrunText(const View &view) {
+  int64_t nodes = (view.ranks + view.devicesPerNode - 1) / view.devicesPerNode;
+  return nodes == 1 ? "torchrun --nnodes {} --nproc-per-node {} "
+                    : "torchrun --nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\" --master-addr "
+                      "\"$MASTER_ADDR\" --master-port \"${{MASTER_PORT:-29500}}\" ";
+}
+
+/// Returns a check of the variables of several nodes.
+std::string nodesText(const View &view) {
+  return view.ranks <= view.devicesPerNode
+             ? ""
+             : ": \"${NODE_RANK:?the number of this node, from 0}\" \"${MASTER_ADDR:?the address of node 0}\"\n";
 }
 
 /// Returns the launch command: environment variables, launcher with nodes and devices, and program.
@@ -172,12 +221,24 @@ static Status findLayers(const ExportInput &input, View &view) {
 /// Writes every setting by the row for its key in the target's table, or else in the common table.
 static Draft draftOf(const Target &target, const View &view) {
   Draft draft;
+  draft.runs.plan = view.plan;
+  draft.runs.plan.predicted.reset();
+  draft.runs.plan.ops.clear();
+  draft.runs.plan.arguments.clear();
+  draft.runs.plan.recomputeOps.clear();
+  draft.runs.plan.compression.clear(); // no target compresses gradients
+  if (!draft.runs.plan.overlap)
+    draft.runs.plan.overlap.emplace();
+  if (target.trainer)
+    draft.runs.trainer = findTrainer(target.trainer);
   for (const auto &[key, value] : settings(view)) {
     draft.key = key;
     draft.value = value.dump();
     if (key == "recompute" && view.recompute == "offload") {
       draft.differs(
           fmt::format("activations are not offloaded to host memory by {}: they stay on the device", target.title));
+      draft.runs.plan.recompute = {Recompute::None};
+      draft.runs.plan.recomputeLayers.clear();
       continue;
     }
     const Row *row = rowOf(target.table(), key);
@@ -200,20 +261,24 @@ static Draft draftOf(const Target &target, const View &view) {
 }
 
 /// Returns the configuration file, the launch command and the decisions.
-static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft, const std::string &configName) {
-  std::vector<std::string> head = headOf(describe(which), view, draft);
-  std::string torchrun = "torchrun --nnodes {} --nproc-per-node {} ";
-  ExportResult exported{"", "", std::move(draft.decisions)};
+static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft, const std::string &configName,
+                               const std::optional<ExportPrediction> &predicted) {
+  std::vector<std::string> head = headOf(describe(which), view, draft, predicted);
+  std::string torchrun = torchrunText(view);
+  ExportResult exported{"", "", std::move(draft.decisions), predicted};
   switch (which) {
   case ExportTarget::Megatron:
-    exported.config = shellText(head, launchLine(view, draft, torchrun, "pretrain_gpt.py"), draft.arguments);
+    exported.config = shellText(head,
+                                nodesText(view) + megatronVariables(view.model.vocabulary) +
+                                    launchLine(view, draft, torchrun, "pretrain_gpt.py"),
+                                draft.arguments);
     break;
   case ExportTarget::TorchTitan:
     exported.config = tomlText(head, draft.config);
     exported.launch = launchLine(view, draft, torchrun, "-m torchtitan.train --job.config_file " + configName);
     break;
   case ExportTarget::TorchTitanPython: {
-    exported.config = torchTitanPythonText(head, draft.config);
+    exported.config = torchTitanPythonText(head, draft.config, view.model);
     std::filesystem::path path(configName); // TorchTitan imports the module by its name
     std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
     exported.launch = launchLine(view, draft, fmt::format("PYTHONPATH={} ", folder) + torchrun,
@@ -225,7 +290,7 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     Json arguments = draft.arguments;
     arguments["--deepspeed"] = true;
     arguments["--deepspeed_config"] = configName;
-    exported.launch = launchLine(view, draft, "deepspeed --num_nodes {} --num_gpus {} ", "pretrain_gpt.py ") +
+    exported.launch = launchLine(view, draft, torchrun, "pretrain_gpt.py ") +
                       fmt::format("{}", fmt::join(commandLineWords(arguments), " "));
     break;
   }
@@ -241,7 +306,12 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
   }
   case ExportTarget::Accelerate:
     exported.config = yamlText(head, draft.config);
-    exported.launch = launchLine(view, draft, "accelerate launch --config_file " + configName + " ",
+    exported.launch = launchLine(view, draft,
+                                 "accelerate launch --config_file " + configName + " " +
+                                     (view.ranks > view.devicesPerNode
+                                          ? "--machine_rank \"$NODE_RANK\" --main_process_ip \"$MASTER_ADDR\" "
+                                            "--main_process_port \"${{MASTER_PORT:-29500}}\" "
+                                          : ""),
                                  fmt::format("train.py {}", fmt::join(commandLineWords(draft.arguments), " ")));
     break;
   case ExportTarget::Transformers:
@@ -254,15 +324,76 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.launch = launchLine(view, draft, torchrun, "run_train.py --config-file " + configName);
     break;
   case ExportTarget::MsSwift:
-    exported.config =
-        shellText(head, launchLine(view, draft, "NNODES={} NPROC_PER_NODE={} ", "megatron pt"), draft.arguments);
+    exported.config = shellText(head,
+                                nodesText(view) + kSwiftVariables +
+                                    launchLine(view, draft, "NNODES={} NPROC_PER_NODE={} ", "megatron pt"),
+                                draft.arguments);
     break;
   }
   return exported;
 }
 
-Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
-  const Target &target = describe(which);
+static Status checkRules(const Target &target, const View &view) {
+  std::vector<std::string> broken;
+  for (const TargetRule &rule : targetRules())
+    if (std::find(rule.targets.begin(), rule.targets.end(), target.target) != rule.targets.end() && rule.broken(view))
+      broken.push_back(fmt::format("{} (rule {}; {})", rule.sentence(view), rule.name, rule.source));
+  if (broken.empty())
+    return ok();
+  return Error{fmt::format("{}: {} does not run this plan: {}", view.in.completed.where, target.title,
+                           fmt::join(broken, "; and "))};
+}
+
+std::function<Status(const CompletedPlan &)> targetRulesOf(ExportTarget target, ModelSizes sizes, std::string dtype) {
+  ExportInput input;
+  input.model = std::move(sizes);
+  input.job.dtype = std::move(dtype);
+  return [target, input = std::move(input)](const CompletedPlan &completed) mutable {
+    input.completed = completed;
+    return checkRules(describe(target), View(input));
+  };
+}
+
+/// Fails where the target would train another model than that of the plan.
+static Status checkModel(const Target &target, const Draft &draft) {
+  bool byName = target.target == ExportTarget::TorchTitan || target.target == ExportTarget::TorchTitanPython;
+  std::vector<std::string> other;
+  for (const ExportDecision &decision : draft.decisions)
+    if (decision.kind == ExportDecision::Kind::Differs && decision.key.starts_with("model.") &&
+        decision.key != "model.dropout" && decision.key != "model.expert_capacity" &&
+        (decision.key != "model.sizes" || byName))
+      other.push_back(fmt::format("{} is {}: {}", decision.key, decision.value, decision.text));
+  if (other.empty())
+    return ok();
+  return Error{fmt::format("{} would train another model; {}", target.title, fmt::join(other, "; "))};
+}
+
+/// Predicts the plan as the target runs it, where its prices are known and the devices are not CPUs. Fails where it
+/// does not fit into memory.
+static Result<std::optional<ExportPrediction>> predictionOf(const Target &target, const View &view,
+                                                            const Draft &draft) {
+  if (!view.in.predict || !target.trainer || view.in.completed.cluster.device.kind == "cpu")
+    return std::optional<ExportPrediction>();
+  auto predicted = view.in.predict(draft.runs);
+  if (!predicted)
+    return predicted.error();
+  if (predicted->fits)
+    return std::optional(*predicted);
+  std::vector<std::string> changes;
+  for (const ExportDecision &decision : draft.decisions)
+    if (decision.kind == ExportDecision::Kind::Differs && !decision.key.starts_with("model.") &&
+        !decision.key.starts_with("optimizer."))
+      changes.push_back(fmt::format("{} = {}: {}", decision.key, decision.value, decision.text));
+  return Error{fmt::format("{}: as {} runs it, the plan needs {:.1f} GiB of the {:.1f} GiB of the fullest device; plan "
+                           "again with <for> {}, which knows what {} does{}{}",
+                           view.in.completed.where, target.title, predicted->deviceBytes / (1 << 30),
+                           predicted->limitBytes / (1 << 30), target.trainer, target.title,
+                           changes.empty() ? "" : ". Not as planned: ", fmt::join(changes, "; ")),
+               ExitStatus::Infeasible};
+}
+
+/// Fails for plans that no target can express, and fills the view of `input` otherwise.
+static Status readView(const Target &target, const ExportInput &input, View &view) {
   const CompletedPlan &completed = input.completed;
   if (completed.cluster.mixed())
     return Error{fmt::format("{} is a mixed cluster ({}): {} gives all ranks the same arguments and cannot weigh "
@@ -274,10 +405,30 @@ Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, co
     return Error{fmt::format("{}: stages have meshes of their own, but {} gives all stages the same mesh; remove "
                              "them from the plan",
                              completed.where, target.title)};
+  return findLayers(input, view);
+}
+
+Result<std::vector<ExportDecision>> exportDecisions(ExportTarget which, const ExportInput &input) {
   View view(input);
-  if (Status status = findLayers(input, view); !status)
+  if (Status status = readView(describe(which), input, view); !status)
     return status.error();
-  return writtenFor(which, view, draftOf(target, view), configName);
+  return draftOf(describe(which), view).decisions;
+}
+
+Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
+  const Target &target = describe(which);
+  View view(input);
+  if (Status status = readView(target, input, view); !status)
+    return status.error();
+  Draft draft = draftOf(target, view);
+  if (Status status = checkModel(target, draft); !status)
+    return status.error();
+  if (Status status = checkRules(target, view); !status)
+    return status.error();
+  auto predicted = predictionOf(target, view, draft);
+  if (!predicted)
+    return predicted.error();
+  return writtenFor(which, view, std::move(draft), configName, *predicted);
 }
 
 } // namespace kerf

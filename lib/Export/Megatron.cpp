@@ -28,6 +28,7 @@ void writeOrder(const View &view, Draft &out) {
   if (!both && (view.expert == 1 || !view.experts()) &&
       view.axisOrderIs({"data", "expert", "stage", "context", "model"}))
     return out.argument("--use-tp-pp-dp-mapping");
+  runsOrder({"stage", "data", "expert", "context", "model"}, out);
   out.differs(fmt::format("ranks lie as tp-cp-ep-dp-pp (innermost first), not as {} (outermost first){}: groups use "
                           "other links than planned",
                           orderText(view), both ? ", and groups of experts span those of context" : ""));
@@ -40,6 +41,7 @@ void writeSchedule(const View &view, Draft &out) {
     return out.expressed("1F1B, what pipelines run without virtual stages");
   if (view.schedule == ScheduleKind::Interleaved)
     return out.expressed("interleaved 1F1B, what virtual stages run");
+  runsPlain1F1B(out);
   out.differs(fmt::format("1F1B runs instead{}", view.schedule == ScheduleKind::GPipe
                                                      ? ", with less memory and the same bubble"
                                                  : recordOf(view.schedule).splitsBackward
@@ -109,14 +111,17 @@ void writeSharding(const View &view, Draft &out) {
   out.argument("--use-distributed-optimizer");
   if (view.sharding == 1)
     return;
-  if (!fsdp(view))
+  if (!fsdp(view)) {
+    out.runs.plan.optimizerSharding = {1};
     return out.differs(
         "Megatron FSDP has no pipelines: the distributed optimizer shards only the states; gradients and "
         "parameters are replicated and take more memory");
+  }
   out.argument("--use-megatron-fsdp");
   out.argument("--data-parallel-sharding-strategy", view.sharding == 2 ? "optim_grads" : "optim_grads_params");
   out.argument("--no-gradient-accumulation-fusion"); // Megatron FSDP does not support the fusion
   out.argument("--ckpt-format", "fsdp_dtensor");
+  out.argument("--init-model-with-meta-device"); // else every rank makes the whole model before it is sharded
 }
 
 void writeShardingRanks(const View &view, Draft &out) {
@@ -137,30 +142,40 @@ void writeOverlap(const View &view, Draft &out) {
   if (gradients)
     out.argument("--overlap-grad-reduce");
   if (view.overlaps("parameters") && shards) {
-    if (gradients)
+    if (gradients) {
       out.argument("--overlap-param-gather");
-    else
+    } else {
+      runsOverlap("parameters", false, out);
       out.differs("gathers of parameters overlap only together with gradients (--overlap-grad-reduce): they do not");
+    }
   }
-  if (view.tensor > 1 && !view.overlaps("tensor"))
+  if (view.tensor > 1 && !view.overlaps("tensor")) {
+    runsOverlap("tensor", true, out);
     out.differs("sums of input gradients always run beside the weights' gradients (the plan does not list \"tensor\")");
+  }
   if (view.tensor > 1 && view.overlaps("products")) {
-    if (view.sequenceParallel)
+    if (view.sequenceParallel) {
       out.argument("--tp-comm-overlap");
-    else
+    } else {
+      runsOverlap("products", false, out);
       out.differs(
           "products and their collectives take turns with --sequence-parallel only (\"products\"): they do not");
+    }
   }
   if (view.pipeline == 1)
     return out.expressed("what is not listed is off, the default");
   if (view.chunks == 1) {
-    if (view.overlaps("stage"))
+    bool asked = view.overlaps("stage");
+    runsOverlap("stage", false, out);
+    if (asked)
       out.differs("sends between stages overlap with compute only under the interleaved schedule: here stages wait");
   } else if (!view.overlaps("stage")) {
     if (view.pipeline > 2)
       out.argument("--no-overlap-p2p-communication");
-    else
+    else {
+      runsOverlap("stage", true, out);
       out.differs("with two stages and chunks sends always overlap (the plan does not list \"stage\")");
+    }
   }
   out.expressed("what is not listed is off, the default");
 }
@@ -174,6 +189,7 @@ void writeGradientDtype(const View &view, Draft &out) {
     return out.argument("--grad-reduce-in-bf16");
   if ((dtype == "f16" && type == "f16") || (dtype == "f32" && type == "f32"))
     return out.expressed("gradients have the parameters' type, the default");
+  out.runs.plan.gradientDtype = b16 ? "f32" : dtype;
   out.differs(fmt::format("gradients of {} parameters are {}", dtype, b16 ? "f32 or bf16: f32" : "of their type"));
 }
 

@@ -67,16 +67,33 @@ void writePosition(const View &view, Draft &out) {
 }
 
 void writeRotaryScaling(const View &view, Draft &out) {
-  double factor = view.model.rotaryFactor;
-  if (view.model.rotaryScaling == "llama3") {
+  const ModelSizes &m = view.model;
+  double factor = m.rotaryFactor;
+  if (m.rotaryScaling == "llama3") {
     out.argument("--use-rope-scaling");
-    return out.argument("--rope-scaling-factor", factor);
+    out.argument("--rope-scaling-factor", factor);
+    if (m.rotaryLow != 1 || m.rotaryHigh != 4 || m.rotaryPositions != 8192)
+      out.differs(fmt::format("waves are scaled by LLaMA 3.1's numbers, from 8192 positions with factors 1 and 4, not "
+                              "from {} with {} and {}",
+                              m.rotaryPositions, m.rotaryLow, m.rotaryHigh));
+    return;
   }
-  if (view.model.rotaryScaling == "yarn") {
+  if (m.rotaryScaling == "yarn") {
     out.argument("--rope-type", "yarn");
     out.argument("--rotary-scaling-factor", factor);
-    if (!view.model.keyValueLatent)
+    if (m.rotaryScale != 0 && m.rotaryScaleAll != 0) {
+      out.argument("--mscale", m.rotaryScale);
+      out.argument("--mscale-all-dim", m.rotaryScaleAll);
+    } else if (m.rotaryScale != 0 || m.rotaryScaleAll != 0) {
+      out.differs(fmt::format("mscale {} and mscale_all_dim {} scale attention otherwise when one of them is 0",
+                              m.rotaryScale, m.rotaryScaleAll));
+    }
+    if (!m.keyValueLatent)
       out.differs("YaRN is for latent attention: it is refused here");
+    if (m.rotaryPositions != 4096 || m.rotaryFast != 32 || m.rotarySlow != 1)
+      out.differs(fmt::format("waves are scaled from 4096 positions with beta 32 and 1, the defaults, not from {} with "
+                              "{} and {}",
+                              m.rotaryPositions, m.rotaryFast, m.rotarySlow));
     return;
   }
   if (factor != std::floor(factor))
@@ -134,7 +151,7 @@ void writeExpertWeights(const View &view, Draft &out) {
 void writeSharedExpert(const View &view, Draft &out) {
   out.argument("--moe-shared-expert-intermediate-size", view.model.sharedExpertWidth);
   if (view.model.sharedExpertGate)
-    out.differs("the shared expert's result is added without being multiplied by the token's gate");
+    out.argument("--moe-shared-expert-gate");
 }
 
 /// Writes which layers have experts, as a Python expression: ([0]*3+[1]*58).
@@ -151,6 +168,8 @@ void writeRouter(const View &view, Draft &out) {
 void writeExpertGroups(const View &view, Draft &out) {
   out.argument("--moe-router-num-groups", view.model.expertGroups);
   out.argument("--moe-router-group-topk", view.model.groupsPerToken);
+  if (view.model.router == "softmax")
+    out.differs("groups are chosen by the sum of their best experts' scores, not by the best one");
 }
 
 void writeLatent(const View &view, Draft &out) {
@@ -163,6 +182,10 @@ void writeLatent(const View &view, Draft &out) {
   out.argument("--qk-head-dim", m.headSize - m.rotaryHeadSize);
   out.argument("--qk-pos-emb-head-dim", m.rotaryHeadSize);
   out.argument("--v-head-dim", m.valueSize);
+  if (m.rotaryScaling == "yarn")
+    return;
+  out.argument("--rope-type", "rope"); // the default of latent attention is YaRN by 40
+  out.argument("--no-rope-fusion");    // the fused kernel is for YaRN
 }
 
 void writeCapacity(const View &view, Draft &out) {

@@ -58,7 +58,9 @@ Row adapted(const Row &row) {
             Draft theirs;
             theirs.key = out.key;
             theirs.value = out.value;
+            theirs.runs = out.runs;
             write(view, theirs);
+            out.runs = theirs.runs;
             out.environment.insert(theirs.environment.begin(), theirs.environment.end());
             for (const auto &[name, value] : theirs.arguments.items())
               adapt(name, value, out);

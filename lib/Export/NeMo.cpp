@@ -86,6 +86,7 @@ void writeOrder(const View &view, Draft &out) {
   bool both = view.expert > 1 && view.context > 1 && view.experts();
   if (!both && view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("tp-cp-ep-dp-pp (innermost first), the only order");
+  runsOrder({"stage", "data", "expert", "context", "model"}, out);
   out.differs(
       fmt::format("ranks lie as tp-cp-ep-dp-pp (innermost first), not as {} (outermost first): groups use other "
                   "links than planned",
@@ -97,6 +98,7 @@ void writeSchedule(const View &view, Draft &out) {
     return out.idle("one stage");
   if (view.schedule == ScheduleKind::OneFOneB || view.schedule == ScheduleKind::Interleaved)
     return out.expressed("1F1B, interleaved with virtual stages");
+  runsPlain1F1B(out);
   out.differs("1F1B runs instead");
 }
 
@@ -105,6 +107,7 @@ void writeStages(const View &view, Draft &out) {
     return out.idle("one stage");
   if (view.evenCut)
     return out.expressed("the same number of layers in each part, the only way");
+  out.runs.plan.stages.clear();
   out.differs("stages must have the same number of layers: NeMo divides them evenly, or refuses what does not divide");
 }
 
@@ -129,6 +132,7 @@ void writeSharding(const View &view, Draft &out) {
     return out.file("model.fsdp_sharding_strategy", view.sharding == 3 ? "full" : "grad");
   }
   out.expressed("model.optim.name = \"distributed_fused_adam\"");
+  out.runs.plan.optimizerSharding = {1};
   if (view.sharding >= 2)
     out.differs("FSDP has no pipelines: the distributed optimizer shards only the states; gradients and parameters are "
                 "replicated and take more memory");
@@ -136,6 +140,11 @@ void writeSharding(const View &view, Draft &out) {
 
 void writeOverlap(const View &view, Draft &out) {
   bool gradients = view.overlaps("gradients"), parameters = view.overlaps("parameters");
+  runsOverlap("gradients", fsdp(view) || (distributedAdam(view) && gradients), out);
+  runsOverlap("parameters", fsdp(view) || (distributedAdam(view) && gradients && parameters), out);
+  runsOverlap("tensor", true, out);
+  runsOverlap("products", view.overlaps("products") && view.sequenceParallel, out);
+  runsOverlap("stage", view.overlaps("stage") && view.chunks > 1, out);
   if (distributedAdam(view)) {
     out.file("model.optim.overlap_grad_sync", gradients);
     out.file("model.optim.overlap_param_sync", gradients && parameters);
@@ -337,6 +346,7 @@ Table executionTable() {
            return out.idle("mesh.context is 1");
          if (v.plan.contextStyle == ContextStyle::Ring)
            return out.expressed("ring attention of Transformer Engine");
+         out.runs.plan.contextStyle = ContextStyle::Ring;
          out.differs("ring attention runs instead: keys and values pass round");
        }},
       {"dtype", writeDtype},

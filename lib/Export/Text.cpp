@@ -92,10 +92,10 @@ std::vector<std::string> commandLineWords(const Json &arguments) {
 }
 
 std::string shellText(const std::vector<std::string> &head, const std::string &command, const Json &arguments) {
-  std::string text = "#!/bin/sh\n" + comments(head) + command;
+  std::string text = "#!/bin/sh\n" + comments(head) + "set -eu\n" + command;
   for (const std::string &word : commandLineWords(arguments))
     text += " \\\n  " + word;
-  return text + "\n";
+  return text + " \\\n  \"$@\"\n";
 }
 
 std::string tomlText(const std::vector<std::string> &head, const Json &config) {

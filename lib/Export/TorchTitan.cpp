@@ -1,50 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Export to TorchTitan: the TOML file of a job. The file does not describe models, which are registered in Python under
 // the name of a flavor.
-#include "View.h"
+#include "TorchTitanModel.h"
 
 namespace kerf::exporting {
 
 namespace {
 
-/// A model size that TorchTitan registers.
-struct Flavor {
-  const char *name;
-  int64_t hidden, layers, heads, groups, inner;
-};
-/// Flavors of LLaMA 3 in torchtitan/models/llama3/__init__.py.
-constexpr Flavor kLlama3[] = {
-    {"8B", 4096, 32, 32, 8, 14336}, {"70B", 8192, 80, 64, 8, 28672}, {"405B", 16384, 126, 128, 8, 53248}};
-
-const Flavor *flavorOf(const ModelSizes &m) {
-  if (m.family != "llama" || m.rotaryBase != 500000 || m.tiedEmbeddings || m.queryKeyValueBias || m.mlpBias)
-    return nullptr;
-  for (const Flavor &f : kLlama3)
-    if (m.hidden == f.hidden && m.layers == f.layers && m.heads == f.heads && m.keyValueHeads == f.groups &&
-        m.mlpWidth == f.inner)
-      return &f;
-  return nullptr;
-}
-
 void writeFamily(const View &view, Draft &out) {
-  const ModelSizes &m = view.model;
-  if (const Flavor *flavor = flavorOf(m)) {
-    out.file("model.name", "llama3");
+  if (const TitanFlavor *flavor = titanFlavorOf(view.model)) {
+    out.file("model.name", flavor->module);
     return out.file("model.flavor", flavor->name);
   }
-  out.differs(
-      fmt::format("no flavor of TorchTitan has these sizes: register one in Python and name it in model.name "
-                  "and model.flavor (width {}, {} layers, {} heads, {} key/value heads, MLP {}{})",
-                  m.hidden, m.layers, m.heads, m.keyValueHeads, m.experts ? m.expertWidth : m.mlpWidth,
-                  m.experts ? fmt::format(", {} experts, {} of them for a token", m.experts, m.expertsPerToken) : ""));
+  out.differs("TorchTitan 0.2 takes models by the names of its flavors, none of which has exactly these sizes and "
+              "forms; export --to torchtitan-0.3, whose file describes the model itself");
 }
 
-/// Returns a row for a size that is registered with the flavor.
+/// Returns a row for a size that is a part of the model that the file names.
 Row ofFlavor(const char *key) {
-  return {key, [](const View &view, Draft &out) {
-            flavorOf(view.model) ? out.expressed("a part of the flavor")
-                                 : out.idle("registered with the flavor: model.family");
-          }};
+  return {key, [](const View &, Draft &out) { out.expressed("a part of the model: model.family"); }};
 }
 
 /// Returns true if parameters are replicated (DDP). TorchTitan combines DDP with no other parallelism: with tensor,
@@ -76,10 +50,13 @@ void writeExpert(const View &view, Draft &out) {
     return out.idle("1");
   if (!view.experts())
     return out.expressed("the model has no experts: part of data_parallel_shard_degree");
-  if (view.expert % view.context != 0)
+  if (view.expert % view.context != 0) {
+    out.runs.plan.meshSizes["data"] *= view.expert;
+    out.runs.plan.meshSizes["expert"] = 1;
     return out.differs(fmt::format("expert parallelism spans the {} ranks of context and must be a multiple of them: "
                                    "off, every rank has all experts",
                                    view.context));
+  }
   out.file("parallelism.expert_parallel_degree", view.expert);
   if (view.tensor > 1)
     out.file("parallelism.expert_tensor_parallel_degree", view.tensor);
@@ -90,6 +67,7 @@ void writeExpert(const View &view, Draft &out) {
 void writeOrder(const View &view, Draft &out) {
   if (view.axisOrderIs({"stage", "data", "expert", "context", "model"}))
     return out.expressed("pp, dp, cp, tp (outermost first), the only order");
+  runsOrder({"stage", "data", "expert", "context", "model"}, out);
   out.differs(
       fmt::format("ranks lie as pp, dp, cp, tp (outermost first), not as {}: groups use other links than planned",
                   orderText(view)));
@@ -109,8 +87,10 @@ void writeSchedule(const View &view, Draft &out) {
                        : view.schedule == ScheduleKind::Interleaved ? "Interleaved1F1B"
                                                                     : "1F1B";
   out.file("parallelism.pipeline_parallel_schedule", theirs);
-  if (recordOf(view.schedule).splitsBackward)
-    out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage");
+  if (!recordOf(view.schedule).splitsBackward)
+    return;
+  runsPlain1F1B(out);
+  out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage");
 }
 
 void writeStages(const View &view, Draft &out) {
@@ -149,6 +129,8 @@ void writeSharding(const View &view, Draft &out) {
   if (replicates(view))
     return out.expressed("data_parallel_replicate_degree: every rank has all states");
   out.file("parallelism.fsdp_reshard_after_forward", view.sharding == 3 ? "always" : "never");
+  if (view.sharding < 3)
+    out.runs.plan.optimizerSharding = {2}; // FSDP that keeps gathered parameters has the memory of ZeRO 2
   if (view.sharding == 0)
     out.differs("DDP stands alone: beside other axes FSDP shards parameters, gradients and states, and gathers the "
                 "parameters once a forward");
@@ -168,11 +150,15 @@ void writeSequenceParallel(const View &view, Draft &out) {
     return out.idle("mesh.model is 1");
   if (view.sequenceParallel)
     return out.expressed("a part of tensor parallelism, always");
+  out.runs.plan.sequenceParallel = {true};
   out.differs("tensor parallelism always comes with sequence parallelism");
 }
 
 void writeOverlap(const View &view, Draft &out) {
   bool fsdp = !replicates(view);
+  runsOverlap("gradients", true, out);
+  if (fsdp)
+    runsOverlap("parameters", true, out);
   if (!view.overlaps("gradients"))
     out.differs("reductions of gradients always run beside the backward (the plan does not list \"gradients\")");
   if (fsdp && !view.overlaps("parameters"))
@@ -181,11 +167,14 @@ void writeOverlap(const View &view, Draft &out) {
   if (view.tensor > 1 && (tensor || products)) {
     out.file("parallelism.enable_async_tensor_parallel", true);
     out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
+    runsOverlap("products", true, out);
     if (!products)
       out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
   }
   // torch.distributed.pipelining: Schedule1F1B waits for each batch of sends and receives, the others do not.
   bool sends = view.schedule == ScheduleKind::GPipe || view.schedule == ScheduleKind::Interleaved;
+  if (view.pipeline > 1)
+    runsOverlap("stage", sends, out);
   if (view.pipeline > 1 && view.overlaps("stage") != sends)
     out.differs(sends ? "sends between stages always overlap under this schedule (the plan does not list \"stage\")"
                       : "PyTorch's 1F1B waits for its sends between stages");
@@ -213,7 +202,8 @@ const Table &torchTitanTable() {
   static const Table table = {
       {"model.sizes",
        [](const View &, Draft &out) {
-         out.differs("model.name, model.flavor and training.seq_len are left out: sizes are not known of an export");
+         out.differs("sizes are not known of an exported graph, and without a model's name TorchTitan trains "
+                     "llama3/debugmodel; give the model's config.json");
        }},
       {"model.family", writeFamily},
       {"model.task", noteTask},
@@ -291,6 +281,7 @@ const Table &torchTitanTable() {
       {"gradient_dtype",
        [](const View &v, Draft &out) {
          out.file("training.mixed_precision_reduce", "float32");
+         out.runs.plan.gradientDtype = "f32";
          if (v.plan.gradientDtype != "f32")
            out.differs("gradients are reduced in float32, the only type");
        }},
@@ -299,6 +290,7 @@ const Table &torchTitanTable() {
        [](const View &v, Draft &out) {
          if (v.plan.attention == AttentionKernels::Fused)
            return out.expressed("scaled_dot_product_attention, the only one");
+         out.runs.plan.attention = AttentionKernels::Fused;
          out.differs("attention is fused (scaled_dot_product_attention): less memory than planned");
        }},
       {"context_style",
@@ -306,6 +298,7 @@ const Table &torchTitanTable() {
          if (v.context == 1)
            return out.idle("mesh.context is 1");
          out.file("parallelism.context_parallel_rotate_method", "alltoall");
+         out.runs.plan.contextStyle = ContextStyle::Ring;
          if (v.plan.contextStyle == ContextStyle::Ulysses)
            out.differs("ring attention runs instead: keys and values pass round");
        }},
@@ -314,6 +307,7 @@ const Table &torchTitanTable() {
        [](const View &v, Draft &out) {
          out.file("optimizer.name", "AdamW");
          noteOptimizer(v, out);
+         out.runs.adamw = true;
          if (v.in.optimizer.kind == "sgd")
            out.differs("there is no SGD: AdamW, whose states take memory that the plan does not count");
        }},

@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // Export to TorchTitan 0.3, which is configured in Python: a module with a function that returns the configuration of a
-// job. The keys that 0.3 treats as 0.2 does are those of TorchTitan.cpp.
-#include "View.h"
+// job, model included. The keys that 0.3 treats as 0.2 does are those of TorchTitan.cpp.
+#include "TorchTitanModel.h"
 
 namespace kerf::exporting {
 
 namespace {
+
+void writeFamily(const View &view, Draft &out) {
+  if (const TitanFlavor *flavor = titanFlavorOf(view.model))
+    return out.expressed(fmt::format("model_registry(\"{}\") of {}", flavor->name, flavor->module));
+  if (std::string lacking = titanLacks(view.model); !lacking.empty())
+    return out.differs(fmt::format("TorchTitan has no {}", lacking));
+  out.expressed("model_spec() describes the model size by size");
+}
+
+void writeStageAxis(const View &view, Draft &out) {
+  out.file("parallelism.pipeline_parallel_degree", view.pipeline);
+  if (view.pipeline > 1)
+    out.file("training.disable_cuda_graphs", true); // TorchTitan refuses graphs of pipelines and of exchanged tokens
+}
 
 void writeExpert(const View &view, Draft &out) {
   if (view.expert == 1)
     return out.idle("1");
   if (!view.experts())
     return out.expressed("the model has no experts: part of data_parallel_shard_degree");
+  out.file("training.disable_cuda_graphs", true);
   out.file("parallelism.expert_parallel_degree", view.expert);
   if (view.context > 1 || view.tensor > 1)
     out.differs("groups of experts take neighbouring ranks of model and context first: they use other links than "
@@ -34,12 +49,11 @@ void writeSequenceParallel(const View &view, Draft &out) {
 
 void writeDtype(const View &view, Draft &out) {
   const std::string &dtype = view.in.job.dtype;
-  bool whole = dtype == "f32" || dtype == "f64";
-  out.file("training.mixed_precision_param", whole ? "float32" : "bfloat16");
-  if (dtype == "f8")
-    out.differs("float8 is a converter of the model: give it to the model_registry of the module; bfloat16 until then");
-  if (dtype == "f16" || dtype == "f64")
-    out.differs(fmt::format("there is no {}: {}", dtype, whole ? "float32" : "bfloat16"));
+  out.file("training.mixed_precision_param", dtype == "f32" ? "float32" : "bfloat16");
+  if (dtype != "f8")
+    return;
+  out.file("converters", Json::array({"float8"}));
+  out.file("compile.enable", true); // TorchTitan's float8 products are fast only in compiled models
 }
 
 /// Returns the row of TorchTitan 0.2 for `key`, whose texts have `now` in the place of `then`.
@@ -69,35 +83,110 @@ std::string pythonValue(const Json &value) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-/// Returns the function of TorchTitan's registry for the model, and its module.
-std::pair<std::string, std::string> baseOf(const Json &config) {
-  if (!config.contains("model") || !config["model"].contains("flavor"))
-    return {"your_model.config_registry", "your_model"};
-  std::string name = config["model"]["name"], flavor = config["model"]["flavor"];
-  for (char &c : flavor)
-    c = char(std::tolower(c));
-  return {fmt::format("torchtitan.models.{}.config_registry", name), fmt::format("{}_{}", name, flavor)};
+/// Returns the fields of a section as arguments of its Python class, one a line.
+std::string fieldsText(const Json &section) {
+  std::string text;
+  for (const auto &[key, value] : section.items()) {
+    if (key != "module_fqns_per_model_part") {
+      text += fmt::format("            {}={},\n", key, pythonValue(value));
+      continue;
+    }
+    text += fmt::format("            {}=[\n", key);
+    for (const Json &part : value)
+      text += fmt::format("                {},\n", pythonValue(part));
+    text += "            ],\n";
+  }
+  return text;
 }
+
+constexpr const char *kVariables = R"(
+# Set these for your run, here or as variables of the environment.
+TOKENIZER = os.environ.get("TOKENIZER", "./assets/tokenizer")  # folder with the tokenizer's files
+DATASET = os.environ.get("DATASET", "c4")  # a name of torchtitan.hf_datasets.text_datasets.DATASETS
+DATASET_PATH = os.environ.get("DATASET_PATH") or None  # where its files are; None: its own address
+LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "3e-4"))
+WARMUP_STEPS = int(os.environ.get("WARMUP_STEPS", "200"))
+STEPS = int(os.environ.get("STEPS", "10000"))
+OUTPUT = os.environ.get("OUTPUT", "./outputs")
+MOCK_DATA = os.environ.get("MOCK_DATA") == "1"  # ten steps on random tokens, without a tokenizer and without data
+)";
+
+constexpr const char *kMock = R"(
+
+class RandomTokens(BaseTokenizer):
+    """A tokenizer that makes random tokens of any text, for MOCK_DATA=1."""
+
+    @dataclass(kw_only=True, slots=True)
+    class Config(BaseTokenizer.Config):
+        pass
+
+    def __init__(self, config, *, tokenizer_path):
+        super().__init__()
+        self.eos_id = 0
+
+    def encode(self, text, **options):
+        return random.Random(text).choices(range({vocabulary}), k=1024)
+
+    def decode(self, tokens, **options):
+        return " ".join(map(str, tokens))
+
+    def get_vocab_size(self):
+        return {vocabulary}
+
+
+if MOCK_DATA:
+    STEPS, WARMUP_STEPS, DATASET, DATASET_PATH = 10, 2, "mock", ""
+    DATASETS["mock"] = DatasetConfig(
+        path="", loader=lambda path: Dataset.from_list([{{"text": str(line)}} for line in range(65536)]),
+        sample_processor=lambda sample: sample["text"])
+)";
+
+constexpr const char *kJob = R"(
+
+def job():
+    spec = model_spec()
+    return Trainer.Config(
+        model_spec=spec,
+        loss=ChunkedLossWrapper.Config(loss_fn=CrossEntropyLoss.Config(global_vocab_size=decoder_vocab_size(spec))),
+        optimizer=default_adamw(lr=LEARNING_RATE{optimizer}),
+        lr_scheduler=LRSchedulersContainer.Config(warmup_steps=WARMUP_STEPS),
+        training=TrainingConfig(
+            steps=STEPS,
+{training}        ),
+        parallelism=ParallelismConfig(
+{parallelism}        ),
+        compile=CompileConfig({compile}),
+        activation_checkpoint={recompute},
+        tokenizer=RandomTokens.Config() if MOCK_DATA else HuggingFaceTokenizer.Config(),
+        dataloader=HuggingFaceTextDataLoader.Config(dataset=DATASET, dataset_path=DATASET_PATH),
+        metrics=MetricsProcessor.Config(log_freq=1 if MOCK_DATA else 10),
+        checkpoint=CheckpointManager.Config(enable=not MOCK_DATA, interval=500),
+        hf_assets_path=TOKENIZER,
+        dump_folder=OUTPUT,
+    )
+)";
 
 } // namespace
 
 const Table &torchTitanPythonTable() {
   static const Table table = [] {
     Table rows = {
+        {"model.family", writeFamily},
+        {"mesh.stage", writeStageAxis},
         {"mesh.expert", writeExpert},
         {"recompute", writeRecompute},
         {"sequence_parallel", writeSequenceParallel},
         {"dtype", writeDtype},
         renamed("overlap", "parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"),
         renamed("stages", "\"output\"]", "\"lm_head\"]"),
-        renamed("model.family", "and name it in model.name and model.flavor",
-                "and import its function of config_registry"),
-        renamed("model.sizes", "model.name, model.flavor and training.seq_len are left out",
-                "the module and the function of the model are placeholders, and training.seq_len is left out"),
+        renamed("model.sizes", "and without a model's name TorchTitan trains llama3/debugmodel",
+                "so the model cannot be written in Python"),
         {"context_style",
          [](const View &v, Draft &out) {
            if (v.context == 1)
              return out.idle("mesh.context is 1");
+           out.file("parallelism.context_parallel_load_balancer", "ptrr"); // for the masks of FlexAttention
+           out.runs.plan.contextStyle = ContextStyle::Ring;
            if (v.plan.contextStyle == ContextStyle::Ulysses)
              return out.differs("ring attention runs instead: keys and values pass round");
            out.expressed("ring attention, the only one");
@@ -110,9 +199,10 @@ const Table &torchTitanPythonTable() {
         {"optimizer.kind",
          [](const View &v, Draft &out) {
            noteOptimizer(v, out);
+           out.runs.adamw = true;
            if (v.in.optimizer.kind == "sgd")
-             out.differs("the registry's functions have AdamW, whose states take memory that the plan does not count");
-           out.expressed("AdamW, that of the registry's functions");
+             out.differs("AdamW runs instead, whose states take memory that the plan does not count");
+           out.expressed("default_adamw");
          }},
     };
     rows.insert(rows.end(), torchTitanTable().begin(), torchTitanTable().end());
@@ -121,37 +211,52 @@ const Table &torchTitanPythonTable() {
   return table;
 }
 
-std::string torchTitanPythonText(const std::vector<std::string> &head, Json config) {
-  auto [module, function] = baseOf(config);
+std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model) {
+  using namespace fmt::literals;
   std::string recompute = config.value("activation_checkpoint", "none");
   if (bool async = config["parallelism"].erase("enable_async_tensor_parallel"); async)
     config["compile"]["enable_async_tensor_parallel"] = true;
   if (auto &parallelism = config["parallelism"]; parallelism.contains("module_fqns_per_model_part"))
     parallelism["module_fqns_per_model_part"].back().back() = "lm_head"; // 0.2 calls this module output
+  bool float8 = config.contains("converters");
   std::string text;
   for (const std::string &line : head)
     text += line.empty() ? "#\n" : "# " + line + "\n";
+  text += "import os\nimport random\nfrom dataclasses import dataclass\n\nfrom datasets import Dataset\n"
+          "from torchtitan.components.checkpoint import CheckpointManager\n"
+          "from torchtitan.components.loss import ChunkedLossWrapper, CrossEntropyLoss\n"
+          "from torchtitan.components.metrics import MetricsProcessor\n"
+          "from torchtitan.components.optimizer import LRSchedulersContainer, default_adamw\n";
+  if (float8)
+    text += "from torchtitan.components.quantization import Float8LinearConverter\n";
+  text += "from torchtitan.components.tokenizer import BaseTokenizer, HuggingFaceTokenizer\n"
+          "from torchtitan.config import CompileConfig, ParallelismConfig, TrainingConfig\n";
   const char *policy = recompute == "full" ? "FullAC" : recompute == "selective" ? "SelectiveAC" : nullptr;
   if (policy)
     text += fmt::format("from torchtitan.distributed.activation_checkpoint import {}\n", policy);
-  text += fmt::format("from {} import {}\n\n\ndef job():\n    config = {}()\n", module, function, function);
-  for (const char *section : {"training", "parallelism", "compile"})
-    if (config.contains(section))
-      for (const auto &[key, value] : config[section].items())
-        text += fmt::format("    config.{}.{} = {}\n", section, key, pythonValue(value));
-  text += fmt::format("    config.activation_checkpoint = {}\n", policy ? fmt::format("{}.Config()", policy) : "None");
-  std::vector<std::string> kept;
-  const Json optimizer = config.value("optimizer", Json::object());
-  for (const auto &[key, value] : optimizer.items()) {
-    std::string theirs = pythonValue(value);
+  text += "from torchtitan.hf_datasets import DatasetConfig\n"
+          "from torchtitan.hf_datasets.text_datasets import DATASETS, HuggingFaceTextDataLoader\n"
+          "from torchtitan.models.common.config_utils import decoder_vocab_size\n"
+          "from torchtitan.trainer import Trainer\n";
+  text += titanModelText(model, float8 ? "[Float8LinearConverter.Config(filter_fqns=[\"lm_head\", \"router.gate\"], "
+                                         "model_compile_enabled=True)]"
+                                       : "");
+  text += kVariables;
+  text += fmt::format(fmt::runtime(kMock), "vocabulary"_a = model.vocabulary);
+  std::string optimizer, compile;
+  const Json settings = config.value("optimizer", Json::object());
+  for (const auto &[key, value] : settings.items())
     if (key != "name")
-      kept.push_back(fmt::format("\"{}\": {}", key, key == "betas" ? fmt::format("tuple({})", theirs) : theirs));
-  }
-  if (!kept.empty())
-    text += fmt::format("    for group in config.optimizer.param_groups:\n"
-                        "        group.optimizer_kwargs.update({{{}}})\n",
-                        fmt::join(kept, ", "));
-  return text + "    return config\n";
+      optimizer +=
+          fmt::format(", {}={}", key,
+                      key == "betas" ? fmt::format("({}, {})", value[0].dump(), value[1].dump()) : pythonValue(value));
+  const Json compiled = config.value("compile", Json::object());
+  for (const auto &[key, value] : compiled.items())
+    compile += fmt::format("{}{}={}", compile.empty() ? "" : ", ", key, pythonValue(value));
+  return text + fmt::format(fmt::runtime(kJob), "optimizer"_a = optimizer,
+                            "training"_a = fieldsText(config.value("training", Json::object())),
+                            "parallelism"_a = fieldsText(config["parallelism"]), "compile"_a = compile,
+                            "recompute"_a = policy ? fmt::format("{}.Config()", policy) : "None");
 }
 
 } // namespace kerf::exporting

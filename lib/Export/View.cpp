@@ -235,11 +235,13 @@ bool hasCommonOptimizer(const View &view) {
 }
 
 void noteOptimizer(const View &view, Draft &out) {
-  if (!hasCommonOptimizer(view))
-    out.differs(
-        fmt::format("there is no {}: AdamW runs instead, with default settings and two states for each parameter, "
-                    "whose memory the plan does not include",
-                    view.in.optimizer.kind));
+  if (hasCommonOptimizer(view))
+    return;
+  out.runs.adamw = true;
+  out.differs(
+      fmt::format("there is no {}: AdamW runs instead, with default settings and two states for each parameter, "
+                  "whose memory the plan does not include",
+                  view.in.optimizer.kind));
 }
 
 std::vector<std::pair<std::string, Json>> settings(const View &view) {

@@ -59,6 +59,7 @@ public:
   Json arguments = Json::object(); // arguments of the launch command, with their values; true: a flag without a value
   std::map<std::string, std::string> environment; // environment variables of the launch command
   std::vector<ExportDecision> decisions;
+  PlanAsExported runs;    // the plan as the target runs it: rows change it where the target does something else
   std::string key, value; // key that is being written, and its value as JSON
 
   /// Sets the value at the path "a.b" of the configuration file, and records that the key is expressed by it.
@@ -105,6 +106,12 @@ Table joinTables(std::initializer_list<Table> tables);
 Table modelTableOfTrainer(const char *why);
 
 // Functions that several targets share.
+/// Sets the plan that runs to 1F1B, without chunks and with stages of as many layers.
+void runsPlain1F1B(Draft &out);
+/// Adds the kind of communication `what` to those that overlap in the plan that runs, or removes it.
+void runsOverlap(const char *what, bool on, Draft &out);
+/// Sets the order of the axes of the plan that runs, outermost first.
+void runsOrder(std::initializer_list<const char *> order, Draft &out);
 /// Notes that all layers recompute like the layer that recomputes most, so that the plan fits, if the plan's
 /// recomputation differs between stages or layers.
 void noteMixedRecompute(const View &view, Draft &out);
@@ -138,7 +145,7 @@ std::string shellText(const std::vector<std::string> &head, const std::string &c
 std::string tomlText(const std::vector<std::string> &head, const Json &config);
 std::string yamlText(const std::vector<std::string> &head, const Json &config);
 /// Returns the Python module of a job of TorchTitan 0.3 from the configuration that its table writes.
-std::string torchTitanPythonText(const std::vector<std::string> &head, Json config);
+std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model);
 /// Returns arguments as words of a command line, quoted for a shell where needed: "--a 1", "--b".
 std::vector<std::string> commandLineWords(const Json &arguments);
 

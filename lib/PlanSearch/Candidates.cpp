@@ -18,6 +18,11 @@ Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation
     firstRefusal = firstRefusal ? firstRefusal : completed.error();
     return std::optional<Candidate>();
   }
+  if (options.checkPlan)
+    if (Status kept = options.checkPlan(*completed); !kept) {
+      firstRefusal = firstRefusal ? firstRefusal : kept.error();
+      return std::optional<Candidate>();
+    }
   auto model = bounds.workOf(layoutKeyOf(completed->plan));
   if (!model)
     return model.error();

@@ -4,11 +4,15 @@
 #include "Options.h"
 
 #include "kerf/Compiler/ModelLayouts.h"
+#include "kerf/Compiler/Simulate.h"
 #include "kerf/Compiler/TextLayouts.h"
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/Export/Export.h"
+#include "kerf/Export/Launch.h"
 #include "kerf/Export/StableHlo.h"
 #include "kerf/Frontend/ReadSizes.h"
+#include "kerf/PlanSearch/MemoryText.h"
+#include <filesystem>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -27,8 +31,14 @@ Json toJson(const ExportResult &exported, ExportTarget target) {
                                                         : "differs";
     decisions.push_back({{"key", decision.key}, {"value", decision.value}, {"kind", kind}, {"text", decision.text}});
   }
-  return {
+  Json root = {
       {"target", toString(target)}, {"config", exported.config}, {"launch", exported.launch}, {"decisions", decisions}};
+  if (const auto &predicted = exported.prediction)
+    root["predicted"] = {{"step_seconds", predicted->stepSeconds},
+                         {"tokens_per_second", predicted->tokensPerSecond},
+                         {"device_bytes", predicted->deviceBytes},
+                         {"limit_bytes", predicted->limitBytes}};
+  return root;
 }
 
 /// Returns the shardings by arguments and lines of the text.
@@ -48,7 +58,7 @@ TextShardings shardingsOf(const TextLayouts &layouts) {
 
 struct ExportCommand {
   ModelFlags model;
-  std::string cluster, plan, target, output;
+  std::string cluster, plan, target, output, launcher;
   bool json = false;
   PlanInput planInput;
 
@@ -98,6 +108,23 @@ struct ExportCommand {
     return ok();
   }
 
+  /// Simulates a plan as a target runs it.
+  Result<ExportPrediction> predict(mlir::MLIRContext &context, const Cluster &machine,
+                                   const PlanAsExported &runs) const {
+    SimulateOptions options;
+    options.step = model.toStepOptions();
+    if (runs.adamw)
+      options.step.optimizer.optimizer = "adamw";
+    options.dtype = model.dtype;
+    options.trainer = runs.trainer;
+    auto simulated = simulatePlan(context, model.model, runs.plan, plan, machine, options);
+    if (!simulated)
+      return simulated.error();
+    const Simulation &its = simulated->simulation;
+    const StageMemory &fullest = fullestStage(its);
+    return ExportPrediction{its.stepSeconds, its.tokensPerSecond, fullest.deviceBytes, fullest.limitBytes, its.fits};
+  }
+
   Result<ExportResult> make(ExportTarget to) const {
     const Plan &asked = *planInput.plan;
     StepOptions step = model.toStepOptions();
@@ -131,6 +158,8 @@ struct ExportCommand {
         asked; // without the strategies of operators, which the simulator does not take; they are exported below
     whole.ops.clear();
     whole.arguments.clear();
+    if (!whole.attention && lacksFusedAttention(to, machine->device, model.dtype))
+      whole.attention = AttentionKernels::Unfused;
     auto completed = completePlan(whole, plan, *machine, *job);
     if (!completed)
       return completed.error();
@@ -142,6 +171,7 @@ struct ExportCommand {
     const OptimizerOptions &o = step.optimizer;
     input.optimizer = {model.optimizer, parameterOptimizer(o, "", {1, 1}).settings, o.clipNorm, o.noDecayGlobs};
     input.expertCapacity = model.expertCapacity;
+    input.predict = [&](const PlanAsExported &runs) { return predict(*context, *machine, runs); };
     return exportPlan(to, input, output.empty() ? std::string(exportFileName(to)) : output);
   }
 
@@ -187,16 +217,58 @@ struct ExportCommand {
     return 0;
   }
 
+  /// Returns the nodes of the plan, which is complete enough to be exported.
+  LaunchNodes nodesOf() const {
+    int64_t ranks = planInput.plan->mesh().ranks();
+    auto machine = chooseCluster(cluster, planInput.job, 0, ranks);
+    int64_t devices = machine && !machine->levels.empty() ? std::min(machine->levels.front().size, ranks) : ranks;
+    return {(ranks + devices - 1) / devices, devices};
+  }
+
+  /// Writes a file that may be started by its name.
+  static Status writeScript(const std::string &path, const std::string &text) {
+    if (Status status = writeFile(path, text); !status)
+      return status;
+    using enum std::filesystem::perms;
+    std::error_code error;
+    std::filesystem::permissions(path, owner_exec | group_exec | others_exec, std::filesystem::perm_options::add,
+                                 error);
+    return ok(); // a file system without permissions keeps the file
+  }
+
+  /// Writes the exported file and, with --launcher, the file that starts it.
+  Status writeFiles(ExportResult &exported) const {
+    bool script = exported.launch.empty();
+    if (script && !launcher.empty())
+      exported.config = launchFile(launcher, exported.config, nodesOf());
+    if (output.empty())
+      return script || launcher.empty()
+                 ? ok()
+                 : Status(Error{"--launcher writes a file beside the exported one; give --output, or leave it out"});
+    bool yaml = script && !launcher.empty() && launchSuffix(launcher) == ".yaml";
+    if (Status status = script && !yaml ? writeScript(output, exported.config) : writeFile(output, exported.config);
+        !status || script || launcher.empty())
+      return status;
+    LaunchNodes nodes = nodesOf();
+    std::string text = launchFile(
+        launcher, launchScript(fmt::format("Starts {}, by kerf export.", output), exported.launch, nodes), nodes);
+    std::string path =
+        std::filesystem::path(output).replace_extension().string() + ".launch" + std::string(launchSuffix(launcher));
+    exported.launch = path;
+    return launchSuffix(launcher) == ".sh" ? writeScript(path, text) : writeFile(path, text);
+  }
+
   int run() {
     if (target == "stablehlo")
-      return runStableHlo();
+      return launcher.empty() ? runStableHlo()
+                              : fail(Error{"--launcher starts a trainer, but --to stablehlo writes a text for "
+                                           "compilers; leave --launcher out"});
     ExportTarget to = *exportTarget(target); // checked by the command line
     auto exported = make(to);
     if (!exported)
       return fail(exported.error());
-    if (!output.empty())
-      if (Status status = writeFile(output, exported->config); !status)
-        return fail(status.error());
+    if (Status status = writeFiles(*exported); !status)
+      return fail(status.error());
     if (json) {
       fmt::print("{}\n", toJson(*exported, to).dump(2));
       return 0;
@@ -207,6 +279,10 @@ struct ExportCommand {
       fmt::print("{}", exported->config);
     if (!exported->launch.empty())
       fmt::print(told, "Start with\n  {}\n", exported->launch);
+    if (const auto &predicted = exported->prediction)
+      fmt::print(told, "Expected as written: {:.4g} s a step, {:.4g} tokens/s, {:.1f} of {:.1f} GiB\n",
+                 predicted->stepSeconds, predicted->tokensPerSecond, predicted->deviceBytes / (1 << 30),
+                 predicted->limitBytes / (1 << 30));
     std::vector<std::string> notes = exportNotes(*exported);
     fmt::print(told, "{}\n", notes.empty() ? "All of the plan is expressed." : "Not as planned:");
     for (const std::string &note : notes)
@@ -246,6 +322,11 @@ void addExportCommand(CLI::App &app, int &status) {
       "cluster.json of the machines (default: the cluster of the plan's job, or else CPU ranks of this machine)");
   sub->add_option("-o,--output", command->output,
                   "file to write (default: standard output, with the notes on standard error)");
+  sub->add_option("--launcher", command->launcher,
+                  "write a file that starts the training on all nodes: by hand (torchrun), or by slurm, kubernetes or "
+                  "skypilot; with --to megatron and ms-swift this is the exported file itself, else a file beside it "
+                  "(train.launch.sh or train.launch.yaml)")
+      ->check(CLI::IsMember(launcherNames()));
   sub->add_flag("--json", command->json, "print the file, the command that launches it and every decision as JSON");
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 #include "Checks.h"
+#include "kerf/Export/Export.h"
+#include "kerf/Frontend/ReadSizes.h"
 #include "kerf/Support/Signals.h"
 
 #include <charconv>
@@ -299,6 +301,21 @@ bool isInterrupted() {
   return receivedSignal() != 0;
 }
 
+/// Leaves out of the search what the trainer of --for would refuse to run.
+static Status addTargetRules(const ModelFlags &model, PlanRequest &request) {
+  auto target = exportTarget(request.trainer->name);
+  if (!target || !model.model.ends_with(".json"))
+    return ok();
+  auto sizes = readModelSizes(model.model, model.sequence);
+  if (!sizes)
+    return sizes.error();
+  request.checkPlan = targetRulesOf(*target, std::move(*sizes), request.dtype);
+  auto &attention = request.options.constraints.attention;
+  if (!attention && lacksFusedAttention(*target, request.cluster.device, request.dtype))
+    attention = AttentionKernels::Unfused;
+  return ok();
+}
+
 Result<PlanRequest> makePlanRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
                                     const Cluster &cluster) {
   Plan constraints;
@@ -320,6 +337,8 @@ Result<PlanRequest> makePlanRequest(const ModelFlags &model, const PrecisionFlag
     request->from = std::move(*from);
   }
   request->stop = isInterrupted;
+  if (Status status = addTargetRules(model, *request); !status)
+    return status.error();
   return request;
 }
 

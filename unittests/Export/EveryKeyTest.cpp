@@ -219,6 +219,7 @@ TEST(EveryKey, PlansHaveTheKeysOfTheirMembers) {
 }
 
 TEST(EveryKey, HasADecisionInEveryTarget) {
+  size_t written = 0;
   for (uint64_t seed : seeds()) {
     ExportInput input = randomInput(seed);
     std::set<std::string> wanted = keysSet(input.completed.plan);
@@ -227,11 +228,11 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
     if (!input.completed.mesh.axes.empty())
       wanted.insert("order");
     for (ExportTarget target : exportTargets()) {
-      auto exported = exportPlan(target, input, "file");
-      ASSERT_TRUE(exported) << "seed " << seed << ": " << exported.error().message;
+      auto decisions = exportDecisions(target, input);
+      ASSERT_TRUE(decisions) << "seed " << seed << ": " << decisions.error().message;
       std::vector<std::string> rows = exportKeys(target);
       std::set<std::string> decided;
-      for (const ExportDecision &decision : exported->decisions) {
+      for (const ExportDecision &decision : *decisions) {
         decided.insert(decision.key);
         EXPECT_FALSE(decision.text.empty()) << decision.key;
         bool known = decision.key == "mesh" || // added for nodes that are only partly used
@@ -240,6 +241,12 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
       }
       for (const std::string &key : wanted)
         EXPECT_TRUE(decided.contains(key)) << toString(target) << " says nothing of " << key << ", seed " << seed;
+      auto exported = exportPlan(target, input, "file");
+      if (!exported) { // another model, or a rule of the target
+        EXPECT_FALSE(exported.error().message.empty());
+        continue;
+      }
+      ++written;
       // Differences are in the list, and in the comments of files whose format has comments.
       for (const std::string &note : exportNotes(*exported)) {
         bool json = target == ExportTarget::DeepSpeed || target == ExportTarget::Transformers;
@@ -249,6 +256,8 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
       EXPECT_EQ(exportPlan(target, input, "file")->config, exported->config);
     }
   }
+  if (seeds().size() > 1)
+    EXPECT_GT(written, 500u) << "too few of the random plans can be written";
 }
 
 /// Returns VALUE of "NAME VALUE" in a command line; 1 if NAME is missing.
@@ -267,6 +276,7 @@ int64_t entry(const std::string &text, const std::string &key, const std::string
 }
 
 TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
+  std::map<ExportTarget, int> written;
   for (uint64_t seed : seeds()) {
     ExportInput input = randomInput(seed);
     const Plan &plan = input.completed.plan;
@@ -277,46 +287,58 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
     auto expect = [&](const char *target, int64_t tensor, int64_t pipeline, int64_t context) {
       EXPECT_EQ(tensor * pipeline * context * dataParallelRanks, ranks) << target << ", seed " << seed;
     };
-    std::string megatron = exportPlan(ExportTarget::Megatron, input, "")->config;
-    expect("megatron", argument(megatron, "--tensor-model-parallel-size"),
-           argument(megatron, "--pipeline-model-parallel-size"), argument(megatron, "--context-parallel-size"));
-    EXPECT_EQ(argument(megatron, "--global-batch-size") /
-                  (dataParallelRanks * argument(megatron, "--micro-batch-size")),
-              input.completed.microbatches);
-    std::string nemo = exportPlan(ExportTarget::NeMo, input, "")->config;
-    expect("nemo", entry(nemo, "tensor_model_parallel_size", ": "), entry(nemo, " pipeline_model_parallel_size", ": "),
-           entry(nemo, "context_parallel_size", ": "));
-    for (ExportTarget target : {ExportTarget::TorchTitan, ExportTarget::TorchTitanPython}) {
-      std::string titan = exportPlan(target, input, "")->config;
-      EXPECT_EQ(entry(titan, "tensor_parallel_degree", " = ") * entry(titan, "pipeline_parallel_degree", " = ") *
-                    entry(titan, "context_parallel_degree", " = ") *
-                    entry(titan, "data_parallel_replicate_degree", " = ") *
-                    entry(titan, "data_parallel_shard_degree", " = "),
-                ranks)
-          << toString(target) << ", seed " << seed;
+    // Returns the file for a target; empty where the target refuses the plan.
+    auto fileFor = [&](ExportTarget target) {
+      auto made = exportPlan(target, input, "");
+      written[target] += bool(made);
+      return made ? *made : ExportResult();
+    };
+    if (std::string megatron = fileFor(ExportTarget::Megatron).config; !megatron.empty()) {
+      expect("megatron", argument(megatron, "--tensor-model-parallel-size"),
+             argument(megatron, "--pipeline-model-parallel-size"), argument(megatron, "--context-parallel-size"));
+      EXPECT_EQ(argument(megatron, "--global-batch-size") /
+                    (dataParallelRanks * argument(megatron, "--micro-batch-size")),
+                input.completed.microbatches);
     }
-    std::string accelerate = exportPlan(ExportTarget::Accelerate, input, "")->config;
+    if (std::string nemo = fileFor(ExportTarget::NeMo).config; !nemo.empty())
+      expect("nemo", entry(nemo, "tensor_model_parallel_size", ": "),
+             entry(nemo, " pipeline_model_parallel_size", ": "), entry(nemo, "context_parallel_size", ": "));
+    if (std::string titan = fileFor(ExportTarget::TorchTitanPython).config; !titan.empty())
+      EXPECT_EQ(entry(titan, "tensor_parallel_degree", "=") * entry(titan, "pipeline_parallel_degree", "=") *
+                    entry(titan, "context_parallel_degree", "=") * entry(titan, "data_parallel_replicate_degree", "=") *
+                    entry(titan, "data_parallel_shard_degree", "="),
+                ranks)
+          << "seed " << seed;
+    std::string accelerate = fileFor(ExportTarget::Accelerate).config;
     if (accelerate.find("distributed_type: FSDP") != std::string::npos) {
       int64_t product = 1;
       for (const char *axis : {"dp_replicate", "dp_shard", "tp", "cp", "sp"})
         product *= entry(accelerate, fmt::format("parallelism_config_{}_size", axis), ": ");
       EXPECT_EQ(product, ranks) << "seed " << seed;
     }
-    EXPECT_EQ(entry(accelerate, "num_processes", ": "), ranks) << "seed " << seed;
-    Json transformers = Json::parse(exportPlan(ExportTarget::Transformers, input, "")->config);
-    EXPECT_EQ(transformers["tp_size"].get<int64_t>() * transformers["fsdp_size"].get<int64_t>() *
-                  transformers["dp_replicate_size"].get<int64_t>(),
-              ranks)
-        << "seed " << seed;
-    auto deepspeed = exportPlan(ExportTarget::DeepSpeed, input, "");
-    Json json = Json::parse(deepspeed->config);
+    if (!accelerate.empty())
+      EXPECT_EQ(entry(accelerate, "num_processes", ": "), ranks) << "seed " << seed;
+    if (std::string text = fileFor(ExportTarget::Transformers).config; !text.empty()) {
+      Json transformers = Json::parse(text);
+      EXPECT_EQ(transformers["tp_size"].get<int64_t>() * transformers["fsdp_size"].get<int64_t>() *
+                    transformers["dp_replicate_size"].get<int64_t>(),
+                ranks)
+          << "seed " << seed;
+    }
+    ExportResult deepspeed = fileFor(ExportTarget::DeepSpeed);
+    if (deepspeed.config.empty())
+      continue;
+    Json json = Json::parse(deepspeed.config);
     EXPECT_EQ(json["train_batch_size"].get<int64_t>(), json["train_micro_batch_size_per_gpu"].get<int64_t>() *
                                                            json["gradient_accumulation_steps"].get<int64_t>() *
                                                            dataParallelRanks);
-    expect("deepspeed", argument(deepspeed->launch, "--tensor-model-parallel-size"),
-           argument(deepspeed->launch, "--pipeline-model-parallel-size"),
-           argument(deepspeed->launch, "--ds-sequence-parallel-size"));
+    expect("deepspeed", argument(deepspeed.launch, "--tensor-model-parallel-size"),
+           argument(deepspeed.launch, "--pipeline-model-parallel-size"),
+           argument(deepspeed.launch, "--ds-sequence-parallel-size"));
   }
+  if (seeds().size() > 1)
+    for (const auto &[target, count] : written)
+      EXPECT_GT(count, 10) << "too few of the random plans can be written for " << toString(target);
 }
 
 } // namespace

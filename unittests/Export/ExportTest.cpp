@@ -55,8 +55,9 @@ const char *kInterleaved = R"({"kerf": 1, "mesh": {"stage": 8, "data": 2, "model
 
 TEST(Export, MegatronInterleaved) {
   ExportResult e = exported(ExportTarget::Megatron, inputOf(kInterleaved, gpt3()));
-  EXPECT_EQ(withoutComments(e.config),
-            R"(CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 16 --nproc-per-node 8 pretrain_gpt.py \
+  EXPECT_EQ(
+      e.config.substr(e.config.find("CUDA_DEVICE_MAX_CONNECTIONS")),
+      R"(CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 16 --nproc-per-node 8 --node-rank "$NODE_RANK" --master-addr "$MASTER_ADDR" --master-port "${MASTER_PORT:-29500}" pretrain_gpt.py \
   --num-layers 96 \
   --hidden-size 12288 \
   --num-attention-heads 96 \
@@ -91,7 +92,8 @@ TEST(Export, MegatronInterleaved) {
   --adam-beta2 0.95 \
   --adam-eps 1.0e-08 \
   --weight-decay 0.1 \
-  --clip-grad 1.0
+  --clip-grad 1.0 \
+  "$@"
 )");
   EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
   EXPECT_EQ(e.launch, "");
@@ -152,22 +154,24 @@ trainer:
   gradient_clip_val: 1.0
 )");
   EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
-  EXPECT_EQ(e.launch, "CUDA_DEVICE_MAX_CONNECTIONS=1 NVTE_FLASH_ATTN=0 NVTE_FUSED_ATTN=0 torchrun --nnodes 16 "
-                      "--nproc-per-node 8 examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-path "
-                      "\"$PWD/conf\" --config-name big");
+  EXPECT_EQ(e.launch,
+            "CUDA_DEVICE_MAX_CONNECTIONS=1 NVTE_FLASH_ATTN=0 NVTE_FUSED_ATTN=0 torchrun --nnodes 16 "
+            "--nproc-per-node 8 --node-rank \"$NODE_RANK\" --master-addr \"$MASTER_ADDR\" --master-port "
+            "\"${MASTER_PORT:-29500}\" examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-path "
+            "\"$PWD/conf\" --config-name big");
 }
 
 TEST(Export, TorchTitanInterleaved) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 4, "model": 2}, "global_batch": 32,
     "microbatch": 2, "schedule": {"name": "interleaved", "chunks": 2}, "recompute": "full", "optimizer_sharding": 3,
     "sequence_parallel": true})",
-                              [] {
-                                ModelSizes m = llama3();
-                                m.layers = 6;
-                                return m;
-                              }());
+                              llama31());
   ExportResult e = exported(ExportTarget::TorchTitan, input, "job.toml");
   EXPECT_EQ(withoutComments(e.config), R"(
+[model]
+name = "llama3"
+flavor = "8B"
+
 [training]
 seq_len = 8192
 global_batch_size = 32
@@ -185,10 +189,10 @@ context_parallel_degree = 1
 pipeline_parallel_microbatch_size = 2
 pipeline_parallel_schedule = "Interleaved1F1B"
 module_fqns_per_model_part = [
-  ["tok_embeddings", "layers.0", "layers.1"],
-  ["layers.2", "layers.3"],
-  ["layers.4"],
-  ["layers.5", "norm", "output"],
+  ["tok_embeddings", "layers.0", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "layers.6", "layers.7"],
+  ["layers.8", "layers.9", "layers.10", "layers.11", "layers.12", "layers.13", "layers.14", "layers.15"],
+  ["layers.16", "layers.17", "layers.18", "layers.19", "layers.20", "layers.21", "layers.22", "layers.23"],
+  ["layers.24", "layers.25", "layers.26", "layers.27", "layers.28", "layers.29", "layers.30", "layers.31", "norm", "output"],
 ]
 fsdp_reshard_after_forward = "always"
 
@@ -202,8 +206,10 @@ beta2 = 0.95
 eps = 1.0e-08
 weight_decay = 0.1
 )");
-  EXPECT_EQ(differing(e), Keys({"model.family"})); // no flavor has six layers
-  EXPECT_EQ(e.launch, "torchrun --nnodes 2 --nproc-per-node 8 -m torchtitan.train --job.config_file job.toml");
+  EXPECT_EQ(differing(e), Keys());
+  EXPECT_EQ(e.launch,
+            "torchrun --nnodes 2 --nproc-per-node 8 --node-rank \"$NODE_RANK\" --master-addr \"$MASTER_ADDR\" "
+            "--master-port \"${MASTER_PORT:-29500}\" -m torchtitan.train --job.config_file job.toml");
 }
 
 TEST(Export, DeepSpeedZeRO3) {
@@ -241,18 +247,20 @@ TEST(Export, DeepSpeedZeRO3) {
 }
 )");
   EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
-  EXPECT_EQ(e.launch,
-            "deepspeed --num_nodes 2 --num_gpus 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
-            "--num-attention-heads 32 --num-key-value-heads 8 --kv-channels 128 --ffn-hidden-size 14336 --vocab-size "
-            "128256 --make-vocab-size-divisible-by 1 --max-position-embeddings 8192 --seq-length 8192 --normalization "
-            "rmsnorm --layernorm-epsilon 1.0e-05 --swiglu --use-rotary-position-embeddings "
-            "--rotary-position-embeddings-theta 500000 --rotary-percent 1.0 --disable-bias-linear "
-            "--untie-embeddings-and-output-weights --attention-dropout 0.0 --hidden-dropout 0.0 "
-            "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --no-pipeline-parallel "
-            "--global-batch-size 64 --micro-batch-size 2 --recompute-granularity full --recompute-method uniform "
-            "--recompute-num-layers 1 --zero-stage 3 --no-gradient-accumulation-fusion --use-flash-attn-v2 --bf16 "
-            "--optimizer adam --adam-beta1 0.9 --adam-beta2 0.95 --adam-eps 1.0e-08 --weight-decay 0.1 --clip-grad "
-            "1.0 --deepspeed --deepspeed_config ds.json");
+  EXPECT_EQ(
+      e.launch,
+      "torchrun --nnodes 2 --nproc-per-node 8 --node-rank \"$NODE_RANK\" --master-addr \"$MASTER_ADDR\" --master-port "
+      "\"${MASTER_PORT:-29500}\" pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+      "--num-attention-heads 32 --num-key-value-heads 8 --kv-channels 128 --ffn-hidden-size 14336 --vocab-size "
+      "128256 --make-vocab-size-divisible-by 1 --max-position-embeddings 8192 --seq-length 8192 --normalization "
+      "rmsnorm --layernorm-epsilon 1.0e-05 --swiglu --use-rotary-position-embeddings "
+      "--rotary-position-embeddings-theta 500000 --rotary-percent 1.0 --disable-bias-linear "
+      "--untie-embeddings-and-output-weights --attention-dropout 0.0 --hidden-dropout 0.0 "
+      "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --no-pipeline-parallel "
+      "--global-batch-size 64 --micro-batch-size 2 --recompute-granularity full --recompute-method uniform "
+      "--recompute-num-layers 1 --zero-stage 3 --no-gradient-accumulation-fusion --use-flash-attn-v2 --bf16 "
+      "--optimizer adam --adam-beta1 0.9 --adam-beta2 0.95 --adam-eps 1.0e-08 --weight-decay 0.1 --clip-grad "
+      "1.0 --deepspeed --deepspeed_config ds.json");
 }
 
 TEST(Export, ZeRO3Elsewhere) {
@@ -264,6 +272,7 @@ TEST(Export, ZeRO3Elsewhere) {
                               "--data-parallel-sharding-strategy optim_grads_params", "--ckpt-format fsdp_dtensor",
                               "--no-gradient-accumulation-fusion", "--overlap-grad-reduce", "--overlap-param-gather"});
   EXPECT_EQ(differing(megatron), Keys({"optimizer.weight_decay"}));
+  input.model = llama31();
   ExportResult titan = exported(ExportTarget::TorchTitan, input);
   expectHas(titan.config, {"data_parallel_shard_degree = 16", "fsdp_reshard_after_forward = \"always\"",
                            "name = \"llama3\"", "flavor = \"8B\"", "local_batch_size = 2", "global_batch_size = 64"});
@@ -282,8 +291,8 @@ TEST(Export, ProductsAndTheirCollectivesTakeTurns) {
   ExportInput sharded = with("true"), whole = with("false");
   expectHas(exported(ExportTarget::Megatron, sharded).config, {"--tp-comm-overlap"});
   expectHas(exported(ExportTarget::NeMo, sharded).config, {"  ub_tp_comm_overlap: true\n"});
-  ExportResult titan = exported(ExportTarget::TorchTitan, sharded);
-  expectHas(titan.config, {"enable_async_tensor_parallel = true"});
+  ExportResult titan = exported(ExportTarget::TorchTitanPython, sharded);
+  expectHas(titan.config, {"CompileConfig(enable=True, enable_async_tensor_parallel=True)"});
   EXPECT_FALSE(differing(titan).contains("overlap"));
   for (ExportTarget target : {ExportTarget::Megatron, ExportTarget::NeMo}) {
     ExportResult made = exported(target, whole);
@@ -299,8 +308,8 @@ TEST(Export, StatesSharedByPartOfTheRanks) {
                               llama3());
   ExportResult megatron = exported(ExportTarget::Megatron, input);
   expectHas(megatron.config, {"--num-distributed-optimizer-instances 4"});
-  ExportResult titan = exported(ExportTarget::TorchTitan, input);
-  expectHas(titan.config, {"data_parallel_replicate_degree = 4", "data_parallel_shard_degree = 2"});
+  ExportResult titan = exported(ExportTarget::TorchTitanPython, input);
+  expectHas(titan.config, {"data_parallel_replicate_degree=4", "data_parallel_shard_degree=2"});
   for (const ExportResult &one : {megatron, titan})
     EXPECT_FALSE(differing(one).contains("optimizer_sharding_ranks"));
   for (ExportTarget target : {ExportTarget::DeepSpeed, ExportTarget::NeMo})
@@ -314,7 +323,7 @@ TEST(Export, ZeRO3InAPipeline) {
                               llama3());
   for (ExportTarget target : {ExportTarget::Megatron, ExportTarget::DeepSpeed, ExportTarget::NeMo})
     EXPECT_TRUE(differing(exported(target, input)).contains("optimizer_sharding")) << toString(target);
-  EXPECT_FALSE(differing(exported(ExportTarget::TorchTitan, input)).contains("optimizer_sharding"));
+  EXPECT_FALSE(differing(exported(ExportTarget::TorchTitanPython, input)).contains("optimizer_sharding"));
   expectHas(exported(ExportTarget::DeepSpeed, input).config, {"\"stage\": 1"});
   expectHasNot(exported(ExportTarget::Megatron, input).config, {"fsdp_dtensor"});
 }
@@ -329,8 +338,8 @@ TEST(Export, UnevenStages) {
             {"--decoder-first-pipeline-num-layers 7 ", "--decoder-last-pipeline-num-layers 7 "});
   ExportInput any = with(R"([{"layers": []}, {"layers": [0, 12]}, {"layers": [13, 30]}, {"layers": [31, 31]}])");
   expectHas(exported(ExportTarget::Megatron, any).config, {"--pipeline-model-parallel-layout 'E|t*13|t*18|tL' "});
-  expectHas(exported(ExportTarget::TorchTitan, any).config,
-            {"  [\"tok_embeddings\"],\n", "[\"layers.31\", \"norm\", \"output\"],\n"});
+  expectHas(exported(ExportTarget::TorchTitanPython, any).config,
+            {" [\"tok_embeddings\"],\n", "[\"layers.31\", \"norm\", \"lm_head\"],\n"});
   for (ExportTarget target : {ExportTarget::DeepSpeed, ExportTarget::NeMo})
     EXPECT_TRUE(differing(exported(target, any)).contains("stages")) << toString(target);
   // By default layers are divided evenly, and the first stages get one more: 32 layers on 3 stages are 11, 11, 10.
@@ -356,18 +365,28 @@ TEST(Export, Experts) {
                        "--moe-ffn-hidden-size 14336 ", "--moe-token-dispatcher-type alltoall ", "--moe-grouped-gemm ",
                        "--moe-expert-capacity-factor 1.25 ", "--moe-pad-expert-input-to-capacity "});
   expectHasNot(megatron, {"--moe-router-pre-softmax", "  --ffn-hidden-size"});
-  expectHas(exported(ExportTarget::TorchTitan, input).config,
-            {"data_parallel_shard_degree = 8", "expert_parallel_degree = 4", "expert_tensor_parallel_degree = 2"});
-  ExportResult deepspeed = exported(ExportTarget::DeepSpeed, input);
+  expectHas(exported(ExportTarget::TorchTitanPython, input).config,
+            {"data_parallel_shard_degree=8", "expert_parallel_degree=4", "num_experts=8", "top_k=2"});
+  ExportInput flat = inputOf(R"({"kerf": 1, "mesh": {"data": 2, "expert": 4, "model": 2}, "global_batch": 64,
+    "microbatch": 1, "optimizer_sharding": 0})",
+                             mixtral());
+  flat.expertCapacity = 1.25;
+  ExportResult deepspeed = exported(ExportTarget::DeepSpeed, flat);
   expectHas(deepspeed.launch, {"--moe-expert-parallel-size 4", "--enable-expert-tensor-parallelism", "--num-experts 8",
                                "--topk 2", "--moe-train-capacity-factor 1.25"});
-  EXPECT_TRUE(differing(deepspeed).contains("model.experts")); // DeepSpeed has no pipelines with experts
-  expectHas(exported(ExportTarget::NeMo, input).config,
+  auto piped = exportPlan(ExportTarget::DeepSpeed, input, "");
+  ASSERT_FALSE(piped);
+  expectHas(piped.error().message, {"DeepSpeed's pipelines have no layers with experts"});
+  auto apex = exportPlan(ExportTarget::NeMo, input, "");
+  ASSERT_FALSE(apex);
+  expectHas(apex.error().message, {"Apex's distributed optimizer has no expert parallelism", "rule experts-with-apex"});
+  flat.completed.plan.sequenceParallel = {true};
+  expectHas(exported(ExportTarget::NeMo, flat).config,
             {"  expert_model_parallel_size: 4\n", "  num_moe_experts: 8\n", "  moe_router_topk: 2\n"});
   // Without experts, the axis expert is more data parallelism.
   ExportInput dense = inputOf(R"({"kerf": 1, "mesh": {"data": 4, "expert": 4}, "global_batch": 16})", llama3());
   expectHasNot(exported(ExportTarget::Megatron, dense).config, {"expert-model"});
-  expectHas(exported(ExportTarget::TorchTitan, dense).config, {"data_parallel_replicate_degree = 16"});
+  expectHas(exported(ExportTarget::TorchTitanPython, dense).config, {"data_parallel_replicate_degree=16"});
 }
 
 TEST(Export, RecomputationThatDiffersFromStageToStage) {
@@ -380,8 +399,10 @@ TEST(Export, RecomputationThatDiffersFromStageToStage) {
       {"--recompute-granularity selective ",
        "#   recompute = [\"selective\",\"selective\",\"none\",\"none\"]: one value for all stages: \"selective\""});
   for (ExportTarget target :
-       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo})
+       {ExportTarget::Megatron, ExportTarget::TorchTitanPython, ExportTarget::DeepSpeed, ExportTarget::NeMo})
     EXPECT_TRUE(differing(exported(target, input)).contains("recompute")) << toString(target);
+  expectHas(exported(ExportTarget::TorchTitanPython, input).config, {"activation_checkpoint=SelectiveAC.Config()"});
+  input.model = llama31();
   expectHas(exported(ExportTarget::TorchTitan, input).config, {"mode = \"selective\"", "selective_ac_option = \"op\""});
 }
 
@@ -397,7 +418,7 @@ TEST(Export, LayersOfEachPartThatAreRecomputed) {
   ExportResult nemo = exported(ExportTarget::NeMo, blocks);
   expectHas(nemo.config, {"activations_checkpoint_method: \"block\"", "activations_checkpoint_num_layers: 3"});
   EXPECT_FALSE(differing(nemo).contains("recompute"));
-  for (ExportTarget target : {ExportTarget::TorchTitan, ExportTarget::DeepSpeed})
+  for (ExportTarget target : {ExportTarget::TorchTitanPython, ExportTarget::DeepSpeed})
     EXPECT_TRUE(differing(exported(target, blocks)).contains("recompute")) << toString(target);
   // Stages differ: every part recomputes as many layers as the part that recomputes most.
   ExportResult fewer = exported(ExportTarget::Megatron, inputOf(plan + R"({"0-4": "full", "8": "full"}})", llama3()));
@@ -418,7 +439,7 @@ TEST(Export, WhatCannotBeSaid) {
     "notes": 5})",
                               llama3());
   for (ExportTarget target :
-       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo}) {
+       {ExportTarget::Megatron, ExportTarget::TorchTitanPython, ExportTarget::DeepSpeed, ExportTarget::NeMo}) {
     Keys keys = differing(exported(target, input));
     for (const char *key : {"order", "schedule.name", "schedule.variant", "ops", "arguments", "notes"})
       EXPECT_TRUE(keys.contains(key)) << toString(target) << " " << key;
@@ -441,7 +462,7 @@ TEST(Export, ArgumentsAsMegatronCutsThem) {
             {"h.*.attn.c_proj.weight", Dimension::NotLast}};
   auto decided = [&](const char *arguments) {
     ExportInput input = inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"data": 2, "model": 2}}, "global_batch": 2,
-      "arguments": {{{}}}}})",
+      "attention": "unfused", "arguments": {{{}}}}})",
                                             arguments),
                                 m, "f32");
     ExportResult e = exported(ExportTarget::Megatron, input);
@@ -487,6 +508,7 @@ TEST(Export, ModelForms) {
   ModelSizes m = llama3();
   m.rotaryScaling = "llama3";
   m.rotaryFactor = 8;
+  m.rotaryPositions = 8192;
   m.queryKeyValueBias = true;
   m.queryKeyNorm = "each-head";
   m.window = 4096;
@@ -501,9 +523,10 @@ TEST(Export, ModelForms) {
   strange.embeddingNorm = true;
   strange.residual = "parallel";
   strange.activation = "relu";
-  Keys keys = differing(exported(ExportTarget::Megatron, inputOf(plan, strange)));
-  for (const char *key : {"model.position", "model.embedding_norm", "model.residual", "model.activation"})
-    EXPECT_TRUE(keys.contains(key)) << key;
+  auto refused = exportPlan(ExportTarget::Megatron, inputOf(plan, strange), "");
+  ASSERT_FALSE(refused);
+  expectHas(refused.error().message, {"Megatron-LM would train another model", "model.position is \"alibi\"",
+                                      "model.embedding_norm", "model.residual", "model.activation"});
   ModelSizes deepseek = mixtral();
   deepseek.layers = 61;
   deepseek.denseLayers = 3;
@@ -522,15 +545,28 @@ TEST(Export, ModelForms) {
             {"--multi-latent-attention ", "--q-lora-rank 1536 ", "--kv-lora-rank 512 ", "--qk-head-dim 128 ",
              "--qk-pos-emb-head-dim 64 ", "--v-head-dim 128 ", "--moe-layer-freq '([0]*3+[1]*58)' ",
              "--moe-shared-expert-intermediate-size 2048 ", "--moe-router-score-function sigmoid ",
-             "--moe-router-num-groups 8 ", "--moe-router-group-topk 4 ", "--moe-router-topk-scaling-factor 2.5 "});
+             "--moe-router-num-groups 8 ", "--moe-router-group-topk 4 ", "--moe-router-topk-scaling-factor 2.5 ",
+             "--rope-type rope ", "--no-rope-fusion "});
+  deepseek.rotaryScaling = "yarn";
+  deepseek.rotaryFactor = 40;
+  deepseek.rotaryPositions = 4096;
+  deepseek.rotaryScale = deepseek.rotaryScaleAll = 0.707;
+  std::string stretched = exported(ExportTarget::Megatron, inputOf(plan, deepseek)).config;
+  expectHas(stretched,
+            {"--rope-type yarn ", "--rotary-scaling-factor 40.0 ", "--mscale 0.707 ", "--mscale-all-dim 0.707 "});
+  expectHasNot(stretched, {"--no-rope-fusion"});
 }
 
 TEST(Export, SizesOfAnExportAreNotKnown) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 2}, "global_batch": 8})", {});
-  for (ExportTarget target :
-       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo})
+  for (ExportTarget target : {ExportTarget::Megatron, ExportTarget::DeepSpeed, ExportTarget::NeMo})
     EXPECT_TRUE(differing(exported(target, input)).contains("model.sizes")) << toString(target);
   expectHasNot(exported(ExportTarget::Megatron, input).config, {"  --num-layers"});
+  for (ExportTarget target : {ExportTarget::TorchTitan, ExportTarget::TorchTitanPython}) { // they would take their own
+    auto unknown = exportPlan(target, input, "");
+    ASSERT_FALSE(unknown);
+    expectHas(unknown.error().message, {"would train another model", "give the model's config.json"});
+  }
 }
 
 TEST(Export, NodesThatArePartFull) {

@@ -67,6 +67,15 @@ inline ModelSizes llama3() {
   return m;
 }
 
+/// Returns the sizes of LLaMA 3.1 8B, which are those of a flavor of TorchTitan.
+inline ModelSizes llama31() {
+  ModelSizes m = llama3();
+  m.rotaryScaling = "llama3";
+  m.rotaryFactor = 8;
+  m.rotaryPositions = 8192;
+  return m;
+}
+
 /// Returns the sizes of Mixtral 8x7B.
 inline ModelSizes mixtral() {
   ModelSizes m = llama3();

@@ -29,6 +29,8 @@ struct PlanRequest {
   bool standIn = false; // true: `cluster` replaces the cluster of a given plan, and the plan is not checked against it
   double seconds = 0;   // effort of a search over whole plans, in seconds on a 2020s CPU core; 0: the default
   std::optional<Plan> from = {}; // plan with which a search over whole plans starts (warm start)
+  /// Fails for plans that the trainer would refuse, as PlanSearchOptions::checkPlan does.
+  std::function<Status(const CompletedPlan &)> checkPlan = {};
   std::function<bool()> stop =
       {}; // called often during a search over whole plans; true ends the search with the best plan so far
 };

@@ -8,6 +8,7 @@
 
 #include "kerf/Export/ModelSizes.h"
 #include "kerf/PlanSearch/CompletePlan.h"
+#include <functional>
 #include <map>
 
 namespace kerf {
@@ -45,6 +46,20 @@ struct OptimizerSettings {
   double operator[](std::string_view setting) const { return settings.find(setting)->second; }
 };
 
+/// A plan in the form in which a target runs it: the given plan, changed where the target does something else.
+struct PlanAsExported {
+  Plan plan;
+  bool adamw = false;               // true if AdamW runs in place of another optimizer
+  const Trainer *trainer = nullptr; // the record of the target, whose prices apply
+};
+
+/// Predicted figures of a plan as a target runs it.
+struct ExportPrediction {
+  double stepSeconds = 0, tokensPerSecond = 0;
+  double deviceBytes = 0, limitBytes = 0; // memory that the fullest device needs, and that it has
+  bool fits = true;
+};
+
 /// Everything that is exported.
 struct ExportInput {
   CompletedPlan completed;
@@ -53,6 +68,8 @@ struct ExportInput {
   OptimizerSettings optimizer;
   /// Capacity factor of experts, as in ImportOptions; absent or infinite: no token is dropped.
   std::optional<double> expertCapacity;
+  /// Predicts the plan as the target runs it; empty: files do not state a prediction.
+  std::function<Result<ExportPrediction>(const PlanAsExported &)> predict = {};
 };
 
 /// The outcome of the export for one key of the plan, the model or the training settings.
@@ -71,14 +88,28 @@ struct ExportDecision {
 
 /// Result of an export.
 struct ExportResult {
-  std::string config;                    // whole text of the configuration file
-  std::string launch;                    // command that starts the training; "" if the file is itself the command
-  std::vector<ExportDecision> decisions; // for every key, in the order of the keys
+  std::string config;                         // whole text of the configuration file
+  std::string launch;                         // command that starts the training; "" if the file is itself the command
+  std::vector<ExportDecision> decisions;      // for every key, in the order of the keys
+  std::optional<ExportPrediction> prediction; // absent: not predicted
 };
 
-/// Exports a plan for `target`. `configName` is the path of the configuration file in the launch command. Fails for
-/// mixed clusters, for stages with meshes of their own, and for cuts into stages that do not match the model's layers.
+/// Returns the decision for every key of the plan, the model and the training settings, also for a plan that `target`
+/// refuses. Fails for mixed clusters, for stages with meshes of their own, and for cuts into stages that do not match
+/// the model's layers.
+Result<std::vector<ExportDecision>> exportDecisions(ExportTarget target, const ExportInput &input);
+
+/// Exports a plan for `target`. `configName` is the path of the configuration file in the launch command. Fails like
+/// exportDecisions, if the target would train another model, if the plan breaks a rule of the target, and if it does
+/// not fit into memory as the target runs it (ExitStatus::Infeasible).
 Result<ExportResult> exportPlan(ExportTarget target, const ExportInput &input, const std::string &configName);
+
+/// Returns a function that fails for plans that break a rule of `target`, such as heads that its tensor-parallel ranks
+/// cannot share, for a search of plans for this target. `sizes` and `dtype` are those of the job.
+std::function<Status(const CompletedPlan &)> targetRulesOf(ExportTarget target, ModelSizes sizes, std::string dtype);
+
+/// Returns true if `target` has no fused attention for the element type `dtype` on `device`.
+bool lacksFusedAttention(ExportTarget target, const DeviceSpec &device, const std::string &dtype);
 
 /// Returns a note "KEY = VALUE: TEXT" for each decision of kind Differs.
 std::vector<std::string> exportNotes(const ExportResult &exported);

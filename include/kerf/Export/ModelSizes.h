@@ -47,7 +47,12 @@ struct ModelSizes {
   double rotaryFraction = 1; // share of a head's elements that are rotated
   std::string rotaryScaling; // scaling of rotary positions for long sequences: "" (none), "linear", "llama3", "yarn"
   double rotaryFactor = 1;   // factor of the rotary scaling
-  int64_t window = 0;        // number of tokens that a token attends to, itself included; 0: all before
+  // Further numbers of the scaling, which apply to the kind named in brackets.
+  double rotaryPositions = 0;             // sequence length before the scaling (llama3, yarn)
+  double rotaryLow = 1, rotaryHigh = 4;   // factors of low and of high frequencies (llama3)
+  double rotaryFast = 32, rotarySlow = 1; // rotations above which a frequency is kept, below which it is divided (yarn)
+  double rotaryScale = 0, rotaryScaleAll = 0; // weights mscale and mscale_all_dim of the scale of attention (yarn)
+  int64_t window = 0; // number of tokens that a token attends to, itself included; 0: all before
   /// Place of the norms and branches in a layer: "pre" or "post" (norm before or after each branch), "parallel"
   /// (attention and MLP side by side), "parallel-shared" (side by side, with one norm for both).
   std::string residual;

@@ -51,6 +51,8 @@ struct PlanSearchOptions {
   int64_t workBudget = kUsualWork; // work after which the search ends with the best plans so far
   std::optional<double> seconds;   // wall-clock seconds after which the search ends as well; absent: no time budget
   std::function<bool()> stop = {}; // called often; returning true ends the search with the best plans so far
+  /// Fails for complete plans that the trainer would refuse, which the search then leaves out. Empty: none.
+  std::function<Status(const CompletedPlan &)> checkPlan = {};
   bool findLeastMemory = true;     // whether a search that finds no plan looks for conflicting pins and needed memory
   int top = 1;                     // number of plans of different kinds that are returned
   /// The compression of gradients that is planned together with everything else; absent: only what the constraints pin.

@@ -97,11 +97,20 @@ void readRotary(ConfigReader &config, const TransformerModel &m, ModelSizes &siz
   std::string kind = section ? section->text("rope_type|type", "default") : "default";
   if (kind == "linear" || kind == "llama3" || kind == "yarn") {
     sizes.rotaryScaling = kind;
-    sizes.rotaryFactor = section->number("factor", kind == "llama3" ? 8 : 1, 0);
+    double positions = kind == "llama3" ? 8192 : double(m.maxPositions);
+    sizes.rotaryPositions = section->number("original_max_position_embeddings", positions, 0);
+    double usual = kind == "llama3" ? 8 : kind == "yarn" ? double(m.maxPositions) / sizes.rotaryPositions : 1;
+    sizes.rotaryFactor = section->number("factor", usual, 0);
+    sizes.rotaryLow = section->number("low_freq_factor", 1, 0);
+    sizes.rotaryHigh = section->number("high_freq_factor", 4, 0);
+    sizes.rotaryFast = section->number("beta_fast", 32, 0);
+    sizes.rotarySlow = section->number("beta_slow", 1, 0);
+    sizes.rotaryScale = section->number("mscale", 0, -1);
+    sizes.rotaryScaleAll = section->number("mscale_all_dim", 0, -1);
   }
 }
 
-/// Counts the parameters of a model without experts and latent attention.
+/// Returns how Megatron-LM shards the parameters of a model without experts and latent attention.
 std::vector<MegatronSharding> cutsOf(const TransformerModel &m) {
   using Dimension = MegatronSharding::Dimension;
   std::vector<MegatronSharding> cuts;

@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Exports 40 plans to each trainer, and reads every file with the trainer's own parser, or, where its parser is not on
+# PyPI, with the argument rules of test/e2e/trainer_arguments.py. Prints the table of docs/export.md. Needs the network
+# for the first run, which makes a virtual environment in build/check-exports, and a built kerf (KERF=...).
+#
+#   scripts/check-exports.sh                         all plans
+#   scripts/check-exports.sh --only moe --jobs 2     plans whose name has "moe", two at a time
+set -eu
+cd "$(dirname "$0")/.."
+work=${CHECK_EXPORTS:-build/check-exports}
+python=${CHECK_EXPORTS_PYTHON:-$work/venv/bin/python}
+if [ ! -x "$python" ]; then
+  python3 -m venv "$work/venv"
+  "$work/venv/bin/pip" install -q "torch==2.13.0+cpu" triton torchao torchtitan==0.3.0 deepspeed==0.19.8 "transformers<5" einops
+  # Its extras name CUDA packages, which reading a configuration does not need.
+  "$work/venv/bin/pip" install -q megatron-core==0.16.1
+fi
+mkdir -p "$work"
+PYTHONPATH=test/e2e:scripts KERF=${KERF:-$PWD/build/bin/kerf} exec "$python" -m check_exports --work "$work" "$@"

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Edge plans: each is written with the right arguments, or refused with a sentence that names the rule, before anything is
+written. Scripts and launch lines are read with the argument rules of trainer_arguments.py."""
+import json
+import os
+import re
+import shlex
+
+from support import CLUSTERS, KerfTest, kerf, main
+from trainer_arguments import MEGATRON_DEEPSPEED, MEGATRON_LM, check_megatron_lm, parser_of
+
+LLAMA = {"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 4,
+         "intermediate_size": 5504, "vocab_size": 32000, "max_position_embeddings": 65536, "rms_norm_eps": 1e-5}
+ODD = dict(LLAMA, hidden_size=1600, num_attention_heads=25, num_key_value_heads=25)
+TIED = dict(LLAMA, tie_word_embeddings=True)
+BIASED = {"model_type": "qwen3_moe", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+          "intermediate_size": 1024, "moe_intermediate_size": 256, "num_experts": 6, "num_experts_per_tok": 2, "norm_topk_prob": True,
+          "attention_bias": True, "vocab_size": 32000, "max_position_embeddings": 4096}
+MIXTRAL = {"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8,
+           "intermediate_size": 1792, "vocab_size": 32000, "num_local_experts": 8, "max_position_embeddings": 4096}
+GPT2 = {"model_type": "gpt2", "n_layer": 4, "n_embd": 512, "n_head": 8}
+T5 = {"model_type": "t5", "d_model": 512, "d_ff": 2048, "num_layers": 4, "num_heads": 8}
+VIT = {"model_type": "vit", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048}
+BERT = {"model_type": "bert", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048}
+YARN = dict(LLAMA, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16384})
+QWEN2_MOE = {"model_type": "qwen2_moe", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+             "moe_intermediate_size": 256, "shared_expert_intermediate_size": 512, "num_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000}
+DEEPSEEK = {"model_type": "deepseek_v3", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+            "q_lora_rank": 128, "kv_lora_rank": 64, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32, "intermediate_size": 1024,
+            "moe_intermediate_size": 256, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
+            "first_k_dense_replace": 1, "vocab_size": 32000, "max_position_embeddings": 16384,
+            "rope_scaling": {"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 0.7, "mscale_all_dim": 0.7,
+                             "original_max_position_embeddings": 4096}}
+
+# A row is (name, model, mesh and further keys of the plan, cluster and options, target, status, words of the file or of the message).
+A100, V100, T4, H100 = "dgx-a100", "dgx-v100", "t4-nodes", "dgx-h100"
+BF16, F16, F32, F8 = "bf16", "f16", "f32", "f8"
+EDGES = [
+    ("25 heads on 2 ranks", ODD, {"mesh": {"data": 2, "model": 2}}, A100, BF16, 2048, "megatron", 1, ["25 attention heads", "2 ranks", "rule heads"]),
+    ("25 heads on 2 ranks", ODD, {"mesh": {"data": 2, "model": 2}}, A100, BF16, 2048, "torchtitan-0.3", 1, ["25 attention heads", "rule heads"]),
+    ("25 heads on 5 ranks", ODD, {"mesh": {"model": 5}}, A100, BF16, 2080, "megatron", 1, ["5504 columns of the MLP", "5 ranks", "rule mlp-width"]),
+    ("4 key/value heads on 8 ranks", LLAMA, {"mesh": {"model": 8}}, A100, BF16, 2048, "megatron", 0, ["--num-query-groups 4", "--tensor-model-parallel-size 8"]),
+    ("4 key/value heads on 8 ranks", LLAMA, {"mesh": {"model": 8}}, A100, BF16, 2048, "torchtitan-0.3", 1, ["4 key/value heads", "rule key-value-heads"]),
+    ("6 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 6, "microbatch": 1,
+                                                     "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "megatron", 1,
+     ["6 microbatches", "multiples of 4", "rule microbatches-of-interleaving"]),
+    ("8 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 8, "microbatch": 1,
+                                                     "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "megatron", 0,
+     ["--num-virtual-stages-per-pipeline-rank 2"]),
+    ("2 microbatches, 4 stages", LLAMA, {"mesh": {"stage": 4}, "global_batch": 2, "microbatch": 1}, A100, BF16, 2048, "torchtitan-0.3", 1,
+     ["2 microbatches", "at least 4", "rule microbatches-of-1f1b"]),
+    ("2 microbatches, 4 stages", LLAMA, {"mesh": {"stage": 4}, "global_batch": 2, "microbatch": 1}, A100, BF16, 2048, "megatron", 0,
+     ["--pipeline-model-parallel-size 4"]),
+    ("tied embeddings in 2 stages", TIED, {"mesh": {"stage": 2}, "global_batch": 8, "microbatch": 1}, A100, BF16, 2048, "torchtitan-0.3", 1,
+     ["2 stages", "rule tied-embeddings-in-pipelines"]),
+    ("32768 tokens on 4 ranks", LLAMA, {"mesh": {"context": 4}, "microbatch": 1}, H100, BF16, 32768, "megatron", 0, ["--context-parallel-size 4", "--cp-comm-type p2p"]),
+    ("4100 tokens on 4 ranks", LLAMA, {"mesh": {"context": 4}}, A100, BF16, 4100, "megatron", 1, ["4100 tokens", "2 x 4", "rule sequence-by-context"]),
+    ("2047 tokens on 2 ranks", LLAMA, {"mesh": {"model": 2}, "sequence_parallel": False}, A100, BF16, 2047, "torchtitan-0.3", 1,
+     ["2047 tokens", "rule sequence-by-tensor-and-context"]),
+    ("16 heads for all-to-alls of 32", LLAMA, {"mesh": {"context": 8, "model": 4}, "context_style": "ulysses"}, A100, BF16, 4096, "megatron", 1,
+     ["16 attention heads", "4 x 8", "rule heads-of-all-to-all"]),
+    ("V100, fused attention", LLAMA, {"mesh": {"data": 8}, "attention": "fused"}, V100, F16, 1024, "megatron", 1, ["V100", "rule fused-attention", '"attention": "unfused"']),
+    ("V100, unfused attention", LLAMA, {"mesh": {"data": 8}, "attention": "unfused", "microbatch": 1}, V100, F16, 1024, "megatron", 0,
+     ["--fp16", "--attention-backend unfused"]),
+    ("V100 in bf16", LLAMA, {"mesh": {"data": 8}}, V100, BF16, 1024, "megatron", 1, ["V100", "does not compute in bf16"]),
+    ("T4 in bf16", LLAMA, {"mesh": {"data": 4}}, T4, BF16, 1024, "deepspeed", 1, ["T4", "does not compute in bf16"]),
+    ("f32, fused attention", LLAMA, {"mesh": {"data": 8}, "attention": "fused"}, A100, F32, 1024, "megatron", 1, ["computes in f32", "rule fused-attention"]),
+    ("f32, unfused attention", LLAMA, {"mesh": {"data": 8}, "attention": "unfused"}, A100, F32, 1024, "deepspeed", 0, ["train_batch_size"]),
+    ("f16 in TorchTitan", LLAMA, {"mesh": {"data": 8}}, A100, F16, 1024, "torchtitan-0.3", 1, ["it has no f16", "rule types"]),
+    ("f8 on A100", LLAMA, {"mesh": {"data": 8}}, A100, F8, 1024, "megatron", 1, ["does not compute in f8"]),
+    ("f8 on H100", LLAMA, {"mesh": {"data": 8}}, H100, F8, 1024, "megatron", 0, ["--fp8-format hybrid", "--bf16"]),
+    ("f8 on H100", LLAMA, {"mesh": {"data": 8}}, H100, F8, 1024, "torchtitan-0.3", 0, ["Float8LinearConverter.Config", "enable=True"]),
+    ("f8 and FSDP in NeMo", LLAMA, {"mesh": {"data": 8}, "optimizer_sharding": 3}, H100, F8, 1024, "nemo", 1, ["PyTorch's FSDP", "rule f8-with-fsdp"]),
+    ("offload", LLAMA, {"mesh": {"data": 8}, "recompute": "offload"}, A100, BF16, 1024, "megatron", 0, ["activations are not offloaded to host memory"]),
+    ("biased experts on 2 ranks", BIASED, {"mesh": {"model": 2, "data": 2}, "sequence_parallel": True}, A100, BF16, 1024, "megatron", 1,
+     ["experts with biases", "rule biased-experts"]),
+    ("6 experts on 4 ranks", dict(BIASED, attention_bias=False), {"mesh": {"expert": 4}}, A100, BF16, 1024, "torchtitan-0.3", 1,
+     ["6 experts", "4 ranks", "rule experts"]),
+    ("experts without sequence parallelism", MIXTRAL, {"mesh": {"model": 2, "data": 2}, "sequence_parallel": False}, A100, BF16, 1024, "megatron", 1,
+     ["rule experts-with-tensor-parallelism", "sequence parallelism"]),
+    ("experts in f16", MIXTRAL, {"mesh": {"expert": 4}, "attention": "unfused"}, V100, F16, 1024, "megatron", 1, ["rule experts-in-f16", "mesh.expert is 4"]),
+    ("experts and Apex", MIXTRAL, {"mesh": {"expert": 4}, "optimizer_sharding": 1}, A100, BF16, 1024, "nemo", 1, ["Apex", "rule experts-with-apex"]),
+    ("experts in DeepSpeed's pipelines", MIXTRAL, {"mesh": {"stage": 2, "data": 2}}, A100, BF16, 1024, "deepspeed", 1, ["pipelines have no layers with experts"]),
+    ("context in DeepSpeed's pipelines", GPT2, {"mesh": {"stage": 2, "context": 2}}, A100, BF16, 1024, "deepspeed", 1, ["rule context-in-pipelines"]),
+    ("a gate of the shared expert", QWEN2_MOE, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 0, ["--moe-shared-expert-gate"]),
+    ("YaRN of latent attention", DEEPSEEK, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 0, ["--rope-type yarn", "--mscale 0.7", "--mscale-all-dim 0.7"]),
+    ("YaRN of latent attention", DEEPSEEK, {"mesh": {"expert": 4}}, A100, BF16, 1024, "torchtitan-0.3", 0, ["rope_factor=40.0", "mscale=0.7"]),
+    ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "YaRN is for latent attention"]),
+    ("T5", T5, {"mesh": {"data": 4}}, A100, BF16, 512, "megatron", 1, ["another model", "not t5 (sequence-to-sequence)"]),
+    ("ViT", VIT, {"mesh": {"data": 4}}, A100, BF16, 0, "megatron", 1, ["another model", "not vit (image)"]),
+    ("BERT", BERT, {"mesh": {"data": 4}}, A100, BF16, 512, "torchtitan-0.3", 1, ["another model", "bert, masked"]),
+    ("a model without a flavor", LLAMA, {"mesh": {"data": 4}}, A100, BF16, 512, "torchtitan", 1, ["none of which has exactly these sizes", "--to torchtitan-0.3"]),
+    ("a model without a flavor", LLAMA, {"mesh": {"data": 4}}, A100, BF16, 512, "torchtitan-0.3", 0, ["dim=2048", "n_heads=16", "range(8)"]),
+]
+
+
+def arguments_after_program(text):
+    words = shlex.split(text.replace("\\\n", " "), comments=True)
+    words = words[words.index("pretrain_gpt.py") + 1:]
+    return words[:-1] if words[-1] == "$@" else words
+
+
+class Rules(KerfTest):
+    def export(self, model, plan, cluster, dtype, sequence, target, *more):
+        size = ["--sequence", sequence] if sequence else []
+        mesh = dict(dict.fromkeys(("stage", "data", "context", "expert", "model"), 1), **plan["mesh"])
+        content = {"kerf": 1, "global_batch": 16, **plan, "mesh": mesh}
+        return kerf("export", self.write("config.json", model), "--plan", self.write("plan.json", content), "--cluster",
+                    os.path.join(CLUSTERS, f"{cluster}.json"), *size, "--dtype", dtype, "--optimizer", "adamw", "--to", target, *more)
+
+    def test_edge_plans(self):
+        self.assertGreaterEqual(len(EDGES), 30)
+        for name, model, plan, cluster, dtype, sequence, target, status, words in EDGES:
+            with self.subTest(name, target=target):
+                out = self.path("exported")
+                if os.path.exists(out):
+                    os.remove(out)
+                done = self.export(model, plan, cluster, dtype, sequence, target, "-o", out)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertEqual(os.path.exists(out), status == 0)
+                written = self.read("exported").decode() if status == 0 else ""
+                text = written + done.stdout if status == 0 else done.stderr
+                for word in words:
+                    self.assertIn(word, text)
+                if status == 0 and target == "megatron":
+                    args = parser_of(MEGATRON_LM).parse_args(arguments_after_program(written))
+                    ranks = 1
+                    for size in plan["mesh"].values():
+                        ranks *= size
+                    check_megatron_lm(args, ranks)
+
+    def test_rules_find_what_is_wrong(self):
+        """The table of Megatron-LM refuses unknown arguments, values outside of the choices, and broken rules."""
+        done = self.export(LLAMA, {"mesh": {"stage": 2, "data": 2, "model": 2}, "optimizer_sharding": 1, "recompute": "full"}, "dgx-a100", "bf16", 2048,
+                           "megatron")
+        words = arguments_after_program(done.stdout)
+        parser = parser_of(MEGATRON_LM)
+        check_megatron_lm(parser.parse_args(words), 8)
+        for broken in (words + ["--no-such-argument"], ["few" if word == "8" else word for word in words],
+                       ["some" if word == "full" else word for word in words]):
+            with self.assertRaises(ValueError):
+                parser.parse_args(broken)
+        for change in ({"num_attention_heads": 15}, {"num_layers": 7}, {"use_distributed_optimizer": False}, {"global_batch_size": 15},
+                       {"recompute_method": None}, {"bf16": False}):
+            args = parser.parse_args(words)
+            for name, value in change.items():
+                setattr(args, name, value)
+            with self.assertRaises(ValueError, msg=change):
+                check_megatron_lm(args, 8)
+
+    def test_launch_line_of_deepspeed(self):
+        """Every argument of the launch line is one of Megatron-DeepSpeed's, with a value of its type."""
+        for model, plan in ((LLAMA, {"mesh": {"stage": 2, "model": 2}, "sequence_parallel": True, "recompute": "full"}), (GPT2, {"mesh": {"context": 4}}),
+                            (MIXTRAL, {"mesh": {"expert": 4}, "optimizer_sharding": 2})):
+            done = self.export(model, plan, "dgx-a100", "bf16", 1024, "deepspeed")
+            line = re.search(r"^.*pretrain_gpt\.py .*$", done.stderr, re.M).group(0)
+            args = parser_of(MEGATRON_DEEPSPEED).parse_args(arguments_after_program(line))
+            self.assertEqual(args.zero_stage, json.loads(done.stdout)["zero_optimization"]["stage"])
+
+    def test_the_search_keeps_the_rules(self):
+        """plan --for T finds plans that T runs: 12 heads are never cut in 8, V100s get unfused attention."""
+        twelve = dict(LLAMA, hidden_size=1536, num_attention_heads=12, num_key_value_heads=12)
+        for cluster, dtype, wanted in (("dgx-a100", "bf16", None), ("dgx-v100", "f16", "unfused")):
+            self.succeed("plan", self.write("config.json", twelve), "--for", "megatron", "--cluster", os.path.join(CLUSTERS, f"{cluster}.json"), "--ranks", 8,
+                         "--global-batch", 16, "--sequence", 1024, "--dtype", dtype, "--optimizer", "adamw", "--budget", 1, "--top", 0, "-o",
+                         self.path("found.json"))
+            plan = json.loads(self.read("found.json"))
+            self.assertEqual(12 % plan["mesh"]["model"], 0)
+            if wanted:
+                self.assertEqual(plan["attention"], wanted)
+            self.succeed("export", "--plan", self.path("found.json"), "--to", "megatron")
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"model": 8}})
+        self.refuse(1, ["12 attention heads", "rule heads"], "plan", self.write("config.json", twelve), "--for", "megatron", "--cluster",
+                    os.path.join(CLUSTERS, "dgx-a100.json"), "--ranks", 8, "--global-batch", 16, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw",
+                    "--budget", 1, "--constraints", pins)
+
+
+if __name__ == "__main__":
+    main()
