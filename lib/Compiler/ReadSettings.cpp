@@ -118,6 +118,7 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       {"dtype", text(m.dtype, {"f32", "f64", "bf16", "f16", "f8"})},
       {"global-batch", whole(m.globalBatch, 1)},
       {"sequence", whole(m.sequence, 1)},
+      {"allow-biased", flag(m.compression.allowBiased)},
       {"no-recognition", flag(m.noRecognition)},
       {"accept-folded", flag(m.acceptFolded)},
       {"reduce-dtype", text(p.reduceDtype, {"f32", "compute"})},
@@ -131,7 +132,6 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       {"search", text(s.search, {"placement", "whole"})},
       {"budget", number(s.budgetSeconds, 0)},
       {"top", whole(s.top, 0, 1000)},
-      {"compress", text(s.compress, compressWords())},
       {"compress-ratio", number(s.compressRatio, 1)},
       {"compress-first-step", whole(s.compressFirstStep, 0)},
       {"lr", number(settings.learningRate.peak, 0)},
@@ -159,6 +159,36 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       if (!compression::findCodec(codec))
         return Error{
             fmt::format("<{}>: there is no codec '{}'; {}", name, codec, suggestion(codec, compression::codecNames()))};
+    return ok();
+  };
+  readers["compress"] = [&m, &s](const Json &value, const std::string &name) -> Status {
+    Words words;
+    if (Status status = value.is_string() ? ok() : texts(words)(value, name); !status)
+      return status;
+    if (value.is_string())
+      words.push_back(value.get<std::string>());
+    if (words.size() == 1 && std::ranges::count(compressWords(), words.front()))
+      s.compress = words.front();
+    m.compression.rules.clear();
+    for (const std::string &word : words) {
+      auto rule = word == "plan" ? Result<CompressionRule>(CompressionRule{.codec = "none"}) : compressionRuleFrom(word);
+      if (!rule)
+        return Error{fmt::format("<{}>: {}", name, rule.error().message)};
+      if (word != "plan")
+        m.compression.rules.push_back(std::move(*rule));
+    }
+    return ok();
+  };
+  readers["codec"] = [&m](const Json &value, const std::string &name) -> Status {
+    Words paths;
+    if (Status status = texts(paths)(value, name); !status)
+      return status;
+    for (const std::string &path : paths) {
+      auto codec = readCodecFile(path);
+      if (!codec)
+        return Error{fmt::format("<{}>: {}", name, codec.error().message)};
+      m.compression.texts.insert(std::move(*codec));
+    }
     return ok();
   };
   readers["expert-capacity"] = [&m](const Json &value, const std::string &name) -> Status {
