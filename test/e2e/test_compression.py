@@ -12,14 +12,14 @@ import random
 import struct
 import unittest
 
-from support import KerfTest, main, read_safetensors, write_npz
+from support import KerfTest, file_of, main, read_safetensors, write_npz
 
 MODEL = """
-func.func @main(%x: tensor<{rows}x{n}x{t}> {{kerf.kind = "input", kerf.name = "x"}},
-                %w: tensor<{n}x{t}> {{kerf.kind = "parameter", kerf.name = "w", kerf.trainable}}) -> (tensor<{t}> {{kerf.name = "loss"}}) {{
-  %wide = kerf.broadcast_in_dim %w {{broadcast_dimensions = array<i64: 1>}} : (tensor<{n}x{t}>) -> tensor<{rows}x{n}x{t}>
-  %products = kerf.multiply %wide, %x : (tensor<{rows}x{n}x{t}>, tensor<{rows}x{n}x{t}>) -> tensor<{rows}x{n}x{t}>
-  %loss = kerf.reduce %products {{kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>}} : (tensor<{rows}x{n}x{t}>) -> tensor<{t}>
+func.func @main(%x: tensor<{rows}x{w}x{t}> {{kerf.kind = "input", kerf.name = "x"}},
+                %w: tensor<{w}x{t}> {{kerf.kind = "parameter", kerf.name = "w", kerf.trainable}}) -> (tensor<{t}> {{kerf.name = "loss"}}) {{
+  %wide = kerf.broadcast_in_dim %w {{broadcast_dimensions = array<i64: {dims}>}} : (tensor<{w}x{t}>) -> tensor<{rows}x{w}x{t}>
+  %products = kerf.multiply %wide, %x : (tensor<{rows}x{w}x{t}>, tensor<{rows}x{w}x{t}>) -> tensor<{rows}x{w}x{t}>
+  %loss = kerf.reduce %products {{kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, {dims}>}} : (tensor<{rows}x{w}x{t}>) -> tensor<{t}>
   return %loss : tensor<{t}>
 }}
 """
@@ -53,20 +53,21 @@ class CompressionTest(KerfTest):
     def differ(self, got, wanted, what=""):
         self.assertTrue(tuple(got) != tuple(wanted), f"{what}: no number differs")
 
-    def data(self, steps, dtype="f64"):
-        """`steps`: for each step the rows of x, one for each rank."""
+    def data(self, steps, dtype="f64", shape=None):
+        """`steps`: for each step the rows of x, one for each rank. `shape`: of w, where it is no vector."""
         rows, n = SAMPLES * len(steps[0]), len(steps[0][0])
         flat = [value for step in steps for row in step for value in row + [0.0] * (n * (SAMPLES - 1))]
-        self.write("model.mlir", MODEL.format(rows=rows, n=n, t=dtype))
-        self.write("data.json", {"kerf": 1, "mesh": {"data": len(steps[0]), "model": 1}, "arguments": {"x": [["data"], []]}})
-        return write_npz(self.path("x.npz"), {"x": ("<f8", [len(steps), rows, n], struct.pack(f"<{len(flat)}d", *flat))})
+        shape = shape or [n]
+        self.write("model.mlir", MODEL.format(rows=rows, w="x".join(map(str, shape)), t=dtype, dims=", ".join(map(str, range(1, len(shape) + 1)))))
+        self.write("data.json", {"kerf": 1, "mesh": {"data": len(steps[0]), "model": 1}, "arguments": {"x": [["data"]] + [[] for _ in shape]}})
+        return write_npz(self.path("x.npz"), {"x": ("<f8", [len(steps), rows, *shape], struct.pack(f"<{len(flat)}d", *flat))})
 
-    def train(self, codec, steps, *more, repeats=1, dtype="f64", stop=None, plan={}):
+    def train(self, codec, steps, *more, repeats=1, dtype="f64", stop=None, plan={}, shape=None):
         """The weights after `repeats` rounds over the steps' rows, from zeros and with rate 1."""
         n = len(steps[0][0])
-        data = self.data(steps, dtype)
+        data = self.data(steps, dtype, shape)
         self.write("data.json", {**json.loads(self.read("data.json")), **plan})
-        zeros = write_npz(self.path("w.npz"), {"w": ("<f8", [n], bytes(8 * n))})
+        zeros = write_npz(self.path("w.npz"), {"w": ("<f8", shape or [n], bytes(8 * n))})
         compress = ["--compress", f"w*={codec}"] if codec else []
         self.done = self.succeed("train", self.path("model.mlir"), "--data", data, "--weights", zeros, "--dtype", dtype, "--optimizer", "sgd", "--lr", 1,
                                  "--ranks", len(steps[0]), "--all-ranks", "--constraints", self.path("data.json"), "--steps", stop or repeats * len(steps), *compress,
@@ -245,6 +246,50 @@ class Exchanges(CompressionTest):
             else:
                 whole = math.ceil(n / (ranks * block)) * size  # of the part of one rank
                 self.assertEqual(sent, {"all_to_all": ranks * whole, "all_gather": whole}, codec)
+
+
+    def test_all_ranks_have_equal_weights(self):
+        """The loss of a step in which one rank alone has data is that of the rank's own weights."""
+        ranks, n = 3, 2048
+        rows = [[normal(n, 10 * step + rank) for rank in range(ranks)] for step in range(4)]
+        probe = normal(n, 99)
+        for codec, shape in (("int8", None), ("onebit", None), ("topk", None), ("randomk", None), ("natural", None), ("powersgd", [64, 32])):
+            weights = self.train(codec, rows, shape=shape)
+            expected = math.fsum(w * x for w, x in zip(weights, probe))
+            for rank in range(ranks):
+                last = [probe if other == rank else [0.0] * n for other in range(ranks)]
+                self.train(codec, rows + [last], shape=shape)
+                self.assertAlmostEqual(json.loads(self.done.stdout)["losses"][-1], expected, delta=1e-12 * n, msg=f"{codec}, rank {rank}")
+
+    def test_powersgd_recovers_a_matrix_of_its_rank(self):
+        a, b, rank = 48, 40, 4
+        rnd = random.Random(12)
+        left, right = ([[rnd.gauss(0, 1) for _ in range(rank)] for _ in range(size)] for size in (a, b))
+        matrix = [f32(sum(x * y for x, y in zip(row, column))) for row in left for column in right]
+        rows = [[matrix, [0.0] * (a * b)]]
+        got = self.train("powersgd", rows, shape=[a, b])
+        for x, y in zip(matrix, got):
+            self.assertAlmostEqual(x, -y, delta=1e-4)
+        # With a smaller rank, error feedback and the warm start bring the rest in further steps.
+        once = self.train("powersgd-2", rows, shape=[a, b])
+        often = self.train("powersgd-2", rows, shape=[a, b], repeats=30)
+        size = math.sqrt(sum(x * x for x in matrix))
+        self.assertGreater(math.dist([-y for y in once], matrix), 0.1 * size)
+        self.assertLess(math.dist([-y / 30 for y in often], matrix), 0.1 * size)
+
+    def test_every_plan_sums_the_same_numbers(self):
+        """The identity codec on a GPT-2: each way in which a plan sums gradients has the losses of the plain plan."""
+        for plan, more in (({"data": 4, "model": 1}, []), ({"data": 2, "model": 2}, []), ({"stage": 2, "data": 2, "model": 1}, []),
+                           ({"data": 2, "model": 1}, ["--dtype", "f16", "--momentum", 0.9])):
+            for sharding in ((0, 1, 2, 3) if plan == {"data": 2, "model": 1} else (0, 2)):
+                ranks = math.prod(plan.values())
+                file = self.write("plan.json", {"kerf": 1, "mesh": plan, "microbatch": 2, "optimizer_sharding": sharding})
+                losses = []
+                for compress in ([], ["--compress", "*.*=identity"]):
+                    done = self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--ranks", ranks, "--all-ranks", "--constraints",
+                                        file, "--steps", 3, "--lr", 0.1, "--json", *more, *compress)
+                    losses.append(json.loads(done.stdout)["losses"])
+                self.assertEqual(*losses, f"{plan}, sharding {sharding}, {more}")
 
 
 class OwnCodecs(CompressionTest):
