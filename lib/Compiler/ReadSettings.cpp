@@ -161,21 +161,19 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
             fmt::format("<{}>: there is no codec '{}'; {}", name, codec, suggestion(codec, compression::codecNames()))};
     return ok();
   };
+  // A word is for the planner, which writes its choices into the plan; a list has the rules of a training.
   readers["compress"] = [&m, &s](const Json &value, const std::string &name) -> Status {
-    Words words;
-    if (Status status = value.is_string() ? ok() : texts(words)(value, name); !status)
-      return status;
     if (value.is_string())
-      words.push_back(value.get<std::string>());
-    if (words.size() == 1 && std::ranges::count(compressWords(), words.front()))
-      s.compress = words.front();
+      return text(s.compress, compressWords())(value, name);
+    Words words;
+    if (Status status = texts(words)(value, name); !status)
+      return status;
     m.compression.rules.clear();
     for (const std::string &word : words) {
-      auto rule = word == "plan" ? Result<CompressionRule>(CompressionRule{.codec = "none"}) : compressionRuleFrom(word);
+      auto rule = compressionRuleFrom(word);
       if (!rule)
         return Error{fmt::format("<{}>: {}", name, rule.error().message)};
-      if (word != "plan")
-        m.compression.rules.push_back(std::move(*rule));
+      m.compression.rules.push_back(std::move(*rule));
     }
     return ok();
   };

@@ -164,6 +164,10 @@ void ModelFlags::addTrainingTo(CLI::App &command) {
           [this](const std::vector<std::string> &texts) {
             compression.rules.clear();
             for (const std::string &text : texts) {
+              if (text == "plan")
+                throw CLI::ValidationError("--compress",
+                                           "'plan' is for `kerf plan --compress plan -o plan.json`; then give "
+                                           "`--constraints plan.json` or `--plan plan.json` here");
               auto rule = compressionRuleFrom(text);
               if (!rule)
                 throw CLI::ValidationError("--compress", rule.error().message);
