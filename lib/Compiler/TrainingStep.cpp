@@ -166,8 +166,8 @@ Status setPlanDependentOptions(StepOptions &options, const Plan &plan, const std
     rule.glob = pin.pattern;
     rule.codec = its.codec ? its.codec->name : "none";
     if (its.codec)
-      rule = {pin.pattern, rule.codec, std::string(toString(its.scheme)), its.pieces, its.hierarchy, its.errorFeedback,
-              its.firstStep};
+      rule = {pin.pattern,       rule.codec,   std::string(toString(its.scheme)), its.pieces, its.hierarchy,
+              its.errorFeedback, its.firstStep};
   }
   return ok();
 }

@@ -28,8 +28,10 @@ std::string checkScheme(const Codec &codec, const CompressionRule &rule, const O
     return fmt::format("its payload cannot hold a sum of payloads, as scheme {} needs; use scheme all-gather, or leave "
                        "the scheme out",
                        rule.scheme);
-  if (rule.hierarchy || rule.firstStep > 0)
-    return "hierarchy, and first_step above 0, can be planned but not compiled; leave them out";
+  if (rule.firstStep > 0)
+    return "first_step above 0 can be planned but not compiled; leave it out";
+  if (rule.hierarchy && codec.rank)
+    return "it needs the whole matrix, of which the ranks of a node would have parts each; leave out hierarchy";
   return "";
 }
 
@@ -109,7 +111,7 @@ FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, cons
     return module.emitError() << "codec " << rule->codec << " for the gradient of '" << parameter.name
                               << "': it needs a matrix, and the gradient is " << type
                               << "; use another codec for vectors, or none";
-  CompressedSync how{parameter.name, rule->codec, rule->scheme, feedback, 0};
+  CompressedSync how{parameter.name, rule->codec, rule->scheme, feedback, 0, rule->hierarchy};
   if (const char *setting = parameter.optimizer->record->earlyMomentum; setting && codec->momentumFirst)
     std::swap(how.momentum, parameter.optimizer->settings[setting]);
   return std::optional(how);

@@ -15,7 +15,8 @@ DictionaryAttr CompressedSync::toAttr(MLIRContext *context) const {
                                     builder.getNamedAttr("codec", builder.getStringAttr(codec)),
                                     builder.getNamedAttr("scheme", builder.getStringAttr(scheme)),
                                     builder.getNamedAttr("error_feedback", builder.getBoolAttr(feedback)),
-                                    builder.getNamedAttr("momentum", builder.getF64FloatAttr(momentum))});
+                                    builder.getNamedAttr("momentum", builder.getF64FloatAttr(momentum)),
+                                    builder.getNamedAttr("hierarchy", builder.getBoolAttr(hierarchy))});
 }
 
 CompressedSync CompressedSync::fromAttr(DictionaryAttr attr) {
@@ -23,10 +24,14 @@ CompressedSync CompressedSync::fromAttr(DictionaryAttr attr) {
     auto its = attr.getAs<StringAttr>(name);
     return its ? its.str() : std::string();
   };
-  auto feedback = attr.getAs<BoolAttr>("error_feedback");
+  auto feedback = attr.getAs<BoolAttr>("error_feedback"), hierarchy = attr.getAs<BoolAttr>("hierarchy");
   auto momentum = attr.getAs<FloatAttr>("momentum");
-  return {text("parameter"), text("codec"), text("scheme"), feedback && feedback.getValue(),
-          momentum ? momentum.getValueAsDouble() : 0};
+  return {text("parameter"),
+          text("codec"),
+          text("scheme"),
+          feedback && feedback.getValue(),
+          momentum ? momentum.getValueAsDouble() : 0,
+          hierarchy && hierarchy.getValue()};
 }
 
 Result<Codec> findCodec(ModuleOp module, const std::string &name) {

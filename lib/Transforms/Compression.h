@@ -20,6 +20,7 @@ struct CompressedSync {
   std::string scheme;    // "two-stage" or "all-gather"; "": chosen by codec and ranks
   bool feedback = false; // whether error feedback is kept
   double momentum = 0;   // factor of the momentum that is added before encoding; 0: none
+  bool hierarchy = false; // whether ranks of a node sum plainly first
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   static CompressedSync fromAttr(mlir::DictionaryAttr attr);
 };

@@ -486,6 +486,9 @@ def CompressGradients : Pass<"kerf-compress-gradients", "::mlir::ModuleOp"> {
       ranks, and for codecs with the word `gathers`.
     * A reduce-scatter becomes the first half of the two-stage form.
 
+    With `hierarchy`, an all-reduce first sums plainly among the ranks of a node (reduce-scatter), sends payloads between
+    nodes, and gathers in the node.
+
     Where the attribute asks for error feedback, the pass adds states to @main: "compression_error/NAME", what the
     rank's last encodings left out, and "compression_owner_error/NAME" for the owner's encoding of the sum. With
     `momentum`, "compression_momentum/NAME" is added to the gradient before it is encoded. Each rank has its own row of
@@ -505,6 +508,7 @@ def CompressGradients : Pass<"kerf-compress-gradients", "::mlir::ModuleOp"> {
     ...
     ```
   }];
+  let options = [Option<"ranksOfNode", "ranks-of-node", "int64_t", "1", "number of neighbouring ranks that share fast links">];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
