@@ -90,6 +90,8 @@ SECTIONS = [
      "Where the IR was written by hand, correct the named operation by its entry in [operators.md](operators.md). Where it was imported from a file, this is a bug of Kerf: keep the file and report it."),
     ("lib/Transforms/", "Passes", "A pass cannot carry out what the plan, the pins or the IR ask for.",
      "Change the pin or the plan's key that the message names ([plan.md](plan.md)), or the IR where it was written by hand ([passes.md](passes.md))."),
+    ("lib/Codec/", "Codecs of gradients", "The file of a codec is no codec: its attribute, its functions or an operator in them is not allowed.",
+     "Correct the file; [compression.md](compression.md#writing-a-codec) says what a codec is."),
     ("lib/Optimizer/", "Optimizers", "An optimizer's option is unknown or out of range.", "Change the option that the message names; [training.md](training.md) has the optimizers and their options."),
     ("lib/Codegen/", "Generating machine code", "A fused kernel cannot be compiled for this machine.", "Run with `--no-native`, which uses the kernels that are built in, and report the kernel."),
     ("lib/CostModel/", "Cluster files and prices", "A key of a cluster file is missing, unknown or out of range, or a plan cannot be priced on the cluster.",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ElementOps.h"
 #include "kerf/Package/Precision.h"
+#include "kerf/Support/HashRandom.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -31,13 +32,16 @@ std::string routineName(const Instruction &instruction, DType dtype) {
 }
 
 Status checkTypes(const package::Function &kernel) {
-  auto storable = [](DType dtype) {
-    return dtype == DType::F64 || dtype == DType::F32 || isHalf(dtype) || dtype == DType::Bool;
+  auto storable = [](DType dtype, std::string_view op) {
+    // Codes of gradients (i8) are only converted, and keys of random numbers (i32) only broadcast and hashed.
+    return dtype == DType::F64 || dtype == DType::F32 || isHalf(dtype) || dtype == DType::Bool ||
+           (dtype == DType::I8 && op == "convert") ||
+           (dtype == DType::I32 && (op == "broadcast_in_dim" || op == "random"));
   };
   for (const Instruction &instruction : kernel.body)
     for (const std::vector<int> &values : {instruction.operands, instruction.results})
       for (int value : values)
-        if (DType dtype = kernel.values[size_t(value)].dtype; !storable(dtype))
+        if (DType dtype = kernel.values[size_t(value)].dtype; !storable(dtype, instruction.op))
           return Error{
               fmt::format("kernel '{}': {} has a value of type {}, but kernels have only floating types and bool",
                           kernel.name, instruction.op, toString(dtype))};
@@ -45,14 +49,16 @@ Status checkTypes(const package::Function &kernel) {
 }
 
 Type ElementOps::registerType(DType dtype) const {
-  return dtype == DType::F64    ? Type(builder.getF64Type())
-         : dtype == DType::Bool ? Type(builder.getI1Type())
-                                : Type(builder.getF32Type());
+  return dtype == DType::F64                         ? Type(builder.getF64Type())
+         : dtype == DType::Bool                      ? Type(builder.getI1Type())
+         : dtype == DType::I8 || dtype == DType::I32 ? Type(builder.getI32Type())
+                                                     : Type(builder.getF32Type());
 }
 
 Type ElementOps::memoryType(DType dtype) const {
   switch (dtype) {
   case DType::Bool:
+  case DType::I8:
     return builder.getI8Type();
   case DType::BF16:
     return builder.getI16Type();
@@ -121,6 +127,8 @@ Value ElementOps::toRegister(Value value, DType dtype) const {
   }
   if (dtype == DType::Bool)
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, integerConstant(value.getType(), 0));
+  if (dtype == DType::I8)
+    return arith::ExtSIOp::create(builder, loc, to, value);
   return value;
 }
 
@@ -137,6 +145,8 @@ Value ElementOps::toMemory(Value value, DType dtype) const {
   }
   if (dtype == DType::Bool)
     return arith::ExtUIOp::create(builder, loc, to, value);
+  if (dtype == DType::I8)
+    return arith::TruncIOp::create(builder, loc, to, value);
   return value;
 }
 
@@ -144,8 +154,14 @@ Value ElementOps::convertElements(Value value, Type to) const {
   Type from = getElementTypeOrSelf(value.getType()), element = getElementTypeOrSelf(to);
   if (from == element)
     return value;
+  if (from.isInteger(1) && element.isInteger(32))
+    return arith::ExtUIOp::create(builder, loc, to, value);
   if (from.isInteger(1))
     return arith::UIToFPOp::create(builder, loc, to, value);
+  if (from.isInteger(32))
+    return arith::SIToFPOp::create(builder, loc, to, value);
+  if (element.isInteger(32))
+    return arith::FPToSIOp::create(builder, loc, to, value);
   if (element.isInteger(1))
     return arith::CmpFOp::create(builder, loc, FloatOrder::UNE, value, floatConstant(value.getType(), 0));
   if (from.isF32())
@@ -218,6 +234,22 @@ Value ElementOps::signOf(Value x) const {
   return arith::SelectOp::create(builder, loc, isAbove, floatConstant(x.getType(), 1), below);
 }
 
+Value ElementOps::random(Value key, Value index) const {
+  Type word = key.getType();
+  auto mixed = [&](Value x, uint64_t shift, uint64_t factor) -> Value {
+    Value high = arith::ShRUIOp::create(builder, loc, x, integerConstant(word, shift));
+    Value both = arith::XOrIOp::create(builder, loc, x, high);
+    return factor ? arith::MulIOp::create(builder, loc, both, integerConstant(word, factor)).getResult() : both;
+  };
+  auto hash = [&](Value x) { return mixed(mixed(mixed(x, 16, kHashFirst), 15, kHashSecond), 16, 0); };
+  Value first = hash(arith::AddIOp::create(builder, loc, index, key));
+  Value bits = hash(arith::XOrIOp::create(builder, loc, first, key));
+  bits = arith::ShRUIOp::create(builder, loc, bits, integerConstant(word, 8));
+  Type type = vectorType(builder.getF32Type(), lanesOf(word));
+  Value number = arith::SIToFPOp::create(builder, loc, type, bits); // fewer than 2^24, so the sign is clear
+  return arith::MulFOp::create(builder, loc, number, floatConstant(type, 0x1p-24));
+}
+
 /// An op that kernels compute by inline instructions, and the function that generates them.
 struct ElementOps::Inline {
   std::string_view op;
@@ -277,7 +309,7 @@ const ElementOps::Inline *ElementOps::Inline::find(std::string_view op) {
   return found == std::end(kInlines) ? nullptr : found;
 }
 
-bool ElementOps::isInline(std::string_view op) { return Inline::find(op) != nullptr; }
+bool ElementOps::isInline(std::string_view op) { return op == kRandom || Inline::find(op) != nullptr; }
 
 Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to) const {
   return Inline::find(instruction.op)->code(*this, instruction, x, to);

@@ -17,7 +17,7 @@ public:
   /// Creates a builder that inserts ops at the insertion point of `builder`.
   explicit ElementOps(mlir::OpBuilder &builder) : builder(builder), loc(builder.getUnknownLoc()) {}
 
-  /// Returns the type of one element in a register: f64, i1 for Bool, and f32 for all other types.
+  /// Returns the type of one element in a register: f64, i1 for Bool, i32 for I8 and I32, and f32 for all other types.
   mlir::Type registerType(DType dtype) const;
   /// Returns the type of one element in memory, e.g. i8 for Bool and i16 for BF16.
   mlir::Type memoryType(DType dtype) const;
@@ -33,7 +33,10 @@ public:
 
   /// Returns true if a kernel computes the op by inline instructions. Every other op is a call of a runtime routine.
   static bool isInline(std::string_view op);
-  /// Returns the result of an inline op on the operands `x`, not yet rounded. `to` is the type of the result.
+  /// Returns the random number of the op `random` for the elements with the row-major indices `index` (i32).
+  mlir::Value random(mlir::Value key, mlir::Value index) const;
+  /// Returns the result of an inline op but `random` on the operands `x`, not yet rounded. `to` is the type of the
+  /// result.
   mlir::Value compute(const package::Instruction &op, mlir::ValueRange x, mlir::Type to) const;
   /// Combines the running result `sofar` of a reduction with one more element, as the runtime does.
   mlir::Value combine(const package::Instruction &reduce, mlir::Value sofar, mlir::Value value) const;
@@ -48,7 +51,7 @@ private:
   mlir::Value integerConstant(mlir::Type type, uint64_t value) const;
   /// Returns the constant `element` in each element of `type`.
   mlir::Value splat(mlir::Type type, mlir::TypedAttr element) const;
-  /// Converts between floating types and Bool, as the op `convert` does.
+  /// Converts between floating types, Bool and integers, as the op `convert` does.
   mlir::Value convertElements(mlir::Value value, mlir::Type to) const;
   /// Returns the larger or the smaller of two values; NaN if either is NaN.
   mlir::Value minOrMax(bool largest, mlir::Value a, mlir::Value b) const;
@@ -62,6 +65,9 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
 };
+
+/// The op whose result depends on the element's index, and which kernels compute inline (ElementOps::random).
+inline constexpr std::string_view kRandom = "random";
 
 /// Returns the name of the runtime's routine for an op that is not inline and whose result has the type `dtype`, as
 /// package::NativeCode::routines has it.

@@ -182,11 +182,24 @@ private:
     body(made.getInductionVar());
   }
 
+  /// Returns the row-major indices of `lanes` elements of the current row from column `column` on, modulo 2^32.
+  Value indices(Value column, int64_t lanes) {
+    Type word = builder.getI32Type();
+    Value first = arith::TruncIOp::create(builder, loc, word, sum(rowStart, column));
+    if (lanes == 1)
+      return first;
+    auto steps = llvm::to_vector(llvm::seq<int32_t>(0, int32_t(lanes)));
+    auto type = cast<VectorType>(vectorType(word, lanes));
+    Value offsets = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(steps)));
+    return arith::AddIOp::create(builder, loc, vector::BroadcastOp::create(builder, loc, type, first), offsets);
+  }
+
   /// Generates the loop over rows. `range` holds the first row, the end of the rows, the first column and the end of
   /// the columns.
   void buildRows(ValueRange range) {
     loop(range[0], range[1], 1, [&](Value row) {
       starts.assign(space.broadcasts.size(), integer(0));
+      rowStart = product(row, space.columns());
       Value rest = row;
       for (size_t d = space.sizes.size() - 1; d-- > 0;) {
         Value size = integer(space.sizes[d]);
@@ -399,6 +412,8 @@ private:
     for (int operand : instruction.operands)
       x.push_back(read(operand, context));
     DType dtype = dtypeOf(instruction.results[0]);
+    if (instruction.op == kRandom)
+      return ops.random(x[0], indices(context.index, context.lanes));
     return ops.rounded(ops.compute(instruction, x, vectorType(ops.registerType(dtype), context.lanes)), dtype);
   }
 
@@ -421,7 +436,7 @@ private:
   std::vector<Buffer> results;
   std::vector<Value> starts;  // for each broadcast: offset of the current row
   SmallVector<Value> running; // vectors of running results of the current row
-  Value blockStart;
+  Value blockStart, rowStart; // rowStart: row-major index of the current row's first element
 };
 } // namespace
 

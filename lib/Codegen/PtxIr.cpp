@@ -243,8 +243,9 @@ private:
       SmallVector<Value> x;
       for (const Lanes &operand : operands)
         x.push_back(operand[size_t(lane)]);
-      Value y = routine ? LLVM::CallOp::create(builder, loc, routine, x).getResult()
-                        : ops.compute(instruction, x, ops.registerType(dtype));
+      Value y = routine                     ? LLVM::CallOp::create(builder, loc, routine, x).getResult()
+                : instruction.op == kRandom ? ops.random(x[0], indexOf(lane))
+                                            : ops.compute(instruction, x, ops.registerType(dtype));
       elements.push_back(ops.rounded(y, dtype));
     }
     return elements;
@@ -311,6 +312,12 @@ private:
     LLVM::StoreOp::create(builder, loc, vector, address(dtype, base, first), bytesAt(dtype, lanes));
   }
 
+  /// Returns the row-major index of an element of the item, modulo 2^32.
+  Value indexOf(int64_t lane) {
+    Value index = sum(first, integer(lane));
+    return number.isInteger(64) ? arith::TruncIOp::create(builder, loc, builder.getI32Type(), index).getResult()
+                                : index;
+  }
   Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, number, value); }
   Value sum(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
   Value product(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }

@@ -202,6 +202,8 @@ Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, co
     auto overlaps = [&](const char *what) {
       return execution && llvm::is_contained(*execution->completed.plan.overlap, what);
     };
+    if (cluster.levels.size() > 1)
+      lowering.ranksOfNode = cluster.levels.front().size;
     lowering.chunkProducts = overlaps("products");
     lowering.overlapAll = overlaps("tensor") || overlaps("products");
     if (execution)

@@ -85,6 +85,7 @@ StepOptions ModelSettings::toStepOptions() const {
   o.optimizer = optimizer;
   o.noDecayGlobs = noDecay;
   o.groups = groups;
+  o.compression = compression;
   // The job of a plan may have settings of another optimizer, which are left out here. A front end refuses settings
   // that a user gives for another optimizer.
   for (const OptimizerRecord *record : optimizersOf(o))

@@ -118,6 +118,7 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       {"dtype", text(m.dtype, {"f32", "f64", "bf16", "f16", "f8"})},
       {"global-batch", whole(m.globalBatch, 1)},
       {"sequence", whole(m.sequence, 1)},
+      {"allow-biased", flag(m.compression.allowBiased)},
       {"no-recognition", flag(m.noRecognition)},
       {"accept-folded", flag(m.acceptFolded)},
       {"reduce-dtype", text(p.reduceDtype, {"f32", "compute"})},
@@ -131,7 +132,6 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       {"search", text(s.search, {"placement", "whole"})},
       {"budget", number(s.budgetSeconds, 0)},
       {"top", whole(s.top, 0, 1000)},
-      {"compress", text(s.compress, compressWords())},
       {"compress-ratio", number(s.compressRatio, 1)},
       {"compress-first-step", whole(s.compressFirstStep, 0)},
       {"lr", number(settings.learningRate.peak, 0)},
@@ -159,6 +159,34 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       if (!compression::findCodec(codec))
         return Error{
             fmt::format("<{}>: there is no codec '{}'; {}", name, codec, suggestion(codec, compression::codecNames()))};
+    return ok();
+  };
+  // A word is for the planner, which writes its choices into the plan; a list has the rules of a training.
+  readers["compress"] = [&m, &s](const Json &value, const std::string &name) -> Status {
+    if (value.is_string())
+      return text(s.compress, compressWords())(value, name);
+    Words words;
+    if (Status status = texts(words)(value, name); !status)
+      return status;
+    m.compression.rules.clear();
+    for (const std::string &word : words) {
+      auto rule = compressionRuleFrom(word);
+      if (!rule)
+        return Error{fmt::format("<{}>: {}", name, rule.error().message)};
+      m.compression.rules.push_back(std::move(*rule));
+    }
+    return ok();
+  };
+  readers["codec"] = [&m](const Json &value, const std::string &name) -> Status {
+    Words paths;
+    if (Status status = texts(paths)(value, name); !status)
+      return status;
+    for (const std::string &path : paths) {
+      auto codec = readCodecFile(path);
+      if (!codec)
+        return Error{fmt::format("<{}>: {}", name, codec.error().message)};
+      m.compression.texts.insert(std::move(*codec));
+    }
     return ok();
   };
   readers["expert-capacity"] = [&m](const Json &value, const std::string &name) -> Status {

@@ -35,6 +35,8 @@ const std::vector<std::string> &jobSettingNames() {
                                     "clip-norm",
                                     "accumulate",
                                     "group",
+                                    "codec",
+                                    "allow-biased",
                                     "dtype",
                                     "reduce-dtype",
                                     "loss-scale",

@@ -102,6 +102,9 @@ Status checkWholeStep(const std::string &path, const StepOptions &options) {
     return Error{fmt::format("'{}' is a whole train step with a backward pass of its own, so its stages can be cut "
                              "between layers only; give \"layers\" instead of \"until\"",
                              path)};
+  if (!options.optimizer.compression.rules.empty())
+    return Error{
+        fmt::format("'{}' is a whole train step, whose gradients are not known as such; leave <compress> out", path)};
   if (options.optimizer.accumulate > 1)
     return Error{
         fmt::format("'{}' is a whole train step, which updates after each batch; leave <accumulate> out", path)};
@@ -155,6 +158,17 @@ Status setPlanDependentOptions(StepOptions &options, const Plan &plan, const std
     options.patterns.push_back(op.pattern);
   for (const OpRecompute &op : plan.recomputeOps)
     options.patterns.push_back(op.pattern);
+  if (!plan.compression.empty()) // the plan has decided for each gradient
+    options.optimizer.compression.rules.clear();
+  for (const CompressionPin &pin : plan.compression) {
+    const compression::SyncChoice &its = pin.choice;
+    CompressionRule &rule = options.optimizer.compression.rules.emplace_back();
+    rule.glob = pin.pattern;
+    rule.codec = its.codec ? its.codec->name : "none";
+    if (its.codec)
+      rule = {pin.pattern,       rule.codec,   std::string(toString(its.scheme)), its.pieces, its.hierarchy,
+              its.errorFeedback, its.firstStep};
+  }
   return ok();
 }
 

@@ -4,6 +4,7 @@
 // global tensor and that both boxes contain.
 #include "CheckpointDisk.h"
 #include "CheckpointFiles.h"
+#include "kerf/Package/CompressionState.h"
 #include "kerf/Support/File.h"
 
 #include <algorithm>
@@ -200,11 +201,12 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
     known.emplace(arg.name, &arg);
     if (checkpoint.index.tensors.count(arg.name))
       anyFound = true;
-    else if (arg.kind != package::ArgKind::Buffer) // checkpoints do not hold buffers that no instruction uses
+    else if (arg.kind != package::ArgKind::Buffer &&
+             !package::isCompressionState(arg)) // checkpoints do not hold buffers that no instruction uses
       missing.push_back(arg.name);
   }
   for (const auto &[name, saved] : checkpoint.index.tensors)
-    if (!known.count(name))
+    if (!known.count(name) && !name.starts_with(package::kCompressionPrefix))
       unknown.push_back(name);
   if (!missing.empty() && !anyFound)
     return failed(
@@ -216,7 +218,10 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
                     missing.empty() || unknown.empty() ? "" : "; ",
                     unknown.empty() ? "" : fmt::format("it holds {}, which this program lacks", namesText(unknown))));
   for (const auto &[name, saved] : checkpoint.index.tensors) {
-    const Arg *arg = known.find(name)->second;
+    auto found = known.find(name);
+    if (found == known.end() || package::isCompressionState(*found->second)) // these start anew (resetStates)
+      continue;
+    const Arg *arg = found->second;
     if (saved.exportedShape != arg->exportedShape)
       return failed(fmt::format("'{}' has shape {} there, {} in the model", name, shapeText(saved.exportedShape),
                                 shapeText(arg->exportedShape)));
@@ -225,6 +230,17 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
           fmt::format("'{}' is {} there, {} in the model", name, toString(saved.dtype), toString(arg->dtype)));
   }
   return ok();
+}
+
+std::vector<std::string> resetStates(const Checkpoint &checkpoint, const package::Program &program) {
+  std::vector<std::string> names;
+  for (const Arg &arg : program.args) {
+    auto saved = checkpoint.index.tensors.find(arg.name);
+    if (package::isCompressionState(arg) &&
+        (saved == checkpoint.index.tensors.end() || saved->second.shape != arg.shape))
+      names.push_back(arg.name);
+  }
+  return names;
 }
 
 Status verifyFiles(const Checkpoint &checkpoint, int64_t part, int64_t parts) {
@@ -264,7 +280,10 @@ Result<Tensor> ShardReader::box(const std::string &name, const SavedTensor &save
 }
 
 Status ShardReader::read(const Arg &arg, const Shard &shard, std::byte *local) {
-  const SavedTensor &saved = checkpoint.index.tensors.find(arg.name)->second;
+  auto found = checkpoint.index.tensors.find(arg.name);
+  if (package::isCompressionState(arg) && (found == checkpoint.index.tensors.end() || found->second.shape != arg.shape))
+    return ok(); // the state stays zero
+  const SavedTensor &saved = found->second;
   if (shard.elements() == 0)
     return ok();
   std::optional<Tensor> piece; // the local tensor in the file's element type, if that differs from the program's

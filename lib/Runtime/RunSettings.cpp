@@ -113,6 +113,12 @@ std::string resumeText(const Checkpoint &resumed, const package::Program &progra
     text += fmt::format("note: the checkpoint was made with another graph of the same tensors ('{}'): the batch or the "
                         "model differs\n",
                         textOf(member(index.info, "model")));
+  if (auto reset = resetStates(resumed, program); !reset.empty())
+    text +=
+        fmt::format("note: {} state{} of compressed gradients, such as '{}', start{} as zeros, because the checkpoint "
+                    "does not have {} for these ranks\n",
+                    reset.size(), reset.size() == 1 ? "" : "s", reset.front(), reset.size() == 1 ? "s" : "",
+                    reset.size() == 1 ? "it" : "them");
   if (index.dataSteps != dataSteps)
     text += fmt::format("note: the data had {} batches when the checkpoint was made and has {} now; training continues "
                         "with batch {}\n",

@@ -3,6 +3,7 @@
 // parameters and states.
 #include "kerf/Transforms/AddOptimizer.h"
 #include "Calls.h"
+#include "ChooseCompression.h"
 #include "EmitUpdate.h"
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Package/Accumulation.h"
@@ -40,7 +41,8 @@ struct Trained {
   std::optional<unsigned> accumulator = std::nullopt; // the argument in which gradients are accumulated over batches
   const OptimizerGroup *group = nullptr;              // the parameter's group; null: it has the step's settings
   ParameterOptimizer optimizer = {};
-  Shape shape = {}; // the parameter's shape as the optimizer's rule sees it
+  Shape shape = {};                // the parameter's shape as the optimizer's rule sees it
+  DictionaryAttr compression = {}; // how the gradient is compressed; null: it is not
 };
 
 class StepBuilder {
@@ -53,6 +55,7 @@ public:
 private:
   LogicalResult findGradients();
   void chooseOptimizer(Trained &one);
+  LogicalResult chooseCompressions();
   void addArguments();
   unsigned addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more);
   void sync(Trained &trained);
@@ -172,6 +175,32 @@ void StepBuilder::chooseOptimizer(Trained &one) {
   one.shape = one.optimizer.record->readsParameterShape ? exported : shapeOf(one.parameter);
 }
 
+/// Chooses the codecs of gradients, which may change where momentum is added.
+LogicalResult StepBuilder::chooseCompressions() {
+  auto module = main->getParentOfType<ModuleOp>();
+  const CompressionOptions &compression = options.compression;
+  SmallVector<NamedAttribute> texts;
+  for (const auto &[name, text] : compression.texts)
+    texts.push_back(builder.getNamedAttr(name, builder.getStringAttr(text)));
+  if (!texts.empty())
+    module->setAttr(kCodecTextsAttr, builder.getDictionaryAttr(texts));
+  bool any = false;
+  for (Trained &one : trained) {
+    auto how = chooseCompression(module, options, {one.name, one.gradient, &one.optimizer});
+    if (failed(how))
+      return failure();
+    if (!*how)
+      continue;
+    one.compression = (*how)->toAttr(main.getContext());
+    any = true;
+  }
+  if (!any && llvm::any_of(compression.rules, [](const CompressionRule &rule) { return rule.codec != "none"; }))
+    module.emitWarning() << "<compress> compresses no gradient: none of the " << trained.size()
+                         << " parameters is a matrix, no table of embeddings, and of " << kLeastBytesCoded
+                         << " bytes or more; name parameters to compress others, as in <compress=w*=int8>";
+  return success();
+}
+
 unsigned StepBuilder::addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more) {
   NamedAttrList attributes(more);
   attributes.set(KerfDialect::kKindAttr, builder.getStringAttr(kind));
@@ -230,6 +259,8 @@ void StepBuilder::sync(Trained &one) {
   Value gradient = convert(location(one), one.gradient, reduced);
   gradient =
       SyncGradientOp::create(builder, location(one), gradient.getType(), gradient, builder.getStringAttr(one.name));
+  if (one.compression)
+    gradient.getDefiningOp()->setAttr(kCompressionAttr, one.compression);
   one.gradient = convert(location(one), gradient, own);
 }
 
@@ -275,6 +306,7 @@ void StepBuilder::unscale() {
     count = count ? AddOp::create(builder, loc, count.getType(), count, ofOne).getResult() : ofOne;
   }
   skip = emit.compare(count, emit.splat(int64_t(0), count), Comparison::NE);
+  skip.getDefiningOp()->setAttr(kSkipsStepAttr, builder.getUnitAttr());
   Value scale = main.getArgument(*lossScale);
   Value inverse = emit.divide(emit.splat(1.0, scale), scale);
   for (Trained &one : trained)
@@ -395,7 +427,7 @@ void StepBuilder::setResults() {
 }
 
 LogicalResult StepBuilder::run() {
-  if (failed(findGradients()))
+  if (failed(findGradients()) || failed(chooseCompressions()))
     return failure();
   addArguments();
   for (Trained &one : trained)

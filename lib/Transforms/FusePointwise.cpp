@@ -29,7 +29,21 @@ bool hasElements(Value value) {
   return type && isElement(type.getElementType());
 }
 
+/// Returns whether a kernel can contain the op although one of its types is an integer: a conversion to or from codes
+/// of one byte, or random numbers from keys.
+bool isCodecOp(Operation *op) {
+  auto elementOf = [](Value value) { return tensorType(value).getElementType(); };
+  if (isa<RandomOp>(op))
+    return true;
+  if (!isa<ConvertOp>(op))
+    return false;
+  Type from = elementOf(op->getOperand(0)), to = elementOf(op->getResult(0));
+  return (from.isF32() || from.isInteger(1)) ? to.isSignlessInteger(8) : from.isSignlessInteger(8) && to.isF32();
+}
+
 bool isPointwise(Operation *op) {
+  if (isCodecOp(op))
+    return true;
   return op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 && hasElements(op->getResult(0)) &&
          llvm::all_of(op->getOperands(), hasElements) &&
          llvm::all_of(op->getOperands(), [&](Value v) { return shapeOf(v) == shapeOf(op->getResult(0)); });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-partition (planned level to device level): local shapes and explicit collectives, in one program for all ranks.
+#include "Compression.h"
 #include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/Passes.h"
@@ -47,6 +48,7 @@ private:
                            StringRef cause, Location loc);
   Value step(Value local, RankedTensorType global, const Sharding &before, const ReshardStep &step, StringRef stream,
              StringRef cause, Location loc);
+  void markCompressed(Operation &sync, Value summed);
   Value masked(Value local, Shape globalShape, unsigned dim, const DimSharding &cut, ReduceKind fill, Location loc);
   SmallVector<Value> maskOperands(Operation &op, const Rule &rule, const OpSharding &sharding);
   FailureOr<Sharding> sharding(ShardingAttr attr, Type type, Operation *op) {
@@ -129,6 +131,20 @@ FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, Shardin
   return value;
 }
 
+/// Hands on the compression of a sync_gradient to the last of its collectives that adds numbers up. Where there are
+/// two, the first one adds over neighbouring ranks.
+void Lowering::markCompressed(Operation &sync, Value summed) {
+  for (Operation *op = summed.getDefiningOp(); op && op->getNumOperands() == 1; op = op->getOperand(0).getDefiningOp())
+    if (isa<AllReduceOp, ReduceScatterOp>(op) && op->getAttrOfType<StringAttr>("stream").getValue() == "gradients") {
+      for (StringRef name : {StringRef(kCompressionAttr), StringRef(KerfDialect::kEachMicrobatchAttr)})
+        if (Attribute attr = sync.getAttr(name))
+          op->setAttr(name, attr);
+      return;
+    } else if (!isa<WaitOp, LocalSliceOp, AllGatherOp, AllToAllOp, CollectivePermuteOp>(op)) {
+      return;
+    }
+}
+
 Value Lowering::masked(Value value, Shape globalShape, unsigned dim, const DimSharding &cut, ReduceKind fill,
                        Location loc) {
   Value &known = maskedValues[{value.getAsOpaquePointer(), dim, static_cast<int>(fill)}];
@@ -199,6 +215,8 @@ LogicalResult Lowering::lower(Operation &op) {
                          "gradient of " + sync.getParameter().str(), op.getLoc());
     if (failed(value))
       return failure();
+    if (op.hasAttr(kCompressionAttr))
+      markCompressed(op, *value);
     local.map(sync.getResult(), *value);
     return success();
   }

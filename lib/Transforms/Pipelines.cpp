@@ -44,6 +44,7 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   passes.addPass(createPadClasses());
   if (options.chunkProducts)
     passes.addPass(createChunkProducts());
+  passes.addPass(createCompressGradients({.ranksOfNode = options.ranksOfNode}));
   passes.addPass(createScheduleCollectives({.all = options.overlapAll}));
   if (!options.tasks)
     return;

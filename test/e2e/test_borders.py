@@ -30,7 +30,8 @@ ALLOWED = {
                 "lib/CostModel/Trainers.cpp": "arguments of the trainers",
                 "lib/Report/": "a report for people says which command tells more"},
     # Lists of operators that a pass treats alike.
-    "lists of operators": {"lib/Transforms/QuantizeOnce.cpp": "the operators of which a quantization is made",
+    "lists of operators": {"lib/Codec/ApplyToBlocks.cpp": "the operators that codecs may have, and whose attributes name dimensions",
+                           "lib/Transforms/QuantizeOnce.cpp": "the operators of which a quantization is made",
                            "lib/Transforms/StepKernels.cpp": "the operators that the epilogue of a product computes",
                            "lib/Transforms/Recognize": "the operators of which a composite's formula is made",
                            "lib/Transforms/CausalMask.cpp": "a mask is followed through the operators that make it",
@@ -38,7 +39,7 @@ ALLOWED = {
                            "lib/Transforms/PutChannelsLast.cpp": "the dimensions in these operators' attributes and tensors are permuted",
                            "lib/Transforms/Layout.cpp": "a part of the stream's width that these operators take or put in place is a width too"},
     # Names of operators in text: what reads a package has no operators but these names.
-    "names of operators": {"lib/Codegen/ElementOps.cpp": "the scalar code of operators",
+    "names of operators": {"lib/Codegen/ElementOps": "the scalar code of operators",
                            "lib/Codegen/KernelIr.cpp": "constants, broadcasts and reductions are no steps of a kernel",
                            "lib/Codegen/PtxIr.cpp": "constants, broadcasts and reductions are no steps of a kernel",
                            "lib/Profile/DeviceTimer.cpp": "launches are timed with a small addition",

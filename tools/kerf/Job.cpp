@@ -37,6 +37,8 @@ std::vector<JobOption> makeJobOptions() {
       {"clip-norm"},
       {"accumulate", {}, false, true},
       {"group", {}, false, true},
+      {"codec", {}, false, true},
+      {"allow-biased", {}, false, true},
       {"dtype"},
       {"reduce-dtype", {"dtype"}},
       {"loss-scale", {"dtype"}},

@@ -160,6 +160,41 @@ void ModelFlags::addTrainingTo(CLI::App &command) {
           "GLOB, instead of --lr, --weight-decay and --optimizer; each of the three keys is optional, and the first "
           "group that matches a parameter applies (repeatable)")
       ->type_name("GLOB:lr=X,decay=Y,optimizer=NAME");
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--compress",
+          [this](const std::vector<std::string> &texts) {
+            compression.rules.clear();
+            for (const std::string &text : texts) {
+              if (text == "plan")
+                throw CLI::ValidationError("--compress",
+                                           "'plan' is for `kerf plan --compress plan -o plan.json`; then give "
+                                           "`--constraints plan.json` or `--plan plan.json` here");
+              auto rule = compressionRuleFrom(text);
+              if (!rule)
+                throw CLI::ValidationError("--compress", rule.error().message);
+              compression.rules.push_back(*rule);
+            }
+          },
+          "codec of the gradients that are summed over ranks (docs/compression.md): of large matrices, or of the "
+          "parameters whose names match GLOB; the first option that matches a parameter applies, and the codec 'none' "
+          "compresses nothing (repeatable)")
+      ->type_name("CODEC|GLOB=CODEC");
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--codec",
+          [this](const std::vector<std::string> &paths) {
+            for (const std::string &path : paths) {
+              auto codec = readCodecFile(path);
+              if (!codec)
+                throw CLI::ValidationError("--codec", codec.error().message);
+              compression.texts.insert(*codec);
+            }
+          },
+          "file of a codec of your own, which --compress can name (repeatable)")
+      ->type_name("CODEC.mlir");
+  command.add_flag("--allow-biased", compression.allowBiased,
+                   "train with biased codecs without error feedback, and with codecs of signs without their momentum");
 }
 
 void PrecisionFlags::addTo(CLI::App &command) {

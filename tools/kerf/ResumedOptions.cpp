@@ -35,6 +35,7 @@ const std::vector<NumericOption> &numericOptions() {
         {"optimizer", Change::Refused},
         {"accumulate", Change::Taken},
         {"group", Change::Taken},
+        {"compress", Change::Taken},
         {"no-decay", Change::Taken},
         {"clip-norm", Change::Taken},
         {"dtype", Change::Taken},

@@ -15,6 +15,7 @@ struct ModelSettings {
   std::string loss, weights, optimizer = "sgd", dtype = "f32";
   std::vector<std::string> metrics, trainable, frozen, noDecay;
   std::vector<OptimizerGroup> groups;
+  CompressionOptions compression; // <compress>, <codec> and <allow-biased>
   int64_t accumulate = 1;
   SettingValues settings; // the settings of the optimizer that were given, by name, such as "momentum"
   double clipNorm = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kerf/Optimizer/Record.h"
+#include "kerf/Support/Compression.h"
 #include "kerf/Support/Result.h"
 #include <optional>
 #include <string>
@@ -27,8 +28,9 @@ struct OptimizerOptions {
   bool gradientNorms = false;            // whether the step returns each gradient's squared norm, before clipping
   std::string reduceType; // type in which gradients are summed over ranks: "bf16" or "f16"; "": each gradient's type
   std::vector<OptimizerGroup> groups;
-  int64_t accumulate = 1;         // gradient accumulation: batches of a step, whose gradients are averaged; >= 1
-  int64_t lossScaleWindow = 2000; // steps in a row without overflow after which a dynamic loss scale doubles; >= 1
+  int64_t accumulate = 1;              // gradient accumulation: batches of a step, whose gradients are averaged; >= 1
+  CompressionOptions compression = {}; // gradients that are compressed when they are summed over ranks
+  int64_t lossScaleWindow = 2000;      // steps in a row without overflow after which a dynamic loss scale doubles; >= 1
 };
 
 /// The optimizer of one parameter, with a value for each of the optimizer's settings.

@@ -51,6 +51,11 @@ struct OptimizerRecord {
   /// Whether the rule treats the dimensions of a parameter differently (rows and columns). Such a rule sees the shape
   /// in the exported model; all other rules see the shape that the program uses.
   bool readsParameterShape = false;
+  /// Whether the rule divides by a mean of squared gradients. Error feedback of compressed gradients would distort it.
+  bool dividesBySquares = false;
+  /// The setting of a momentum that may as well be added to each rank's gradient before these are summed, because the
+  /// rest of the rule is linear in it; null where there is none.
+  const char *earlyMomentum = nullptr;
   /// Returns whether the rule applies to parameters of `shape`; null: it applies to all shapes.
   bool (*acceptsShape)(const Shape &shape) = nullptr;
   /// The name of the optimizer for parameters whose shape the rule does not accept; null where it accepts all shapes.

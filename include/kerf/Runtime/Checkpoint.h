@@ -88,6 +88,9 @@ Result<Checkpoint> openCheckpoint(const std::string &path);
 /// Checks that the checkpoint holds exactly the tensors that the program keeps between steps, with the same exported
 /// shapes and compatible element types. Fails with a message that names the differing tensors.
 Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &program);
+/// Returns the names of the program's states of compressed gradients that the checkpoint has for another number of
+/// ranks or does not have, so that they start as zeros.
+std::vector<std::string> resetStates(const Checkpoint &checkpoint, const package::Program &program);
 /// Checks the sizes, headers and checksums of the checkpoint's files whose indices in CheckpointIndex::files are
 /// `part`, `part + parts`, `part + 2 * parts`, and so on. If each of `parts` ranks calls this function with its own
 /// `part`, each file is read once.

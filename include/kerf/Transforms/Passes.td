@@ -473,6 +473,45 @@ def ChunkProducts : Pass<"kerf-chunk-products", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect"];
 }
 
+def CompressGradients : Pass<"kerf-compress-gradients", "::mlir::ModuleOp"> {
+  let summary = "Encodes gradients before they are sent, and decodes them where they are added";
+  let description = [{
+    Before the pass, a collective that sums a gradient and has the attribute `kerf.compression` sends all elements.
+    After the pass, payloads of the attribute's codec are sent (docs/compression.md): the functions of the codec stand
+    in the program as ops, which `kerf-fuse-pointwise` fuses like others.
+
+    * *two-stage*: each rank encodes its gradient and sends each other rank that one's part (all-to-all). Each rank
+      decodes what arrives, adds it in the order of the ranks, and encodes the sum, which all ranks gather and decode.
+    * *all-gather*: each rank gathers the payloads of all others and adds them up itself. This is the form for two
+      ranks, and for codecs with the word `gathers`.
+    * A reduce-scatter becomes the first half of the two-stage form.
+
+    With `hierarchy`, an all-reduce first sums plainly among the ranks of a node (reduce-scatter), sends payloads between
+    nodes, and gathers in the node.
+
+    Where the attribute asks for error feedback, the pass adds states to @main: "compression_error/NAME", what the
+    rank's last encodings left out, and "compression_owner_error/NAME" for the owner's encoding of the sum. With
+    `momentum`, "compression_momentum/NAME" is added to the gradient before it is encoded. Each rank has its own row of
+    such a state. Random numbers depend on seed, step, tensor, rank and element.
+
+    ```mlir
+    %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w",
+      kerf.compression = {codec = "bf16", parameter = "w"}} : (tensor<8x4xf32>) -> !kerf.pending<tensor<8x4xf32>>
+    %s = kerf.wait %p : ...
+    ```
+    becomes
+    ```mlir
+    %x = kerf.reshape %g : (tensor<8x4xf32>) -> tensor<2x16xf32>
+    %y = kerf.convert %x : (tensor<2x16xf32>) -> tensor<2x16xbf16>
+    %r = kerf.reshape %y : (tensor<2x16xbf16>) -> tensor<32xbf16>
+    %p = kerf.all_gather %r {axes = array<i64: 0, 1, 2>, dim = 0 : i64, ...} : (tensor<32xbf16>) -> !kerf.pending<tensor<64xbf16>>
+    ...
+    ```
+  }];
+  let options = [Option<"ranksOfNode", "ranks-of-node", "int64_t", "1", "number of neighbouring ranks that share fast links">];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> {
   let summary = "Starts gradient collectives as early, and waits for them as late, as data dependences allow";
   let description = [{

@@ -34,6 +34,7 @@ struct LoweringPipeline {
   bool chunkProducts = false; // whether products run in chunks that overlap with the collectives of their operands
   bool overlapAll = false;    // whether collectives of activations overlap with other work too, like those of gradients
   std::optional<AssignTasksOptions> tasks = {}; // nothing: the step has no microbatches and no pipeline
+  int64_t ranksOfNode = 1; // number of neighbouring ranks that share fast links
 };
 
 /// The options of the pipeline that turns the program of one rank into instructions.

@@ -15,7 +15,7 @@
 // CHECK: %[[NW:.*]] = kerf.count_nonfinite %[[GW]] : (tensor<8x8xf32>) -> tensor<i64>
 // CHECK: %[[NB:.*]] = kerf.count_nonfinite %[[GB]] : (tensor<8xf32>) -> tensor<i64>
 // CHECK: %[[N:.*]] = kerf.add %[[NW]], %[[NB]]
-// CHECK: %[[SKIP:.*]] = kerf.compare %[[N]], %{{.*}} {direction = #kerf<comparison NE>}
+// CHECK: %[[SKIP:.*]] = kerf.compare %[[N]], %{{.*}} {direction = #kerf<comparison NE>, kerf.skips_step}
 // CHECK: %[[INVERSE:.*]] = kerf.divide %{{.*}}, %[[SCALE]]
 // CHECK: %[[WIDE:.*]] = kerf.broadcast_in_dim %[[INVERSE]]
 // CHECK: %[[UW:.*]] = kerf.multiply %[[GW]], %[[WIDE]]
@@ -38,7 +38,7 @@
 // STATIC-SAME: %[[SCALE:[a-z0-9]+]]: tensor<f32> {kerf.kind = "constant", kerf.name = "grad_scaler/scale"}
 // STATIC-NOT: grad_scaler
 // STATIC: kerf.convert %[[SCALE]] {kerf.backward}
-// STATIC: %[[SKIP:.*]] = kerf.compare {{.*}} {direction = #kerf<comparison NE>}
+// STATIC: %[[SKIP:.*]] = kerf.compare {{.*}} {direction = #kerf<comparison NE>, kerf.skips_step}
 // STATIC: kerf.map({{.*}}%[[SKIP]]
 // STATIC: kerf.select
 

@@ -19,6 +19,7 @@
 // PASSES-NEXT: kerf-convert-once,
 // PASSES-NEXT: kerf-quantize-once,
 // PASSES-NEXT: kerf-pad-classes,
+// PASSES-NEXT: kerf-compress-gradients{ranks-of-node=1},
 // PASSES-NEXT: kerf-schedule-collectives{all=false},
 // PASSES-NEXT: kerf-expand-maps,
 // PASSES-NEXT: kerf-fuse-pointwise
@@ -31,6 +32,7 @@
 // TASKS-NEXT: kerf-quantize-once,
 // TASKS-NEXT: kerf-pad-classes,
 // TASKS-NEXT: kerf-chunk-products,
+// TASKS-NEXT: kerf-compress-gradients{ranks-of-node=1},
 // TASKS-NEXT: kerf-schedule-collectives{all=true},
 // TASKS-NEXT: kerf-recompute,
 // TASKS-NEXT: cse,

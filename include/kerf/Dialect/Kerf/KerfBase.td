@@ -217,6 +217,9 @@ class Kerf_Op<string opMnemonic, list<Trait> traits = []> : Op<Kerf_Dialect, opM
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
+/// The work of an op of a codec, which has no sharding rule: one operation for each element of the result.
+def Kerf_CodecWork : DeclareOpInterfaceMethods<WorkOpInterface>;
+
 /// An op of the global level. It has a sharding rule, and it states its work (FLOPs and kernel class) for
 /// the cost model.
 class Kerf_GlobalOp<string opMnemonic, list<Trait> traits = []> : Kerf_Op<opMnemonic,

@@ -131,6 +131,15 @@ Result<PlannedKernel> planCombineBackward(const BindRequest &request);
 // Random.cpp
 /// Checks an instruction of dropout and builds its kernel.
 Result<PlannedKernel> planDropout(const BindRequest &request);
+// Codec.cpp
+/// Checks an instruction of random_key (hash of seed, step, tensor and rank) and builds its kernel.
+Result<PlannedKernel> planRandomKey(const BindRequest &request);
+/// Checks an instruction of random (random numbers that depend on key and index) and builds its kernel.
+Result<PlannedKernel> planRandom(const BindRequest &request);
+/// Checks an instruction of pack (several small integers in a byte) and builds its kernel.
+Result<PlannedKernel> planPack(const BindRequest &request);
+/// Checks an instruction of unpack (the inverse of pack) and builds its kernel.
+Result<PlannedKernel> planUnpack(const BindRequest &request);
 // Optimizer.cpp
 /// Checks an instruction of sync_gradient (a copy: the reduction is an instruction of its own) and builds its kernel.
 Result<PlannedKernel> planSyncGradient(const BindRequest &request);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ChooseCompression.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+/// Returns whether the gradient is that of a table of which a step reads some rows.
+bool isTable(Value gradient) {
+  Operation *op = gradient.getDefiningOp();
+  while (op && op->hasTrait<SameValue>() && op->getNumOperands() == 1)
+    op = op->getOperand(0).getDefiningOp();
+  return op && (op->hasTrait<UsesTable>() || (isa<AddOp>(op) && llvm::any_of(op->getOperands(), isTable)));
+}
+
+/// The rules on a codec, in the order in which they are checked. Each function returns what is wrong, or "".
+using CodecRule = std::string (*)(const Codec &codec, const CompressionRule &rule, const OptimizerOptions &options,
+                                  const ParameterOptimizer &optimizer, bool feedback);
+
+std::string checkScheme(const Codec &codec, const CompressionRule &rule, const OptimizerOptions &,
+                        const ParameterOptimizer &, bool) {
+  if (!rule.scheme.empty() && rule.scheme != "all-gather" && codec.gathers)
+    return fmt::format("its payload cannot hold a sum of payloads, as scheme {} needs; use scheme all-gather, or leave "
+                       "the scheme out",
+                       rule.scheme);
+  if (rule.firstStep > 0)
+    return "first_step above 0 can be planned but not compiled; leave it out";
+  if (rule.hierarchy && codec.rank)
+    return "it needs the whole matrix, of which the ranks of a node would have parts each; leave out hierarchy";
+  return "";
+}
+
+std::string checkTypes(const Codec &, const CompressionRule &, const OptimizerOptions &options,
+                       const ParameterOptimizer &, bool) {
+  if (options.reduceType.empty())
+    return "";
+  return fmt::format("gradients are summed in {} already, because of <reduce-dtype=compute>; leave out one of the two",
+                     options.reduceType);
+}
+
+std::string checkBias(const Codec &codec, const CompressionRule &, const OptimizerOptions &options,
+                      const ParameterOptimizer &, bool feedback) {
+  if (!codec.biased || feedback || options.compression.allowBiased)
+    return "";
+  if (codec.noFeedback)
+    return "it is biased, and error feedback cannot correct it, because what is decoded does not have the gradient's "
+           "size; use onebit, or give <allow-biased> to train without correction";
+  return "it is biased, so training needs error feedback, which error_feedback false turns off; leave that out, or "
+         "give "
+         "<allow-biased> to train without correction";
+}
+
+std::string checkSquares(const Codec &codec, const CompressionRule &, const OptimizerOptions &,
+                         const ParameterOptimizer &optimizer, bool feedback) {
+  if (!feedback || !optimizer.record->dividesBySquares)
+    return "";
+  return fmt::format(
+      "optimizer {} divides by the squares of gradients, which error feedback on gradients distorts until "
+      "training does not converge; use an unbiased codec{}, or <optimizer=sgd>",
+      optimizer.record->name, codec.biased ? " such as int8 or int4" : " without error_feedback");
+}
+
+std::string checkMomentum(const Codec &codec, const CompressionRule &, const OptimizerOptions &options,
+                          const ParameterOptimizer &optimizer, bool) {
+  if (!codec.momentumFirst || options.compression.allowBiased)
+    return "";
+  const char *setting = optimizer.record->earlyMomentum;
+  if (!setting)
+    return fmt::format("it needs the momentum before gradients are encoded, and the momentum of optimizer {} cannot be "
+                       "moved there; use <optimizer=sgd>, or a codec such as int8 or int4",
+                       optimizer.record->name);
+  auto nesterov = optimizer.settings.find("nesterov");
+  if (nesterov != optimizer.settings.end() && nesterov->second != 0)
+    return "it needs the momentum before gradients are encoded, where Nesterov's form does not exist; leave out "
+           "<nesterov>, or use a codec such as int8 or int4";
+  if (options.accumulate > 1 && optimizer.settings.find(setting)->second != 0)
+    return fmt::format("it needs the momentum before gradients are encoded, but <accumulate> is {}, so that gradients "
+                       "are encoded before they are complete; use a codec such as int8 or int4",
+                       options.accumulate);
+  return "";
+}
+
+constexpr CodecRule kRules[] = {checkScheme, checkTypes, checkBias, checkSquares, checkMomentum};
+
+} // namespace
+
+FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, const OptimizerOptions &options,
+                                                           const CompressedParameter &parameter) {
+  auto type = tensorType(parameter.gradient);
+  const CompressionRule *rule = compressionOf(options.compression, parameter.name, size_t(type.getRank()),
+                                              type.getNumElements(), isTable(parameter.gradient));
+  if (!rule)
+    return std::optional<CompressedSync>();
+  auto codec = findCodec(module, rule->codec);
+  if (!codec)
+    return module.emitError() << "<compress>: " << codec.error().message;
+  const bool feedback = rule->errorFeedback.value_or(
+                            codec->biased && !codec->noFeedback &&
+                            !(options.compression.allowBiased && parameter.optimizer->record->dividesBySquares)) &&
+                        !codec->noFeedback;
+  for (CodecRule check : kRules)
+    if (std::string wrong = check(*codec, *rule, options, *parameter.optimizer, feedback); !wrong.empty())
+      return module.emitError() << "codec " << rule->codec << " for the gradient of '" << parameter.name
+                                << "': " << wrong;
+  if (codec->rank && type.getRank() < 2)
+    return module.emitError() << "codec " << rule->codec << " for the gradient of '" << parameter.name
+                              << "': it needs a matrix, and the gradient is " << type
+                              << "; use another codec for vectors, or none";
+  CompressedSync how{parameter.name, rule->codec, rule->scheme, feedback, 0, rule->hierarchy};
+  if (const char *setting = parameter.optimizer->record->earlyMomentum; setting && codec->momentumFirst)
+    std::swap(how.momentum, parameter.optimizer->settings[setting]);
+  return std::optional(how);
+}
+
+} // namespace kerf

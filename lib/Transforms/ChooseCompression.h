@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The codec of a gradient, and the rules of training with codecs.
+#pragma once
+
+#include "Compression.h"
+#include "kerf/Optimizer/Options.h"
+
+namespace kerf {
+
+/// The parameter whose gradient may be compressed.
+struct CompressedParameter {
+  std::string name;
+  mlir::Value gradient;
+  ParameterOptimizer *optimizer; // its momentum may move to where the gradient is encoded
+};
+
+/// Returns how the gradient is compressed, or nothing where no rule of the options is for it. Reports an error where
+/// the codec cannot train with the parameter's optimizer and options.
+mlir::FailureOr<std::optional<CompressedSync>> chooseCompression(mlir::ModuleOp module, const OptimizerOptions &options,
+                                                                 const CompressedParameter &parameter);
+
+} // namespace kerf

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf-compress-gradients (device level): the collectives of gradients with a codec send payloads instead of numbers.
+#include "GradientBlocks.h"
+#include "GradientExchange.h"
+#include "TimeAxis.h"
+#include "kerf/Transforms/DeviceAxes.h"
+#include "kerf/Transforms/Passes.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+#define GEN_PASS_DEF_COMPRESSGRADIENTS
+#include "kerf/Transforms/Passes.h.inc"
+
+namespace {
+
+/// The axes of a group of ranks, divided into those within a node and those between nodes.
+struct NodeAxes {
+  std::vector<AxisRef> inner, outer;
+};
+
+/// Divides the innermost axis of a group where `ranksOfNode` neighbouring ranks make a node. Returns nothing where all
+/// ranks of the group are in one node, or each in another one.
+std::optional<NodeAxes> nodeAxes(const Mesh &mesh, std::vector<AxisRef> axes, int64_t ranksOfNode) {
+  const AxisRef last = axes.back();
+  int64_t distance = mesh.axes[size_t(last.axis)].size / (last.before * last.size); // of neighbours along the axis
+  for (int axis = last.axis + 1; axis < int(mesh.axes.size()); ++axis)
+    distance *= axis == microbatchAxis(mesh) ? 1 : mesh.axes[size_t(axis)].size;
+  const int64_t inner = ranksOfNode % distance ? 1 : std::gcd(ranksOfNode / distance, last.size);
+  if (inner == 1 || (inner == last.size && axes.size() == 1))
+    return std::nullopt;
+  NodeAxes divided{{{last.axis, last.before * (last.size / inner), inner}}, std::move(axes)};
+  divided.outer.back().size /= inner;
+  if (divided.outer.back().size == 1)
+    divided.outer.pop_back();
+  return divided;
+}
+
+/// Replaces an all-reduce by a plain reduce-scatter in the node, a compressed all-reduce between nodes, which is
+/// returned, and a plain all-gather in the node.
+Operation *sumInNodesFirst(AllReduceOp start, const NodeAxes &axes) {
+  auto wait = cast<WaitOp>(*start->user_begin());
+  OpBuilder builder(start);
+  Emitter emit{builder, start.getLoc()};
+  auto type = tensorType(start.getOperand());
+  const int64_t count = type.getNumElements(), ranks = axes.inner.front().size, chunk = (count + ranks - 1) / ranks;
+  auto pendingOf = [&](int64_t elements) {
+    return PendingType::get(builder.getContext(), RankedTensorType::get({elements}, type.getElementType()));
+  };
+  auto waited = [&](Value pending) -> Value {
+    return WaitOp::create(builder, emit.loc, cast<PendingType>(pending.getType()).getTensor(), pending);
+  };
+  auto flat = [&](const std::vector<AxisRef> &refs) { return builder.getDenseI64ArrayAttr(flatAxes(refs)); };
+  auto first = builder.getI64IntegerAttr(0);
+  Value whole = padded(emit, emit.reshape(start.getOperand(), {count}), 0, ranks * chunk);
+  Value part = waited(ReduceScatterOp::create(builder, emit.loc, pendingOf(chunk), whole, flat(axes.inner), first,
+                                              start.getKindAttr(), start.getStreamAttr(), start.getCauseAttr()));
+  auto between = AllReduceOp::create(builder, emit.loc, pendingOf(chunk), part, flat(axes.outer), start.getKindAttr(),
+                                     start.getStreamAttr(), start.getCauseAttr());
+  between->setDiscardableAttrs(start->getDiscardableAttrDictionary());
+  Value sum = waited(between);
+  Operation *user = wait->getBlock()->getTerminator();
+  for (Operation *each : wait->getUsers())
+    if (each->getBlock() == wait->getBlock() && each->isBeforeInBlock(user))
+      user = each;
+  builder.setInsertionPoint(user);
+  Value all = waited(AllGatherOp::create(builder, emit.loc, pendingOf(ranks * chunk), sum, flat(axes.inner), first,
+                                         start.getStreamAttr(), start.getCauseAttr()));
+  wait.getResult().replaceAllUsesWith(emit.reshape(rowsOf(emit, all, 0, count), type.getShape()));
+  wait->erase();
+  start->erase();
+  return between;
+}
+
+struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
+  using CompressGradientsBase::CompressGradientsBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto main = module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
+    if (!main)
+      return;
+    SmallVector<std::pair<Operation *, DictionaryAttr>> compressed;
+    for (Operation &op : main.front())
+      if (auto how = op.getAttrOfType<DictionaryAttr>(kCompressionAttr))
+        compressed.push_back({&op, how});
+    if (compressed.empty())
+      return;
+    Mesh mesh = meshOf(module);
+    CompressionStates states(main, mesh);
+    std::vector<std::unique_ptr<GradientExchange>> exchanges;
+    for (auto &[start, attr] : compressed) {
+      CompressedSync how = CompressedSync::fromAttr(attr);
+      auto codec = findCodec(module, how.codec);
+      if (!codec) {
+        start->emitError() << codec.error().message;
+        return signalPassFailure();
+      }
+      if (how.feedback && start->hasAttr(KerfDialect::kEachMicrobatchAttr)) {
+        start->emitError()
+            << "the gradient of '" << how.parameter << "' is scattered in each microbatch, where codec " << how.codec
+            << " cannot keep error feedback; use a codec without it, such as int8, or optimizer sharding "
+               "0 or 1";
+        return signalPassFailure();
+      }
+      if (auto sum = dyn_cast<AllReduceOp>(start); sum && how.hierarchy)
+        if (auto axes = nodeAxes(mesh, axesFromFlat(sum.getAxes()), ranksOfNode))
+          start = sumInNodesFirst(sum, *axes);
+      ExchangeContext context{mesh, states, int64_t(exchanges.size())};
+      exchanges.push_back(codec->rank ? createLowRankExchange(start, how, context, *codec)
+                                      : createCodedExchange(start, how, context, std::move(*codec)));
+    }
+    emit(exchanges);
+    states.finish();
+    module->removeAttr(kCodecTextsAttr);
+  }
+
+private:
+  /// The second part of an exchange comes after the first part of the next one, so that its messages travel meanwhile.
+  static void emit(std::vector<std::unique_ptr<GradientExchange>> &exchanges) {
+    for (size_t i = 0; i <= exchanges.size(); ++i) {
+      if (i < exchanges.size()) {
+        OpBuilder builder(exchanges[i]->replaced());
+        exchanges[i]->send(builder);
+      }
+      if (i == 0)
+        continue;
+      Operation *place = exchanges[i - 1]->firstUser();
+      if (i < exchanges.size() && exchanges[i]->replaced()->isBeforeInBlock(place))
+        place = exchanges[i]->replaced();
+      OpBuilder builder(place);
+      exchanges[i - 1]->add(builder);
+    }
+    for (auto &exchange : exchanges) {
+      OpBuilder builder(exchange->firstUser());
+      exchange->receive(builder);
+    }
+  }
+};
+
+} // namespace
+} // namespace kerf

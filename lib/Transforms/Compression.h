@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attributes by which passes hand on how gradients are compressed.
+#pragma once
+
+#include "kerf/Codec/Codec.h"
+#include "kerf/Support/Compression.h"
+
+namespace kerf {
+
+/// On a sync_gradient and on the collectives that it becomes: how the gradient is compressed (CompressedSync).
+inline constexpr llvm::StringLiteral kCompressionAttr = "kerf.compression";
+/// On the module: the texts of the user's codecs, by name.
+inline constexpr llvm::StringLiteral kCodecTextsAttr = "kerf.codec_texts";
+/// On a scalar i1 (unit): true in a step that changes no parameter and no state.
+inline constexpr llvm::StringLiteral kSkipsStepAttr = "kerf.skips_step";
+
+/// The contents of the attribute `kerf.compression`.
+struct CompressedSync {
+  std::string parameter, codec;
+  std::string scheme;    // "two-stage" or "all-gather"; "": chosen by codec and ranks
+  bool feedback = false; // whether error feedback is kept
+  double momentum = 0;   // factor of the momentum that is added before encoding; 0: none
+  bool hierarchy = false; // whether ranks of a node sum plainly first
+  mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
+  static CompressedSync fromAttr(mlir::DictionaryAttr attr);
+};
+
+/// Returns the codec `name`: one of the user's (kCodecTextsAttr of the module) or one of Kerf's.
+Result<Codec> findCodec(mlir::ModuleOp module, const std::string &name);
+
+} // namespace kerf

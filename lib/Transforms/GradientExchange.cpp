@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "GradientExchange.h"
+#include "TimeAxis.h"
+#include "kerf/Transforms/DeviceAxes.h"
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+GradientExchange::GradientExchange(Operation *start, const CompressedSync &how, const ExchangeContext &context)
+    : start(start), how(how), context(context), axes(start->getAttrOfType<DenseI64ArrayAttr>("axes")), ranks(1) {
+  for (const AxisRef &axis : axesFromFlat(axes.asArrayRef()))
+    ranks *= axis.size;
+}
+
+Operation *GradientExchange::firstUser() const {
+  Operation *wait = *start->user_begin(), *first = wait->getBlock()->getTerminator();
+  for (Operation *user : wait->getUsers())
+    if (user->getBlock() == wait->getBlock() && user->isBeforeInBlock(first))
+      first = user;
+  return first;
+}
+
+Value GradientExchange::like(Emitter &emit, Value scalar, Value x) {
+  return emit.broadcast(emit.convert(scalar, emit.builder.getF32Type()), shapeOf(x), {});
+}
+
+Value GradientExchange::unscaled(Emitter &emit, Value x) {
+  Value scale = context.states.find("", KerfDialect::kLossScaleName);
+  return scale ? emit.multiply(x, like(emit, emit.divide(emit.splat(1.0, scale), scale), x)) : x;
+}
+
+Value GradientExchange::scaled(Emitter &emit, Value x) {
+  Value scale = context.states.find("", KerfDialect::kLossScaleName);
+  return scale ? emit.multiply(x, like(emit, scale, x)) : x;
+}
+
+Value GradientExchange::withMomentum(Emitter &emit, Value x) {
+  if (how.momentum == 0)
+    return x;
+  momentumState = context.states.add("compression_momentum/" + how.parameter, shapeOf(x));
+  Value before = context.states.before(momentumState);
+  momentum = emit.add(emit.multiply(before, emit.splat(how.momentum, x)), x);
+  context.states.replace(momentumState, momentum);
+  return momentum;
+}
+
+Value GradientExchange::withFeedback(Emitter &emit, Value x, const char *prefix, Feedback &feedback) {
+  if (!how.feedback)
+    return x;
+  feedback.state = context.states.add(prefix + how.parameter, shapeOf(x));
+  feedback.before = context.states.before(feedback.state);
+  feedback.rate = context.states.find("learning_rate", "learning_rate");
+  if (!feedback.rate)
+    return emit.add(x, feedback.before);
+  Value rate = like(emit, feedback.rate, x), zero = emit.splat(0.0, x);
+  Value moves = emit.compare(rate, zero, Comparison::GT);
+  return emit.add(x, emit.select(moves, emit.divide(feedback.before, rate), zero));
+}
+
+void GradientExchange::keepError(Emitter &emit, Value error, const Feedback &feedback) {
+  if (feedback.rate) {
+    Value rate = like(emit, feedback.rate, error);
+    Value moves = emit.compare(rate, emit.splat(0.0, error), Comparison::GT);
+    error = emit.select(moves, emit.multiply(error, rate), feedback.before);
+  }
+  context.states.replace(feedback.state, error);
+}
+
+Value GradientExchange::randomKey(Emitter &emit, bool owner, bool shared) {
+  const Mesh &mesh = context.mesh;
+  std::vector<AxisRef> all;
+  for (int axis = 0; axis < int(mesh.axes.size()) && !shared; ++axis)
+    if (axis != stageAxis(mesh) && (axis != microbatchAxis(mesh) || start->hasAttr(KerfDialect::kEachMicrobatchAttr)))
+      all.push_back(wholeAxis(mesh, axis));
+  auto type = RankedTensorType::get({}, emit.builder.getI32Type());
+  Value seed = context.states.scalar("seed"), step = context.states.scalar("step");
+  return RandomKeyOp::create(emit.builder, emit.loc, type, seed, step,
+                             emit.builder.getI64IntegerAttr(2 * context.number + owner),
+                             emit.builder.getDenseI64ArrayAttr(flatAxes(all)));
+}
+
+void GradientExchange::finish(Value result) {
+  auto wait = cast<WaitOp>(*start->user_begin());
+  wait.getResult().replaceAllUsesWith(result);
+  wait->erase();
+  start->erase();
+  start = nullptr;
+}
+
+} // namespace kerf

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// One compressed sum of a gradient over ranks, which is emitted in three parts so that other work runs while messages
+// travel.
+#pragma once
+
+#include "Compression.h"
+#include "CompressionStates.h"
+
+namespace kerf {
+
+/// The place of an exchange in the step.
+struct ExchangeContext {
+  const Mesh &mesh;
+  CompressionStates &states;
+  int64_t number; // of the gradient among the compressed ones of the step
+};
+
+/// The exchange that replaces the collective `start` and its wait.
+class GradientExchange {
+public:
+  GradientExchange(mlir::Operation *start, const CompressedSync &how, const ExchangeContext &context);
+  virtual ~GradientExchange() = default;
+
+  /// Encodes the gradient and starts the first collective.
+  virtual void send(mlir::OpBuilder &builder) = 0;
+  /// Waits for the first collective, and starts the second one where there is one.
+  virtual void add(mlir::OpBuilder &builder) = 0;
+  /// Waits for the last collective, and replaces the result of the plain one.
+  virtual void receive(mlir::OpBuilder &builder) = 0;
+
+  /// Returns the op before which the sum has to be complete.
+  mlir::Operation *firstUser() const;
+  /// Returns the collective that is replaced; null after `receive`.
+  mlir::Operation *replaced() const { return start; }
+
+protected:
+  /// Returns `x` without the loss scale, so that states hold numbers that do not depend on it.
+  mlir::Value unscaled(ir::Emitter &emit, mlir::Value x);
+  /// Returns `x` with the loss scale.
+  mlir::Value scaled(ir::Emitter &emit, mlir::Value x);
+  /// Returns a scalar, converted to f32 and broadcast to the shape of `x`.
+  mlir::Value like(ir::Emitter &emit, mlir::Value scalar, mlir::Value x);
+  /// Adds the momentum of the gradients so far, where the plan says so.
+  mlir::Value withMomentum(ir::Emitter &emit, mlir::Value x);
+
+  /// The error of one encoding, which is added to what the next step encodes.
+  struct Feedback {
+    size_t state = 0;
+    mlir::Value before, rate; // the state, and the learning rate
+  };
+  /// Adds what the step before did not send. The state is in units of updates, error times learning rate, so that a
+  /// change of the learning rate does not change how much the parameter still has to move.
+  mlir::Value withFeedback(ir::Emitter &emit, mlir::Value x, const char *prefix, Feedback &feedback);
+  /// Keeps `error` for the next step.
+  void keepError(ir::Emitter &emit, mlir::Value error, const Feedback &feedback);
+  /// Returns the key of random numbers; `owner` is that of the second encoding. With `shared`, all ranks have one key.
+  mlir::Value randomKey(ir::Emitter &emit, bool owner, bool shared);
+  mlir::StringAttr stream(ir::Emitter &emit) { return emit.builder.getStringAttr("gradients"); }
+  mlir::StringAttr cause(ir::Emitter &emit) { return emit.builder.getStringAttr("gradient of " + how.parameter); }
+  /// Replaces the result of the plain collective, and erases it.
+  void finish(mlir::Value result);
+
+  mlir::Operation *start;
+  const CompressedSync how;
+  const ExchangeContext context;
+  mlir::DenseI64ArrayAttr axes;
+  int64_t ranks; // of the group
+  mlir::Value momentum;
+  size_t momentumState = 0;
+};
+
+/// Creates the exchange of payloads that a codec's functions encode and decode.
+std::unique_ptr<GradientExchange> createCodedExchange(mlir::Operation *start, const CompressedSync &how,
+                                                      const ExchangeContext &context, Codec codec);
+/// Creates the exchange of two factors of low rank (PowerSGD).
+std::unique_ptr<GradientExchange> createLowRankExchange(mlir::Operation *start, const CompressedSync &how,
+                                                        const ExchangeContext &context, const Codec &codec);
+
+} // namespace kerf

@@ -1,0 +1,84 @@
+// RUN: kerf-opt %s -split-input-file -kerf-compress-gradients | FileCheck %s
+
+// Two ranks gather each other's payloads and add them in the order of the ranks.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<32xf32>
+// CHECK: %[[Y:.*]] = kerf.convert %{{.*}} : (tensor<2x16xf32>) -> tensor<2x16xbf16>
+// CHECK: %[[FLAT:.*]] = kerf.reshape %[[Y]] : (tensor<2x16xbf16>) -> tensor<32xbf16>
+// CHECK: %[[SENT:.*]] = kerf.all_gather %[[FLAT]] {axes = array<i64: 0, 1, 2>, {{.*}}stream = "gradients"}
+// CHECK: %[[ALL:.*]] = kerf.wait %[[SENT]]
+// CHECK: %[[ROWS:.*]] = kerf.reshape %[[ALL]] : (tensor<64xbf16>) -> tensor<4x16xbf16>
+// CHECK: %[[FIRST:.*]] = kerf.slice %[[ROWS]] {limit = array<i64: 2, 16>
+// CHECK: %[[A:.*]] = kerf.convert %[[FIRST]]
+// CHECK: %[[SECOND:.*]] = kerf.slice %[[ROWS]] {limit = array<i64: 4, 16>
+// CHECK: %[[B:.*]] = kerf.convert %[[SECOND]]
+// CHECK: kerf.add %[[A]], %[[B]]
+// CHECK-NOT: kerf.all_reduce
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<32xf32>) -> tensor<32xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "bf16", parameter = "w"}} : (tensor<32xf32>) -> !kerf.pending<tensor<32xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<32xf32>>) -> tensor<32xf32>
+  return %s : tensor<32xf32>
+}
+
+// -----
+
+// Four ranks: each encodes its gradient, decodes and adds its own part, encodes the sum, and all gather the parts. Error
+// feedback is a state of each rank, for both encodings.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<64x100xf32>
+// CHECK-SAME: %[[ERROR:[^:]*]]: tensor<1x8x1024xf32> {kerf.global_type = tensor<4x8x1024xf32>, kerf.kind = "state", kerf.name = "compression_error/w", kerf.sharding = #kerf.sharding<[{"data"}, {}, {}]>, kerf.updated_by = 1 : i64}
+// CHECK-SAME: %[[OWNER:[^:]*]]: tensor<1x2x1024xf32> {kerf.global_type = tensor<4x2x1024xf32>, kerf.kind = "state", kerf.name = "compression_owner_error/w"
+// CHECK: %[[X:.*]] = kerf.add %{{.*}}, %{{.*}} : (tensor<8x1024xf32>, tensor<8x1024xf32>)
+// CHECK: kerf.pack %{{.*}} {bits = 1 : i64} : (tensor<8x1024xi8>) -> tensor<8x128xi8>
+// CHECK: kerf.subtract %[[X]]
+// CHECK-DAG: kerf.all_to_all %{{.*}} : (tensor<1x1024xi8>) -> !kerf.pending<tensor<4x256xi8>>
+// CHECK-DAG: kerf.all_to_all %{{.*}} : (tensor<1x8xf32>) -> !kerf.pending<tensor<4x2xf32>>
+// CHECK: kerf.pack %{{.*}} {bits = 1 : i64} : (tensor<2x1024xi8>) -> tensor<2x128xi8>
+// CHECK-DAG: kerf.all_gather %{{.*}} : (tensor<256xi8>) -> !kerf.pending<tensor<1024xi8>>
+// CHECK-DAG: kerf.all_gather %{{.*}} : (tensor<2xf32>) -> !kerf.pending<tensor<8xf32>>
+// CHECK: kerf.slice %{{.*}} : (tensor<8192xf32>) -> tensor<6400xf32>
+// CHECK: return %{{.*}}, %{{.*}}, %{{.*}} : tensor<64x100xf32>, tensor<1x8x1024xf32>, tensor<1x2x1024xf32>
+kerf.mesh @mesh #kerf.mesh<"data"=4>
+func.func @main(%g: tensor<64x100xf32>) -> tensor<64x100xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "onebit", parameter = "w", error_feedback = true}} : (tensor<64x100xf32>) -> !kerf.pending<tensor<64x100xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<64x100xf32>>) -> tensor<64x100xf32>
+  return %s : tensor<64x100xf32>
+}
+
+// -----
+
+// A reduce-scatter along the second dimension: the elements of an owner stand together before they are encoded.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<64x8xf32>
+// CHECK-DAG: kerf.transpose %{{.*}} {permutation = array<i64: 1, 0, 2>} : (tensor<64x2x4xf32>) -> tensor<2x64x4xf32>
+// CHECK-DAG: %[[KEY:.*]] = kerf.random_key %{{.*}}, %{{.*}} {axes = array<i64: 0, 1, 2>, stream = 0 : i64}
+// CHECK: kerf.all_to_all %{{.*}} : (tensor<1x512xi8>) -> !kerf.pending<tensor<2x256xi8>>
+// CHECK-NOT: kerf.all_gather
+// CHECK: kerf.reshape %{{.*}} : (tensor<256xf32>) -> tensor<64x4xf32>
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<64x8xf32>, %seed: tensor<i64> {kerf.kind = "seed", kerf.name = "seed"}, %step: tensor<i64> {kerf.kind = "step", kerf.name = "step"}) -> tensor<64x4xf32> {
+  %p = kerf.reduce_scatter %g {axes = array<i64: 0, 1, 2>, dim = 1 : i64, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "int8", parameter = "w"}} : (tensor<64x8xf32>) -> !kerf.pending<tensor<64x4xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<64x4xf32>>) -> tensor<64x4xf32>
+  return %s : tensor<64x4xf32>
+}
+
+// -----
+
+// PowerSGD sends two factors, one after the other. The first is made orthogonal in between.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<64x32xf32>
+// CHECK-SAME: kerf.name = "compression_error/w"
+// CHECK-SAME: tensor<1x2x32xf32> {kerf.global_type = tensor<4x2x32xf32>, kerf.kind = "state", kerf.name = "compression_factor/w"
+// CHECK: kerf.random %
+// CHECK: kerf.all_reduce %{{.*}} : (tensor<2x64xf32>) -> !kerf.pending<tensor<2x64xf32>>
+// CHECK: kerf.sqrt
+// CHECK: kerf.concatenate
+// CHECK: kerf.all_reduce %{{.*}} : (tensor<2x32xf32>) -> !kerf.pending<tensor<2x32xf32>>
+// CHECK: kerf.dot_general %{{.*}} : (tensor<2x64xf32>, tensor<2x32xf32>) -> tensor<64x32xf32>
+kerf.mesh @mesh #kerf.mesh<"data"=4>
+func.func @main(%g: tensor<64x32xf32>) -> tensor<64x32xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "powersgd-2", parameter = "w", error_feedback = true}} : (tensor<64x32xf32>) -> !kerf.pending<tensor<64x32xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<64x32xf32>>) -> tensor<64x32xf32>
+  return %s : tensor<64x32xf32>
+}
