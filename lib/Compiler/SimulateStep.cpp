@@ -49,6 +49,7 @@ static Status addCompression(SimulatedPlan &simulated, const CompletedPlan &comp
     auto whole = simulate(simulated.work, *coded, pipeline, options.trace);
     if (!whole)
       return whole.error();
+    whole->uncertainty = std::move(simulated.simulation.uncertainty);
     simulated.simulation = std::move(*whole);
   }
   simulated.step = std::move(*coded);

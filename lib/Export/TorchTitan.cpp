@@ -307,7 +307,7 @@ const Table &torchTitanTable() {
        [](const View &v, Draft &out) {
          out.file("optimizer.name", "AdamW");
          noteOptimizer(v, out);
-         out.runs.adamw = true;
+         out.runs.optimizer = "adamw";
          if (v.in.optimizer.kind == "sgd")
            out.differs("there is no SGD: AdamW, whose states take memory that the plan does not count");
        }},

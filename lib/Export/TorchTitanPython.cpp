@@ -199,7 +199,7 @@ const Table &torchTitanPythonTable() {
         {"optimizer.kind",
          [](const View &v, Draft &out) {
            noteOptimizer(v, out);
-           out.runs.adamw = true;
+           out.runs.optimizer = "adamw";
            if (v.in.optimizer.kind == "sgd")
              out.differs("AdamW runs instead, whose states take memory that the plan does not count");
            out.expressed("default_adamw");

@@ -237,7 +237,7 @@ bool hasCommonOptimizer(const View &view) {
 void noteOptimizer(const View &view, Draft &out) {
   if (hasCommonOptimizer(view))
     return;
-  out.runs.adamw = true;
+  out.runs.optimizer = "adamw";
   out.differs(
       fmt::format("there is no {}: AdamW runs instead, with default settings and two states for each parameter, "
                   "whose memory the plan does not include",

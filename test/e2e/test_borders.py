@@ -76,7 +76,7 @@ def records():
 # Rooms in which a word between quotes that is an operator's name means the operator.
 ROOMS_OF_OPERATORS = ("lib/Codegen/", "lib/Package/", "lib/Profile/", "lib/Runtime/", "lib/Transforms/", "lib/Compiler/")
 # The operators' own rooms: definitions, front ends, kernels of a device.
-OWN_ROOMS = ("lib/Dialect/", "include/kerf/Dialect/", "lib/Frontend/", "lib/Runtime/Cpu/Kernels/", "lib/Runtime/Cuda/Calls")
+OWN_ROOMS = ("lib/Dialect/", "include/kerf/Dialect/", "lib/Frontend/", "lib/Runtime/Cpu/Kernels/", "lib/Runtime/Cuda/Calls", "lib/Runtime/Ascend/Calls")
 # Names of operators that are also other words: a kind of argument, a schedule of learning rates.
 WORDS = {"constant", "cosine"}
 

@@ -113,8 +113,8 @@ struct ExportCommand {
                                    const PlanAsExported &runs) const {
     SimulateOptions options;
     options.step = model.toStepOptions();
-    if (runs.adamw)
-      options.step.optimizer.optimizer = "adamw";
+    if (!runs.optimizer.empty())
+      options.step.optimizer.optimizer = runs.optimizer;
     options.dtype = model.dtype;
     options.trainer = runs.trainer;
     auto simulated = simulatePlan(context, model.model, runs.plan, plan, machine, options);

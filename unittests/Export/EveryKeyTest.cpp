@@ -170,7 +170,7 @@ struct RandomPlans {
     if (coin())
       p.compression.push_back({"*", {.codec = compression::findCodec("int8"), .errorFeedback = true}});
     p.contextStyle = oneOf<ContextStyle>({ContextStyle::Ring, ContextStyle::Ulysses});
-    p.predicted = Prediction{1, 0.5, {1}, true};
+    p.predicted = Prediction{1, 0.5, {1}, true, {}, {}};
     p.modelHash = p.clusterHash = "ab";
     p.keptKeys["report"] = {{"text", "x"}};
     return p;
@@ -256,8 +256,9 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
       EXPECT_EQ(exportPlan(target, input, "file")->config, exported->config);
     }
   }
-  if (seeds().size() > 1)
+  if (seeds().size() > 1) {
     EXPECT_GT(written, 500u) << "too few of the random plans can be written";
+  }
 }
 
 /// Returns VALUE of "NAME VALUE" in a command line; 1 if NAME is missing.
@@ -303,12 +304,13 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
     if (std::string nemo = fileFor(ExportTarget::NeMo).config; !nemo.empty())
       expect("nemo", entry(nemo, "tensor_model_parallel_size", ": "),
              entry(nemo, " pipeline_model_parallel_size", ": "), entry(nemo, "context_parallel_size", ": "));
-    if (std::string titan = fileFor(ExportTarget::TorchTitanPython).config; !titan.empty())
+    if (std::string titan = fileFor(ExportTarget::TorchTitanPython).config; !titan.empty()) {
       EXPECT_EQ(entry(titan, "tensor_parallel_degree", "=") * entry(titan, "pipeline_parallel_degree", "=") *
                     entry(titan, "context_parallel_degree", "=") * entry(titan, "data_parallel_replicate_degree", "=") *
                     entry(titan, "data_parallel_shard_degree", "="),
                 ranks)
           << "seed " << seed;
+    }
     std::string accelerate = fileFor(ExportTarget::Accelerate).config;
     if (accelerate.find("distributed_type: FSDP") != std::string::npos) {
       int64_t product = 1;
@@ -316,8 +318,9 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
         product *= entry(accelerate, fmt::format("parallelism_config_{}_size", axis), ": ");
       EXPECT_EQ(product, ranks) << "seed " << seed;
     }
-    if (!accelerate.empty())
+    if (!accelerate.empty()) {
       EXPECT_EQ(entry(accelerate, "num_processes", ": "), ranks) << "seed " << seed;
+    }
     if (std::string text = fileFor(ExportTarget::Transformers).config; !text.empty()) {
       Json transformers = Json::parse(text);
       EXPECT_EQ(transformers["tp_size"].get<int64_t>() * transformers["fsdp_size"].get<int64_t>() *
@@ -337,8 +340,9 @@ TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
            argument(deepspeed.launch, "--ds-sequence-parallel-size"));
   }
   if (seeds().size() > 1)
-    for (const auto &[target, count] : written)
+    for (const auto &[target, count] : written) {
       EXPECT_GT(count, 10) << "too few of the random plans can be written for " << toString(target);
+    }
 }
 
 } // namespace

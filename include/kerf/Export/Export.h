@@ -49,7 +49,7 @@ struct OptimizerSettings {
 /// A plan in the form in which a target runs it: the given plan, changed where the target does something else.
 struct PlanAsExported {
   Plan plan;
-  bool adamw = false;               // true if AdamW runs in place of another optimizer
+  std::string optimizer;            // the optimizer that runs in place of the given one; empty: the given one runs
   const Trainer *trainer = nullptr; // the record of the target, whose prices apply
 };
 

@@ -26,7 +26,7 @@ void Builder::add(const Operator &one, std::vector<Argument> arguments) {
                                  name(), toString(view->dtype), one.name)});
       if (view->dtype == DType::BF16 && target.generation == Generation::First)
         return fail({fmt::format("'{}' has a tensor of type bf16, which Ascend 910A and its like do not compute with; "
-                                 "take --dtype f16",
+                                 "take <dtype> f16",
                                  name())});
       isEmpty = isEmpty || view->elements() == 0;
     }
