@@ -116,7 +116,7 @@ void Builder::refuseDoubles() {
     for (const TensorView &view : *views)
       if (view.dtype == DType::F64)
         fail(
-            {fmt::format("'{}' of float64 numbers has no form in CANN; train on the device cpu, or in float32 (--dtype "
+            {fmt::format("'{}' of float64 numbers has no form in CANN; train on the device cpu, or in float32 (<dtype> "
                          "f32)",
                          name())});
 }
