@@ -116,13 +116,26 @@ Result<Answer> explainWholePlan(mlir::MLIRContext &context, const ExplainRequest
   std::vector<Report::StageSteps> steps;
   if (job->lowered)
     steps = job->lowered->lastSteps();
+  std::optional<ExplainedCompression> compression;
+  if (job->search.compression || !request.plan.compression.empty()) {
+    auto explained = explainCompression(request.plan, job->cluster, job->job, job->layouts,
+                                        job->search.compression.value_or(CompressionRequest()));
+    if (!explained)
+      return explained.error();
+    compression = std::move(*explained);
+  }
   auto explanation = explainPlan(job->cluster, job->job, job->layouts, job->search, *simulated, request.onSearchBegin);
   if (!explanation)
     return explanation.error();
   Json all = toJson(*explanation, *simulated);
   if (!steps.empty())
     all["steps"] = toJson(steps);
-  return Answer{std::move(all), toText(*explanation, *simulated) + toText(steps)};
+  std::string text = toText(*explanation, *simulated);
+  if (compression) {
+    all["compression"] = toJson(*compression);
+    text += toText(*compression);
+  }
+  return Answer{std::move(all), text + toText(steps)};
 }
 
 } // namespace

@@ -51,10 +51,7 @@ const CompressionPin *compressionPinOf(const std::vector<CompressionPin> &pins, 
   return nullptr;
 }
 
-namespace {
-
-/// A name split where its first number with neighbours '.', '/' or the ends is: "h.7.mlp.weight" -> "h.*.mlp.weight".
-std::string withoutNumber(const std::string &name) {
+std::string withoutLayerNumber(const std::string &name) {
   auto border = [&](size_t i) { return i >= name.size() || name[i] == '.' || name[i] == '/' || name[i] == '_'; };
   for (size_t i = 0; i < name.size();) {
     size_t end = i;
@@ -67,12 +64,14 @@ std::string withoutNumber(const std::string &name) {
   return name;
 }
 
+namespace {
+
 /// The indices of names that differ in their layer's number only, by their pattern.
 using Classes = std::map<std::string, std::vector<size_t>>;
 Classes classesOf(const std::vector<std::string> &names) {
   Classes classes;
   for (size_t i = 0; i < names.size(); ++i)
-    classes[withoutNumber(names[i])].push_back(i);
+    classes[withoutLayerNumber(names[i])].push_back(i);
   return classes;
 }
 
@@ -115,7 +114,7 @@ std::vector<CompressionPin> patternsOf(const std::vector<std::string> &names, co
   const Classes byClass = classesOf(names);
   std::vector<std::string> order; // patterns in the order of their first name
   for (const std::string &name : names)
-    if (std::string pattern = withoutNumber(name); std::find(order.begin(), order.end(), pattern) == order.end())
+    if (std::string pattern = withoutLayerNumber(name); std::find(order.begin(), order.end(), pattern) == order.end())
       order.push_back(std::move(pattern));
   auto add = [](std::vector<CompressionPin> &pins, const std::string &pattern, const SyncChoice &choice) {
     if (std::none_of(pins.begin(), pins.end(), [&](const CompressionPin &pin) { return pin.pattern == pattern; }))

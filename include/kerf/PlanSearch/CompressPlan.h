@@ -41,6 +41,8 @@ Result<StepPlan> withCompression(const StepView &view, const std::vector<Compres
 /// together.
 std::vector<CompressionPin> patternsOf(const std::vector<std::string> &names,
                                        const std::vector<compression::SyncChoice> &choices);
+/// Returns the name with "*" instead of its first number between dots, slashes or underscores: "h.*.mlp" of "h.7.mlp".
+std::string withoutLayerNumber(const std::string &name);
 /// Makes the choices simpler, so that they need fewer patterns: parameters that differ in the number of their layer
 /// only get the choice of most of them and, with `oneForAll`, all compressed parameters get the most frequent choice.
 std::vector<compression::SyncChoice> simplerChoices(const std::vector<std::string> &names,
@@ -67,5 +69,44 @@ Result<FoundPlan> compressPlan(const FoundPlan &found, const std::vector<Compres
 /// Adds to `figures`, the figures of a compiled program without compression, what compression changes according to the
 /// simulator: the difference of `coded` and `plain`.
 void addDifference(Simulation &figures, const Simulation &plain, const Simulation &coded);
+
+/// The reason why a gradient is compressed, or not.
+enum class CompressionReason {
+  Saves,       // it is compressed, and the last sum would be later without
+  NoLater,     // it is compressed, and without its compression alone the last sum would not be later
+  Excluded,    // vectors, tables and small gradients are left out by default
+  Hidden,      // it is sent beside the backward, before the communication stream last waits
+  SavesNothing // no choice that is allowed makes the last sum earlier
+};
+/// Returns the reason as a phrase for people.
+std::string_view toString(CompressionReason reason);
+
+/// The gradients of parameters that differ in the number of their layer only and have the same choice and reason.
+struct ExplainedGradient {
+  std::string name;                 // parameter, with "*" for the layers' numbers if there are several
+  int64_t count = 1;                // number of gradients
+  double bytes = 0;                 // bytes of one gradient without compression, on one rank
+  compression::SyncChoice choice;   // what the plan does
+  compression::SyncCost plain, own; // costs of one gradient without compression, and with the choice
+  double savedSeconds =
+      0; // seconds by which the last sum would be later if one of them were not compressed, on average
+  CompressionReason reason = CompressionReason::SavesNothing;
+  /// The largest of kBandwidthFactors of the outermost network's bandwidth at which the planner compresses one of the
+  /// gradients; 0: it does so at none of them.
+  double compressedUpTo = 0;
+};
+/// The compression of a plan, explained for the stage whose sums end last.
+struct ExplainedCompression {
+  int64_t stage = 0;
+  double plainSeconds = 0,
+         seconds = 0;           // from the start of the last backward to the last sum: without and with the plan
+  double lowerBoundSeconds = 0; // no choice that is allowed takes less
+  double stateBytes = 0;        // bytes of error feedback and factors on one rank of the stage
+  std::vector<ExplainedGradient> gradients; // in the order in which they become ready
+};
+inline constexpr double kBandwidthFactors[] = {0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100};
+/// Explains the compression of a complete plan under the limits of `request`. Fails like simulatePlan.
+Result<ExplainedCompression> explainCompression(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
+                                                const LayoutSource &layouts, const CompressionRequest &request);
 
 } // namespace kerf

@@ -4,6 +4,7 @@
 // differently, and which plans trade step time for devices or memory.
 #pragma once
 
+#include "kerf/PlanSearch/CompressPlan.h"
 #include "kerf/PlanSearch/Explain.h"
 #include "kerf/PlanSearch/Pareto.h"
 #include "kerf/Report/StepReport.h"
@@ -15,6 +16,11 @@ namespace kerf {
 std::string toText(const Explanation &explanation, const FoundPlan &plan);
 /// Returns the explanation of `plan` as JSON, with the keys of `kerf explain --json` (docs/interface.md).
 nlohmann::ordered_json toJson(const Explanation &explanation, const FoundPlan &plan);
+
+/// Returns the explanation of a plan's compression as a table for a terminal.
+std::string toText(const ExplainedCompression &compression);
+/// Returns the same explanation as JSON: the value of the key "compression" of `kerf explain --json`.
+nlohmann::ordered_json toJson(const ExplainedCompression &compression);
 
 /// Returns as text how plan `other` differs from plan `one`: step time by parts, memory, and decisions. The plans may
 /// be for different jobs.
