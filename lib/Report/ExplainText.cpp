@@ -37,12 +37,14 @@ std::string slowerText(const FoundPlan &one, const FoundPlan &baseline) {
 }
 
 /// Returns how much slower the answer is than `best`: "+4.68 %", followed by the lower bound if the answer is not
-/// proven optimal: "+4.68 % (the best plan found; lower bound +1.20 %)".
+/// proven optimal: "+4.68 % (the best plan found; lower bound +1.20 %)". A bound of 0 seconds is none.
 std::string answerText(const FoundPlan &answer, bool proven, double lowerBoundSeconds, const FoundPlan &best) {
   std::string text = percentText(stepOf(answer), stepOf(best));
-  return proven ? text
-                : fmt::format("{} (the best plan found; lower bound {})", text,
-                              percentText(lowerBoundSeconds, stepOf(best)));
+  if (proven)
+    return text;
+  if (lowerBoundSeconds <= 0)
+    return fmt::format("{} (the best plan found)", text);
+  return fmt::format("{} (the best plan found; lower bound {})", text, percentText(lowerBoundSeconds, stepOf(best)));
 }
 
 std::string memoryText(const char *change, const MemoryVariant &answer, const FoundPlan &best, double changedBytes) {
