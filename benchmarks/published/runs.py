@@ -128,7 +128,7 @@ def stages_of(layers, stages, chunks, ends):
     return result
 
 
-# What torchtitan's selective recomputation by operators keeps of a llama layer: attention, and every second product.
+# TorchTitan's selective recomputation by operators keeps attention and every second product of a llama layer.
 KEPT_OPS = ["model.layers.*.self_attn/attention*"] + [f"model.layers.*.{name}/*" for name in (
     "self_attn.q_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.down_proj")]
 

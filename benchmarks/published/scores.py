@@ -9,7 +9,7 @@ import statistics
 from runs import number, whole
 
 GIB = 2.0**30
-# What counts as a comparison of plans: rows that differ in nothing but the plan.
+# Two rows compare plans if they differ in nothing but the plan.
 SAME_JOB = ("system", "arch", "layers", "hidden", "heads", "seq", "experts", "gpus", "gbs", "hardware", "dtype", "recompute")
 
 

@@ -11,7 +11,6 @@
 
 namespace kerf::runtime::test {
 namespace {
-using cuda::NativeCollective;
 
 constexpr int64_t kMostRanks = 4; // of a case
 
@@ -120,7 +119,7 @@ CollectiveCase evenCase(const std::string &op, DType dtype, const std::string &k
 
 std::optional<NativeCollective> nativeOf(const CollectiveCase &test, bool ordered) {
   TensorView from{nullptr, test.dtype, test.operand}, to{nullptr, test.dtype, test.result};
-  return cuda::nativeCollective({test.instruction, from, to, test.mesh.ranks()}, ordered);
+  return nativeCollective({test.instruction, from, to, test.mesh.ranks()}, cuda::ncclNumbers(), ordered);
 }
 
 TEST(CudaCollectives, AreOneCallOfNcclWhereItsResultIsTheSame) {

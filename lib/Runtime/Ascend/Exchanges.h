@@ -3,19 +3,10 @@
 // one call of HCCL.
 #pragma once
 
-#include "../Host/Exchanges.h"
+#include "../Host/NativeCollective.h"
 #include "Hccl.h"
 
 namespace kerf::runtime::ascend {
-
-/// One call of HCCL for a whole collective.
-struct NativeCollective {
-  enum class Kind { AllReduce, ReduceScatter, AllGather } kind = Kind::AllReduce;
-  void *from = nullptr, *to = nullptr;
-  uint64_t count = 0; // elements of the result for a reduction; elements of the operand for an all_gather
-  int type = 0;       // HcclDataType
-  int combine = 0;    // HcclReduceOp of a reduction
-};
 
 /// One group of sends and receives, with the calls before and after it.
 struct Round {
@@ -30,11 +21,6 @@ struct NpuExchanges {
   std::vector<Members> groups;                         // for each collective
   int64_t scratchBytes = 0;
 };
-
-/// Returns the call that computes the collective. Returns nothing where HCCL has no call for it, or where the result
-/// would be another: a sum of floating-point numbers if it must be `ordered`, and a maximum or minimum of such numbers,
-/// for which HCCL does not say what becomes of NaN.
-std::optional<NativeCollective> nativeCollective(const CheckedCollective &collective, bool ordered);
 
 /// Plans a collective or a bucket for this rank. The addresses of the request may be null where only the scratch memory
 /// is of interest. Fails as the host's plan does, and where CANN does not add a type.

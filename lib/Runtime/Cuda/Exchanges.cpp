@@ -15,15 +15,10 @@ Status addPartCopy(std::vector<Call> &calls, const BoxPart &part, const std::byt
     return Error{fmt::format("the GPU's kernels walk over up to {} dimensions that cannot be merged, and a collective "
                              "asks for {}; reshape the tensor in the model",
                              kMostDims, loops.size())};
-  int64_t unit = 8, bytes = 1;
+  const int64_t unit = widestUnit(part);
+  int64_t bytes = 1;
   for (const BoxCopy::Loop &loop : loops)
     bytes *= loop.count;
-  auto divides = [&](int64_t number) { return number % unit == 0; };
-  while (unit > 1 && !(divides(part.fromOffset) && divides(part.toOffset) && divides(loops.back().count) &&
-                       std::all_of(loops.begin(), loops.end() - 1, [&](const BoxCopy::Loop &loop) {
-                         return divides(loop.fromStride) && divides(loop.toStride);
-                       })))
-    unit /= 2;
   CopyParameters p{from, to, part.fromOffset / unit, part.toOffset / unit, bytes / unit, int32_t(unit), 0, {}, {}, {}};
   for (size_t l = 0; l < loops.size(); ++l, ++p.rank) {
     bool isRun = l + 1 == loops.size();
@@ -61,7 +56,7 @@ Status addSteps(std::vector<Call> &calls, const std::vector<ExchangeStep> &steps
 Result<GpuExchanges> gpuExchanges(const CollectiveRequest &request, const CollectiveOptions &options) {
   GpuExchanges made;
   auto plan = planExchanges(request, options, kScratchAlignment, [&](size_t, const CheckedCollective &collective) {
-    made.native.push_back(nativeCollective(collective, options.ordered));
+    made.native.push_back(nativeCollective(collective, ncclNumbers(), options.ordered));
     return made.native.back().has_value();
   });
   if (!plan)

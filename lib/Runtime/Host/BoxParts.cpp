@@ -52,6 +52,18 @@ std::vector<BoxPart> partsOf(const BoxCopy &box, ByteRange range, DenseSide dens
   return std::move(cutter.parts);
 }
 
+int64_t widestUnit(const BoxPart &part) {
+  const std::vector<BoxCopy::Loop> &loops = part.loops;
+  int64_t unit = 8;
+  auto divides = [&](int64_t number) { return number % unit == 0; };
+  while (unit > 1 && !(divides(part.fromOffset) && divides(part.toOffset) && divides(loops.back().count) &&
+                       std::all_of(loops.begin(), loops.end() - 1, [&](const BoxCopy::Loop &loop) {
+                         return divides(loop.fromStride) && divides(loop.toStride);
+                       })))
+    unit /= 2;
+  return unit;
+}
+
 bool packAlike(const BoxCopy &a, const BoxCopy &b) {
   return a.fromOffset() == b.fromOffset() && a.allLoops() == b.allLoops();
 }

@@ -28,6 +28,10 @@ struct BoxPart {
 /// The dense side holds nothing but the range, from its first byte on.
 std::vector<BoxPart> partsOf(const BoxCopy &box, ByteRange range, DenseSide dense);
 
+/// Returns the bytes of the widest integer, 8 to 1, in which a part can be copied: they divide all offsets, strides and
+/// runs of bytes.
+int64_t widestUnit(const BoxPart &part);
+
 /// Returns whether two boxes of one tensor are packed to the same bytes.
 bool packAlike(const BoxCopy &a, const BoxCopy &b);
 

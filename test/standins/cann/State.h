@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stand-ins of CANN's libraries share: libascendcl.so has these functions, and the others call them. Tests of
-// the device `ascend` load the libraries in place of CANN's. They compute on the CPU, asynchronously, and are stricter
-// than CANN: each wrong use is an error whose text begins with the name of the rule.
+// The functions that the stand-ins of CANN's libraries share: libascendcl.so has them, and the others call them. Tests
+// of the device `ascend` load the libraries in place of CANN's. They compute on the CPU, asynchronously, and are
+// stricter than CANN: each wrong use is an error whose text begins with the name of the rule.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-/// What the first call of an operator makes: work that the second call enqueues.
+/// The work that the first call of an operator makes and that the second call enqueues.
 struct aclOpExecutor {
   std::string name;
   std::function<void()> work;
