@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A quick look at the predictions of published runs: one row of each line of benchmarks/published/conventions.csv. Skips without the data in ../shared."""
 import csv
+import math
 import os
 import statistics
 import subprocess
@@ -30,6 +31,7 @@ class Published(KerfTest):
             return list(csv.DictReader(written)), done.stdout
 
     def test_quick(self):
+        predicted = []
         for file, (count, median, most) in LIMITS.items():
             with self.subTest(file=file):
                 rows, printed = self.predicted(file)
@@ -39,9 +41,11 @@ class Published(KerfTest):
                 self.assertLessEqual(max(errors), most, printed)
                 decided = {bool(row["influenced"]) for row in rows}
                 self.assertIn("rows that decided one" if decided == {True} else "rows that decided no constant", printed)
-                inside = [float(row["low"]) <= float(row["measured"]) <= float(row["high"]) for row in rows if row["error"]]
-                # One row of each line of conventions.csv is harder than the average row: of all rows 82 % lie inside (docs/cost-model.md).
-                self.assertGreaterEqual(statistics.mean(inside), 0.5, printed)
+                predicted += [row for row in rows if row["error"]]
+        # One row of each line of conventions.csv is harder than the average row: of all rows 81 % lie inside (docs/cost-model.md).
+        inside = [float(row["low"]) <= float(row["measured"]) <= float(row["high"]) for row in predicted]
+        self.assertGreaterEqual(statistics.mean(inside), 0.65)
+        self.assertLess(statistics.median(math.sqrt(float(row["high"]) / float(row["low"])) for row in predicted), 1.2, "the intervals are too wide")
 
     def test_every_row_has_one_line_and_every_line_its_source(self):
         """Conventions are data: words that the script knows, trainers that kerf knows, cluster files that are there."""
