@@ -51,8 +51,7 @@ std::string checkBias(const Codec &codec, const CompressionRule &, const Optimiz
     return "it is biased, and error feedback cannot correct it, because what is decoded does not have the gradient's "
            "size; use onebit, or give <allow-biased> to train without correction";
   return "it is biased, so training needs error feedback, which error_feedback false turns off; leave that out, or "
-         "give "
-         "<allow-biased> to train without correction";
+         "give <allow-biased> to train without correction";
 }
 
 std::string checkSquares(const Codec &codec, const CompressionRule &, const OptimizerOptions &,
@@ -98,7 +97,7 @@ FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, cons
     return std::optional<CompressedSync>();
   auto codec = findCodec(module, rule->codec);
   if (!codec)
-    return module.emitError() << "<compress>: " << codec.error().message;
+    return module.emitError() << "the gradient of '" << parameter.name << "': " << codec.error().message;
   const bool feedback = rule->errorFeedback.value_or(
                             codec->biased && !codec->noFeedback &&
                             !(options.compression.allowBiased && parameter.optimizer->record->dividesBySquares)) &&
