@@ -130,7 +130,7 @@ class CompressionPlanning(KerfTest):
         sizes = [1024 if size == 16 else size for size in SIZES]
         seconds, meshes = {}, {}
         for compress in ("none", "plan"):
-            self.succeed("plan", self.model, "--cluster", cluster, *sizes, "--all-ranks", "--budget", 0.5, "--compress", compress, "-o", self.path(f"{compress}.json"))
+            self.succeed("plan", self.model, "--cluster", cluster, *sizes, "--all-ranks", "--compress", compress, "-o", self.path(f"{compress}.json"))
             plan = json.loads(self.read(f"{compress}.json"))
             seconds[compress], meshes[compress] = plan["predicted"]["step_seconds"], plan["mesh"]
             self.assertEqual(plan["job"]["options"]["compress"], compress)
