@@ -231,6 +231,8 @@ void Narrowing::visit(Operation *op) {
       return setWidths(op, allAdapt(op) ? Width::Adapting : Width::Single);
     return promote(op);
   }
+  if (auto pool = dyn_cast<ReduceWindowOp>(op); pool && pool.getKind() != ReduceKindIR::sum)
+    return promote(op); // each result is one of the elements
   std::optional<HalfRule> rule = halfRuleOf(op);
   if (!rule)
     return computeInSingle(op);
@@ -259,11 +261,17 @@ void Narrowing::visitFunction(func::FuncOp function) {
       FunctionType::get(function.getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
 }
 
+/// Returns whether each step gives the argument a new value, such as running statistics, which stay f32.
+bool isUpdated(func::FuncOp main, BlockArgument argument) {
+  return static_cast<bool>(main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr));
+}
+
 void Narrowing::run(func::FuncOp main) {
   for (BlockArgument argument : main.getArguments()) {
     auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
     if (isFloat(argument))
-      widths[argument] = kind && kind.getValue() == "input" ? Width::Single : Width::Adapting;
+      widths[argument] =
+          (kind && kind.getValue() == "input") || isUpdated(main, argument) ? Width::Single : Width::Adapting;
   }
   visitFunction(main);
   Operation *terminator = main.front().getTerminator();

@@ -41,6 +41,12 @@ std::string commonScope(ArrayRef<Operation *> ops) {
   return llvm::join(common, ".");
 }
 
+/// Returns whether the op is a constant or the broadcast of one, which costs less to compute again than to pass on.
+bool isConstant(Operation *op) {
+  auto broadcast = dyn_cast<BroadcastInDimOp>(op);
+  return isa<ConstantOp>(op) || (broadcast && broadcast.getOperand().getDefiningOp<ConstantOp>());
+}
+
 /// The values at the same position of all segments.
 using Slot = std::vector<Value>;
 
@@ -86,13 +92,13 @@ private:
     return known;
   }
 
-  /// Constants, and invariants that each layer computes in the same way from other arguments (a mask of its own), are
-  /// cloned into the function.
+  /// Constants, their broadcasts, and invariants that each layer computes in the same way from other arguments (a mask
+  /// of its own) are cloned into the function.
   Value cloneInvariant(const Slot &slot) {
     Operation *first = slot[0].getDefiningOp();
     if (!first || !sequence.isInvariant(first))
       return {};
-    if (!isa<ConstantOp>(first) && llvm::all_equal(slot))
+    if (!isConstant(first) && llvm::all_equal(slot))
       return {};
     unsigned result = cast<OpResult>(slot[0]).getResultNumber();
     SmallVector<Operation *> instances;

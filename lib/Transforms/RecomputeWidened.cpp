@@ -225,17 +225,22 @@ private:
     return success();
   }
 
-  /// Copies the formula of each value that several ops read to those that can become one kernel with it.
+  /// Copies the formula of each value to the ops that read it and can become one kernel with it. If only one op reads
+  /// the value, the formula moves to this op, so that narrower tensors are kept until then.
   void recompute(Block &block) {
-    for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (op.getNumResults() != 1 || op.use_empty() || op.hasOneUse())
+    SmallVector<Operation *> ops; // without the copies that are made below
+    for (Operation &op : block)
+      ops.push_back(&op);
+    for (Operation *op : ops) {
+      if (op->getNumResults() != 1 || op->use_empty())
         continue;
-      Value value = op.getResult(0);
+      Value value = op->getResult(0);
       SmallVector<Operation *> users;
       llvm::SetVector<Operation *> all(value.user_begin(), value.user_end());
       llvm::copy_if(all, std::back_inserter(users), isFusible);
-      std::optional<Formula> formula = users.size() == all.size() ? formulaOf(value) : narrowFormulaOf(value);
-      if (!formula || all.size() < 2)
+      bool isOnlyNarrow = all.size() == 1 || users.size() != all.size();
+      std::optional<Formula> formula = isOnlyNarrow ? narrowFormulaOf(value) : formulaOf(value);
+      if (!formula)
         continue;
       for (Operation *user : users) {
         OpBuilder builder(user);

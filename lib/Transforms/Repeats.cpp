@@ -44,8 +44,10 @@ std::optional<Attribute> trainableMark(Value value) {
 /// The criteria by which rotations are compared, in this order.
 struct Score {
   int64_t crossing, saved, scope;
+  bool beginsElementwise; // the first op could be one kernel with the end of the segment before it
   bool operator<(const Score &o) const {
-    return std::tuple(crossing, -saved, -scope) < std::tuple(o.crossing, -o.saved, -o.scope);
+    return std::tuple(crossing, -saved, -scope, beginsElementwise) <
+           std::tuple(o.crossing, -o.saved, -o.scope, o.beginsElementwise);
   }
 };
 
@@ -210,7 +212,8 @@ std::optional<Repeat> Searcher::bestRotation(const Run &run) const {
     std::optional<int64_t> values = crossing(repeat);
     if (!values || (best && *values > bestScore.crossing))
       continue;
-    Score score{*values, repeat.savedOps(), scopeAgreement(repeat)};
+    Score score{*values, repeat.savedOps(), scopeAgreement(repeat),
+                sequence.ops[size_t(repeat.start)]->hasTrait<OpTrait::Elementwise>()};
     if (!best || score < bestScore) {
       best = repeat;
       bestScore = score;

@@ -90,10 +90,12 @@ def OutlineLayers : Pass<"kerf-outline-layers", "::mlir::ModuleOp"> {
     Layers are found by structure, not by names: ops, attributes and types repeat with a period, and in every segment
     of the repeat an operand comes either from the same position of this segment or from outside of it. Values from
     outside become arguments of the call: the residual stream, the layer's parameters, and values that all layers
-    share. Constants are cloned into the function. So is an op that depends on no parameter if each layer has a copy
-    of it with operands of its own (a mask, for example); the operands that differ become arguments. A repeat can be
-    divided into segments at different ops; the pass takes the division with the fewest values that cross from segment
-    to segment, and of equal ones the division that module scopes agree with.
+    share. Constants and their broadcasts are cloned into the function. So is an op that depends on no parameter if each
+    layer has a copy of it with operands of its own (a mask, for example); the operands that differ become arguments. A
+    repeat can be divided into segments at different ops; the pass takes the division with the fewest values that cross
+    from segment to segment, and of equal ones the division that module scopes agree with. Of those that are still
+    equal, it takes one whose segments do not begin with an elementwise op, because such an op can become one kernel
+    with the ops before it (the activation after a residual sum, for example).
 
     The pass runs before differentiation, so that each kind of layer gets one backward function.
 
@@ -189,11 +191,13 @@ def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
 
     * Parameters stay f32 arguments. A parameter that 16-bit ops use is converted once in each function. Rows of a
       table are converted after they have been looked up.
-    * Products, convolutions, attention, dispatch of tokens and elementwise ops compute in 16 bits.
+    * Products, convolutions, attention, dispatch of tokens and elementwise ops compute in 16 bits, and so do maxima and
+      minima over windows (max pooling).
     * Kernels of attention, softmax, norms and cross_entropy compute in f32 internally. Their statistics and
       log-sum-exp are f32 results. Norms read scale and bias in f32, and attention reads its mask in the mask's type.
       Batch normalization, which has no composite, computes in f32 and rounds its result (`kerf.normalized`).
-    * These stay f32: sums (`reduce`); exponential, log, square roots and powers that are not part of a recognized
+    * These stay f32: sums (`reduce`) and sums over windows; buffers to which a step gives new values, such as running
+      statistics; exponential, log, square roots and powers that are not part of a recognized
       composite; the results of cross_entropy; values that come from integers or from a floating-point input; and
       elementwise ops on any of these, so that the computation from the logits to the loss is f32. A product converts
       its f32 operands to 16 bits again. All other ops stay f32.
@@ -269,6 +273,11 @@ def Differentiate : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
     ops (activity analysis). Each op defines its own gradient (GradientOpInterface). A backward op has the location of
     its forward op and the attribute `kerf.backward`. Where a value has several users, their gradients are added,
     starting with the last user.
+
+    The gradient of a broadcast is a sum of the result's gradient. Where this gradient is a sum of tensors, each
+    multiplied by factors that are constant along the summed dimensions, and the sums of these tensors are known, the sum
+    is computed from them. The sum of the difference of a tensor and its mean is known to be zero. So the gradient of the
+    mean in a batch normalization needs no sum over the activations of its own, and no all-reduce of its own.
 
     A called function is differentiated once, for the union of what its calls need. @layer returns the values that its
     backward function reads, in addition to its own results; values that can be had again from an argument, a constant
@@ -786,6 +795,8 @@ def RecomputeWidened : Pass<"kerf-recompute-widened", "::mlir::ModuleOp"> {
       all the same. Other operands are broadcast from at most an eighth of the elements. No op calls a math routine.
     * A layer's function returns the narrower tensors instead of the wide one, and a function that all calls give such a
       tensor takes them instead of it. So activations that are saved for the backward pass need less memory.
+    * A tensor that one op reads is computed right before this op if it can become one kernel with it, so that the
+      narrower tensors are kept until then.
 
     Results have the same bits, because the same ops run on the same values. The pass runs for GPUs, before
     `kerf-fuse-pointwise`.

@@ -274,7 +274,8 @@ LogicalResult DivideOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
 
 /// Computes the gradients of maximum and minimum: the gradient goes to the operand that `wins` over the other. Where
 /// they are equal, each gets half, as in PyTorch's max of two tensors. But a constant operand is a bound (relu, clamp);
-/// at the bound, the slope is 0, as in PyTorch's relu.
+/// at the bound, the slope is 0, as in PyTorch's relu. An operand wins over a bound where the result does, and the
+/// result is compared, because the ops that read it need it in the backward pass too.
 static LogicalResult extremumGradient(Operation *op, Comparison wins, OpBuilder &builder, Value gradient,
                                       ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, op->getLoc()};
@@ -287,7 +288,7 @@ static LogicalResult extremumGradient(Operation *op, Comparison wins, OpBuilder 
       Value half = isBound ? zero : emit.multiply(gradient, emit.splat(0.5, gradient));
       atTie = isBound ? zero : emit.select(emit.compare(lhs, rhs, Comparison::EQ), half, zero);
     }
-    return emit.select(emit.compare(x, other, wins), gradient, atTie);
+    return emit.select(emit.compare(splatValue(other) ? op->getResult(0) : x, other, wins), gradient, atTie);
   };
   return binaryGradient(op, wanted, operandGradients, [&] { return share(lhs, rhs); }, [&] { return share(rhs, lhs); });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that create, rearrange or combine tensors: verifiers, sharding rules, lowering to shards, gradients and folds.
 #include "CompositeRules.h"
+#include "LinearSums.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -184,7 +185,7 @@ LogicalResult BroadcastInDimOp::buildGradient(OpBuilder &builder, ArrayRef<Value
     if (!isKept && to[dim] != 1)
       copied.push_back(dim);
   }
-  operandGradients[0] = emit.reshape(emit.sum(resultGradients[0], copied), from);
+  operandGradients[0] = emit.reshape(sumOfTerms(emit, resultGradients[0], copied), from);
   return success();
 }
 

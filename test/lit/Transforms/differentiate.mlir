@@ -158,6 +158,7 @@ func.func @main(%x: tensor<4xf32> {kerf.kind = "input", kerf.name = "x"}, %w: te
 // CHECK: return %[[Y]], %[[SHIFTED]], %[[E]], %[[GATED]], %[[UP]], %[[GATE]] :
 // CHECK-LABEL: func.func private @layer_backward(
 // CHECK: kerf.logistic %{{.*}} {kerf.backward}
+// CHECK-LABEL: func.func @main(
 func.func private @layer(%x: tensor<4x8xf32>, %wg: tensor<8x8xf32>, %wu: tensor<8x8xf32>, %wd: tensor<8x8xf32>) -> tensor<4x8xf32> {
   %gate = kerf.dot_general %x, %wg {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %up = kerf.dot_general %x, %wu {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
@@ -177,5 +178,89 @@ func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x"}, %wg:
                 %wd: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "wd", kerf.trainable}) -> tensor<f32> {
   %y = kerf.call @layer(%x, %wg, %wu, %wd) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %loss = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// The gradient of relu asks whether the result is above the bound, so that its operand need not be kept.
+
+// CHECK-LABEL: func.func @main(
+// CHECK: %[[Y:.*]] = kerf.maximum
+// CHECK: %[[WINS:.*]] = kerf.compare %[[Y]], %{{.*}} {direction = #kerf<comparison GT>, kerf.backward}
+// CHECK-NOT: #kerf<comparison EQ>
+// CHECK: kerf.select %[[WINS]],
+func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
+  %0 = kerf.constant dense<0.0> : tensor<f32>
+  %zeros = kerf.broadcast_in_dim %0 {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+  %x = kerf.exponential %w : (tensor<4xf32>) -> tensor<4xf32>
+  %y = kerf.maximum %x, %zeros : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %loss = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// The mean's gradient in (x - mean(x)) * f + b, where the result is multiplied by t. The sum of the result's gradient is
+// known, because it is the gradient of b, so the sum of the mean's gradient is computed from it. The second factor's
+// gradient flows through a difference to the mean, whose sum is zero. Two sums over the tensor remain.
+
+// CHECK-LABEL: func.func @main(
+// CHECK: kerf.constant {kerf.backward}
+// CHECK: %[[G:.*]] = kerf.multiply %{{.*}}, %arg3 {kerf.backward} : (tensor<6x4xf32>
+// CHECK: %[[DB:.*]] = kerf.reduce %[[G]] {{.*}} : (tensor<6x4xf32>) -> tensor<4xf32>
+// CHECK: %[[DF:.*]] = kerf.reduce %{{.*}} {{.*}} : (tensor<6x4xf32>) -> tensor<4xf32>
+// CHECK-NOT: kerf.reduce
+// CHECK: %[[SUM:.*]] = kerf.multiply %[[DB]], %{{.*}} {kerf.backward} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+// CHECK: %[[DMEAN:.*]] = kerf.negate %[[SUM]] {kerf.backward}
+// CHECK: kerf.divide %[[DMEAN]], %{{.*}} {kerf.backward} : (tensor<4xf32>
+// CHECK-NOT: kerf.reduce
+// CHECK: return
+func.func @main(%x: tensor<6x4xf32> {kerf.kind = "parameter", kerf.name = "x", kerf.trainable},
+                %f: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "f", kerf.trainable},
+                %b: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "b", kerf.trainable},
+                %t: tensor<6x4xf32> {kerf.kind = "input", kerf.name = "t"}) -> tensor<f32> {
+  %six = kerf.constant dense<6.0> : tensor<4xf32>
+  %sum = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<6x4xf32>) -> tensor<4xf32>
+  %mean = kerf.divide %sum, %six : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %means = kerf.broadcast_in_dim %mean {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<6x4xf32>
+  %d = kerf.subtract %x, %means : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %square = kerf.multiply %d, %d : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %variance = kerf.reduce %square {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<6x4xf32>) -> tensor<4xf32>
+  %scale = kerf.multiply %f, %variance : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %scales = kerf.broadcast_in_dim %scale {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<6x4xf32>
+  %n = kerf.multiply %d, %scales : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %biases = kerf.broadcast_in_dim %b {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<6x4xf32>
+  %y = kerf.add %n, %biases : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %z = kerf.multiply %y, %t : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %loss = kerf.reduce %z {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<6x4xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// The divisor of the sum is not the number of its elements, so the difference does not sum to zero. All sums over the
+// tensor are computed.
+
+// CHECK-LABEL: func.func @main(
+// CHECK: kerf.constant {kerf.backward}
+// CHECK-COUNT-3: kerf.reduce %{{.*}} : (tensor<6x4xf32>) -> tensor<4xf32>
+// CHECK: return
+func.func @main(%x: tensor<6x4xf32> {kerf.kind = "parameter", kerf.name = "x", kerf.trainable},
+                %b: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "b", kerf.trainable},
+                %t: tensor<6x4xf32> {kerf.kind = "input", kerf.name = "t"}) -> tensor<f32> {
+  %five = kerf.constant dense<5.0> : tensor<4xf32>
+  %sum = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<6x4xf32>) -> tensor<4xf32>
+  %mean = kerf.divide %sum, %five : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %means = kerf.broadcast_in_dim %mean {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<6x4xf32>
+  %d = kerf.subtract %x, %means : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %square = kerf.multiply %d, %d : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %scale = kerf.reduce %square {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<6x4xf32>) -> tensor<4xf32>
+  %scales = kerf.broadcast_in_dim %scale {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<6x4xf32>
+  %n = kerf.multiply %d, %scales : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %biases = kerf.broadcast_in_dim %b {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<6x4xf32>
+  %y = kerf.add %n, %biases : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %z = kerf.multiply %y, %t : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %loss = kerf.reduce %z {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<6x4xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }

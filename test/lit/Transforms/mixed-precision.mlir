@@ -146,3 +146,26 @@ func.func @main(%x: tensor<2x3x8xf32> {kerf.kind = "input", kerf.name = "x"},
   %loss = kerf.reduce %t {dimensions = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>} : (tensor<2x4x8xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// A maximum over windows is one of the elements, so it stays in 16 bits; a sum over windows is computed in f32. Running
+// statistics, to which each step gives new values, stay f32.
+// CHECK-LABEL: func.func @main
+// CHECK: kerf.reduce_window %{{.*}} {{.*}}reduce_kind max{{.*}} : (tensor<2x4x8xbf16>) -> tensor<2x4x4xbf16>
+// CHECK: kerf.reduce_window %{{.*}} {{.*}}reduce_kind sum{{.*}} : (tensor<2x4x4xf32>) -> tensor<2x4x2xf32>
+// CHECK: kerf.multiply %arg2, %{{.*}} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%x: tensor<2x3x8xf32> {kerf.kind = "input", kerf.name = "x"},
+                %k: tensor<4x3x1xf32> {kerf.kind = "parameter", kerf.name = "k", kerf.trainable},
+                %r: tensor<4xf32> {kerf.kind = "buffer", kerf.name = "r", kerf.updated_by = 1 : i64}) -> (tensor<f32>, tensor<4xf32>) {
+  %y = kerf.convolution %x, %k {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>}
+      : (tensor<2x3x8xf32>, tensor<4x3x1xf32>) -> tensor<2x4x8xf32>
+  %m = kerf.reduce_window %y {kind = #kerf<reduce_kind max>, window = array<i64: 1, 1, 2>, strides = array<i64: 1, 1, 2>,
+      dilations = array<i64: 1, 1, 1>, low = array<i64: 0, 0, 0>, high = array<i64: 0, 0, 0>} : (tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
+  %s = kerf.reduce_window %m {kind = #kerf<reduce_kind sum>, window = array<i64: 1, 1, 2>, strides = array<i64: 1, 1, 2>,
+      dilations = array<i64: 1, 1, 1>, low = array<i64: 0, 0, 0>, high = array<i64: 0, 0, 0>} : (tensor<2x4x4xf32>) -> tensor<2x4x2xf32>
+  %most = kerf.constant dense<0.75> : tensor<4xf32>
+  %old = kerf.multiply %r, %most : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %loss = kerf.reduce %s {dimensions = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>} : (tensor<2x4x2xf32>) -> tensor<f32>
+  return %loss, %old : tensor<f32>, tensor<4xf32>
+}

@@ -184,3 +184,44 @@ func.func @main(%x: tensor<4x8xf32> {kerf.kind = "parameter", kerf.name = "x"},
   %x2 = kerf.add %x1, %d1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %x2 : tensor<4x8xf32>
 }
+
+// -----
+
+// The bound of relu is one value for all layers, but a constant, so each layer has its own. The segments could begin at
+// relu or behind it, and one value would cross their borders. They begin behind it, because relu can then be one kernel
+// with the addition before it.
+
+// CHECK-LABEL: func.func private @layer(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>{{.*}}, %[[W:[a-z0-9]+]]: tensor<8x8xf32>
+// CHECK: %[[D:.*]] = kerf.dot_general %[[X]], %[[W]]
+// CHECK: %[[T:.*]] = kerf.tanh %[[D]]
+// CHECK: %[[S:.*]] = kerf.add %[[T]], %[[X]]
+// CHECK: %[[ZERO:.*]] = kerf.constant dense<0.000000e+00>
+// CHECK: %[[ZEROS:.*]] = kerf.broadcast_in_dim %[[ZERO]]
+// CHECK: %[[Y:.*]] = kerf.maximum %[[S]], %[[ZEROS]]
+// CHECK: return %[[Y]]
+// CHECK-LABEL: func.func @main(
+// CHECK-COUNT-3: kerf.call @layer
+func.func @main(%i: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "i"},
+                %v: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "v"},
+                %w0: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w0"},
+                %w1: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w1"},
+                %w2: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w2"}) -> tensor<4x8xf32> {
+  %0 = kerf.constant dense<0.0> : tensor<f32>
+  %zeros = kerf.broadcast_in_dim %0 {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>
+  %e = kerf.dot_general %i, %v {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %r = kerf.maximum %e, %zeros : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d0 = kerf.dot_general %r, %w0 {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %t0 = kerf.tanh %d0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %s0 = kerf.add %t0, %r : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r0 = kerf.maximum %s0, %zeros : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d1 = kerf.dot_general %r0, %w1 {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %t1 = kerf.tanh %d1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %s1 = kerf.add %t1, %r0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r1 = kerf.maximum %s1, %zeros : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d2 = kerf.dot_general %r1, %w2 {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %t2 = kerf.tanh %d2 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %s2 = kerf.add %t2, %r1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r2 = kerf.maximum %s2, %zeros : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %r2 : tensor<4x8xf32>
+}

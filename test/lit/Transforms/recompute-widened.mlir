@@ -71,3 +71,23 @@ func.func @stored(%x: tensor<32x64xbf16>, %a: tensor<32x64xf32>, %b: tensor<32x6
   %cc = kerf.multiply %c, %c : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
   return %sumE, %sumC, %ee, %cc : tensor<f32>, tensor<f32>, tensor<32x64xf32>, tensor<32x64xf32>
 }
+
+// -----
+
+// A product in f32 that one op reads is computed right before this op, so that the 16-bit factor is kept until then.
+// CHECK-LABEL: func.func @once
+// CHECK-SAME: %[[X:.*]]: tensor<32x64xbf16>, %[[F:.*]]: tensor<64xf32>
+// CHECK: %[[SUM:.*]] = kerf.reduce
+// CHECK: %[[WIDE:.*]] = kerf.convert %[[X]]
+// CHECK: %[[P:.*]] = kerf.multiply %[[WIDE]], %{{.*}}
+// CHECK-NEXT: kerf.add %[[P]], %{{.*}}
+// CHECK-NOT: kerf.multiply
+func.func @once(%x: tensor<32x64xbf16>, %f: tensor<64xf32>) -> tensor<32x64xf32> {
+  %wide = kerf.convert %x : (tensor<32x64xbf16>) -> tensor<32x64xf32>
+  %factors = kerf.broadcast_in_dim %f {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<32x64xf32>
+  %p = kerf.multiply %wide, %factors : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  %sum = kerf.reduce %wide {dimensions = array<i64: 0>, kind = #kerf<reduce_kind sum>} : (tensor<32x64xf32>) -> tensor<64xf32>
+  %sums = kerf.broadcast_in_dim %sum {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<32x64xf32>
+  %y = kerf.add %p, %sums : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}
