@@ -148,7 +148,8 @@ private:
 } // namespace
 
 Value sumOfTerms(Emitter emit, Value x, ArrayRef<int64_t> dims) {
-  if (!dims.empty() && isFloat(x))
+  Type element = tensorType(x).getElementType();
+  if (!dims.empty() && (element.isF32() || element.isF64())) // sums in 16 bits would lose digits
     if (Value sum = TermsOfSum(emit, x, dims).run(x))
       return sum;
   return emit.sum(x, dims);
