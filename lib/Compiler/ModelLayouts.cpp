@@ -276,6 +276,7 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
                          .axes = layout.axes,
                          .parts = static_cast<int64_t>(step.cuts.size()) + 1,
                          .joinsProducts = ownPrograms && cluster.device.kind == "cuda",
+                         .fusesReductions = ownPrograms && cluster.device.kind == "cuda",
                          .fusedLoss = ownPrograms,
                          .lossBytes = lossBytes});
   if (!work)

@@ -27,15 +27,23 @@ bool isUnaligned(const Work &work) {
 }
 
 /// Returns the seconds of a product whose tiles are distributed to processors in waves, for the fastest tile size.
+/// Libraries cut the sum of a product with fewer tiles than processors into parts (split-K), whose results in f32 are
+/// written and added afterwards; weight gradients of convolutions are such products.
 double tiledProductSeconds(const DeviceSpec &device, const Work &work, double peak) {
+  constexpr double kPartBytes = 2 * 4; // of a part's result: a write and a read in f32
   const DeviceCurves &curves = device.curves;
   double best = 0, reached = curves.productEfficiency * (isUnaligned(work) ? curves.unalignedProducts : 1);
   for (const Tile &tile : kTiles) {
-    double waves = std::ceil(work.m / tile.m) * std::ceil(work.n / tile.n) * work.batch / curves.processors;
-    waves = curves.productQuantization * std::ceil(waves) + (1 - curves.productQuantization) * std::max(1.0, waves);
+    double tiles = std::ceil(work.m / tile.m) * std::ceil(work.n / tile.n) * work.batch;
     double rate = peak / curves.processors * reached * tile.rate;
-    double seconds = waves * 2 * tile.m * tile.n * (work.k + curves.productOverheadK) / rate;
-    best = best == 0 ? seconds : std::min(best, seconds);
+    for (double parts = 1; parts == 1 || tiles * parts <= curves.processors; parts *= 2) {
+      double waves = tiles * parts / curves.processors;
+      waves = curves.productQuantization * std::ceil(waves) + (1 - curves.productQuantization) * std::max(1.0, waves);
+      double seconds = waves * 2 * tile.m * tile.n * (work.k / parts + curves.productOverheadK) / rate;
+      if (parts > 1)
+        seconds += kPartBytes * parts * work.m * work.n * work.batch / (curves.productMemory * device.memoryBandwidth);
+      best = best == 0 ? seconds : std::min(best, seconds);
+    }
   }
   return best;
 }

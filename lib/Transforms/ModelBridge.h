@@ -64,6 +64,7 @@ public:
     types.product = types.other = options.dtype == "f8" ? "bf16" : options.dtype;
     types.fusedAttention = options.fusedAttention;
     types.joinsProducts = options.joinsProducts && options.dtype != "f64";
+    types.fusesReductions = options.fusesReductions;
     types.fusedLoss = options.fusedLoss;
     types.lossBytes = options.lossBytes;
     if (options.dtype == "f8") {

@@ -340,8 +340,8 @@ void Bridge::addParameters() {
         add(work.chain[2 * r + 1].segment, cast<BlockArgument>(operand));
 }
 
-/// The model FLOP are three times those of products and attention in the forward pass, where attention counts as if
-/// nothing were masked (Chowdhery et al. 2022, appendix B).
+/// The model FLOP are three times those of products, convolutions and attention in the forward pass, where attention
+/// counts as if nothing were masked (Chowdhery et al. 2022, appendix B).
 void Bridge::addTotals() {
   auto flopsOf = [](func::FuncOp function) {
     double flops = 0;
@@ -362,6 +362,8 @@ void Bridge::addTotals() {
         filled[&op] = share;
       if (auto dot = dyn_cast<DotGeneralOp>(op))
         flops += share * dot.getFlops();
+      if (auto convolution = dyn_cast<ConvolutionOp>(op))
+        flops += convolution.getFlops();
       if (auto attention = dyn_cast<AttentionOp>(op)) {
         Shape query = shapeOf(attention.getQuery()), value = shapeOf(attention.getValue());
         flops += 2.0 * static_cast<double>(elementsOf(query)) / static_cast<double>(query[3]) *

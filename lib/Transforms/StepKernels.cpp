@@ -116,7 +116,8 @@ void KernelBuilder::addPointwise(Operation *op) {
   int last = -1;
   for (Value operand : op->getOperands())
     last = std::max(last, slotOf(operand));
-  bool joins = last >= static_cast<int>(passBegin) && slots[last].pointwise;
+  bool joins = last >= static_cast<int>(passBegin) && slots[last].pointwise &&
+               llvm::none_of(op->getOperands(), [&](Value operand) { return needsReduction(operand, last); });
   if (!joins) {
     last = static_cast<int>(slots.size());
     slots.emplace_back().pointwise = true;
@@ -124,7 +125,7 @@ void KernelBuilder::addPointwise(Operation *op) {
   // A kernel whose results are read by this kernel only is fused into it.
   for (Value operand : op->getOperands()) {
     int other = slotOf(operand);
-    if (other < static_cast<int>(passBegin) || other == last || !slots[other].pointwise)
+    if (other < static_cast<int>(passBegin) || other == last || !slots[other].pointwise || slots[other].reduces)
       continue;
     bool alone = llvm::all_of(slots[other].members, [&](Operation *member) {
       return llvm::all_of(member->getResults(), [&](Value result) { return !usedOutside(result, other, last, op); });
@@ -156,6 +157,28 @@ void KernelBuilder::addPointwise(Operation *op) {
   slot.reads.remove_if([&](auto &read) { return slotOf(read.first) == last; });
   if (op->hasAttr(KerfDialect::kDropoutAttr))
     slot.extraBytes += kMaskBytes * elements(localShape(op, true, 0));
+}
+
+/// Returns whether the value depends on a reduction that the kernel `slot` completes only at its end.
+bool KernelBuilder::needsReduction(Value value, int slot) const {
+  Operation *op = value.getDefiningOp();
+  if (!op || !slots[size_t(slot)].reduces)
+    return false;
+  if (isVirtual(op))
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return needsReduction(operand, slot); });
+  return isa<ReduceOp>(op) && slotOf(value) == slot;
+}
+
+/// Makes a reduction part of the pointwise kernel that computes its operand. Returns false where there is none.
+bool KernelBuilder::joinsPointwise(ReduceOp reduce) {
+  int slot = slotOf(reduce.getOperand());
+  if (!types.fusesReductions || slot < static_cast<int>(passBegin) || !slots[size_t(slot)].pointwise ||
+      needsReduction(reduce.getOperand(), slot))
+    return false;
+  slots[size_t(slot)].members.insert(reduce);
+  slots[size_t(slot)].reduces = true;
+  slotOfOp[reduce] = slot;
+  return true;
 }
 
 KernelWork KernelBuilder::kernel(Operation *op, const char *what, KernelClass kernelClass, double bytes) const {
@@ -370,6 +393,8 @@ void KernelBuilder::add(Operation *op) {
   if (isVirtual(op))
     return;
   if (isa<GeluOp, GeluBackwardOp>(op) && joinsProduct(op))
+    return;
+  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && joinsPointwise(reduce))
     return;
   if (types.hasEightBitFactors(op)) {
     std::vector<KernelWork> kernels = factorKernels(cast<DotGeneralOp>(op)), its = kernelsOf(op);

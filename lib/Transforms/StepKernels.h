@@ -16,13 +16,14 @@ namespace kerf {
 
 /// The floating-point types in which kernels compute, and the implementation of attention.
 struct KernelTypes {
-  std::string product = "f32"; // type of matrix products
-  std::string other = "f32";   // type of all other kernels
-  double bytes = 4;            // bytes of one element of a floating-point tensor
-  bool fusedAttention = true;  // whether attention is one kernel, rather than products, softmax and dropout
-  bool joinsProducts = false;  // whether GELU or its gradient is part of the kernel of the product before it
-  bool fusedLoss = false;      // see WorkOptions::fusedLoss
-  double lossBytes = 0;        // see WorkOptions::lossBytes
+  std::string product = "f32";  // type of matrix products
+  std::string other = "f32";    // type of all other kernels
+  double bytes = 4;             // bytes of one element of a floating-point tensor
+  bool fusedAttention = true;   // whether attention is one kernel, rather than products, softmax and dropout
+  bool joinsProducts = false;   // whether GELU or its gradient is part of the kernel of the product before it
+  bool fusesReductions = false; // whether a reduction is part of the pointwise kernel that computes its operand
+  bool fusedLoss = false;       // see WorkOptions::fusedLoss
+  double lossBytes = 0;         // see WorkOptions::lossBytes
   const EightBitProducts *eightBit = nullptr; // the products with 8-bit factors; null: there are none
 
   /// Returns whether the op is a product with 8-bit factors.
@@ -83,12 +84,15 @@ private:
     llvm::SetVector<mlir::Operation *> members; // the ops of the kernel
     llvm::MapVector<mlir::Value, double> reads; // bytes of each value that the kernel reads from memory
     double extraBytes = 0;                      // bytes of dropout masks that the kernel writes
+    bool reduces = false;                       // whether the last of `members` are reductions of what it computes
     int mergedInto = -1;                        // the slot into which this one was fused, or -1
   };
   int resolve(int slot) const;
   int slotOf(mlir::Value value) const;
   bool usedOutside(mlir::Value value, int slot, int orSlot, mlir::Operation *orOp) const;
   void addPointwise(mlir::Operation *op);
+  bool joinsPointwise(ir::ReduceOp reduce);
+  bool needsReduction(mlir::Value value, int slot) const;
   KernelWork pointwiseKernel(int slot) const;
   void addUnfused(mlir::Operation *op, std::vector<KernelWork> kernels);
   bool joinsProduct(mlir::Operation *op);

@@ -23,6 +23,8 @@ struct WorkOptions {
   int64_t parts = 1;
   /// Whether a product, its bias and GELU are one kernel, and so are a product and the gradient of GELU.
   bool joinsProducts = false;
+  /// Whether a reduction is part of the pointwise kernel that computes its operand, which is then not stored for it.
+  bool fusesReductions = false;
   /// Whether the cross entropy reads a classifier's scores once and in their own type, and its gradient is written over
   /// them, as in Kerf's own programs. Otherwise a trainer converts the scores to f32, keeps them so until their
   /// gradient is complete, and passes over them several times.
