@@ -106,6 +106,21 @@ TEST(Compute, LastWavesOfTiles) {
   }
 }
 
+TEST(Compute, LongSumsOfFewTilesAreCutIntoParts) {
+  DeviceSpec gpu = device("dgx-a100");
+  auto seconds = [&](double m, double n, double k) {
+    Work work{KernelClass::Product, 2 * m * n * k, 2 * (m * k + k * n + m * n), "bf16", 1, m, n, k, 1};
+    return computeSeconds(gpu, work);
+  };
+  // The weight gradient of a convolution in ResNet-50, and a square product with the same multiplications: in one part
+  // the first one would keep one or two of the 108 processors busy.
+  double gradient = seconds(256, 64, 802816), square = seconds(2360, 2360, 2360);
+  EXPECT_GT(gradient, square);
+  EXPECT_LT(gradient, 3 * square);
+  // With more tiles than half of the processors, the sum stays whole: twice the sum takes about twice the time.
+  EXPECT_NEAR(seconds(256 * 8, 128 * 8, 16384) / seconds(256 * 8, 128 * 8, 8192), 2, 0.05);
+}
+
 TEST(Compute, BatchedProductsOfUnalignedRowsDoNotUseTheMatrixUnits) {
   DeviceSpec gpu = device("dgx-a100");
   auto seconds = [&](double k, double batch, const char *dtype) {
