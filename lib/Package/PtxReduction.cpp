@@ -135,23 +135,46 @@ std::optional<PtxReduction> ptxReduction(const Function &kernel) {
   PtxReduction found;
   int64_t packed = 0;
   const Shape *shape = nullptr;
-  for (int result : kernel.results) {
-    const Instruction *reduce = reductionOf(kernel, result);
-    if (!reduce || std::count(kernel.args.begin(), kernel.args.end(), reduce->operands[0]) > 0)
-      continue;
-    const Value &from = kernel.values[size_t(reduce->operands[0])];
+  std::vector<int> computed;
+  /// Adds the reduction to those of the entry. Returns false if it differs from them.
+  auto add = [&](int result, const Instruction &reduce) {
+    const Value &from = kernel.values[size_t(reduce.operands[0])];
     int64_t bytes = bytesOf(typeOfReduction(from.dtype, kernel.values[size_t(result)].dtype));
-    auto plan = reducePlan(from.shape, reduce->attrs["dimensions"].get<std::vector<int64_t>>(), bytes);
-    bool fits = plan && from.dtype != DType::Bool &&
-                (found.results.empty() ||
+    auto plan = reducePlan(from.shape, reduce.attrs["dimensions"].get<std::vector<int64_t>>(), bytes);
+    bool fits = plan && from.dtype != DType::Bool && computed.size() < kMostPtxReductions &&
+                (computed.empty() ||
                  (*plan == found.plan && (plan->form == ReduceForm::Table || kPackBytes / bytes == packed)));
     if (!fits)
-      return std::nullopt;
+      return false;
     found.plan = *plan, packed = kPackBytes / bytes, shape = &from.shape;
-    found.results.push_back(result);
+    computed.push_back(result);
+    return true;
+  };
+  auto isArgument = [&](int value) { return std::count(kernel.args.begin(), kernel.args.end(), value) > 0; };
+  for (int result : kernel.results) {
+    const Instruction *reduce = reductionOf(kernel, result);
+    if (reduce && !isArgument(reduce->operands[0]) && !add(result, *reduce))
+      return std::nullopt;
   }
-  if (found.results.empty() || found.results.size() > kMostPtxReductions ||
-      !findWidth(found, kernel, *shape, space->columns(), packed))
+  // A reduction of an argument that the entry reads anyway saves a read of it, and one in another type saves a copy.
+  auto isRead = [&](int value) {
+    return std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction &instruction) {
+      return instruction.op != "reduce" && instruction.op != "broadcast_in_dim" &&
+             std::count(instruction.operands.begin(), instruction.operands.end(), value) > 0;
+    });
+  };
+  for (int result : kernel.results) {
+    const Instruction *reduce = reductionOf(kernel, result);
+    if (!reduce || !isArgument(reduce->operands[0]))
+      continue;
+    int argument = reduce->operands[0];
+    if (isRead(argument) || kernel.values[size_t(argument)].dtype != kernel.values[size_t(result)].dtype)
+      add(result, *reduce);
+  }
+  for (int result : kernel.results)
+    if (std::count(computed.begin(), computed.end(), result) > 0)
+      found.results.push_back(result);
+  if (found.results.empty() || !findWidth(found, kernel, *shape, space->columns(), packed))
     return std::nullopt;
   return found;
 }

@@ -194,6 +194,36 @@ TEST(Ptx, ReductionsInKernelsHaveTheBitsOfReductionsAlone) {
     }
 }
 
+/// Returns a kernel that sums its argument of type bf16 into float32, and replaces it by its hyperbolic tangent if
+/// `overwrites`.
+Function summing(const ReducedShape &reduced, bool overwrites) {
+  Function kernel;
+  kernel.name = "kernel";
+  kernel.kernel = true;
+  int x = addArg(kernel, DType::BF16, reduced.shape);
+  Shape kept;
+  for (size_t d = 0; d < reduced.shape.size(); ++d)
+    if (std::find(reduced.dimensions.begin(), reduced.dimensions.end(), int64_t(d)) == reduced.dimensions.end())
+      kept.push_back(reduced.shape[d]);
+  if (overwrites)
+    kernel.results.push_back(addOp(kernel, "tanh", {x}, DType::BF16, reduced.shape));
+  kernel.results.push_back(
+      addOp(kernel, "reduce", {x}, DType::F32, kept, {{"dimensions", reduced.dimensions}, {"kind", "sum"}}));
+  return kernel;
+}
+
+TEST(Ptx, SumsOfArgumentsHaveTheBitsOfReductionsAlone) {
+  uint32_t seed = 50;
+  for (const ReducedShape &reduced : kReducedShapes) {
+    SCOPED_TRACE("seed " + std::to_string(++seed));
+    Function kernel = summing(reduced, seed % 2 == 0);
+    ASSERT_TRUE(package::ptxReduction(kernel));
+    expectBitsOfTheOps(kernel, seed);
+    if (HasFatalFailure())
+      return;
+  }
+}
+
 /// Counts the sectors of memory that all kernels have loaded and stored since the last call; false on another driver
 /// than the stand-in.
 bool sectorsSinceLastCall(int64_t &loaded, int64_t &stored) {
@@ -213,22 +243,26 @@ TEST(Ptx, ReductionsInKernelsReadArgumentsOnceAndStoreNoTemporaries) {
   outcome(warmUp, 1, {"cuda:0", true}, asOne); // loads the driver
   if (!sectorsSinceLastCall(loaded, stored))
     GTEST_SKIP() << "only the stand-in of NVIDIA's driver counts sectors";
-  for (const ReducedShape &reduced : kReducedShapes) {
-    Function kernel = reducing(DType::F32, reduced.shape, reduced.dimensions, false);
-    auto reduction = package::ptxReduction(kernel);
-    ASSERT_TRUE(reduction);
-    outcome(withPtx(stepOf(kernel)), 1, {"cuda:0", true}, asOne);
-    EXPECT_TRUE(asOne);
-    ASSERT_TRUE(sectorsSinceLastCall(loaded, stored));
-    constexpr double kSteps = 2, kSector = 32, kArguments = 2, kReductions = 3;
-    double ofTensor = double(elementsOf(reduced.shape)) * 4 / kSector;
-    // Each result, and each of its pieces, may be a sector of its own. Each row may read the broadcast row anew.
-    double ofResults = kReductions * double((reduction->plan.pieces + 1) * reduction->plan.kept);
-    SCOPED_TRACE(testing::PrintToString(reduced.shape));
-    EXPECT_LE(double(loaded), kSteps * (1.1 * kArguments * ofTensor + ofTensor + ofResults));
-    EXPECT_GE(double(loaded), kSteps * kArguments * ofTensor);
-    EXPECT_LE(double(stored), kSteps * ofResults);
-  }
+  for (const ReducedShape &reduced : kReducedShapes)
+    for (bool ofArgument : {false, true}) { // the second kernel sums an argument of bf16
+      Function kernel =
+          ofArgument ? summing(reduced, false) : reducing(DType::F32, reduced.shape, reduced.dimensions, false);
+      auto reduction = package::ptxReduction(kernel);
+      ASSERT_TRUE(reduction);
+      outcome(withPtx(stepOf(kernel)), 1, {"cuda:0", true}, asOne);
+      EXPECT_TRUE(asOne);
+      ASSERT_TRUE(sectorsSinceLastCall(loaded, stored));
+      constexpr double kSteps = 2, kSector = 32;
+      const double arguments = ofArgument ? 1 : 2, reductions = ofArgument ? 1 : 3;
+      double ofTensor = double(elementsOf(reduced.shape)) * (ofArgument ? 2 : 4) / kSector;
+      // Each result, and each of its pieces, may be a sector of its own. Each row may read the broadcast row anew.
+      double ofResults = reductions * double((reduction->plan.pieces + 1) * reduction->plan.kept);
+      double ofBroadcasts = ofArgument ? 0 : ofTensor;
+      SCOPED_TRACE(testing::PrintToString(reduced.shape));
+      EXPECT_LE(double(loaded), kSteps * (1.1 * arguments * ofTensor + ofBroadcasts + ofResults));
+      EXPECT_GE(double(loaded), kSteps * arguments * ofTensor);
+      EXPECT_LE(double(stored), kSteps * ofResults);
+    }
 }
 
 /// Returns why the GPU does not use the program's code after `change`; the message, if it cannot load the code.
@@ -259,7 +293,7 @@ TEST(Ptx, CodeThatDoesNotFitIsNotUsed) {
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.kind = "x86-64"; }),
             "it is x86-64, this device runs ptx");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.interface = 9; }),
-            "its interface is 9, this runtime has 2");
+            "its interface is 9, this runtime has 3");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.isa = "sm_999"; }).substr(0, 30),
             "it is for sm_999, this GPU is ");
   EXPECT_EQ(unused([](NativeCode &, NativeImage &image) { image.code.clear(); }),

@@ -53,13 +53,11 @@ TEST(PtxReduction, HasTheFormAndWidthOfItsShape) {
 
 TEST(PtxReduction, IsOneForAllReductionsOfAKernelOrNone) {
   const Shape shape = {32768, 768};
-  auto kernelWith = [&](std::vector<std::pair<DType, int>> results) { // types, and whether the argument is reduced
-    Function kernel{"kernel",
-                    {{DType::BF16, shape}, {DType::BF16, shape}},
-                    {0},
-                    {},
-                    {{"negate", {0}, {1}, nlohmann::ordered_json::object(), ""}},
-                    true};
+  // The type of each result, and whether it reduces the argument instead of its negation.
+  auto kernelWith = [&](std::vector<std::pair<DType, int>> results, bool negates = true) {
+    Function kernel{"kernel", {{DType::BF16, shape}, {DType::BF16, shape}}, {0}, {}, {}, true};
+    if (negates)
+      kernel.body.push_back({"negate", {0}, {1}, nlohmann::ordered_json::object(), ""});
     for (auto [dtype, ofArgument] : results) {
       int result = int(kernel.values.size());
       kernel.values.push_back({dtype, {768}});
@@ -74,8 +72,14 @@ TEST(PtxReduction, IsOneForAllReductionsOfAKernelOrNone) {
   EXPECT_GT(one->plan.pieces, 1);
   EXPECT_GE(one->plan.outerOfPiece * one->plan.pieces, 32768);
   EXPECT_EQ(one->blocks(), 3 * one->plan.pieces); // tiles of 256 columns
-  EXPECT_EQ(kernelWith({{kHalf, 0}, {kHalf, 1}, {kHalf, 0}})->results, (std::vector<int>{2, 4}));
-  EXPECT_FALSE(kernelWith({{kHalf, 1}}));             // of an argument
+  EXPECT_EQ(kernelWith({{kHalf, 1}, {kHalf, 0}, {kHalf, 1}})->results, (std::vector<int>{2, 3, 4}));
+  EXPECT_EQ(kernelWith({{kHalf, 1}, {kHalf, 0}, {kHalf, 0}, {kHalf, 0}})->results, (std::vector<int>{3, 4, 5}));
+  EXPECT_EQ(kernelWith({{kFull, 1}, {kHalf, 0}})->results, (std::vector<int>{3})); // the first has other pieces
+  EXPECT_EQ(kernelWith({{kHalf, 1}})->results, (std::vector<int>{2}));
+  EXPECT_FALSE(kernelWith({{kHalf, 1}}, false)); // the runtime needs no copy
+  auto alone = kernelWith({{kFull, 1}}, false);
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->width, 8);
   EXPECT_FALSE(kernelWith({{kHalf, 0}, {kFull, 0}})); // float32 has narrower tiles, and so fewer pieces
   EXPECT_FALSE(kernelWith({{kHalf, 0}, {kHalf, 0}, {kHalf, 0}, {kHalf, 0}}));
 }

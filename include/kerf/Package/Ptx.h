@@ -19,7 +19,7 @@ namespace kerf::package {
 /// NativeImage::kind of PTX. The isa of such an image is the oldest GPU that runs it, for example "sm_80".
 inline constexpr std::string_view kPtxImage = "ptx";
 /// Version of the interface of PTX images, which this header describes. Images of another version are ignored.
-inline constexpr int64_t kPtxInterface = 2;
+inline constexpr int64_t kPtxInterface = 3;
 /// Alignment in bytes of every tensor that an entry reads or writes.
 inline constexpr int64_t kPtxAlignment = 256;
 /// Number of threads of a block.

@@ -24,18 +24,19 @@ struct ReducePlan {
 /// if dimensions on both sides of a reduced one are kept.
 std::optional<ReducePlan> reducePlan(const Shape &shape, const std::vector<int64_t> &dimensions, int64_t bytes);
 
-/// The reductions that an entry of PTX computes of values that it does not read from memory.
+/// The reductions that an entry of PTX computes.
 struct PtxReduction {
-  std::vector<int> results; // the function's results that are these reductions, at most kMostPtxReductions
+  std::vector<int> results; // the function's results that are these reductions, in their order
   ReducePlan plan;          // of all of them
   int64_t width = 1;        // neighbouring elements that a thread takes together
   /// Returns the number of blocks of kPtxThreads threads that have work.
   int64_t blocks() const;
 };
-inline constexpr size_t kMostPtxReductions = 3;
-/// Returns the reductions of a kernel that its entry computes; nothing if it computes none. The runtime computes the
-/// others: those of arguments, and all of a kernel whose reductions differ in their plans, are more than
-/// kMostPtxReductions, or have rows that are not whole sectors of 32 bytes.
+inline constexpr size_t kMostPtxReductions = 3; // of an entry
+/// Returns the reductions of a kernel that its entry computes; nothing if it computes none. The runtime computes all
+/// of them if those of computed values differ in their plans, are more than kMostPtxReductions, or have rows that are
+/// not whole sectors of 32 bytes. It also computes reductions of arguments that do not fit beside the others, and those
+/// with the type of an argument that no other op reads.
 std::optional<PtxReduction> ptxReduction(const Function &kernel);
 
 } // namespace kerf::package

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the compiled kernels of packages. The kernel stores the values of pointwise ops, and computes reductions of
-// them (package::ptxReduction). The partial results of reductions in pieces lie in the scratch memory, and the kernel
-// `combinePieces` combines them. Reductions that the kernel does not compute are calls of the kernels of `reduce`, and
-// a value that is only reduced by them lies in the scratch memory.
+// them and of its arguments (package::ptxReduction). The partial results of reductions in pieces lie in the scratch
+// memory, and the kernel `combinePieces` combines them. Reductions that the kernel does not compute are calls of the
+// kernels of `reduce`, and a value that is only reduced by them lies in the scratch memory.
 #include "CallsReduce.h"
 #include "CallsSort.h"
 #include "PtxCode.h"
@@ -132,7 +132,7 @@ Result<Calls> callFused(const CallRequest &r) {
   if (!combining)
     return combining.error();
 
-  // Arguments are reduced first: the kernel may overwrite them.
+  // Arguments that the kernel does not reduce are reduced before it, because it may overwrite them.
   std::vector<Call> after;
   int64_t ofReductions = 0;
   for (size_t i = 0; i < function.results.size(); ++i) {
