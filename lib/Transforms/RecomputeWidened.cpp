@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-recompute-widened (device level): where a few pointwise ops compute a large tensor from narrower ones, the ops
-// that read the tensor compute it again from these.
+// that read the tensor compute it again from these. A sum that one kernel of another function reads becomes part of it.
 #include "Calls.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Passes.h"
@@ -104,6 +104,32 @@ std::optional<Formula> narrowFormulaOf(Value value) {
   return formula && formula->sourceBytes() < storedBytes(value) ? formula : std::nullopt;
 }
 
+/// Returns whether one op reads the value, or a function to which one call passes it, and only ops that can be part of
+/// a fused kernel read it there.
+bool isReadByOneKernel(Value value, SymbolTable &symbols) {
+  if (!value.hasOneUse())
+    return false;
+  OpOperand &use = *value.use_begin();
+  auto call = dyn_cast<CallOp>(use.getOwner());
+  if (!call)
+    return isFusible(use.getOwner());
+  auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+  return callee && callee.isPrivate() && !callee.isExternal() &&
+         llvm::all_of(callee.getArgument(use.getOperandNumber()).getUsers(), isFusible);
+}
+
+/// Returns the formula of a sum of two tensors of its type.
+std::optional<Formula> sumOf(Value value) {
+  auto add = value.getDefiningOp<AddOp>();
+  if (!add || add.getLhs() == add.getRhs() || tensorType(value).getNumElements() < kFewElements)
+    return std::nullopt;
+  Formula formula;
+  formula.sources.insert(add.getLhs());
+  formula.sources.insert(add.getRhs());
+  formula.ops.insert(add);
+  return formula;
+}
+
 /// Copies the ops of a formula, whose leaves `mapping` may replace, with the discardable attributes `attributes`.
 /// Returns the copy of `root`.
 Value copyFormula(OpBuilder &builder, const Formula &formula, IRMapping &mapping, Value root,
@@ -133,6 +159,8 @@ std::string textOf(const Formula &formula) {
 
 struct RecomputeWidened : impl::RecomputeWidenedBase<RecomputeWidened> {
   void runOnOperation() override {
+    SymbolTable symbolsOfModule(getOperation());
+    symbols = &symbolsOfModule;
     SmallVector<func::FuncOp> functions;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && !function->hasAttr(kKernelAttr))
@@ -151,6 +179,25 @@ struct RecomputeWidened : impl::RecomputeWidenedBase<RecomputeWidened> {
   }
 
 private:
+  /// Returns the formula of result `i` of a function if its callers are to compute the result.
+  std::optional<Formula> formulaOfResult(func::FuncOp function, unsigned i) {
+    Value value = function.front().getTerminator()->getOperand(i);
+    if (std::optional<Formula> narrow = narrowFormulaOf(value))
+      return narrow;
+    bool isPassedOn = value.hasOneUse() && llvm::all_of(callsOf(getOperation(), function), [&](CallOp call) {
+                        return isReadByOneKernel(call.getResult(i), *symbols);
+                      });
+    return isPassedOn ? sumOf(value) : std::nullopt;
+  }
+
+  /// Returns the formula of an operand of a call if the called function is to compute the operand.
+  std::optional<Formula> formulaOfOperand(CallOp call, unsigned i) {
+    Value value = call.getInputs()[i];
+    if (std::optional<Formula> narrow = narrowFormulaOf(value))
+      return narrow;
+    return isReadByOneKernel(value, *symbols) ? sumOf(value) : std::nullopt;
+  }
+
   /// Lets a function return the leaves of the formulas of its results, so that its callers compute the results.
   LogicalResult returnSources(func::FuncOp function) {
     Operation *returned = function.front().getTerminator();
@@ -160,7 +207,7 @@ private:
     for (auto [i, value] : llvm::enumerate(returned->getOperands()))
       results.try_emplace(value, unsigned(i));
     for (auto [i, value] : llvm::enumerate(returned->getOperands()))
-      if (std::optional<Formula> formula = narrowFormulaOf(value)) {
+      if (std::optional<Formula> formula = formulaOfResult(function, unsigned(i))) {
         for (Value leaf : formula->leaves())
           if (!isa<BlockArgument>(leaf) && results.try_emplace(leaf, results.size()).second)
             added.push_back(leaf);
@@ -203,7 +250,7 @@ private:
     for (unsigned i = 0, count = function.getNumArguments(); i < count; ++i) {
       SmallVector<Formula> formulas;
       for (CallOp call : calls)
-        if (std::optional<Formula> formula = narrowFormulaOf(call.getInputs()[i]))
+        if (std::optional<Formula> formula = formulaOfOperand(call, i))
           formulas.push_back(std::move(*formula));
       auto isOther = [&](const Formula &other) { return textOf(other) != textOf(formulas.front()); };
       if (formulas.size() != calls.size() || llvm::any_of(formulas, isOther))
@@ -250,6 +297,8 @@ private:
       }
     }
   }
+
+  SymbolTable *symbols = nullptr; // of the module
 };
 
 } // namespace

@@ -795,6 +795,8 @@ def RecomputeWidened : Pass<"kerf-recompute-widened", "::mlir::ModuleOp"> {
       all the same. Other operands are broadcast from at most an eighth of the elements. No op calls a math routine.
     * A layer's function returns the narrower tensors instead of the wide one, and a function that all calls give such a
       tensor takes them instead of it. So activations that are saved for the backward pass need less memory.
+    * A sum of two tensors that one function returns and one kernel of another function reads is computed by this kernel,
+      so that it is not stored. An example is the gradient that a residual block passes to the block before it.
     * A tensor that one op reads is computed right before this op if it can become one kernel with it, so that the
       narrower tensors are kept until then.
 

@@ -91,3 +91,50 @@ func.func @once(%x: tensor<32x64xbf16>, %f: tensor<64xf32>) -> tensor<32x64xf32>
   %y = kerf.add %p, %sums : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
   return %y : tensor<32x64xf32>
 }
+
+// -----
+
+// The gradient that a block passes on is a sum, which only a pointwise op of the block before it reads. The block returns
+// the two summands, and the other one adds them.
+// CHECK-LABEL: func.func private @block_backward(
+// CHECK-SAME: %[[Y:.*]]: tensor<32x64xbf16>, %[[W:.*]]: tensor<64x64xbf16>, %[[A:.*]]: tensor<32x64xbf16>, %[[B:.*]]: tensor<32x64xbf16>) -> (tensor<32x64xbf16>, tensor<32x64xbf16>)
+// CHECK: %[[SUM:.*]] = kerf.add %[[A]], %[[B]]
+// CHECK: %[[G:.*]] = kerf.multiply %[[SUM]], %[[Y]]
+// CHECK: %[[P:.*]] = kerf.dot_general %[[G]], %[[W]]
+// CHECK-NOT: kerf.add
+// CHECK: return %{{(.*, .*)}} : tensor<32x64xbf16>, tensor<32x64xbf16>
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = kerf.call @block_backward(%{{.*}}, %{{.*}}, %arg2, %arg3)
+// CHECK-NEXT: kerf.call @block_backward(%{{.*}}, %{{.*}}, %[[R]]#{{[01]}}, %[[R]]#{{[01]}})
+func.func private @block_backward(%y: tensor<32x64xbf16>, %w: tensor<64x64xbf16>, %dy: tensor<32x64xbf16>) -> tensor<32x64xbf16> {
+  %g = kerf.multiply %dy, %y : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  %p = kerf.dot_general %g, %w {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<32x64xbf16>, tensor<64x64xbf16>) -> tensor<32x64xbf16>
+  %dx = kerf.add %g, %p : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  return %dx : tensor<32x64xbf16>
+}
+func.func @main(%y: tensor<32x64xbf16>, %w: tensor<64x64xbf16>, %a: tensor<32x64xbf16>, %b: tensor<32x64xbf16>) -> tensor<32x64xbf16> {
+  %sum = kerf.add %a, %b : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  %0 = kerf.call @block_backward(%y, %w, %sum) : (tensor<32x64xbf16>, tensor<64x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  %1 = kerf.call @block_backward(%y, %w, %0) : (tensor<32x64xbf16>, tensor<64x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  %z = kerf.negate %1 : (tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  return %z : tensor<32x64xbf16>
+}
+
+// -----
+
+// A product reads the sum too, so the function that computes it stores it.
+// CHECK-LABEL: func.func private @stored_sum(
+// CHECK: kerf.add
+// CHECK: return %{{[^,]*}} : tensor<32x64xbf16>
+func.func private @stored_sum(%x: tensor<32x64xbf16>, %y: tensor<32x64xbf16>) -> tensor<32x64xbf16> {
+  %sum = kerf.add %x, %y : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  return %sum : tensor<32x64xbf16>
+}
+func.func @main(%x: tensor<32x64xbf16>, %y: tensor<32x64xbf16>, %w: tensor<64x64xbf16>) -> (tensor<32x64xbf16>, tensor<32x64xbf16>) {
+  %0 = kerf.call @stored_sum(%x, %y) : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  %p = kerf.dot_general %0, %w {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<32x64xbf16>, tensor<64x64xbf16>) -> tensor<32x64xbf16>
+  %n = kerf.negate %0 : (tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  return %p, %n : tensor<32x64xbf16>, tensor<32x64xbf16>
+}
