@@ -104,12 +104,16 @@ std::optional<Formula> narrowFormulaOf(Value value) {
   return formula && formula->sourceBytes() < storedBytes(value) ? formula : std::nullopt;
 }
 
-/// Returns whether one op reads the value, or a function to which one call passes it, and only ops that can be part of
-/// a fused kernel read it there.
+/// Returns whether one op reads the value, or a function to which one call passes it, and only ops that can be part of a
+/// fused kernel read it there. They run in the same pass and task, so that what the value is computed from need not be
+/// kept until the backward pass.
 bool isReadByOneKernel(Value value, SymbolTable &symbols) {
   if (!value.hasOneUse())
     return false;
   OpOperand &use = *value.use_begin();
+  for (StringRef attribute : {KerfDialect::kBackwardAttr, KerfDialect::kTaskAttr})
+    if (use.getOwner()->getAttr(attribute) != value.getDefiningOp()->getAttr(attribute))
+      return false;
   auto call = dyn_cast<CallOp>(use.getOwner());
   if (!call)
     return isFusible(use.getOwner());
@@ -195,7 +199,8 @@ private:
     Value value = call.getInputs()[i];
     if (std::optional<Formula> narrow = narrowFormulaOf(value))
       return narrow;
-    return isReadByOneKernel(value, *symbols) ? sumOf(value) : std::nullopt;
+    std::optional<Formula> sum = sumOf(value);
+    return sum && isReadByOneKernel(value, *symbols) ? sum : std::nullopt;
   }
 
   /// Lets a function return the leaves of the formulas of its results, so that its callers compute the results.

@@ -123,18 +123,28 @@ func.func @main(%y: tensor<32x64xbf16>, %w: tensor<64x64xbf16>, %a: tensor<32x64
 
 // -----
 
-// A product reads the sum too, so the function that computes it stores it.
+// A product reads the sum too, so the function that computes it stores it. So does a function whose sum the backward pass
+// reads, because it would keep two tensors until then instead of one.
 // CHECK-LABEL: func.func private @stored_sum(
+// CHECK: kerf.add
+// CHECK: return %{{[^,]*}} : tensor<32x64xbf16>
+// CHECK-LABEL: func.func private @saved_sum(
 // CHECK: kerf.add
 // CHECK: return %{{[^,]*}} : tensor<32x64xbf16>
 func.func private @stored_sum(%x: tensor<32x64xbf16>, %y: tensor<32x64xbf16>) -> tensor<32x64xbf16> {
   %sum = kerf.add %x, %y : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
   return %sum : tensor<32x64xbf16>
 }
-func.func @main(%x: tensor<32x64xbf16>, %y: tensor<32x64xbf16>, %w: tensor<64x64xbf16>) -> (tensor<32x64xbf16>, tensor<32x64xbf16>) {
+func.func private @saved_sum(%x: tensor<32x64xbf16>, %y: tensor<32x64xbf16>) -> tensor<32x64xbf16> {
+  %sum = kerf.add %x, %y : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  return %sum : tensor<32x64xbf16>
+}
+func.func @main(%x: tensor<32x64xbf16>, %y: tensor<32x64xbf16>, %w: tensor<64x64xbf16>) -> (tensor<32x64xbf16>, tensor<32x64xbf16>, tensor<32x64xbf16>) {
   %0 = kerf.call @stored_sum(%x, %y) : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
   %p = kerf.dot_general %0, %w {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
       : (tensor<32x64xbf16>, tensor<64x64xbf16>) -> tensor<32x64xbf16>
   %n = kerf.negate %0 : (tensor<32x64xbf16>) -> tensor<32x64xbf16>
-  return %p, %n : tensor<32x64xbf16>, tensor<32x64xbf16>
+  %1 = kerf.call @saved_sum(%x, %y) : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  %d = kerf.negate %1 {kerf.backward} : (tensor<32x64xbf16>) -> tensor<32x64xbf16>
+  return %p, %n, %d : tensor<32x64xbf16>, tensor<32x64xbf16>, tensor<32x64xbf16>
 }
