@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <unistd.h>
+#include <utility>
 
 using namespace kerf;
 using namespace kerf::profile;
@@ -78,7 +79,7 @@ private:
     gethostname(host, sizeof host - 1);
     source("device", fmt::format("GPU 0 of host {}", host));
     cluster.source["device.curves, not measured"] =
-        fmt::format("sustained and context_bytes are {}", known ? "Kerf's for this product" : "guesses");
+        fmt::format("context_bytes is {}", known ? "Kerf's for this product" : "a guess");
     return ok();
   }
 
@@ -120,6 +121,30 @@ private:
       rate = amount / sample->seconds;
       profile.kernels.push_back(std::move(*sample));
     }
+    return sustained(**device);
+  }
+
+  /// Measures how much slower products become while they keep the GPU busy, because it warms up and reaches the limit
+  /// of its power.
+  Status sustained(runtime::Device &device) {
+    constexpr double kSeconds = 2, kLongest = 0.02; // of all calls, and of one
+    const KernelSample *largest = nullptr;
+    for (const KernelSample &sample : profile.kernels)
+      if (sample.work.kernelClass == KernelClass::Product && sample.work.dtype == toString(DType::BF16) &&
+          (!largest || sample.work.flops > largest->work.flops))
+        largest = &sample;
+    if (!largest || largest->seconds > kLongest)
+      return ok(); // no device that becomes slower
+    const Work &work = largest->work;
+    options.onProgress("products for a longer time");
+    auto ratio =
+        measureSustained(device, productSpec(int64_t(work.m), int64_t(work.n), int64_t(work.k), DType::BF16), kSeconds);
+    if (!ratio)
+      return ratio.error();
+    profile.cluster.device.curves.sustained = *ratio;
+    source("device.curves, sustained",
+           fmt::format("a product of {} x {} x {} in bf16, after {} s, and when the GPU is cool", work.m, work.n,
+                       work.k, kSeconds));
     return ok();
   }
 
@@ -156,7 +181,9 @@ private:
     }
     source("device.peak_flops", "the fastest product of each type; a data sheet's numbers are higher");
     source("device.memory_bandwidth", "the fastest addition of two tensors");
+    double sustained = std::exchange(device.curves.sustained, 1.0); // the kernels were measured one by one
     fitDeviceKernels(device, profile.kernels);
+    device.curves.sustained = sustained;
     for (KernelClass kernelClass : {KernelClass::Product, KernelClass::Attention, KernelClass::Pointwise,
                                     KernelClass::Reduction, KernelClass::Gather, KernelClass::Movement})
       source(fmt::format("device.curves, {}", toString(kernelClass)),

@@ -25,7 +25,8 @@ Result<TensorView> tensorOn(Device &device, const TensorSpec &spec, std::vector<
   TensorView filled = host.tensor(spec), view = filled;
   if (spec.dtype == DType::BF16) // a GPU computes faster with zeros than with other numbers
     for (int64_t i = 0; i < filled.elements(); ++i)
-      static_cast<uint16_t *>(filled.data)[i] = uint16_t(0x3f00 + i % 127); // 0.5 to about 1
+      static_cast<uint16_t *>(filled.data)[i] = // 0.5 to about 1 with either sign
+          uint16_t(0x3f00 + i % 127 + (uint32_t(i) * 2654435761u >> 31 << 15));
   auto allocated = device.allocate(view.bytes());
   if (!allocated)
     return allocated.error();
@@ -126,6 +127,31 @@ Result<KernelSample> kerf::profile::measureOnDevice(Device &device, const Kernel
   if (!seconds)
     return Error{"profile: " + spec.name + ": " + seconds.error().message, seconds.error().status};
   return sampleOf(spec, *seconds);
+}
+
+Result<double> kerf::profile::measureSustained(Device &device, const KernelSpec &spec, double seconds) {
+  constexpr double kOfRound = 0.05;                                        // of `seconds`
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds / 4)); // the GPU cools down
+  auto kernel = DeviceKernel::make(device, spec);
+  auto stream = device.createStream(StreamKind::Compute);
+  auto start = device.createEvent(), end = device.createEvent();
+  if (!kernel || !stream || !start || !end)
+    return !kernel ? kernel.error() : !stream ? stream.error() : !start ? start.error() : end.error();
+  auto measure = [&](int64_t count) {
+    return round(**stream, **start, **end, count, [&](Stream &on, size_t call) { return (*kernel)->launch(on, call); });
+  };
+  auto first = measure(1); // loads the code
+  if (first)
+    first = measure(1);
+  if (!first)
+    return first;
+  auto count = int64_t(std::clamp(kOfRound * seconds / *first, 1.0, double(kMostCalls)));
+  Result<double> fast = measure(count), last = fast;
+  for (Clock::time_point begin = Clock::now(); last && secondsSince(begin) < seconds;)
+    last = measure(count);
+  if (!fast || !last)
+    return fast ? last : fast;
+  return std::min(1.0, *fast / *last);
 }
 
 Result<LaunchTimes> kerf::profile::measureLaunches(Device &device, double budgetSeconds) {

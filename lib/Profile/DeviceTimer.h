@@ -27,6 +27,9 @@ Result<double> secondsOnDevice(runtime::Device &device, double budgetSeconds,
                                const std::function<Status(runtime::Stream &, size_t)> &launch);
 /// Measures a kernel for about `budgetSeconds`.
 Result<KernelSample> measureOnDevice(runtime::Device &device, const KernelSpec &spec, double budgetSeconds);
+/// Returns the rate of a kernel that has run for `seconds` without a pause, divided by its rate in the first calls; at
+/// most 1.
+Result<double> measureSustained(runtime::Device &device, const KernelSpec &spec, double seconds);
 /// Returns the seconds of one of many small kernels that depend on each other: enqueued one by one, and as a recording
 /// (nothing on a device that records nothing).
 struct LaunchTimes {

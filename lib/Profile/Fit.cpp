@@ -151,8 +151,10 @@ void kerf::fitDeviceKernels(DeviceSpec &device, std::span<const KernelSample> sa
                                   {&c.productMemory, kLeastShare, 1},
                                   {&c.productOverheadK, kLeastElements, kMostK},
                                   {&c.productQuantization, kLeastQuantization, 1}});
-  fitClass(KernelClass::Attention,
-           {{&c.attentionEfficiency, kLeastShare, 1}, {&c.attentionHalfLength, kLeastElements, kMostLength}});
+  c.attentionHalfLength = 256, c.attentionHalfWidth = 32;
+  fitClass(KernelClass::Attention, {{&c.attentionEfficiency, kLeastShare, 1},
+                                    {&c.attentionHalfLength, kLeastElements, kMostLength},
+                                    {&c.attentionHalfWidth, kLeastElements, kMostElements}});
 }
 
 double kerf::predictedSeconds(const Cluster &cluster, const CollectiveSample &sample) {

@@ -144,9 +144,11 @@ std::vector<KernelSpec> kerf::profile::deviceKernelSpecs() {
     for (int64_t m : {128, 512, 1536, 3072})
       specs.push_back(product(m, 4096, 4096, dtype, Layout::LeftGradient));
   }
+  constexpr int64_t kTokens = 16384; // as many for each length, so that all of them fill the device
   for (bool backward : {false, true})
-    for (int64_t sequence : {128, 512, 1024, 2048, 4096})
-      specs.push_back(attention(4, sequence, 16, 128, backward, DType::BF16));
+    for (int64_t width : {64, 128})
+      for (int64_t sequence : {256, 1024, 4096})
+        specs.push_back(attention(kTokens / sequence, sequence, 16, width, backward, DType::BF16));
   struct Rows {
     int64_t rows, width;
   };

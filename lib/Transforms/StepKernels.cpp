@@ -389,9 +389,22 @@ bool KernelBuilder::joinsProduct(Operation *op) {
   return true;
 }
 
+/// Returns whether the reduction is the gradient of a bias that the product for the weight's gradient computes too: the
+/// sums of a factor over the dimensions that the product contracts (kerf/Package/Epilogue.h).
+static bool isFactorSum(ReduceOp reduce) {
+  Value factor = reduce.getOperand();
+  return reduce.getKind() == ReduceKindIR::sum && llvm::any_of(factor.getUsers(), [&](Operation *user) {
+           auto dot = dyn_cast<DotGeneralOp>(user);
+           return dot && ((dot.getLhs() == factor && dot.getLhsContracting() == reduce.getDimensions()) ||
+                          (dot.getRhs() == factor && dot.getRhsContracting() == reduce.getDimensions()));
+         });
+}
+
 void KernelBuilder::add(Operation *op) {
   if (isVirtual(op))
     return;
+  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && types.joinsProducts && isFactorSum(reduce))
+    return addUnfused(op, {});
   if (isa<GeluOp, GeluBackwardOp>(op) && joinsProduct(op))
     return;
   if (auto reduce = dyn_cast<ReduceOp>(op); reduce && joinsPointwise(reduce))

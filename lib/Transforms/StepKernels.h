@@ -16,11 +16,13 @@ namespace kerf {
 
 /// The floating-point types in which kernels compute, and the implementation of attention.
 struct KernelTypes {
-  std::string product = "f32";  // type of matrix products
-  std::string other = "f32";    // type of all other kernels
-  double bytes = 4;             // bytes of one element of a floating-point tensor
-  bool fusedAttention = true;   // whether attention is one kernel, rather than products, softmax and dropout
-  bool joinsProducts = false;   // whether GELU or its gradient is part of the kernel of the product before it
+  std::string product = "f32"; // type of matrix products
+  std::string other = "f32";   // type of all other kernels
+  double bytes = 4;            // bytes of one element of a floating-point tensor
+  bool fusedAttention = true;  // whether attention is one kernel, rather than products, softmax and dropout
+  /// Whether GELU or its gradient is part of the kernel of the product before it, and the gradient of a bias part of
+  /// the product for the weight's gradient.
+  bool joinsProducts = false;
   bool fusesReductions = false; // whether a reduction is part of the pointwise kernel that computes its operand
   bool fusedLoss = false;       // see WorkOptions::fusedLoss
   double lossBytes = 0;         // see WorkOptions::lossBytes

@@ -21,7 +21,8 @@ struct WorkOptions {
   /// The number of pipeline parts, where the step is cut at named ops (kerf-cut-stages). With more than 1,
   /// ModelWork::receivedBytes lists what each part receives.
   int64_t parts = 1;
-  /// Whether a product, its bias and GELU are one kernel, and so are a product and the gradient of GELU.
+  /// Whether a product, its bias and GELU are one kernel, and so are a product and the gradient of GELU, and a weight's
+  /// gradient and that of a bias.
   bool joinsProducts = false;
   /// Whether a reduction is part of the pointwise kernel that computes its operand, which is then not stored for it.
   bool fusesReductions = false;
