@@ -97,8 +97,8 @@ private:
     constexpr const char *kKinds[] = {"sum", "max", "min"}; // in the order of Reduction in Parameters.h
     const package::ReducePlan &plan = reduction->plan;
     SmallVector<Value> given = {LLVM::AddressOfOp::create(builder, loc, elements), addresses};
-    for (int64_t size :
-         {plan.outer, plan.kept, plan.inner, plan.outerOfPiece, plan.innerOfPiece, plan.innerPieces, plan.pieces})
+    for (int64_t size : {plan.outer, plan.kept, plan.inner, plan.outerOfPiece, plan.innerOfPiece, plan.innerPieces,
+                         plan.pieces, plan.rowsOfWarp})
       given.push_back(arith::ConstantIntOp::create(builder, loc, builder.getI64Type(), size));
     for (auto [r, result] : llvm::enumerate(reduction->results)) {
       std::string kind = package::reductionOf(function, result)->attrs["kind"];

@@ -4,10 +4,7 @@
 // constants; everything is inlined into the kernel, so that elements stay in registers.
 #pragma once
 
-#include "PackCode.h"
-#pragma clang force_cuda_host_device begin
-#include "ParametersColumns.h"
-#pragma clang force_cuda_host_device end
+#include "ColumnCode.h"
 
 namespace kerf::runtime::cuda {
 
@@ -45,7 +42,7 @@ struct FusedResult {
 
 /// The sizes of package::ReducePlan.
 struct FusedSizes {
-  int64_t outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces;
+  int64_t outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces, rowsOfWarp;
 };
 
 /// Reduces rows of a table as reduceTable of ReduceRows.cu does, into R results.
@@ -53,14 +50,13 @@ struct FusedTable {
   template <int W, int R>
   KERF_DEVICE static void run(ElementsOf elements, const void *addresses, const FusedSizes &p,
                               const FusedResult (&results)[R]) {
-    constexpr int kWarps = kReduceThreads / 32, kColumns = 32 * W;
-    KERF_SHARED double values[kWarps][kColumns];
-    const int64_t lane = threadInBlock() % 32, warp = threadInBlock() / 32;
-    const int64_t tiles = (p.kept + kColumns - 1) / kColumns;
+    KERF_SHARED double values[kReduceThreads / 32][32 * W];
+    const TableThread<W> thread(p.rowsOfWarp);
+    const int64_t tiles = (p.kept + thread.columns - 1) / thread.columns;
     for (int64_t tile = block(); tile < tiles * p.pieces; tile += blocks()) {
-      int64_t piece = tile / tiles, first = (tile - piece * tiles) * kColumns, column = first + lane * W;
+      int64_t piece = tile / tiles, first = (tile - piece * tiles) * thread.columns, column = first + thread.column;
       int64_t begin = piece * p.outerOfPiece, end = begin + p.outerOfPiece < p.outer ? begin + p.outerOfPiece : p.outer;
-      double sums[R][W];
+      std::array<double, W> sums[R];
 #pragma unroll
       for (int r = 0; r < R; ++r)
 #pragma unroll
@@ -71,7 +67,7 @@ struct FusedTable {
         double x[rows][R * W];
 #pragma unroll
         for (int i = 0; i < rows; ++i)
-          elements(addresses, (row + i * kWarps) * p.kept + column, x[i]);
+          elements(addresses, (row + i * thread.groups) * p.kept + column, x[i]);
 #pragma unroll
         for (int i = 0; i < rows; ++i)
 #pragma unroll
@@ -80,30 +76,22 @@ struct FusedTable {
             for (int k = 0; k < W; ++k)
               sums[r][k] = results[r].combine(sums[r][k], x[i][r * W + k]);
       };
-      int64_t row = begin + warp;
+      int64_t row = begin + thread.group;
       if (column < p.kept) {
 #pragma unroll 1
-        for (; row + kWarps < end; row += 2 * kWarps)
+        for (; row + thread.groups < end; row += 2 * thread.groups)
           add(std::integral_constant<int, 2>(), row);
         if (row < end)
           add(std::integral_constant<int, 1>(), row);
       }
 #pragma unroll
-      for (int r = 0; r < R; ++r) {
-#pragma unroll
-        for (int k = 0; k < W; ++k)
-          values[warp][k * 32 + lane] = sums[r][k]; // neighbouring threads write to different banks
-        __nvvm_bar_sync(0);
-        for (int64_t i = threadInBlock(); i < kColumns; i += kReduceThreads) {
-          double value = values[0][i];
-          for (int w = 1; w < kWarps; ++w)
-            value = results[r].combine(value, values[w][i]);
-          int64_t k = first + i % 32 * W + i / 32;
-          if (k < p.kept)
-            results[r].write(p.pieces, piece * p.kept + k, value);
-        }
-        __nvvm_bar_sync(0); // before the next result or tile writes `values`
-      }
+      for (int r = 0; r < R; ++r)
+        thread.combine(
+            values, sums[r], results[r].neutral(), [&](double a, double b) { return results[r].combine(a, b); },
+            [&](int64_t k, double value) {
+              if (first + k < p.kept)
+                results[r].write(p.pieces, piece * p.kept + first + k, value);
+            });
     }
   }
 };
@@ -146,7 +134,8 @@ template <typename Group> struct FusedRuns {
 
 #define KERF_SIZES                                                                                                     \
   int64_t outer, int64_t kept, int64_t inner, int64_t outerOfPiece, int64_t innerOfPiece, int64_t innerPieces,         \
-      int64_t pieces
+      int64_t pieces, int64_t rowsOfWarp
+#define KERF_SIZES_GIVEN {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces, rowsOfWarp}
 #define KERF_RESULT(r) int32_t kind##r, int32_t type##r, void *to##r
 #define KERF_GIVEN(r) {Reduction(kind##r), type##r, to##r}
 /// Defines the functions of one form and width, for one to three results.
@@ -154,21 +143,19 @@ template <typename Group> struct FusedRuns {
   __attribute__((device)) void name##W##With1(ElementsOf f, const void *a, KERF_SIZES,                                 \
                                               KERF_RESULT(0)) __asm__("reduce." #name ".w" #W ".r1");                  \
   __attribute__((device)) void name##W##With1(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0)) {               \
-    form::run<W, 1>(f, a, {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces}, {KERF_GIVEN(0)});     \
+    form::run<W, 1>(f, a, KERF_SIZES_GIVEN, {KERF_GIVEN(0)});                                                          \
   }                                                                                                                    \
   __attribute__((device)) void name##W##With2(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0),                 \
                                               KERF_RESULT(1)) __asm__("reduce." #name ".w" #W ".r2");                  \
   __attribute__((device)) void name##W##With2(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0),                 \
                                               KERF_RESULT(1)) {                                                        \
-    form::run<W, 2>(f, a, {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces},                       \
-                    {KERF_GIVEN(0), KERF_GIVEN(1)});                                                                   \
+    form::run<W, 2>(f, a, KERF_SIZES_GIVEN, {KERF_GIVEN(0), KERF_GIVEN(1)});                                           \
   }                                                                                                                    \
   __attribute__((device)) void name##W##With3(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0), KERF_RESULT(1), \
                                               KERF_RESULT(2)) __asm__("reduce." #name ".w" #W ".r3");                  \
   __attribute__((device)) void name##W##With3(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0), KERF_RESULT(1), \
                                               KERF_RESULT(2)) {                                                        \
-    form::run<W, 3>(f, a, {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces},                       \
-                    {KERF_GIVEN(0), KERF_GIVEN(1), KERF_GIVEN(2)});                                                    \
+    form::run<W, 3>(f, a, KERF_SIZES_GIVEN, {KERF_GIVEN(0), KERF_GIVEN(1), KERF_GIVEN(2)});                            \
   }
 
 KERF_REDUCTIONS(FusedTable, table, 1)
