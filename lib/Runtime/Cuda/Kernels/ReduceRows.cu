@@ -50,12 +50,14 @@ template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParame
       for (; row < end; row += thread.groups)
         add(std::integral_constant<int, 1>(), row);
     }
-    thread.combine(
-        values, sums, R::neutral(), [](Value a, Value b) { return R::combine(a, b); },
-        [&](int64_t k, Value value) {
-          if (first + k < p.kept)
-            putValue<R>(p, piece * p.kept + first + k, value);
-        });
+    // The place is computed again, so that it takes no registers in the loop.
+    TableThread<W>(unknown(p.rowsOfWarp))
+        .combine(
+            values, sums, R::neutral(), [](Value a, Value b) { return R::combine(a, b); },
+            [&](int64_t k, Value value) {
+              if (first + k < p.kept)
+                putValue<R>(p, piece * p.kept + first + k, value);
+            });
   }
 }
 KERF_KERNEL_SHARING(kReduceThreads, kReduceBlocks) void reduceColumns(ReduceRowsParameters p) {
