@@ -2,8 +2,9 @@
 // Generates the MLIR of a kernel for GPUs. The threads share the work items (package::ptxItems) in turn. For an item, a
 // thread loads a vector of each argument, computes one element of the vector after the other with the operations of
 // ElementOps and the functions of Runtime/Cuda/Kernels/Routines.cu, and stores vectors. It stores after all of its
-// loads, so that results may overwrite arguments. A kernel that computes reductions passes a function with the work for
-// an item to a routine of Runtime/Cuda/Kernels/FusedReduceCode.h, which calls it in the order of the reduction.
+// loads, so that results may overwrite arguments. A kernel that computes reductions passes functions with the work for
+// one and for several items to a routine of Runtime/Cuda/Kernels/FusedReduceCode.h, which calls them in the order of
+// the reduction.
 #include "PtxIr.h"
 #include "ElementOps.h"
 #include "kerf/Package/Ptx.h"
@@ -47,11 +48,16 @@ public:
       if (instruction.op == "broadcast_in_dim")
         broadcastOf[instruction.results[0]] = broadcasts++;
     }
-    LLVM::LLVMFuncOp elements = reduction ? elementsFunction(entry + "_elements") : nullptr;
+    const int64_t together = itemsTogether();
+    LLVM::LLVMFuncOp one, several;
+    if (reduction) {
+      one = elementsFunction(entry + "_elements", 1);
+      several = elementsFunction(entry + "_more_elements", together);
+    }
     Block *block = beginFunction(entry, {plain});
     loadAddresses(block->getArgument(0));
     if (reduction)
-      return callReduction(elements, block->getArgument(0));
+      return callReduction(one, several, together, block->getArgument(0));
     Value threads = special("ntid.x");
     Value first = sum(product(special("ctaid.x"), threads), special("tid.x"));
     loop(first, product(special("nctaid.x"), threads));
@@ -70,35 +76,55 @@ private:
 
   //===-- reductions ----------------------------------------------------------------------------------------------===//
 
-  /// Generates the function that a reduction calls for an item: ElementsOf in FusedReduceCode.h.
-  LLVM::LLVMFuncOp elementsFunction(const std::string &name) {
-    Block *block = beginFunction(name, {plain, builder.getI64Type(), plain});
+  /// Returns how many items a thread of a reduction loads before it computes the first one: 2, or 4 if an item reads at
+  /// most 16 bytes of tensors of the kernel's size.
+  int64_t itemsTogether() const {
+    constexpr int64_t kFewBytes = 16;
+    int64_t bytes = 0;
+    for (int arg : function.args) {
+      const package::Value &value = function.values[size_t(arg)];
+      if (reduction && elementsOf(value.shape) == space.rows() * space.columns())
+        bytes += bytesOf(value.dtype) * reduction->width;
+    }
+    return bytes <= kFewBytes ? 4 : 2;
+  }
+
+  /// Generates a function that a reduction calls for `count` items: ElementsOf in FusedReduceCode.h.
+  LLVM::LLVMFuncOp elementsFunction(const std::string &name, int64_t count) {
+    Block *block = beginFunction(name, {plain, builder.getI64Type(), builder.getI64Type(), plain});
     loadAddresses(block->getArgument(0));
-    Value start = block->getArgument(1);
-    if (!number.isInteger(64))
-      start = arith::TruncIOp::create(builder, loc, number, start);
-    buildItem(start, reduction->width);
+    SmallVector<Value> starts;
+    for (int64_t i = 0; i < count; ++i) {
+      Value start = i == 0 ? block->getArgument(1) : sum(starts.back(), block->getArgument(2));
+      starts.push_back(start);
+    }
+    for (Value &start : starts)
+      if (!number.isInteger(64))
+        start = arith::TruncIOp::create(builder, loc, number, start);
     int32_t place = 0;
-    for (int result : reduction->results)
-      for (Value x : reducedLanes[result]) {
-        Value to = LLVM::GEPOp::create(builder, loc, plain, builder.getF64Type(), block->getArgument(2),
-                                       ArrayRef<LLVM::GEPArg>{place++});
-        if (!x.getType().isF64())
-          x = arith::ExtFOp::create(builder, loc, builder.getF64Type(), x);
-        LLVM::StoreOp::create(builder, loc, x, to);
-      }
+    for (Item &item : buildItems(starts, reduction->width))
+      for (int result : reduction->results)
+        for (Value x : item.known[package::reductionOf(function, result)->operands[0]]) {
+          Value to = LLVM::GEPOp::create(builder, loc, plain, builder.getF64Type(), block->getArgument(3),
+                                         ArrayRef<LLVM::GEPArg>{place++});
+          if (!x.getType().isF64())
+            x = arith::ExtFOp::create(builder, loc, builder.getF64Type(), x);
+          LLVM::StoreOp::create(builder, loc, x, to);
+        }
     LLVM::ReturnOp::create(builder, loc, ValueRange());
     return cast<LLVM::LLVMFuncOp>(block->getParentOp());
   }
 
   /// Generates the call of the routine that computes the kernel's reductions.
-  void callReduction(LLVM::LLVMFuncOp elements, Value addresses) {
+  void callReduction(LLVM::LLVMFuncOp one, LLVM::LLVMFuncOp several, int64_t together, Value addresses) {
     constexpr const char *kForms[] = {"table", "threads", "warps", "blocks"};
     constexpr const char *kKinds[] = {"sum", "max", "min"}; // in the order of Reduction in Parameters.h
     const package::ReducePlan &plan = reduction->plan;
-    SmallVector<Value> given = {LLVM::AddressOfOp::create(builder, loc, elements), addresses};
-    for (int64_t size :
-         {plan.outer, plan.kept, plan.inner, plan.outerOfPiece, plan.innerOfPiece, plan.innerPieces, plan.pieces})
+    SmallVector<Value> given = {LLVM::AddressOfOp::create(builder, loc, one),
+                                LLVM::AddressOfOp::create(builder, loc, several),
+                                arith::ConstantIntOp::create(builder, loc, builder.getI32Type(), together), addresses};
+    for (int64_t size : {plan.outer, plan.kept, plan.inner, plan.outerOfPiece, plan.innerOfPiece, plan.innerPieces,
+                         plan.pieces, plan.rowsOfWarp})
       given.push_back(arith::ConstantIntOp::create(builder, loc, builder.getI64Type(), size));
     for (auto [r, result] : llvm::enumerate(reduction->results)) {
       std::string kind = package::reductionOf(function, result)->attrs["kind"];
@@ -128,47 +154,74 @@ private:
     builder.setInsertionPointToStart(made.getBody());
     Value item = made.getInductionVar();
     if (items.elements == 0)
-      return buildItem(product(item, integer(items.width)), items.width);
+      return void(buildItems(product(item, integer(items.width)), items.width));
     if (items.vectors == 0)
-      return buildItem(item, 1);
+      return void(buildItems(item, 1));
     Value isVector = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, item, integer(items.vectors));
     auto choice = scf::IfOp::create(builder, loc, isVector, /*withElseRegion=*/true);
     builder.setInsertionPointToStart(choice.thenBlock());
-    buildItem(product(item, integer(items.width)), items.width);
+    buildItems(product(item, integer(items.width)), items.width);
     builder.setInsertionPointToStart(choice.elseBlock());
-    buildItem(sum(item, integer(items.vectors * (items.width - 1))), 1);
+    buildItems(sum(item, integer(items.vectors * (items.width - 1))), 1);
   }
 
-  /// Generates the work for `width` elements, of which `start` is the first. `start` counts from the first element of
-  /// row 0, over all rows.
-  void buildItem(Value start, int64_t width) {
-    known.clear();
-    first = start;
+  /// An item, of which `first` is the first element, counted from the first element of row 0 over all rows.
+  struct Item {
+    Value first;
+    std::vector<Value> starts;        // for each broadcast: the element of its tensor
+    llvm::DenseMap<int, Lanes> known; // the elements of values
+  };
+
+  /// Generates the work for items of `width` elements that begin at the elements `firsts`. The arguments of several
+  /// items are all loaded before an item is computed, and nothing is stored before all items are computed, so that all
+  /// loads are under way at the same time. Returns the items, which know all values that are reduced.
+  SmallVector<Item> buildItems(ArrayRef<Value> firsts, int64_t width) {
     lanes = width;
-    findBroadcasts();
-    for (const Instruction &instruction : function.body) {
-      int result = instruction.results[0];
-      if (!isFree(result) && instruction.op != "reduce")
-        known[result] = compute(instruction);
+    SmallVector<Item> made(firsts.size());
+    for (auto [next, first] : llvm::zip(made, firsts)) {
+      item = &next;
+      item->first = first;
+      findBroadcasts();
+      if (firsts.size() > 1)
+        readArguments();
     }
-    SmallVector<Lanes> made;
-    for (int value : stored)
-      made.push_back(read(value));
-    reducedLanes.clear();
-    if (reduction)
-      for (int result : reduction->results)
-        reducedLanes[result] = read(package::reductionOf(function, result)->operands[0]);
-    for (auto [value, elements, address] : llvm::zip(stored, made, results))
-      store(dtypeOf(value), elements, address);
+    for (Item &next : made) {
+      item = &next;
+      for (const Instruction &instruction : function.body) {
+        int result = instruction.results[0];
+        if (!isFree(result) && instruction.op != "reduce")
+          item->known[result] = compute(instruction);
+      }
+      for (int value : stored)
+        read(value);
+      for (size_t r = 0; reduction && r < reduction->results.size(); ++r)
+        read(package::reductionOf(function, reduction->results[r])->operands[0]);
+    }
+    for (Item &next : made) {
+      item = &next;
+      for (auto [value, address] : llvm::zip(stored, results))
+        store(dtypeOf(value), item->known[value], address);
+    }
+    return made;
+  }
+
+  /// Loads the arguments of the kernel's size.
+  void readArguments() {
+    for (const Instruction &instruction : function.body)
+      for (int operand : instruction.operands)
+        if (instruction.op != "broadcast_in_dim" && !makers[size_t(operand)])
+          read(operand);
   }
 
   /// Computes where each broadcast's tensor is read for the first element of the item.
   void findBroadcasts() {
+    std::vector<Value> &starts = item->starts;
     starts.assign(space.broadcasts.size(), integer(0));
     if (space.broadcasts.empty())
       return;
     Value columns = integer(space.columns());
     bool oneRow = space.rows() == 1;
+    Value first = item->first;
     Value column = oneRow ? first : arith::RemUIOp::create(builder, loc, first, columns).getResult();
     Value rest = oneRow ? integer(0) : arith::DivUIOp::create(builder, loc, first, columns).getResult();
     for (size_t d = space.sizes.size() - 1; d-- > 0 && !oneRow;) {
@@ -194,18 +247,18 @@ private:
   }
 
   const Lanes &read(int value) {
-    auto found = known.find(value);
-    if (found != known.end())
+    auto found = item->known.find(value);
+    if (found != item->known.end())
       return found->second;
     Lanes made = readFree(value);
-    return known[value] = std::move(made);
+    return item->known[value] = std::move(made);
   }
 
   Lanes readFree(int value) {
     DType dtype = dtypeOf(value);
     const Instruction *maker = makers[size_t(value)];
     if (!maker)
-      return load(dtype, arguments[value], first, lanes);
+      return load(dtype, arguments[value], item->first, lanes);
     if (maker->op == "constant")
       return constantOf(*maker, dtype);
     int from = maker->operands[0];
@@ -213,15 +266,16 @@ private:
       return constantOf(*makers[size_t(from)], dtype);
     size_t broadcast = size_t(broadcastOf[value]);
     const std::vector<int64_t> &strides = space.broadcasts[broadcast];
+    Value start = item->starts[broadcast];
     if (strides.back() == 0)
-      return Lanes(size_t(lanes), load(dtype, arguments[from], starts[broadcast], 1)[0]);
+      return Lanes(size_t(lanes), load(dtype, arguments[from], start, 1)[0]);
     // The columns of an item begin at a multiple of its width. The rows of the tensor may not.
     bool isAligned = std::all_of(strides.begin(), strides.end() - 1, [&](int64_t s) { return s % lanes == 0; });
     if (isAligned)
-      return load(dtype, arguments[from], starts[broadcast], lanes);
+      return load(dtype, arguments[from], start, lanes);
     Lanes elements;
     for (int64_t lane = 0; lane < lanes; ++lane)
-      elements.push_back(load(dtype, arguments[from], sum(starts[broadcast], integer(lane)), 1)[0]);
+      elements.push_back(load(dtype, arguments[from], sum(start, integer(lane)), 1)[0]);
     return elements;
   }
 
@@ -309,12 +363,12 @@ private:
     for (int64_t lane = 0; lane < lanes && lanes > 1; ++lane)
       vector = LLVM::InsertElementOp::create(builder, loc, vector, ops.toMemory(elements[size_t(lane)], dtype),
                                              integer(lane));
-    LLVM::StoreOp::create(builder, loc, vector, address(dtype, base, first), bytesAt(dtype, lanes));
+    LLVM::StoreOp::create(builder, loc, vector, address(dtype, base, item->first), bytesAt(dtype, lanes));
   }
 
   /// Returns the row-major index of an element of the item, modulo 2^32.
   Value indexOf(int64_t lane) {
-    Value index = sum(first, integer(lane));
+    Value index = sum(item->first, integer(lane));
     return number.isInteger(64) ? arith::TruncIOp::create(builder, loc, builder.getI32Type(), index).getResult()
                                 : index;
   }
@@ -344,12 +398,8 @@ private:
   llvm::DenseMap<int, Value> arguments;    // argument -> its address
   SmallVector<Value> results;              // addresses of `stored`
   SmallVector<Value> reducedResults;       // addresses of the reductions' results
-  // The current item:
-  Value first;               // its first element
-  int64_t lanes = 1;         // its number of elements
-  std::vector<Value> starts; // for each broadcast: the element of its tensor
-  llvm::DenseMap<int, Lanes> known;
-  llvm::DenseMap<int, Lanes> reducedLanes; // the elements that are reduced, by the function's result
+  Item *item = nullptr;                    // the current item
+  int64_t lanes = 1;                       // the number of its elements
 };
 } // namespace
 

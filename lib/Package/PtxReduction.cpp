@@ -34,11 +34,22 @@ bool splitDimensions(ReducePlan &plan, const Shape &shape, const std::vector<int
   return true;
 }
 
+/// Returns how many rows of a table a warp reads at a time, so that its threads have eight columns each: two of 128
+/// columns, four of 64. Other rows of few columns are rounded up to such a number.
+int64_t rowsOfWarp(int64_t columns) {
+  constexpr int64_t kColumns = 8;
+  int64_t rows = 1;
+  while (columns % kColumns == 0 && rows < kWarpThreads && 2 * rows * columns <= kWarpThreads * kColumns)
+    rows *= 2;
+  return rows;
+}
+
 /// Splits the rows of a table into pieces, so that all blocks together have enough work.
 void splitTable(ReducePlan &plan, int64_t width) {
-  constexpr int64_t kFewestRows = 64; // of a piece: eight for each warp
-  int64_t tiles = quotientUp(plan.kept, kWarpThreads * (plan.kept % width == 0 ? width : 1));
-  plan.pieces = std::min(quotientUp(kBlocks, tiles), quotientUp(plan.outer, kFewestRows));
+  plan.rowsOfWarp = rowsOfWarp(plan.kept);
+  const int64_t fewestRows = 8 * kPtxThreads / kWarpThreads * plan.rowsOfWarp; // of a piece: eight for each thread
+  int64_t tiles = plan.tiles(plan.kept % width == 0 ? width : 1);
+  plan.pieces = std::min(quotientUp(kBlocks, tiles), quotientUp(plan.outer, fewestRows));
   plan.outerOfPiece = quotientUp(plan.outer, plan.pieces);
   plan.pieces = quotientUp(plan.outer, plan.outerOfPiece);
   plan.innerOfPiece = plan.inner;
@@ -97,6 +108,8 @@ bool findWidth(PtxReduction &reduction, const Function &kernel, const Shape &sha
 }
 } // namespace
 
+int64_t ReducePlan::tiles(int64_t width) const { return quotientUp(kept, kWarpThreads / rowsOfWarp * width); }
+
 std::optional<ReducePlan> reducePlan(const Shape &shape, const std::vector<int64_t> &dimensions, int64_t bytes) {
   constexpr int64_t kMostOfThread = 16, kMostOfWarp = 1024; // elements of a run
   const int64_t width = kPackBytes / bytes;
@@ -122,7 +135,7 @@ std::optional<ReducePlan> reducePlan(const Shape &shape, const std::vector<int64
 int64_t PtxReduction::blocks() const {
   int64_t items = plan.pieces * plan.kept;
   if (plan.form == ReduceForm::Table)
-    items = quotientUp(plan.kept, kWarpThreads * width) * plan.pieces;
+    items = plan.tiles(width) * plan.pieces;
   else if (plan.form == ReduceForm::Warps)
     items = quotientUp(items * kWarpThreads, kPtxThreads);
   return std::clamp<int64_t>(items, 1, kMostPtxBlocks);

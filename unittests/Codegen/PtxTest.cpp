@@ -176,9 +176,10 @@ struct ReducedShape {
   Shape shape;
   std::vector<int64_t> dimensions;
 };
-const std::vector<ReducedShape> kReducedShapes = {{{200, 768}, {0}}, {{64, 2, 96}, {0}},  {{1030, 40}, {0}},
-                                                  {{40, 768}, {1}},  {{3, 40, 64}, {2}},  {{5, 2048}, {1}},
-                                                  {{2, 40000}, {1}}, {{70, 256}, {0, 1}}, {{6, 3, 1024}, {0, 2}}};
+const std::vector<ReducedShape> kReducedShapes = {
+    {{200, 768}, {0}}, {{64, 2, 96}, {0}},  {{1030, 40}, {0}},   {{40, 768}, {1}},       {{3, 40, 64}, {2}},
+    {{5, 2048}, {1}},  {{2, 40000}, {1}},   {{70, 256}, {0, 1}}, {{6, 3, 1024}, {0, 2}}, {{1030, 64}, {0}},
+    {{2100, 16}, {0}}, {{300, 4, 24}, {0}}, {{270, 128}, {0}}};
 
 TEST(Ptx, ReductionsInKernelsHaveTheBitsOfReductionsAlone) {
   uint32_t seed = 0;

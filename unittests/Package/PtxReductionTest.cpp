@@ -51,6 +51,34 @@ TEST(PtxReduction, HasTheFormAndWidthOfItsShape) {
   }
 }
 
+TEST(PtxReduction, WarpsReadSeveralRowsOfFewColumns) {
+  struct Case {
+    int64_t columns, rowsOfWarp, tiles; // tiles of threads with four columns
+  };
+  for (const Case &c : {Case{8, 32, 2},
+                        {16, 16, 2},
+                        {24, 8, 2},
+                        {64, 4, 2},
+                        {96, 2, 2},
+                        {128, 2, 2},
+                        {136, 1, 2},
+                        {256, 1, 2},
+                        {64 + 4, 1, 1},
+                        {1, 1, 1}}) {
+    SCOPED_TRACE(c.columns);
+    auto plan = reducePlan({100000, c.columns, 1}, {0, 2}, 4);
+    ASSERT_TRUE(plan);
+    if (c.columns == 1) { // all elements are one run
+      EXPECT_EQ(plan->form, ReduceForm::Blocks);
+      continue;
+    }
+    EXPECT_EQ(plan->rowsOfWarp, c.rowsOfWarp);
+    EXPECT_EQ(plan->tiles(4), c.tiles);
+    EXPECT_EQ(plan->rowsOfWarp, reducePlan({100000, c.columns}, {0}, 2)->rowsOfWarp); // of another type
+    EXPECT_LE(plan->pieces, 100000 / (64 * c.rowsOfWarp) + 1);                        // eight rows for each thread
+  }
+}
+
 TEST(PtxReduction, IsOneForAllReductionsOfAKernelOrNone) {
   const Shape shape = {32768, 768};
   // The type of each result, and whether it reduces the argument instead of its negation.

@@ -14,10 +14,17 @@ enum class ReduceForm { Table, Threads, Warps, Blocks };
 /// The reduction of a tensor (outer, kept, inner) over its outer and inner dimensions. The work is split into `pieces`:
 /// a piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and innerPieces
 /// pieces lie side by side in the inner dimension. The results of the pieces are combined in a fixed order.
+///
+/// In a table, a block has kPtxThreads / 32 * rowsOfWarp groups of 32 / rowsOfWarp neighbouring threads. Group g
+/// combines the rows g, g + groups, ... of a piece, and the results of the groups are combined in ascending order. The
+/// order does not depend on how many columns a thread has.
 struct ReducePlan {
   ReduceForm form = ReduceForm::Table;
   int64_t outer = 1, kept = 1, inner = 1;
   int64_t outerOfPiece = 1, innerOfPiece = 1, innerPieces = 1, pieces = 1;
+  int64_t rowsOfWarp = 1; // rows of a table that a warp reads at a time: a power of two, 1 for 129 and more columns
+  /// Returns the number of tiles of neighbouring columns of a table, where a thread of a block has `width` columns.
+  int64_t tiles(int64_t width) const;
   bool operator==(const ReducePlan &) const = default;
 };
 /// Returns the plan for a tensor whose elements have `bytes` bytes. Returns nothing if the tensor has no elements, or

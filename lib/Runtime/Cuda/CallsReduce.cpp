@@ -32,9 +32,8 @@ Calls callsOfRows(const CallRequest &r, const ReducePlan &plan) {
   switch (plan.form) {
   case ReduceForm::Table: {
     bool packed = p.kept % width == 0 && areAligned({x.data});
-    int64_t tiles = quotientUp(p.kept, kWarpThreads * (packed ? width : 1));
     calls.calls.push_back(rowCall("ReduceRows", x.dtype, packed ? "reduceColumns" : "reduceColumnsSingly",
-                                  tiles * p.pieces, kReduceThreads, p));
+                                  plan.tiles(packed ? width : 1) * p.pieces, kReduceThreads, p));
     break;
   }
   case ReduceForm::Threads:
@@ -70,7 +69,8 @@ ReduceRowsParameters reduceParameters(Reduction kind, const ReducePlan &plan, co
           plan.outerOfPiece,
           plan.innerOfPiece,
           plan.innerPieces,
-          plan.pieces};
+          plan.pieces,
+          plan.rowsOfWarp};
 }
 
 void addCombination(Calls &calls, DType type, const ReduceRowsParameters &p) {

@@ -70,6 +70,26 @@ int transposedDim(const CopyParameters &p) {
       return d;
   return -1;
 }
+
+/// Returns the dimension along which `from` is contiguous, if the last dimension has two to kMostInterleaved elements,
+/// which become neighbours, and all rows of `from` are whole numbers of 16 bytes; -1 otherwise.
+int interleavedDim(const CopyParameters &p) {
+  constexpr int64_t kMostInterleaved = 4; // of the kernel `interleave`
+  const int last = p.rank - 1;
+  const int64_t width = 16 / p.bytes;
+  auto isWhole = [&](const void *address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
+  if (p.rank < 2 || p.bytes < 2 || p.bytes > 8 || p.sizes[last] > kMostInterleaved || p.toStrides[last] != 1 ||
+      p.fromStrides[last] % width != 0 || p.fromStart % width != 0 || p.toStart % width != 0 || !isWhole(p.from) ||
+      !isWhole(p.to))
+    return -1;
+  int found = -1;
+  for (int d = 0; d < last; ++d)
+    if (p.fromStrides[d] == 1 && p.toStrides[d] == p.sizes[last] && p.sizes[d] % width == 0)
+      found = d;
+    else if (p.fromStrides[d] % width != 0 || p.toStrides[d] % width != 0)
+      return -1;
+  return found;
+}
 } // namespace
 
 Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const std::vector<CopyDim> &loops,
@@ -87,6 +107,12 @@ Status addCopy(Calls &calls, const TensorView &from, const TensorView &to, const
     return ok();
   joinElements(p);
   p.isSmall = hasSmallPlaces(p);
+  if (const int dim = interleavedDim(p); dim >= 0) {
+    p.fromDim = dim;
+    const int64_t width = 16 / p.bytes;
+    calls.calls.push_back(elementCall("Shape", DType::I64, "interleave", p.n / (width * p.sizes[p.rank - 1]), p));
+    return ok();
+  }
   const int dim = transposedDim(p);
   if (dim < 0) {
     calls.calls.push_back(elementCall("Shape", DType::I64, "copy", p.n, p));
@@ -128,6 +154,12 @@ uint64_t elementBits(const nlohmann::ordered_json &json, DType dtype) {
                                        : uint64_t(json.get<int64_t>());
   }
 }
+
+/// Makes a call that sets all elements of a tensor to one value.
+KernelCall fillCall(const FillParameters &p) {
+  constexpr int64_t kBytesOfThread = 16;
+  return elementCall("Shape", DType::I64, "fill", (p.n * p.bytes + kBytesOfThread - 1) / kBytesOfThread, p);
+}
 } // namespace
 
 Result<Calls> callConstant(const CallRequest &r) {
@@ -138,8 +170,7 @@ Result<Calls> callConstant(const CallRequest &r) {
   if (n == 0)
     return calls;
   if (elements.size() == 1) {
-    FillParameters p{nullptr, elementBits(elements[0], result.dtype), result.data, n, int32_t(bytes)};
-    calls.calls.push_back(elementCall("Shape", DType::I64, "fill", n, p));
+    calls.calls.push_back(fillCall({nullptr, elementBits(elements[0], result.dtype), result.data, n, int32_t(bytes)}));
     return calls;
   }
   calls.constant.resize(size_t(n * bytes));
@@ -167,6 +198,13 @@ Result<Calls> callIota(const CallRequest &r) {
 
 Result<Calls> callBroadcast(const CallRequest &r) {
   const Shape &from = r.operand(0).shape, &to = r.result().shape;
+  if (r.operand(0).elements() == 1) {
+    Calls calls;
+    if (r.result().elements() > 0)
+      calls.calls.push_back(
+          fillCall({r.operand(0).data, 0, r.result().data, r.result().elements(), int32_t(bytesOf(r.result().dtype))}));
+    return calls;
+  }
   std::vector<int64_t> map = r.integers("broadcast_dimensions"), fromStrides = stridesOf(from),
                        toStrides = stridesOf(to);
   std::vector<CopyDim> loops;
@@ -206,8 +244,7 @@ Result<Calls> callPad(const CallRequest &r) {
   std::vector<int64_t> low = r.integers("low"), interior = r.integers("interior"), fromStrides = stridesOf(from.shape),
                        toStrides = stridesOf(to.shape);
   if (int64_t n = to.elements(); n > 0)
-    calls.calls.push_back(elementCall("Shape", DType::I64, "fill", n,
-                                      FillParameters{r.operand(1).data, 0, to.data, n, int32_t(bytesOf(to.dtype))}));
+    calls.calls.push_back(fillCall({r.operand(1).data, 0, to.data, n, int32_t(bytesOf(to.dtype))}));
   std::vector<CopyDim> loops;
   int64_t first = 0;
   for (size_t d = 0; d < to.shape.size(); ++d) {

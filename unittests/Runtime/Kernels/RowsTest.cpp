@@ -158,8 +158,8 @@ TEST(Rows, LossesAndSoftmaxOfAllWidths) {
 
 TEST(Rows, ReductionsInSeveralPieces) {
   // Shapes (outer, kept, inner) of tables, long runs, short runs, and sums of everything.
-  const Shape kShapes[] = {{700, 64, 1}, {300, 10, 1}, {200, 257, 1}, {9, 3, 1500}, {300, 2, 49},
-                           {1, 5, 9000}, {1, 300, 7},  {30, 4, 2},    {1, 1, 20011}};
+  const Shape kShapes[] = {{700, 64, 1}, {300, 10, 1}, {200, 257, 1}, {9, 3, 1500},  {300, 2, 49}, {1, 5, 9000},
+                           {1, 300, 7},  {30, 4, 2},   {1, 1, 20011}, {900, 128, 1}, {3000, 8, 1}, {600, 24, 1}};
   const DType kTypes[] = {F32, DType::BF16, F64, DType::I32, DType::I8, DType::F16, DType::Bool, DType::U64};
   int number = 0;
   for (const Shape &shape : kShapes)

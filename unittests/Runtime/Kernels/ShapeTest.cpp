@@ -13,6 +13,20 @@ HostTensor anyTensor(Random &random, DType dtype, Shape shape) {
   return random.integers(dtype, std::move(shape), 0, dtype == DType::Bool ? 1 : 100);
 }
 
+void expectTransposed(const HostTensor &x, const std::vector<int64_t> &permutation) {
+  Shape to;
+  for (int64_t d : permutation)
+    to.push_back(x.shape[d]);
+  std::vector<double> expected;
+  forEachIndex(to, [&](const std::vector<int64_t> &index) {
+    std::vector<int64_t> from(permutation.size());
+    for (size_t d = 0; d < permutation.size(); ++d)
+      from[permutation[d]] = index[d];
+    expected.push_back(x.values[flatIndex(x.shape, from)]);
+  });
+  EXPECT_EQ(runKernel("transpose", {{"permutation", permutation}}, {x}, {{x.dtype, to}})[0].values, expected);
+}
+
 TEST(Shape, TransposeOfRandomShapes) {
   for (int seed = 0; seed < kRuns; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -20,18 +34,19 @@ TEST(Shape, TransposeOfRandomShapes) {
     size_t rank = random.integer(0, 5);
     HostTensor x = anyTensor(random, kWidths[seed % 5], random.shape(rank, rank < 3 ? 70 : 7));
     std::vector<int64_t> permutation = random.permutation(rank);
-    Shape to;
-    for (int64_t d : permutation)
-      to.push_back(x.shape[d]);
-    std::vector<double> expected;
-    forEachIndex(to, [&](const std::vector<int64_t> &index) {
-      std::vector<int64_t> from(rank);
-      for (size_t d = 0; d < rank; ++d)
-        from[permutation[d]] = index[d];
-      expected.push_back(x.values[flatIndex(x.shape, from)]);
-    });
-    EXPECT_EQ(runKernel("transpose", {{"permutation", permutation}}, {x}, {{x.dtype, to}})[0].values, expected);
+    expectTransposed(x, permutation);
   }
+}
+
+TEST(Shape, TransposeOfFewRows) {
+  for (int64_t rows = 2; rows <= 5; ++rows)
+    for (DType type : kWidths) {
+      Random random{int(rows)};
+      expectTransposed(anyTensor(random, type, {2, rows, 48}), {0, 2, 1});
+      expectTransposed(anyTensor(random, type, {rows, 16, 5}), {2, 1, 0}); // rows that are not neighbours
+      expectTransposed(anyTensor(random, type, {rows, 4, 16}), {1, 2, 0});
+      expectTransposed(anyTensor(random, type, {rows, 51}), {1, 0});
+    }
 }
 
 TEST(Shape, BroadcastOfRandomShapes) {

@@ -123,6 +123,7 @@ std::vector<HotKernel> packedKernels(DType type) {
   const ResultType x = table(type), flags = table(DType::Bool), other = table(type == F32 ? DType::BF16 : F32);
   const ResultType one{DType::I64, {}}, tokens{DType::I32, {kRows}};
   const int64_t width = 16 / bytesOf(type), ofBoth = 4;
+  const Json sumOfRows = {{"kind", "sum"}, {"dimensions", {0}}};
   return {
       {"tanh", Json::object(), {x}, {x}, 1, width},
       {"multiply", Json::object(), {x, x}, {x}, 1, width},
@@ -133,6 +134,9 @@ std::vector<HotKernel> packedKernels(DType type) {
       {"reduce_precision", {{"mantissa_bits", 3}, {"min_exponent", -6}}, {x}, {x}, 1, width},
       {"is_nan", Json::object(), {x}, {flags}, 1, width},
       {"dropout", {{"rate", 0.1}}, {x, one, one, one}, {x}, 1, width},
+      {"reduce", sumOfRows, {{type, {1024, 64}}}, {{type, {64}}}, 1, width}, // a warp reads several rows at a time
+      {"reduce", sumOfRows, {{type, {2048, 16}}}, {{type, {16}}}, 1, width},
+      {"broadcast_in_dim", {{"broadcast_dimensions", Json::array()}}, {{type, {}}}, {x}, 1, width},
       {"embedding_backward", {{"rows", kRows}}, {tokens, x}, {x}, 1, width},
       {"scatter_add", {{"axis", 1}}, {tokens, {type, {3, kRows, 256}}}, {{type, {3, kRows, 256}}}, 1, width},
   };

@@ -9,6 +9,39 @@
 
 namespace kerf::runtime::cuda {
 
+/// The place of a thread in a block that combines rows of a table (package::ReducePlan). A thread has W neighbouring
+/// columns of the rows of its group.
+template <int W> struct TableThread {
+  static constexpr int kWarps = kReduceThreads / 32;
+  int rowsOfWarp, lanes; // groups of a warp, and threads of a group
+  int groups, group;     // groups of the block, and that of the thread
+  int columns, column;   // columns of the block, and the first one of the thread
+
+  KERF_DEVICE explicit TableThread(int64_t rowsOfWarp)
+      : rowsOfWarp(int(rowsOfWarp)), lanes(32 / int(rowsOfWarp)), groups(kWarps * int(rowsOfWarp)),
+        group(int(threadInBlock()) / lanes), columns(lanes * W), column(int(threadInBlock()) % lanes * W) {}
+
+  /// Combines the values of the groups in their order, in the shared memory `values`, and calls put(column, value) for
+  /// the columns of the block. All threads of the block call it.
+  template <typename Value, typename F, typename Put>
+  KERF_DEVICE void combine(Value (&values)[kWarps][32 * W], const std::array<Value, W> &own, Value neutral, F f,
+                           Put put) const {
+#pragma unroll
+    for (int k = 0; k < W; ++k) // neighbouring threads write to different banks
+      values[threadInBlock() / 32][k * 32 + threadInBlock() % 32] = own[k];
+    __nvvm_bar_sync(0);
+    for (int i = int(threadInBlock()); i < columns; i += kReduceThreads) {
+      int lane = i % lanes, k = i / lanes;
+      Value value = neutral;
+      for (int warp = 0; warp < kWarps; ++warp)
+        for (int row = 0; row < rowsOfWarp; ++row)
+          value = f(value, values[warp][k * 32 + row * lanes + lane]);
+      put(lane * W + k, value);
+    }
+    __nvvm_bar_sync(0); // before `values` is written again
+  }
+};
+
 /// Combines element(row, column) over all rows, for kColumnsOfBlock columns from `first` on. A block of kColumnThreads
 /// threads calls it. Each warp combines every 32nd row, and then each warp combines the results of all warps for one
 /// column, so the order depends on the number of rows only. Returns the result of the column that `column` names, which

@@ -4,17 +4,49 @@
 // constants; everything is inlined into the kernel, so that elements stay in registers.
 #pragma once
 
-#include "PackCode.h"
-#pragma clang force_cuda_host_device begin
-#include "ParametersColumns.h"
-#pragma clang force_cuda_host_device end
+#include "ColumnCode.h"
 
 namespace kerf::runtime::cuda {
 
-/// Computes neighbouring elements from number `first` on, and stores those that the kernel stores. It
-/// computes W elements and writes the number of element k that is reduced into result r to values[r * W + k]. Maxima
-/// and minima are exact in double, so that all reductions have one type.
-using ElementsOf = void (*)(const void *addresses, int64_t first, double *values);
+/// Computes items of W neighbouring elements, which begin at the elements first, first + apart, ..., and stores those
+/// that the kernel stores. It writes the number of element k of item i that is reduced into result r to
+/// values[(i * R + r) * W + k], where R results are reductions. Maxima and minima are exact in double, so that all
+/// reductions have one type.
+using ElementsOf = void (*)(const void *addresses, int64_t first, int64_t apart, double *values);
+
+/// The functions that compute one item and `together` items, which is 2 or 4. The latter loads all of its items at
+/// once.
+struct FusedElements {
+  ElementsOf one, several;
+  int32_t together;
+  const void *addresses;
+
+  /// Calls f(x) for the values of each item of the elements i, i + apart, ... below n, in their order.
+  template <int W, int R, typename F> KERF_DEVICE void each(int64_t i, int64_t n, int64_t apart, F f) const {
+    if (together == 4)
+      eachOf<4, W, R>(i, n, apart, f);
+    else
+      eachOf<2, W, R>(i, n, apart, f);
+#pragma unroll 1
+    for (; i < n; i += apart) {
+      double x[R * W];
+      one(addresses, i, apart, x);
+      f(x);
+    }
+  }
+
+private:
+  template <int U, int W, int R, typename F> KERF_DEVICE void eachOf(int64_t &i, int64_t n, int64_t apart, F f) const {
+#pragma unroll 1
+    for (; i + (U - 1) * apart < n; i += U * apart) {
+      double x[U * R * W];
+      several(addresses, i, apart, x);
+#pragma unroll
+      for (int item = 0; item < U; ++item)
+        f(x + item * R * W);
+    }
+  }
+};
 
 /// A result of a fused kernel that is a reduction.
 struct FusedResult {
@@ -45,65 +77,42 @@ struct FusedResult {
 
 /// The sizes of package::ReducePlan.
 struct FusedSizes {
-  int64_t outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces;
+  int64_t outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces, rowsOfWarp;
 };
 
 /// Reduces rows of a table as reduceTable of ReduceRows.cu does, into R results.
 struct FusedTable {
   template <int W, int R>
-  KERF_DEVICE static void run(ElementsOf elements, const void *addresses, const FusedSizes &p,
-                              const FusedResult (&results)[R]) {
-    constexpr int kWarps = kReduceThreads / 32, kColumns = 32 * W;
-    KERF_SHARED double values[kWarps][kColumns];
-    const int64_t lane = threadInBlock() % 32, warp = threadInBlock() / 32;
-    const int64_t tiles = (p.kept + kColumns - 1) / kColumns;
+  KERF_DEVICE static void run(const FusedElements &elements, const FusedSizes &p, const FusedResult (&results)[R]) {
+    KERF_SHARED double values[kReduceThreads / 32][32 * W];
+    const TableThread<W> thread(p.rowsOfWarp);
+    const int64_t tiles = (p.kept + thread.columns - 1) / thread.columns;
     for (int64_t tile = block(); tile < tiles * p.pieces; tile += blocks()) {
-      int64_t piece = tile / tiles, first = (tile - piece * tiles) * kColumns, column = first + lane * W;
+      int64_t piece = tile / tiles, first = (tile - piece * tiles) * thread.columns, column = first + thread.column;
       int64_t begin = piece * p.outerOfPiece, end = begin + p.outerOfPiece < p.outer ? begin + p.outerOfPiece : p.outer;
-      double sums[R][W];
+      std::array<double, W> sums[R];
 #pragma unroll
       for (int r = 0; r < R; ++r)
 #pragma unroll
         for (int k = 0; k < W; ++k)
           sums[r][k] = results[r].neutral();
-      // Elements of two rows are computed before they are combined, so that both are loaded at once.
-      auto add = [&](auto rows, int64_t row) {
-        double x[rows][R * W];
+      if (column < p.kept)
+        elements.each<W, R>((begin + thread.group) * p.kept + column, end * p.kept, thread.groups * p.kept,
+                            [&](const double *x) {
 #pragma unroll
-        for (int i = 0; i < rows; ++i)
-          elements(addresses, (row + i * kWarps) * p.kept + column, x[i]);
+                              for (int r = 0; r < R; ++r)
 #pragma unroll
-        for (int i = 0; i < rows; ++i)
+                                for (int k = 0; k < W; ++k)
+                                  sums[r][k] = results[r].combine(sums[r][k], x[r * W + k]);
+                            });
 #pragma unroll
-          for (int r = 0; r < R; ++r)
-#pragma unroll
-            for (int k = 0; k < W; ++k)
-              sums[r][k] = results[r].combine(sums[r][k], x[i][r * W + k]);
-      };
-      int64_t row = begin + warp;
-      if (column < p.kept) {
-#pragma unroll 1
-        for (; row + kWarps < end; row += 2 * kWarps)
-          add(std::integral_constant<int, 2>(), row);
-        if (row < end)
-          add(std::integral_constant<int, 1>(), row);
-      }
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-#pragma unroll
-        for (int k = 0; k < W; ++k)
-          values[warp][k * 32 + lane] = sums[r][k]; // neighbouring threads write to different banks
-        __nvvm_bar_sync(0);
-        for (int64_t i = threadInBlock(); i < kColumns; i += kReduceThreads) {
-          double value = values[0][i];
-          for (int w = 1; w < kWarps; ++w)
-            value = results[r].combine(value, values[w][i]);
-          int64_t k = first + i % 32 * W + i / 32;
-          if (k < p.kept)
-            results[r].write(p.pieces, piece * p.kept + k, value);
-        }
-        __nvvm_bar_sync(0); // before the next result or tile writes `values`
-      }
+      for (int r = 0; r < R; ++r)
+        thread.combine(
+            values, sums[r], results[r].neutral(), [&](double a, double b) { return results[r].combine(a, b); },
+            [&](int64_t k, double value) {
+              if (first + k < p.kept)
+                results[r].write(p.pieces, piece * p.kept + first + k, value);
+            });
     }
   }
 };
@@ -111,8 +120,7 @@ struct FusedTable {
 /// Reduces runs as reduceRuns of ReduceRows.cu does, into R results. A run, and a piece of one, is whole sectors.
 template <typename Group> struct FusedRuns {
   template <int W, int R>
-  KERF_DEVICE static void run(ElementsOf elements, const void *addresses, const FusedSizes &p,
-                              const FusedResult (&results)[R]) {
+  KERF_DEVICE static void run(const FusedElements &elements, const FusedSizes &p, const FusedResult (&results)[R]) {
     for (int64_t item = Group::firstRow(); item < p.pieces * p.kept; item += Group::rowStep()) {
       int64_t piece = item / p.kept, outerPiece = piece / p.innerPieces;
       int64_t left = (piece - outerPiece * p.innerPieces) * p.innerOfPiece, begin = outerPiece * p.outerOfPiece;
@@ -125,15 +133,13 @@ template <typename Group> struct FusedRuns {
       for (int r = 0; r < R; ++r)
         value[r] = results[r].neutral();
       for (; runs > 0; --runs, start += p.kept * p.inner)
-        for (int64_t i = Group::first() * W; i < n; i += Group::step() * W) {
-          double x[R * W];
-          elements(addresses, start + i, x);
+        elements.each<W, R>(start + Group::first() * W, start + n, Group::step() * W, [&](const double *x) {
 #pragma unroll
           for (int r = 0; r < R; ++r)
 #pragma unroll
             for (int k = 0; k < W; ++k)
               value[r] = results[r].combine(value[r], x[r * W + k]);
-        }
+        });
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         double whole = Group::combine(value[r], [&](double a, double b) { return results[r].combine(a, b); });
@@ -144,31 +150,31 @@ template <typename Group> struct FusedRuns {
   }
 };
 
+#define KERF_ELEMENTS ElementsOf one, ElementsOf several, int32_t together, const void *addresses
+#define KERF_ELEMENTS_GIVEN {one, several, together, addresses}
 #define KERF_SIZES                                                                                                     \
   int64_t outer, int64_t kept, int64_t inner, int64_t outerOfPiece, int64_t innerOfPiece, int64_t innerPieces,         \
-      int64_t pieces
+      int64_t pieces, int64_t rowsOfWarp
+#define KERF_SIZES_GIVEN {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces, rowsOfWarp}
 #define KERF_RESULT(r) int32_t kind##r, int32_t type##r, void *to##r
 #define KERF_GIVEN(r) {Reduction(kind##r), type##r, to##r}
 /// Defines the functions of one form and width, for one to three results.
 #define KERF_REDUCTIONS(form, name, W)                                                                                 \
-  __attribute__((device)) void name##W##With1(ElementsOf f, const void *a, KERF_SIZES,                                 \
+  __attribute__((device)) void name##W##With1(KERF_ELEMENTS, KERF_SIZES,                                               \
                                               KERF_RESULT(0)) __asm__("reduce." #name ".w" #W ".r1");                  \
-  __attribute__((device)) void name##W##With1(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0)) {               \
-    form::run<W, 1>(f, a, {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces}, {KERF_GIVEN(0)});     \
+  __attribute__((device)) void name##W##With1(KERF_ELEMENTS, KERF_SIZES, KERF_RESULT(0)) {                             \
+    form::run<W, 1>(KERF_ELEMENTS_GIVEN, KERF_SIZES_GIVEN, {KERF_GIVEN(0)});                                           \
   }                                                                                                                    \
-  __attribute__((device)) void name##W##With2(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0),                 \
+  __attribute__((device)) void name##W##With2(KERF_ELEMENTS, KERF_SIZES, KERF_RESULT(0),                               \
                                               KERF_RESULT(1)) __asm__("reduce." #name ".w" #W ".r2");                  \
-  __attribute__((device)) void name##W##With2(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0),                 \
-                                              KERF_RESULT(1)) {                                                        \
-    form::run<W, 2>(f, a, {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces},                       \
-                    {KERF_GIVEN(0), KERF_GIVEN(1)});                                                                   \
+  __attribute__((device)) void name##W##With2(KERF_ELEMENTS, KERF_SIZES, KERF_RESULT(0), KERF_RESULT(1)) {             \
+    form::run<W, 2>(KERF_ELEMENTS_GIVEN, KERF_SIZES_GIVEN, {KERF_GIVEN(0), KERF_GIVEN(1)});                            \
   }                                                                                                                    \
-  __attribute__((device)) void name##W##With3(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0), KERF_RESULT(1), \
+  __attribute__((device)) void name##W##With3(KERF_ELEMENTS, KERF_SIZES, KERF_RESULT(0), KERF_RESULT(1),               \
                                               KERF_RESULT(2)) __asm__("reduce." #name ".w" #W ".r3");                  \
-  __attribute__((device)) void name##W##With3(ElementsOf f, const void *a, KERF_SIZES, KERF_RESULT(0), KERF_RESULT(1), \
+  __attribute__((device)) void name##W##With3(KERF_ELEMENTS, KERF_SIZES, KERF_RESULT(0), KERF_RESULT(1),               \
                                               KERF_RESULT(2)) {                                                        \
-    form::run<W, 3>(f, a, {outer, kept, inner, outerOfPiece, innerOfPiece, innerPieces, pieces},                       \
-                    {KERF_GIVEN(0), KERF_GIVEN(1), KERF_GIVEN(2)});                                                    \
+    form::run<W, 3>(KERF_ELEMENTS_GIVEN, KERF_SIZES_GIVEN, {KERF_GIVEN(0), KERF_GIVEN(1), KERF_GIVEN(2)});             \
   }
 
 KERF_REDUCTIONS(FusedTable, table, 1)

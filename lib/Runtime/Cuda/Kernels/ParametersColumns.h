@@ -16,13 +16,13 @@ inline constexpr int kReduceThreads = 256, kReduceBlocks = 4;
 /// Combines the elements of x, a tensor (outer, kept, inner), over its outer and inner dimensions. The work is split
 /// into `pieces`: a piece has `outerOfPiece` indices of the outer dimension and `innerOfPiece` of the inner one, and
 /// innerPieces pieces lie side by side in the inner dimension. partials[(piece, k)] is the result of a piece; with one
-/// piece it is the result itself, in y.
+/// piece it is the result itself, in y. With inner = 1, a warp reads rowsOfWarp rows at a time.
 struct ReduceRowsParameters {
   Reduction kind;
   const void *x;
   void *y, *partials;
   int64_t outer, kept, inner;
-  int64_t outerOfPiece, innerOfPiece, innerPieces, pieces;
+  int64_t outerOfPiece, innerOfPiece, innerPieces, pieces, rowsOfWarp;
 };
 
 } // namespace kerf::runtime::cuda

@@ -18,50 +18,46 @@ template <typename R> KERF_DEVICE void putValue(const ReduceRowsParameters &p, i
 /// Rows and packs that a thread loads before it uses the first of them.
 inline constexpr int kRowsInFlight = 4, kPacksInFlight = 2;
 
-/// Reduces rows of a table (inner = 1). A thread has W columns, a warp reads 32 * W neighbouring columns of every
-/// kWarps-th row of a piece, and then the values of the block's warps are combined in their order.
+/// Reduces rows of a table (inner = 1). A thread has W columns. Each of the groups of a warp (rowsOfWarp of them) reads
+/// neighbouring columns of a row at a time, and the groups of a block take turns in the rows of a piece. Then the
+/// values of the groups are combined in their order.
 template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParameters &p) {
   using Value = typename R::Value;
-  constexpr int kWarps = kReduceThreads / 32, kColumns = 32 * W;
-  KERF_SHARED Value values[kWarps][kColumns];
-  const int64_t lane = threadInBlock() % 32, warp = threadInBlock() / 32;
-  const int64_t tiles = (p.kept + kColumns - 1) / kColumns;
+  constexpr int kWarps = kReduceThreads / 32;
+  KERF_SHARED Value values[kWarps][32 * W];
+  const TableThread<W> thread(p.rowsOfWarp);
+  const int64_t tiles = (p.kept + thread.columns - 1) / thread.columns;
   for (int64_t tile = block(); tile < tiles * p.pieces; tile += blocks()) {
-    int64_t piece = tile / tiles, first = (tile - piece * tiles) * kColumns, column = first + lane * W;
+    int64_t piece = tile / tiles, first = (tile - piece * tiles) * thread.columns, column = first + thread.column;
     int64_t begin = piece * p.outerOfPiece, end = begin + p.outerOfPiece < p.outer ? begin + p.outerOfPiece : p.outer;
     std::array<Value, W> sums;
 #pragma unroll
     for (int k = 0; k < W; ++k)
       sums[k] = R::neutral();
-    const int64_t apart = kWarps * p.kept;
+    const int64_t apart = thread.groups * p.kept;
     auto add = [&](auto rows, int64_t row) {
       Pack<rows * W> x = loadPacks<rows, W>(p.x, row * p.kept + column, apart);
 #pragma unroll
       for (int k = 0; k < rows * W; ++k)
         sums[k % W] = R::combine(sums[k % W], Value(x[k]));
     };
-    int64_t row = begin + warp;
+    int64_t row = begin + thread.group;
     if (column < p.kept) {
 #pragma unroll 1
-      for (; row + (kRowsInFlight - 1) * kWarps < end; row += kRowsInFlight * kWarps)
+      for (; row + (kRowsInFlight - 1) * thread.groups < end; row += kRowsInFlight * thread.groups)
         add(std::integral_constant<int, kRowsInFlight>(), row);
 #pragma unroll 1
-      for (; row < end; row += kWarps)
+      for (; row < end; row += thread.groups)
         add(std::integral_constant<int, 1>(), row);
     }
-#pragma unroll
-    for (int k = 0; k < W; ++k)
-      values[warp][k * 32 + lane] = sums[k]; // neighbouring threads write to different banks
-    __nvvm_bar_sync(0);
-    for (int64_t i = threadInBlock(); i < kColumns; i += kReduceThreads) {
-      Value value = values[0][i];
-      for (int w = 1; w < kWarps; ++w)
-        value = R::combine(value, values[w][i]);
-      int64_t k = first + i % 32 * W + i / 32;
-      if (k < p.kept)
-        putValue<R>(p, piece * p.kept + k, value);
-    }
-    __nvvm_bar_sync(0); // before the next tile writes `values`
+    // The place is computed again, so that it takes no registers in the loop.
+    TableThread<W>(unknown(p.rowsOfWarp))
+        .combine(
+            values, sums, R::neutral(), [](Value a, Value b) { return R::combine(a, b); },
+            [&](int64_t k, Value value) {
+              if (first + k < p.kept)
+                putValue<R>(p, piece * p.kept + first + k, value);
+            });
   }
 }
 KERF_KERNEL_SHARING(kReduceThreads, kReduceBlocks) void reduceColumns(ReduceRowsParameters p) {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that move elements without looking at them. KERF_TYPE is the type of the elements of iota; the others copy
 // elements by their size.
-#include "DeviceCode.h"
+#include "PackCode.h"
 
 namespace kerf::runtime::cuda {
-
-using Bytes16 = uint32_t __attribute__((vector_size(16))); // one access, where a struct may be two
 
 /// Copies elements of type E. Places are counted in the type I, because divisions of 64 bits are slow.
 template <typename E, typename I> KERF_DEVICE void copyElements(const CopyParameters &p) {
@@ -95,10 +93,61 @@ KERF_KERNEL void transpose(CopyParameters p) {
   }
 }
 
+/// Copies R rows, the last dimension, so that the elements with the same place in all rows become neighbours. A thread
+/// reads 16 bytes of each row. Rows are whole numbers of 16 bytes and begin at multiples of them.
+template <typename E, int R> KERF_DEVICE void interleaveRows(const CopyParameters &p) {
+  constexpr int W = 16 / sizeof(E);
+  const int last = p.rank - 1;
+  const int64_t packs = p.sizes[p.fromDim] / W, items = p.n / (R * W);
+  for (int64_t item = firstElement(); item < items; item += elementStep()) {
+    int64_t rest = item / packs, first = (item - rest * packs) * W;
+    int64_t read = p.fromStart + first, written = p.toStart + first * R;
+    for (int d = last - 1; d >= 0; --d) {
+      if (d == p.fromDim)
+        continue;
+      int64_t index = rest % p.sizes[d];
+      rest /= p.sizes[d];
+      read += index * p.fromStrides[d];
+      written += index * p.toStrides[d];
+    }
+    std::array<E, W> rows[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      rows[r] = loadElements<W, E, Access::Whole>(p.from, read + r * p.fromStrides[last]);
+    std::array<E, W * R> all;
+#pragma unroll
+    for (int k = 0; k < W * R; ++k)
+      all[k] = rows[k % R][k / R];
+    storeElements<W * R, E>(p.to, written, all);
+  }
+}
+/// Copies two, three or four rows.
+template <typename E> KERF_DEVICE void interleaveElements(const CopyParameters &p) {
+  if (p.sizes[p.rank - 1] == 2)
+    interleaveRows<E, 2>(p);
+  else if (p.sizes[p.rank - 1] == 3)
+    interleaveRows<E, 3>(p);
+  else
+    interleaveRows<E, 4>(p);
+}
+KERF_KERNEL void interleave(CopyParameters p) {
+  if (p.bytes == 2)
+    interleaveElements<uint16_t>(p);
+  else if (p.bytes == 4)
+    interleaveElements<uint32_t>(p);
+  else
+    interleaveElements<uint64_t>(p);
+}
+
 template <typename E> KERF_DEVICE void fillElements(const FillParameters &p) {
   E value = p.value ? *static_cast<const E *>(p.value) : E(p.bits);
-  for (int64_t i = firstElement(); i < p.n; i += elementStep())
-    static_cast<E *>(p.to)[i] = value;
+  eachOfGrid<16 / sizeof(E)>(p.n, areAligned(p.to), [&](auto width, int64_t i) {
+    std::array<E, width> all;
+#pragma unroll
+    for (int k = 0; k < width; ++k)
+      all[k] = value;
+    storeElements<width, E>(p.to, i, all);
+  });
 }
 
 KERF_KERNEL void fill(FillParameters p) {
