@@ -838,6 +838,9 @@ def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
       ops of the chain, moving the chain to its end does not keep more memory alive than fusion saves.
 
     ```mlir
+    * A chain that reads no result of the ops before it, such as a product, moves up to the chain that it reads from, if
+      the values that then need not be stored have at least as many bytes as its results, and no reduction reads these.
+      So the gradients of both factors of SwiGLU are one kernel, although a product reads the first one at once.
     %1 = kerf.broadcast_in_dim %bias {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<8x64xf32>
     %2 = kerf.add %0, %1 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
     %3 = kerf.gelu %2 : (tensor<8x64xf32>) -> tensor<8x64xf32>
