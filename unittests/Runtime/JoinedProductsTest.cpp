@@ -43,7 +43,7 @@ struct SquareStep {
   }
 };
 
-/// What a run of a program gives.
+/// The result of a run, and the memory that it took.
 struct JoinedRun {
   std::vector<float> result;
   int64_t arenaBytes = 0;
