@@ -300,7 +300,31 @@ private:
       Value y = routine                     ? LLVM::CallOp::create(builder, loc, routine, x).getResult()
                 : instruction.op == kRandom ? ops.random(x[0], indexOf(lane))
                                             : ops.compute(instruction, x, ops.registerType(dtype));
-      elements.push_back(ops.rounded(y, dtype));
+      elements.push_back(y);
+    }
+    return rounded(std::move(elements), dtype);
+  }
+
+  /// Rounds numbers to the precision of `dtype`. For bf16, one instruction of the GPU rounds two numbers.
+  Lanes rounded(Lanes elements, DType dtype) {
+    if (dtype != DType::BF16) {
+      for (Value &element : elements)
+        element = ops.rounded(element, dtype);
+      return elements;
+    }
+    Type word = builder.getI32Type(), pair = VectorType::get(2, builder.getBF16Type());
+    auto toFloat = [&](Value bits) { return arith::BitcastOp::create(builder, loc, builder.getF32Type(), bits); };
+    auto constant = [&](int32_t bits) { return arith::ConstantIntOp::create(builder, loc, word, bits); };
+    for (size_t lane = 0; lane < elements.size(); lane += 2) {
+      bool isLast = lane + 1 == elements.size();
+      Value low = elements[lane], high = isLast ? low : elements[lane + 1];
+      Value both = LLVM::CallIntrinsicOp::create(builder, loc, pair, builder.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
+                                                 ValueRange{high, low})
+                       .getResult(0);
+      both = LLVM::BitcastOp::create(builder, loc, word, both);
+      elements[lane] = toFloat(arith::ShLIOp::create(builder, loc, both, constant(16)));
+      if (!isLast)
+        elements[lane + 1] = toFloat(arith::AndIOp::create(builder, loc, both, constant(-0x10000)));
     }
     return elements;
   }

@@ -4,6 +4,7 @@
 // merged collective has one latency.
 #include "ProgramPrice.h"
 #include "InstructionPrices.h"
+#include "kerf/Package/Addition.h"
 #include "kerf/Package/Epilogue.h"
 
 #include <algorithm>
@@ -25,8 +26,9 @@ struct Message {
 /// Returns the bytes that a product with its epilogue reads and writes besides the product's operands and one result.
 double epilogueBytes(const package::FlatProgram &list, std::span<const FlatInstruction> group) {
   double bytes = 0;
+  auto addition = package::additionOf(list.values, group);
   if (auto epilogue = package::epilogueOf(list.values, group))
-    for (int value : {epilogue->bias, epilogue->kept, epilogue->sums})
+    for (int value : {epilogue->bias, epilogue->kept, epilogue->sums, addition ? addition->addend : -1})
       if (value >= 0) {
         const package::Value &its = list.values[size_t(value)];
         bytes += double(elementsOf(its.shape) * bytesOf(its.dtype));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kerf/Package/Addition.h"
 #include "kerf/Package/JoinedInstruction.h"
 #include "kerf/Package/Native.h"
 
@@ -83,58 +84,104 @@ bool sameTensor(const std::vector<Value> &values, int a, int b) {
   return values[size_t(a)].dtype == values[size_t(b)].dtype && values[size_t(a)].shape == values[size_t(b)].shape;
 }
 
-/// Returns the epilogue of a kernel that adds a bias to the product, and perhaps applies GELU.
-std::optional<ProductEpilogue> biasOf(const std::vector<Value> &values, const Sizes &sizes, int product,
-                                      const FlatInstruction &chain) {
+/// The terms of a sum that a kernel computes, as bits.
+enum Terms : uint8_t { kNoTerm = 0, kProductTerm = 1, kBiasTerm = 2, kAddendTerm = 4 };
+
+/// The work of a kernel that begins with the addition of a bias.
+struct Biased {
+  ProductEpilogue epilogue;
+  int addend = -1; // the tensor of the product's shape that is added too
+};
+
+/// Returns the work of a kernel that adds a bias to the product, and perhaps a tensor of the product's shape, or
+/// applies GELU to P + bias.
+std::optional<Biased> biasOf(const std::vector<Value> &values, const Sizes &sizes, int product,
+                             const FlatInstruction &chain) {
   if (!chain.kernel)
     return std::nullopt;
   const Function &kernel = *chain.kernel;
-  bool singleResults = std::all_of(kernel.body.begin(), kernel.body.end(),
-                                   [](const Instruction &instruction) { return instruction.results.size() == 1; });
-  if (kernel.body.size() < 2 || kernel.body.size() > 3 || kernel.args.size() != 2 || !singleResults)
-    return std::nullopt;
-  const Instruction &broadcast = kernel.body[0], &add = kernel.body[1];
-  if (broadcast.op != "broadcast_in_dim" || broadcast.operands.size() != 1 || add.op != "add" ||
-      add.operands.size() != 2)
-    return std::nullopt;
-  size_t bias = broadcast.operands[0] == kernel.args[0] ? 0 : 1;
-  int added = kernel.args[1 - bias], row = broadcast.results[0];
-  bool adds =
-      (add.operands[0] == added && add.operands[1] == row) || (add.operands[1] == added && add.operands[0] == row);
-  if (!adds || broadcast.operands[0] != kernel.args[bias] || chain.operands[1 - bias] != product)
+  std::vector<uint8_t> terms(kernel.values.size(), kNoTerm); // of each value of the kernel
+  std::vector<int> argumentOf(kernel.values.size(), -1);     // the flat value, for arguments of the kernel
+  for (size_t a = 0; a < kernel.args.size(); ++a) {
+    argumentOf[size_t(kernel.args[a])] = chain.operands[a];
+    if (chain.operands[a] == product)
+      terms[size_t(kernel.args[a])] = kProductTerm;
+  }
+  ProductEpilogue epilogue{EpilogueKind::Bias, product};
+  int addend = -1;
+  const Instruction *broadcast = nullptr, *gelu = nullptr;
+  int sum = -1; // the last sum, a value of the kernel
+  for (const Instruction &op : kernel.body) {
+    if (op.results.size() != 1 || gelu)
+      return std::nullopt;
+    int result = op.results[0];
+    if (op.op == "broadcast_in_dim" && !broadcast && op.operands.size() == 1) {
+      broadcast = &op;
+      epilogue.bias = argumentOf[size_t(op.operands[0])];
+      terms[size_t(result)] = kBiasTerm;
+    } else if (op.op == "add" && op.operands.size() == 2) {
+      for (int operand : op.operands) {
+        if (terms[size_t(operand)] == kNoTerm) {
+          addend = argumentOf[size_t(operand)];
+          terms[size_t(operand)] = kAddendTerm;
+        }
+        if (terms[size_t(result)] & terms[size_t(operand)])
+          return std::nullopt; // one tensor is added twice
+        terms[size_t(result)] |= terms[size_t(operand)];
+      }
+      sum = result;
+    } else if (op.op == "gelu" && op.operands == std::vector<int>{sum}) {
+      gelu = &op;
+    } else {
+      return std::nullopt;
+    }
+  }
+  uint8_t whole = sum < 0 ? kNoTerm : terms[size_t(sum)];
+  bool adds = whole == (kProductTerm | kBiasTerm) || (whole == (kProductTerm | kBiasTerm | kAddendTerm) && !gelu &&
+                                                      addend >= 0 && sameTensor(values, addend, product));
+  if (!adds || epilogue.bias < 0 || epilogue.bias == product)
     return std::nullopt;
   // The bias has the product's last dimensions, those of the right factor.
-  const Value &whole = values[size_t(product)], &its = values[size_t(chain.operands[bias])];
-  size_t first = whole.shape.size() - sizes.rightRank;
+  const Value &to = values[size_t(product)], &its = values[size_t(epilogue.bias)];
+  size_t first = to.shape.size() - sizes.rightRank;
   std::vector<int64_t> dims;
-  for (size_t d = first; d < whole.shape.size(); ++d)
+  for (size_t d = first; d < to.shape.size(); ++d)
     dims.push_back(int64_t(d));
-  if (its.dtype != whole.dtype || listOf(broadcast, "broadcast_dimensions") != dims ||
-      !std::equal(its.shape.begin(), its.shape.end(), whole.shape.begin() + int64_t(first), whole.shape.end()))
+  if (its.dtype != to.dtype || listOf(*broadcast, "broadcast_dimensions") != dims ||
+      !std::equal(its.shape.begin(), its.shape.end(), to.shape.begin() + int64_t(first), to.shape.end()))
     return std::nullopt;
 
   auto resultOf = [&](int value) {
     auto found = std::find(kernel.results.begin(), kernel.results.end(), value);
     return found == kernel.results.end() ? -1 : chain.results[size_t(found - kernel.results.begin())];
   };
-  ProductEpilogue epilogue{EpilogueKind::Bias, product};
-  epilogue.bias = chain.operands[bias];
-  int sum = add.results[0];
   epilogue.result = resultOf(sum);
-  if (kernel.body.size() == 3) {
-    const Instruction &gelu = kernel.body[2];
-    if (gelu.op != "gelu" || !isTanhForm(gelu) || gelu.operands != std::vector<int>{sum})
+  if (gelu) {
+    if (!isTanhForm(*gelu))
       return std::nullopt;
     epilogue.kind = EpilogueKind::BiasGelu;
     epilogue.kept = resultOf(sum);
-    epilogue.result = resultOf(gelu.results[0]);
+    epilogue.result = resultOf(gelu->results[0]);
     if (epilogue.kept >= 0 && sizes.columns % kRowsOfKept != 0)
       return std::nullopt;
   }
   bool isWhole = epilogue.result >= 0 && chain.results.size() == size_t(1 + (epilogue.kept >= 0)) &&
                  sameTensor(values, epilogue.result, product) &&
                  (epilogue.kept < 0 || sameTensor(values, epilogue.kept, product));
-  return isWhole ? std::optional(epilogue) : std::nullopt;
+  return isWhole ? std::optional(Biased{epilogue, addend}) : std::nullopt;
+}
+
+/// Returns the addition of an instruction that adds another tensor of the same shape to the product.
+std::optional<ProductAddition> plainAdditionOf(const std::vector<Value> &values, int product,
+                                               const FlatInstruction &addition) {
+  auto op = onlyOp(addition);
+  if (!op || op->source->op != "add" || op->operands.size() != 2 || !sameTensor(values, op->result, product))
+    return std::nullopt;
+  size_t other = op->operands[0] == product ? 1 : 0;
+  int addend = op->operands[other];
+  if (op->operands[1 - other] != product || addend == product || !sameTensor(values, addend, product))
+    return std::nullopt;
+  return ProductAddition{product, addend, -1, op->result};
 }
 
 /// Returns the sums that an instruction computes of `of` over `dims`; -1 if it computes something else.
@@ -198,8 +245,22 @@ std::optional<ProductEpilogue> epilogueOf(const std::vector<Value> &values, std:
     return epilogue->sums >= 0 ? epilogue : std::nullopt;
   }
   if (!epilogue)
-    epilogue = biasOf(values, *sizes, product, group[1]);
+    if (auto biased = biasOf(values, *sizes, product, group[1]))
+      epilogue = biased->epilogue;
+  if (!epilogue)
+    if (auto addition = plainAdditionOf(values, product, group[1]))
+      epilogue = ProductEpilogue{EpilogueKind::Bias, product, addition->result};
   return epilogue ? epilogue : factorSumsOf(values, group[0], group[1]);
+}
+
+std::optional<ProductAddition> additionOf(const std::vector<Value> &values, std::span<const FlatInstruction> group) {
+  auto sizes = group.size() == 2 ? sizesOf(values, group[0]) : std::nullopt;
+  if (!sizes || group[1].kind != FlatInstruction::Kind::Op)
+    return std::nullopt;
+  int product = group[0].results[0];
+  if (auto biased = biasOf(values, *sizes, product, group[1]); biased && biased->addend >= 0)
+    return ProductAddition{product, biased->addend, biased->epilogue.bias, biased->epilogue.result};
+  return plainAdditionOf(values, product, group[1]);
 }
 
 FlatInstruction joinedInstruction(const std::vector<Value> &values, std::span<const FlatInstruction> group) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BufferPlan.h"
 #include "InstructionText.h"
+#include "kerf/Package/Addition.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -125,9 +126,15 @@ private:
 
   /// Returns whether the instruction may write result number `result` over `buffer`, whose last uses are its operands.
   bool mayTake(const FlatInstruction &instruction, int result, int buffer) const {
-    // The library reads the operands until the last result is written, and parts of rows differ in size.
-    if (!instruction.parts.empty() || !instruction.operandParts.empty() || !instruction.resultParts.empty())
+    // Parts of rows differ in size. The library reads the operands of a group until the last result is written; only a
+    // product that another tensor alone is added to is like one that is added to a sum.
+    if (!instruction.operandParts.empty() || !instruction.resultParts.empty())
       return false;
+    if (!instruction.parts.empty()) {
+      auto addition = package::additionOf(flat.values, instruction.parts);
+      if (!addition || addition->bias >= 0)
+        return false;
+    }
     bool read = false;
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
       if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)

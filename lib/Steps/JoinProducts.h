@@ -11,7 +11,7 @@
 
 namespace kerf::steps {
 
-/// Joins products with its bias and GELU, with GELU's gradient and its sums, or with the sums of a factor.
+/// Joins products with a bias, another tensor, GELU, GELU's gradient and its sums, or with the sums of a factor.
 /// No instruction moves out of its task or past a message between stages. Returns the number of joined products.
 int64_t joinProducts(package::FlatProgram &flat);
 

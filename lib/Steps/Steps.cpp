@@ -27,7 +27,7 @@ constexpr std::array<StepPass, 8> kPasses = {{
     {"add-in-products", "lets products add to the sums over microbatches of their results",
      [](FlatProgram &flat, const StepOptions &) { return addInProducts(flat); }},
     {"join-products",
-     "joins products with a bias, GELU, its gradient, or sums, for devices that compute them in one call",
+     "joins products with a bias, an addition, GELU, its gradient, or sums, for devices that compute them in one call",
      [](FlatProgram &flat, const StepOptions &) { return joinProducts(flat); }},
     {"fill-buckets", "joins collectives of a stream that no instruction waits for yet",
      [](FlatProgram &flat, const StepOptions &options) {

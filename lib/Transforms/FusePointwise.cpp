@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-fuse-pointwise (device level): turns chains of pointwise ops, and reductions at their ends, into calls
 // of kernel functions.
+#include "RaiseChains.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Passes.h"
@@ -76,6 +77,8 @@ bool hasHalf(Operation *op) {
 bool isView(Operation *op) {
   return isa<WaitOp>(op) || (isa<WorkOpInterface>(op) && kernelClassOf(op) == KernelClass::Nothing);
 }
+/// Returns whether the op is neither part of kernels nor free, so that values are kept in memory while it runs.
+bool isHeavy(Operation *op) { return !(isPointwise(op) || isReduction(op) || isView(op) || isa<BroadcastInDimOp>(op)); }
 bool isSplat(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   return constant && hasElements(value) && cast<DenseElementsAttr>(constant->getAttr("value")).isSplat();
@@ -103,12 +106,12 @@ public:
       : block(block), symbols(symbols), firstFunction(firstFunction), byText(byText) {}
 
   void run() {
+    ChainRaiser(block, isPointwise, isHeavy).run();
     int64_t position = 0;
     heavyBefore.push_back(0);
     for (Operation &op : block) {
       positions[&op] = position++;
-      heavyBefore.push_back(heavyBefore.back() +
-                            !(isPointwise(&op) || isReduction(&op) || isView(&op) || isa<BroadcastInDimOp>(op)));
+      heavyBefore.push_back(heavyBefore.back() + isHeavy(&op));
     }
     for (Operation &op : block)
       if (isPointwise(&op) || isReduction(&op))

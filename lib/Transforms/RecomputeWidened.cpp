@@ -161,6 +161,53 @@ std::string textOf(const Formula &formula) {
   return text;
 }
 
+/// Returns the 16-bit type from which a float32 value is converted, also if it has been sliced or negated since; null
+/// for any other value.
+Type typeBeforeWidening(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isa<ConvertOp, SliceOp, NegateOp>(op) || !tensorType(value).getElementType().isF32())
+    return {};
+  if (!isa<ConvertOp>(op))
+    return typeBeforeWidening(op->getOperand(0));
+  Type from = tensorType(op->getOperand(0)).getElementType();
+  return isHalf(from) ? from : Type();
+}
+
+/// Copies an op with other operands and another element type of its result.
+Value copyAs(Operation *op, ValueRange operands, Type element) {
+  OpBuilder builder(op);
+  Operation *made = builder.clone(*op);
+  made->setOperands(operands);
+  made->getResult(0).setType(tensorType(op->getResult(0)).clone(element));
+  return made->getResult(0);
+}
+/// Returns a value for which typeBeforeWidening is not null in that type.
+Value beforeWidening(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa<ConvertOp>(op))
+    return op->getOperand(0);
+  return copyAs(op, beforeWidening(op->getOperand(0)), typeBeforeWidening(value));
+}
+
+/// Concatenates large 16-bit tensors before they are widened, where they would be concatenated as float32 tensors.
+void concatenateBeforeWidening(Block &block) {
+  for (ConcatenateOp concatenate : llvm::make_early_inc_range(block.getOps<ConcatenateOp>())) {
+    Value wide = concatenate.getResult();
+    Type half = typeBeforeWidening(concatenate.getInputs().front());
+    if (!half || tensorType(wide).getNumElements() < kFewElements ||
+        !llvm::all_of(concatenate.getInputs(), [&](Value input) { return typeBeforeWidening(input) == half; }))
+      continue;
+    SmallVector<Value> inputs;
+    for (Value input : concatenate.getInputs())
+      inputs.push_back(beforeWidening(input));
+    Value narrow = copyAs(concatenate, inputs, half);
+    OpBuilder builder(concatenate);
+    auto convert = ConvertOp::create(builder, concatenate.getLoc(), wide.getType(), narrow);
+    convert->setDiscardableAttrs(concatenate->getDiscardableAttrDictionary());
+    wide.replaceAllUsesWith(convert.getResult());
+  }
+}
+
 struct RecomputeWidened : impl::RecomputeWidenedBase<RecomputeWidened> {
   void runOnOperation() override {
     SymbolTable symbolsOfModule(getOperation());
@@ -175,8 +222,10 @@ struct RecomputeWidened : impl::RecomputeWidenedBase<RecomputeWidened> {
     for (func::FuncOp function : functions)
       if (function.isPrivate() && failed(passSources(function)))
         return signalPassFailure();
-    for (func::FuncOp function : functions)
+    for (func::FuncOp function : functions) {
+      concatenateBeforeWidening(function.front());
       recompute(function.front());
+    }
     for (func::FuncOp function : functions)
       eraseDeadOps(function.front());
     pruneCalls(getOperation());

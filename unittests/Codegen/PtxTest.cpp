@@ -116,6 +116,12 @@ TEST(Ptx, ProductsAndSumsAreRoundedOneByOne) {
   EXPECT_EQ(countOf(text, "add.rn.f32"), 4u) << text;
 }
 
+TEST(Ptx, OneInstructionRoundsTwoNumbersToBf16) {
+  std::string text = withPtx(stepOf(multiplyAdd(DType::BF16, {6, 64}))).native->images[0].code;
+  EXPECT_EQ(countOf(text, "cvt.rn.bf16x2.f32"), 8u) << text; // 8 elements, and two results of each
+  EXPECT_EQ(countOf(text, "setp."), 1u) << text << "\nonly the loop compares, no number is tested for NaN";
+}
+
 TEST(Ptx, TheSameProgramHasTheSameCode) {
   Function kernel = multiplyAdd(DType::BF16, {6, 64});
   EXPECT_EQ(withPtx(stepOf(kernel)).native->images[0].code, withPtx(stepOf(kernel)).native->images[0].code);

@@ -28,8 +28,8 @@ TEST(CudnnSlices, AreTheLargestThatFit) {
   // The gradients of 1,024 x 1,024 scores in 16 bits are 2 MiB for each head.
   AttentionSizes gpt2 = sizesOf(64, 1024, 12, 12, 64);
   EXPECT_EQ(backwardWorkspace(gpt2, {1, 1}, QuerySums::Ordered), 2 * kMiB + 256);
-  EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB + 256), std::pair(int64_t(64), int64_t(12)));
-  EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB + 255), std::pair(int64_t(32), int64_t(12)));
+  EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB), std::pair(int64_t(64), int64_t(12)));
+  EXPECT_EQ(slice(gpt2, 64 * 24 * kMiB - 1), std::pair(int64_t(32), int64_t(12)));
   EXPECT_EQ(slice(gpt2, 256 * kMiB), std::pair(int64_t(8), int64_t(12)));
   EXPECT_EQ(slice(gpt2, 13 * kMiB), std::pair(int64_t(1), int64_t(6)));
   EXPECT_EQ(slice(gpt2, 1), std::pair(int64_t(1), int64_t(1)));
@@ -50,7 +50,7 @@ TEST(CudnnSlices, AreTheLargestThatFit) {
   masked.maskBatch = 1024 * 1024;
   EXPECT_EQ(biasBytes(masked, 3), 3 * 4 * kMiB);
   EXPECT_EQ(slice(masked, 256 * kMiB), std::pair(int64_t(8), int64_t(12)));
-  EXPECT_EQ(slice(masked, 8 * 28 * kMiB + 255), std::pair(int64_t(4), int64_t(12)));
+  EXPECT_EQ(slice(masked, 8 * 28 * kMiB - 1), std::pair(int64_t(4), int64_t(12)));
   EXPECT_EQ(slice(masked, 13 * kMiB), std::pair(int64_t(1), int64_t(6)));
 }
 
@@ -61,8 +61,13 @@ TEST(CudnnSlices, AreLargerWithUnorderedSums) {
   EXPECT_EQ(backwardWorkspace(gpt2, {64, 12}, QuerySums::Unordered), 256);
   EXPECT_EQ(querySumsBytes(gpt2, {64, 12}, QuerySums::Unordered), 192 * kMiB);
   EXPECT_EQ(querySumsBytes(gpt2, {64, 12}, QuerySums::Ordered), 0);
-  EXPECT_EQ(backwardSlice(gpt2, 192 * kMiB + 256, QuerySums::Unordered).batches, 64);
-  EXPECT_EQ(backwardSlice(gpt2, 192 * kMiB + 255, QuerySums::Unordered).batches, 32);
+  EXPECT_EQ(backwardSlice(gpt2, 192 * kMiB, QuerySums::Unordered).batches, 64);
+  EXPECT_EQ(backwardSlice(gpt2, 192 * kMiB - 1, QuerySums::Unordered).batches, 32);
+  // LLaMA 7B with 8 x 2048 tokens: 256 MiB are enough for all of it, or for the scores of one batch entry.
+  AttentionSizes llama = sizesOf(8, 2048, 32, 32, 128);
+  EXPECT_EQ(backwardSlice(llama, 256 * kMiB, QuerySums::Unordered).batches, 8);
+  EXPECT_EQ(backwardSlice(llama, 256 * kMiB, QuerySums::Ordered).batches, 1);
+  EXPECT_EQ(backwardSlice(llama, 256 * kMiB, QuerySums::Ordered).groups, 32);
   AttentionSizes grouped = sizesOf(2, 100, 6, 3, 16); // also the gradients of keys and values of each query head
   EXPECT_EQ(backwardWorkspace(grouped, {1, 2}, QuerySums::Unordered), 2 * 4 * 100 * 16 * 2 + 256);
   EXPECT_EQ(querySumsBytes(grouped, {1, 2}, QuerySums::Unordered), 4 * 100 * 16 * 4);

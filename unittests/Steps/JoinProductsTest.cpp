@@ -67,6 +67,18 @@ struct JoinedStep {
     flat.body.back().kernel = &functions.back();
     return results;
   }
+  /// Adds a kernel that adds a bias and then another tensor to `to`.
+  int biasedAnd(int to, int bias, int addend) {
+    package::Value whole{type, kRows};
+    Function kernel{"fused", {whole, flat.values[size_t(bias)], whole, whole, whole, whole}, {0, 1, 2}, {5}, {}, true};
+    kernel.body.push_back({"broadcast_in_dim", {1}, {3}, {{"broadcast_dimensions", {2}}}, ""});
+    kernel.body.push_back({"add", {0, 3}, {4}, Json::object(), ""});
+    kernel.body.push_back({"add", {2, 4}, {5}, Json::object(), ""});
+    functions.push_back(kernel);
+    int result = add("call", {to, bias, addend}, kRows);
+    flat.body.back().kernel = &functions.back();
+    return result;
+  }
   int gradient(int kept, int of, bool tanhForm = true) {
     return add("gelu_backward", {kept, of}, kRows, {{"approximate", tanhForm}});
   }
@@ -164,6 +176,53 @@ TEST(JoinProducts, JoinsTheSumsOfAFactor) {
               s.sums(s.kept);
             }),
             "(0 2) 1");
+}
+
+TEST(JoinProducts, JoinsAnAddend) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16})
+    EXPECT_EQ(joined([](JoinedStep &s) { s.add("add", {s.linear(), s.kept}, kRows); }, type), "(0 1)");
+  EXPECT_EQ(joined([](JoinedStep &s) { s.add("add", {s.kept, s.linear()}, kRows); }), "(0 1)");
+  EXPECT_EQ(joined([](JoinedStep &s) { s.biasedAnd(s.linear(), s.bias, s.kept); }), "(0 1)") << "with a bias";
+  EXPECT_EQ(joined([](JoinedStep &s) { s.biasedAnd(s.kept, s.bias, s.linear()); }), "(0 1)") << "in another order";
+  // A sum of three products: the second and the third one add what is there before them.
+  EXPECT_EQ(joined([](JoinedStep &s) {
+              int first = s.linear(), second = s.linear(), sum = s.add("add", {first, second}, kRows);
+              s.add("tanh", {s.x}, {2, 3, 16});
+              int third = s.linear();
+              s.add("add", {third, sum}, kRows);
+            }),
+            "0 (1 2) 3 (4 5)");
+}
+
+TEST(JoinProducts, LeavesOtherAdditions) {
+  EXPECT_EQ(joined([](JoinedStep &s) {
+              int product = s.linear();
+              s.add("add", {product, product}, kRows);
+            }),
+            "0 1")
+      << "the product twice";
+  EXPECT_EQ(joined([](JoinedStep &s) {
+              int product = s.linear(), later = s.add("tanh", {s.kept}, kRows);
+              s.add("add", {product, later}, kRows);
+            }),
+            "0 1 2")
+      << "the addend is made after the product";
+  EXPECT_EQ(joined([](JoinedStep &s) {
+              int product = s.linear();
+              s.add("add", {product, s.kept}, kRows);
+              s.add("tanh", {product}, kRows);
+            }),
+            "0 1 2")
+      << "the product is read again";
+  EXPECT_EQ(joined([](JoinedStep &s) { s.add("subtract", {s.kept, s.linear()}, kRows); }), "0 1") << "a difference";
+  EXPECT_EQ(joined([](JoinedStep &s) { s.add("add", {s.linear(), s.kept}, kRows); }, DType::F64), "0 1");
+  EXPECT_EQ(joined([](JoinedStep &s) { s.biasedAnd(s.linear(), s.bias, s.value({3, 8})); }), "0 1") << "other rows";
+  EXPECT_EQ(joined([](JoinedStep &s) { // the kernel stores P + bias too
+              s.biasedAnd(s.linear(), s.bias, s.kept);
+              s.functions.back().results = {4, 5};
+              s.flat.body.back().results.insert(s.flat.body.back().results.begin(), s.value(kRows));
+            }),
+            "0 1");
 }
 
 TEST(JoinProducts, LeavesWhatTheLibraryComputesOtherwise) {

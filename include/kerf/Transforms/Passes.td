@@ -799,6 +799,8 @@ def RecomputeWidened : Pass<"kerf-recompute-widened", "::mlir::ModuleOp"> {
       so that it is not stored. An example is the gradient that a residual block passes to the block before it.
     * A tensor that one op reads is computed right before this op if it can become one kernel with it, so that the
       narrower tensors are kept until then.
+    * Tensors that are widened to f32 and then sliced, negated and concatenated, as in rotary embeddings, are widened
+      after the concatenation.
 
     Results have the same bits, because the same ops run on the same values. The pass runs for GPUs, before
     `kerf-fuse-pointwise`.
@@ -836,6 +838,9 @@ def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
       results. The reasons are in docs/native.md.
     * No op outside of the chain reads a value of the chain before the chain's end. Where other ops stand between the
       ops of the chain, moving the chain to its end does not keep more memory alive than fusion saves.
+    * A chain that reads no result of the ops before it, such as a product, moves up to the chain that it reads from, if
+      the values that then need not be stored have at least as many bytes as its results, and no reduction reads these.
+      So the gradients of both factors of SwiGLU are one kernel, although a product reads the first one at once.
 
     ```mlir
     %1 = kerf.broadcast_in_dim %bias {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<8x64xf32>

@@ -15,7 +15,7 @@ using package::EpilogueKind;
 Epilogue epilogueOf(const EpilogueTensors &tensors) {
   switch (tensors.kind) {
   case EpilogueKind::Bias:
-    return Epilogue::Bias;
+    return tensors.bias ? Epilogue::Bias : Epilogue::None;
   case EpilogueKind::BiasGelu:
     return tensors.kept ? Epilogue::KeptGeluOfBias : Epilogue::GeluOfBias;
   case EpilogueKind::GeluGradient:
@@ -26,15 +26,36 @@ Epilogue epilogueOf(const EpilogueTensors &tensors) {
   return Epilogue::None;
 }
 
+/// Returns the tensor that the group adds to the product besides a bias (package::ProductAddition); nothing if there is
+/// none. It is what the addition reads besides the product, which lies in the memory of the result, and the bias.
+std::optional<TensorView> addendOf(const std::vector<KernelRequest> &parts, const EpilogueTensors &tensors) {
+  if (tensors.kind != EpilogueKind::Bias)
+    return std::nullopt;
+  std::vector<TensorView> others = parts[1].operands;
+  auto leaveOut = [&](const TensorView &view) {
+    auto found = std::find_if(others.begin(), others.end(), [&](const TensorView &other) {
+      return other.data == view.data && other.shape == view.shape;
+    });
+    if (found != others.end())
+      others.erase(found);
+  };
+  leaveOut(parts[0].results[0]);
+  if (tensors.bias)
+    leaveOut(*tensors.bias);
+  return others.empty() ? std::nullopt : std::optional(others.front());
+}
+
 /// Returns the call of the library that computes the whole group; nothing where it has none. `product` is the request
 /// of the product alone.
-Result<std::optional<Calls>> callTogether(const CallRequest &product, const EpilogueTensors &tensors) {
+Result<std::optional<Calls>> callTogether(const CallRequest &product, const EpilogueTensors &tensors,
+                                          const std::optional<TensorView> &addend) {
   using None = std::optional<Calls>;
   bool sameFactors = product.operand(0).dtype == product.operand(1).dtype;
   auto plan = sameFactors ? planOf(product, product.gpu->products.tf32) : std::nullopt;
   if (!plan)
     return None();
   plan->gemm.epilogue = epilogueOf(tensors);
+  plan->gemm.accumulates = addend.has_value();
   if (!isSupported(plan->gemm))
     return None();
   Calls calls;
@@ -46,6 +67,8 @@ Result<std::optional<Calls>> callTogether(const CallRequest &product, const Epil
       places.bias = (*vector)->data;
   if (tensors.kept)
     places.aux = tensors.kept->data;
+  if (addend)
+    places.c = addend->data;
   auto call = callIfOffered(product.gpu, plan->gemm, places);
   if (!call)
     return call.error();
@@ -63,9 +86,17 @@ Result<Calls> callJoined(const CallRequest &r) {
   for (KernelRequest &part : parts)
     part.scratch = r.request.scratch;
   const EpilogueTensors &tensors = *r.request.epilogue;
+  std::optional<TensorView> addend = addendOf(parts, tensors);
+  if (addend && !tensors.bias) {
+    // A product with a third operand adds it, by the library or in Kerf's own kernel, also where it is the result.
+    KernelRequest &product = parts.front();
+    product.operands.push_back(*addend);
+    product.results = {tensors.result};
+    return callsOf({product, r.faults, r.gpu});
+  }
   bool isPlanned = !tensors.result.data;
   if (!isPlanned && r.gpu->products.usesLibrary) {
-    auto together = callTogether({parts.front(), r.faults, r.gpu}, tensors);
+    auto together = callTogether({parts.front(), r.faults, r.gpu}, tensors, addend);
     if (!together)
       return together.error();
     if (*together)

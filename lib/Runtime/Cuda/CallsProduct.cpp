@@ -86,12 +86,8 @@ Result<Calls> callsOfPlan(const CallRequest &r, const ProductPlan &plan, GemmPla
   Calls calls;
   if (Status status = addOperands(calls, r, plan, places); !status)
     return status.error();
-  if (plan.gemm.accumulates && r.operand(2).data != result.data) {
-    // The library adds to what the result holds. A program whose memory is shared has the sum there already.
-    const std::vector<CopyDim> all = {{result.elements(), 1, 1}};
-    if (Status status = addCopy(calls, r.operand(2), result, all, 0, 0); !status)
-      return status.error();
-  }
+  if (plan.gemm.accumulates)
+    places.c = r.operand(2).data;
   // While memory is planned, there are no addresses, and nothing is asked of the library.
   bool isPlanned = !result.data || (calls.scratchBytes > 0 && !r.request.scratch);
   if (isPlanned)

@@ -155,8 +155,10 @@ BackwardGraph backwardGraph(const AttentionSizes &z, const AttentionStrides &str
   return all;
 }
 
+static constexpr int64_t kRest = 256; // bytes of workspace that each slice needs, whatever its size
+
 int64_t backwardWorkspace(const AttentionSizes &z, AttentionSlice slice, QuerySums sums) {
-  constexpr int64_t kQueryTile = 64, kKeyTile = 128, kBytes = 2, kAlignment = 128, kRest = 256;
+  constexpr int64_t kQueryTile = 64, kKeyTile = 128, kBytes = 2, kAlignment = 128;
   auto up = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
   int64_t sharing = z.h / z.g, heads = slice.batches * slice.groups * sharing;
   int64_t ofEachHead =
@@ -193,7 +195,7 @@ AttentionSlice forwardSlice(const AttentionSizes &z, int64_t mostBytes) {
 
 AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes, QuerySums sums) {
   AttentionSlice slice{z.b, z.g};
-  auto bytes = [&] { return backwardWorkspace(z, slice, sums) + querySumsBytes(z, slice, sums); };
+  auto bytes = [&] { return backwardWorkspace(z, slice, sums) - kRest + querySumsBytes(z, slice, sums); };
   shrink(slice.batches, z.b, [&] { return bytes() + biasBytes(z, slice.batches) <= mostBytes; });
   shrink(slice.groups, z.g, [&] { return bytes() <= mostBytes; });
   return slice;

@@ -64,8 +64,8 @@ int64_t querySumsBytes(const AttentionSizes &z, AttentionSlice slice, QuerySums 
 /// Returns the largest slice of whole batch entries that divides the batch evenly and whose bias needs at most
 /// `mostBytes`, or one batch entry.
 AttentionSlice forwardSlice(const AttentionSizes &z, int64_t mostBytes);
-/// Returns the largest slice that divides the batch evenly and whose gradients need at most `mostBytes` of workspace,
-/// query sums and bias. If one batch entry needs more without its bias, the slice also divides its key/value heads,
+/// Returns the largest slice that divides the batch evenly and whose gradients need at most `mostBytes` of workspace
+/// (without the bytes that a slice of any size needs), query sums and bias. If one batch entry needs more without its bias, the slice also divides its key/value heads,
 /// down to one.
 AttentionSlice backwardSlice(const AttentionSizes &z, int64_t mostBytes, QuerySums sums);
 

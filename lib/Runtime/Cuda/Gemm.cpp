@@ -71,8 +71,8 @@ bool isSupported(const Gemm &gemm) {
       return false;
   // NVIDIA asks that a column of the epilogue's second matrix has a multiple of 8 elements.
   const EpilogueRow &row = rowOf(gemm.epilogue);
-  if (gemm.epilogue != Epilogue::None &&
-      (gemm.batches != 1 || gemm.accumulates || isDouble(gemm) || (row.hasAux && gemm.d.leading % 8 != 0)))
+  if (gemm.epilogue != Epilogue::None && (gemm.batches != 1 || (gemm.accumulates && gemm.epilogue != Epilogue::Bias) ||
+                                          isDouble(gemm) || (row.hasAux && gemm.d.leading % 8 != 0)))
     return false;
   return gemm.batches >= 1 && gemm.batches <= kMostBatches;
 }
@@ -194,8 +194,9 @@ Status GemmDescriptors::enqueue(const CublasAlgorithm &algorithm, const GemmPlac
   const double doubles[] = {1, gemm.accumulates ? 1.0 : 0.0};
   const void *one = isDouble(gemm) ? static_cast<const void *>(doubles) : floats;
   const void *beta = isDouble(gemm) ? static_cast<const void *>(doubles + 1) : floats + 1;
+  const void *c = gemm.accumulates && places.c ? places.c : places.d;
   CublasStatus status =
-      cublas.library.matmul(cublas.handle, operation, one, places.a, a, places.b, b, beta, places.d, d, places.d, d,
+      cublas.library.matmul(cublas.handle, operation, one, places.a, a, places.b, b, beta, c, d, places.d, d,
                             &algorithm, places.workspace, size_t(workspaceBytes(gemm)), stream.stream);
   return status ? Status(cublasError(cublas.library, status, context->number(), "enqueue " + textOf(gemm))) : ok();
 }

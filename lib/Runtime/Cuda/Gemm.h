@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch of matrix products as one call of cuBLASLt, with an epilogue: D = epilogue(op(A) op(B) + beta D).
+// A batch of matrix products as one call of cuBLASLt, with an epilogue: D = epilogue(op(A) op(B) + beta C).
 #pragma once
 
 #include "CublasLt.h"
@@ -54,9 +54,9 @@ constexpr uint32_t numberOf(Epilogue epilogue) { return rowOf(epilogue).number; 
 struct Gemm {
   int64_t m = 0, n = 0, k = 0, batches = 1;
   GemmMatrix a, b, d;
-  bool accumulates = false;           // whether the product is added to what D holds
+  bool accumulates = false;           // whether C is added to the product; C is a matrix of D's type and size
   bool tf32 = false;                  // whether float32 factors are rounded to TF32
-  Epilogue epilogue = Epilogue::None; // others are for one product that does not accumulate
+  Epilogue epilogue = Epilogue::None; // others are for one product, and only Bias for one that accumulates
   auto operator<=>(const Gemm &) const = default;
 };
 
@@ -67,6 +67,7 @@ struct GemmPlaces {
   void *workspace;                                  // as many bytes as workspaceBytes returns; null if these are 0
   void *bias = nullptr, *aux = nullptr;             // of the epilogue; null where it has none
   const float *scaleA = nullptr, *scaleB = nullptr; // of 8-bit factors, by which these are multiplied; null: 1
+  const void *c = nullptr; // where C lies if the Gemm accumulates, at D or apart from it; null: at D
 };
 
 /// Returns whether the type is one of the 8-bit floating-point types.

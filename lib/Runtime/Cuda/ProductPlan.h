@@ -20,7 +20,7 @@ struct ProductSide {
 
 /// How a dot_general becomes products of cuBLASLt. The row-major result of `left` and `right` is the column-major
 /// result of `right` and `left`: matrix A of the Gemm is the right operand, and matrix B the left one. With a third
-/// operand, the Gemm adds to what its result holds, which has to be this operand.
+/// operand, the Gemm adds this operand to the product.
 struct ProductPlan {
   Gemm gemm;
   ProductSide left, right;

@@ -176,3 +176,43 @@ func.func @reductions_beside_routines_and_alone(%x: tensor<64x32xf32>, %h: tenso
   %4 = kerf.reduce %n {dimensions = array<i64: 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x8xf32>) -> tensor<64xf32>
   return %t, %0, %1, %2, %3, %4 : tensor<64x32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// The gradients of silu(gate) * up: the product needs the gradient of `up`, and the gradient of `gate` comes after the
+// product. It moves up, because it alone reads %dsilu and %sig, so one kernel writes both gradients.
+// CHECK: func.func private @fused_multiply_logistic_subtract_and_4_more({{.*}}) -> (tensor<8x64xf32>, tensor<8x64xf32>)
+// CHECK-LABEL: func.func @a_chain_after_a_product_moves_up
+func.func @a_chain_after_a_product_moves_up(%gate: tensor<8x64xf32>, %up: tensor<8x64xf32>, %dh: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+  // CHECK-NEXT: %[[G:.*]]:2 = kerf.call @fused_multiply_logistic_subtract_and_4_more
+  // CHECK-NEXT: %[[P:.*]] = kerf.dot_general %[[G]]#1, %arg3
+  // CHECK-NEXT: return %[[P]], %[[G]]#0
+  %dsilu = kerf.multiply %dh, %up : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %sig = kerf.logistic %gate : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %silu = kerf.multiply %gate, %sig : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %dup = kerf.multiply %dh, %silu : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %p = kerf.dot_general %dup, %w {lhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_batching = array<i64>, rhs_contracting = array<i64: 0>} : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %c = kerf.constant dense<1.0> : tensor<f32>
+  %one = kerf.broadcast_in_dim %c {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<8x64xf32>
+  %rest = kerf.subtract %one, %sig : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %slope = kerf.multiply %sig, %rest : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %dgate = kerf.multiply %dsilu, %slope : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %p, %dgate : tensor<8x64xf32>, tensor<8x64xf32>
+}
+
+// -----
+
+// The product reads %a itself, so nothing is saved where the chain after it moves up: it stays.
+// CHECK-LABEL: func.func @a_chain_that_saves_nothing_stays
+func.func @a_chain_that_saves_nothing_stays(%x: tensor<8x64xf32>, %y: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+  // CHECK-NEXT: %[[A:.*]] = kerf.call @fused_add_tanh
+  // CHECK-NEXT: %[[P:.*]] = kerf.dot_general %[[A]], %arg2
+  // CHECK-NEXT: %[[Z:.*]] = kerf.call @fused_negate_multiply(%[[A]])
+  // CHECK-NEXT: return %[[P]], %[[Z]]
+  %s = kerf.add %x, %y : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %a = kerf.tanh %s : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %p = kerf.dot_general %a, %w {lhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_batching = array<i64>, rhs_contracting = array<i64: 0>} : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %n = kerf.negate %a : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %z = kerf.multiply %n, %n : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %p, %z : tensor<8x64xf32>, tensor<8x64xf32>
+}

@@ -148,3 +148,35 @@ func.func @main(%x: tensor<32x64xbf16>, %y: tensor<32x64xbf16>, %w: tensor<64x64
   %d = kerf.negate %1 {kerf.backward} : (tensor<32x64xbf16>) -> tensor<32x64xbf16>
   return %p, %n, %d : tensor<32x64xbf16>, tensor<32x64xbf16>, tensor<32x64xbf16>
 }
+
+// -----
+
+// Rotary embeddings exchange the halves of each row in 16 bits, and the kernel that reads them widens them.
+// CHECK-LABEL: func.func @rotary
+// CHECK: %[[HIGH:.*]] = kerf.slice %arg0 {{.*}} -> tensor<32x32xbf16>
+// CHECK: %[[MINUS:.*]] = kerf.negate %{{.*}} : (tensor<32x32xbf16>) -> tensor<32x32xbf16>
+// CHECK: %[[LOW:.*]] = kerf.slice %arg0 {{.*}} -> tensor<32x32xbf16>
+// CHECK: %[[ROTATED:.*]] = kerf.concatenate %[[MINUS]], %[[LOW]] {dimension = 1 : i64} : (tensor<32x32xbf16>, tensor<32x32xbf16>) -> tensor<32x64xbf16>
+// CHECK: kerf.convert %[[ROTATED]] : (tensor<32x64xbf16>) -> tensor<32x64xf32>
+// CHECK-NOT: kerf.concatenate
+func.func @rotary(%x: tensor<32x64xbf16>, %sin: tensor<32x64xf32>) -> tensor<32x64xf32> {
+  %high = kerf.slice %x {start = array<i64: 0, 32>, limit = array<i64: 32, 64>, strides = array<i64: 1, 1>} : (tensor<32x64xbf16>) -> tensor<32x32xbf16>
+  %minus = kerf.negate %high : (tensor<32x32xbf16>) -> tensor<32x32xbf16>
+  %a = kerf.convert %minus : (tensor<32x32xbf16>) -> tensor<32x32xf32>
+  %wide = kerf.convert %x : (tensor<32x64xbf16>) -> tensor<32x64xf32>
+  %b = kerf.slice %wide {start = array<i64: 0, 0>, limit = array<i64: 32, 32>, strides = array<i64: 1, 1>} : (tensor<32x64xf32>) -> tensor<32x32xf32>
+  %rotated = kerf.concatenate %a, %b {dimension = 1 : i64} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x64xf32>
+  %y = kerf.multiply %rotated, %sin : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}
+
+// -----
+
+// One of the tensors is float32 to begin with, so nothing is concatenated in 16 bits.
+// CHECK-LABEL: func.func @one_is_wide
+// CHECK: kerf.concatenate {{.*}} -> tensor<32x64xf32>
+func.func @one_is_wide(%x: tensor<32x32xbf16>, %b: tensor<32x32xf32>) -> tensor<32x64xf32> {
+  %a = kerf.convert %x : (tensor<32x32xbf16>) -> tensor<32x32xf32>
+  %y = kerf.concatenate %a, %b {dimension = 1 : i64} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}

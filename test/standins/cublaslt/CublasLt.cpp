@@ -6,8 +6,8 @@
 // KERF_STANDIN_CUBLASLT is the number, from 1, of the call of cublasLtMatmul that fails, "old" for a library of version
 // 11.4.1, "none" for a library that has no algorithm for any problem, or "plain" for one that has none for epilogues.
 //
-// KERF_STANDIN_PRODUCTS names a file for the numbers of products by epilogue, which is written at the end of the
-// process.
+// KERF_STANDIN_PRODUCTS names a file for the numbers of products by epilogue and by whether beta is 0, which is written
+// at the end of the process.
 #include "Problem.h"
 
 #include <atomic>
@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -33,15 +34,15 @@ std::string_view injected() {
 }
 std::atomic<uint64_t> matmuls = 0, launched[8];
 
-std::map<uint32_t, uint64_t> products; // numbers of computed products by epilogue
-/// Writes the numbers as {"1": 40, "164": 4}.
+std::map<std::string, uint64_t> products; // numbers of computed products by epilogue, with "+C" where beta is not 0
+/// Writes the numbers as {"1": 40, "1+C": 2, "164": 4}.
 void writeProducts() {
   FILE *file = std::fopen(std::getenv("KERF_STANDIN_PRODUCTS"), "w");
   if (!file)
     return;
   std::fputs("{", file);
-  for (const char *separator = ""; const auto &[epilogue, count] : products) {
-    std::fprintf(file, "%s\"%u\": %llu", separator, epilogue, (unsigned long long)count);
+  for (const char *separator = ""; const auto &[name, count] : products) {
+    std::fprintf(file, "%s\"%s\": %llu", separator, name.c_str(), (unsigned long long)count);
     separator = ", ";
   }
   std::fputs("}\n", file);
@@ -71,12 +72,13 @@ void run(void *data) {
   static const bool counts = std::getenv("KERF_STANDIN_PRODUCTS") && std::atexit(writeProducts) == 0;
   if (counts) {
     std::lock_guard lock(mutex);
-    ++products[work.product.epilogue];
+    ++products[std::to_string(work.product.epilogue) + (work.product.beta != 0 ? "+C" : "")];
   }
 }
 
 /// Puts the addresses into the product. Fails if they are not aligned to 256 bytes, as the preferences say that they
-/// are, if they are not device memory, or if a written range overlaps another one.
+/// are, if they are not device memory, or if a written range overlaps another one. C may be D, and is read only where
+/// beta is not 0.
 int place(Work &work, const void *a, const void *b, const void *c, const void *d, const void *workspace) {
   for (const void *address : {a, b, c, d, workspace})
     if (reinterpret_cast<uintptr_t>(address) % 256 != 0)
@@ -103,7 +105,8 @@ int place(Work &work, const void *a, const void *b, const void *c, const void *d
   for (const Range &read : reads)
     if (read.overlaps(result) || read.overlaps(space))
       return kInvalidValue;
-  return kSuccess;
+  const Range added{product.addressC, product.beta != 0 && c != d ? extentOf(product.c) : 0};
+  return added.overlaps(result) || added.overlaps(space) ? kInvalidValue : kSuccess;
 }
 /// Puts the addresses of the epilogue into the product. Fails if they are not device memory.
 int placeEpilogue(Product &product, const Operation &operation) {

@@ -121,13 +121,17 @@ struct Left {
   std::vector<double> d, bias, aux;
 };
 
-/// Runs a call; returns nothing where the library has no algorithm for it.
-std::optional<Left> run(const std::shared_ptr<Context> &gpu, const Gemm &gemm, const Numbers &numbers) {
+/// Runs a call; returns nothing where the library has no algorithm for it. `c` is the place of C where the call
+/// accumulates; null: at D.
+std::optional<Left> run(const std::shared_ptr<Context> &gpu, const Gemm &gemm, const Numbers &numbers,
+                        const void *c = nullptr) {
   DType type = gemm.a.type, result = gemm.d.type;
   GpuNumbers a(gpu, type, storedOf(gemm.a, numbers.a)), b(gpu, type, storedOf(gemm.b, numbers.b)),
       d(gpu, result, numbers.d), bias(gpu, result, numbers.bias), aux(gpu, result, numbers.aux);
   EXPECT_TRUE(isSupported(gemm));
-  auto call = callIfOffered(gpu, gemm, {a.address(), b.address(), d.address(), nullptr, bias.address(), aux.address()});
+  GemmPlaces places{a.address(), b.address(), d.address(), nullptr, bias.address(), aux.address()};
+  places.c = c;
+  auto call = callIfOffered(gpu, gemm, places);
   EXPECT_TRUE(call) << call.error().message;
   if (!call || !*call)
     return std::nullopt;
@@ -176,6 +180,33 @@ TEST(CudaGemm, AccumulatesInTheTypeOfTheResult) {
         left->d, kOdd, [&](int64_t i, int64_t j) { return numbers.d[size_t(j * kOdd.m + i)] + numbers.product(i, j); },
         result);
   }
+}
+
+TEST(CudaGemm, AddsAnotherMatrixAndABias) {
+  auto gpu = gpuOfTest();
+  if (!gpu)
+    GTEST_SKIP() << "KERF_KERNEL_DEVICE names no GPU";
+  for (DType type : {DType::F32, DType::BF16})
+    for (Epilogue epilogue : {Epilogue::None, Epilogue::Bias})
+      for (bool inPlace : {false, true}) {
+        SCOPED_TRACE(::testing::Message()
+                     << toString(type) << ", epilogue " << numberOf(epilogue) << (inPlace ? ", in place" : ""));
+        Numbers numbers(3, kEven), other(4, kEven); // C differs from what D holds
+        Gemm gemm = gemmOf(type, type, kEven, epilogue);
+        gemm.accumulates = true;
+        GpuNumbers c(gpu, type, other.d);
+        auto left = run(gpu, gemm, numbers, inPlace ? nullptr : c.address());
+        ASSERT_TRUE(left) << "no algorithm";
+        const std::vector<double> &added = inPlace ? numbers.d : other.d;
+        expectNear(
+            left->d, kEven,
+            [&](int64_t i, int64_t j) {
+              return added[size_t(j * kEven.m + i)] + numbers.product(i, j) +
+                     (epilogue == Epilogue::Bias ? numbers.bias[size_t(i)] : 0);
+            },
+            type);
+        EXPECT_EQ(c.read(), other.d) << "C is only read";
+      }
 }
 
 /// Compares what a call with an epilogue leaves with the definition of the epilogue.
@@ -264,6 +295,9 @@ TEST(CudaGemm, RefusesWhatTheLibraryLacks) {
   gemm = gemmOf(DType::F64, DType::F64, kOdd);
   gemm.epilogue = Epilogue::Bias;
   EXPECT_FALSE(isSupported(gemm)) << "an epilogue in float64";
+  gemm = gemmOf(DType::F32, DType::F32, kEven, Epilogue::GeluOfBias);
+  gemm.accumulates = true;
+  EXPECT_FALSE(isSupported(gemm)) << "GELU of a product that is added to a matrix";
 }
 
 } // namespace
