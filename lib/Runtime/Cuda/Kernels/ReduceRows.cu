@@ -24,6 +24,7 @@ inline constexpr int kRowsInFlight = 4, kPacksInFlight = 2;
 template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParameters &p) {
   using Value = typename R::Value;
   constexpr int kWarps = kReduceThreads / 32;
+  constexpr int kRows = W > 8 ? kRowsInFlight / 2 : kRowsInFlight; // more would not fit into registers
   KERF_SHARED Value values[kWarps][32 * W];
   const TableThread<W> thread(p.rowsOfWarp);
   const int64_t tiles = (p.kept + thread.columns - 1) / thread.columns;
@@ -44,8 +45,8 @@ template <typename R, int W> KERF_DEVICE void reduceTable(const ReduceRowsParame
     int64_t row = begin + thread.group;
     if (column < p.kept) {
 #pragma unroll 1
-      for (; row + (kRowsInFlight - 1) * thread.groups < end; row += kRowsInFlight * thread.groups)
-        add(std::integral_constant<int, kRowsInFlight>(), row);
+      for (; row + (kRows - 1) * thread.groups < end; row += kRows * thread.groups)
+        add(std::integral_constant<int, kRows>(), row);
 #pragma unroll 1
       for (; row < end; row += thread.groups)
         add(std::integral_constant<int, 1>(), row);
