@@ -15,6 +15,8 @@ if [ ! -x "$python" ]; then
   "$work/venv/bin/pip" install -q "torch==2.13.0+cpu" triton torchao torchtitan==0.3.0 deepspeed==0.19.8 "transformers<5" einops
   # Its extras name CUDA packages, which reading a configuration does not need.
   "$work/venv/bin/pip" install -q megatron-core==0.16.1
+  # The definitions of its arguments are read from its sources, which import much that reading them does not need.
+  "$work/venv/bin/pip" install -q --no-deps ms-swift==4.6.0
 fi
 mkdir -p "$work"
 PYTHONPATH=test/e2e:scripts KERF=${KERF:-$PWD/build/bin/kerf} exec "$python" -m check_exports --work "$work" "$@"

@@ -51,6 +51,19 @@ def functions():
 
         return jax.value_and_grad(loss)(w, x)
 
+    def nested(x, w):
+        def cell(h, row, w):
+            return jnp.tanh(jax.nn.softmax(h @ w, -1) + row)
+
+        def layer(x, w):
+            return jax.lax.scan(lambda h, row: (jax.checkpoint(cell)(h, row, w), h @ w), x[0], x)[1]
+
+        def loss(w, x):
+            x, sums = jax.lax.scan(lambda x, w: (jax.checkpoint(layer)(x, w), (x @ w).sum(0)), x, w)
+            return (x ** 2).mean() + (jnp.sin(sums) ** 2).sum()
+
+        return jax.value_and_grad(loss)(w, x)
+
     def tables(table, ids, x):
         rows = (jnp.abs(ids) * 5).astype(int) % 16
         picked = table[rows]
@@ -83,7 +96,8 @@ def functions():
         noise = jax.random.uniform(jax.random.key(3), x.shape)
         return x * noise, jax.grad(lambda x: (clipped(x) * y).sum())(x), jax.nn.relu(x).astype(jnp.float32), jnp.linalg.norm(x, axis=0)
 
-    return {"loops": (loops, (4, 8, 8), (8, 8)), "gradients": (gradients, (8, 16), (3, 16, 16)), "tables": (tables, (16, 8), (8, 8), (8, 8)),
+    return {"loops": (loops, (4, 8, 8), (8, 8)), "gradients": (gradients, (8, 16), (3, 16, 16)),
+            "nested": (nested, (4, 8, 8), (3, 8, 8)), "tables": (tables, (16, 8), (8, 8), (8, 8)),
             "shapes": (shapes, (8, 32), (8, 32)), "reductions": (reductions, (8, 32), (8, 32)),
             "convolutions": (convolutions, (8, 4, 4, 8), (3, 3, 8, 4)),
             "others": (others, (8, 32), (8, 32))}
@@ -100,17 +114,24 @@ def some_cut(shape, dice):
 
 
 def on_parts(fn, args, layouts, mesh):
-    """Returns the results of a function that runs on parts of its arguments."""
+    """Returns the results of a function that runs on parts of its arguments, with what a first run has found out about its loops."""
     closed = jax.make_jaxpr(fn)(*args)
     tree = tree_of(closed.jaxpr, itertools.count())
+    found = []
 
     def part(*arrays):
+        local = Local({}, RANKS, found[0] if found else None)
         values = [Value(array, layout, RANKS) for array, layout in zip(arrays, layouts)]
-        return [value.to(whole(len(value.layout.dims))) for value in Local({}, RANKS).run(closed.jaxpr, closed.consts, values, tree)]
+        results = [value.to(whole(len(value.layout.dims))) for value in local.run(closed.jaxpr, closed.consts, values, tree)]
+        found[:] = found or [local.found_wishes()]
+        return results
 
-    mapped = jax.shard_map(part, mesh=mesh, in_specs=tuple(map(spec_of, layouts)), out_specs=[PartitionSpec()] * len(closed.jaxpr.outvars),
-                           check_vma=False)
-    return jax.jit(mapped)(*args)
+    def mapped(*arrays):
+        return jax.shard_map(part, mesh=mesh, in_specs=tuple(map(spec_of, layouts)), out_specs=[PartitionSpec()] * len(closed.jaxpr.outvars),
+                             check_vma=False)(*arrays)
+
+    jax.eval_shape(mapped, *args)
+    return jax.jit(lambda *arrays: mapped(*arrays))(*args)
 
 
 @unittest.skipIf(WHY, WHY)

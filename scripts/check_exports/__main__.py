@@ -23,6 +23,7 @@ TARGETS = {
     "torchtitan": ("torchtitan", "job.toml", "torchtitan02"),
     "torchtitan-0.3": ("torchtitan", "titan_job.py", "torchtitan03"),
     "deepspeed": ("deepspeed", "ds_config.json", "deepspeed"),
+    "ms-swift": ("megatron", "train.sh", "ms_swift"),
 }
 
 

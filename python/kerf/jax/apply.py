@@ -72,7 +72,7 @@ class Applied:
 
         def mapped(*flat: Any) -> Any:
             found: list[Layout] = []
-            wishes: Wishes = {}
+            wishes = Wishes()
 
             def part(wanted: Optional[list[Layout]], *arrays: Any) -> list[Any]:
                 local = Local(ops, ranks, wishes)
@@ -83,7 +83,9 @@ class Applied:
                 found[:] = [value.summed() if leaf is None else layout_of(leaf.spec, len(leaf.shape)) for value, leaf in zip(results, ends)]
                 self.notes = (*_not_applied(self._plan), *local.notes)
                 parts = [value.to(layout) for value, layout in zip(results, wanted or found)]
-                wishes.update(local.found_wishes())
+                if wanted is None:
+                    first = local.found_wishes()
+                    wishes.stacked, wishes.kept = first.stacked, first.kept
                 return parts
 
             def under(wanted: Optional[list[Layout]]) -> Any:

@@ -47,6 +47,22 @@ def local_shape(shape: Sequence[int], layout: Layout, ranks: Ranks) -> tuple[int
     return tuple(size // shards(axes, ranks) for size, axes in zip(shape, layout.dims))
 
 
+class Round:
+    """One trace of a round of a loop. `loop` identifies the loop."""
+
+    def __init__(self, loop: int, given: Mapping[Kept, Any]) -> None:
+        self.loop, self.given = loop, given  # arrays that rounds of earlier loops have kept for this one
+        self.values: dict[Place, Value] = {}
+        self.counts: dict[tuple[int, ...], int] = {}  # of the values that each equation has made
+        self.wanted: dict[Kept, None] = {}  # what this round could take from rounds of earlier loops
+
+
+# The equation that makes a value, as the positions of the equations that contain it and its own, and a number among the values
+# of the equation. A value has the same place in every trace.
+Place = tuple[tuple[int, ...], int]
+Kept = tuple[int, Place, Layout]  # a value in a layout, with the loop in whose rounds it is made
+
+
 class Value:
     """An array of the program: the part that this rank holds."""
 
@@ -58,15 +74,30 @@ class Value:
         self.received = False  # whether a collective made the array
         self.zero = zero  # whether all elements are zero
         self.asked: set[Layout] = set()  # the layouts in which the array was read
+        self.round: Optional[Round] = None  # the round of a loop in which the array was made
+        self.place: Place = ((), 0)  # in the round
         self._known = {layout: array}
 
     def to(self, layout: Layout) -> Any:
         """Returns this rank's part in another layout. Asked twice for a layout, or after its twin, runs the collectives once."""
         self.asked.add(layout)
         if layout not in self._known:
-            earlier = self.twin._known.get(layout) if self.twin else None
+            earlier = self.twin.known(layout, self.round, receives(self.layout, layout)) if self.twin else None
             self._known[layout] = change(self.array, self.layout, layout, self.ranks) if earlier is None else earlier
         return self._known[layout]
+
+    def known(self, layout: Layout, reader: Optional[Round], dear: bool = True) -> Any:
+        """Returns the array in a layout if a reader in a round of a loop can have it without a collective, else None.
+
+        What another loop has made the reader can have if that loop keeps it, which is asked for where it is `dear`.
+        """
+        if layout in self._known and self.round is reader:
+            return self._known[layout]
+        if layout in self._known and dear and self.round is not None and reader is not None:
+            key = (self.round.loop, self.place, layout)
+            reader.wanted[key] = None
+            return reader.given.get(key)
+        return self.twin.known(layout, reader, dear) if self.twin else None
 
     def summed(self) -> Layout:
         """Returns the layout of the array after the sum of its partial arrays."""

@@ -7,15 +7,17 @@ without a rule takes whole operands, which every rank then computes.
 """
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import jax
 import numpy as np
 from jax.extend import core as jex
 
-from .layout import Layout, Ranks, Value, local_shape, receives, shards, whole
+from .layout import Kept, Layout, Ranks, Round, Value, local_shape, receives, shards, whole
 from .loops import run_cond, run_scan, run_while
 from .planned import Cuts, Op, PlanOps, Uses
 from .rules import Rule, rule_of
@@ -23,7 +25,14 @@ from .trace import Tree
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 REDUCE = {"max": jax.lax.pmax, "min": jax.lax.pmin}
-Wishes = dict[int, list[Optional[Layout]]]  # the layouts in which a later loop takes what a loop stacks, by the id of the loop's equation
+
+
+@dataclasses.dataclass
+class Wishes:
+    """What a first run of a program finds out for a second one. Loops are named by the ids of their equations."""
+
+    stacked: dict[int, list[Optional[Layout]]] = dataclasses.field(default_factory=dict)  # the layouts in which a later loop takes what a loop stacks
+    kept: dict[int, list[Kept]] = dataclasses.field(default_factory=dict)  # values of earlier loops that the rounds of a loop compute again
 
 
 class Local:
@@ -31,11 +40,17 @@ class Local:
 
     def __init__(self, ops: dict[int, list[Any]], ranks: Ranks, wishes: Optional[Wishes] = None) -> None:
         self.ranks = ranks
-        self.wishes = wishes or {}
+        self.wishes = wishes or Wishes()
+        self.round: Optional[Round] = None  # the round of a loop that is traced
+        self.path: list[int] = []  # the positions of the equations of the round that contain the one that is run, and its own
+        self.inside: dict[Any, Value] = {}  # values in the last round of a loop, by the numbers of what the loop reads and stacks
+        self.kept: dict[Kept, Value] = {}  # what loops have kept for later ones, stacked
+        self.wanted: dict[int, dict[Kept, None]] = {}  # what the rounds of loops could take from those of earlier loops
         self.stacked: dict[int, list[Value]] = {}  # what the loops have stacked, by the id of the equation of the loop
         self.notes: dict[str, None] = {}
         self.plan = PlanOps(ops, ranks, self.notes)
         self.again = 0  # how many jax.checkpoint that compute values again contain the equation
+        self.later: tuple[Sequence[Any], Tree, int] = ((), [], 0)  # a program, and the position of the equation after the one that is run
         self.earlier: dict[Any, tuple[Op, list[Value]]] = {}  # cuts and results of earlier equations
         self.constants: dict[Any, int] = {}  # numbers of results that depend on no argument
         self.alike: dict[Any, Op] = {}  # the plan's cuts of the last equation of a kind
@@ -56,15 +71,37 @@ class Local:
             kept.append([var in live for var in equation.outvars])
             if any(kept[-1]) or equation.effects:
                 live |= {var for var in equation.invars if not isinstance(var, jex.Literal)}
-        for equation, (number, inner), used in zip(jaxpr.eqns, tree, reversed(kept), strict=True):
+        for at, (equation, (number, inner), used) in enumerate(zip(jaxpr.eqns, tree, reversed(kept), strict=True)):
             if any(used) or equation.effects:
+                self.path.append(at)
+                self.later = jaxpr.eqns, tree, at + 1
                 known.update(zip(equation.outvars, self.equation(equation, number, inner, [read(var) for var in equation.invars], used)))
+                self.path.pop()
         return [read(var) if isinstance(var, jex.Literal) or var in known else self.given(np.zeros(var.aval.shape, var.aval.dtype))
                 for var in jaxpr.outvars]
 
     def found_wishes(self) -> Wishes:
         """Returns the layouts in which values that loops have stacked were read, after a run."""
-        return {loop: [next(iter(value.asked)) if len(value.asked) == 1 else None for value in values] for loop, values in self.stacked.items()}
+        stacked = {loop: [next(iter(value.asked)) if len(value.asked) == 1 else None for value in values] for loop, values in self.stacked.items()}
+        return Wishes(stacked, {loop: list(keys) for loop, keys in self.wanted.items()})
+
+    @contextlib.contextmanager
+    def in_round(self, now: Round) -> Iterator[None]:
+        """Runs equations in a round of a loop."""
+        outer, path = self.round, self.path
+        self.round, self.path = now, []
+        yield
+        self.round, self.path = outer, path
+
+    def made(self, value: Value) -> Value:
+        """Returns a value, after noting in which round of a loop it was made."""
+        value.round = self.round
+        if self.round is not None:
+            path = tuple(self.path)
+            value.place = path, self.round.counts.setdefault(path, 0)
+            self.round.counts[path] += 1
+            self.round.values[value.place] = value
+        return value
 
     def given(self, array: Any) -> Value:
         """Returns an array that every rank has as a whole."""
@@ -79,7 +116,7 @@ class Local:
             again = bool(params.get("differentiated"))
             if again and params.get("prevent_cse"):
                 arrays = jax.lax.optimization_barrier(tuple(value.array for value in values))
-                values = [Value(array, value.layout, self.ranks, value.zero, value) for array, value in zip(arrays, values)]
+                values = [self.made(Value(array, value.layout, self.ranks, value.zero, value)) for array, value in zip(arrays, values)]
             self.again += again
             results = self.run(called.jaxpr if closed else called, called.consts if closed else (), values, inner[key], needed)
             self.again -= again
@@ -90,7 +127,7 @@ class Local:
             return (run_while if name == "while" else run_cond)(self, equation, inner, values)
         if name == "optimization_barrier":
             arrays = jax.lax.optimization_barrier(tuple(value.array for value in values))
-            return [Value(array, value.layout, self.ranks, value.zero) for array, value in zip(arrays, values)]
+            return [self.made(Value(array, value.layout, self.ranks, value.zero)) for array, value in zip(arrays, values)]
         if name == "sharding_constraint":
             return values  # the plan decides
         rule = rule_of(equation)
@@ -101,17 +138,24 @@ class Local:
         constant = all(isinstance(value.number, int) for value in values)
         its, same = self.earlier.get(key, (None, [])) if not constant else (None, [])
         twins = same if self.again else []
-        if any(twin.received for twin in twins):
-            return twins  # what other ranks have sent is kept, and not sent again
+        if any(twin.received for twin in twins):  # what other ranks have sent is kept, and not sent again
+            if all(twin.round is self.round for twin in twins):
+                return twins
+            arrays = [twin.known(twin.layout, self.round) for twin in twins]
+            if all(array is not None for array in arrays):
+                return [self.made(Value(array, twin.layout, self.ranks, twin.zero, twin)) for array, twin in zip(arrays, twins)]
         op = its if its and self.again else self.plan.op_of(number, equation)
         if op.known():
             self.alike[kind] = op
         elif self.again and not twins:
             op = self.alike.get(kind, op)
+        if not op.known() and any(value.layout.partial for value in values) and not kept_partial(rule, op, values, set()):
+            op = Op(op.operands, self.taken_later(equation.outvars[0]))
         made = self.cut_equation(equation, rule, op, values, number)
         if twins:
             made = [Value(value.array, value.layout, self.ranks, value.zero, twin) if value.layout == twin.layout else value
                     for value, twin in zip(made, twins)]
+        made = [self.made(value) for value in made]
         if constant:
             for at, value in enumerate(made):
                 value.number = self.constants.setdefault((key, at), len(self.constants))
@@ -120,6 +164,20 @@ class Local:
                 value.number = earlier.number
             self.earlier.setdefault(key, (op, made))
         return made
+
+    def taken_later(self, var: Any) -> Optional[Cuts]:
+        """Returns the cuts in which the next equation that the plan names takes a value. None: it names none that takes it."""
+        equations, tree, start = self.later
+        for equation, (number, _) in zip(equations[start:], tree[start:]):
+            for at, taken in enumerate(equation.invars):
+                if taken is not var:
+                    continue
+                op = self.plan.op_of(number, equation)
+                alike = equation.outvars[0].aval.shape == var.aval.shape
+                cuts = op.operands[at] if op.operands[at] is not None else op.result if alike else None
+                if cuts is not None:
+                    return cuts
+        return None
 
     def literal(self, number: Any) -> Value:
         """Returns a number of the program."""
@@ -133,7 +191,7 @@ class Local:
         if any(any(value.layout.dims) for value in values):
             self.notes[f"{equation.primitive.name} has no rule for cut operands: every rank computes all of it"] = None
         results = bind(equation, [value.to(whole(len(value.layout.dims))) for value in values], equation.params)
-        return [Value(array, whole(np.ndim(array)), self.ranks) for array in results]
+        return [self.made(Value(array, whole(np.ndim(array)), self.ranks)) for array in results]
 
     def cut_equation(self, equation: Any, rule: Rule, op: Op, values: list[Value], number: int) -> list[Value]:
         factors = self.assign(equation, rule, op, values)
