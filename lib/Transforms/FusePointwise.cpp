@@ -74,6 +74,19 @@ bool hasHalf(Operation *op) {
   auto half = [](Value value) { return isHalf(cast<RankedTensorType>(value.getType()).getElementType()); };
   return half(op->getResult(0)) || llvm::any_of(op->getOperands(), half);
 }
+/// Returns whether the op adds a bias, one number for each column, to a product that nothing else reads.
+bool isBiasOfProduct(Operation *op) {
+  auto add = dyn_cast<AddOp>(op);
+  if (!add)
+    return false;
+  for (auto [x, y] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
+    auto bias = y.getDefiningOp<BroadcastInDimOp>();
+    if (bias && x.getDefiningOp<DotGeneralOp>() && x.hasOneUse() &&
+        bias.getBroadcastDimensions() == ArrayRef<int64_t>{tensorType(x).getRank() - 1})
+      return true;
+  }
+  return false;
+}
 bool isView(Operation *op) {
   return isa<WaitOp>(op) || (isa<WorkOpInterface>(op) && kernelClassOf(op) == KernelClass::Nothing);
 }
@@ -102,8 +115,9 @@ ReduceOp reductionIn(Ops ops) {
 
 class Fuser {
 public:
-  Fuser(Block &block, SymbolTable &symbols, Operation *firstFunction, llvm::StringMap<func::FuncOp> &byText)
-      : block(block), symbols(symbols), firstFunction(firstFunction), byText(byText) {}
+  Fuser(Block &block, SymbolTable &symbols, Operation *firstFunction, llvm::StringMap<func::FuncOp> &byText,
+        bool leavesBiases)
+      : block(block), symbols(symbols), firstFunction(firstFunction), byText(byText), leavesBiases(leavesBiases) {}
 
   void run() {
     ChainRaiser(block, isPointwise, isHeavy).run();
@@ -152,7 +166,7 @@ private:
 
   bool mayJoin(const Group &group, const Group &own, Operation *last) const {
     if (group.ops.front()->getAttr(KerfDialect::kTaskAttr) != last->getAttr(KerfDialect::kTaskAttr) ||
-        group.ops.size() + own.ops.size() > kMostOps)
+        group.ops.size() + own.ops.size() > kMostOps || (leavesBiases && staysWithProduct(group, last)))
       return false;
     auto inside = [&](Operation *op) { return group.ops.contains(op) || own.ops.contains(op); };
     int64_t keptLonger = 0, notStored = 0;
@@ -176,6 +190,13 @@ private:
     // Where heavy ops stand in between, delaying a group must not keep more memory alive than its fusion saves.
     bool waits = heavyBefore[size_t(positions.at(group.ops.back()))] != heavyBefore[size_t(positions.at(last))];
     return (!waits || keptLonger <= notStored) && mayReduce(group, own);
+  }
+
+  /// Returns whether the group is the bias of a product, which a library adds with the product, so that `last` reads
+  /// the sum. The library also adds another tensor or applies GELU (kerf/Package/Epilogue.h, Addition.h); these join.
+  static bool staysWithProduct(const Group &group, Operation *last) {
+    bool joinsToo = isa<AddOp>(last) || (isa<GeluOp>(last) && cast<GeluOp>(last).getApproximate());
+    return group.ops.size() == 1 && isBiasOfProduct(group.ops.front()) && !joinsToo;
   }
 
   /// Returns whether the reductions of both groups can run in one pass over memory, and whether that pays: beside calls
@@ -328,6 +349,7 @@ private:
   SymbolTable &symbols;
   Operation *firstFunction;
   llvm::StringMap<func::FuncOp> &byText;
+  bool leavesBiases;
   DenseMap<Operation *, int64_t> positions;
   std::vector<int64_t> heavyBefore; // the number of heavy ops before each position
   std::vector<std::unique_ptr<Group>> groups;
@@ -335,13 +357,15 @@ private:
 };
 
 struct FusePointwise : impl::FusePointwiseBase<FusePointwise> {
+  using FusePointwiseBase::FusePointwiseBase;
+
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
     llvm::StringMap<func::FuncOp> byText;
     SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
       if (!function.isExternal() && !function->hasAttr(kKernelAttr))
-        Fuser(function.front(), symbols, functions.front(), byText).run();
+        Fuser(function.front(), symbols, functions.front(), byText, leaveBiases).run();
   }
 };
 

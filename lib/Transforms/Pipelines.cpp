@@ -63,7 +63,7 @@ void addPackagingPasses(OpPassManager &passes, const PackagingPipeline &options)
     passes.addPass(createRecomputeWidened());
   }
   if (options.fuse)
-    passes.addPass(createFusePointwise());
+    passes.addPass(createFusePointwise({.leaveBiases = options.forGpu}));
 }
 
 std::string pipelineText(const OpPassManager &passes) {

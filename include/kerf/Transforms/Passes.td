@@ -841,6 +841,9 @@ def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
     * A chain that reads no result of the ops before it, such as a product, moves up to the chain that it reads from, if
       the values that then need not be stored have at least as many bytes as its results, and no reduction reads these.
       So the gradients of both factors of SwiGLU are one kernel, although a product reads the first one at once.
+    * With `leave-biases`, as for GPUs, the bias of a product is a kernel of its own, except where another tensor is
+      added or GELU (its form with tanh) is applied to the sum: the GPU's library adds such a bias while it stores the
+      product, and the kernel that reads the sum has one tensor less to store.
 
     ```mlir
     %1 = kerf.broadcast_in_dim %bias {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<8x64xf32>
@@ -852,6 +855,9 @@ def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
     %3 = kerf.call @fused_add_gelu(%0, %bias) : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
     ```
   }];
+  let options = [
+    Option<"leaveBiases", "leave-biases", "bool", "false", "biases of products are kernels of their own">,
+  ];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 

@@ -24,7 +24,7 @@ Result<std::shared_ptr<CudnnGpu>> CudnnGpu::of(Context &gpu) {
 /// Returns the number of proposals among which the fastest plan of a graph is found. cuDNN compiles the plans of graphs
 /// with several operations, each of which takes some tenths of a second.
 static size_t triesOf(const CudnnGraph &graph) {
-  constexpr size_t kOfOneOperation = 6, kOfSeveral = 2;
+  constexpr size_t kOfOneOperation = 6, kOfSeveral = 4;
   return graph.nodes.size() == 1 ? kOfOneOperation : kOfSeveral;
 }
 

@@ -1,4 +1,5 @@
 // RUN: kerf-opt --kerf-fuse-pointwise --split-input-file %s | FileCheck %s
+// RUN: kerf-opt "--kerf-fuse-pointwise=leave-biases" --split-input-file %s | FileCheck %s --check-prefix=LEAVE
 
 // A bias that is added to every row and the ops after it are one kernel; a value that others read is a result
 // of the kernel.
@@ -215,4 +216,24 @@ func.func @a_chain_that_saves_nothing_stays(%x: tensor<8x64xf32>, %y: tensor<8x6
   %n = kerf.negate %a : (tensor<8x64xf32>) -> tensor<8x64xf32>
   %z = kerf.multiply %n, %n : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
   return %p, %z : tensor<8x64xf32>, tensor<8x64xf32>
+}
+
+// -----
+
+// With leave-biases, GELU reads the sum of the product and its bias, which the product stores. Without it, one kernel
+// stores this sum for the product that reads it, and GELU.
+// LEAVE-LABEL: func.func @bias_of_product
+// LEAVE: %[[P:.*]] = kerf.dot_general
+// LEAVE: %[[S:.*]] = kerf.{{call @fused_add|add}}{{.*}}%[[P]]
+// LEAVE: %[[Y:.*]] = kerf.{{call @fused_gelu|gelu}}{{[ (]*}}%[[S]]
+// LEAVE: return %[[S]], %[[Y]]
+// CHECK-LABEL: func.func @bias_of_product
+// CHECK: kerf.call @fused_add_gelu
+func.func @bias_of_product(%x: tensor<8x64xbf16>, %w: tensor<64x64xbf16>, %b: tensor<64xbf16>) -> (tensor<8x64xbf16>, tensor<8x64xbf16>) {
+  %p = kerf.dot_general %x, %w {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<8x64xbf16>, tensor<64x64xbf16>) -> tensor<8x64xbf16>
+  %bias = kerf.broadcast_in_dim %b {broadcast_dimensions = array<i64: 1>} : (tensor<64xbf16>) -> tensor<8x64xbf16>
+  %s = kerf.add %p, %bias : (tensor<8x64xbf16>, tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %y = kerf.gelu %s : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  return %s, %y : tensor<8x64xbf16>, tensor<8x64xbf16>
 }
