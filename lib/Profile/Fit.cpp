@@ -7,6 +7,7 @@
 #include "kerf/CostModel/Compute.h"
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 using namespace kerf;
 
@@ -94,6 +95,7 @@ double median(std::vector<double> values) {
 
 constexpr double kLeastShare = 1e-4;
 constexpr double kLeastSeconds = 1e-9, kMostSeconds = 1e-3;
+constexpr double kLargeBytes = 6e7; // more than the caches of GPUs
 constexpr double kLeastElements = 0.01, kMostElements = 1000;
 
 } // namespace
@@ -143,10 +145,17 @@ void kerf::fitDeviceKernels(DeviceSpec &device, std::span<const KernelSample> sa
   auto fitClass = [&](KernelClass kernelClass, std::vector<Constant> constants) {
     fit(constants, ofClass(samples, kernelClass), predict);
   };
-  fitClass(KernelClass::Pointwise, {{&c.memoryEfficiency, kLeastShare, 1}, {&c.pointwiseFlops, kLeastShare, 1}});
-  fitClass(KernelClass::Reduction, {{&c.reductionMemory, kLeastShare, 1}, {&c.reductionFlops, kLeastShare, 1}});
-  fitClass(KernelClass::Gather, {{&c.gatherMemory, kLeastShare, 1}});
-  fitClass(KernelClass::Movement, {{&c.movementMemory, kLeastShare, 1}});
+  // Tensors that fit into the device's cache are faster or wait for the launch, and take little of a step.
+  auto fitLarge = [&](KernelClass kernelClass, std::vector<Constant> constants) {
+    std::vector<KernelSample> all = ofClass(samples, kernelClass), large;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(large),
+                 [](const KernelSample &sample) { return sample.work.bytes >= kLargeBytes; });
+    fit(constants, large.empty() ? all : large, predict);
+  };
+  fitLarge(KernelClass::Pointwise, {{&c.memoryEfficiency, kLeastShare, 1}, {&c.pointwiseFlops, kLeastShare, 1}});
+  fitLarge(KernelClass::Reduction, {{&c.reductionMemory, kLeastShare, 1}, {&c.reductionFlops, kLeastShare, 1}});
+  fitLarge(KernelClass::Gather, {{&c.gatherMemory, kLeastShare, 1}});
+  fitLarge(KernelClass::Movement, {{&c.movementMemory, kLeastShare, 1}});
   fitClass(KernelClass::Product, {{&c.productEfficiency, kLeastShare, 1},
                                   {&c.productMemory, kLeastShare, 1},
                                   {&c.productOverheadK, kLeastElements, kMostK},
