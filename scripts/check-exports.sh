@@ -13,10 +13,12 @@ python=${CHECK_EXPORTS_PYTHON:-$work/venv/bin/python}
 if [ ! -x "$python" ]; then
   python3 -m venv "$work/venv"
   "$work/venv/bin/pip" install -q "torch==2.13.0+cpu" triton torchao torchtitan==0.3.0 deepspeed==0.19.8 "transformers<5" einops
-  # Its extras name CUDA packages, which reading a configuration does not need.
   "$work/venv/bin/pip" install -q megatron-core==0.16.1
   # The definitions of its arguments are read from its sources, which import much that reading them does not need.
   "$work/venv/bin/pip" install -q --no-deps ms-swift==4.6.0
+  # Megatron Bridge names packages that need CUDA, which its configuration does not use.
+  "$work/venv/bin/pip" install -q --no-deps megatron-bridge==0.3.1
+  "$work/venv/bin/pip" install -q accelerate datasets hydra-core omegaconf regex rich six timm
 fi
 mkdir -p "$work"
 PYTHONPATH=test/e2e:scripts KERF=${KERF:-$PWD/build/bin/kerf} exec "$python" -m check_exports --work "$work" "$@"

@@ -51,7 +51,9 @@ Result<std::vector<int>> kerf::groupsOfStages(const Cluster &cluster, int64_t st
 
 PipelineModel::PipelineModel(const CollectiveModel &collectives)
     : theMesh(collectives.mesh()),
-      groups{std::shared_ptr<const CollectiveModel>(std::shared_ptr<void>(), &collectives)} {}
+      groups{std::shared_ptr<const CollectiveModel>(std::shared_ptr<void>(), &collectives)} {
+  findNeighbours();
+}
 
 Result<PipelineModel> PipelineModel::make(const Mesh &mesh, const Cluster &cluster) {
   auto used = firstRanks(cluster, mesh.ranks());

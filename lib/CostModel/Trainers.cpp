@@ -67,6 +67,13 @@ TrainerSpace torchTitanSpace() {
   return space;
 }
 
+/// Returns the plans that TorchTitan 0.3 can run: sequence parallelism may be off.
+TrainerSpace torchTitan03Space() {
+  TrainerSpace space = torchTitanSpace();
+  space.tensorWithoutSequence = true;
+  return space;
+}
+
 TrainerSpace deepSpeedSpace() {
   TrainerSpace space;
   space.schedules = {OneFOneB, ZeroBubbleH1};
@@ -175,6 +182,31 @@ const std::vector<Trainer> &records() {
                     "FSDP2's own; torch.distributed.pipelining: Schedule1F1B waits for its batched sends and "
                     "receives, the others do not"},
                    {"space", "torchtitan/config/job_config.py of the 0.2 releases"}}},
+      {.name = "torchtitan-0.3",
+       .title = "TorchTitan 0.3",
+       .summary = "TorchTitan 0.3, configured in Python",
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = {.gradientAccesses = 4},
+                  .gathers = {.onceInPipelines = true},
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Full,
+                  .bucketBytes = 0,
+                  .memory = {.lossBytes = 6},
+                  .interpreted = true},
+       .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
+       .space = torchTitan03Space(),
+       .sources =
+           {{"issue", kEagerLikewise},
+            {"update", "clip_grad_norm_ reads the gradient, then reads and writes it; AdamW's fused kernel reads it"},
+            {"gathers", "FSDP2 wraps transformer layers; fsdp_reshard_after_forward default: pipelines keep "
+                        "the gathered parameters of a stage, and reduce gradients after the last microbatch"},
+            {"memory", "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them"},
+            {"accumulation", "autograd adds gradients by a separate kernel"},
+            {"sends", "with sequence parallelism, the default, a rank sends its share, else whole activations"},
+            {"buckets", "FSDP2 reduces a layer's gradients at once"},
+            {"overlap", "FSDP2's own; torch.distributed.pipelining: Schedule1F1B waits for its batched sends and "
+                        "receives, the others do not"},
+            {"space", "torchtitan/config/configs.py and torchtitan/distributed/parallel_dims.py of TorchTitan 0.3.0"}}},
       {.name = "deepspeed",
        .title = "DeepSpeed",
        .summary = "DeepSpeed with Megatron-DeepSpeed's models",

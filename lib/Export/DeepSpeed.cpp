@@ -110,6 +110,16 @@ void writeSharding(const View &view, Draft &out) {
       "memory");
 }
 
+/// Writes the groups over which states are sharded. DeepSpeed has groups for the parameters of ZeRO 3 alone: a second
+/// partition in each group, from which the backward gathers.
+void writeShardingRanks(const View &view, Draft &out) {
+  noteShardingOverAllRanks(view, out);
+  int64_t ranks = view.plan.optimizerShardingRanks;
+  if (zeroStage(view) != 3 || ranks != view.devicesPerNode || replicaCount(view.in.completed.mesh) == ranks)
+    return;
+  out.file("zero_optimization.zero_hpz_partition_size", ranks);
+}
+
 void writeSequenceParallel(const View &view, Draft &out) {
   if (!view.sequenceParallel || view.tensor == 1)
     return out.expressed("off, the default");
@@ -259,7 +269,7 @@ Table executionTable() {
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
-      {"optimizer_sharding_ranks", noteShardingOverAllRanks},
+      {"optimizer_sharding_ranks", writeShardingRanks},
       {"sequence_parallel", writeSequenceParallel},
       {"overlap", writeOverlap},
       {"gradient_dtype", writeGradientDtype},

@@ -32,7 +32,7 @@ const std::vector<Target> &targets() {
       {ExportTarget::TorchTitan, "torchtitan", "TorchTitan", "torchtitan.toml", "torchtitan",
        "torchtitan/config/job_config.py of the 0.2 releases; for 0.3 there is the target torchtitan-0.3",
        "model.hf_assets_path, training.dataset, training.steps, optimizer.lr, lr_scheduler", torchTitanTable},
-      {ExportTarget::TorchTitanPython, "torchtitan-0.3", "TorchTitan 0.3", "torchtitan_job.py", "torchtitan",
+      {ExportTarget::TorchTitanPython, "torchtitan-0.3", "TorchTitan 0.3", "torchtitan_job.py", "torchtitan-0.3",
        "torchtitan/config/configs.py and torchtitan/trainer.py of TorchTitan 0.3.0",
        "the variables at the top: TOKENIZER, DATASET, LEARNING_RATE, STEPS, OUTPUT", torchTitanPythonTable},
       {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed", "ds_config.json", "deepspeed",
@@ -62,6 +62,11 @@ const std::vector<Target> &targets() {
       {ExportTarget::MsSwift, "ms-swift", "ms-swift", "ms_swift.sh", "megatron",
        "swift/megatron/arguments/megatron_args.py of ms-swift, 2026 (commit 006938be6c7c)",
        "MODEL, DATASET, LEARNING_RATE, STEPS and OUTPUT, variables at the top", msSwiftTable},
+      {ExportTarget::MegatronBridge, "megatron-bridge", "Megatron Bridge", "megatron_bridge_job.py", "megatron",
+       "megatron/bridge/training/config.py of Megatron Bridge 0.3.1, and Megatron Core 0.16.1",
+       "DATA_PATH, TOKENIZER_MODEL, LEARNING_RATE, WARMUP_STEPS, STEPS and OUTPUT, variables at the top, or "
+       "MOCK_DATA=1",
+       megatronBridgeTable},
   };
   return table;
 }
@@ -218,6 +223,11 @@ static Status findLayers(const ExportInput &input, View &view) {
   return Unit{};
 }
 
+/// Returns whether a target can keep activations in the host's memory.
+static bool offloads(ExportTarget target) {
+  return target == ExportTarget::Megatron || target == ExportTarget::MegatronBridge;
+}
+
 /// Writes every setting by the row for its key in the target's table, or else in the common table.
 static Draft draftOf(const Target &target, const View &view) {
   Draft draft;
@@ -234,7 +244,7 @@ static Draft draftOf(const Target &target, const View &view) {
   for (const auto &[key, value] : settings(view)) {
     draft.key = key;
     draft.value = value.dump();
-    if (key == "recompute" && view.recompute == "offload") {
+    if (key == "recompute" && view.recompute == "offload" && !offloads(target.target)) {
       draft.differs(
           fmt::format("activations are not offloaded to host memory by {}: they stay on the device", target.title));
       draft.runs.plan.recompute = {Recompute::None};
@@ -323,6 +333,10 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.config = yamlText(head, draft.config);
     exported.launch = launchLine(view, draft, torchrun, "run_train.py --config-file " + configName);
     break;
+  case ExportTarget::MegatronBridge:
+    exported.config = megatronBridgeText(head, draft.config, view.model);
+    exported.launch = launchLine(view, draft, torchrun, configName);
+    break;
   case ExportTarget::MsSwift:
     exported.config = shellText(head,
                                 nodesText(view) + kSwiftVariables +
@@ -356,7 +370,8 @@ std::function<Status(const CompletedPlan &)> targetRulesOf(ExportTarget target, 
 
 /// Fails where the target would train another model than that of the plan.
 static Status checkModel(const Target &target, const Draft &draft) {
-  bool byName = target.target == ExportTarget::TorchTitan || target.target == ExportTarget::TorchTitanPython;
+  bool byName = target.target == ExportTarget::TorchTitan || target.target == ExportTarget::TorchTitanPython ||
+                target.target == ExportTarget::MegatronBridge;
   std::vector<std::string> other;
   for (const ExportDecision &decision : draft.decisions)
     if (decision.kind == ExportDecision::Kind::Differs && decision.key.starts_with("model.") &&

@@ -93,7 +93,24 @@ void writeStages(const View &view, Draft &out) {
     out.argument("--decoder-last-pipeline-num-layers", counts.back());
 }
 
+/// Writes that activations wait in the host's memory. Megatron Core does that for all layers but the last.
+void writeOffload(const View &view, Draft &out) {
+  int64_t layers = view.model.layers;
+  out.runs.plan.recompute = {Recompute::None};
+  out.runs.plan.recomputeLayers.clear();
+  if (layers < 2)
+    return out.differs(layers ? "activations of a single layer stay on the device"
+                              : "the number of layers is not known of an export: add --cpu-offloading-num-layers");
+  out.argument("--cpu-offloading-num-layers", layers - 1);
+  out.runs.plan.recomputeLayers = {{layers == 2 ? "0" : fmt::format("0-{}", layers - 2), Recompute::Offload}};
+  out.differs(view.uniformRecompute
+                  ? "the last layer's activations stay on the device"
+                  : "the activations of all layers but the last go to the host's memory, and none are recomputed");
+}
+
 void writeRecompute(const View &view, Draft &out) {
+  if (view.recompute == "offload")
+    return writeOffload(view, out);
   noteMixedBlock(view, out);
   if (view.recompute == "none")
     return out.expressed("no recomputation, the default");

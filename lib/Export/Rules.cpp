@@ -12,7 +12,7 @@ using enum ExportTarget;
 
 // Versions of the sources: Megatron Core 0.16.1, TorchTitan 0.3.0, PyTorch 2.13, DeepSpeed 0.19.8,
 // Megatron-DeepSpeed commit 207b2d5aad1e.
-const std::vector<ExportTarget> kMegatronCore = {Megatron, NeMo, MsSwift};
+const std::vector<ExportTarget> kMegatronCore = {Megatron, NeMo, MsSwift, MegatronBridge};
 const std::vector<ExportTarget> kTorchTitans = {TorchTitan, TorchTitanPython};
 
 std::vector<ExportTarget> both(std::vector<ExportTarget> some, std::initializer_list<ExportTarget> others) {
@@ -139,6 +139,15 @@ std::vector<TargetRule> scheduleRules() {
        },
        [](const View &v) { return fewer(v, "Interleaved1F1B", std::max<int64_t>(1, v.microbatches / v.pipeline)); },
        "torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B: a multiple of the number of rounds"},
+      {"offload-in-pipelines",
+       {Megatron, MegatronBridge},
+       [](const View &v) { return v.pipeline > 1 && v.recompute == "offload"; },
+       [](const View &v) {
+         return fmt::format("activations go to the host's memory without pipelines only, but the plan has {} stages; "
+                            "pin mesh.stage 1, or another \"recompute\"",
+                            v.pipeline);
+       },
+       "megatron/core/transformer/transformer_config.py: no support for pipeline parallelism with CPU offloading"},
       {"microbatches-of-1f1b", both(kTorchTitans, {Nanotron}),
        [](const View &v) {
          return v.pipeline > 1 && v.chunks == 1 && v.schedule != ScheduleKind::GPipe && v.microbatches < v.pipeline;
@@ -214,6 +223,18 @@ std::vector<TargetRule> expertRules() {
                             v.tensor);
        },
        "megatron/core/transformer/moe/moe_layer.py, forward: training with tensor ranks needs sequence parallelism"},
+      {"experts-beside-tensor-and-context",
+       {TorchTitanPython},
+       [](const View &v) { return v.experts() && v.expert > 1 && (v.tensor > 1 || v.context > 1); },
+       [](const View &v) {
+         return fmt::format(
+             "its groups of experts take neighbouring ranks of mesh.model and mesh.context first, so the "
+             "{} ranks of mesh.expert would not be those of the plan; pin mesh.model and mesh.context "
+             "1, or mesh.expert 1",
+             v.expert);
+       },
+       "torchtitan/distributed/parallel_dims.py of TorchTitan 0.3.0: the sparse mesh (efsdp, ep) unfolds dp, cp and "
+       "tp"},
       {"experts-in-f16", kMegatronCore,
        [](const View &v) { return v.experts() && v.expert > 1 && v.in.job.dtype == "f16"; },
        [](const View &v) {

@@ -98,6 +98,19 @@ std::string shellText(const std::vector<std::string> &head, const std::string &c
   return text + " \\\n  \"$@\"\n";
 }
 
+std::string pythonValue(const Json &value) {
+  if (value.is_null())
+    return "None";
+  if (value.is_boolean())
+    return value.get<bool>() ? "True" : "False";
+  if (!value.is_array())
+    return value.dump();
+  std::vector<std::string> items;
+  for (const Json &item : value)
+    items.push_back(pythonValue(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
 std::string tomlText(const std::vector<std::string> &head, const Json &config) {
   std::string text = comments(head);
   addToml(config, "", text);

@@ -28,9 +28,6 @@ void writeExpert(const View &view, Draft &out) {
     return out.expressed("the model has no experts: part of data_parallel_shard_degree");
   out.file("training.disable_cuda_graphs", true);
   out.file("parallelism.expert_parallel_degree", view.expert);
-  if (view.context > 1 || view.tensor > 1)
-    out.differs("groups of experts take neighbouring ranks of model and context first: they use other links than "
-                "planned");
 }
 
 void writeRecompute(const View &view, Draft &out) {
@@ -67,20 +64,6 @@ Row renamed(const char *key, std::string then, std::string now) {
               if (size_t at = out.decisions[i].text.find(then); at != std::string::npos)
                 out.decisions[i].text.replace(at, then.size(), now);
           }};
-}
-
-/// Writes a value as Python has it.
-std::string pythonValue(const Json &value) {
-  if (value.is_null())
-    return "None";
-  if (value.is_boolean())
-    return value.get<bool>() ? "True" : "False";
-  if (!value.is_array())
-    return value.dump();
-  std::vector<std::string> items;
-  for (const Json &item : value)
-    items.push_back(pythonValue(item));
-  return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
 /// Returns the fields of a section as arguments of its Python class, one a line.

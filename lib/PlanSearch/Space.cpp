@@ -309,14 +309,16 @@ std::vector<std::pair<int, int64_t>> Space::shardings(const Choice &order) const
   bool always = pinned && *std::max_element(pins.begin(), pins.end()) > 0;
   const std::vector<int> &levels =
       order.sizes.stage > 1 ? trainerSpace.optimizerShardingsInPipelines : trainerSpace.optimizerShardings;
-  auto has = [&](int level) { return std::ranges::find(levels, level) != levels.end(); };
-  bool onlyData = order.sizes.ranks() == order.sizes.data;
-  bool copies = pinned || (has(0) && (trainerSpace.replicatesBesideOtherAxes || onlyData));
+  auto has = [&](int64_t level) { return std::ranges::find(levels, level) != levels.end(); };
   std::vector<std::pair<int, int64_t>> list;
+  if (!std::ranges::all_of(pins, has))
+    return list;
+  bool onlyData = order.sizes.ranks() == order.sizes.data;
+  bool copies = has(0) && (trainerSpace.replicatesBesideOtherAxes || onlyData);
   if (!always && copies)
     list.emplace_back(0, 0);
   if (!always && (pinned || (!cuts && copies)))
-    return list;
+    return list; // empty where the trainer has no copies beside the other axes
   std::vector<int64_t> ranks = shardingRanks(mesh(order));
   for (int level = always ? 0 : 1; level <= (always ? 0 : 3); ++level)
     for (int64_t n : ranks)

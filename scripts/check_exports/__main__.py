@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import traceback
@@ -21,9 +22,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGETS = {
     "megatron": ("megatron", "train.sh", "megatron"),
     "torchtitan": ("torchtitan", "job.toml", "torchtitan02"),
-    "torchtitan-0.3": ("torchtitan", "titan_job.py", "torchtitan03"),
+    "torchtitan-0.3": ("torchtitan-0.3", "titan_job.py", "torchtitan03"),
     "deepspeed": ("deepspeed", "ds_config.json", "deepspeed"),
     "ms-swift": ("megatron", "train.sh", "ms_swift"),
+    "megatron-bridge": ("megatron", "bridge_job.py", "megatron_bridge"),
 }
 
 
@@ -35,6 +37,17 @@ def run(*words):
 def first_line(text):
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no message"
+
+
+def losses(plan, said):
+    """Returns what the export of a plan for its target says that it loses, and a predicted step that is not the plan's within 2 %. The figure
+    of the export is that of kerf simulate on the plan as the target runs it."""
+    lost = [line.strip() for line in said.partition("Not as planned:")[2].splitlines() if line.startswith("  ") and not line.startswith(("  model.", "  optimizer."))]
+    expected = re.search(r"Expected as written: (\S+) s a step", said)
+    planned = plan["predicted"]["step_seconds"]
+    if not expected or abs(float(expected.group(1)) / planned - 1) > 0.02:
+        lost.append(f"planned {planned:.4g} s a step, exported {expected.group(1) if expected else 'nothing'}")
+    return lost
 
 
 def make(case, target, folder):
@@ -79,7 +92,8 @@ def main():
                 continue
             folder = given.work / target / case.name
             try:
-                wrong = reader.check(folder / name, json.loads((folder / "plan.json").read_text()), MODELS[case.model], case)
+                plan = json.loads((folder / "plan.json").read_text())
+                wrong = losses(plan, (folder / "notes.txt").read_text()) + reader.check(folder / name, plan, MODELS[case.model], case)
             except Exception as error:  # the trainer's parser raises what it likes
                 (folder / "trace.txt").write_text(traceback.format_exc())
                 wrong = [f"{type(error).__name__}: {error}"]

@@ -38,6 +38,8 @@ def parameters(args):
                   bias_activation_fusion=False, moe_grouped_gemm=False)
     if not args.group_query_attention:
         values.pop("num_query_groups", None)
+    if args.multi_latent_attention:
+        values["q_lora_rank"] = args.q_lora_rank  # Megatron-LM passes None on: queries are whole; Megatron Core's own default is 512
     config = kind(**values)
     if args.num_experts:
         spec = get_gpt_decoder_block_spec(config, use_transformer_engine=False)

@@ -4,6 +4,7 @@
 import importlib.util
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -352,6 +353,7 @@ class Export(KerfTest):
     def test_plans_for_a_target_lose_nothing(self):
         """plan --for T, then export --to T: every decision of the plan is expressed, and of such a model all of it."""
         jobs = [(16, 64, 4096, {}), (32, 64, 8192, {"mesh": {"stage": 4}}), (16, 32, 8192, {"mesh": {"model": 2, "stage": 2}}),
+                (16, 64, 4096, {"mesh": {"stage": 4, "data": 4}, "schedule": {"name": "1f1b"}}),
                 (32, 32, 8192, {"mesh": {"context": 2}}), (64, 128, 4096, {"mesh": {"stage": 2, "model": 8}})]
         for target in TARGETS:
             config = self.write("llama3.json", LLAMA31 if target == "torchtitan" else LLAMA3)
@@ -360,12 +362,17 @@ class Export(KerfTest):
                     self.succeed("plan", config, "--for", target, "--cluster", A100, "--ranks", ranks, "--global-batch", batch, "--sequence", sequence,
                                  "--dtype", "bf16", "--optimizer", "adamw", "--weight-decay", 0, "--budget", 4, "--top", 0, "--constraints",
                                  self.write("pins.json", dict(pins, kerf=1)), "-o", self.path("found.json"))
-                    done = self.succeed("export", "--plan", self.path("found.json"), "--to", target)
-                    self.assertIn("All of the plan is expressed.", done.stderr)
+                    planned = json.loads(self.read("found.json"))["predicted"]["step_seconds"]
+                    for file in {"torchtitan": ("torchtitan", "torchtitan-0.3"), "megatron": ("megatron", "megatron-bridge")}.get(target, (target,)):
+                        done = self.succeed("export", "--plan", self.path("found.json"), "--to", file)
+                        self.assertIn("All of the plan is expressed.", done.stderr)
+                        expected = float(re.search(r"Expected as written: (\S+) s a step", done.stderr).group(1))
+                        self.assertAlmostEqual(expected / planned, 1, delta=0.02)
 
     def test_plans_of_experts_for_a_target_lose_no_decision(self):
         config = self.write("mixtral.json", dict(MIXTRAL, num_hidden_layers=16, hidden_size=4096))
-        for target, file in (("megatron", "megatron"), ("torchtitan", "torchtitan-0.3"), ("deepspeed", "deepspeed"), ("nemo", "nemo")):
+        for target, file in (("megatron", "megatron"), ("megatron", "megatron-bridge"), ("torchtitan-0.3", "torchtitan-0.3"),
+                             ("deepspeed", "deepspeed"), ("nemo", "nemo")):
             for pins in ({}, {"mesh": {"stage": 1}}):
                 self.succeed("plan", config, "--for", target, "--cluster", A100, "--ranks", 16, "--global-batch", 64, "--sequence", 4096, "--dtype", "bf16",
                              "--optimizer", "adamw", "--budget", 4, "--top", 0, "--constraints", self.write("pins.json", dict(pins, kerf=1)), "-o",
@@ -373,6 +380,14 @@ class Export(KerfTest):
                 answer = json.loads(self.succeed("export", "--plan", self.path("found.json"), "--to", file, "--json").stdout)
                 lost = [one for one in answer["decisions"] if one["kind"] == "differs" and not one["key"].startswith(("model.", "optimizer."))]
                 self.assertEqual(lost, [], target)
+
+    def test_pins_that_a_target_runs_in_some_meshes_only(self):
+        """TorchTitan replicates parameters on data-parallel ranks alone: with sharding pinned to 0 the plan has no other ranks."""
+        size = [self.write("config.json", dict(LLAMA, num_hidden_layers=4)), "--for", "torchtitan", "--cluster", A100, "--ranks", 8, "--all-ranks",
+                "--global-batch", 64, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw", "--budget", 1, "--top", 0]
+        self.succeed("plan", *size, "--constraints", self.write("pins.json", {"kerf": 1, "optimizer_sharding": 0}), "-o", self.path("found.json"))
+        self.assertEqual(json.loads(self.read("found.json"))["mesh"]["data"], 8)
+        self.refuse(2, ["mesh.stage = 2"], "plan", *size, "--constraints", self.write("pins.json", {"kerf": 1, "optimizer_sharding": 0, "mesh": {"stage": 2}}))
 
     def test_for_is_refused_where_it_says_nothing(self):
         config = self.write("llama3.json", LLAMA3)

@@ -146,6 +146,9 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     need(not args.overlap_param_gather or args.overlap_grad_reduce, "Must use --overlap-param-gather with --overlap-grad-reduce")
     need(not args.overlap_param_gather or args.use_distributed_optimizer or args.use_megatron_fsdp, "--overlap-param-gather wants shards")
     need(not args.tp_comm_overlap or args.sequence_parallel, "--tp-comm-overlap wants --sequence-parallel")
+    if args.cpu_offloading_num_layers:
+        need(args.cpu_offloading_num_layers < args.num_layers, "CPU offloading can be done only for fewer layers than all")
+        need(pipeline == 1 and not args.recompute_granularity, "CPU offloading goes without pipelines and without recomputation")
     if args.use_megatron_fsdp:
         need(pipeline == 1 and args.ckpt_format == "fsdp_dtensor", "Megatron FSDP has no pipelines and its own checkpoints")
         need(args.no_gradient_accumulation_fusion, "Megatron FSDP has no gradient accumulation fusion")

@@ -312,8 +312,9 @@ void addExportCommand(CLI::App &app, int &status) {
   sub->add_option(
          "--to", command->target,
          "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
-         "(TOML for 0.2), torchtitan-0.3 (Python), deepspeed (JSON), nemo (YAML), accelerate (YAML), "
-         "transformers (JSON of DistributedConfig), nanotron (YAML) or ms-swift (a shell script); or stablehlo "
+         "(TOML for 0.2), torchtitan-0.3 (Python), deepspeed (JSON), nemo (YAML for NeMo 1), megatron-bridge (Python), "
+         "accelerate (YAML), transformers (JSON of DistributedConfig), nanotron (YAML) or ms-swift (a shell script); "
+         "or stablehlo "
          "(the model's StableHLO text with the plan's shardings, for XLA)")
       ->required()
       ->check(CLI::IsMember(names));

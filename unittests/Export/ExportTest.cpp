@@ -365,7 +365,13 @@ TEST(Export, Experts) {
                        "--moe-ffn-hidden-size 14336 ", "--moe-token-dispatcher-type alltoall ", "--moe-grouped-gemm ",
                        "--moe-expert-capacity-factor 1.25 ", "--moe-pad-expert-input-to-capacity "});
   expectHasNot(megatron, {"--moe-router-pre-softmax", "  --ffn-hidden-size"});
-  expectHas(exported(ExportTarget::TorchTitanPython, input).config,
+  auto beside = exportPlan(ExportTarget::TorchTitanPython, input, "");
+  ASSERT_FALSE(beside);
+  expectHas(beside.error().message, {"4 ranks of mesh.expert", "rule experts-beside-tensor-and-context"});
+  ExportInput alone = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 2, "expert": 4}, "global_batch": 64,
+    "microbatch": 1, "optimizer_sharding": 1})",
+                              mixtral());
+  expectHas(exported(ExportTarget::TorchTitanPython, alone).config,
             {"data_parallel_shard_degree=8", "expert_parallel_degree=4", "num_experts=8", "top_k=2"});
   ExportInput flat = inputOf(R"({"kerf": 1, "mesh": {"data": 2, "expert": 4, "model": 2}, "global_batch": 64,
     "microbatch": 1, "optimizer_sharding": 0})",
