@@ -93,9 +93,9 @@ def OutlineLayers : Pass<"kerf-outline-layers", "::mlir::ModuleOp"> {
     share. Constants and their broadcasts are cloned into the function. So is an op that depends on no parameter if each
     layer has a copy of it with operands of its own (a mask, for example); the operands that differ become arguments. A
     repeat can be divided into segments at different ops; the pass takes the division with the fewest values that cross
-    from segment to segment, and of equal ones the division that module scopes agree with. Of those that are still
-    equal, it takes one whose segments do not begin with an elementwise op, because such an op can become one kernel
-    with the ops before it (the activation after a residual sum, for example).
+    from segment to segment, and of equal ones the division that module scopes agree with. Where divisions are
+    still equal, the pass takes one whose segments do not begin with an elementwise op, because such an op can become
+    one kernel with the ops before it (the activation after a residual sum, for example).
 
     The pass runs before differentiation, so that each kind of layer gets one backward function.
 
