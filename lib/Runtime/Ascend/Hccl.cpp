@@ -65,8 +65,7 @@ HcclCommunicators::~HcclCommunicators() {
     making.hasRoot.wait();
     (void)waitFor(making.member->handle);
   }
-  if (!context->use())
-    return;
+  context->prepareRelease();
   for (const Making &making : makings)
     if (making.member->done)
       context->acl.destroyEvent(making.member->done);
@@ -111,8 +110,10 @@ std::optional<Error> HcclCommunicators::error() {
   if (!isAbandoned)
     each([&](HcclCommunicator communicator) {
       HcclResult result = 0;
-      if (hccl.getCommAsyncError(communicator, &result) != 0 || result != 0)
-        first = first ? first : hcclError(hccl, *context, result, "reach the other ranks");
+      if (HcclResult asked = hccl.getCommAsyncError(communicator, &result))
+        result = asked;
+      if (result != 0 && !first)
+        first = hcclError(hccl, *context, result, "reach the other ranks");
     });
   return first;
 }
