@@ -162,7 +162,8 @@ class Ascend(KerfTest):
                     continue
                 with self.subTest(model=name, plan=what):
                     done = self.succeed("train", model.file, "--data", os.path.join(os.path.dirname(model.file), "batches.npz"), "--steps", 2, "--device",
-                                        "ascend", "--plan", self.write("plan.json", chosen), "--log", self.path("log"), "--json", *step, *run, *model.more)
+                                        "ascend", "--plan", self.write("plan.json", chosen), "--log", self.path("log"), "--json", *step, *run, *model.more,
+                                        timeout=600)
                     self.close(losses_of(self.path("log")), golden["losses"]["adamw"]["float64"][:2], TOLERANCE, f"{name} {what}")
                     memory = json.loads(done.stdout)["report"]
                     self.assertEqual(memory["memory_bytes"]["total"], memory["measured_memory_bytes"]["total"])

@@ -8,6 +8,7 @@ library, and so does the work of every operator on the stream; the last line say
 the compiled plans (default kerf-run beside kerf), such as one with sanitizers; the stand-ins are those of its build folder."""
 import concurrent.futures
 import json
+import math
 import os
 import re
 import shutil
@@ -40,7 +41,7 @@ MAY_COME_LATE = {"aclrtSetCurrentContext", "aclrtStreamQuery", "HcclGetCommAsync
 OF_ONE = ["aclInit", "aclrtSetDevice", "aclrtMallocAlign32", "aclCreateTensor", "aclnnMatmulGetWorkspaceSize", "aclnnMatmul", "aclnnMatmul@run",
           "aclrtRecordEvent", "aclrtSynchronizeStream", "aclrtMemcpyAsync", "aclmdlRICaptureBegin", "aclmdlRIExecuteAsync", "aclSetAclOpExecutorRepeatable",
           "aclrtFree", "aclDestroyTensor"]
-OF_TWO = ["HcclCommInitRootInfo", "HcclAllReduce", "HcclAllReduce@run", "aclnnGeluV2@run"]
+OF_TWO = ["HcclGetRootInfo", "aclnnGeluV2GetWorkspaceSize", "HcclCommInitRootInfo", "HcclAllReduce", "HcclAllReduce@run", "aclnnGeluV2@run"]
 # name -> (model, plan, options of the run, steps). A place fails in the first of them that reaches it.
 SCENARIOS = {
     "one NPU": ("mlp", plan(data=1), [], 4),
@@ -145,6 +146,8 @@ class AscendFailures(KerfTest):
             cases = [(site, 1, code, False) for site in sorted(set(report["sites"]) - seen) for code in codes_of(site)]
             # Besides, one code at the last call of each place, when other things are alive.
             cases += [(site, report["sites"][site], CODE, True) for site in sorted(set(report["sites"]) - seen) if not site.startswith("Hccl")]
+            if math.prod(SCENARIOS[scenario][1]["mesh"].values()) > 1:  # whatever fails on one rank, the others end too
+                cases += [(site, 1, codes_of(site)[0], False) for site in sorted(seen & set(report["sites"]))]
             seen |= set(report["sites"])
             count += len(cases)
             with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("KERF_TEST_JOBS", "2"))) as pool:
