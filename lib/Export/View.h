@@ -98,6 +98,8 @@ const Table &transformersTable();
 const Table &torchTitanPythonTable();
 const Table &nanotronTable();
 const Table &msSwiftTable();
+const Table &mindSpeedTable();
+const Table &mindSporeTable();
 
 /// Returns the rows of all tables, one table after the other.
 Table joinTables(std::initializer_list<Table> tables);
@@ -146,6 +148,8 @@ std::string tomlText(const std::vector<std::string> &head, const Json &config);
 std::string yamlText(const std::vector<std::string> &head, const Json &config);
 /// Returns the Python module of a job of TorchTitan 0.3 from the configuration that its table writes.
 std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model);
+/// Returns the Python module of MindSpore from the settings that its table writes.
+std::string mindSporeText(const std::vector<std::string> &head, const Json &config);
 /// Returns arguments as words of a command line, quoted for a shell where needed: "--a 1", "--b".
 std::vector<std::string> commandLineWords(const Json &arguments);
 
