@@ -10,7 +10,7 @@ namespace kerf::runtime {
 
 /// The properties of a GPU or an NPU.
 struct DeviceProperties {
-  std::string name;             // the product's name, as cluster files have it: "A100-SXM4-80GB", "Ascend 910B3"
+  std::string name;             // the product's name, as cluster files have it, such as "A100-SXM4-80GB"
   int64_t memoryBytes = 0;      // bytes of its memory
   int64_t freeBytes = 0;        // bytes that no program has taken
   int64_t processors = 1;       // its streaming multiprocessors, or its cores for products
