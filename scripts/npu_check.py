@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of scripts/npu-check.sh: losses on NPUs beside those of the CPU, and the time of a step."""
+"""The checks of scripts/npu-check.sh: losses on NPUs beside those of the CPU, the time of a step, and the speeds that kerf profile measures."""
 import json
 import os
 import platform
@@ -77,6 +77,10 @@ def main():
                 right, row = False, f" | | | FAILED: {time if expected else why}"
             failed += not right
             print(f"| {name} | {ranks} | {dtype} | {row} |", flush=True)
+        done = subprocess.run([kerf, "profile", "--device", "ascend", "--quick", "-o", os.path.join(folder, "here.json")], capture_output=True, text=True,
+                              check=False)
+        failed += done.returncode != 0
+        print("\nkerf profile --device ascend --quick:\n" + (done.stdout if done.returncode == 0 else done.stderr[-600:]))
     print(f"\n{failed} checks failed" if failed else "\nall checks passed")
     sys.exit(1 if failed else 0)
 

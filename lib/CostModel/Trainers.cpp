@@ -106,6 +106,16 @@ TrainerSpace nemoSpace() {
   return space;
 }
 
+/// MindSpeed is Megatron-LM without its FSDP and its layouts of single parts, on NPUs, which lack f8.
+TrainerSpace mindSpeedSpace() {
+  TrainerSpace space = megatronSpace();
+  space.optimizerShardings = {0, 1};
+  space.contextStyles = {ContextStyle::Ring};
+  space.unevenStages = false;
+  space.dtypes = {"f32", "bf16", "f16"};
+  return space;
+}
+
 Overlap nothing(const StepShape &) { return {false, false, false, false, false}; }
 
 constexpr std::string_view kMegatronUpdate =
@@ -262,6 +272,27 @@ const std::vector<Trainer> &records() {
                                "gradients are reduced after the backward"},
                    {"space",
                     "examples/nlp/language_modeling/megatron_gpt_pretraining.py of NeMo 1 (framework 24.07)"}}},
+      {.name = "mindspeed",
+       .title = "MindSpeed",
+       .summary = "MindSpeed of 2025 on Megatron-LM core_r0.12.0, for Ascend NPUs",
+       .prices = {.issueSeconds = kModuleIssue,
+                  .update = kMegatronPasses,
+                  .sends = StageSends::Full,
+                  .bucketBytes = 160e6,
+                  .interpreted = true},
+       .overlap =
+           [](const StepShape &shape) { return Overlap{.tensor = true, .stage = shape.schedule == Interleaved}; },
+       .space = mindSpeedSpace(),
+       .sources = {{"issue", "estimate: that of Megatron-LM on GPUs, whose Python it runs"},
+                   {"update", kMegatronUpdate},
+                   {"gathers", "it cuts no parameters"},
+                   {"accumulation", "mindspeed/ops/npu_matmul_add.py: a product adds to the f32 gradients"},
+                   {"sends", "that of Megatron-LM: megatron/core/pipeline_parallel of core_r0.12.0"},
+                   {"buckets", "that of Megatron-LM: DistributedDataParallelConfig, taken as 40,000,000 elements of 4 "
+                               "bytes"},
+                   {"overlap", "that of Megatron-LM, which kerf export writes"},
+                   {"space", "mindspeed/features_manager of MindSpeed (commit 010c43dfee81) on Megatron-LM "
+                             "core_r0.12.0 (README of commit 005894b8e999)"}}},
       {.name = "megatron-2020",
        .title = "Megatron-LM of 2020",
        .summary = "Megatron-LM before interleaving and scattered sends",

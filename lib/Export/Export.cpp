@@ -67,6 +67,15 @@ const std::vector<Target> &targets() {
        "DATA_PATH, TOKENIZER_MODEL, LEARNING_RATE, WARMUP_STEPS, STEPS and OUTPUT, variables at the top, or "
        "MOCK_DATA=1",
        megatronBridgeTable},
+      {ExportTarget::MindSpeed, "mindspeed", "MindSpeed", "mindspeed.sh", "mindspeed",
+       "mindspeed/features_manager of MindSpeed, 2025 (README of commit 005894b8e999, features of commit "
+       "010c43dfee81), "
+       "and Megatron-LM core_r0.12.0 (commit a845aa7e)",
+       "DATA_PATH, TOKENIZER_MODEL, LEARNING_RATE, STEPS and OUTPUT, variables at the top, or MOCK_DATA=1",
+       mindSpeedTable},
+      {ExportTarget::MindSpore, "mindspore", "MindSpore", "mindspore_parallel.py", nullptr,
+       "mindspore/parallel (Layout, auto_parallel.AutoParallel, nn.Pipeline) of MindSpore 2.10.0",
+       "your network, whose primitives get their roles by shard(), its optimizer and its data", mindSporeTable},
   };
   return table;
 }
@@ -135,6 +144,13 @@ fi
 set -- --lr "$LEARNING_RATE" --lr-decay-style cosine "$@"
 )";
 }
+
+/// MindSpeed works by an import at the head of Megatron-LM's program.
+constexpr const char *kMindSpeedCheck = R"(if ! grep -q mindspeed.megatron_adaptor pretrain_gpt.py; then
+  echo "start this in Megatron-LM's folder, and add the line 'import mindspeed.megatron_adaptor' behind 'import torch' of pretrain_gpt.py" >&2
+  exit 1
+fi
+)";
 
 constexpr const char *kSwiftVariables = R"(# Set these for your run, here or as variables of the environment.
 : "${MODEL:?the name or folder of the checkpoint}" "${DATASET:?the name or folder of the data}"
@@ -282,6 +298,22 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
                                 nodesText(view) + megatronVariables(view.model.vocabulary) +
                                     launchLine(view, draft, torchrun, "pretrain_gpt.py"),
                                 draft.arguments);
+    break;
+  case ExportTarget::MindSpeed:
+    exported.config = shellText(head,
+                                nodesText(view) + kMindSpeedCheck + megatronVariables(view.model.vocabulary) +
+                                    launchLine(view, draft, torchrun, "pretrain_gpt.py"),
+                                [&] {
+                                  Json arguments = draft.arguments;
+                                  arguments["--transformer-impl"] = "local"; // MindSpeed's README: from core_r0.12.0 on
+                                  return arguments;
+                                }());
+    break;
+  case ExportTarget::MindSpore:
+    exported.config = mindSporeText(head, draft.config);
+    exported.launch = fmt::format(
+        "msrun --worker_num={} --local_worker_num={} {}train.py", view.ranks, view.devicesPerNode,
+        view.ranks > view.devicesPerNode ? "--node_rank=\"$NODE_RANK\" --master_addr=\"$MASTER_ADDR\" " : "");
     break;
   case ExportTarget::TorchTitan:
     exported.config = tomlText(head, draft.config);

@@ -12,7 +12,7 @@ using enum ExportTarget;
 
 // Versions of the sources: Megatron Core 0.16.1, TorchTitan 0.3.0, PyTorch 2.13, DeepSpeed 0.19.8,
 // Megatron-DeepSpeed commit 207b2d5aad1e.
-const std::vector<ExportTarget> kMegatronCore = {Megatron, NeMo, MsSwift, MegatronBridge};
+const std::vector<ExportTarget> kMegatronCore = {Megatron, NeMo, MsSwift, MegatronBridge, MindSpeed};
 const std::vector<ExportTarget> kTorchTitans = {TorchTitan, TorchTitanPython};
 
 std::vector<ExportTarget> both(std::vector<ExportTarget> some, std::initializer_list<ExportTarget> others) {
@@ -293,12 +293,48 @@ std::vector<TargetRule> typeRules() {
   };
 }
 
+std::vector<TargetRule> ascendRules() {
+  return {
+      {"npus",
+       {MindSpeed, MindSpore},
+       [](const View &v) { return v.in.completed.cluster.device.kind != "ascend"; },
+       [](const View &v) {
+         return fmt::format("it trains on Ascend NPUs, but the cluster has '{}'; give --cluster with a file of NPUs, "
+                            "such as clusters/ascend-910b.json",
+                            v.in.completed.cluster.device.name);
+       },
+       "mindspeed/megatron_adaptor.py; mindspore/parallel/auto_parallel.py, Supported Platforms"},
+      {"f8-on-npus",
+       {MindSpeed},
+       [](const View &v) { return v.in.job.dtype == "f8"; },
+       [](const View &) { return std::string("910B and 910C have no 8-bit floats; give --dtype bf16"); },
+       "mindspeed/features_manager/npu_enhancement/npu_enhancement.py"},
+      {"mc2-without-experts",
+       {MindSpeed},
+       [](const View &v) { return v.experts() && v.tensor > 1 && v.sequenceParallel && v.overlaps("products"); },
+       [](const View &) {
+         return std::string("products and collectives do not overlap (--use-ascend-mc2) in models with experts; pin "
+                            "\"overlap\" without \"products\"");
+       },
+       "mindspeed/features_manager/tensor_parallel/mc2.py"},
+      {"only-data-tensor-stages",
+       {MindSpore},
+       [](const View &v) { return v.context > 1 || v.expert > 1; },
+       [](const View &v) {
+         return fmt::format("the exported layouts have the axes data, model and stage, but mesh.context is {} and "
+                            "mesh.expert is {}; pin both to 1",
+                            v.context, v.expert);
+       },
+       "lib/Export/MindSpore.cpp"},
+  };
+}
+
 } // namespace
 
 const std::vector<TargetRule> &targetRules() {
   static const std::vector<TargetRule> all = [] {
     std::vector<TargetRule> rules;
-    for (auto part : {headRules(), sequenceRules(), scheduleRules(), expertRules(), typeRules()})
+    for (auto part : {headRules(), sequenceRules(), scheduleRules(), expertRules(), typeRules(), ascendRules()})
       rules.insert(rules.end(), part.begin(), part.end());
     return rules;
   }();

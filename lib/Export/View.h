@@ -99,6 +99,8 @@ const Table &torchTitanPythonTable();
 const Table &nanotronTable();
 const Table &msSwiftTable();
 const Table &megatronBridgeTable();
+const Table &mindSpeedTable();
+const Table &mindSporeTable();
 
 /// Returns the rows of all tables, one table after the other.
 Table joinTables(std::initializer_list<Table> tables);
@@ -151,6 +153,8 @@ std::string torchTitanPythonText(const std::vector<std::string> &head, Json conf
 std::string megatronBridgeText(const std::vector<std::string> &head, const Json &config, const ModelSizes &model);
 /// Returns a value as Python has it.
 std::string pythonValue(const Json &value);
+/// Returns the Python module of MindSpore from the settings that its table writes.
+std::string mindSporeText(const std::vector<std::string> &head, const Json &config);
 /// Returns arguments as words of a command line, quoted for a shell where needed: "--a 1", "--b".
 std::vector<std::string> commandLineWords(const Json &arguments);
 

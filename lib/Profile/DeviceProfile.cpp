@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profile of NVIDIA GPUs. Kernels of each kind grow until one call would take long, so that the profile of a slow
-// device ends soon too.
+// The profile of accelerators: NVIDIA GPUs and Ascend NPUs. Kernels of each kind grow until one call would take long,
+// so that the profile of a slow device ends soon too.
 #include "Collectives.h"
 #include "DeviceTimer.h"
 #include "kerf/CostModel/Compute.h"
+#include "kerf/Runtime/Ascend/Properties.h"
 #include "kerf/Runtime/Cuda/Properties.h"
 
 #include <algorithm>
@@ -18,8 +19,21 @@ using namespace kerf::profile;
 
 namespace {
 
-constexpr const char *kKind = "cuda";
 constexpr double kLongestCall = 0.1; // seconds; a call that is expected to take longer is not measured
+
+/// A kind of accelerators.
+struct Accelerators {
+  const char *kind;           // as --device and cluster files name it
+  const char *one, *level;    // in messages; the name of the cluster's level between them
+  const char *communication;  // the library of collectives
+  Result<int64_t> (*count)(); // how many this machine has
+  Result<runtime::DeviceProperties> (*properties)(int number);
+};
+constexpr Accelerators kAccelerators[] = {
+    {"cuda", "GPU", "gpus", "NCCL", runtime::gpuCount, runtime::gpuProperties},
+    {"ascend", "NPU", "npus", "HCCL", runtime::npuCount, runtime::npuProperties},
+};
+
 constexpr double kContextGuess = 1.5 * 1024 * 1024 * 1024;
 
 std::string today() {
@@ -31,13 +45,13 @@ std::string today() {
   return text;
 }
 
-class GpuProfiler {
+class DeviceProfiler {
 public:
-  explicit GpuProfiler(const ProfileOptions &options)
-      : options(options), budget(options.effort == ProfileOptions::Effort::Quick ? 0.02 : 0.2) {}
+  DeviceProfiler(const Accelerators &kind, const ProfileOptions &options)
+      : kind(kind), options(options), budget(options.effort == ProfileOptions::Effort::Quick ? 0.02 : 0.2) {}
 
   Result<Profile> run() {
-    for (auto step : {&GpuProfiler::describe, &GpuProfiler::kernels, &GpuProfiler::collectives})
+    for (auto step : {&DeviceProfiler::describe, &DeviceProfiler::kernels, &DeviceProfiler::collectives})
       if (Status status = (this->*step)(); !status)
         return status.error();
     fitAll();
@@ -46,26 +60,27 @@ public:
 
 private:
   Status describe() {
-    auto count = runtime::gpuCount();
+    auto count = kind.count();
     if (!count)
       return count.error();
     ranks = options.ranks ? options.ranks : *count;
     if (ranks < 1 || ranks > *count)
-      return Error{
-          fmt::format("<ranks> is {}, but this machine has {} GPUs; give at most as many ranks as GPUs", ranks, *count),
-          ExitStatus::Infeasible};
-    auto gpu = runtime::gpuProperties(0);
-    if (!gpu)
-      return gpu.error();
+      return Error{fmt::format("<ranks> is {0}, but this machine has {1} {2}s; give at most as many ranks as {2}s",
+                               ranks, *count, kind.one),
+                   ExitStatus::Infeasible};
+    auto found = kind.properties(0);
+    if (!found)
+      return found.error();
+    halfType = found->halfType;
     Cluster &cluster = profile.cluster;
     DeviceSpec &device = cluster.device;
-    cluster.name = fmt::format("{} x {}", ranks, gpu->name);
-    device.kind = kKind;
-    device.name = gpu->name;
-    device.memoryBytes = gpu->memoryBytes;
+    cluster.name = fmt::format("{} x {}", ranks, found->name);
+    device.kind = kind.kind;
+    device.name = found->name;
+    device.memoryBytes = found->memoryBytes;
     auto known = knownCurves(device.kind, device.name);
     device.curves = known.value_or(DeviceCurves{});
-    device.curves.processors = double(gpu->processors);
+    device.curves.processors = double(found->processors);
     if (!known) {
       device.curves.productQuantization = 0.25;
       device.curves.productOverheadK = 100;
@@ -73,18 +88,18 @@ private:
       device.curves.collectiveSeconds = 1e-5;
       device.curves.contextBytes = kContextGuess;
     }
-    cluster.levels = {{"gpus", ranks, 1e9, 1e-6, 1e9}};
+    cluster.levels = {{kind.level, ranks, 1e9, 1e-6, 1e9}};
     cluster.usedRanks = ranks;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    source("device", fmt::format("GPU 0 of host {}", host));
+    source("device", fmt::format("{} 0 of host {}", kind.one, host));
     cluster.source["device.curves, not measured"] =
         fmt::format("context_bytes is {}", known ? "Kerf's for this product" : "a guess");
     return ok();
   }
 
   Status kernels() {
-    auto device = runtime::createDevice(fmt::format("{}:0", kKind));
+    auto device = runtime::createDevice(fmt::format("{}:0", kind.kind));
     if (!device)
       return device.error();
     options.onProgress("launches and copies");
@@ -107,7 +122,7 @@ private:
     std::map<std::string, double>
         rates; // amount of work per second of the last measured kernel of an operator and type
     KernelClass last = KernelClass::Nothing;
-    for (const KernelSpec &kernel : deviceKernelSpecs()) {
+    for (const KernelSpec &kernel : deviceKernelSpecs(halfType)) {
       if (kernel.work.kernelClass != last)
         options.onProgress(fmt::format("kernels: {}", toString(kernel.work.kernelClass)));
       last = kernel.work.kernelClass;
@@ -151,14 +166,14 @@ private:
   Status collectives() {
     if (ranks < 2)
       return ok();
-    options.onProgress(fmt::format("collectives between {} GPUs", ranks));
+    options.onProgress(fmt::format("collectives between {} {}s", ranks, kind.one));
     for (Collective collective :
          {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter, Collective::AllToAll}) {
       double rate = 0;
       for (int64_t bytes = int64_t(4) << 10; bytes <= int64_t(256) << 20; bytes *= 16) {
         if (rate > 0 && double(bytes) / rate > kLongestCall)
           break;
-        auto sample = measureOnDevices(kKind, collective, ranks, bytes, budget);
+        auto sample = measureOnDevices(kind.kind, collective, ranks, bytes, budget);
         if (!sample)
           return sample.error();
         rate = sample->bytes / sample->seconds;
@@ -188,22 +203,25 @@ private:
                                     KernelClass::Reduction, KernelClass::Gather, KernelClass::Movement})
       source(fmt::format("device.curves, {}", toString(kernelClass)),
              fmt::format("median error {:.1f} %", 100 * medianError(device, profile.kernels, kernelClass)));
+    const std::string levelKey = fmt::format("levels.{}", kind.level);
     if (profile.collectives.empty()) {
-      cluster.source["levels.gpus"] = "not measured: one GPU";
+      cluster.source[levelKey] = fmt::format("not measured: one {}", kind.one);
       return;
     }
     fitCollectives(cluster, profile.collectives);
-    source("levels.gpus", fmt::format("{} collectives of NCCL, median error {:.1f} %", profile.collectives.size(),
-                                      100 * medianError(cluster, profile.collectives)));
+    source(levelKey, fmt::format("{} collectives of {}, median error {:.1f} %", profile.collectives.size(),
+                                 kind.communication, 100 * medianError(cluster, profile.collectives)));
   }
 
   void source(const std::string &key, const std::string &text) {
     profile.cluster.source[key] = fmt::format("measured by kerf profile on {}: {}", today(), text);
   }
 
+  const Accelerators &kind;
   const ProfileOptions &options;
   double budget; // seconds for the measurement of a collective; a kernel takes a quarter
   int64_t ranks = 1;
+  DType halfType = DType::BF16;
   Profile profile;
 };
 
@@ -211,7 +229,7 @@ private:
 
 Result<std::vector<KernelSample>> kerf::profileRows(const RowsOfKernels &size) {
   constexpr double kSecondsOfEach = 0.05;
-  auto device = runtime::createDevice(fmt::format("{}:0", kKind));
+  auto device = runtime::createDevice("cuda:0");
   if (!device)
     return device.error();
   std::vector<KernelSpec> specs = rowKernelSpecs(size.rows, size.columns, DType::BF16);
@@ -226,4 +244,10 @@ Result<std::vector<KernelSample>> kerf::profileRows(const RowsOfKernels &size) {
   return samples;
 }
 
-Result<Profile> kerf::profileGpus(const ProfileOptions &options) { return GpuProfiler(options).run(); }
+Result<Profile> kerf::profileAccelerators(std::string_view name, const ProfileOptions &options) {
+  for (const Accelerators &kind : kAccelerators)
+    if (kind.kind == name)
+      return DeviceProfiler(kind, options).run();
+  return Error{
+      fmt::format("there are no accelerators of the kind '{}' to measure; give the kind cuda or ascend", name)};
+}

@@ -134,9 +134,9 @@ KernelSpec kerf::profile::streamSpec() {
   return spec;
 }
 
-std::vector<KernelSpec> kerf::profile::deviceKernelSpecs() {
+std::vector<KernelSpec> kerf::profile::deviceKernelSpecs(DType halfType) {
   std::vector<KernelSpec> specs;
-  for (DType dtype : {DType::F32, DType::BF16}) {
+  for (DType dtype : {DType::F32, halfType}) {
     for (int64_t n : {128, 256, 512, 1024, 2048, 4096, 8192})
       specs.push_back(productSpec(n, n, n, dtype));
     for (int64_t k : {64, 128, 256, 512, 1024})
@@ -148,7 +148,7 @@ std::vector<KernelSpec> kerf::profile::deviceKernelSpecs() {
   for (bool backward : {false, true})
     for (int64_t width : {64, 128})
       for (int64_t sequence : {256, 1024, 4096})
-        specs.push_back(attention(kTokens / sequence, sequence, 16, width, backward, DType::BF16));
+        specs.push_back(attention(kTokens / sequence, sequence, 16, width, backward, halfType));
   struct Rows {
     int64_t rows, width;
   };

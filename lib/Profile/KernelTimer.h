@@ -66,7 +66,8 @@ double percentile30(std::vector<double> &seconds);
 /// Returns the kernels to measure, grouped by class. The list is the same on every machine.
 std::vector<KernelSpec> kernelSpecs(ProfileOptions::Effort effort);
 /// Returns the kernels to measure on an accelerator, grouped by class, smaller ones of a kind before larger ones.
-std::vector<KernelSpec> deviceKernelSpecs();
+/// `halfType` is the type of 16 bits in which the accelerator trains.
+std::vector<KernelSpec> deviceKernelSpecs(DType halfType);
 /// Returns the kernels whose time is that of memory, on tensors of `rows` x `columns`.
 std::vector<KernelSpec> rowKernelSpecs(int64_t rows, int64_t columns, DType dtype);
 /// Returns a long pointwise kernel, which measures memory bandwidth.

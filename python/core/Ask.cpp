@@ -151,9 +151,9 @@ Text profile(int64_t ranks, bool quick, const Text &device, const std::function<
     nb::gil_scoped_acquire gil;
     progress(what);
   };
-  if (device != "cpu" && device != "cuda")
-    throw KerfError({"<device> is '" + device + "'; it has to be one of cpu, cuda"});
-  return toJson(take(device == "cuda" ? profileGpus(options) : profileCpu(options)).cluster);
+  if (device != "cpu" && device != "cuda" && device != "ascend")
+    throw KerfError({"<device> is '" + device + "'; it has to be one of cpu, cuda, ascend"});
+  return toJson(take(device == "cpu" ? profileCpu(options) : profileAccelerators(device, options)).cluster);
 }
 
 } // namespace

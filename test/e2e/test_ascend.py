@@ -2,22 +2,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on the device `ascend`, on stand-ins of CANN's libraries (test/standins/cann): the losses are PyTorch's, on one NPU and on several; the
 memory is the planned one; and what the device or its libraries cannot do is one message. On a machine with NPUs: scripts/npu-check.sh."""
-import itertools
+import collections
 import json
 import math
 import os
+import sys
 import unittest
 from unittest import mock
 
 from support import CLUSTERS, FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
 from test_dropout import transformer
 from test_pipelines import ALL, PLANS, plan, schedule
+from test_pipelines_of_models import MODELS, Model, fitted
 
 STANDINS = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins", "ascend")
 CONTEXT = 2 * 2**30  # curves of the 910B: what `kerf verify` adds for driver and libraries
 TOLERANCE = 2e-4  # relative, as on the CPU
 FAMILIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models", "families")
 SOME = ["microbatches, data 2", "sequence parallel", "zero 3", "offload, 1f1b, ring, zero 2", "3-D, zero-bubble, zero 2, sequence parallel"]
+# The plans of the matrix: data, tensor, stage, ZeRO, sequence, context and expert parallelism and recomputation, on 1, 2, 4 and 8 ranks.
+MATRIX = {
+    "one rank": plan(),
+    "one rank, recompute": plan(microbatch=2, recompute="full"),
+    **{f"data 2, ZeRO {zero}": plan(data=2, microbatch=2, **({"optimizer_sharding": zero} if zero else {})) for zero in range(4)},
+    "tensor 2": plan(model=2),
+    "tensor 2, sequence, selective": plan(model=2, sequence_parallel=True, recompute="selective"),
+    "stages 2": plan(stage=2, microbatch=2, **schedule("1f1b")),
+    "context 2": plan(context=2, microbatch=4),
+    "experts 2": {"kerf": 1, "mesh": {"expert": 2}},
+    "data 2, tensor 2, ZeRO 3, recompute": plan(data=2, model=2, optimizer_sharding=3, recompute="full"),
+    "stages 2, data 2, ZeRO 1": plan(stage=2, data=2, microbatch=2, optimizer_sharding=1, **schedule("1f1b")),
+    "stages 2, tensor 2, sequence": plan(stage=2, model=2, microbatch=2, sequence_parallel=True, **schedule("gpipe")),
+    "data 4, ZeRO 2": plan(data=4, microbatch=1, optimizer_sharding=2),
+    "experts 2, data 2": {"kerf": 1, "mesh": {"data": 2, "expert": 2}},
+    **{f"3-D, ZeRO {zero}": plan(stage=2, data=2, model=2, microbatch=1, sequence_parallel=True, recompute="full", optimizer_sharding=zero,
+                                 **schedule("zero-bubble" if zero == 2 else "1f1b")) for zero in (1, 2, 3)},
+    "data 4, tensor 2, ZeRO 3": plan(data=4, model=2, microbatch=1, optimizer_sharding=3),
+    "context 2, data 2, tensor 2, ZeRO 2": plan(context=2, data=2, model=2, microbatch=1, optimizer_sharding=2),
+}
 OBJECTS = {"arrays", "communicators", "device memory", "devices", "events", "executors", "host memory", "models", "scalars", "streams", "tensors"}
 
 
@@ -119,15 +141,54 @@ class Ascend(KerfTest):
             self.refuse(1, ["bf16", "Ascend 910A", "--dtype f16"], "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1,
                         "--device", "ascend", "--dtype", "bf16", "--ranks", 1)
 
-    @unittest.skipUnless(ALL, "40 plans: needs --all")
+    @unittest.skipUnless(ALL, "minutes of attention on the stand-ins: needs --all")
+    def test_profile(self):
+        """The stand-ins' speed means nothing, but the file must be a cluster that other commands take."""
+        path = self.path("here.json")
+        with mock.patch.dict(os.environ, KERF_STANDIN_DEVICES="2"):
+            self.refuse(2, ["is 3", "has 2 NPUs"], "profile", "--device", "ascend", "--quick", "--ranks", 3, "-o", path)
+            self.succeed("profile", "--device", "ascend", "--quick", "--ranks", 2, "-o", path, timeout=600)
+        self.assertLessEqual({"HcclAllReduce", "HcclAllGather", "HcclReduceScatter", "aclnnMatmul", "aclnnFlashAttentionScoreGrad", "aclmdlRIExecuteAsync"},
+                             set(self.report()["calls"]))
+        with open(path, encoding="utf-8") as file:
+            cluster = json.load(file)
+        device, level = cluster["device"], cluster["levels"][0]
+        self.assertEqual((device["kind"], device["name"], level["name"], level["size"]), ("ascend", "Ascend 910B3", "npus", 2))
+        numbers = [*device["peak_flops"].values(), *device["curves"].values(), device["memory_bytes"], device["memory_bandwidth"],
+                   device["host_bandwidth"], level["bandwidth"], level["latency"]]
+        self.assertTrue(all(math.isfinite(number) and number > 0 for number in numbers), cluster)
+        self.assertIn("collectives of HCCL", cluster["source"]["levels.npus"])
+        self.succeed("plan", file_of("mlp"), "--cluster", path, "--ranks", 2, "-o", self.path("plan.json"))
+
+    @unittest.skipUnless(ALL, "about 250 plans: needs --all")
     def test_matrix_of_plans(self):
-        """GPT-2 and LLaMA with data x model x stage x ZeRO, as on GPUs (test_cuda.py)."""
-        for model, stage, tensor, data in itertools.product(("gpt2", "llama"), (1, 2), (1, 2), (1, 2)):
-            for zero in range(4) if data > 1 else (0,):
-                with self.subTest(model=model, zero=zero, stage=stage, data=data, tensor=tensor):
-                    more = {"optimizer_sharding": zero} if zero else {}
-                    chosen = plan(stage=stage, data=data, model=tensor, microbatch=2, **more, **(schedule("1f1b") if stage > 1 else {}))
-                    self.train(model, "--plan", self.write("plan.json", chosen))
+        """Every model with every plan of MATRIX that it can take: the losses are the reference's, and the run allocates what was planned. The last
+        line says how many plans of each number of ranks ran, and for each plan without a run of a model why."""
+        ran, left = collections.Counter(), []
+        models = {**{name: Model(file_of(name), attends=True) for name in ("gpt2", "llama")}, **MODELS}
+        for name, model in models.items():
+            if not os.path.isfile(model.file):
+                left.append(f"{name}: no {model.file}")
+                continue
+            with open(os.path.join(os.path.dirname(model.file), "golden.json"), encoding="utf-8") as file:
+                golden = json.load(file)
+            batch = next(iter(golden["inputs"].values()))["shape"][0]
+            step, run = optimizer_flags(golden, "adamw")
+            for what, given in MATRIX.items():
+                chosen = fitted(given, model, batch)
+                if chosen is None or batch % (given["mesh"].get("data", 1) * given["mesh"].get("expert", 1)):
+                    left.append(f"{name}, {what}: it cannot be cut so")
+                    continue
+                with self.subTest(model=name, plan=what):
+                    done = self.succeed("train", model.file, "--data", os.path.join(os.path.dirname(model.file), "batches.npz"), "--steps", 2, "--device",
+                                        "ascend", "--plan", self.write("plan.json", chosen), "--log", self.path("log"), "--json", *step, *run, *model.more,
+                                        timeout=600)
+                    self.close(losses_of(self.path("log")), golden["losses"]["adamw"]["float64"][:2], TOLERANCE, f"{name} {what}")
+                    memory = json.loads(done.stdout)["report"]
+                    self.assertEqual(memory["memory_bytes"]["total"], memory["measured_memory_bytes"]["total"])
+                    self.report()
+                    ran[math.prod(chosen["mesh"].values())] += 1
+        print(f"ran, by ranks: {dict(ran)}; did not: {left}", file=sys.stderr)
 
 
 if __name__ == "__main__":

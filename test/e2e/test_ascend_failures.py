@@ -1,69 +1,165 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the device `ascend` says where CANN or an NPU fails, on the stand-ins (test/standins/cann): each function that it calls fails once, and each
-failure is one message with the function or operator, its code and CANN's text; nothing is left, and no rank waits for ever."""
+"""What the device `ascend` says where CANN or an NPU fails, on the stand-ins (test/standins/cann): each failure is one message with the function or
+operator, its code and CANN's text; nothing is left, and no rank waits for ever.
+
+By default some functions fail once, with one code. `--all`: every place of the program that calls a function of CANN fails once with each code of its
+library, and so does the work of every operator on the stream; the last line says how many failures that were. KERF_RUN names the program that runs
+the compiled plans (default kerf-run beside kerf), such as one with sanitizers; the stand-ins are those of its build folder."""
+import concurrent.futures
 import json
+import math
 import os
+import re
 import shutil
+import subprocess
+import sys
+import unittest
 from unittest import mock
 
-from support import KERF, KerfTest, file_of, kerf, main
+from support import KERF, KerfTest, file_of, main
 from test_ascend import STANDINS
-from test_pipelines import ALL, plan
+from test_dropout import transformer
+from test_pipelines import ALL, plan, schedule
 
+RUN = os.environ.get("KERF_RUN", os.path.join(os.path.dirname(KERF), "kerf-run"))
+STANDINS_OF_RUN = os.path.join(os.path.dirname(os.path.dirname(RUN)), "standins", "ascend")
 CODE = 507899
-# Functions whose failure is no failure of the run: without repeatable executors and captures, steps are enqueued call by call.
-HARMLESS = {"aclSetAclOpExecutorRepeatable", "aclmdlRICaptureBegin", "aclmdlRICaptureEnd", "aclrtGetMemInfo", "aclrtStreamAbort"}
+# Codes of each library, and of work that fails on a stream: wrong arguments, missing resources, failures of the runtime, of the NPU and of its memory
+# and links (torch-npu 2.14.0: acl/error_codes/rt_error_codes.h, hccl/hccl_types.h; hicann/docs: "aclnn return codes").
+ACL_CODES = [100000, 107000, 107002, 107003, 107022, 107030, 207000, 207001, 207018, 507000, 507015, 507899]
+OPERATOR_CODES = [161001, 161002, 361001, 561000, 561002, 561003, 561101, 561103]
+HCCL_CODES = [*range(1, 25)]
+WORK_CODES = [507014, 507015, 507018, 507035, 507054, 507057]
+# Functions whose failure is no failure of the run: without repeatable executors and captures, steps are enqueued call by call; names are for
+# messages; and what is released is not needed any more.
+HARMLESS = re.compile(r"aclSetAclOpExecutorRepeatable|aclmdlRICapture(Begin|End)|aclrtGet(MemInfo|Version|SocName)|aclrtStreamAbort|HcclCommDestroy|"
+                      r"acl(Destroy\w+|rtDestroy\w+|rtFree|rtFreeHost|rtResetDevice|mdlRIDestroy)")
 # Functions that are called again and again while a run ends: the failure may come when it is over.
 MAY_COME_LATE = {"aclrtSetCurrentContext", "aclrtStreamQuery", "HcclGetCommAsyncError"}
 # Calls that fail in the default test: of one NPU, and of two that exchange gradients.
 OF_ONE = ["aclInit", "aclrtSetDevice", "aclrtMallocAlign32", "aclCreateTensor", "aclnnMatmulGetWorkspaceSize", "aclnnMatmul", "aclnnMatmul@run",
-          "aclrtRecordEvent", "aclrtSynchronizeStream", "aclrtMemcpyAsync", "aclmdlRICaptureBegin", "aclmdlRIExecuteAsync", "aclSetAclOpExecutorRepeatable"]
-OF_TWO = ["HcclCommInitRootInfo", "HcclAllReduce", "HcclAllReduce@run", "aclnnGeluV2@run"]
+          "aclrtRecordEvent", "aclrtSynchronizeStream", "aclrtMemcpyAsync", "aclmdlRICaptureBegin", "aclmdlRIExecuteAsync", "aclSetAclOpExecutorRepeatable",
+          "aclrtFree", "aclDestroyTensor"]
+OF_TWO = ["HcclGetRootInfo", "aclnnGeluV2GetWorkspaceSize", "HcclCommInitRootInfo", "HcclAllReduce", "HcclAllReduce@run", "aclnnGeluV2@run"]
+# name -> (model, plan, options of the run, steps). A place fails in the first of them that reaches it.
+SCENARIOS = {
+    "one NPU": ("mlp", plan(data=1), [], 4),
+    "two NPUs": ("mlp", plan(data=2), ["--deterministic"], 4),
+    "attention": ("gpt2", plan(data=1), [], 1),
+    "gradients": ("gpt2", plan(data=2), [], 2),
+    "ZeRO 3": ("gpt2", plan(data=2, optimizer_sharding=3, microbatch=2), [], 2),
+    "stages": ("gpt2", plan(stage=2, microbatch=2, **schedule("1f1b")), [], 2),
+    "LLaMA": ("llama", plan(model=2), [], 1),
+    "CNN": ("cnn", plan(data=1), [], 1),
+    "ResNet": ("resnet", plan(data=1), [], 1),
+    "Mixtral": ("mixtral", plan(data=1), [], 1),
+    "dropout": ("dropout", plan(data=1), [], 1),
+}
+
+
+def codes_of(site):
+    return WORK_CODES if "@run" in site else HCCL_CODES if site.startswith("Hccl") else OPERATOR_CODES if site.startswith("aclnn") else ACL_CODES
 
 
 class AscendFailures(KerfTest):
     def setUp(self):
         super().setUp()
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("KERF_STANDIN")}
-        patch = mock.patch.dict(os.environ, {**clean, "KERF_ASCEND_LIBRARIES": STANDINS, "KERF_STANDIN_ASCEND_REPORT": self.path("report.json")}, clear=True)
+        self.clean = {name: value for name, value in os.environ.items() if not name.startswith("KERF_STANDIN")}
+        self.suppressions = self.write("suppressions", "leak:libhccl.so\n")  # where KERF_RUN has sanitizers: communicators whose other ranks are gone
+        patch = mock.patch.dict(os.environ, {**self.clean, "KERF_ASCEND_LIBRARIES": STANDINS}, clear=True)
         patch.start()
         self.addCleanup(patch.stop)
 
-    def run_once(self, ranks):
-        model, plan_of = ("mlp", ["--ranks", 1]) if ranks == 1 else ("gpt2", ["--plan", self.write("plan.json", plan(data=2))])
-        done = kerf("train", file_of(model), "--data", file_of(model, "batches.npz"), "--steps", 4, "--device", "ascend", *plan_of, "--lr", 0.01, timeout=100)
-        return done, json.loads(self.read("report.json"))
+    def compile(self, name):
+        """Compiles a scenario; returns the arguments of its runs."""
+        model, chosen, options, steps = SCENARIOS[name]
+        if model == "dropout":
+            made, loss = transformer()
+            made.write(self, loss)
+            file, data = self.path("model.onnx"), self.path("data.npz")
+        else:
+            file, data = file_of(model), file_of(model, "batches.npz")
+        self.succeed("compile", file, "--plan", self.write("plan.json", chosen), "-o", self.path(name))
+        return [self.path(name), "--data", data, "--steps", steps, "--device", "ascend", "--lr", 0.01, *options]
 
-    def fail_each(self, ranks, some):
-        done, report = self.run_once(ranks)
+    def run_once(self, args, fail=None, number=0):
+        report = self.path(f"report-{number}.json")
+        environment = {**self.clean, "KERF_ASCEND_LIBRARIES": STANDINS_OF_RUN, "KERF_STANDIN_ASCEND_REPORT": report,
+                       "LSAN_OPTIONS": f"suppressions={self.suppressions}:print_suppressions=0",
+                       **({"KERF_STANDIN_ASCEND_FAIL": fail} if fail else {})}
+        done = subprocess.run([RUN, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, env=environment)
+        try:
+            with open(report, encoding="utf-8") as file:
+                counted = json.load(file)
+        except OSError:
+            self.fail(f"{fail}: the process did not end by itself: {done.returncode} {done.stderr[-2000:]}")
+        os.remove(report)
+        return done, counted
+
+    def fail_once(self, args, site, call, code, isLast=False, number=0):
+        """Makes one call fail; returns what is wrong with what happens then, an empty list where nothing is. The last call of a place may be part of a
+        captured step, whose failure makes the steps run call by call, or come when all losses are known."""
+        failed, left = self.run_once(args, f"{site}:{call}:{code}", number)
+        name, said, wrong = site.split("+")[0], failed.stderr, []
+        # HCCL cannot end a communicator whose ranks are gone, and a thread that waits for them to join keeps its device.
+        kept = {"communicators", "devices"} if failed.returncode and "HcclCommInitRootInfo" in left["calls"] else set()
+        leaks = {kind: number for kind, number in left["objects"].items() if number and kind not in kept}
+        if leaks:
+            wrong.append(f"left: {leaks}")
+        if re.search("Sanitizer|runtime error:", said):
+            wrong.append("a sanitizer found an error")
+        if HARMLESS.fullmatch(name) or failed.returncode == 0 and (isLast or name in MAY_COME_LATE):
+            if failed.returncode != 0:
+                wrong.append(f"status {failed.returncode} in place of 0")
+        else:
+            if failed.returncode not in (1, 2):
+                wrong.append(f"status {failed.returncode} in place of 1 or 2")
+            if said.count("error: ") != 1:
+                wrong.append(f"{said.count('error: ')} errors")
+            if "fails as it was asked to" not in said:
+                wrong.append("CANN's own text is missing")
+            if str(code) not in said and not name.startswith("aclCreate"):  # these give an object or none, and no code
+                wrong.append("the code is missing")
+        return [f"{site}, call {call}, code {code}: {', '.join(wrong)}\n{said[-1500:]}"] if wrong else []
+
+    def fail_some(self, scenario, functions):
+        args = self.compile(scenario)
+        done, report = self.run_once(args)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertLessEqual(set(some), set(report["calls"]))
-        for name in sorted(report["calls"]) if ALL else some:
-            count = report["calls"][name]
-            for number in sorted({1, (count + 1) // 2, count}) if ALL else [(count + 1) // 2]:
-                with self.subTest(name, number=number), mock.patch.dict(os.environ, KERF_STANDIN_ASCEND_FAIL=f"{name}:{number}:{CODE}"):
-                    failed, left = self.run_once(ranks)
-                    said = failed.stderr
-                    # HCCL cannot end a communicator whose ranks are gone, and a thread that waits for them to join keeps its device.
-                    kept = {"communicators", "devices"} if name.startswith("Hccl") and failed.returncode else {"communicators"} if failed.returncode else set()
-                    leaks = {kind: number for kind, number in left["objects"].items() if number and kind not in kept}
-                    self.assertEqual(leaks, {}, said)
-                    self.assertNotIn("Sanitizer", said)
-                    if name in HARMLESS or failed.returncode == 0 and name in MAY_COME_LATE:
-                        self.assertEqual(failed.returncode, 0, said)
-                        continue
-                    self.assertIn(failed.returncode, (1, 2), said)
-                    self.assertEqual(said.count("error: "), 1, said)
-                    self.assertIn("fails as it was asked to", said, "CANN's own text")
-                    if not name.startswith("aclCreate"): # these give an object or none, and no code
-                        self.assertIn(str(CODE), said)
+        self.assertLessEqual(set(functions), set(report["calls"]))
+        for name in functions:
+            with self.subTest(name):
+                self.assertEqual(self.fail_once(args, name, (report["calls"][name] + 1) // 2, codes_of(name)[0] if name.startswith("Hccl") else CODE), [])
 
-    def test_each_call_of_one_npu(self):
-        self.fail_each(1, OF_ONE)
+    def test_some_calls_of_one_npu(self):
+        self.fail_some("one NPU", OF_ONE)
 
-    def test_each_call_of_two_npus(self):
-        self.fail_each(2, OF_TWO)
+    def test_some_calls_of_two_npus(self):
+        self.fail_some("gradients", OF_TWO)
+
+    @unittest.skipUnless(ALL, "thousands of failures: needs --all")
+    def test_each_call(self):
+        seen, count = set(), 0
+        for scenario in SCENARIOS:
+            args = self.compile(scenario)
+            done, report = self.run_once(args)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            cases = [(site, 1, code, False) for site in sorted(set(report["sites"]) - seen) for code in codes_of(site)]
+            # Besides, one code at the last call of each place, when other things are alive.
+            cases += [(site, report["sites"][site], CODE, True) for site in sorted(set(report["sites"]) - seen) if not site.startswith("Hccl")]
+            if math.prod(SCENARIOS[scenario][1]["mesh"].values()) > 1:  # whatever fails on one rank, the others end too
+                cases += [(site, 1, codes_of(site)[0], False) for site in sorted(seen & set(report["sites"]))]
+            seen |= set(report["sites"])
+            count += len(cases)
+            with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("KERF_TEST_JOBS", "2"))) as pool:
+                for wrong in pool.map(lambda case: self.fail_once(args, *case[1], number=case[0]), enumerate(cases)):
+                    if wrong:
+                        print(wrong[0], file=sys.stderr, flush=True)
+                        with self.subTest(scenario):
+                            self.fail(wrong[0])
+            print(f"{scenario}: {len(cases)} failures", file=sys.stderr, flush=True)
+        print(f"{count} failures at {len(seen)} places", file=sys.stderr)
 
     def refuse_train(self, texts, **environment):
         with mock.patch.dict(os.environ, environment):

@@ -313,8 +313,9 @@ void addExportCommand(CLI::App &app, int &status) {
          "--to", command->target,
          "trainer to write for: megatron (a shell script with the arguments of Megatron-LM), torchtitan "
          "(TOML for 0.2), torchtitan-0.3 (Python), deepspeed (JSON), nemo (YAML for NeMo 1), megatron-bridge (Python), "
-         "accelerate (YAML), transformers (JSON of DistributedConfig), nanotron (YAML) or ms-swift (a shell script); "
-         "or stablehlo "
+         "accelerate (YAML), transformers (JSON of DistributedConfig), nanotron (YAML), ms-swift (a shell script), "
+         "mindspeed (a "
+         "shell script) or mindspore (Python); or stablehlo "
          "(the model's StableHLO text with the plan's shardings, for XLA)")
       ->required()
       ->check(CLI::IsMember(names));
@@ -323,10 +324,11 @@ void addExportCommand(CLI::App &app, int &status) {
       "cluster.json of the machines (default: the cluster of the plan's job, or else CPU ranks of this machine)");
   sub->add_option("-o,--output", command->output,
                   "file to write (default: standard output, with the notes on standard error)");
-  sub->add_option("--launcher", command->launcher,
-                  "write a file that starts the training on all nodes: by hand (torchrun), or by slurm, kubernetes or "
-                  "skypilot; with --to megatron and ms-swift this is the exported file itself, else a file beside it "
-                  "(train.launch.sh or train.launch.yaml)")
+  sub->add_option(
+         "--launcher", command->launcher,
+         "write a file that starts the training on all nodes: by hand (torchrun), or by slurm, kubernetes or "
+         "skypilot; with --to megatron, ms-swift and mindspeed this is the exported file itself, else a file beside it "
+         "(train.launch.sh or train.launch.yaml)")
       ->check(CLI::IsMember(launcherNames()));
   sub->add_flag("--json", command->json, "print the file, the command that launches it and every decision as JSON");
 }

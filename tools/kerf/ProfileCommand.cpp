@@ -50,7 +50,7 @@ std::string errorsText(const Profile &profile) {
   return text + fmt::format(" collectives {:.0f} %\n", 100 * medianError(profile.cluster, profile.collectives));
 }
 
-std::string gpuSummary(const Profile &profile) {
+std::string acceleratorSummary(const Profile &profile) {
   const DeviceSpec &device = profile.cluster.device;
   const Level &link = profile.cluster.levels.front();
   std::string text = fmt::format("{}\n", profile.cluster.name);
@@ -66,7 +66,7 @@ std::string gpuSummary(const Profile &profile) {
 
 std::string summary(const Profile &profile) {
   if (profile.cluster.device.kind != "cpu")
-    return gpuSummary(profile);
+    return acceleratorSummary(profile);
   const DeviceSpec &device = profile.cluster.device;
   const Level &threads = profile.cluster.levels.front();
   std::string text = fmt::format("{}\n", profile.cluster.name);
@@ -122,10 +122,6 @@ struct ProfileCommand {
   bool quick = false, json = false;
 
   int run() {
-    if (device == "ascend")
-      return fail(
-          {"--device ascend: Kerf does not measure NPUs yet; take a file of clusters/ (ascend-910a, ascend-910b, "
-           "ascend-910c), or copy one and change its numbers"});
     if (!kernels.empty())
       return device == "cuda" ? printKernels(kernels)
                               : fail({"--kernels: these kernels are measured on GPUs; add --device cuda"});
@@ -141,7 +137,7 @@ struct ProfileCommand {
     options.ranks = ranks;
     options.effort = quick ? ProfileOptions::Effort::Quick : ProfileOptions::Effort::Full;
     options.onProgress = [&](const std::string &what) { fmt::print(stderr, "{:5.1f} s  {}\n", seconds(), what); };
-    auto profile = device == "cuda" ? profileGpus(options) : profileCpu(options);
+    auto profile = device == "cpu" ? profileCpu(options) : profileAccelerators(device, options);
     if (!profile)
       return fail(profile.error());
     if (Status status = writeCluster(profile->cluster, output); !status)
@@ -159,14 +155,13 @@ struct ProfileCommand {
 
 void setUpProfileCommand(CLI::App &app, int &status) {
   auto command = attachCommand<ProfileCommand>(app, status);
-  app.add_option("--device", command->device,
-                 "device to measure: cpu, or cuda for NVIDIA GPUs, or ascend where kerf was built with its toolkit")
+  app.add_option("--device", command->device, "device to measure: cpu, cuda for NVIDIA GPUs, or ascend for Ascend NPUs")
       ->check(CLI::IsMember({"cpu", "cuda", "ascend"}))
       ->capture_default_str();
   app.add_option("--ranks", command->ranks,
                  "number of ranks that the cluster file describes, 1 to 4096 (default: the number of cores, but at "
-                 "least 4; with cuda, "
-                 "the number of GPUs)")
+                 "least 4; with cuda and "
+                 "ascend, the number of GPUs or NPUs)")
       ->check(wholeNumber(1, kMostRanks));
   app.add_option("-o", command->output, "file for the measured cluster: cluster.json (required without --kernels)");
   app.add_option("--kernels", command->kernels,

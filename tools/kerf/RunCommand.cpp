@@ -37,9 +37,12 @@ struct RunCommand {
         if (Status status = applyJobOptions(*app, **job, folder, JobPart::Run); !status)
           return fail(status.error());
     }
-    if (auto why = runtime::reasonCodeUnused(loaded->program, flags.device); why && !why->empty())
+    auto unused = runtime::reasonCodeUnused(loaded->program, flags.device);
+    if (!unused)
+      return fail(unused.error());
+    if (!unused->empty())
       printToStderr(fmt::format(
-          "note: the machine code of the package is not used, and pointwise operators run one by one: {}\n", *why));
+          "note: the machine code of the package is not used, and pointwise operators run one by one: {}\n", *unused));
     std::error_code code;
     const std::filesystem::path file = std::filesystem::path(folder) / package::kWeightsFile;
     if (weights.empty() && !flags.seed && !*resumed && !std::filesystem::exists(file, code))

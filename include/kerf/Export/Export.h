@@ -2,8 +2,9 @@
 
 // Export of a complete plan to other trainers: arguments of Megatron-LM, TOML of TorchTitan, JSON of DeepSpeed with the
 // command line of Megatron-DeepSpeed, YAML of NeMo, Accelerate and Nanotron, JSON of Transformers, arguments of
-// ms-swift, a program for Megatron Bridge. Every key of the plan, the model and the training settings gets a decision:
-// the file expresses the key, the key has no effect, or the target does something else.
+// ms-swift and MindSpeed, a program for Megatron Bridge, a Python module of MindSpore. Every key of the plan, the model
+// and the training settings gets a decision: the file expresses the key, the key has no effect, or the target does
+// something else.
 #pragma once
 
 #include "kerf/Export/ModelSizes.h"
@@ -24,7 +25,9 @@ enum class ExportTarget {
   Transformers,
   Nanotron,
   MsSwift,
-  MegatronBridge
+  MegatronBridge,
+  MindSpeed,
+  MindSpore
 };
 /// Returns all targets.
 const std::vector<ExportTarget> &exportTargets();

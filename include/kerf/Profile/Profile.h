@@ -46,9 +46,10 @@ struct Profile {
 /// Measures the CPUs of the machine that Kerf runs on. Fails if a kernel or a collective does not run.
 Result<Profile> profileCpu(const ProfileOptions &options);
 
-/// Measures the NVIDIA GPUs of this machine through the device `cuda`, with kernels up to such sizes that none takes
-/// long. `options.ranks` is the number of GPUs; 0: all. Fails if there is no GPU, or if a kernel or a collective fails.
-Result<Profile> profileGpus(const ProfileOptions &options);
+/// Measures the accelerators of this machine through the device `kind`: NVIDIA GPUs through `cuda`, NPUs through
+/// `ascend`. The sizes of the kernels are such that none takes long. `options.ranks` is the number of devices; 0: all.
+/// Fails if there is no such device, or if a kernel or a collective fails.
+Result<Profile> profileAccelerators(std::string_view kind, const ProfileOptions &options);
 
 /// A size of tensors: `rows` x `columns`.
 struct RowsOfKernels {

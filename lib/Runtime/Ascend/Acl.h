@@ -25,6 +25,7 @@ using AclHostFunction = void (*)(void *);
 inline constexpr int kHugePagesFirst = 0;                                       // aclrtMemMallocPolicy
 inline constexpr int kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3; // aclrtMemcpyKind
 inline constexpr int kHighBandwidthMemory = 1;                                  // aclrtMemAttr
+inline constexpr int kCoresForProducts = 0;                                     // aclDeviceInfo
 inline constexpr int kStreamComplete = 0;                                       // aclrtStreamStatus
 inline constexpr uint32_t kFastLaunch = 1, kFastSynchronize = 2;                // flags of streams
 inline constexpr uint32_t kTimedEvent = 8;                                      // ACL_EVENT_TIME_LINE, a flag of events
@@ -40,6 +41,7 @@ inline constexpr int kFormatNchw = 0, kFormatNd = 2, kFormatNcdhw = 30, kFormatN
   KERF_ACL(init, "aclInit", const char *)                                                                              \
   KERF_ACL(getVersion, "aclrtGetVersion", int32_t *, int32_t *, int32_t *)                                             \
   KERF_ACL(getDeviceCount, "aclrtGetDeviceCount", uint32_t *)                                                          \
+  KERF_ACL(getDeviceCapability, "aclGetDeviceCapability", uint32_t, int, int64_t *)                                    \
   KERF_ACL(setDevice, "aclrtSetDevice", int32_t)                                                                       \
   KERF_ACL(resetDevice, "aclrtResetDevice", int32_t)                                                                   \
   KERF_ACL(setCurrentContext, "aclrtSetCurrentContext", AclContext)                                                    \

@@ -69,8 +69,8 @@ class AscendRecording : public BoundKernel {
 public:
   AscendRecording(std::shared_ptr<Context> context, AclModel model) : context(std::move(context)), model(model) {}
   ~AscendRecording() override {
-    if (context->use())
-      context->acl.destroyModel(model);
+    context->prepareRelease();
+    context->acl.destroyModel(model);
   }
   AscendRecording(const AscendRecording &) = delete;
   Status launch(Stream &stream) override {

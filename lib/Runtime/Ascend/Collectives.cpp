@@ -92,10 +92,10 @@ struct Sending {
   std::shared_ptr<AscendStream> stream;
   AclEvent ready = nullptr, sent = nullptr;
   ~Sending() {
-    if (context->use())
-      for (AclEvent event : {ready, sent})
-        if (event)
-          context->acl.destroyEvent(event);
+    context->prepareRelease();
+    for (AclEvent event : {ready, sent})
+      if (event)
+        context->acl.destroyEvent(event);
   }
 };
 

@@ -48,11 +48,13 @@ Result<std::shared_ptr<Context>> Context::open(int number, bool deterministic) {
 }
 
 Context::~Context() {
-  if (use())
-    acl.resetDevice(number);
+  prepareRelease();
+  acl.resetDevice(number);
 }
 
 Status Context::use() const { return check(acl.setCurrentContext(context), "be used"); }
+
+void Context::prepareRelease() const { (void)use(); }
 
 Status Context::check(AclResult result, std::string_view what) const {
   return result == 0 ? ok() : Status(aclError(acl, result, number, what));
@@ -86,8 +88,8 @@ Result<std::shared_ptr<std::byte>> allocateOfNpu(const std::shared_ptr<Context> 
     return error;
   }
   return std::shared_ptr<std::byte>(static_cast<std::byte *>(address), [context](std::byte *memory) {
-    if (context->use())
-      context->acl.free(memory);
+    context->prepareRelease();
+    context->acl.free(memory);
   });
 }
 
@@ -102,8 +104,8 @@ Result<std::shared_ptr<std::byte>> allocatePinned(const std::shared_ptr<Context>
       !status)
     return status.error();
   return std::shared_ptr<std::byte>(static_cast<std::byte *>(memory), [context](std::byte *memory) {
-    if (context->use())
-      context->acl.freeHost(memory);
+    context->prepareRelease();
+    context->acl.freeHost(memory);
   });
 }
 

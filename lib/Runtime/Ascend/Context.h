@@ -21,6 +21,9 @@ public:
   const Generation generation;
   /// Makes the NPU current on the calling thread. Every function that calls AscendCL begins with it.
   Status use() const;
+  /// Does the same before memory or another object is released, which is tried even where the NPU cannot be made
+  /// current.
+  void prepareRelease() const;
   /// Returns ok for 0, and otherwise the error of the call; `what` says what the NPU cannot do.
   Status check(AclResult result, std::string_view what) const;
   /// Returns the functions of an operator, which are looked up once.

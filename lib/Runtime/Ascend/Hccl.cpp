@@ -65,8 +65,7 @@ HcclCommunicators::~HcclCommunicators() {
     making.hasRoot.wait();
     (void)waitFor(making.member->handle);
   }
-  if (!context->use())
-    return;
+  context->prepareRelease();
   for (const Making &making : makings)
     if (making.member->done)
       context->acl.destroyEvent(making.member->done);
@@ -111,23 +110,27 @@ std::optional<Error> HcclCommunicators::error() {
   if (!isAbandoned)
     each([&](HcclCommunicator communicator) {
       HcclResult result = 0;
-      if (hccl.getCommAsyncError(communicator, &result) != 0 || result != 0)
-        first = first ? first : hcclError(hccl, *context, result, "reach the other ranks");
+      if (HcclResult asked = hccl.getCommAsyncError(communicator, &result))
+        result = asked;
+      if (result != 0 && !first)
+        first = hcclError(hccl, *context, result, "reach the other ranks");
     });
   return first;
 }
 
 HcclCommunicators::MemberOf HcclCommunicators::start(std::shared_ptr<HcclRootInfo> root, From from, uint32_t ranks,
-                                                     uint32_t rank) {
+                                                     uint32_t rank, std::shared_future<void> after) {
   auto rooted = std::make_shared<std::promise<void>>();
   auto made = std::make_shared<std::promise<Result<HcclCommunicator>>>();
   auto member = std::make_shared<Member>();
   member->handle = made->get_future().share();
   makings.push_back({rooted->get_future().share(), member});
-  std::thread([&hccl = hccl, &messages = messages, context = context, rooted, made, root, from, ranks, rank] {
+  std::thread([&hccl = hccl, &messages = messages, context = context, rooted, made, root, from, ranks, rank, after] {
     std::shared_ptr<HcclRootInfo> shared = root;
     Status status = ok();
     if (!shared) {
+      if (after.valid())
+        after.wait();
       shared = std::make_shared<HcclRootInfo>();
       status = messages.receive(std::as_writable_bytes(std::span(shared->bytes)), from.rank, from.tag);
     }
@@ -161,7 +164,7 @@ Status HcclCommunicators::sendRoot(const std::shared_ptr<HcclRootInfo> &root, in
 Result<HcclCommunicators::MemberOf> HcclCommunicators::ofGroup(const std::vector<int64_t> &members, int64_t tag) {
   if (auto found = groups.find(members); found != groups.end())
     return found->second;
-  auto root = std::make_shared<HcclRootInfo>();
+  std::shared_ptr<HcclRootInfo> root;
   if (messages.rank() == members[0]) {
     auto made = newRoot();
     if (!made)
@@ -170,11 +173,12 @@ Result<HcclCommunicators::MemberOf> HcclCommunicators::ofGroup(const std::vector
     for (size_t i = 1; i < members.size(); ++i)
       if (Status sent = sendRoot(root, members[i], tag); !sent)
         return sent.error();
-  } else if (Status got = messages.receive(std::as_writable_bytes(std::span(root->bytes)), members[0], tag); !got) {
-    return got.error(); // at once, so that the root information of a bucket's groups comes in order
   }
   auto rank = uint32_t(std::find(members.begin(), members.end(), messages.rank()) - members.begin());
-  return groups.emplace(members, start(root, {members[0], tag}, uint32_t(members.size()), rank)).first->second;
+  MemberOf member = start(root, {members[0], tag}, uint32_t(members.size()), rank, lastGroupHasRoot);
+  if (!root)
+    lastGroupHasRoot = makings.back().hasRoot;
+  return groups.emplace(members, member).first->second;
 }
 
 Result<HcclCommunicators::MemberOf> HcclCommunicators::ofMessage(int64_t from, int64_t to, int64_t tag) {

@@ -107,8 +107,11 @@ private:
   };
   Result<std::shared_ptr<HcclRootInfo>> newRoot() const;
   Status sendRoot(const std::shared_ptr<HcclRootInfo> &root, int64_t to, int64_t tag);
-  /// Starts the thread that makes a communicator. Without a root information, the thread receives it first.
-  MemberOf start(std::shared_ptr<HcclRootInfo> root, From from, uint32_t ranks, uint32_t rank);
+  /// Starts the thread that makes a communicator. Without a root information, the thread receives it first, when
+  /// `after` is ready. The thread that binds must not wait for another rank: that rank may have failed meanwhile, and
+  /// the ranks agree on that after all of them have bound their programs.
+  MemberOf start(std::shared_ptr<HcclRootInfo> root, From from, uint32_t ranks, uint32_t rank,
+                 std::shared_future<void> after = {});
   /// A communicator that a thread makes. The thread uses `messages` until it has the root information.
   struct Making {
     std::shared_future<void> hasRoot;
@@ -119,6 +122,7 @@ private:
   Communicator &messages;
   bool isAbandoned = false;
   std::map<std::vector<int64_t>, MemberOf> groups;
+  std::shared_future<void> lastGroupHasRoot; // groups of a bucket have one tag: their root information comes in order
   std::map<std::tuple<int64_t, int64_t, int64_t>, MemberOf> pairs; // by sender, receiver and tag
   std::vector<Making> makings;                                     // all communicators
   std::vector<std::shared_ptr<HcclRootInfo>> sentRoots;            // whose messages may still be on their way

@@ -98,8 +98,7 @@ Result<std::unique_ptr<BoundOperator>> BoundOperator::bind(const std::shared_ptr
 
 BoundOperator::~BoundOperator() {
   const Acl &acl = context->acl;
-  if (!context->use())
-    return;
+  context->prepareRelease();
   if (executor && isRepeatable)
     acl.destroyExecutor(executor);
   for (size_t i = 0; i < handles.size(); ++i) {

@@ -29,8 +29,7 @@ Result<std::unique_ptr<AscendStream>> AscendStream::create(std::shared_ptr<Conte
 }
 
 AscendStream::~AscendStream() {
-  if (!context->use())
-    return;
+  context->prepareRelease();
   if (context->isAbandoned) // its work may wait for ranks that have ended
     context->acl.streamAbort(stream);
   context->acl.destroyStream(stream);
@@ -124,8 +123,8 @@ Result<std::shared_ptr<Clock>> Clock::create(std::shared_ptr<Context> context) {
 }
 
 Clock::~Clock() {
-  if (context->use())
-    context->acl.destroyEvent(known);
+  context->prepareRelease();
+  context->acl.destroyEvent(known);
 }
 
 Status Clock::recordKnown() {
@@ -160,8 +159,8 @@ Result<std::unique_ptr<AscendEvent>> AscendEvent::create(std::shared_ptr<Context
 }
 
 AscendEvent::~AscendEvent() {
-  if (context->use())
-    context->acl.destroyEvent(event);
+  context->prepareRelease();
+  context->acl.destroyEvent(event);
 }
 
 } // namespace kerf::runtime::ascend

@@ -14,7 +14,7 @@ Result<int64_t> gpuCount() {
   return int64_t(count);
 }
 
-Result<GpuProperties> gpuProperties(int number) {
+Result<DeviceProperties> gpuProperties(int number) {
   auto opened = cuda::Context::open(number);
   if (!opened)
     return opened.error();
@@ -34,7 +34,7 @@ Result<GpuProperties> gpuProperties(int number) {
   constexpr std::string_view kMaker = "NVIDIA ";
   if (product.starts_with(kMaker))
     product.remove_prefix(kMaker.size());
-  return GpuProperties{std::string(product), int64_t(total), int64_t(free), processors};
+  return DeviceProperties{std::string(product), int64_t(total), int64_t(free), processors};
 }
 
 } // namespace kerf::runtime

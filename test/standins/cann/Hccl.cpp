@@ -300,7 +300,7 @@ int HcclCommInitRootInfo(uint32_t ranks, const RootInfo *root, uint32_t rank, vo
 int HcclCommDestroy(void *communicator) {
   delete static_cast<Communicator *>(communicator);
   count("communicators", -1);
-  return 0;
+  return injected("HcclCommDestroy");
 }
 int HcclGetCommAsyncError(void *, int *error) {
   *error = 0;

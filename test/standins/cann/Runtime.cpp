@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -25,7 +27,7 @@ struct Context {
 
 std::mutex mutex; // guards everything below
 std::map<int, std::unique_ptr<Context>> contexts;
-std::map<std::string, int64_t> counts, calls;
+std::map<std::string, int64_t> counts, calls, sites; // sites: calls from one place, as in KERF_STANDIN_ASCEND_FAIL
 bool isInitialized = false;
 
 /// Distance of a device's addresses from the memory behind them. The sum is no address that a processor can use.
@@ -44,7 +46,7 @@ int64_t memoryOfDevice() {
 }
 
 /// At the end of the process, writes what the variable KERF_STANDIN_ASCEND_REPORT asks for: objects that were not
-/// released, the most memory of each device, and the calls of each function.
+/// released, the most memory of each device, the calls of each function, and those from each place of the program.
 struct Report {
   ~Report() {
     const char *file = variable("KERF_STANDIN_ASCEND_REPORT");
@@ -65,10 +67,31 @@ struct Report {
     std::fprintf(out, "{");
     list("objects", counts, ",\n ");
     list("most", most, ",\n ");
-    list("calls", calls, "}\n");
+    list("calls", calls, ",\n ");
+    list("sites", sites, "}\n");
     std::fclose(out);
   }
 } report;
+
+/// Returns "function+address" with the address in the program to which the call of a stand-in returns; the function
+/// alone where only stand-ins are on the stack, as for work on a stream.
+std::string siteOf(const std::string &function) {
+  void *frames[16];
+  const int depth = backtrace(frames, 16);
+  Dl_info own{}, caller{};
+  dladdr(reinterpret_cast<void *>(&fail), &own);
+  const std::string file = own.dli_fname, folder = file.substr(0, file.rfind('/') + 1);
+  for (int i = 0; i < depth; ++i) {
+    if (!dladdr(frames[i], &caller) || std::string(caller.dli_fname).starts_with(folder))
+      continue;
+    if (std::strstr(caller.dli_fname, "/libc.so") || std::strstr(caller.dli_fname, "/libstdc++.so"))
+      break; // the start of a thread
+    std::ostringstream text;
+    text << function << '+' << std::hex << static_cast<char *>(frames[i]) - static_cast<char *>(caller.dli_fbase);
+    return text.str();
+  }
+  return function;
+}
 
 const Allocation *allocationOf(const std::map<uintptr_t, Allocation> &all, uintptr_t address, size_t bytes) {
   auto next = all.upper_bound(address);
@@ -87,14 +110,18 @@ int fail(int code, const std::string &rule, const std::string &text) {
 std::string takeText() { return std::exchange(recent, ""); }
 
 int injected(const std::string &function) {
-  std::lock_guard lock(mutex);
-  int64_t number = ++calls[function];
   static const char *const chosen = variable("KERF_STANDIN_ASCEND_FAIL");
+  static const bool countsSites = chosen || variable("KERF_STANDIN_ASCEND_REPORT");
+  const std::string site = countsSites ? siteOf(function) : function;
+  std::lock_guard lock(mutex);
+  const int64_t number = ++calls[function], ofSite = ++sites[site];
   if (!chosen)
     return 0;
   const std::string text = chosen;
   size_t second = text.rfind(':'), first = text.rfind(':', second - 1);
-  if (text.substr(0, first) != function || std::atoll(text.c_str() + first + 1) != number)
+  const std::string name = text.substr(0, first);
+  const int64_t wanted = std::atoll(text.c_str() + first + 1);
+  if ((name != function || number != wanted) && (name != site || ofSite != wanted))
     return 0;
   return fail(std::atoi(text.c_str() + second + 1), "injection", function + " fails as it was asked to");
 }
@@ -140,10 +167,13 @@ int aclInit(const char *) {
 }
 int aclFinalize() { return 0; }
 int aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) {
+  KERF_BEGIN(aclrtGetVersion)
   *major = 1, *minor = 15, *patch = 0;
   return 0;
 }
 const char *aclrtGetSocName() {
+  if (injected("aclrtGetSocName"))
+    return nullptr;
   const char *name = variable("KERF_STANDIN_ASCEND_NAME");
   return name ? name : "Ascend910B3";
 }
@@ -152,6 +182,12 @@ int aclrtGetDeviceCount(uint32_t *number) {
   const char *text = variable("KERF_STANDIN_DEVICES");
   *number = text ? uint32_t(std::atoi(text)) : 8;
   return 0;
+}
+int aclGetDeviceCapability(uint32_t, int what, int64_t *value) {
+  KERF_BEGIN_IN_CONTEXT(aclGetDeviceCapability)
+  constexpr int64_t kCores = 24; // for products, of a 910B
+  *value = kCores;
+  return what == 0 ? 0 : fail(kInvalid, "option", "no such capability");
 }
 int aclrtSetDevice(int32_t device) {
   KERF_BEGIN(aclrtSetDevice)
@@ -165,6 +201,7 @@ int aclrtSetDevice(int32_t device) {
   return 0;
 }
 int aclrtResetDevice(int32_t device) {
+  const int code = injected("aclrtResetDevice"); // functions that release do so even where they report an error
   std::lock_guard lock(mutex);
   auto found = contexts.find(device);
   if (found == contexts.end() || found->second->users == 0)
@@ -172,7 +209,7 @@ int aclrtResetDevice(int32_t device) {
   --counts["devices"];
   if (--found->second->users == 0 && taken[device] != 0)
     return fail(kInvalid, "device", "the device is left with memory that is not freed");
-  return 0;
+  return code;
 }
 int aclrtGetCurrentContext(void **context) {
   KERF_BEGIN_IN_CONTEXT(aclrtGetCurrentContext)
@@ -218,6 +255,7 @@ int aclrtMallocAlign32(void **address, size_t bytes, int policy) {
   return 0;
 }
 int aclrtFree(void *address) {
+  const int injectedCode = injected("aclrtFree");
   if (int code = needsContext("aclrtFree"))
     return code;
   std::lock_guard lock(mutex);
@@ -228,7 +266,7 @@ int aclrtFree(void *address) {
   std::free(reinterpret_cast<void *>(found->first - kDistance));
   deviceAllocations.erase(found);
   counts["device memory"]--;
-  return 0;
+  return injectedCode;
 }
 int aclrtMallocHost(void **address, size_t bytes) {
   KERF_BEGIN_IN_CONTEXT(aclrtMallocHost)
@@ -243,12 +281,13 @@ int aclrtMallocHost(void **address, size_t bytes) {
   return 0;
 }
 int aclrtFreeHost(void *address) {
+  const int code = injected("aclrtFreeHost");
   std::lock_guard lock(mutex);
   if (hostAllocations.erase(reinterpret_cast<uintptr_t>(address)) == 0)
     return fail(kInvalid, "memory", "aclrtFreeHost of an address that was not allocated");
   std::free(address);
   counts["host memory"]--;
-  return 0;
+  return code;
 }
 int aclrtGetMemInfo(int attribute, size_t *free, size_t *total) {
   KERF_BEGIN_IN_CONTEXT(aclrtGetMemInfo)

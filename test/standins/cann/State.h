@@ -19,7 +19,8 @@ constexpr int kNullPointer = 161001, kBadParameter = 161002, kNoContext = 107002
 int fail(int code, const std::string &rule, const std::string &text);
 /// Returns the error with which a call of this function has to fail, 0 otherwise. The variable
 /// KERF_STANDIN_ASCEND_FAIL is "FUNCTION:N:CODE": call number N (from 1) of FUNCTION fails with CODE. With "@run"
-/// behind the name, the function's work fails when it runs on a stream.
+/// behind the name, the function's work fails when it runs on a stream. With "+ADDRESS" behind the name, only the calls
+/// from one place count: ADDRESS is the hexadecimal offset, in the caller's file, of the address the call returns to.
 int injected(const std::string &function);
 /// Returns the text of the last error of this thread, and forgets it.
 std::string takeText();

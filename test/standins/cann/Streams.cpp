@@ -225,6 +225,7 @@ int aclrtSetStreamFailureMode(void *stream, uint64_t mode) {
   return mode <= 1 ? 0 : fail(kInvalid, "option", "no such mode");
 }
 int aclrtDestroyStream(void *stream) {
+  const int injectedCode = injected("aclrtDestroyStream");
   if (int code = checkedStream(stream, "aclrtDestroyStream"))
     return code;
   auto *given = static_cast<Stream *>(stream);
@@ -241,7 +242,7 @@ int aclrtDestroyStream(void *stream) {
     given->thread.join();
   delete given;
   count("streams", -1);
-  return 0;
+  return injectedCode;
 }
 int aclrtSynchronizeStream(void *stream) {
   if (int code = needsContext("aclrtSynchronizeStream"))
@@ -286,7 +287,7 @@ int aclrtCreateEventExWithFlag(void **event, uint32_t flags) {
 int aclrtDestroyEvent(void *event) {
   delete static_cast<Event *>(event);
   count("events", -1);
-  return 0;
+  return injected("aclrtDestroyEvent");
 }
 int aclrtRecordEvent(void *event, void *stream) {
   KERF_BEGIN_ON(aclrtRecordEvent, stream)
@@ -452,7 +453,7 @@ int aclmdlRIExecuteAsync(void *model, void *stream) {
 int aclmdlRIDestroy(void *model) {
   delete static_cast<Model *>(model);
   count("models", -1);
-  return 0;
+  return injected("aclmdlRIDestroy");
 }
 }
 

@@ -381,12 +381,13 @@ aclTensor *aclCreateTensor(const int64_t *dims, uint64_t number, int type, const
   return made;
 }
 int aclDestroyTensor(const aclTensor *tensor) {
+  const int code = injected("aclDestroyTensor");
   std::lock_guard lock(mutex);
   if (tensorsAlive.erase(tensor) == 0)
     return fail(kBadParameter, "lifetime", "aclDestroyTensor of a tensor that does not exist");
   delete tensor;
   count("tensors", -1);
-  return 0;
+  return code;
 }
 aclScalar *aclCreateScalar(void *value, int type) {
   if (injected("aclCreateScalar"))
@@ -406,9 +407,10 @@ aclScalar *aclCreateScalar(void *value, int type) {
   return made;
 }
 int aclDestroyScalar(const aclScalar *scalar) {
+  const int code = injected("aclDestroyScalar");
   delete scalar;
   count("scalars", -1);
-  return 0;
+  return code;
 }
 aclIntArray *aclCreateIntArray(const int64_t *values, uint64_t number) {
   if (injected("aclCreateIntArray"))
@@ -419,7 +421,7 @@ aclIntArray *aclCreateIntArray(const int64_t *values, uint64_t number) {
 int aclDestroyIntArray(const aclIntArray *array) {
   delete array;
   count("arrays", -1);
-  return 0;
+  return injected("aclDestroyIntArray");
 }
 aclBoolArray *aclCreateBoolArray(const bool *values, uint64_t number) {
   if (injected("aclCreateBoolArray"))
@@ -430,7 +432,7 @@ aclBoolArray *aclCreateBoolArray(const bool *values, uint64_t number) {
 int aclDestroyBoolArray(const aclBoolArray *array) {
   delete array;
   count("arrays", -1);
-  return 0;
+  return injected("aclDestroyBoolArray");
 }
 int aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
   static const bool isOff = std::getenv("KERF_STANDIN_ASCEND_ONCE") != nullptr; // executors that are used up
@@ -446,13 +448,14 @@ int aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
   return 0;
 }
 int aclDestroyAclOpExecutor(aclOpExecutor *executor) {
+  const int code = injected("aclDestroyAclOpExecutor");
   std::lock_guard lock(mutex);
   auto found = executors.find(executor);
   if (found == executors.end() || !executor->isRepeatable)
     return fail(kBadParameter, "executor", "only repeatable executors are destroyed");
   executors.erase(found);
   count("executors", -1);
-  return 0;
+  return code;
 }
 }
 
