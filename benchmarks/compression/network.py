@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "test", "e2e"))
 from support import write_npz  # noqa: E402
 
 KERF = os.path.abspath(os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf")))
-CODECS = ("none", "bf16", "int8", "int4", "onebit", "tbq", "topk", "powersgd")
+CODECS = ("none", "bf16", "int8", "int4", "onebit", "tbq", "topk", "topk-sampled", "powersgd")
 COLUMNS = 1024
 MODEL = """
 func.func @main(%x: tensor<{ranks}x{rows}x{columns}xf32> {{kerf.kind = "input", kerf.name = "x"}},
