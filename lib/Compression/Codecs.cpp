@@ -11,36 +11,14 @@ namespace {
 
 constexpr int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-constexpr int64_t kBlock = 256;      // elements that share a scale in int8 and int4
-constexpr int64_t kQsgdBucket = 128; // elements that share a norm in qsgd
-// Elements that sparse codecs keep, of 10,000. A sampled threshold keeps at most 1.3 times as many as are wanted.
-constexpr int64_t kTopKept = 100, kSampledKept = 130, kDgcKept = 13, kRandomKept = 1000;
 constexpr int64_t kPowerRank = 4;
 constexpr double GB = 1e9;
-
-int64_t kept(int64_t n, int64_t ofTenThousand) { return ceilDiv(n * ofTenThousand, 10000); }
-/// A count, then an index and a value of 4 bytes each.
-int64_t sparseBytes(int64_t n, int64_t ofTenThousand) { return 4 + 8 * kept(n, ofTenThousand); }
-
-int64_t sixteenBits(int64_t n, int64_t) { return 2 * n; }
-int64_t blocks8(int64_t n, int64_t) { return n + 4 * ceilDiv(n, kBlock); }
-int64_t blocks4(int64_t n, int64_t) { return ceilDiv(n, 2) + 4 * ceilDiv(n, kBlock); }
-int64_t signsAndScale(int64_t n, int64_t) { return ceilDiv(n, 8) + 4; }
-int64_t signs(int64_t n, int64_t) { return ceilDiv(n, 8); }
-int64_t pairsAndScale(int64_t n, int64_t) { return ceilDiv(n, 4) + 4; }
-int64_t pairs(int64_t n, int64_t) { return ceilDiv(n, 4); }
-int64_t topBytes(int64_t n, int64_t) { return sparseBytes(n, kTopKept); }
-int64_t sampledBytes(int64_t n, int64_t) { return sparseBytes(n, kSampledKept); }
-int64_t dgcBytes(int64_t n, int64_t) { return sparseBytes(n, kDgcKept); }
-int64_t randomBytes(int64_t n, int64_t) { return 4 * kept(n, kRandomKept); }
-int64_t factorBytes(int64_t n, int64_t rows) { return 4 * kPowerRank * (rows + ceilDiv(n, rows)); }
-int64_t bytes8(int64_t n, int64_t) { return n; }
-int64_t buckets8(int64_t n, int64_t) { return n + 4 * ceilDiv(n, kQsgdBucket); }
 
 const CodecRecord kCodecs[] = {
     {.name = "bf16",
      .summary = "each element rounded to bfloat16",
-     .payloadBytes = sixteenBits,
+     .block = 16,
+     .blockBytes = 32,
      .summable = true,
      .plannedByDefault = true,
      .coreEncodeRate = 27.9 * GB,
@@ -49,7 +27,8 @@ const CodecRecord kCodecs[] = {
      .decodeTraffic = 1.5},
     {.name = "fp16",
      .summary = "each element rounded to half precision, after the division by the number of ranks",
-     .payloadBytes = sixteenBits,
+     .block = 16,
+     .blockBytes = 32,
      .summable = true,
      .plannedByDefault = true,
      .coreEncodeRate = 27.9 * GB,
@@ -58,8 +37,8 @@ const CodecRecord kCodecs[] = {
      .decodeTraffic = 1.5},
     {.name = "int8",
      .summary = "8-bit integers with stochastic rounding and a scale for each 256 elements",
-     .payloadBytes = blocks8,
-     .chunkMultiple = kBlock,
+     .block = 256,
+     .blockBytes = 260,
      .plannedByDefault = true,
      .coreEncodeRate = 4.5 * GB,
      .coreDecodeRate = 35 * GB,
@@ -67,19 +46,19 @@ const CodecRecord kCodecs[] = {
      .decodeTraffic = 2.26},
     {.name = "int4",
      .summary = "4-bit integers with stochastic rounding and a scale for each 256 elements",
-     .payloadBytes = blocks4,
-     .chunkMultiple = kBlock,
+     .block = 256,
+     .blockBytes = 132,
      .plannedByDefault = true,
      .coreEncodeRate = 5.1 * GB,
      .coreDecodeRate = 40 * GB,
      .encodeTraffic = 1.13,
      .decodeTraffic = 2.13},
     {.name = "onebit",
-     .summary = "signs and the mean magnitude (Karimireddy et al., ICML 2019)",
-     .payloadBytes = signsAndScale,
+     .summary = "signs and the mean magnitude of a block (Karimireddy et al., ICML 2019)",
+     .block = 1024,
+     .blockBytes = 132,
      .biased = true,
      .momentumFirst = true,
-     .chunkMultiple = 8,
      .coreEncodeRate = 12.5 * GB,
      .coreDecodeRate = 67 * GB,
      .encodeTraffic = 5,
@@ -87,19 +66,18 @@ const CodecRecord kCodecs[] = {
      .encodeKernels = 2},
     {.name = "sign",
      .summary = "signs, of which the majority decides (Bernstein et al., ICML 2018)",
-     .payloadBytes = signs,
+     .block = 1024,
+     .blockBytes = 128,
      .biased = true,
      .momentumFirst = true,
-     .chunkMultiple = 8,
      .coreEncodeRate = 12.5 * GB,
      .coreDecodeRate = 67 * GB,
      .encodeTraffic = 3.03,
      .decodeTraffic = 2.03},
     {.name = "terngrad",
-     .summary = "-1, 0 or 1 at random times the largest clipped magnitude of all ranks (Wen et al., NIPS 2017)",
-     .payloadBytes = pairsAndScale,
-     .globalScalar = true,
-     .chunkMultiple = 4,
+     .summary = "-1, 0 or 1 at random times the largest clipped magnitude of a block (Wen et al., NIPS 2017)",
+     .block = 1024,
+     .blockBytes = 260,
      .coreEncodeRate = 5.1 * GB,
      .coreDecodeRate = 40 * GB,
      .encodeTraffic = 2.06,
@@ -107,16 +85,17 @@ const CodecRecord kCodecs[] = {
      .encodeKernels = 2},
     {.name = "tbq",
      .summary = "-t, 0 or t by a threshold t (Strom, Interspeech 2015)",
-     .payloadBytes = pairs,
+     .block = 1024,
+     .blockBytes = 260,
      .biased = true,
-     .chunkMultiple = 4,
      .coreEncodeRate = 1.5 * GB,
      .coreDecodeRate = 40 * GB,
      .encodeTraffic = 3.06,
      .decodeTraffic = 2.06},
     {.name = "topk",
-     .summary = "the 1 % of the elements with the largest magnitudes, and their indices",
-     .payloadBytes = topBytes,
+     .summary = "the 40 elements of 4,096 (1 %) with the largest magnitudes, and their positions",
+     .block = 4096,
+     .blockBytes = 240,
      .biased = true,
      .cutsPayload = false,
      .keptFraction = 0.01,
@@ -126,9 +105,9 @@ const CodecRecord kCodecs[] = {
      .decodeTraffic = 0.06,
      .encodeKernels = 8},
     {.name = "topk-sampled",
-     .summary = "about 1 % of the elements: those above a threshold that a sample gives",
-     .payloadBytes = sampledBytes,
-     .exactBytes = false,
+     .summary = "about 1 % of the elements, at most 52 of 4,096: those above a threshold that a sample gives",
+     .block = 4096,
+     .blockBytes = 312,
      .biased = true,
      .cutsPayload = false,
      .keptFraction = 0.01,
@@ -138,13 +117,13 @@ const CodecRecord kCodecs[] = {
      .decodeTraffic = 0.06,
      .encodeKernels = 3},
     {.name = "dgc",
-     .summary = "about 0.1 % of the accumulated momentum-corrected gradient (Lin et al., ICLR 2018)",
-     .payloadBytes = dgcBytes,
-     .exactBytes = false,
+     .summary = "4 elements of 4,096 (0.1 %) of the gradient with momentum (Lin et al., ICLR 2018)",
+     .block = 4096,
+     .blockBytes = 24,
      .biased = true,
+     .momentumFirst = true,
      .cutsPayload = false,
      .keptFraction = 0.001,
-     .extraStateCopies = 1,
      .coreEncodeRate = 2.7 * GB,
      .coreDecodeRate = 1000 * GB,
      .encodeTraffic = 9,
@@ -152,8 +131,8 @@ const CodecRecord kCodecs[] = {
      .encodeKernels = 4},
     {.name = "graddrop",
      .summary = "about 1 % of the elements, above a sampled threshold (Aji & Heafield, EMNLP 2017)",
-     .payloadBytes = sampledBytes,
-     .exactBytes = false,
+     .block = 4096,
+     .blockBytes = 312,
      .biased = true,
      .cutsPayload = false,
      .keptFraction = 0.01,
@@ -164,7 +143,8 @@ const CodecRecord kCodecs[] = {
      .encodeKernels = 3},
     {.name = "randomk",
      .summary = "10 % of the elements, at places that all ranks draw from one seed",
-     .payloadBytes = randomBytes,
+     .block = 4096,
+     .blockBytes = 1640,
      .summable = true,
      .biased = true,
      .keptFraction = 0.1,
@@ -174,7 +154,6 @@ const CodecRecord kCodecs[] = {
      .decodeTraffic = 0.3},
     {.name = "powersgd",
      .summary = "two factors with 4 columns (Vogels et al., NeurIPS 2019)",
-     .payloadBytes = factorBytes,
      .summable = true,
      .biased = true,
      .rank2Only = true,
@@ -189,7 +168,8 @@ const CodecRecord kCodecs[] = {
      .decodeKernels = 2},
     {.name = "natural",
      .summary = "the sign and a power of two, rounded at random (Horvath et al., MSML 2022)",
-     .payloadBytes = bytes8,
+     .block = 512,
+     .blockBytes = 516,
      .plannedByDefault = true,
      .coreEncodeRate = 4.5 * GB,
      .coreDecodeRate = 35 * GB,
@@ -197,13 +177,19 @@ const CodecRecord kCodecs[] = {
      .decodeTraffic = 2.25},
     {.name = "qsgd",
      .summary = "8-bit levels of the norm of each 128 elements, rounded at random (Alistarh et al., NIPS 2017)",
-     .payloadBytes = buckets8,
-     .chunkMultiple = kQsgdBucket,
+     .block = 128,
+     .blockBytes = 132,
      .plannedByDefault = true,
      .coreEncodeRate = 4.5 * GB,
      .coreDecodeRate = 35 * GB,
      .encodeTraffic = 1.26,
      .decodeTraffic = 2.26},
+    {.name = "identity",
+     .summary = "the elements themselves, to compare with",
+     .block = 256,
+     .blockBytes = 1024,
+     .coreEncodeRate = 10 * GB,
+     .coreDecodeRate = 10 * GB},
 };
 
 constexpr double kCoreStartSeconds = 2e-6; // a call of a kernel on a CPU core
@@ -234,7 +220,12 @@ std::vector<std::string> codecNames() {
 
 int64_t payloadBytes(const CodecRecord &codec, GradientShape shape) {
   int64_t elements = elementsOf(shape);
-  return elements <= 0 ? 0 : codec.payloadBytes(elements, shape.empty() ? 1 : shape.front());
+  if (elements <= 0)
+    return 0;
+  if (codec.rankOfFactors == 0)
+    return ceilDiv(elements, codec.block) * codec.blockBytes;
+  int64_t rows = shape.empty() ? 1 : shape.front(), columns = ceilDiv(elements, rows);
+  return 4 * std::min({codec.rankOfFactors, rows, columns}) * (rows + columns);
 }
 
 double compressionRatio(const CodecRecord &codec, GradientShape shape) {
@@ -252,7 +243,7 @@ bool excludedByDefault(GradientShape shape) {
 
 double stateBytes(const CodecRecord &codec, GradientShape shape, bool errorFeedback, double owns) {
   auto elements = static_cast<double>(elementsOf(shape));
-  double copies = codec.extraStateCopies + (errorFeedback ? 1 : 0);
+  double copies = errorFeedback ? 1 : 0;
   double factor = 0; // the factor Q, which the next step starts from
   if (codec.rankOfFactors && !shape.empty() && elements > 0)
     factor = static_cast<double>(codec.rankOfFactors) * elements / static_cast<double>(shape.front());

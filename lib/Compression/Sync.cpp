@@ -68,8 +68,6 @@ std::vector<SyncStage> stagesOf(const SyncChoice &choice, int64_t pieces, const 
   double f32 = 4 * piece;
   double payload = piece * static_cast<double>(payloadBytes(codec, gradient.shape)) / std::max(1.0, own);
   double messages = static_cast<double>(codec.dependentMessages);
-  if (codec.globalScalar)
-    wire(Collective::AllReduce, reach, 4);
   switch (choice.scheme) {
   case SyncScheme::AllReduce:
     for (int64_t m = 0; m < codec.dependentMessages; ++m) { // each factor is computed from the sum of the one before
@@ -149,7 +147,7 @@ bool isPossible(const SyncChoice &choice, const SyncGradient &gradient, const Sy
   if (choice.scheme == SyncScheme::AllReduce && !codec.summable)
     return no(fmt::format("payloads of codec {} cannot be summed; take two-stage or all-gather", codec.name));
   bool cuts = scatters || choice.scheme == SyncScheme::TwoStage || choice.hierarchy || choice.pieces > 1;
-  if (cuts && !codec.cutsPayload)
+  if (codec.rankOfFactors > 0 ? cuts : choice.scheme == SyncScheme::TwoStage && !codec.cutsPayload)
     return no(fmt::format("a payload of codec {} cannot be sent in parts", codec.name));
   if (choice.hierarchy && !network.hierarchical())
     return no("hierarchy needs several nodes with several of the ranks in each");
@@ -162,12 +160,12 @@ SyncScheme usualScheme(const CodecRecord &codec) {
 
 int64_t bestPieces(SyncChoice choice, const SyncGradient &gradient, const SyncNetwork &network,
                    const CodecCurve &curve) {
-  if (!choice.codec || !choice.codec->cutsPayload)
+  if (!choice.codec || choice.codec->rankOfFactors > 0)
     return 1;
   int64_t elements = elementsOf(gradient.shape), best = 1;
   double bestSeconds = 0;
   for (int64_t pieces = 1; pieces <= kMostPieces; pieces *= 2) {
-    if (pieces > 1 && elements / pieces < choice.codec->chunkMultiple * network.members)
+    if (pieces > 1 && elements / pieces < choice.codec->block * network.members)
       break;
     choice.pieces = pieces;
     double seconds = soloSeconds(choice, gradient, network, curve);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optimizers: each is a record with its rule before it. docs/adding-an-optimizer.md shows how to add one.
+#include "kerf/Optimizer/CodedMean.h"
 #include "kerf/Optimizer/Update.h"
 
 #include <algorithm>
@@ -81,6 +82,22 @@ Term adamStep(Update &u, const Term &gradient, const Term &factor) {
 void adam(Update &u) { u.parameter = u.parameter - adamStep(u, withDecay(u), u.rate); }
 
 void adamw(Update &u) { u.parameter = decayed(u) - adamStep(u, u.gradient, u.rate); }
+
+//===-- 1-bit Adam ------------------------------------------------------------------------------------------------===//
+// Tang et al., 1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed, 2021: AdamW in
+// the first steps. Then the mean of the squares stays as it is, so that the update is linear in the mean of the
+// gradients. Elements without any gradient in the first steps do not move later, as with the published code's mask.
+
+void onebitAdam(Update &u) {
+  const Term &number = u.number.value();
+  Term &mean = u.state("exp_avg"), &square = u.state("exp_avg_sq");
+  Term follows = min(max(u["freeze-step"] + 1 - number, 0), 1); // 1 in the first steps, then 0
+  square = square + follows * (1 - u["beta2"]) * (u.gradient * u.gradient - square);
+  mean = wherePositive(square, u["beta1"] * mean + (1 - u["beta1"]) * u.gradient, 0);
+  Term correction = 1 / sqrt(1 - pow(u["beta2"], min(number, u["freeze-step"])));
+  Term rate = u.rate / (1 - pow(u["beta1"], number));
+  u.parameter = decayed(u) - rate * mean / (sqrt(square) * correction + u["eps"]);
+}
 
 //===-- Adagrad: Duchi et al., Adaptive Subgradient Methods, 2011 -------------------------------------------------===//
 
@@ -214,6 +231,18 @@ std::vector<OptimizerRecord> records() {
        .rule = adamw,
        .readsUpdateNumber = true,
        .dividesBySquares = true},
+      {.name = "onebit-adam",
+       .helpText =
+           "AdamW whose divisor stays fixed after the first steps, so that ranks may exchange its mean in codes",
+       .settings = {beta1(0.9),
+                    beta2(0.999),
+                    eps(1e-8),
+                    weightDecay(0),
+                    {"freeze-step", "number of steps after which the divisor stays fixed and compression may begin",
+                     1000, 1, 1e15, SettingKind::Integer}},
+       .states = adamStates,
+       .rule = onebitAdam,
+       .readsUpdateNumber = true},
       {.name = "adagrad",
        .helpText = "steps divided by the root of the sum of all squared gradients so far",
        .settings = {eps(1e-10), weightDecay(0)},
@@ -264,6 +293,11 @@ std::vector<OptimizerRecord> records() {
 }
 
 } // namespace
+
+const CodedMean *codedMeanOf(const OptimizerRecord &record) {
+  static constexpr CodedMean kMean = {"exp_avg", "beta1", "freeze-step"};
+  return record.rule == onebitAdam ? &kMean : nullptr;
+}
 
 const std::vector<OptimizerRecord> &optimizers() {
   static const std::vector<OptimizerRecord> all = records();

@@ -4,6 +4,7 @@
 #include "CheckPipeline.h"
 #include "CheckSteps.h"
 #include "Readers.h"
+#include "kerf/Package/Batches.h"
 #include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Support/Collectives.h"
@@ -121,6 +122,8 @@ private:
                  value(instruction.operands[0]).shape != value(instruction.results[0]).shape))
       return Error{fmt::format("its operand is {}, but its result is {}: wait changes neither type nor shape",
                                text(value(instruction.operands[0])), text(value(instruction.results[0])))};
+    if (auto batches = batchesOf(instruction); collective && !batches)
+      return batches.error();
     if (collective && value(instruction.operands[0]).dtype != value(instruction.results[0]).dtype)
       return Error{fmt::format("its operand is {}, but its result is {}: the element type must stay",
                                text(value(instruction.operands[0])), text(value(instruction.results[0])))};
@@ -302,6 +305,21 @@ Status checkEntry(const Program &program, const Function &entry) {
 } // namespace
 
 bool isCollective(std::string_view op) { return findCollective(op) != nullptr; }
+
+Result<BatchRange> batchesOf(const Instruction &collective) {
+  auto given = collective.attrs.find(kBatches);
+  if (given == collective.attrs.end())
+    return BatchRange{};
+  auto isCount = [](const nlohmann::ordered_json &number) {
+    return number.is_number_integer() && !(number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX) &&
+           number.get<int64_t>() >= 0;
+  };
+  if (given->is_array() && given->size() == 2 && isCount(given->at(0)) && isCount(given->at(1)))
+    if (BatchRange range{given->at(0).get<int64_t>(), given->at(1).get<int64_t>()}; range.begin < range.end)
+      return range;
+  return Error{
+      fmt::format("its attribute {} is {}; it has to be [begin, end] with 0 <= begin < end", kBatches, given->dump())};
+}
 
 bool isAsynchronous(std::string_view op) { return isCollective(op) || isHostCopy(op); }
 

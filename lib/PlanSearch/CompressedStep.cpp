@@ -47,8 +47,6 @@ PartProblem problemOfPart(const StepView &view, int64_t p, const std::vector<std
     limits.codecs = {request.always};
   else if (limits.codecs.empty())
     limits.codecs = usualCodecs();
-  if (view.completed.cluster.device.kind == "cpu") // the runtime runs neither pieces nor hierarchies
-    limits.inPieces = limits.hierarchy = false;
   std::map<const ParameterGroup *, std::vector<SyncOption>> known; // layers of a segment have the same options
   OptionSource options = [&](const GradientOfPart &gradient, const SyncGradient &sync, const SyncNetwork &network,
                              const CollectiveModel &collectives) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Buckets.h"
 #include "Unroll.h"
+#include "kerf/Package/Batches.h"
 
 #include <map>
 #include <utility>
@@ -82,7 +83,9 @@ private:
     const package::Value &operand = flat.values[size_t(instruction.operands[0])];
     int result = instruction.results[0];
     bool late = reducesGradients(*instruction.source) || leaves[size_t(result)];
-    OpenBucket &bucket = buckets[{requestedStream(*instruction.source), late}];
+    auto batches = instruction.source->attrs.find(package::kBatches);
+    std::string limits = batches == instruction.source->attrs.end() ? "" : batches->dump();
+    OpenBucket &bucket = buckets[{requestedStream(*instruction.source) + limits, late}];
     if (bucket.open == kNone) {
       flush(bucket);
       bucket.bytes = 0;
@@ -114,7 +117,7 @@ private:
 
   FlatProgram &flat;
   int64_t bucketBytes;
-  std::map<std::pair<std::string, bool>, OpenBucket> buckets; // by stream, and whether the bucket collects bytes
+  std::map<std::pair<std::string, bool>, OpenBucket> buckets; // by stream and batches, and whether it collects bytes
   std::vector<OpenBucket *> pendingIn; // for each value: the bucket that computes or delays it; null: none
   std::vector<bool> leaves;            // for each value: whether it leaves the step
 };

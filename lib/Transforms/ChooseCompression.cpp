@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ChooseCompression.h"
+#include "kerf/Optimizer/CodedMean.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 using namespace mlir;
@@ -28,8 +30,8 @@ std::string checkScheme(const Codec &codec, const CompressionRule &rule, const O
     return fmt::format("its payload cannot hold a sum of payloads, as scheme {} needs; use scheme all-gather, or leave "
                        "the scheme out",
                        rule.scheme);
-  if (rule.firstStep > 0)
-    return "first_step above 0 can be planned but not compiled; leave it out";
+  if (rule.pieces > 1 && codec.rank)
+    return fmt::format("it needs the whole matrix, which pieces = {} would cut; leave out pieces", rule.pieces);
   if (rule.hierarchy && codec.rank)
     return "it needs the whole matrix, of which the ranks of a node would have parts each; leave out hierarchy";
   return "";
@@ -60,18 +62,24 @@ std::string checkSquares(const Codec &codec, const CompressionRule &, const Opti
     return "";
   return fmt::format(
       "optimizer {} divides by the squares of gradients, which error feedback on gradients distorts until "
-      "training does not converge; use an unbiased codec{}, or <optimizer=sgd>",
+      "training does not converge; use an unbiased codec{}, <optimizer=onebit-adam>, or <optimizer=sgd>",
       optimizer.record->name, codec.biased ? " such as int8 or int4" : " without error_feedback");
 }
 
 std::string checkMomentum(const Codec &codec, const CompressionRule &, const OptimizerOptions &options,
                           const ParameterOptimizer &optimizer, bool) {
+  if (codedMeanOf(*optimizer.record))
+    return options.accumulate == 1
+               ? ""
+               : fmt::format("optimizer {} sums a mean of gradients, but <accumulate> is {}, so that gradients are "
+                             "encoded before they are complete; leave out <accumulate> or <compress>",
+                             optimizer.record->name, options.accumulate);
   if (!codec.momentumFirst || options.compression.allowBiased)
     return "";
   const char *setting = optimizer.record->earlyMomentum;
   if (!setting)
     return fmt::format("it needs the momentum before gradients are encoded, and the momentum of optimizer {} cannot be "
-                       "moved there; use <optimizer=sgd>, or a codec such as int8 or int4",
+                       "moved there; use <optimizer=sgd> or <optimizer=onebit-adam>, or a codec such as int8 or int4",
                        optimizer.record->name);
   auto nesterov = optimizer.settings.find("nesterov");
   if (nesterov != optimizer.settings.end() && nesterov->second != 0)
@@ -110,7 +118,20 @@ FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, cons
     return module.emitError() << "codec " << rule->codec << " for the gradient of '" << parameter.name
                               << "': it needs a matrix, and the gradient is " << type
                               << "; use another codec for vectors, or none";
-  CompressedSync how{parameter.name, rule->codec, rule->scheme, feedback, 0, rule->hierarchy};
+  CompressedSync how{parameter.name,
+                     rule->codec,
+                     rule->scheme,
+                     feedback,
+                     0,
+                     rule->hierarchy,
+                     rule->pieces,
+                     rule->firstStep * options.accumulate};
+  if (const CodedMean *mean = codedMeanOf(*parameter.optimizer->record)) {
+    SettingValues &settings = parameter.optimizer->settings;
+    how.mean = mean->state;
+    how.meanDecay = settings[mean->decay];
+    how.firstBatch = std::max(how.firstBatch, int64_t(settings[mean->firstStep]));
+  }
   if (const char *setting = parameter.optimizer->record->earlyMomentum; setting && codec->momentumFirst)
     std::swap(how.momentum, parameter.optimizer->settings[setting]);
   return std::optional(how);

@@ -22,6 +22,7 @@ public:
     Emitter emit{builder, start->getLoc()};
     key = codec.encodeTakesKey ? randomKey(emit, false, codec.sharedKey) : Value();
     Value x = withMomentum(emit, unscaled(emit, blocks.toBlocks(emit, start->getOperand(0))));
+    startPlain(emit, x, scatters ? std::optional<int64_t>(0) : std::nullopt);
     Feedback feedback;
     x = withFeedback(emit, x, "compression_error/", feedback);
     payload = encodeBlocks(builder, emit.loc, codec, x, key);
@@ -31,7 +32,8 @@ public:
         keepError(emit, emit.subtract(x, decoded), feedback);
       if (momentum && codec.masksMomentum) {
         Value zero = emit.splat(0.0, x);
-        context.states.replace(momentumState, emit.select(emit.compare(decoded, zero, Comparison::EQ), momentum, zero));
+        Value masked = emit.select(emit.compare(decoded, zero, Comparison::EQ), momentum, zero);
+        replaceState(emit, momentumState, masked, momentum);
       }
     }
     for (Value part : payload)
@@ -58,10 +60,11 @@ public:
   void receive(OpBuilder &builder) override {
     Emitter emit{builder, start->getLoc()};
     if (scatters)
-      return finish(blocks.partFromBlocks(emit, scaled(emit, sum), tensorType((*start->user_begin())->getResult(0))));
+      return finish(blocks.partFromBlocks(emit, scaled(emit, withPlain(emit, sum)),
+                                          tensorType((*start->user_begin())->getResult(0))));
     Value all = gathers ? decodedSum(emit, arrived(emit, first))
                         : decodeBlocks(builder, emit.loc, codec, arrived(emit, second), key);
-    finish(blocks.fromBlocks(emit, scaled(emit, all)));
+    finish(blocks.fromBlocks(emit, scaled(emit, withPlain(emit, all))));
   }
 
 private:
@@ -69,16 +72,16 @@ private:
     int64_t count = tensorType(part).getNumElements();
     Type element = tensorType(part).getElementType();
     auto pending = PendingType::get(emit.builder.getContext(), RankedTensorType::get({ranks * count}, element));
-    return AllGatherOp::create(emit.builder, emit.loc, pending, emit.reshape(part, {count}), axes,
-                               emit.builder.getI64IntegerAttr(0), stream(emit), cause(emit));
+    return limited(AllGatherOp::create(emit.builder, emit.loc, pending, emit.reshape(part, {count}), axes,
+                                       emit.builder.getI64IntegerAttr(0), stream(emit), cause(emit)));
   }
 
   Value startAllToAll(Emitter &emit, Value part) {
     int64_t count = tensorType(part).getNumElements();
     auto received = RankedTensorType::get({ranks, count / ranks}, tensorType(part).getElementType());
-    return AllToAllOp::create(emit.builder, emit.loc, PendingType::get(emit.builder.getContext(), received),
-                              emit.reshape(part, {1, count}), axes, emit.builder.getI64IntegerAttr(0),
-                              emit.builder.getI64IntegerAttr(1), stream(emit), cause(emit));
+    return limited(AllToAllOp::create(emit.builder, emit.loc, PendingType::get(emit.builder.getContext(), received),
+                                      emit.reshape(part, {1, count}), axes, emit.builder.getI64IntegerAttr(0),
+                                      emit.builder.getI64IntegerAttr(1), stream(emit), cause(emit)));
   }
 
   /// Waits for collectives, and returns what arrived with the blocks of all senders as the first dimension.

@@ -2,10 +2,12 @@
 // kerf-compress-gradients (device level): the collectives of gradients with a codec send payloads instead of numbers.
 #include "GradientBlocks.h"
 #include "GradientExchange.h"
+#include "GradientPieces.h"
 #include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/Passes.h"
 
+#include <fmt/format.h>
 #include <numeric>
 
 using namespace mlir;
@@ -63,17 +65,40 @@ Operation *sumInNodesFirst(AllReduceOp start, const NodeAxes &axes) {
                                      start.getStreamAttr(), start.getCauseAttr());
   between->setDiscardableAttrs(start->getDiscardableAttrDictionary());
   Value sum = waited(between);
-  Operation *user = wait->getBlock()->getTerminator();
-  for (Operation *each : wait->getUsers())
-    if (each->getBlock() == wait->getBlock() && each->isBeforeInBlock(user))
-      user = each;
-  builder.setInsertionPoint(user);
+  builder.setInsertionPoint(firstUserOf(wait));
   Value all = waited(AllGatherOp::create(builder, emit.loc, pendingOf(ranks * chunk), sum, flat(axes.inner), first,
                                          start.getStreamAttr(), start.getCauseAttr()));
   wait.getResult().replaceAllUsesWith(emit.reshape(rowsOf(emit, all, 0, count), type.getShape()));
   wait->erase();
   start->erase();
   return between;
+}
+
+/// Replaces the sum of gradients by the sum of what the optimizer's new mean of gradients depends on, on each rank
+///   gradient + f / ranks * mean        f = decay / (1 - decay)
+/// and subtracts f * mean from the sum. The new mean is then (1 - decay) times what was sent, so that codec and error
+/// feedback apply to the mean. Returns false where a rank has not the whole mean.
+bool sumMeanInstead(Operation *start, const CompressedSync &how, CompressionStates &states) {
+  Value mean = states.find("state", how.mean + "/" + how.parameter), gradient = start->getOperand(0);
+  if (!mean || shapeOf(mean) != shapeOf(gradient) || !isa<AllReduceOp>(start))
+    return false;
+  int64_t ranks = 1;
+  for (const AxisRef &axis : axesFromFlat(cast<AllReduceOp>(start).getAxes()))
+    ranks *= axis.size;
+  OpBuilder builder(start);
+  Emitter emit{builder, start->getLoc()};
+  mean = emit.convert(mean, tensorType(gradient).getElementType());
+  mean = emit.multiply(mean, emit.splat(how.meanDecay / (1 - how.meanDecay), mean));
+  if (Value scale = states.find("", KerfDialect::kLossScaleName))
+    mean =
+        emit.multiply(mean, emit.broadcast(emit.convert(scale, tensorType(mean).getElementType()), shapeOf(mean), {}));
+  Value share = emit.multiply(mean, emit.splat(1.0 / double(ranks), mean));
+  start->setOperand(0, emit.add(gradient, share));
+  auto wait = cast<WaitOp>(*start->user_begin());
+  builder.setInsertionPoint(firstUserOf(wait));
+  Value sum = emit.subtract(wait, mean);
+  wait.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
+  return true;
 }
 
 struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
@@ -107,12 +132,22 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
                "0 or 1";
         return signalPassFailure();
       }
-      if (auto sum = dyn_cast<AllReduceOp>(start); sum && how.hierarchy)
-        if (auto axes = nodeAxes(mesh, axesFromFlat(sum.getAxes()), ranksOfNode))
-          start = sumInNodesFirst(sum, *axes);
-      ExchangeContext context{mesh, states, int64_t(exchanges.size())};
-      exchanges.push_back(codec->rank ? createLowRankExchange(start, how, context, *codec)
-                                      : createCodedExchange(start, how, context, std::move(*codec)));
+      if (!how.mean.empty() && !sumMeanInstead(start, how, states)) {
+        start->emitError() << "the gradient of '" << how.parameter << "' is summed as the mean '" << how.mean
+                           << "' of gradients, which optimizer sharding cuts over ranks; use optimizer sharding 0";
+        return signalPassFailure();
+      }
+      SmallVector<Operation *> pieces = cutIntoPieces(start, how.pieces, codec->block);
+      for (auto [index, piece] : llvm::enumerate(pieces)) {
+        if (pieces.size() > 1)
+          how.piece = fmt::format("#{}", index);
+        if (auto sum = dyn_cast<AllReduceOp>(piece); sum && how.hierarchy)
+          if (auto axes = nodeAxes(mesh, axesFromFlat(sum.getAxes()), ranksOfNode))
+            piece = sumInNodesFirst(sum, *axes);
+        ExchangeContext context{mesh, states, int64_t(exchanges.size())};
+        exchanges.push_back(codec->rank ? createLowRankExchange(piece, how, context, *codec)
+                                        : createCodedExchange(piece, how, context, *codec));
+      }
     }
     emit(exchanges);
     states.finish();

@@ -16,7 +16,11 @@ DictionaryAttr CompressedSync::toAttr(MLIRContext *context) const {
                                     builder.getNamedAttr("scheme", builder.getStringAttr(scheme)),
                                     builder.getNamedAttr("error_feedback", builder.getBoolAttr(feedback)),
                                     builder.getNamedAttr("momentum", builder.getF64FloatAttr(momentum)),
-                                    builder.getNamedAttr("hierarchy", builder.getBoolAttr(hierarchy))});
+                                    builder.getNamedAttr("hierarchy", builder.getBoolAttr(hierarchy)),
+                                    builder.getNamedAttr("pieces", builder.getI64IntegerAttr(pieces)),
+                                    builder.getNamedAttr("first_batch", builder.getI64IntegerAttr(firstBatch)),
+                                    builder.getNamedAttr("mean", builder.getStringAttr(mean)),
+                                    builder.getNamedAttr("mean_decay", builder.getF64FloatAttr(meanDecay))});
 }
 
 CompressedSync CompressedSync::fromAttr(DictionaryAttr attr) {
@@ -25,13 +29,19 @@ CompressedSync CompressedSync::fromAttr(DictionaryAttr attr) {
     return its ? its.str() : std::string();
   };
   auto feedback = attr.getAs<BoolAttr>("error_feedback"), hierarchy = attr.getAs<BoolAttr>("hierarchy");
-  auto momentum = attr.getAs<FloatAttr>("momentum");
-  return {text("parameter"),
-          text("codec"),
-          text("scheme"),
-          feedback && feedback.getValue(),
-          momentum ? momentum.getValueAsDouble() : 0,
-          hierarchy && hierarchy.getValue()};
+  auto real = [&](StringRef name) {
+    auto its = attr.getAs<FloatAttr>(name);
+    return its ? its.getValueAsDouble() : 0;
+  };
+  auto number = [&](StringRef name, int64_t otherwise) {
+    auto its = attr.getAs<IntegerAttr>(name);
+    return its ? its.getInt() : otherwise;
+  };
+  return {text("parameter"),   text("codec"),
+          text("scheme"),      feedback && feedback.getValue(),
+          real("momentum"),    hierarchy && hierarchy.getValue(),
+          number("pieces", 1), number("first_batch", 0),
+          text("mean"),        real("mean_decay")};
 }
 
 Result<Codec> findCodec(ModuleOp module, const std::string &name) {

@@ -11,16 +11,24 @@ namespace kerf {
 inline constexpr llvm::StringLiteral kCompressionAttr = "kerf.compression";
 /// On the module: the texts of the user's codecs, by name.
 inline constexpr llvm::StringLiteral kCodecTextsAttr = "kerf.codec_texts";
+/// On a collective: the batches in which it runs, as the numbers of the first one and of the one after the last one. In
+/// all other batches its result is zeros.
+inline constexpr llvm::StringLiteral kBatchesAttr = "kerf.batches";
 /// On a scalar i1 (unit): true in a step that changes no parameter and no state.
 inline constexpr llvm::StringLiteral kSkipsStepAttr = "kerf.skips_step";
 
 /// The contents of the attribute `kerf.compression`.
 struct CompressedSync {
   std::string parameter, codec;
-  std::string scheme;    // "two-stage" or "all-gather"; "": chosen by codec and ranks
-  bool feedback = false; // whether error feedback is kept
-  double momentum = 0;   // factor of the momentum that is added before encoding; 0: none
+  std::string scheme;     // "two-stage" or "all-gather"; "": chosen by codec and ranks
+  bool feedback = false;  // whether error feedback is kept
+  double momentum = 0;    // factor of the momentum that is added before encoding; 0: none
   bool hierarchy = false; // whether ranks of a node sum plainly first
+  int64_t pieces = 1;     // pieces that are encoded, sent and decoded beside each other
+  int64_t firstBatch = 0; // number of the first batch whose gradients are compressed; those before are summed plainly
+  std::string mean = {};  // name of the optimizer's state that is summed in place of the gradient; "": none
+  double meanDecay = 0;   // new mean = meanDecay * old mean + (1 - meanDecay) * gradient
+  std::string piece = {}; // end of the names of the states of one piece: "#0", "#1", ...; "": the gradient is whole
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   static CompressedSync fromAttr(mlir::DictionaryAttr attr);
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion of the device level to a package: a plain copy of ops, local types and attributes.
 #include "kerf/Transforms/EmitPackage.h"
+#include "Compression.h"
+#include "kerf/Package/Batches.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -167,6 +169,8 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
                      json.error().status};
       instruction.attrs[attr.getName().str()] = std::move(*json);
     }
+    if (auto batches = op.getAttrOfType<DenseI64ArrayAttr>(kBatchesAttr))
+      instruction.attrs[package::kBatches] = batches.asArrayRef().vec();
     if (auto task = op.getAttrOfType<DictionaryAttr>(KerfDialect::kTaskAttr)) {
       auto read = taskOf(task);
       if (!read)

@@ -38,6 +38,14 @@ Value rowsOf(Emitter &emit, Value x, int64_t begin, int64_t end) {
                          list(start), list(limit), list(Shape(shape.size(), 1)));
 }
 
+Operation *firstUserOf(WaitOp wait) {
+  Operation *first = wait->getBlock()->getTerminator();
+  for (Operation *user : wait->getUsers())
+    if (user->getBlock() == wait->getBlock() && user->isBeforeInBlock(first))
+      first = user;
+  return first;
+}
+
 GradientBlocks::GradientBlocks(RankedTensorType gradient, int64_t parts, std::optional<int64_t> dim, int64_t block)
     : parts(parts), block(block), gradient(gradient), dim(dim) {
   if (dim) {

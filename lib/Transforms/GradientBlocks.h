@@ -36,4 +36,7 @@ mlir::Value padded(ir::Emitter &emit, mlir::Value x, int64_t dim, int64_t size);
 /// Returns the elements from `begin` to `end` of `x` along its first dimension.
 mlir::Value rowsOf(ir::Emitter &emit, mlir::Value x, int64_t begin, int64_t end);
 
+/// Returns the first op that uses the result of the wait: what replaces the result has to stand before it.
+mlir::Operation *firstUserOf(ir::WaitOp wait);
+
 } // namespace kerf

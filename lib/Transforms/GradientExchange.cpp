@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientExchange.h"
+#include "GradientBlocks.h"
 #include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 
@@ -14,13 +15,7 @@ GradientExchange::GradientExchange(Operation *start, const CompressedSync &how, 
     ranks *= axis.size;
 }
 
-Operation *GradientExchange::firstUser() const {
-  Operation *wait = *start->user_begin(), *first = wait->getBlock()->getTerminator();
-  for (Operation *user : wait->getUsers())
-    if (user->getBlock() == wait->getBlock() && user->isBeforeInBlock(first))
-      first = user;
-  return first;
-}
+Operation *GradientExchange::firstUser() const { return firstUserOf(cast<WaitOp>(*start->user_begin())); }
 
 Value GradientExchange::like(Emitter &emit, Value scalar, Value x) {
   return emit.broadcast(emit.convert(scalar, emit.builder.getF32Type()), shapeOf(x), {});
@@ -39,7 +34,7 @@ Value GradientExchange::scaled(Emitter &emit, Value x) {
 Value GradientExchange::withMomentum(Emitter &emit, Value x) {
   if (how.momentum == 0)
     return x;
-  momentumState = context.states.add("compression_momentum/" + how.parameter, shapeOf(x));
+  momentumState = context.states.add(stateName("compression_momentum/"), shapeOf(x));
   Value before = context.states.before(momentumState);
   momentum = emit.add(emit.multiply(before, emit.splat(how.momentum, x)), x);
   context.states.replace(momentumState, momentum);
@@ -49,7 +44,7 @@ Value GradientExchange::withMomentum(Emitter &emit, Value x) {
 Value GradientExchange::withFeedback(Emitter &emit, Value x, const char *prefix, Feedback &feedback) {
   if (!how.feedback)
     return x;
-  feedback.state = context.states.add(prefix + how.parameter, shapeOf(x));
+  feedback.state = context.states.add(stateName(prefix), shapeOf(x));
   feedback.before = context.states.before(feedback.state);
   feedback.rate = context.states.find("learning_rate", "learning_rate");
   if (!feedback.rate)
@@ -65,7 +60,47 @@ void GradientExchange::keepError(Emitter &emit, Value error, const Feedback &fee
     Value moves = emit.compare(rate, emit.splat(0.0, error), Comparison::GT);
     error = emit.select(moves, emit.multiply(error, rate), feedback.before);
   }
-  context.states.replace(feedback.state, error);
+  replaceState(emit, feedback.state, error, feedback.before);
+}
+
+void GradientExchange::startPlain(Emitter &emit, Value x, std::optional<int64_t> scatterDim) {
+  if (how.firstBatch == 0)
+    return;
+  OpBuilder &builder = emit.builder;
+  Value step = context.states.scalar("step");
+  isPlain = emit.compare(step, emit.splat(how.firstBatch, step), Comparison::LT);
+  auto sum = ReduceKindIRAttr::get(builder.getContext(), ReduceKindIR::sum);
+  auto type = tensorType(x);
+  if (scatterDim) {
+    Shape shape = shapeOf(x);
+    shape[size_t(*scatterDim)] /= ranks;
+    auto pending = PendingType::get(builder.getContext(), RankedTensorType::get(shape, type.getElementType()));
+    plain = ReduceScatterOp::create(builder, emit.loc, pending, x, axes, builder.getI64IntegerAttr(*scatterDim), sum,
+                                    stream(emit), cause(emit));
+  } else {
+    plain = AllReduceOp::create(builder, emit.loc, PendingType::get(builder.getContext(), type), x, axes, sum,
+                                stream(emit), cause(emit));
+  }
+  plain.getDefiningOp()->setAttr(kBatchesAttr, builder.getDenseI64ArrayAttr({0, how.firstBatch}));
+}
+
+Value GradientExchange::withPlain(Emitter &emit, Value sum) {
+  if (!plain)
+    return sum;
+  Value plainSum = WaitOp::create(emit.builder, emit.loc, cast<PendingType>(plain.getType()).getTensor(), plain);
+  return emit.select(emit.broadcast(isPlain, shapeOf(sum), {}), plainSum, sum);
+}
+
+void GradientExchange::replaceState(Emitter &emit, size_t state, Value value, Value before) {
+  if (isPlain)
+    value = emit.select(emit.broadcast(isPlain, shapeOf(value), {}), before, value);
+  context.states.replace(state, value);
+}
+
+Value GradientExchange::limited(Operation *collective) {
+  if (how.firstBatch > 0)
+    collective->setAttr(kBatchesAttr, DenseI64ArrayAttr::get(collective->getContext(), {how.firstBatch, INT64_MAX}));
+  return collective->getResult(0);
 }
 
 Value GradientExchange::randomKey(Emitter &emit, bool owner, bool shared) {

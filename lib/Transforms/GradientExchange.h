@@ -53,9 +53,23 @@ protected:
   mlir::Value withFeedback(ir::Emitter &emit, mlir::Value x, const char *prefix, Feedback &feedback);
   /// Keeps `error` for the next step.
   void keepError(ir::Emitter &emit, mlir::Value error, const Feedback &feedback);
+  /// Sums `x`, a gradient before it is encoded, plainly in the batches before the first compressed one. Does nothing
+  /// where all batches are compressed. A `scatterDim` makes it a reduce-scatter along that dimension.
+  void startPlain(ir::Emitter &emit, mlir::Value x, std::optional<int64_t> scatterDim = {});
+  /// Returns the plain sum in the batches before the first compressed one, else `sum`.
+  mlir::Value withPlain(ir::Emitter &emit, mlir::Value sum);
+  /// Replaces a state, except in the batches before the first compressed one, which keep `before`.
+  void replaceState(ir::Emitter &emit, size_t state, mlir::Value value, mlir::Value before);
+  /// Limits a collective of payloads to the batches that are compressed.
+  mlir::Value limited(mlir::Operation *collective);
+  /// Returns the name of a state.
+  std::string stateName(const char *prefix) const { return prefix + how.parameter + how.piece; }
   /// Returns the key of random numbers; `owner` is that of the second encoding. With `shared`, all ranks have one key.
   mlir::Value randomKey(ir::Emitter &emit, bool owner, bool shared);
-  mlir::StringAttr stream(ir::Emitter &emit) { return emit.builder.getStringAttr("gradients"); }
+  /// Pieces of a gradient have a stream of their own, on which no bucket waits for more bytes.
+  mlir::StringAttr stream(ir::Emitter &emit) {
+    return emit.builder.getStringAttr(how.piece.empty() ? "gradients" : "gradient_pieces");
+  }
   mlir::StringAttr cause(ir::Emitter &emit) { return emit.builder.getStringAttr("gradient of " + how.parameter); }
   /// Replaces the result of the plain collective, and erases it.
   void finish(mlir::Value result);
@@ -67,6 +81,9 @@ protected:
   int64_t ranks; // of the group
   mlir::Value momentum;
   size_t momentumState = 0;
+
+private:
+  mlir::Value plain, isPlain; // the plain sum that is under way, and whether this batch needs it; null: all compressed
 };
 
 /// Creates the exchange of payloads that a codec's functions encode and decode.

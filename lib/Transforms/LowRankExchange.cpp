@@ -27,8 +27,10 @@ public:
   void send(OpBuilder &builder) override {
     Emitter emit{builder, start->getLoc()};
     Value gradient = emit.reshape(emit.convert(start->getOperand(0), builder.getF32Type()), {rows, columns});
-    matrix = withFeedback(emit, withMomentum(emit, unscaled(emit, gradient)), "compression_error/", feedback);
-    state = context.states.add("compression_factor/" + how.parameter, {rank, columns});
+    gradient = withMomentum(emit, unscaled(emit, gradient));
+    startPlain(emit, gradient);
+    matrix = withFeedback(emit, gradient, "compression_error/", feedback);
+    state = context.states.add(stateName("compression_factor/"), {rank, columns});
     firstFactor = startAllReduce(emit, product(emit, startingFactor(emit), 1, matrix, 1));
   }
 
@@ -41,12 +43,13 @@ public:
   void receive(OpBuilder &builder) override {
     Emitter emit{builder, start->getLoc()};
     Value right = wait(emit, secondFactor);
-    context.states.replace(state, right);
+    replaceState(emit, state, right, context.states.before(state));
     Value sum = product(emit, left, 0, right, 0);
     if (how.feedback)
       keepError(emit, emit.subtract(matrix, emit.multiply(sum, emit.splat(1.0 / double(ranks), sum))), feedback);
     auto type = tensorType(start->getOperand(0));
-    Value result = emit.convert(emit.reshape(scaled(emit, sum), type.getShape()), type.getElementType());
+    Value result =
+        emit.convert(emit.reshape(scaled(emit, withPlain(emit, sum)), type.getShape()), type.getElementType());
     if (auto scatter = dyn_cast<ReduceScatterOp>(start)) {
       auto part = cast<PendingType>(scatter.getResult().getType()).getTensor();
       result = LocalSliceOp::create(builder, emit.loc, part,
@@ -96,9 +99,9 @@ private:
 
   Value startAllReduce(Emitter &emit, Value factor) {
     auto type = PendingType::get(emit.builder.getContext(), tensorType(factor));
-    return AllReduceOp::create(emit.builder, emit.loc, type, factor, axes,
-                               ReduceKindIRAttr::get(emit.builder.getContext(), ReduceKindIR::sum), stream(emit),
-                               cause(emit));
+    return limited(AllReduceOp::create(emit.builder, emit.loc, type, factor, axes,
+                                       ReduceKindIRAttr::get(emit.builder.getContext(), ReduceKindIR::sum),
+                                       stream(emit), cause(emit)));
   }
   Value wait(Emitter &emit, Value pending) {
     return WaitOp::create(emit.builder, emit.loc, cast<PendingType>(pending.getType()).getTensor(), pending);

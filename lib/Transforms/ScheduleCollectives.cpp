@@ -26,7 +26,7 @@ struct ScheduleCollectives : impl::ScheduleCollectivesBase<ScheduleCollectives> 
       // The result of other reshards is mostly needed by the very next op.
       auto stream = start->getAttrOfType<StringAttr>("stream");
       Operation *ready = start->getOperand(0).getDefiningOp();
-      if (all || (stream && stream.getValue() == "gradients")) {
+      if (all || (stream && stream.getValue().starts_with("gradient"))) {
         if (ready)
           start->moveAfter(ready);
         else

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compression/Codec.h"
+#include "kerf/Codec/Codec.h"
 
 #include <gtest/gtest.h>
+#include <random>
 #include <set>
 
 using namespace kerf::compression;
@@ -11,23 +13,43 @@ namespace {
 int64_t bytes(const char *codec, std::vector<int64_t> shape) { return payloadBytes(*findCodec(codec), shape); }
 
 TEST(Codec, PayloadsHaveTheBytesOfTheirFormats) {
-  EXPECT_EQ(bytes("bf16", {1000}), 2000);
-  EXPECT_EQ(bytes("fp16", {7}), 14);
-  EXPECT_EQ(bytes("int8", {1000}), 1000 + 4 * 4);
-  EXPECT_EQ(bytes("int4", {257}), 129 + 2 * 4);
-  EXPECT_EQ(bytes("onebit", {9}), 2 + 4);
-  EXPECT_EQ(bytes("sign", {16}), 2);
-  EXPECT_EQ(bytes("terngrad", {5}), 2 + 4);
-  EXPECT_EQ(bytes("tbq", {4}), 1);
-  EXPECT_EQ(bytes("topk", {1000}), 4 + 8 * 10);
-  EXPECT_EQ(bytes("topk-sampled", {1000}), 4 + 8 * 13);
-  EXPECT_EQ(bytes("dgc", {100000}), 4 + 8 * 130);
-  EXPECT_EQ(bytes("graddrop", {1000}), 4 + 8 * 13);
-  EXPECT_EQ(bytes("randomk", {1000}), 400);
+  EXPECT_EQ(bytes("bf16", {1000}), 63 * 32);
+  EXPECT_EQ(bytes("int8", {1000}), 4 * (256 + 4));
+  EXPECT_EQ(bytes("int4", {257}), 2 * (128 + 4));
+  EXPECT_EQ(bytes("onebit", {9}), 128 + 4);
+  EXPECT_EQ(bytes("topk", {10000}), 3 * 40 * (4 + 2));
   EXPECT_EQ(bytes("powersgd", {1024, 1024}), 4 * 4 * 2048);
   EXPECT_EQ(bytes("powersgd", {64, 3, 7, 7}), 4 * 4 * (64 + 147));
-  EXPECT_EQ(bytes("natural", {31}), 31);
-  EXPECT_EQ(bytes("qsgd", {256}), 256 + 2 * 4);
+  EXPECT_EQ(bytes("powersgd", {2, 100}), 4 * 2 * 102);
+}
+
+/// The planner's records and the codecs that the compiler applies: the same names, payloads and traits.
+TEST(Codec, RecordsAgreeWithTheCodecsInIr) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<kerf::ir::KerfDialect, mlir::func::FuncDialect>();
+  std::vector<std::string> planned = codecNames(), compiled = kerf::codecNames();
+  EXPECT_EQ(std::set(planned.begin(), planned.end()), std::set(compiled.begin(), compiled.end()));
+  std::mt19937_64 random(1);
+  for (const CodecRecord &record : codecs()) {
+    if (auto low = kerf::lowRankCodec(record.name)) {
+      EXPECT_EQ(record.rankOfFactors, low->rank) << record.name;
+      EXPECT_EQ(record.biased, low->biased) << record.name;
+      EXPECT_TRUE(record.rank2Only) << record.name;
+      continue;
+    }
+    auto codec = kerf::readCodec(context, kerf::codecText(record.name), std::string(record.name));
+    ASSERT_TRUE(codec) << record.name << ": " << codec.error().message;
+    EXPECT_EQ(record.name, codec->name);
+    EXPECT_EQ(record.biased, codec->biased) << record.name;
+    EXPECT_EQ(record.momentumFirst, codec->momentumFirst) << record.name;
+    EXPECT_EQ(record.cutsPayload, !codec->gathers) << record.name;
+    EXPECT_EQ(record.block, codec->block) << record.name;
+    std::vector<int64_t> sizes = {1, 7, 31, 256, 257, 1000003};
+    for (int i = 0; i < 1000; ++i)
+      sizes.push_back(int64_t(random() % 10'000'000) + 1);
+    for (int64_t size : sizes)
+      EXPECT_EQ(payloadBytes(record, std::vector{size}), codec->payloadBytes(size)) << record.name << ", " << size;
+  }
 }
 
 TEST(Codec, SmallestGradientsHaveAPayload) {
@@ -44,7 +66,6 @@ TEST(Codec, NamesAreDistinctAndFound) {
     EXPECT_TRUE(names.insert(codec.name).second) << codec.name;
     EXPECT_EQ(findCodec(codec.name), &codec);
   }
-  EXPECT_EQ(names.size(), 16u);
   EXPECT_EQ(findCodec("gzip"), nullptr);
 }
 
@@ -69,7 +90,6 @@ TEST(Codec, StateIsErrorFeedbackOfWorkerAndOwnerAndFactors) {
   EXPECT_EQ(stateBytes(*findCodec("int8"), shape, false, 0), 0);
   EXPECT_EQ(stateBytes(*findCodec("onebit"), shape, true, 1250), 4 * (5000 + 1250));
   EXPECT_EQ(stateBytes(*findCodec("powersgd"), shape, true, 0), 4 * (5000 + 4 * 50));
-  EXPECT_EQ(stateBytes(*findCodec("dgc"), shape, true, 0), 4 * 10000);
 }
 
 TEST(Codec, CurvesAreStartAndSecondsPerByte) {

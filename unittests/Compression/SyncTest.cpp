@@ -29,15 +29,17 @@ TEST(Sync, CostsAreThoseOfTheStages) {
   EXPECT_DOUBLE_EQ(half.before, 4e-3);
   EXPECT_NEAR(half.wire, 2e-3, 1e-12);
   EXPECT_DOUBLE_EQ(half.after, 2e-3);
-  // Encode 4 ms, all-to-all 1 ms, decode 4 x a quarter 2 ms and encode a quarter 1 ms, all-gather 1 ms, decode 2 ms.
+  // Encode 4 ms, all-to-all 1 ms, decode 4 x a quarter 2 ms and encode a quarter 1 ms, all-gather 1 ms, decode 2 ms. A
+  // payload has 1,954 blocks of 516 bytes.
+  const double sent = 1954 * 516 / 1e9;
   SyncCost two = syncCost(choiceOf("natural", SyncScheme::TwoStage), gradient, network, curve);
   EXPECT_DOUBLE_EQ(two.before, 4e-3);
-  EXPECT_NEAR(two.wire, 1e-3 + 3e-3 + 1e-3, 1e-12); // the stream waits while the sum is encoded
+  EXPECT_NEAR(two.wire, sent + 3e-3 + sent, 1e-12); // the stream waits while the sum is encoded
   EXPECT_DOUBLE_EQ(two.after, 5e-3);
   EXPECT_DOUBLE_EQ(two.last, 2e-3);
   // The gathered payloads of 4 ranks are 4 MB, and each rank decodes 4 of them.
   SyncCost all = syncCost(choiceOf("natural", SyncScheme::AllGather), gradient, network, curve);
-  EXPECT_NEAR(all.wire, 4e-3, 1e-12);
+  EXPECT_NEAR(all.wire, 4 * sent, 1e-12);
   EXPECT_DOUBLE_EQ(all.after, 8e-3);
   // Plain inside nodes of 2 (4 ms down, 4 ms up), coded between two nodes, of half the elements.
   SyncCost near = syncCost(choiceOf("bf16", SyncScheme::AllReduce, true), gradient, simpleNetwork(4, 2), curve);

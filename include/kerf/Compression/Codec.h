@@ -2,7 +2,7 @@
 // The table of gradient codecs: what a planner, a pass and a runtime need to know about a codec besides its arithmetic.
 // docs/compression-planning.md explains the columns.
 //
-//   codec int8, gradient of 1000 elements:  payload 1000 bytes of integers + 4 blocks x 4 bytes of scales = 1016 bytes
+//   codec int8, gradient of 1000 elements:  4 blocks of 256 elements, each 256 bytes of integers and a scale of 4 bytes
 #pragma once
 
 #include <cstdint>
@@ -35,22 +35,19 @@ struct CodecCurve {
 struct CodecRecord {
   std::string_view name;    // word in plan.json and on the command line
   std::string_view summary; // what the payload holds, and the publication
-  /// Returns the bytes of the payload of a gradient with `elements` elements in `rows` rows.
-  int64_t (*payloadBytes)(int64_t elements, int64_t rows);
-  bool exactBytes = true; // false: payloadBytes is an upper bound, and a payload may be smaller
-  bool summable = false;  // whether the sum of payloads is a payload of the sum, so that an all-reduce can add them
+  /// Elements of a block, and the bytes of its payload: those of the codec's functions in lib/Codec/codecs. The last
+  /// block of a gradient is padded. 0 for a low-rank codec.
+  int64_t block = 0, blockBytes = 0;
+  bool summable = false; // whether the sum of payloads is a payload of the sum, so that an all-reduce can add them
   /// Whether the expected value of a decoded gradient differs from the gradient, so that the loss of one step has to be
   /// added to the next one (error feedback).
   bool biased = false;
   bool momentumFirst = false;    // whether training needs the momentum before encoding, as codecs of signs do
   bool rank2Only = false;        // whether the codec needs a matrix
-  bool globalScalar = false;     // whether ranks first agree on one number, by an all-reduce of 4 bytes
-  bool cutsPayload = true;       // whether the payload of a part of the elements can be sent alone (two-stage scheme)
+  bool cutsPayload = true;       // whether a sum of payloads has a payload of that size (two-stage scheme)
   int64_t dependentMessages = 1; // collectives that run one after the other: 2 for the factors P and Q of PowerSGD
-  int64_t chunkMultiple = 1;     // elements of a chunk are a multiple of this number, except in the last chunk
   int64_t rankOfFactors = 0;     // columns of the factors of a low-rank codec; 0: not low-rank
   double keptFraction = 1;       // share of the elements that the payload holds, on average
-  double extraStateCopies = 0;   // f32 copies of the gradient that the codec keeps besides error feedback
   /// Whether a plan may choose the codec if the user names no codecs: training with it reached a loss within 5 % of
   /// that of f32 gradients in the short run of docs/compression-planning.md, or it is unbiased with the same error.
   bool plannedByDefault = false;
@@ -69,8 +66,7 @@ const CodecRecord *findCodec(std::string_view name);
 /// Returns the names of all codecs, in the order of codecs().
 std::vector<std::string> codecNames();
 
-/// Returns the bytes (or, unless the record says exactBytes, an upper bound of the bytes) of the payload of a gradient.
-/// The result is 0 for a gradient without elements.
+/// Returns the bytes of the payload of a gradient; 0 for a gradient without elements.
 int64_t payloadBytes(const CodecRecord &codec, GradientShape shape);
 /// Returns the f32 bytes of a gradient divided by the bytes of its payload.
 double compressionRatio(const CodecRecord &codec, GradientShape shape);
@@ -84,8 +80,8 @@ inline constexpr int64_t kLeastCompressedBytes = 65536;
 bool excludedByDefault(GradientShape shape);
 
 /// Returns the bytes that one rank keeps from step to step for the codec: error feedback of the worker (the gradient in
-/// f32) and, if `owns` is above 0, of `owns` elements that the rank sums for all; factors of a low-rank codec; and
-/// other copies that the record names.
+/// f32) and, if `owns` is above 0, of `owns` elements that the rank sums for all; and the
+/// factor of a low-rank codec.
 double stateBytes(const CodecRecord &codec, GradientShape shape, bool errorFeedback, double owns);
 
 /// Returns the codec's speed on one CPU core that `oversubscription` ranks share.

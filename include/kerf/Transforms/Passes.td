@@ -495,6 +495,11 @@ def CompressGradients : Pass<"kerf-compress-gradients", "::mlir::ModuleOp"> {
       ranks, and for codecs with the word `gathers`.
     * A reduce-scatter becomes the first half of the two-stage form.
 
+    With `pieces`, the gradient is cut, and each piece is a gradient of its own: the pass encodes piece 2 before it waits
+    for piece 1. With `first_batch` N, a plain collective runs in the batches before N, and those of payloads run from
+    batch N on (`kerf.batches`); the sum is selected by the number of the batch. With `mean`, a mean of gradients that
+    the optimizer keeps is summed in place of the gradient.
+
     With `hierarchy`, an all-reduce first sums plainly among the ranks of a node (reduce-scatter), sends payloads between
     nodes, and gathers in the node.
 

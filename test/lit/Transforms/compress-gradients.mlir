@@ -82,3 +82,39 @@ func.func @main(%g: tensor<64x32xf32>) -> tensor<64x32xf32> {
   %s = kerf.wait %p : (!kerf.pending<tensor<64x32xf32>>) -> tensor<64x32xf32>
   return %s : tensor<64x32xf32>
 }
+
+// -----
+
+// Two pieces: the second one is under way before the first one is waited for.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<64xf32>
+// CHECK: kerf.slice %{{.*}} {limit = array<i64: 32>, start = array<i64: 0>
+// CHECK: %[[P0:.*]] = kerf.all_gather %{{.*}} {{{.*}}stream = "gradient_pieces"} : (tensor<32xbf16>)
+// CHECK: kerf.slice %{{.*}} {limit = array<i64: 64>, start = array<i64: 32>
+// CHECK: %[[P1:.*]] = kerf.all_gather %{{.*}} {{{.*}}stream = "gradient_pieces"} : (tensor<32xbf16>)
+// CHECK: kerf.wait %[[P0]]
+// CHECK: kerf.wait %[[P1]]
+// CHECK: kerf.concatenate %{{.*}}, %{{.*}} {dimension = 0 : i64}
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<64xf32>) -> tensor<64xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "bf16", parameter = "w", pieces = 2 : i64}} : (tensor<64xf32>) -> !kerf.pending<tensor<64xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<64xf32>>) -> tensor<64xf32>
+  return %s : tensor<64xf32>
+}
+
+// -----
+
+// Before batch 5 the plain sum runs, then that of payloads, and the number of the batch selects the result.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<32xf32>
+// CHECK-SAME: %[[STEP:[^:]*]]: tensor<i64> {{{.*}}kerf.kind = "step"
+// CHECK: %[[PLAIN:.*]] = kerf.all_reduce %{{.*}} {{{.*}}kerf.batches = array<i64: 0, 5>{{.*}}} : (tensor<2x16xf32>)
+// CHECK: kerf.all_gather %{{.*}} {{{.*}}kerf.batches = array<i64: 5, 9223372036854775807>
+// CHECK: %[[SUM:.*]] = kerf.wait %[[PLAIN]]
+// CHECK: kerf.select %{{.*}}, %[[SUM]], %{{.*}}
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<32xf32>) -> tensor<32xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "bf16", parameter = "w", first_batch = 5 : i64}} : (tensor<32xf32>) -> !kerf.pending<tensor<32xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<32xf32>>) -> tensor<32xf32>
+  return %s : tensor<32xf32>
+}

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains the GPT-2 of examples/gpt2 on 4 ranks with compressed gradients: the loss with each codec, and the seconds to a loss on slow links.
+
+The data are the pages of docs/ as text, a token for each printable ASCII character; every tenth piece of the text is kept for the evaluation. Each seed has initial
+weights and an order of the text of its own. Needs numpy.
+
+`convergence.py losses [--steps 2000] [--seeds 3] [CODEC...]` prints the evaluation's loss of each codec beside float32, as means over the seeds.
+`convergence.py times --rate 100mbit [--steps 200] [--python PYTHON] [CODEC...]` prints the seconds of a step on links of that rate (scripts/shaped-network.sh; needs
+root). With the steps that the part `losses` needs to a loss, given as `--steps-to CODEC=N`, it prints the seconds to that loss. PYTHON has torch and transformers: the
+table then has DistributedDataParallel over gloo without a hook, with fp16_compress_hook and with powerSGD_hook, in the same namespaces. KERF names the program.
+"""
+import argparse
+import glob
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KERF = os.path.abspath(os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf")))
+MODEL = os.path.join(ROOT, "examples", "gpt2", "model.onnx")
+RANKS, BATCH, SEQUENCE, VOCABULARY, RATE, MOMENTUM = 4, 8, 32, 97, 0.1, 0.9
+CODECS = ("none", "bf16", "int8", "int4", "terngrad", "onebit", "topk", "powersgd")
+HOOKS = ("ddp", "ddp-fp16", "ddp-powersgd")
+
+
+def text():
+    """The pages of docs/ as tokens: 0 a new line, 1 to 95 the printable characters, 96 all others."""
+    tokens = []
+    for page in sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
+        with open(page, "rb") as file:
+            tokens += [0 if byte == 10 else byte - 31 if 32 <= byte < 127 else 96 for byte in file.read()]
+    return numpy.array(tokens[:len(tokens) // SEQUENCE * SEQUENCE], dtype=numpy.int64).reshape(-1, SEQUENCE)
+
+
+def write_data(folder, seed, steps):
+    """Writes the batches of a seed, and those of the evaluation, which are the same for all seeds."""
+    rows = text()
+    kept, trained = rows[::10], numpy.delete(rows, slice(None, None, 10), axis=0)
+    order = numpy.concatenate([numpy.random.default_rng([seed, turn]).permutation(len(trained)) for turn in range(steps * BATCH // len(trained) + 1)])
+    batches = trained[order[:steps * BATCH]].reshape(steps, BATCH, SEQUENCE)
+    numpy.savez(os.path.join(folder, "data.npz"), input_ids=batches, labels=batches)
+    few = kept[:len(kept) // BATCH * BATCH].reshape(-1, BATCH, SEQUENCE)[:40]
+    numpy.savez(os.path.join(folder, "eval.npz"), input_ids=few, labels=few)
+
+
+def shapes():
+    """The names and shapes of the parameters, as kerf import prints them."""
+    import re
+    out = subprocess.run([KERF, "import", MODEL], check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"%\w+: tensor<([0-9x]+)xf32> \{[^}]*kerf.kind = \"parameter\"[^}]*kerf.name = \"([^\"]+)\"", out)
+    return {name: [int(size) for size in shape.split("x")] for shape, name in found}
+
+
+def write_weights(folder, seed):
+    """Initial weights as GPT-2 has them: normal with deviation 0.02, biases 0 and norms 1."""
+    random = numpy.random.default_rng(1000 + seed)
+    numpy.savez(os.path.join(folder, "weights.npz"), **{
+        name: (numpy.ones(shape) if ".ln_" in name and name.endswith("weight") else numpy.zeros(shape) if len(shape) == 1 else
+               random.normal(0, 0.02, shape)).astype(numpy.float32) for name, shape in shapes().items()})
+
+
+def arguments(folder, codec, steps):
+    with open(os.path.join(folder, "plan.json"), "w") as file:
+        json.dump({"kerf": 1, "mesh": {"data": RANKS, "model": 1}}, file)
+    compress = [] if codec == "none" else ["--compress", f"transformer.h.*.weight={codec}", "--compress", "*=none"]
+    if codec != "none":  # norms are vectors, which stay plain
+        compress = ["--compress", "*.ln_*=none", *compress]
+    return [MODEL, "--data", os.path.join(folder, "data.npz"), "--weights", os.path.join(folder, "weights.npz"), "--ranks", str(RANKS), "--all-ranks",
+            "--constraints", os.path.join(folder, "plan.json"), "--optimizer", "sgd", "--lr", str(RATE), "--momentum", str(MOMENTUM), *compress, "--steps", str(steps)]
+
+
+def losses(options):
+    table = {codec: [] for codec in options.codecs}
+    for seed in range(options.seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            write_data(folder, seed, options.steps)
+            write_weights(folder, seed)
+            for codec in options.codecs:
+                log = os.path.join(folder, f"{codec}.jsonl")
+                done = subprocess.run([KERF, "train", *arguments(folder, codec, options.steps), "--eval-data", os.path.join(folder, "eval.npz"), "--log", log, "--json"],
+                                      capture_output=True, text=True)
+                if done.returncode:
+                    raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
+                with open(log) as file:
+                    curve = [json.loads(line)["loss"] for line in file if '"loss"' in line]
+                table[codec].append((json.loads(done.stdout)["evaluations"][-1]["eval_loss"], curve))
+                print(f"seed {seed}, {codec}: {table[codec][-1][0]:.4f}", file=sys.stderr, flush=True)
+    first = statistics.mean(value for value, _ in table[options.codecs[0]])
+    print(f"{options.steps} steps, {options.seeds} seeds, {RANKS} ranks; steps to the loss {options.loss} as the mean of 20 steps\n")
+    print("| codec | loss of the evaluation | relative to the first line | steps to the loss |\n|---|---|---|---|")
+    for codec, runs in table.items():
+        mean = statistics.mean(value for value, _ in runs)
+        reached = [next((i + 1 for i in range(19, len(curve)) if statistics.mean(curve[i - 19:i + 1]) <= options.loss), None) for _, curve in runs]
+        print(f"| {codec} | {mean:.4f} | {mean / first:.3f} | {'-' if None in reached else round(statistics.mean(reached))} |")
+
+
+DDP = """
+import json, os, sys, time
+import numpy, torch, transformers
+from torch.nn.parallel import DistributedDataParallel
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+folder, hook, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+torch.set_num_threads(1)
+torch.manual_seed(0)
+torch.distributed.init_process_group("gloo")
+rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+config = transformers.GPT2Config(n_layer=2, n_embd=64, n_head=4, n_positions=64, vocab_size={vocabulary}, bos_token_id=0, eos_token_id=0, resid_pdrop=0.0,
+                                 embd_pdrop=0.0, attn_pdrop=0.0)
+model = DistributedDataParallel(transformers.GPT2LMHeadModel(config))
+if hook == "ddp-fp16":
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+if hook == "ddp-powersgd":
+    model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook)
+optimizer = torch.optim.SGD(model.parameters(), lr={rate}, momentum={momentum})
+batches = numpy.load(folder + "/data.npz")["input_ids"]
+share = batches.shape[1] // ranks
+seconds = []
+for step in range(steps):
+    rows = torch.from_numpy(batches[step, rank * share:(rank + 1) * share])
+    start = time.monotonic()
+    loss = model(rows, labels=rows).loss
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    seconds.append(time.monotonic() - start)
+if rank == 0:
+    print(json.dumps(seconds))
+torch.distributed.destroy_process_group()
+"""
+
+
+def times(options):
+    network = [os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(RANKS), *(["--rate", options.rate] if options.rate else []), "--"]
+    steps_to = dict(item.split("=") for item in options.steps_to)
+    print(f"{options.steps} steps, {RANKS} ranks, links of {options.rate or 'no limited rate'}\n\n| codec | seconds of a step (median) | seconds to the loss |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        write_data(folder, 0, options.steps)
+        write_weights(folder, 0)
+        script = os.path.join(folder, "ddp.py")
+        with open(script, "w") as file:
+            file.write(DDP.replace("{vocabulary}", str(VOCABULARY)).replace("{rate}", str(RATE)).replace("{momentum}", str(MOMENTUM)))
+        for codec in [*options.codecs, *(HOOKS if options.python else ())]:
+            if codec in HOOKS:
+                done = subprocess.run([*network, options.python, script, folder, codec, str(options.steps)], capture_output=True, text=True)
+                seconds = json.loads(done.stdout) if done.returncode == 0 else None
+            else:
+                log = os.path.join(folder, f"{codec}.jsonl")
+                package = os.path.join(folder, "package")
+                what = arguments(folder, codec, options.steps)
+                data, steps = what[1:3], what[-2:]
+                compiled = subprocess.run([KERF, "compile", what[0], *what[3:-2], "-o", package], capture_output=True, text=True)
+                if compiled.returncode:
+                    raise SystemExit(compiled.stderr[-2000:])
+                done = subprocess.run([*network, KERF, "run", package, *data, *steps, "--log", log], capture_output=True, text=True)
+                with open(log) as file:
+                    seconds = [json.loads(line)["seconds"] for line in file]
+            if done.returncode:
+                raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
+            step = statistics.median(seconds[3:])
+            needed = steps_to.get(codec)
+            print(f"| {codec} | {step:.4f} | {'-' if needed is None else format(step * int(needed), '.1f')} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("losses", "times"))
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--loss", type=float, default=2.4, help="the loss to which steps are counted (default 2.4)")
+    parser.add_argument("--rate", default="", help="rate of each link, as tc writes it; default: not limited")
+    parser.add_argument("--steps-to", action="append", default=[], metavar="CODEC=N")
+    parser.add_argument("--python", default="", help="a Python with torch and transformers, for DistributedDataParallel")
+    parser.add_argument("codecs", nargs="*", default=CODECS)
+    options = parser.parse_intermixed_args()
+    (losses if options.part == "losses" else times)(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+// topk-sampled: the elements above a threshold, which are about 40 of 4096 (1 %), at most 52, and their positions in the
+// block. The threshold is the 11th largest absolute value of every fourth element. Where fewer than 32 elements are above
+// it, the threshold is the 16th or the 24th largest.
+module @"topk-sampled" attributes {kerf.codec = {block = 4096 : i64, biased, gathers}} {
+  func.func @encode(%x: tensor<4096xf32>) -> (tensor<52xf32>, tensor<52xi16>) {
+    %abs = kerf.abs %x : (tensor<4096xf32>) -> tensor<4096xf32>
+    %infinite_one = kerf.constant dense<0x7F800000> : tensor<f32>
+    %infinite = kerf.broadcast_in_dim %infinite_one {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
+    %unknown = kerf.is_nan %x : (tensor<4096xf32>) -> tensor<4096xi1>
+    %size = kerf.select %unknown, %infinite, %abs : (tensor<4096xi1>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
+    %sample = kerf.slice %size {start = array<i64: 0>, limit = array<i64: 4096>, strides = array<i64: 4>} : (tensor<4096xf32>) -> tensor<1024xf32>
+    %largest, %unused = kerf.top_k %sample : (tensor<1024xf32>) -> (tensor<24xf32>, tensor<24xi32>)
+    %first_one = kerf.slice %largest {start = array<i64: 10>, limit = array<i64: 11>, strides = array<i64: 1>} : (tensor<24xf32>) -> tensor<1xf32>
+    %first = kerf.reshape %first_one : (tensor<1xf32>) -> tensor<f32>
+    %second_one = kerf.slice %largest {start = array<i64: 15>, limit = array<i64: 16>, strides = array<i64: 1>} : (tensor<24xf32>) -> tensor<1xf32>
+    %second = kerf.reshape %second_one : (tensor<1xf32>) -> tensor<f32>
+    %third_one = kerf.slice %largest {start = array<i64: 23>, limit = array<i64: 24>, strides = array<i64: 1>} : (tensor<24xf32>) -> tensor<1xf32>
+    %third = kerf.reshape %third_one : (tensor<1xf32>) -> tensor<f32>
+    %least = kerf.constant dense<32.0> : tensor<f32>
+    %few_all = kerf.broadcast_in_dim %first {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
+    %few_above = kerf.compare %size, %few_all {direction = #kerf<comparison GE>} : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xi1>
+    %few_ones = kerf.convert %few_above : (tensor<4096xi1>) -> tensor<4096xf32>
+    %few_count = kerf.reduce %few_ones {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4096xf32>) -> tensor<f32>
+    %few = kerf.compare %few_count, %least {direction = #kerf<comparison LT>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %lower = kerf.select %few, %second, %first : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    %still_few_all = kerf.broadcast_in_dim %lower {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
+    %still_few_above = kerf.compare %size, %still_few_all {direction = #kerf<comparison GE>} : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xi1>
+    %still_few_ones = kerf.convert %still_few_above : (tensor<4096xi1>) -> tensor<4096xf32>
+    %still_few_count = kerf.reduce %still_few_ones {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4096xf32>) -> tensor<f32>
+    %still_few = kerf.compare %still_few_count, %least {direction = #kerf<comparison LT>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %threshold = kerf.select %still_few, %third, %lower : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    %thresholds = kerf.broadcast_in_dim %threshold {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
+    %zero_one = kerf.constant dense<0.0> : tensor<f32>
+    %zero = kerf.broadcast_in_dim %zero_one {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
+    %above = kerf.compare %size, %thresholds {direction = #kerf<comparison GE>} : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xi1>
+    %kept = kerf.select %above, %size, %zero : (tensor<4096xi1>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
+    %elements = kerf.select %above, %x, %zero : (tensor<4096xi1>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
+    %sizes, %indices = kerf.top_k %kept : (tensor<4096xf32>) -> (tensor<52xf32>, tensor<52xi32>)
+    %values = kerf.take_along %elements, %indices {batch_dims = 0 : i64, size = 4096 : i64} : (tensor<4096xf32>, tensor<52xi32>) -> tensor<52xf32>
+    %places = kerf.convert %indices : (tensor<52xi32>) -> tensor<52xi16>
+    return %values, %places : tensor<52xf32>, tensor<52xi16>
+  }
+  func.func @decode(%values: tensor<52xf32>, %places: tensor<52xi16>) -> tensor<4096xf32> {
+    %indices = kerf.convert %places : (tensor<52xi16>) -> tensor<52xi32>
+    %x = kerf.take_along_backward %indices, %values {batch_dims = 0 : i64, size = 4096 : i64} : (tensor<52xi32>, tensor<52xf32>) -> tensor<4096xf32>
+    return %x : tensor<4096xf32>
+  }
+}
