@@ -13,7 +13,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kIterations = 4; // a step's seconds are not linear in the prices, so the regression is repeated
+constexpr int kIterations = 5; // a step's seconds are not linear in the prices, so the regression is repeated
+// Degrees of freedom of the t distribution that measurements have around their predictions: a run that is far from all
+// others says little.
+constexpr double kDegreesOfFreedom = 4;
+constexpr double kDeviationOfMedian = 1.4826; // standard deviation of a normal distribution by its median deviation
 constexpr size_t kJob = kWorkKinds;
 
 /// The keys of the prices in JSON.
@@ -106,6 +110,27 @@ std::array<ByPrice, kPrices> inverseOf(std::array<ByPrice, kPrices> matrix) {
     }
   }
   return inverse;
+}
+
+/// Returns the spread of runs around their predictions, at least the usual one.
+double spreadOfRuns(const std::vector<Residual> &residuals) {
+  std::vector<double> sizes;
+  for (const Residual &one : residuals)
+    if (one.weight == 1)
+      sizes.push_back(std::abs(one.logRatio));
+  if (sizes.size() < 3)
+    return kSpreadOfPlan;
+  std::sort(sizes.begin(), sizes.end());
+  double median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+  return std::max(kSpreadOfPlan, kDeviationOfMedian * median);
+}
+
+/// Gives the measurements the weights of a t distribution with `spread` (iteratively reweighted least squares).
+void reweight(std::vector<Residual> &residuals, double spread) {
+  for (Residual &one : residuals) {
+    double distance = one.logRatio / spread, scale = kSpreadOfPlan / spread;
+    one.weight *= scale * scale * (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + distance * distance);
+  }
 }
 
 Interval around(double median, double spread) {
@@ -259,10 +284,15 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
   result.spreadsBefore = spreads;
   ByPrice at = {};
   Posterior posterior;
+  double spread = kSpreadOfPlan; // of runs around their predictions
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     auto residuals = residualsOf(context, withFactors(cluster, at, spreads), trainer, measured, collectives, spreads);
     if (!residuals)
       return residuals.error();
+    if (iteration > 0) { // the first predictions have the errors of the prices
+      spread = spreadOfRuns(*residuals);
+      reweight(*residuals, spread);
+    }
     posterior = posteriorOf(*residuals, at);
     at = posterior.mean;
   }
@@ -282,7 +312,7 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
     if (!before || !after)
       return before ? after.error() : before.error();
     double old = kSpreadOfPlan * kSpreadOfPlan,
-           now = old + product(after->effects, posterior.covariance, after->effects);
+           now = spread * spread + product(after->effects, posterior.covariance, after->effects);
     for (double effect : before->effects)
       old += effect * effect;
     result.runs.push_back({run, before->seconds, after->seconds, around(before->seconds, std::sqrt(old)),
