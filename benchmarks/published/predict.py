@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 from conventions import CannotExpress, completed, convention_of
-from found import KEPT, plan_text, print_found, search
+from found import KEPT, plan_text, print_all_found, print_found, search
 from runs import ROOT, Run
 from scores import group_of, is_oom, measured_seconds, memory_bytes, memory_kind, print_coverage, print_groups, print_oom, print_ranking
 
@@ -31,7 +31,7 @@ def predict(row, kerf, folder, index, searched, blind=False):
     row = completed(row)
     run = Run(row, convention, folder, index, blind)
     if run.lacks_a_plan():
-        plan = search(run, kerf, folder, index, KEPT + ("recompute", "optimizer_sharding"), run.published_mesh())
+        plan = search(run, kerf, folder, index, KEPT + ("recompute", "optimizer_sharding", "schedule"), run.published_mesh())
         if "error" in plan:
             raise CannotExpress("no plan was published, and " + plan["error"].removeprefix("error: "))
         run.use(plan)
@@ -66,7 +66,7 @@ def print_row(row, result):
     used = f"{100 * (memory[1] / memory[0] - 1):+.1f} %" if memory else ""
     error = f"{100 * (result['predicted'] / measured - 1):>+7.1f}%" if measured else "    oom " if is_oom(row) else "        "
     print(f"{row.get('id') or '?':<28} {measured or 0:>11.4f} {result['predicted']:>11.4f} {error}  {used:>7}  {result['cluster']} "
-          f"{plan_text(result['plan'])}{'' if result['fits'] else '  does not fit'}")
+          f"{plan_text(result['plan'])}{'' if result['fits'] else '  does not fit'}", flush=True)
 
 
 def row_of_table(row, result):
@@ -129,25 +129,25 @@ def main():
         except CannotExpress as reason:
             return {"reason": str(reason)}
 
-    with tempfile.TemporaryDirectory() as folder:
-        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            everything = list(zip(rows, pool.map(one, enumerate(rows))))
     results, left_out = [], []
-    for row, result in everything:
-        if "reason" not in result and (result["measured"] or result["memory"] or is_oom(row)):
-            results.append((row, result))
-        else:
-            left_out.append((row.get("id") or "?", result.get("reason", "no time, no rate and no memory was published")))
     if not arguments.quiet:
         print(f"{'row':<28} {'measured s':>11} {'predicted s':>11} {'error':>8}  memory  plan")
-        for row, result in results:
-            print_row(row, result)
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for row, result in zip(rows, pool.map(one, enumerate(rows))):  # in the order of the rows, each as soon as it is known
+            if "reason" in result or not (result["measured"] or result["memory"] or is_oom(row)):
+                left_out.append((row.get("id") or "?", result.get("reason", "no time, no rate and no memory was published")))
+                continue
+            results.append((row, result))
+            if not arguments.quiet:
+                print_row(row, result)
+            if result["found"]:
+                print_found(row, result)
     print_scores(results)
     print(f"\nnot expressed: {len(left_out)} rows")
     for name, reason in left_out:
         print(f"  {name}: {reason}")
     if arguments.search:
-        print_found(results)
+        print_all_found(results)
     if arguments.rows and results:
         table = [row_of_table(row, result) for row, result in results]
         keys = list(dict.fromkeys(key for line in table for key in line))

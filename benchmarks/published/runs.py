@@ -23,9 +23,9 @@ def whole(row, key, default=None):
     return default if value is None else int(round(value))
 
 
-def cluster_of(row, convention, ranks, folder, changes):
-    """Returns the path of the row's cluster file. A cluster that is too small gets more nodes of the same kind. `changes` are pairs of a
-    key ("levels.0.bandwidth", "curves.sustained") and the value that it gets."""
+def cluster_of(row, convention, ranks, folder, index, changes):
+    """Returns the path of the row's cluster file. A cluster that is too small gets more nodes of the same kind, in a file of its own for
+    the row `index`, because rows are predicted side by side. `changes` are pairs of a key ("levels.0.bandwidth", "curves.sustained") and the value that it gets."""
     name = convention["cluster"]
     if not name:
         raise CannotExpress(f"no cluster file for '{row.get('hardware')}'")
@@ -45,7 +45,7 @@ def cluster_of(row, convention, ranks, folder, changes):
             cluster["levels"][int(words[1])][words[2]] = float(value)
         else:
             cluster["device"].setdefault("curves", {})[words[1]] = float(value)
-    changed = os.path.join(folder, f"{name}-{ranks}{'-changed' if changes else ''}.json")
+    changed = os.path.join(folder, f"{index}-{name}.json")
     with open(changed, "w") as file:
         json.dump(cluster, file)
     return changed
@@ -129,7 +129,7 @@ def stages_of(layers, stages, chunks, ends):
 
 
 # TorchTitan's selective recomputation by operators keeps attention and every second product of a llama layer.
-KEPT_OPS = ["model.layers.*.self_attn/attention*"] + [f"model.layers.*.{name}/*" for name in (
+KEPT_OPS = ["model.layers.*.self_attn/attention*"] + [f"model.layers.*.{name}/linear*" for name in (
     "self_attn.q_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.down_proj")]
 
 
@@ -208,7 +208,7 @@ class Run:
         if self.dtype != "f32":
             self.plan["gradient_dtype"] = convention["gradient_dtype"]
         self.ranks = math.prod(self.plan["mesh"].values())
-        self.cluster = cluster_of(row, convention, self.ranks, folder, list(changes.items()))
+        self.cluster = cluster_of(row, convention, self.ranks, folder, index, list(changes.items()))
         self.paths = {}
         for name, value in (("config", self.config), ("plan", self.plan)):
             self.paths[name] = os.path.join(folder, f"{index}-{name}.json")

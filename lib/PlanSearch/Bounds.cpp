@@ -57,7 +57,8 @@ Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {
   if (work && *work && kernelSeconds.try_emplace(key).second) {
     ++layoutCount;
     for (const Cluster *group : uniformGroups(all))
-      kernelSeconds[key].push_back(passSeconds(**work, group->device, nullptr, Overlap(), trainer.prices));
+      kernelSeconds[key].push_back(
+          passSeconds(**work, group->device, nullptr, Overlap(), trainer.prices, options.constraints.recompute));
   }
   return work;
 }
@@ -118,7 +119,7 @@ const PassSeconds &Bounds::passesOn(const Choice &choice, const ModelWork &work,
     if (reduced)
       gradients.reductionSeconds = &parametersOf(choice, work, collectives, reduced).seconds.reductionBySegment;
     entry->second = passSeconds(work, collectives.cluster().device, &collectives, plannedOverlap(choice),
-                                trainer.prices, gradients);
+                                trainer.prices, options.constraints.recompute, gradients);
   }
   return entry->second;
 }
@@ -217,7 +218,7 @@ Result<double> Bounds::meshBound(const Choice &choice) {
   }
   if (totalOverChain(**work, stateBytesOf(**work, Mesh(), stateBytes, {})) > room)
     return kInfinity;
-  return bestCaseSeconds(**work, first, trainer.prices) * samples / ranks;
+  return bestCaseSeconds(**work, first, trainer.prices, options.constraints.recompute) * samples / ranks;
 }
 
 double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
@@ -250,7 +251,8 @@ double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
   return bound;
 }
 
-double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass) {
+double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
+                           const PassSeconds &pass) {
   ScheduleOptions least = theSpace->schedule(choice);
   least.kind = ScheduleKind::ZeroBubble2P; // no schedule has a smaller bubble
   bool pinned = !options.constraints.optimizerSharding.empty();
@@ -258,12 +260,45 @@ double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const Pa
       pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, {3});
   const DeviceSpec &device = stageGroups(choice).front().cluster->device;
   StagePrices stage{&pass, &device, recomputeLimit(device)};
-  double forced =
-      forcedRecomputeSeconds({work, activationBytesOfLayout(keyOf(choice), work), states, std::span(&stage, 1)}, least);
+  double forced = forcedRecomputeSeconds({work, activations, states, std::span(&stage, 1)}, least);
   auto stages = static_cast<double>(choice.sizes.stage);
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
   return static_cast<double>(theSpace->microbatches(choice)) *
          std::max((pass.total() + forced) / stages, layers * pass.layer);
+}
+
+Result<const Bounds::LeastShare *> Bounds::leastShareOf(int64_t samples, int64_t ranks) {
+  auto [entry, isNew] = leastShares.try_emplace({samples, ranks});
+  std::optional<LeastShare> &share = entry->second;
+  if (!isNew)
+    return share ? &*share : nullptr;
+  auto whole = workOf({1, 1, 1, samples, false, options.constraints.attention != AttentionKernels::Unfused});
+  if (!whole)
+    return whole.error();
+  if (!*whole)
+    return nullptr;
+  share.emplace();
+  share->work = leastShareOfWork(**whole, ranks);
+  for (const Cluster *group : uniformGroups(all))
+    share->passes.push_back(
+        passSeconds(share->work, group->device, nullptr, Overlap(), trainer.prices, options.constraints.recompute));
+  share->activations = activationBytesOf(share->work);
+  return &*share;
+}
+
+/// Bounds a layout by the work of its microbatch on one rank, of which each rank does the least possible share.
+Result<double> Bounds::boundBeforeLayout(const Choice &choice) {
+  const AxisSizes &sizes = choice.sizes;
+  auto share = leastShareOf(choice.microbatch * sizes.expert, sizes.context * sizes.expert * sizes.model);
+  if (!share)
+    return share.error();
+  if (!*share)
+    return layoutBound(choice);
+  const LeastShare &its = **share;
+  if (theSpace->groupsOf(sizes).empty())
+    return evenSeconds(choice, its.work, its.activations, its.passes.front());
+  return mixedSeconds(choice, its.work,
+                      [&](const StageGroup &group) -> const PassSeconds & { return its.passes[group.number]; });
 }
 
 /// Bounds a layout by its kernels, without any communication.
@@ -276,7 +311,7 @@ Result<double> Bounds::layoutBound(const Choice &choice) {
     return kInfinity;
   const std::vector<PassSeconds> &passes = kernelSeconds.at(key);
   if (theSpace->groupsOf(choice.sizes).empty())
-    return evenSeconds(choice, **work, passes.front());
+    return evenSeconds(choice, **work, activationBytesOfLayout(key, **work), passes.front());
   return mixedSeconds(choice, **work,
                       [&](const StageGroup &group) -> const PassSeconds & { return passes[group.number]; });
 }
@@ -289,7 +324,8 @@ Result<double> Bounds::orderBound(const Choice &choice) {
     return work.error();
   const PipelineModel &pipeline = pipelineOf(choice);
   if (!pipeline.stages())
-    return evenSeconds(choice, **work, passesOn(choice, **work, pipeline.collectives(0)));
+    return evenSeconds(choice, **work, activationBytesOfLayout(key, **work),
+                       passesOn(choice, **work, pipeline.collectives(0)));
   return mixedSeconds(choice, **work, [&](const StageGroup &group) -> const PassSeconds & {
     return passesOn(choice, **work, pipeline.collectives(group.firstStage));
   });

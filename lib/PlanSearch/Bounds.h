@@ -32,6 +32,10 @@ public:
   /// into memory. Once the bound reaches `cutoff`, it need not be the tightest one. 0 for Choice::Level::Recomputation.
   Result<double> lowerBound(const Choice &choice, double cutoff = std::numeric_limits<double>::infinity());
 
+  /// Returns a lower bound, in seconds, of the step time of all plans below a choice of Level::Layout. It is computed
+  /// from the work on one rank, without the layout, and is at most the choice's `lowerBound`.
+  Result<double> boundBeforeLayout(const Choice &choice);
+
   /// Returns the search space whose choices are bounded.
   const Space &space() const { return *theSpace; }
   /// Returns the model's work under a layout; null when the model cannot be laid out so.
@@ -56,7 +60,8 @@ private:
   Result<double> executionBound(const Choice &choice);
   Result<double> cutBound(const Choice &choice, double cutoff);
   /// Returns a bound for stages that are filled evenly, whatever schedule and optimizer sharding are.
-  double evenSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass);
+  double evenSeconds(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
+                     const PassSeconds &pass);
   const ActivationBytes &activationBytesOfLayout(const LayoutKey &key, const ModelWork &work);
   /// Returns the memory limit that forces recomputation; infinite where the constraints decide recomputation.
   double recomputeLimit(const DeviceSpec &device) const;
@@ -97,6 +102,16 @@ private:
   };
   Parameters &parametersOf(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives, int level);
 
+  /// The least share that a rank has in the work of a microbatch, whatever the layout.
+  struct LeastShare {
+    ModelWork work;
+    std::vector<PassSeconds> passes; // without communication, indexed by device group
+    ActivationBytes activations;
+  };
+  /// Returns the least share of one of `ranks` ranks in a microbatch of `samples` samples; null when the work on one
+  /// rank is not known.
+  Result<const LeastShare *> leastShareOf(int64_t samples, int64_t ranks);
+
   const Cluster &all;
   const LayoutSource &layouts;
   const PlanSearchOptions &options;
@@ -119,6 +134,7 @@ private:
   std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, MeshModels> models;
   std::map<LayoutKey, std::vector<PassSeconds>> kernelSeconds; // without communication, indexed by device group
   std::map<LayoutKey, ActivationBytes> activationBytesByLayout;
+  std::map<std::pair<int64_t, int64_t>, std::optional<LeastShare>> leastShares; // by samples and ranks
   /// Indexed by layout, links, accumulatesFullGradients, microbatchReductionLevel, the ranks that share the states, and
   /// whether the schedule splits the backward pass.
   std::map<std::tuple<LayoutKey, const CollectiveModel *, bool, int, int64_t, bool>, PassSeconds> passes;

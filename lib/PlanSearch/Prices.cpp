@@ -39,7 +39,8 @@ int64_t times(const ChainSegment &entry) { return entry.layers ? entry.layers : 
 } // namespace
 
 PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const CollectiveModel *collectives,
-                        const Overlap &overlap, const TrainerPrices &trainer, const MicrobatchGradients &gradients) {
+                        const Overlap &overlap, const TrainerPrices &trainer, const std::vector<Recompute> &recompute,
+                        const MicrobatchGradients &gradients) {
   PassSeconds seconds;
   double cheapest = std::numeric_limits<double>::infinity();
   for (const ChainSegment &entry : model.chain) {
@@ -52,9 +53,14 @@ PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const 
         one.recompute[static_cast<size_t>(mode)] =
             bodySeconds(segment.forward, device, collectives, overlap, trainer, mode);
       double always = one.recompute[0];
+      if (!recompute.empty()) {
+        always = std::numeric_limits<double>::infinity();
+        for (Recompute mode : recompute)
+          always = std::min(always, bodySeconds(segment.forward, device, collectives, overlap, trainer, mode));
+      }
       one.inputGradient += always;
       for (double &more : one.recompute)
-        more -= always;
+        more = std::max(0.0, more - always);
     }
     if (gradients.reductionSeconds) {
       // Kernels beside a reduction lose a share of its seconds. That of a task is no less than the sum of its layers'.
@@ -78,6 +84,36 @@ PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const 
   }
   seconds.layer = cheapest < std::numeric_limits<double>::infinity() ? cheapest : 0;
   return seconds;
+}
+
+ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks) {
+  ModelWork share = model;
+  const double part = 1 / static_cast<double>(ranks);
+  share.tied.clear();
+  for (ChainSegment &entry : share.chain) {
+    Segment &segment = entry.segment;
+    for (PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient}) {
+      pass->collectives.clear();
+      for (KernelWork &kernel : pass->kernels) {
+        Work &work = kernel.work;
+        work.flops *= part;
+        work.bytes *= part;
+        // A record of several launches may stand for experts or heads, which the ranks share.
+        work.launches = std::max(std::min(work.launches, 1.0), work.launches * part);
+        if (ranks > 1)
+          work.m = work.n = work.k = 0; // no size is known, so that computeSeconds takes the best rate
+      }
+    }
+    for (SavedTensor &tensor : segment.saved)
+      tensor.bytes *= part;
+    for (ParameterGroup &group : segment.parameters)
+      group.elements *= part;
+    segment.copied.clear();
+    segment.pendingBytes *= part;
+    segment.inputBytes *= part;
+    segment.workspaceBytes *= part;
+  }
+  return share;
 }
 
 ActivationBytes activationBytesOf(const ModelWork &model) {
@@ -406,15 +442,19 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   return least;
 }
 
-double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device, const TrainerPrices &trainer) {
+double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device, const TrainerPrices &trainer,
+                       const std::vector<Recompute> &recompute) {
   double seconds = 0;
   for (const ChainSegment &entry : model.chain)
     for (const PassWork *pass : {&entry.segment.forward, &entry.segment.inputGradient, &entry.segment.weightGradient})
       for (const KernelWork &kernel : pass->kernels) {
         double rate = peakFlops(device, kernel.work.dtype) *
                       efficiencyOf(device, kernel.work.kernelClass, attentionLibrary(trainer)).flops;
+        bool again =
+            pass == &entry.segment.forward && entry.segment.recomputable && !recompute.empty() &&
+            std::ranges::all_of(recompute, [&](Recompute mode) { return isRecomputed(kernel.recomputedBy, mode); });
         if (rate > 0)
-          seconds += static_cast<double>(times(entry)) * kernel.work.flops / rate;
+          seconds += static_cast<double>(times(entry)) * (again ? 2 : 1) * kernel.work.flops / rate;
       }
   return seconds;
 }

@@ -41,13 +41,16 @@ struct MicrobatchGradients {
   const std::vector<double> *reductionSeconds = nullptr;
   bool splitBackward = false; // whether only the weight gradient runs beside the reductions, not the input gradient
 };
-/// Computes PassSeconds. `collectives` null: without any communication.
+/// Computes PassSeconds. `collectives` null: without any communication. Where the constraints pin recomputation,
+/// `recompute` has the modes of all stages; what all of them recompute is then counted in `inputGradient`.
 PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const CollectiveModel *collectives,
-                        const Overlap &overlap, const TrainerPrices &trainer,
+                        const Overlap &overlap, const TrainerPrices &trainer, const std::vector<Recompute> &recompute,
                         const MicrobatchGradients &gradients = {});
 
 /// Returns the seconds of the model's products at the highest FLOP/s that the device reaches for any shape.
-double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device, const TrainerPrices &trainer);
+/// `recompute` is as for passSeconds.
+double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device, const TrainerPrices &trainer,
+                       const std::vector<Recompute> &recompute);
 
 /// Returns an upper bound of how many times faster `device` runs the model's kernels than `baseline`, both at their
 /// highest rates. It compares the device groups of a mixed cluster.
@@ -55,6 +58,11 @@ double bestCaseSpeedup(const ModelWork &model, const DeviceSpec &device, const D
 /// Returns how many times faster `passes` runs a kind of layer (forward and backward) than `baseline`, for the kind
 /// with the highest ratio. It compares the device groups of a mixed cluster.
 double relativeLayerSpeed(const ModelWork &model, const PassSeconds &passes, const PassSeconds &baseline);
+
+/// Returns the least share that one of `ranks` ranks has in the kernels, parameters and activations of `model` on one
+/// rank, under every layout: operations and bytes divided by the number of ranks, kernels of the most efficient shape,
+/// as many launches, and no collectives.
+ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks);
 
 /// Activation bytes that one layer keeps for its backward pass, indexed by [entry of ModelWork::chain][Recompute].
 using ActivationBytes = std::vector<std::array<LayerActivationBytes, 3>>;

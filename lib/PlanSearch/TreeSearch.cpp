@@ -25,7 +25,9 @@ Status TreeSearch::addChoices(std::vector<Choice> choices, double atLeast) {
   for (Choice &choice : choices) {
     if (!narrowQuestions(choice))
       continue;
-    auto bound = bounds->lowerBound(choice, threshold(choice.questions));
+    // Layouts take long to compute, so each is computed only once its cheap bound is the least of all.
+    bool isLayout = choice.level == Choice::Level::Layout;
+    auto bound = isLayout ? bounds->boundBeforeLayout(choice) : bounds->lowerBound(choice, threshold(choice.questions));
     if (!bound)
       return bound.error();
     ++found.statistics.choices;
@@ -33,7 +35,7 @@ Status TreeSearch::addChoices(std::vector<Choice> choices, double atLeast) {
     double better = std::max(*bound, atLeast);
     choice.questions = improvable(choice.questions, better);
     if (choice.questions)
-      queue.push({better, numbers++, std::move(choice)});
+      queue.push({better, numbers++, std::move(choice), !isLayout});
   }
   return ok();
 }
@@ -255,6 +257,20 @@ Result<std::vector<Choice>> TreeSearch::prepare() {
   return meshes;
 }
 
+Result<bool> TreeSearch::layOut(OpenChoice &top) {
+  auto bound = bounds->lowerBound(top.choice);
+  if (!bound)
+    return bound.error();
+  top.laidOut = true;
+  if (*bound <= top.bound)
+    return true;
+  top.bound = *bound;
+  top.choice.questions = improvable(top.choice.questions, top.bound);
+  if (top.choice.questions)
+    queue.push(top);
+  return false;
+}
+
 Status TreeSearch::expand(const OpenChoice &top) {
   switch (top.choice.level) {
   case Choice::Level::Mesh:
@@ -305,9 +321,17 @@ Status TreeSearch::explore() {
       break;
     queue.pop();
     top.choice.questions = improvable(top.choice.questions, top.bound);
-    if (top.choice.questions)
-      if (Status status = expand(top); !status)
-        return status;
+    if (!top.choice.questions)
+      continue;
+    if (!top.laidOut) {
+      auto now = layOut(top);
+      if (!now)
+        return now.error();
+      if (!*now)
+        continue;
+    }
+    if (Status status = expand(top); !status)
+      return status;
   }
   return ok();
 }

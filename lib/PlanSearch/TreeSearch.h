@@ -18,6 +18,7 @@ struct OpenChoice {
   double bound = 0;   // seconds of the step
   int64_t number = 0; // position in the order of creation, which breaks ties
   Choice choice;
+  bool laidOut = true; // Level::Layout: whether the bound is that of the layout, or the one before it is computed
   /// Returns whether `other` is expanded first: the least bound, then the deepest level, then the earliest created.
   bool operator<(const OpenChoice &other) const {
     return std::tuple(-bound, choice.level, -number) < std::tuple(-other.bound, other.choice.level, -other.number);
@@ -57,6 +58,9 @@ private:
   Status explore();
   /// Opens the meshes, simulates first plans, and explores.
   Status search(std::vector<Choice> meshes);
+  /// Bounds a layout of the queue by its own work. Returns whether it has to be expanded right away; otherwise it is
+  /// back in the queue with its higher bound, or dropped.
+  Result<bool> layOut(OpenChoice &top);
   /// Replaces an open choice by choices of the next level, or simulates its plan on the last level.
   Status expand(const OpenChoice &top);
   /// Sets each answer's lower bound from the choices that are left open.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses the command line of kerf and calls the libraries, which neither print nor exit.
 #include "KerfCommand.h"
+#include "CalibrateCommand.h"
 #include "Options.h"
 #include "ProfileCommand.h"
 #include "RunCommand.h"
@@ -22,6 +23,7 @@ int kerf::tool::runKerf(int argc, char **argv) {
   addExplainCommand(app, status);
   addSolveCommand(app, status);
   addSimulateCommand(app, status);
+  addCalibrateCommand(app, status);
   addProfileCommand(app, status);
   addExportCommand(app, status);
   addVerifyCommand(app, status);

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adjusts the prices of a cluster to a user's own measured steps. The seconds of each kind of work (Uncertainty.h) and
+// of all work together get a factor. The logarithms of the factors have the spreads of the intervals before the
+// measurements (a normal distribution around 0), and what the measurements say about them after (docs/cost-model.md,
+// "Calibration").
+#pragma once
+
+#include "kerf/Compiler/Simulate.h"
+#include "kerf/CostModel/Uncertainty.h"
+#include <array>
+
+namespace kerf {
+
+/// A training step that was measured, or that could be.
+struct MeasuredRun {
+  std::string name; // name in reports
+  ModelSource model;
+  Plan plan;
+  std::string dtype = "bf16", optimizer = "adamw";
+  int64_t sequence = 0;
+  int64_t ranks = 0;  // 0: as many as the mesh of the plan has
+  double seconds = 0; // measured seconds of a step; 0: not measured
+};
+
+/// Reads runs from the text of a CSV file with the columns of benchmarks/published/README.md, or with `model` and
+/// `plan` (files, relative to `folder`) in their place. `where` names the file in messages, which have the line.
+Result<std::vector<MeasuredRun>> parseRuns(std::string_view csv, const std::string &where, const std::string &folder);
+
+/// The seconds of one collective over the first `ranks` ranks of a cluster, as a benchmark measured them.
+struct MeasuredCollective {
+  std::string name; // name in reports
+  Collective kind = Collective::AllReduce;
+  int64_t ranks = 0;
+  double bytes = 0;   // as CollectiveModel::seconds counts them
+  double seconds = 0; // measured
+  double weight = 1;  // share of a whole measurement: the rows of one benchmark share their errors
+};
+/// Reads the output of a program of nccl-tests (all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf).
+/// `where` names the file in messages. Fails if the text does not say which collective ran on how many ranks.
+Result<std::vector<MeasuredCollective>> parseNcclTests(std::string_view text, const std::string &where);
+
+/// The parameters of a calibration: the kinds of work, and all work together.
+inline constexpr size_t kPrices = kWorkKinds + 1;
+using ByPrice = std::array<double, kPrices>;
+
+/// The normal distribution of the logarithms of the factors after measurements, in units of their spreads before.
+struct Posterior {
+  ByPrice mean = {};
+  std::array<ByPrice, kPrices> covariance = {};
+};
+/// A measurement beside its prediction.
+struct Residual {
+  ByPrice effects = {}; // change of the logarithm of the predicted seconds if each price grows by one spread
+  double logRatio = 0;  // logarithm of measured by predicted seconds
+  double weight = 1;    // as MeasuredCollective::weight
+};
+/// Returns the distribution of the factors after measurements, which were predicted with the factors `at`: a ridge
+/// regression.
+Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at);
+
+/// A run before and after a calibration.
+struct CalibratedRun {
+  MeasuredRun run;
+  double before = 0, after = 0; // predicted seconds
+  Interval intervalBefore, intervalAfter;
+  ByPrice effects = {}; // as Residual::effects
+};
+
+/// The result of a calibration.
+struct Calibration {
+  Cluster cluster;      // with adjusted prices
+  ByPrice factors = {}; // seconds after by seconds before, for each price
+  ByPrice spreadsBefore = {}, spreadsAfter = {};
+  std::vector<CalibratedRun> runs;
+  std::optional<MeasuredRun> next;          // the run that would tell the most about the others
+  double spreadNow = 0, spreadWithNext = 0; // mean spread of the others' predictions, now and with `next` measured
+};
+
+/// Calibrates `cluster` by the runs of `runs` that were measured, and by `collectives`. Fails if nothing was measured,
+/// or if a run or a collective cannot be predicted.
+Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster, const Trainer &trainer,
+                              const std::vector<MeasuredRun> &runs, const std::vector<MeasuredCollective> &collectives);
+
+/// Returns the report of a calibration.
+std::string toText(const Calibration &calibration, const std::string &trainer);
+nlohmann::ordered_json toJson(const Calibration &calibration);
+
+} // namespace kerf
