@@ -104,7 +104,15 @@ Error RankRun::nonfiniteLoss(const StepResult &step) const {
                       step.step, step.loss, lastCheckpointText())};
 }
 
+/// A rank whose step fails ends the run on all ranks, because the others wait for it when they decide how the step ends.
 Result<StepEnd> RankRun::step(StepResult &result, Following following) {
+  auto end = tryStep(result, following);
+  if (!end && !communicator.failure())
+    communicator.abort(end.error());
+  return end;
+}
+
+Result<StepEnd> RankRun::tryStep(StepResult &result, Following following) {
   if (options.onNan == OnNan::Skip)
     if (Status status = guard->snapshot(); !status)
       return status.error();

@@ -95,6 +95,7 @@ private:
   Status openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target);
   Status clearAccumulators();
   Status runBatches(StepResult &result, Following following);
+  Result<StepEnd> tryStep(StepResult &result, Following following);
   Status runStep(StepResult &result, Following following);
   bool evaluatesAfter(int64_t step) const;
   Status evaluateAfter(int64_t step, RunReport &report);
