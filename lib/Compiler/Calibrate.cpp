@@ -13,7 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kIterations = 5; // a step's seconds are not linear in the prices, so the regression is repeated
+// A step's seconds are not linear in the prices, so the regression is repeated; the last times with the spread that the
+// runs then have, and with the weights of a t distribution.
+constexpr int kIterations = 4, kWeightedIterations = 3;
 // Degrees of freedom of the t distribution that measurements have around their predictions: a run that is far from all
 // others says little.
 constexpr double kDegreesOfFreedom = 4;
@@ -285,14 +287,14 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
   ByPrice at = {};
   Posterior posterior;
   double spread = kSpreadOfPlan; // of runs around their predictions
-  for (int iteration = 0; iteration < kIterations; ++iteration) {
+  for (int iteration = 0; iteration < kIterations + kWeightedIterations; ++iteration) {
     auto residuals = residualsOf(context, withFactors(cluster, at, spreads), trainer, measured, collectives, spreads);
     if (!residuals)
       return residuals.error();
-    if (iteration > 0) { // the first predictions have the errors of the prices
+    if (iteration == kIterations)
       spread = spreadOfRuns(*residuals);
+    if (iteration >= kIterations)
       reweight(*residuals, spread);
-    }
     posterior = posteriorOf(*residuals, at);
     at = posterior.mean;
   }
