@@ -306,7 +306,7 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
     result.spreadsAfter[k] = spreads[k] * std::sqrt(posterior.covariance[k][k]);
   }
   result.cluster.source["calibration"] = fmt::format(
-      "kerf calibrate --for {}: prices adjusted to {} measured step{} and {} collective{}", trainer.name,
+      "kerf calibrate for {}: prices adjusted to {} measured step{} and {} collective{}", trainer.name,
       measured.size(), measured.size() == 1 ? "" : "s", collectives.size(), collectives.size() == 1 ? "" : "s");
   std::vector<Candidate> candidates;
   for (const MeasuredRun &run : runs) {
