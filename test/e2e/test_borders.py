@@ -47,6 +47,7 @@ ALLOWED = {
                            "lib/Codegen/PtxIr.cpp": "constants, broadcasts and reductions are no steps of a kernel",
                            "lib/Compiler/RunsFile.cpp": "columns of published runs",
                            "lib/Compiler/Calibrate.cpp": "what reports call the kinds of work",
+                           "lib/Package/PtxReduction.cpp": "constants, broadcasts and reductions decide which elements an item has",
                            "lib/Profile/DeviceTimer.cpp": "launches are timed with a small addition",
                            "lib/Runtime/AttentionRows.cpp": "slices and concatenations around attention are rows of a wider tensor",
                            "lib/Package/Epilogue.cpp": "the operators of which an epilogue of a product is made",
