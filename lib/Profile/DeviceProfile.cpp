@@ -119,8 +119,8 @@ private:
       return copies.error();
     spec.hostBandwidth = *copies;
     source("device.host_bandwidth", "copies of 64 MiB from locked memory");
-    std::map<std::string, double>
-        rates; // amount of work per second of the last measured kernel of an operator and type
+    // The amounts of work per second of the last measured kernel of an operator and type, and of products of a type.
+    std::map<std::string, double> rates, products;
     KernelClass last = KernelClass::Nothing;
     for (const KernelSpec &kernel : deviceKernelSpecs(halfType)) {
       if (kernel.work.kernelClass != last)
@@ -128,12 +128,15 @@ private:
       last = kernel.work.kernelClass;
       double amount = std::max(kernel.work.flops, sampleOf(kernel, 1).work.bytes);
       double &rate = rates[kernel.op + kernel.work.dtype];
-      if (rate > 0 && amount / rate > kLongestCall)
+      double expected = rate > 0 ? rate : kernel.work.flops == amount ? products[kernel.work.dtype] : 0;
+      if (expected > 0 && amount / expected > kLongestCall) // only products reach this rate
         continue;
       auto sample = measureOnDevice(**device, kernel, budget / 4);
       if (!sample)
         return sample.error();
       rate = amount / sample->seconds;
+      if (kernel.work.kernelClass == KernelClass::Product)
+        products[kernel.work.dtype] = rate;
       profile.kernels.push_back(std::move(*sample));
     }
     return sustained(**device);

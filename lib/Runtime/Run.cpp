@@ -135,8 +135,12 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
       return ready.error();
     return runRanks(program, *inputs, data, options);
   }
-  if (Status status = agree(*options.communicator, ready); !status)
-    return Error{options.communicator->tellsErrors() ? status.error().message : "", status.error().status};
+  bool tells = options.communicator->tellsErrors(); // a rank that has told the error may end before this one goes on
+  if (Status status = agree(*options.communicator, ready); !status) {
+    if (options.communicator->failure())
+      tells = options.communicator->tellsErrors();
+    return Error{tells ? status.error().message : "", status.error().status};
+  }
   return runRanks(program, *inputs, data, options);
 }
 

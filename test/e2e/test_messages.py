@@ -115,7 +115,8 @@ CASES = {
     "weights into a folder that is not there": ("train {model} --data {data} --steps 1 --save {folder}/no/w.safetensors", 1, r"cannot write '.*w.safetensors': No such file"),
     "package over a file": ("compile {model} -o {data}", 1, r"cannot create the folder '.*data.npz'"),
     "cluster file into a folder that is not there": ("profile -o {folder}/no/c.json", 1, r"the folder '.*no' does not exist"),
-    "device that is not measured": ("profile -o c.json --device ascend", 1, r"--device ascend: Kerf does not measure NPUs yet; take a file of clusters/"),
+    "device that is not measured": ("profile -o c.json --device tpu", 1, r"--device is .tpu.; it has to be one of cpu, cuda, ascend"),
+    "device without its library": ("profile -o c.json --device ascend", 2, r"AscendCL.*cannot be loaded.*KERF_ASCEND_LIBRARIES"),
     "checkpoint that is not there": ("train {model} --data {data} --resume {folder}", 1, r"checkpoint: '.*folder' holds none"),
     # ---- problems
     "problem that does not exist": ("solve nowhere.json", 1, r"cannot read 'nowhere.json'"),

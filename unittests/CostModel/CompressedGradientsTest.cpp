@@ -82,18 +82,19 @@ TEST(CompressedGradients, AreSimulatedLayerByLayer) {
   // of the task become slower by 0.3 of their 20 s (kContention). The optimizer reads and writes 20 elements of f32.
   double optimizer = plain->breakdown.optimizer;
   EXPECT_NEAR(plain->stepSeconds, forward + 10 + 80 + 6 + optimizer, 0.01);
-  // The layer that is ready last is the first one. In 16 bits its 20 bytes take 20 s, 0.4 s to encode, 0.2 s to decode.
+  // The layer that is ready last is the first one. In 16 bits its 20 bytes are padded to 32, which take 32 s, 0.4 s to
+  // encode and 0.2 s to decode.
   SyncChoice half{findCodec("bf16"), SyncScheme::AllReduce, 1, false, false, 0};
   plan.compressionOfPart = {{half, SyncChoice()}};
   auto coded = simulate(work, plan, collectives);
   ASSERT_TRUE(coded) << coded.error().message;
-  EXPECT_NEAR(coded->stepSeconds, plain->stepSeconds - 20 + 0.2, 0.2);
-  EXPECT_NEAR(coded->breakdown.collectives.at("data"), 60, kEps);
-  // The other layer alone: its encoding delays the backward, and its message ends 20 s earlier.
+  EXPECT_NEAR(coded->stepSeconds, plain->stepSeconds - 8 + 0.2, 0.2);
+  EXPECT_NEAR(coded->breakdown.collectives.at("data"), 72, kEps);
+  // The other layer alone: its encoding delays the backward, and its message ends 8 s earlier.
   plan.compressionOfPart = {{SyncChoice(), half}};
   auto other = simulate(work, plan, collectives);
   ASSERT_TRUE(other);
-  EXPECT_NEAR(other->stepSeconds, plain->stepSeconds - 20 + 0.4, 0.2);
+  EXPECT_NEAR(other->stepSeconds, plain->stepSeconds - 8 + 0.4, 0.2);
   EXPECT_GT(other->stepSeconds, coded->stepSeconds);
   EXPECT_NEAR(coded->memory[0].states, plain->memory[0].states, kEps); // bf16 keeps nothing
   plan.compressionOfPart = {{half}};

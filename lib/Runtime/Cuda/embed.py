@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes PTX texts as a table of C++: embed.py TABLE TEXT.ptx ...   Each row is {file, type, bytes, compressed bytes, compressed text}.
+"""Writes PTX texts as a table of C++: embed.py TABLE FILE.TYPE.ptx ...   Each row is {file, parts, bytes, compressed bytes, compressed text}.
 
-Lines without meaning (comments and empty lines) are left out, and the rest is compressed as zlib does."""
+The texts of a file for all element types are one text, in which functions of the same name follow each other, because they compress well
+together. `parts` says to which types they belong: "f32 120,bf16 118,f32 64,..." are the type and the bytes of each part. Lines without meaning
+(comments and empty lines) are left out, and the rest is compressed as zlib does."""
+import collections
 import os
 import re
 import sys
@@ -16,16 +19,25 @@ def literal(data, width=8000):
                      for at in range(0, len(data), width))
 
 
+def functions_of(path):
+    """Returns the text in pieces, each of which begins with a function, except for the first one."""
+    with open(path) as file:
+        text = re.sub(r"[ \t]*//[^\n]*", "", file.read())
+    return re.split(r"(?=\n\.(?:visible|weak|func))", re.sub(r"\n\s*\n+", "\n", text))
+
+
 def main():
     table, texts = sys.argv[1], sys.argv[2:]
-    rows = []
+    files = collections.defaultdict(list)
     for path in texts:
-        with open(path) as file:
-            text = re.sub(r"[ \t]*//[^\n]*", "", file.read())
-        text = re.sub(r"\n\s*\n+", "\n", text)
         file, dtype = os.path.basename(path).split(".")[:2]
-        packed = zlib.compress(text.encode(), 9)
-        rows.append(f'{{"{file}", "{dtype.lower()}", {len(text)}, {len(packed)},\n{literal(packed)}}},\n')
+        files[file] += [(number, dtype.lower(), text) for number, text in enumerate(functions_of(path))]
+    rows = []
+    for file, pieces in files.items():
+        pieces.sort(key=lambda piece: piece[:2])
+        whole = "".join(text for _, _, text in pieces).encode()
+        parts, packed = ",".join(f"{dtype} {len(text.encode())}" for _, dtype, text in pieces), zlib.compress(whole, 9)
+        rows.append(f'{{"{file}",\n{literal(parts.encode())}, {len(whole)}, {len(packed)},\n{literal(packed)}}},\n')
     with open(table + ".new", "w") as file:
         file.writelines(rows)
     os.replace(table + ".new", table)
