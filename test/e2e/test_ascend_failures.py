@@ -41,7 +41,8 @@ MAY_COME_LATE = {"aclrtSetCurrentContext", "aclrtStreamQuery", "HcclGetCommAsync
 OF_ONE = ["aclInit", "aclrtSetDevice", "aclrtMallocAlign32", "aclCreateTensor", "aclnnMatmulGetWorkspaceSize", "aclnnMatmul", "aclnnMatmul@run",
           "aclrtRecordEvent", "aclrtSynchronizeStream", "aclrtMemcpyAsync", "aclmdlRICaptureBegin", "aclmdlRIExecuteAsync", "aclSetAclOpExecutorRepeatable",
           "aclrtFree", "aclDestroyTensor"]
-OF_TWO = ["HcclGetRootInfo", "aclnnGeluV2GetWorkspaceSize", "HcclCommInitRootInfo", "HcclAllReduce", "HcclAllReduce@run", "aclnnGeluV2@run"]
+OF_TWO = ["HcclGetRootInfo", "aclnnGeluV2GetWorkspaceSize", "HcclCommInitRootInfo", "HcclAllReduce", "HcclAllReduce@run", "aclnnGeluV2@run",
+          "aclrtEventElapsedTime"]
 # name -> (model, plan, options of the run, steps). A place fails in the first of them that reaches it.
 SCENARIOS = {
     "one NPU": ("mlp", plan(data=1), [], 4),
