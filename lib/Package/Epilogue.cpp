@@ -136,7 +136,7 @@ std::optional<Biased> biasOf(const std::vector<Value> &values, const Sizes &size
       return std::nullopt;
     }
   }
-  uint8_t whole = sum < 0 ? kNoTerm : terms[size_t(sum)];
+  uint8_t whole = sum < 0 ? uint8_t(kNoTerm) : terms[size_t(sum)];
   bool adds = whole == (kProductTerm | kBiasTerm) || (whole == (kProductTerm | kBiasTerm | kAddendTerm) && !gelu &&
                                                       addend >= 0 && sameTensor(values, addend, product));
   if (!adds || epilogue.bias < 0 || epilogue.bias == product)

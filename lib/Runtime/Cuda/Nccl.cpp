@@ -103,14 +103,17 @@ void NcclCommunicators::abort() {
     thread.join();
 }
 
-NcclCommunicators::Handle NcclCommunicators::start(std::optional<NcclId> id, From from, int ranks, int rank) {
+NcclCommunicators::Handle NcclCommunicators::start(std::optional<NcclId> id, From from, int ranks, int rank,
+                                                   std::shared_future<void> after) {
   auto numbered = std::make_shared<std::promise<void>>();
   auto made = std::make_shared<std::promise<Result<void *>>>();
   Handle handle = made->get_future().share();
   makings.push_back({numbered->get_future().share(), handle});
-  std::thread([&nccl = nccl, &messages = messages, context = context, numbered, made, id, from, ranks, rank] {
+  std::thread([&nccl = nccl, &messages = messages, context = context, numbered, made, id, from, ranks, rank, after] {
     NcclId shared = id.value_or(NcclId());
     Status status = ok();
+    if (!id && after.valid())
+      after.wait();
     if (!id)
       status = messages.receive(std::as_writable_bytes(std::span(shared.bytes)), from.rank, from.tag);
     numbered->set_value(); // from here on nothing of this object is used
@@ -142,20 +145,21 @@ Status NcclCommunicators::sendId(const NcclId &id, int64_t to, int64_t tag) {
 Result<NcclCommunicators::Handle> NcclCommunicators::ofGroup(const std::vector<int64_t> &members, int64_t tag) {
   if (auto found = groups.find(members); found != groups.end())
     return found->second;
-  NcclId id = {};
+  std::optional<NcclId> id;
   if (messages.rank() == members[0]) {
     auto made = newId();
     if (!made)
       return made.error();
     id = *made;
     for (size_t i = 1; i < members.size(); ++i)
-      if (Status sent = sendId(id, members[i], tag); !sent)
+      if (Status sent = sendId(*id, members[i], tag); !sent)
         return sent.error();
-  } else if (Status got = messages.receive(std::as_writable_bytes(std::span(id.bytes)), members[0], tag); !got) {
-    return got.error(); // at once, so that the numbers of a bucket's groups come in order
   }
   int rank = int(std::find(members.begin(), members.end(), messages.rank()) - members.begin());
-  return groups.emplace(members, start(id, {members[0], tag}, int(members.size()), rank)).first->second;
+  Handle handle = start(id, {members[0], tag}, int(members.size()), rank, lastGroupHasNumber);
+  if (!id)
+    lastGroupHasNumber = makings.back().hasNumber;
+  return groups.emplace(members, handle).first->second;
 }
 
 Result<NcclCommunicators::Handle> NcclCommunicators::ofMessage(int64_t from, int64_t to, int64_t tag) {

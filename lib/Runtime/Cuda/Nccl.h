@@ -83,7 +83,10 @@ private:
   };
   Result<NcclId> newId() const;
   Status sendId(const NcclId &id, int64_t to, int64_t tag);
-  Handle start(std::optional<NcclId> id, From from, int ranks, int rank);
+  /// Starts the thread that makes a communicator. Without an id, the thread receives it first, when `after` is ready.
+  /// The thread that binds must not wait for another rank: that rank may have failed meanwhile, and the ranks agree on
+  /// that after all of them have bound their programs.
+  Handle start(std::optional<NcclId> id, From from, int ranks, int rank, std::shared_future<void> after = {});
   /// A communicator that a thread makes. The thread uses `messages` until it has the communicator's number.
   struct Making {
     std::shared_future<void> hasNumber;
@@ -94,6 +97,7 @@ private:
   Communicator &messages;
   bool aborted = false;
   std::map<std::vector<int64_t>, Handle> groups;
+  std::shared_future<void> lastGroupHasNumber; // groups of a bucket have one tag: their numbers come in order
   std::map<std::tuple<int64_t, int64_t, int64_t>, Handle> pairs; // by sender, receiver and tag
   std::vector<Making> makings;                                   // all communicators
   std::vector<std::shared_ptr<NcclId>> sentIds;                  // numbers whose messages may still be on their way
