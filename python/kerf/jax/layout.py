@@ -89,7 +89,8 @@ class Value:
     def known(self, layout: Layout, reader: Optional[Round], dear: bool = True) -> Any:
         """Returns the array in a layout if a reader in a round of a loop can have it without a collective, else None.
 
-        What another loop has made the reader can have if that loop keeps it, which is asked for where it is `dear`.
+        A reader can have an array that another loop has made if that loop keeps the array. This function asks the loop to keep it where `dear` is
+        true: where the reader would otherwise need a collective.
         """
         if layout in self._known and self.round is reader:
             return self._known[layout]
