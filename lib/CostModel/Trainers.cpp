@@ -123,6 +123,50 @@ constexpr std::string_view kMegatronUpdate =
     "clip them and update the weights";
 constexpr UpdateKernel kMegatronPasses = {.gradientAccesses = 4, .scaleAccesses = 2, .widensGradients = true};
 
+Trainer torchTitan() {
+  return {.name = "torchtitan",
+          .title = "TorchTitan",
+          .summary = "TorchTitan 0.2: FSDP2, tensor parallelism and PyTorch's pipelines",
+          .prices = {.issueSeconds = kEagerIssue,
+                     .update = {.gradientAccesses = 4},
+                     .gathers = {.onceInPipelines = true},
+                     .accumulatesInProducts = false,
+                     .sends = StageSends::Scattered,
+                     .bucketBytes = 0,
+                     .memory = {.lossBytes = 6},
+                     .interpreted = true},
+          .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
+          .space = torchTitanSpace(),
+          .sources = {
+              {"issue", kEagerLikewise},
+              {"update", "clip_grad_norm_ reads the gradient, then reads and writes it; AdamW's fused kernel reads it"},
+              {"gathers", "FSDP2 wraps transformer layers; fsdp_reshard_after_forward default: pipelines keep "
+                          "the gathered parameters of a stage, and reduce gradients after the last microbatch"},
+              {"memory", "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them"},
+              {"accumulation", "autograd adds gradients by a separate kernel"},
+              {"sends", "tensor parallelism always comes with sequence parallelism: a rank sends its share"},
+              {"buckets", "FSDP2 reduces a layer's gradients at once"},
+              {"overlap", "FSDP2's own; torch.distributed.pipelining: Schedule1F1B waits for its batched sends and "
+                          "receives, the others do not"},
+              {"space", "torchtitan/config/job_config.py of the 0.2 releases"}}};
+}
+
+/// Returns the record of TorchTitan 0.3: that of 0.2, but sequence parallelism may be off.
+Trainer torchTitan03() {
+  Trainer trainer = torchTitan();
+  trainer.name = "torchtitan-0.3";
+  trainer.title = "TorchTitan 0.3";
+  trainer.summary = "TorchTitan 0.3, configured in Python";
+  trainer.prices.sends = StageSends::Full;
+  trainer.space = torchTitan03Space();
+  for (auto &[topic, source] : trainer.sources)
+    if (topic == "sends")
+      source = "with sequence parallelism, the default, a rank sends its share, else whole activations";
+    else if (topic == "space")
+      source = "torchtitan/config/configs.py and torchtitan/distributed/parallel_dims.py of TorchTitan 0.3.0";
+  return trainer;
+}
+
 const std::vector<Trainer> &records() {
   static const std::vector<Trainer> table = {
       {.name = "kerf",
@@ -166,57 +210,8 @@ const std::vector<Trainer> &records() {
                    {"overlap", "--overlap-grad-reduce and --overlap-param-gather, which kerf export writes; sums of "
                                "input gradients always; sends under the interleaved schedule alone"},
                    {"space", "megatron/training/arguments.py of 2025 (commit 000c4ac24f61)"}}},
-      {.name = "torchtitan",
-       .title = "TorchTitan",
-       .summary = "TorchTitan 0.2: FSDP2, tensor parallelism and PyTorch's pipelines",
-       .prices = {.issueSeconds = kEagerIssue,
-                  .update = {.gradientAccesses = 4},
-                  .gathers = {.onceInPipelines = true},
-                  .accumulatesInProducts = false,
-                  .sends = StageSends::Scattered,
-                  .bucketBytes = 0,
-                  .memory = {.lossBytes = 6},
-                  .interpreted = true},
-       .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
-       .space = torchTitanSpace(),
-       .sources = {{"issue", kEagerLikewise},
-                   {"update",
-                    "clip_grad_norm_ reads the gradient, then reads and writes it; AdamW's fused kernel reads it"},
-                   {"gathers", "FSDP2 wraps transformer layers; fsdp_reshard_after_forward default: pipelines keep "
-                               "the gathered parameters of a stage, and reduce gradients after the last microbatch"},
-                   {"memory", "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them"},
-                   {"accumulation", "autograd adds gradients by a separate kernel"},
-                   {"sends", "tensor parallelism always comes with sequence parallelism: a rank sends its share"},
-                   {"buckets", "FSDP2 reduces a layer's gradients at once"},
-                   {"overlap",
-                    "FSDP2's own; torch.distributed.pipelining: Schedule1F1B waits for its batched sends and "
-                    "receives, the others do not"},
-                   {"space", "torchtitan/config/job_config.py of the 0.2 releases"}}},
-      {.name = "torchtitan-0.3",
-       .title = "TorchTitan 0.3",
-       .summary = "TorchTitan 0.3, configured in Python",
-       .prices = {.issueSeconds = kEagerIssue,
-                  .update = {.gradientAccesses = 4},
-                  .gathers = {.onceInPipelines = true},
-                  .accumulatesInProducts = false,
-                  .sends = StageSends::Full,
-                  .bucketBytes = 0,
-                  .memory = {.lossBytes = 6},
-                  .interpreted = true},
-       .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
-       .space = torchTitan03Space(),
-       .sources =
-           {{"issue", kEagerLikewise},
-            {"update", "clip_grad_norm_ reads the gradient, then reads and writes it; AdamW's fused kernel reads it"},
-            {"gathers", "FSDP2 wraps transformer layers; fsdp_reshard_after_forward default: pipelines keep "
-                        "the gathered parameters of a stage, and reduce gradients after the last microbatch"},
-            {"memory", "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them"},
-            {"accumulation", "autograd adds gradients by a separate kernel"},
-            {"sends", "with sequence parallelism, the default, a rank sends its share, else whole activations"},
-            {"buckets", "FSDP2 reduces a layer's gradients at once"},
-            {"overlap", "FSDP2's own; torch.distributed.pipelining: Schedule1F1B waits for its batched sends and "
-                        "receives, the others do not"},
-            {"space", "torchtitan/config/configs.py and torchtitan/distributed/parallel_dims.py of TorchTitan 0.3.0"}}},
+      torchTitan(),
+      torchTitan03(),
       {.name = "deepspeed",
        .title = "DeepSpeed",
        .summary = "DeepSpeed with Megatron-DeepSpeed's models",
