@@ -122,11 +122,7 @@ void writeRecompute(const View &view, Draft &out) {
 }
 
 void writeSharding(const View &view, Draft &out) {
-  noteMixedSharding(view, out);
-  if (view.sharding == 0)
-    return out.expressed("every rank has all states, the default");
-  out.argument("--use-distributed-optimizer");
-  if (view.sharding == 1)
+  if (!writeDistributedOptimizer(view, out))
     return;
   if (!fsdp(view)) {
     out.runs.plan.optimizerSharding = {1};
@@ -270,6 +266,32 @@ Table executionTable() {
 }
 
 } // namespace
+
+Row rowOfMegatron(const Row &row, std::function<void(const std::string &name, const Json &value, Draft &out)> adapt) {
+  return {row.key, [write = row.write, adapt = std::move(adapt)](const View &view, Draft &out) {
+            Draft theirs;
+            theirs.key = out.key;
+            theirs.value = out.value;
+            theirs.runs = out.runs;
+            write(view, theirs);
+            out.runs = theirs.runs;
+            out.environment.insert(theirs.environment.begin(), theirs.environment.end());
+            for (const auto &[name, value] : theirs.arguments.items())
+              adapt(name, value, out);
+            for (ExportDecision &decision : theirs.decisions)
+              if (decision.kind != ExportDecision::Kind::Expressed || theirs.arguments.empty())
+                out.decisions.push_back(std::move(decision));
+          }};
+}
+
+bool writeDistributedOptimizer(const View &view, Draft &out) {
+  noteMixedSharding(view, out);
+  if (view.sharding == 0)
+    out.expressed("every rank has all states, the default");
+  else
+    out.argument("--use-distributed-optimizer");
+  return view.sharding > 1;
+}
 
 const Table &megatronTable() {
   static const Table table = joinTables({executionTable(), megatronModelTable(), megatronOptimizerTable()});

@@ -14,4 +14,12 @@ Table megatronDeepSpeedModelTable();
 /// Returns the rows that write the optimizer's settings, which are the same arguments in both.
 Table megatronOptimizerTable();
 
+/// Returns a row of Megatron-LM's table for a trainer that builds on it: `adapt` writes each argument of the row in the
+/// trainer's own form.
+Row rowOfMegatron(const Row &row, std::function<void(const std::string &name, const Json &value, Draft &out)> adapt);
+
+/// Writes the sharding of the optimizer as far as all trainers on Megatron-LM's core have it. Returns whether the plan
+/// shards gradients too, which the caller has to write.
+bool writeDistributedOptimizer(const View &view, Draft &out);
+
 } // namespace kerf::exporting

@@ -2,7 +2,7 @@
 // Export to Megatron Bridge, which trains with Megatron-LM's core and is configured in Python: a program with a
 // function that returns the configuration of a job, model included. Most fields have the names of Megatron-LM's
 // arguments.
-#include "View.h"
+#include "Megatron.h"
 
 #include <algorithm>
 
@@ -94,24 +94,6 @@ void adapt(const std::string &name, const Json &value, Draft &out) {
   if (name == "--window-size")
     return python(path, fmt::format("({})", value.get<std::string>()), out);
   isPython(path) ? python(path, value.get<std::string>(), out) : out.file(path, value);
-}
-
-/// Returns a row of Megatron-LM's table for Megatron Bridge.
-Row adapted(const Row &row) {
-  return {row.key, [write = row.write](const View &view, Draft &out) {
-            Draft theirs;
-            theirs.key = out.key;
-            theirs.value = out.value;
-            theirs.runs = out.runs;
-            write(view, theirs);
-            out.runs = theirs.runs;
-            out.environment.insert(theirs.environment.begin(), theirs.environment.end());
-            for (const auto &[name, value] : theirs.arguments.items())
-              adapt(name, value, out);
-            for (ExportDecision &decision : theirs.decisions)
-              if (decision.kind != ExportDecision::Kind::Expressed || theirs.arguments.empty())
-                out.decisions.push_back(std::move(decision));
-          }};
 }
 
 /// Writes what Megatron Bridge has another default for than Megatron-LM, or another form.
@@ -260,7 +242,7 @@ const Table &megatronBridgeTable() {
         {"dtype", writeDtype},
     };
     for (const Row &row : megatronTable()) {
-      Row ours = adapted(row);
+      Row ours = rowOfMegatron(row, adapt);
       rows.push_back({row.key, [ours](const View &view, Draft &out) {
                         ours.write(view, out);
                         addFields(view, out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Export to MindSpeed, which runs Megatron-LM on Ascend NPUs: Megatron-LM's arguments, without those that MindSpeed or
 // its version of Megatron-LM (core_r0.12.0) lacks, and with MindSpeed's own.
-#include "View.h"
+#include "Megatron.h"
 
 namespace kerf::exporting {
 
@@ -28,11 +28,7 @@ void writeAttention(const View &view, Draft &out) {
 }
 
 void writeSharding(const View &view, Draft &out) {
-  noteMixedSharding(view, out);
-  if (view.sharding == 0)
-    return out.expressed("every rank has all states, the default");
-  out.argument("--use-distributed-optimizer");
-  if (view.sharding == 1)
+  if (!writeDistributedOptimizer(view, out))
     return;
   out.runs.plan.optimizerSharding = {1};
   out.differs("the distributed optimizer shards only the states: gradients and parameters are replicated and take more "

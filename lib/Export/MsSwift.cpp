@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Export to ms-swift, whose command `megatron pt` trains with Megatron-LM's core: arguments of Megatron-LM with
 // underscores and with a value for each. The model comes from the checkpoint that --model names.
-#include "View.h"
+#include "Megatron.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,24 +54,6 @@ void adapt(const std::string &name, Json value, Draft &out) {
   out.argument(ours, std::move(value));
 }
 
-/// Returns a row of Megatron-LM's table for ms-swift.
-Row adapted(const Row &row) {
-  return {row.key, [write = row.write](const View &view, Draft &out) {
-            Draft theirs;
-            theirs.key = out.key;
-            theirs.value = out.value;
-            theirs.runs = out.runs;
-            write(view, theirs);
-            out.runs = theirs.runs;
-            out.environment.insert(theirs.environment.begin(), theirs.environment.end());
-            for (const auto &[name, value] : theirs.arguments.items())
-              adapt(name, value, out);
-            for (ExportDecision &decision : theirs.decisions)
-              if (decision.kind != ExportDecision::Kind::Expressed || theirs.arguments.empty())
-                out.decisions.push_back(std::move(decision));
-          }};
-}
-
 constexpr const char *kOfCheckpoint = "a part of the checkpoint that --model names";
 
 /// Returns the rows that differ from Megatron-LM's: other defaults, and what the checkpoint has.
@@ -106,7 +88,7 @@ const Table &msSwiftTable() {
   static const Table table = [] {
     Table rows = ownTable();
     for (const Row &row : megatronTable()) {
-      Row ours = adapted(row);
+      Row ours = rowOfMegatron(row, adapt);
       rows.push_back({row.key, [ours](const View &view, Draft &out) {
                         size_t before = out.arguments.size();
                         std::string key = out.key;
