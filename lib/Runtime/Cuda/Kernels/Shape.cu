@@ -42,6 +42,19 @@ KERF_KERNEL void copy(CopyParameters p) {
   }
 }
 
+/// Moves the places in both tensors to the outer index number `rest`: that of all dimensions but `fromDim` and the
+/// last.
+KERF_DEVICE void moveToOuter(const CopyParameters &p, int64_t rest, int64_t &read, int64_t &written) {
+  for (int d = p.rank - 2; d >= 0; --d) {
+    if (d == p.fromDim)
+      continue;
+    int64_t index = rest % p.sizes[d];
+    rest /= p.sizes[d];
+    read += index * p.fromStrides[d];
+    written += index * p.toStrides[d];
+  }
+}
+
 /// Copies tiles of two dimensions through shared memory: a warp reads neighbours along `fromDim` and writes neighbours
 /// along the last dimension.
 template <typename E> KERF_DEVICE void transposeTiles(const CopyParameters &p) {
@@ -59,14 +72,7 @@ template <typename E> KERF_DEVICE void transposeTiles(const CopyParameters &p) {
     rest = next;
     int64_t read = p.fromStart + column * p.fromStrides[last] + row;
     int64_t written = p.toStart + column + row * p.toStrides[p.fromDim];
-    for (int d = last - 1; d >= 0; --d) {
-      if (d == p.fromDim)
-        continue;
-      int64_t index = rest % p.sizes[d];
-      rest /= p.sizes[d];
-      read += index * p.fromStrides[d];
-      written += index * p.toStrides[d];
-    }
+    moveToOuter(p, rest, read, written);
     const E *from = static_cast<const E *>(p.from) + read;
     E *to = static_cast<E *>(p.to) + written;
     for (int64_t j = warp; j < kTile; j += kRows)
@@ -102,14 +108,7 @@ template <typename E, int R> KERF_DEVICE void interleaveRows(const CopyParameter
   for (int64_t item = firstElement(); item < items; item += elementStep()) {
     int64_t rest = item / packs, first = (item - rest * packs) * W;
     int64_t read = p.fromStart + first, written = p.toStart + first * R;
-    for (int d = last - 1; d >= 0; --d) {
-      if (d == p.fromDim)
-        continue;
-      int64_t index = rest % p.sizes[d];
-      rest /= p.sizes[d];
-      read += index * p.fromStrides[d];
-      written += index * p.toStrides[d];
-    }
+    moveToOuter(p, rest, read, written);
     std::array<E, W> rows[R];
 #pragma unroll
     for (int r = 0; r < R; ++r)
