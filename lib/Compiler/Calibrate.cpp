@@ -298,19 +298,18 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
     posterior = posteriorOf(*residuals, at);
     at = posterior.mean;
   }
-  const Cluster priced = withFactors(cluster, at, spreads);
-  result.cluster = priced;
-  limitShares(result.cluster);
+  result.cluster = withFactors(cluster, at, spreads);
+  limitShares(result.cluster); // predictions below are those that the written file gives
   for (size_t k = 0; k < kPrices; ++k) {
     result.factors[k] = std::exp(at[k] * spreads[k]);
     result.spreadsAfter[k] = spreads[k] * std::sqrt(posterior.covariance[k][k]);
   }
   result.cluster.source["calibration"] = fmt::format(
-      "kerf calibrate for {}: prices adjusted to {} measured step{} and {} collective{}", trainer.name,
-      measured.size(), measured.size() == 1 ? "" : "s", collectives.size(), collectives.size() == 1 ? "" : "s");
+      "kerf calibrate for {}: prices adjusted to {} measured step{} and {} collective{}", trainer.name, measured.size(),
+      measured.size() == 1 ? "" : "s", collectives.size(), collectives.size() == 1 ? "" : "s");
   std::vector<Candidate> candidates;
   for (const MeasuredRun &run : runs) {
-    auto before = predict(context, run, cluster, trainer), after = predict(context, run, priced, trainer);
+    auto before = predict(context, run, cluster, trainer), after = predict(context, run, result.cluster, trainer);
     if (!before || !after)
       return before ? after.error() : before.error();
     double old = kSpreadOfPlan * kSpreadOfPlan,
@@ -325,7 +324,7 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
   if (candidates.empty())
     for (const MeasuredRun *run : measured)
       for (MeasuredRun &variant : variants(*run))
-        if (auto predicted = predict(context, variant, priced, trainer)) // a variant may not suit the model
+        if (auto predicted = predict(context, variant, result.cluster, trainer)) // a variant may not suit the model
           candidates.push_back({std::move(variant), predicted->effects});
   chooseNext(result, posterior, candidates);
   return result;
