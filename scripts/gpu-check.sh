@@ -8,9 +8,12 @@
 #   FOLDER/gpu-check.sh run              where the GPU is: prints a row for each check, and a table at the end
 #   scripts/gpu-check.sh run             the same with build/gpu-check
 #   scripts/gpu-check.sh                 both, on this machine
+#   scripts/gpu-check.sh predict CLUSTER ROWS.jsonl
+#                                        where Kerf is built: the measured steps beside those that `kerf plan` predicts with CLUSTER,
+#                                        the file that `kerf-profile --device cuda -o CLUSTER` made on the same GPU
 #
-# `pack --help` and `run --help` list the options. The machine with the GPU needs Python 3 only. KERF_DEVICE names the device (default cuda:0).
-# With KERF_CUDA_LIBRARIES=build/standins everything runs without a GPU.
+# `pack --help`, `run --help` and `predict --help` list the options. The machine with the GPU needs Python 3 only. KERF_DEVICE
+# names the device (default cuda:0). With KERF_CUDA_LIBRARIES=build/standins everything runs without a GPU.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -31,9 +34,10 @@ run() {
 case $command in
 pack) python3 "$here/gpu_check/pack.py" "$@" ;;
 run) run "$@" ;;
+predict) python3 "$here/gpu_check/predict.py" "$@" ;;
 both) python3 "$here/gpu_check/pack.py" && run ;;
 *)
-  sed -n '3,14p' "${BASH_SOURCE[0]}"
+  sed -n '3,17p' "${BASH_SOURCE[0]}"
   exit 1
   ;;
 esac

@@ -56,8 +56,10 @@ def resnet_flops(config, batch):
     return 6 * batch * (macs + channels * config["num_labels"])
 
 
-def tokens_of(batch, sequence, vocabulary):
-    return [{"name": name, "dtype": "i64", "shape": [batch, sequence], "below": vocabulary} for name in ("input_ids", "labels")]
+def tokens_of(batch, sequence, vocabulary, *ones):
+    """Returns the inputs of a language model. `ones` are further inputs, whose elements are all 1."""
+    return [*({"name": name, "dtype": "i64", "shape": [batch, sequence], "below": vocabulary} for name in ("input_ids", "labels")),
+            *({"name": name, "dtype": "i64", "shape": [batch, sequence], "from": 1, "below": 2} for name in ones)]
 
 
 def images_of(name, batch, config):
@@ -93,6 +95,53 @@ def specs(small):
     return [*({**one, "dtype": "bf16"} for one in models), {**models[1], "name": models[1]["name"] + "-f8", "dtype": "f8"}]
 
 
+def plans(small):
+    """Returns models under a plan each, whose steps are compared with predictions; with `small`, one tiny model under two plans."""
+    base = {"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024}
+    medium, xl = {**base, "n_embd": 1024, "n_layer": 24, "n_head": 16}, {**base, "n_embd": 1600, "n_layer": 48, "n_head": 25}
+    tiny = {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    qwen = {"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14,
+            "num_key_value_heads": 2, "max_position_embeddings": 4096, "tie_word_embeddings": True}
+    mixtral = {"model_type": "mixtral", "vocab_size": 32000, "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 4,
+               "num_attention_heads": 16, "num_key_value_heads": 4, "num_local_experts": 8, "num_experts_per_tok": 2, "max_position_embeddings": 2048}
+    bert = {"model_type": "bert", "vocab_size": 30522, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096,
+            "max_position_embeddings": 512}
+    t5 = {"model_type": "t5", "vocab_size": 32128, "d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
+    vit = {**VIT, "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
+    llama = {**LLAMA, "num_hidden_layers": 4, "max_position_embeddings": 4096}
+    masks = {"bert": ["attention_mask", "token_type_ids"], "t5": ["attention_mask"]}
+
+    def language(name, config, batch, sequence, constraints, dtype="bf16", more=()):
+        kind = config["model_type"]
+        return {"name": name, "kind": kind, "config": config, "unit": "tokens", "per_step": batch * sequence, "dtype": dtype, "constraints": constraints,
+                "optimizer": "adamw", "options": ["--optimizer", "adamw"], "lr": 1e-4, "flops": None,
+                "sizes": ["--global-batch", str(batch), "--sequence", str(sequence), *more],
+                "inputs": tokens_of(batch, sequence, config["vocab_size"], *masks.get(kind, []))}
+
+    recompute, parts = {"recompute": "full"}, {"microbatch": 8}
+    if small:
+        return [language("tiny gpt2", tiny, 4, 16, {}), language("tiny gpt2 recomputed", tiny, 4, 16, recompute)]
+    images = 128
+    return [
+        language("GPT-2 124M recomputed", GPT2, 64, 1024, recompute),
+        language("GPT-2 124M f32", GPT2, 8, 1024, {}, "f32"),
+        language("GPT-2 355M", medium, 16, 1024, {}),
+        language("GPT-2 355M in 4 microbatches", medium, 32, 1024, parts),
+        language("GPT-2 1.5B recomputed", xl, 8, 1024, recompute),
+        language("LLaMA 7B 4 layers recomputed", llama, 4, 4096, recompute),
+        language("Qwen2 0.5B", qwen, 4, 2048, {}),
+        language("Mixtral 4 layers", mixtral, 8, 1024, {}, more=["--expert-capacity", "1"]),
+        language("BERT large", bert, 32, 512, {}),
+        language("T5 base", t5, 32, 512, {}),
+        {"name": "ViT-B/16", "kind": "vit", "config": vit, "unit": "images", "per_step": images, "dtype": "bf16", "constraints": {}, "optimizer": "adamw",
+         "options": ["--optimizer", "adamw"], "lr": 1e-4, "flops": None, "sizes": ["--global-batch", str(images)],
+         "inputs": images_of("pixel_values", images, vit)},
+        {"name": "ResNet-101", "kind": "resnet", "config": {**RESNET, "blocks": [3, 4, 23, 3]}, "unit": "images", "per_step": images, "dtype": "bf16",
+         "constraints": {}, "optimizer": "sgd", "options": ["--optimizer", "sgd", "--momentum", "0.9"], "lr": 1e-2, "flops": None, "sizes": [],
+         "inputs": images_of("images", images, RESNET)},
+    ]
+
+
 def model_file(spec, folder):
     """Writes the model for `kerf compile`, without weights, and returns its path."""
     config = spec["config"]
@@ -109,6 +158,16 @@ def model_file(spec, folder):
     return path
 
 
+def constraints_of(spec, folder):
+    """Returns the options that give a program of Kerf the decisions that the plan of `spec` has to have."""
+    if not spec.get("constraints"):
+        return []
+    path = os.path.join(folder, "constraints.json")
+    with open(path, "w") as file:
+        json.dump({"kerf": 1, **spec["constraints"]}, file)
+    return ["--constraints", path]
+
+
 def write_data(path, inputs):
     """Writes one batch of random data as an .npz file. Long arrays of numbers repeat 65,536 of them."""
     rnd = random.Random(7)
@@ -117,7 +176,7 @@ def write_data(path, inputs):
             count = math.prod(one["shape"])
             some = min(count, 1 << 16)
             if one["dtype"] == "i64":
-                kind, data = "<i8", struct.pack(f"<{some}q", *(rnd.randrange(one["below"]) for _ in range(some)))
+                kind, data = "<i8", struct.pack(f"<{some}q", *(rnd.randrange(one.get("from", 0), one["below"]) for _ in range(some)))
             else:
                 kind, data = "<f4", struct.pack(f"<{some}f", *(rnd.gauss(0, 1) for _ in range(some)))
             data = (data * -(-count // some))[:count * (len(data) // some)]

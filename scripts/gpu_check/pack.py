@@ -147,11 +147,11 @@ def seeded_parity(folder, steps):
 
 def benchmark_of(folder, spec, small):
     with tempfile.TemporaryDirectory() as scratch:
-        model = benchmarks.model_file(spec, scratch)
-        planned = compile_package(folder, f"bench-{spec['name']}", [model, *spec["sizes"]], [*spec["options"], "--dtype", spec["dtype"], "--ranks", "1"],
-                                  may_verify=small or not model.endswith(".onnx"))
+        model, package = benchmarks.model_file(spec, scratch), "bench-" + re.sub(r"[^a-z0-9]+", "-", spec["name"].lower())
+        options = [*spec["options"], "--dtype", spec["dtype"], "--ranks", "1", *benchmarks.constraints_of(spec, scratch)]
+        planned = compile_package(folder, package, [model, *spec["sizes"]], options, may_verify=small or not model.endswith(".onnx"))
     return {**{key: spec[key] for key in ("name", "kind", "config", "dtype", "unit", "per_step", "flops", "inputs", "lr", "optimizer")},
-            "package": f"packages/bench-{spec['name']}", "planned_bytes": planned}
+            "package": f"packages/{package}", "planned_bytes": planned}
 
 
 def join_equal_files(folder):
@@ -187,14 +187,14 @@ def main():
     parser.add_argument("--steps", type=int, help="steps of each comparison of losses (default: 20 in f32, 10 in bf16)")
     parser.add_argument("--small", action="store_true", help="make the benchmarks' models tiny, for a test of this script")
     parser.add_argument("--benchmarks", help="benchmarks to pack, separated by commas (default: all)")
-    parser.add_argument("--without", default="", help="what to leave out, separated by commas: tests, benchmarks, archive")
+    parser.add_argument("--without", default="", help="what to leave out, separated by commas: tests, benchmarks, plans, archive")
     options = parser.parse_args()
     folder, without = os.path.abspath(options.folder), options.without.split(",")
     shutil.rmtree(folder, ignore_errors=True)
     programs(folder, ["kerf-run", "kerf-profile", *([] if "tests" in without else ["KernelTests", "RuntimeTests"])])
     here = os.path.dirname(os.path.abspath(__file__))
     shutil.copy(os.path.join(os.path.dirname(here), "gpu-check.sh"), folder)
-    shutil.copytree(here, os.path.join(folder, "gpu_check"), ignore=shutil.ignore_patterns("__pycache__", "pack.py"))
+    shutil.copytree(here, os.path.join(folder, "gpu_check"), ignore=shutil.ignore_patterns("__pycache__", "pack.py", "predict.py"))
     os.makedirs(os.path.join(folder, "data"))
     ranks = [int(count) for count in options.ranks.split(",") if count]
     parity = []
@@ -211,6 +211,7 @@ def main():
             "parity": parity, "sanitized": [name for name in SANITIZED if name in [one["name"] for one in parity]],
             "benchmarks": [] if "benchmarks" in without else [benchmark_of(folder, spec, options.small) for spec in benchmarks.specs(options.small)
                                                                    if not options.benchmarks or spec["name"] in options.benchmarks.split(",")]}
+    made["plans"] = [] if "plans" in without else [benchmark_of(folder, spec, options.small) for spec in benchmarks.plans(options.small)]
     with open(os.path.join(folder, "manifest.json"), "w") as file:
         json.dump(made, file, indent=1)
     join_equal_files(folder)

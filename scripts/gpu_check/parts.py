@@ -18,6 +18,7 @@ DEVICE = os.environ.get("KERF_DEVICE", "cuda:0")
 # Only Kerf's programs get the libraries that were packed: Python and PyTorch have their own.
 LIBRARIES = {"LD_LIBRARY_PATH": ":".join(filter(None, [os.path.join(os.path.dirname(HERE), "lib"), os.environ.get("LD_LIBRARY_PATH")]))}
 STEPS, WARM_UP = 24, 5  # steps of a benchmark; the first two are not recorded, and the third records
+PLAN_STEPS = 14  # of a plan that is compared with its prediction
 STANDIN_STEPS = 6  # of a benchmark on stand-ins, which have no speed
 TORCH_MODES = {"eager": 90, "compile": 150, "compile-max": 300}  # how PyTorch is measured -> seconds that it gets
 LONGEST = 5  # ops of a benchmark that the table names
@@ -167,7 +168,7 @@ def speed_row(check, spec, side, done, step_seconds, losses, peak, first, **more
     steady = statistics.median(step_seconds[min(WARM_UP, len(step_seconds) - 1):])
     trained = all(math.isfinite(loss) for loss in losses) and losses[-1] < losses[0]
     peak_flops = check.limits().get("peak_flops", {}).get("bf16")
-    share = spec["flops"] / steady / peak_flops if peak_flops else None
+    share = spec["flops"] / steady / peak_flops if peak_flops and spec["flops"] else None
     text = (f"{spec['per_step'] / steady:,.0f} {spec['unit']}/s, {steady * 1e3:.2f} ms a step"
             f"{f', {share:.1%} of the bf16 product peak' if share else ''}, {peak / 1e9:.2f} GB, first step after {first:.1f} s")
     if not trained:
@@ -178,7 +179,7 @@ def speed_row(check, spec, side, done, step_seconds, losses, peak, first, **more
 
 
 def data_of(spec):
-    path = os.path.join("data", f"bench-{spec['name']}.npz")
+    path = os.path.join("data", f"{os.path.basename(spec['package'])}.npz")
     if not os.path.exists(path):
         benchmarks.write_data(path + ".part", spec["inputs"])
         os.rename(path + ".part", path)
@@ -191,9 +192,9 @@ def longest_ops(kernels):
     return [{**one, "share": one["seconds"] / total} for one in sorted(kernels, key=lambda one: -one["seconds"])[:LONGEST] if total > 0]
 
 
-def kerf_speed(check, spec):
+def kerf_speed(check, spec, steps=STEPS):
     def step(seconds):
-        one = {"name": f"bench {spec['name']}", "package": spec["package"], "data": data_of(spec), "steps": check.benchmark_steps(),
+        one = {"name": f"bench {spec['name']}", "package": spec["package"], "data": data_of(spec), "steps": STANDIN_STEPS if check.standin else steps,
                "lr": spec["lr"], "seed": 0}
         done, losses, said = train(one, seconds, DEVICE)
         if done.status != 0:
@@ -229,6 +230,14 @@ def benchmark(check, spec):
     for mode in check.torch_modes if spec["dtype"] == "bf16" else ():
         if not any(row["name"].startswith(f"{spec['name']} PyTorch") and row["name"].endswith(f" {mode}") for row in check.rows.rows):
             check.rows.run("benchmark", f"{spec['name']} PyTorch {mode}", TORCH_MODES[mode], torch_speed(check, spec, mode))
+
+
+def plans(check):
+    """Measures models under plans of which `gpu-check.sh predict` tells the predicted step, too."""
+    for spec in check.manifest["plans"]:
+        if check.standin and not check.manifest["small"]:
+            continue
+        check.rows.run("benchmark", f"{spec['name']} Kerf", 60, kerf_speed(check, spec, PLAN_STEPS))
 
 
 def first_benchmark(check):

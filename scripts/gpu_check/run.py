@@ -23,6 +23,7 @@ PARTS = {
     "benchmarks": parts.other_benchmarks,
     "sanitizer": parts.sanitizer,
     "fused": parts.fused,
+    "plans": parts.plans,
 }
 
 

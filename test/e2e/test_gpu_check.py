@@ -68,6 +68,16 @@ class GpuCheck(KerfTest):
         self.assertRegex(last, r"^\d+ passed, 0 failed, \d+ skipped$")
         self.assertEqual(self.read("results/table.md").decode().strip().splitlines()[-1], last)
 
+    def steps_stand_beside_predictions(self):
+        done = subprocess.run([SCRIPT, "predict", os.path.join(ROOT, "clusters", "dgx-h100.json"), self.path("results/rows.jsonl"), "--small"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+        self.assertEqual([row[0] for row in rows], ["gpt2-124m", "tiny gpt2", "tiny gpt2 recomputed"])
+        for _, predicted, measured, difference in rows:
+            exact = float(predicted.split()[0]) / float(measured.split()[0]) - 1
+            self.assertAlmostEqual(exact, float(difference.rstrip("%")) / 100, delta=0.1 * abs(exact) + 0.02)
+
     def wrong_things_fail_one_row_each(self):
         def loss(one):
             one["losses"][-1] *= 1.001
@@ -114,7 +124,7 @@ class GpuCheck(KerfTest):
 
     def test_one_package_for_all_cases(self):
         self.archive_is_enough()
-        for case in (self.everything_passes, self.a_run_that_is_cut_off_goes_on, self.wrong_things_fail_one_row_each):
+        for case in (self.everything_passes, self.steps_stand_beside_predictions, self.a_run_that_is_cut_off_goes_on, self.wrong_things_fail_one_row_each):
             with self.subTest(case.__name__):
                 case()
 
