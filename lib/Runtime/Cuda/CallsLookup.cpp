@@ -90,11 +90,15 @@ Result<Calls> callsOfGradient(const CallRequest &r, const RowLookup &lookup, con
   int64_t n = r.result().elements();
   SumSlicesParameters p{r.operand(1).data, r.result().data, sorted->places, sorted->starts, n,
                         lookup.count,      sizes.rows,      sizes.inner};
-  int64_t width = kPackBytes / bytesOf(r.result().dtype);
-  if (p.inner % width == 0 && areAligned({p.x, p.y}))
-    addElementCall(calls, "Lookup", r.result().dtype, "sumSlices", n / width, p);
-  else
-    addElementCall(calls, "Lookup", r.result().dtype, "sumSlicesSingly", n, p);
+  const DType type = r.result().dtype;
+  int64_t width = kPackBytes / bytesOf(type);
+  bool packed = p.inner % width == 0 && areAligned({p.x, p.y});
+  width = packed ? width : 1;
+  addElementCall(calls, "Lookup", type, packed ? "sumSlices" : "sumSlicesSingly", n / width, p);
+  if (p.count > kFewSlices && n > 0)
+    addRowCall(calls, "Lookup", type, packed ? "sumManySlices" : "sumManySlicesSingly",
+               n / (p.rows * p.inner) * quotientUp(p.rows, kRowsOfSlices) * quotientUp(p.inner, kPacksOfSlices * width),
+               kSliceGroups * kPacksOfSlices, p);
   return calls;
 }
 

@@ -4,6 +4,7 @@
 #include "Kernels/ParametersWindow.h"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 #include <limits>
 
@@ -111,34 +112,45 @@ namespace {
 /// The kernels that compute a pooling: those for any window, or those that read single elements or packs of 16 bytes.
 enum class PoolKernels { Any, Single, Packs };
 
-/// Chooses the kernels of a pooling, and adds dimensions of size 1 to the window where they need kPackDims. `tensors`
-/// are those that the kernels read and write as packs.
-PoolKernels kernelsOf(Pool &pool, DType type, std::initializer_list<const TensorView *> tensors) {
-  Window &window = pool.window;
+/// Chooses the kernels of a pooling. `tensors` are those that the kernels read and write as packs.
+PoolKernels kernelsOf(const Pool &pool, DType type, std::initializer_list<const TensorView *> tensors) {
+  const Window &window = pool.window;
   bool fits = window.rank <= kPackDims && window.windowElements < kFewElements &&
               (type == DType::F64 || type == DType::F32 || type == DType::BF16 || type == DType::F16);
   for (const TensorView *tensor : tensors)
     fits = fits && tensor->elements() <= std::numeric_limits<int32_t>::max();
-  for (int32_t d = 0; d < window.rank; ++d) // places and sizes with padding are 32-bit numbers in these kernels
-    fits = fits && window.dims[d].low + window.dims[d].size + window.dims[d].window * window.dims[d].dilation <
-                       std::numeric_limits<int32_t>::max() / 2;
+  for (int32_t d = 0; d < window.rank; ++d) { // places and sizes with padding are 32-bit numbers in these kernels
+    const WindowDim &dim = window.dims[d];
+    fits = fits && dim.low >= 0 &&
+           dim.low + dim.size + dim.window * dim.dilation + dim.stride < std::numeric_limits<int32_t>::max() / 2;
+  }
   if (!fits)
     return PoolKernels::Any;
-  int32_t added = kPackDims - window.rank;
-  std::rotate(window.dims, window.dims + window.rank, window.dims + kPackDims);
-  std::fill_n(window.dims, added, WindowDim{1, 1, 1, 1, 1, 0});
-  window.rank = kPackDims;
   bool packs = pool.inner % (16 / bytesOf(type)) == 0;
   for (const TensorView *tensor : tensors)
     packs = packs && reinterpret_cast<uintptr_t>(tensor->data) % 16 == 0;
   return packs ? PoolKernels::Packs : PoolKernels::Single;
 }
-/// Adds a call of one of the three forms of a kernel, for `n` elements.
-template <typename P>
-void addPoolCall(Calls &calls, DType type, PoolKernels kernels, std::initializer_list<std::string_view> names,
-                 int64_t n, const P &parameters) {
-  int64_t each = kernels == PoolKernels::Packs ? 16 / bytesOf(type) : 1;
-  addElementCall(calls, "Window", type, names.begin()[size_t(kernels)], n / each, parameters);
+
+/// Returns the divisor of a size, or 1 for an empty tensor's size of 0, by which nothing is divided.
+Divisor divisorOf(int64_t by) {
+  by = std::max<int64_t>(by, 1);
+  const uint32_t shift = uint32_t(std::bit_width(uint64_t(by - 1)));
+  return {uint32_t(by), uint32_t((uint64_t(1) << (31 + shift)) / uint64_t(by) + 1), shift};
+}
+/// Returns the elements that a thread of these kernels takes together.
+int64_t widthOf(PoolKernels kernels, DType type) { return kernels == PoolKernels::Packs ? 16 / bytesOf(type) : 1; }
+/// Fills in the sizes of a pooling. Dimensions of size 1 come first where the window has less than kPackDims.
+PoolPacksParameters packsOf(const Pool &pool, int64_t width, PoolPacksParameters p) {
+  p.inner = int32_t(pool.inner);
+  p.packs = divisorOf(pool.inner / width);
+  const int added = kPackDims - pool.window.rank;
+  for (int d = 0; d < kPackDims; ++d) {
+    WindowDim dim = d < added ? WindowDim{1, 1, 1, 1, 1, 0} : pool.window.dims[d - added];
+    p.dims[d] = {divisorOf(dim.size),     divisorOf(dim.places), divisorOf(dim.stride),
+                 divisorOf(dim.dilation), int32_t(dim.window),   int32_t(dim.low)};
+  }
+  return p;
 }
 } // namespace
 
@@ -147,18 +159,19 @@ Result<Calls> callReduceWindow(const CallRequest &r) {
   Result<Pool> pool = poolOf(r, x.shape, y.shape);
   if (!pool)
     return pool.error();
-  std::string kind = r.attrs().at("kind").get<std::string>();
+  std::string name = r.attrs().at("kind").get<std::string>();
+  Reduction kind = name == "sum" ? Reduction::Sum : name == "max" ? Reduction::Max : Reduction::Min;
   PoolKernels kernels = kernelsOf(*pool, y.dtype, {&x, &y});
-  ReduceWindowParameters p{kind == "sum"   ? Reduction::Sum
-                           : kind == "max" ? Reduction::Max
-                                           : Reduction::Min,
-                           x.data,
-                           y.data,
-                           y.elements(),
-                           pool->inner,
-                           pool->window};
   Calls calls;
-  addPoolCall(calls, y.dtype, kernels, {"reduceWindow", "reduceWindowSinglePacks", "reduceWindowPacks"}, p.n, p);
+  if (kernels == PoolKernels::Any) {
+    ReduceWindowParameters p{kind, x.data, y.data, y.elements(), pool->inner, pool->window};
+    addElementCall(calls, "Window", y.dtype, "reduceWindow", p.n, p);
+    return calls;
+  }
+  int64_t width = widthOf(kernels, y.dtype);
+  PoolPacksParameters p = packsOf(*pool, width, {.kind = kind, .x = x.data, .y = y.data, .placed = y.elements()});
+  addElementCall(calls, "Window", y.dtype, width > 1 ? "reduceWindowPacks" : "reduceWindowSinglePacks",
+                 p.placed / width, p);
   return calls;
 }
 
@@ -172,21 +185,29 @@ Result<Calls> callSelectAndScatter(const CallRequest &r) {
     return Error{fmt::format("select_and_scatter on the GPU takes windows of up to {} elements, and this one has {}; "
                              "lower the window's size",
                              kMost, pool->window.windowElements)};
+  const int32_t isMaximum = r.attrs().at("kind").get<std::string>() == "max";
+  const int64_t n = dx.elements(), placed = dy.elements();
   PoolKernels kernels = kernelsOf(*pool, x.dtype, {&x, &dy, &dx});
   int64_t bytes = kernels == PoolKernels::Any ? sizeof(int32_t) : sizeof(uint8_t);
   Calls calls;
-  void *selected = r.scratch(takeScratch(calls, dy.elements() * bytes));
-  SelectAndScatterParameters p{r.attrs().at("kind").get<std::string>() == "max",
-                               x.data,
-                               dy.data,
-                               dx.data,
-                               selected,
-                               dx.elements(),
-                               dy.elements(),
-                               pool->inner,
-                               pool->window};
-  addPoolCall(calls, x.dtype, kernels, {"selectOfWindows", "selectOfSinglePacks", "selectOfPacks"}, p.places, p);
-  addPoolCall(calls, x.dtype, kernels, {"scatterOfWindows", "scatterOfSinglePacks", "scatterOfPacks"}, p.n, p);
+  void *selected = r.scratch(takeScratch(calls, placed * bytes));
+  if (kernels == PoolKernels::Any) {
+    SelectAndScatterParameters p{isMaximum, x.data, dy.data, dx.data, selected, n, placed, pool->inner, pool->window};
+    addElementCall(calls, "Window", x.dtype, "selectOfWindows", placed, p);
+    addElementCall(calls, "Window", x.dtype, "scatterOfWindows", n, p);
+    return calls;
+  }
+  int64_t width = widthOf(kernels, x.dtype);
+  PoolPacksParameters p = packsOf(*pool, width,
+                                  {.isMaximum = isMaximum,
+                                   .x = x.data,
+                                   .dy = dy.data,
+                                   .dx = dx.data,
+                                   .selected = selected,
+                                   .n = n,
+                                   .placed = placed});
+  addElementCall(calls, "Window", x.dtype, width > 1 ? "selectOfPacks" : "selectOfSinglePacks", placed / width, p);
+  addElementCall(calls, "Window", x.dtype, width > 1 ? "scatterOfPacks" : "scatterOfSinglePacks", n / width, p);
   return calls;
 }
 

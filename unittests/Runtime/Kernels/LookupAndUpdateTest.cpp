@@ -131,6 +131,27 @@ TEST(Embedding, PiecesOfTheTableAddUpToTheWhole) {
   EXPECT_EQ(sum, expected);
 }
 
+/// Most of the indices are those of two rows, as common words and padding are in texts.
+TEST(Embedding, RowsOfManySlicesGetAllOfThem) {
+  constexpr int64_t kRows = 70, kCount = 2600;
+  for (DType type : {F64, F32, DType::BF16})
+    for (int64_t width : {1, 24, 144}) {
+      SCOPED_TRACE(testing::Message() << toString(type) << ", width " << width);
+      Random random{uint64_t(width)};
+      HostTensor ids = random.integers(DType::I64, {kCount}, 0, kRows - 1);
+      HostTensor dy = random.integers(type, {kCount, width}, -1, 1); // whose sums are exact in each order
+      std::vector<double> expected(kRows * width);
+      for (int64_t i = 0; i < kCount; ++i) {
+        if (i % 2 == 0 || i % 5 == 1)
+          ids.values[i] = i % 2 == 0 ? 33 : kRows - 1;
+        for (int64_t k = 0; k < width; ++k)
+          expected[int64_t(ids.values[i]) * width + k] += dy.values[i * width + k];
+      }
+      HostTensor gradient = runKernel("embedding_backward", {{"rows", kRows}}, {ids, dy}, {{type, {kRows, width}}})[0];
+      EXPECT_EQ(gradient.values, expected);
+    }
+}
+
 TEST(Embedding, IndicesOutOfRangeAreMessages) {
   HostTensor table{F32, {5, 1}, std::vector<double>(5)}, ids{DType::I32, {3}, {0, 4, 5}};
   EXPECT_EQ(errorOf("embedding", {{"rows", 5}}, {table, ids}, {{F32, {3, 1}}}),

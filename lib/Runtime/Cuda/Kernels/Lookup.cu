@@ -153,12 +153,14 @@ KERF_KERNEL void findStarts(FindStartsParameters p) {
   }
 }
 
-/// Adds the slices of each row in their order. A thread has W neighbouring columns of a row.
+/// Adds the slices of each row of few slices in their order. A thread has W neighbouring columns of a row.
 template <int W> KERF_DEVICE void sumColumns(const SumSlicesParameters &p) {
   const int64_t packs = p.inner / W; // of a row
   for (int64_t i = firstElement(); i < p.n / W; i += elementStep()) {
     int64_t outerRow = i / packs, outer = outerRow / p.rows, row = outerRow - outer * p.rows;
     int64_t start = outer * p.count * p.inner + (i - outerRow * packs) * W;
+    if (p.starts[row + 1] - p.starts[row] > kFewSlices)
+      continue;
     Pack<W> sums = {};
 #pragma unroll 4
     for (int64_t j = p.starts[row], end = p.starts[row + 1]; j < end; ++j) {
@@ -172,5 +174,51 @@ template <int W> KERF_DEVICE void sumColumns(const SumSlicesParameters &p) {
 }
 KERF_KERNEL void sumSlices(SumSlicesParameters p) { sumColumns<kWidth>(p); }
 KERF_KERNEL void sumSlicesSingly(SumSlicesParameters p) { sumColumns<1>(p); }
+
+/// Adds the slices of each row of many slices, for example of a word that ends many sentences. The groups of a block
+/// take turns in the slices, and their sums are added in their order.
+template <int W> KERF_DEVICE void sumLongRows(const SumSlicesParameters &p) {
+  KERF_SHARED N values[kSliceGroups][kPacksOfSlices * W];
+  const int64_t columnTiles = (p.inner + kPacksOfSlices * W - 1) / (kPacksOfSlices * W);
+  const int64_t rowTiles = (p.rows + kRowsOfSlices - 1) / kRowsOfSlices, outerCount = p.n / (p.rows * p.inner);
+  const int pack = int(threadInBlock()) % kPacksOfSlices, group = int(threadInBlock()) / kPacksOfSlices;
+  for (int64_t tile = block(); tile < outerCount * rowTiles * columnTiles; tile += blocks()) {
+    int64_t line = tile / columnTiles, outer = line / rowTiles, first = (line - outer * rowTiles) * kRowsOfSlices;
+    int64_t column = ((tile - line * columnTiles) * kPacksOfSlices + pack) * W;
+    for (int64_t row = first; row < first + kRowsOfSlices && row < p.rows; ++row) {
+      int64_t begin = p.starts[row], end = p.starts[row + 1];
+      if (end - begin <= kFewSlices)
+        continue;
+      Pack<W> sums = {};
+      if (column < p.inner)
+#pragma unroll 4
+        for (int64_t j = begin + group; j < end; j += kSliceGroups) {
+          Pack<W> x = loadPack<W>(p.x, (outer * p.count + int64_t(p.places[j])) * p.inner + column);
+#pragma unroll
+          for (int k = 0; k < W; ++k)
+            sums[k] += x[k];
+        }
+#pragma unroll
+      for (int k = 0; k < W; ++k)
+        values[group][pack * W + k] = sums[k];
+      __nvvm_bar_sync(0);
+      if (group == 0 && column < p.inner) {
+#pragma unroll 1
+        for (int other = 1; other < kSliceGroups; ++other)
+#pragma unroll
+          for (int k = 0; k < W; ++k)
+            sums[k] += values[other][pack * W + k];
+        storePack<W>(p.y, (outer * p.rows + row) * p.inner + column, sums);
+      }
+      __nvvm_bar_sync(0); // before the groups write the next row's sums
+    }
+  }
+}
+KERF_KERNEL_SHARING(kSliceGroups *kPacksOfSlices, 4) void sumManySlices(SumSlicesParameters p) {
+  sumLongRows<kWidth>(p);
+}
+KERF_KERNEL_SHARING(kSliceGroups *kPacksOfSlices, 4) void sumManySlicesSingly(SumSlicesParameters p) {
+  sumLongRows<1>(p);
+}
 
 } // namespace kerf::runtime::cuda

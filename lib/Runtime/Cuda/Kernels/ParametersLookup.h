@@ -70,7 +70,12 @@ struct FindStartsParameters {
   int64_t n, rows;
 };
 
-/// y[(o, r, k)] = sum of x[(o, places[j], k)] over j in [starts[r], starts[r + 1]), in this order.
+/// Slices of a row above which a block adds them, kSliceGroups at a time. One block looks at kRowsOfSlices rows, and at
+/// kPacksOfSlices packs of neighbouring columns.
+inline constexpr int64_t kFewSlices = 512;
+inline constexpr int kSliceGroups = 32, kPacksOfSlices = 8, kRowsOfSlices = 32;
+/// y[(o, r, k)] = sum of x[(o, places[j], k)] over j in [starts[r], starts[r + 1]). The order depends on the number of a
+/// row's slices only: it is that of j for up to kFewSlices of them.
 struct SumSlicesParameters {
   const void *x;
   void *y;

@@ -56,9 +56,33 @@ struct SelectAndScatterParameters {
   Window window;
 };
 
+/// A divisor from 1 to 2^31 - 1. For n from 0 to 2^31 - 1, n / divisor is the upper half of 2 * n * multiplier, shifted
+/// right by `shift` bits (Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994). A GPU
+/// takes several times as long for a division.
+struct Divisor {
+  uint32_t by, multiplier, shift;
+};
+/// One dimension of a WindowDim, in 32-bit numbers.
+struct PackDim {
+  Divisor size, places, stride, dilation;
+  int32_t window, low;
+};
 /// The kernels whose names end in Packs take windows that move in kPackDims dimensions and have less than kFewElements
 /// elements. The host adds dimensions of size 1 in front.
 inline constexpr int kPackDims = 3;
 inline constexpr int64_t kFewElements = 255;
+/// A pooling, or the gradient of one: x and dx have n elements, dy and y have `placed` elements, of which `inner`
+/// neighbours have the same place. `packs` divides by the number of packs in `inner` elements. `kind` and `isMaximum`
+/// are those of the other structs.
+struct PoolPacksParameters {
+  Reduction kind;
+  int32_t isMaximum;
+  const void *x, *dy;
+  void *y, *dx, *selected;
+  int64_t n, placed;
+  int32_t inner;
+  Divisor packs;
+  PackDim dims[kPackDims];
+};
 
 } // namespace kerf::runtime::cuda

@@ -196,56 +196,62 @@ KERF_KERNEL void scatterOfWindows(SelectAndScatterParameters p) {
   }
 }
 
+KERF_DEVICE int quotient(int n, const Divisor &divisor) {
+  return int(uint32_t(uint64_t(uint32_t(n) * 2) * divisor.multiplier >> 32) >> divisor.shift);
+}
+/// Replaces n by n / divisor, and returns the remainder.
+KERF_DEVICE int splitOff(int &n, const Divisor &divisor) {
+  int whole = quotient(n, divisor), remainder = n - whole * int(divisor.by);
+  n = whole;
+  return remainder;
+}
+
 /// W neighbouring elements of the last dimension, `inner`, at one place of a tensor: the numbers of the outer
 /// dimensions, of the place in each dimension in which the window moves, and of the first element.
 struct PackPlace {
   int32_t outer, at[kPackDims], k;
 };
-/// Returns the place of pack i in a tensor whose moving dimensions have these sizes.
-template <int W, typename SizeOf> KERF_DEVICE PackPlace packPlace(int64_t i, int64_t inner, SizeOf sizeOf) {
+/// Returns the place of pack i in a tensor whose moving dimensions have these sizes. The host calls these kernels for
+/// less than 2^31 elements.
+template <int W, typename SizeOf> KERF_DEVICE PackPlace packPlace(int i, const Divisor &packs, SizeOf sizeOf) {
   PackPlace place;
-  uint32_t rest = uint32_t(i), packs = uint32_t(inner / W); // the host calls these kernels for less than 2^31 elements
-  place.k = int32_t(rest % packs * W);
-  rest /= packs;
+  place.k = splitOff(i, packs) * W;
 #pragma unroll
-  for (int d = kPackDims - 1; d >= 0; --d) {
-    uint32_t size = uint32_t(sizeOf(d));
-    place.at[d] = int32_t(rest % size);
-    rest /= size;
-  }
-  place.outer = int32_t(rest);
+  for (int d = kPackDims - 1; d >= 0; --d)
+    place.at[d] = splitOff(i, sizeOf(d));
+  place.outer = i;
   return place;
 }
 
 /// Calls visit(w, i) for each element w of the window at `place` that lies over the tensor; i is the first of the W
 /// elements of the tensor.
-template <typename Visit>
-KERF_DEVICE void eachUnder(const Window &window, const PackPlace &place, int64_t inner, Visit visit) {
-  const WindowDim &a = window.dims[0], &b = window.dims[1], &c = window.dims[2];
+template <typename Visit> KERF_DEVICE void eachUnder(const PoolPacksParameters &p, const PackPlace &place, Visit visit) {
+  const PackDim &a = p.dims[0], &b = p.dims[1], &c = p.dims[2];
   int w = 0;
 #pragma unroll 1
-  for (int i = 0; i < int(a.window); ++i)
+  for (int i = 0; i < a.window; ++i)
 #pragma unroll 1
-    for (int j = 0; j < int(b.window); ++j)
+    for (int j = 0; j < b.window; ++j)
 #pragma unroll 1
-      for (int k = 0; k < int(c.window); ++k, ++w) {
-        int x = place.at[0] * int(a.stride) + i * int(a.dilation) - int(a.low),
-            y = place.at[1] * int(b.stride) + j * int(b.dilation) - int(b.low),
-            z = place.at[2] * int(c.stride) + k * int(c.dilation) - int(c.low);
-        if (x >= 0 && x < a.size && y >= 0 && y < b.size && z >= 0 && z < c.size)
-          visit(w, (((place.outer * a.size + x) * b.size + y) * c.size + z) * inner + place.k);
+      for (int k = 0; k < c.window; ++k, ++w) {
+        int x = place.at[0] * int(a.stride.by) + i * int(a.dilation.by) - a.low,
+            y = place.at[1] * int(b.stride.by) + j * int(b.dilation.by) - b.low,
+            z = place.at[2] * int(c.stride.by) + k * int(c.dilation.by) - c.low;
+        if (uint32_t(x) < a.size.by && uint32_t(y) < b.size.by && uint32_t(z) < c.size.by)
+          visit(w, int64_t(((place.outer * int(a.size.by) + x) * int(b.size.by) + y) * int(c.size.by) + z) * p.inner +
+                       place.k);
       }
 }
 
 /// Combines the elements under each window, W neighbouring windows of the last dimension at a time.
 template <int W, typename X, typename Combine>
-KERF_DEVICE void poolPacks(const ReduceWindowParameters &p, X neutral, Combine combine) {
+KERF_DEVICE void poolPacks(const PoolPacksParameters &p, X neutral, Combine combine) {
 #pragma unroll 1
-  for (int64_t i = firstElement(); i < p.n / W; i += elementStep()) {
-    PackPlace place = packPlace<W>(i, p.inner, [&](int d) { return p.window.dims[d].places; });
+  for (int64_t i = firstElement(); i < p.placed / W; i += elementStep()) {
+    PackPlace place = packPlace<W>(int(i), p.packs, [&](int d) { return p.dims[d].places; });
     Pack<W, X> values;
     values.fill(neutral);
-    eachUnder(p.window, place, p.inner, [&](int, int64_t from) {
+    eachUnder(p, place, [&](int, int64_t from) {
       Pack<W> x = loadPack<W>(p.x, from);
 #pragma unroll
       for (int k = 0; k < W; ++k)
@@ -258,7 +264,7 @@ KERF_DEVICE void poolPacks(const ReduceWindowParameters &p, X neutral, Combine c
     storePack<W>(p.y, i * W, y);
   }
 }
-template <int W> KERF_DEVICE void reducePacks(const ReduceWindowParameters &p) {
+template <int W> KERF_DEVICE void reducePacks(const PoolPacksParameters &p) {
   if (p.kind == Reduction::Sum)
     poolPacks<W>(p, 0.0, [](double a, double b) { return a + b; });
   else if (p.kind == Reduction::Max)
@@ -266,17 +272,17 @@ template <int W> KERF_DEVICE void reducePacks(const ReduceWindowParameters &p) {
   else
     poolPacks<W>(p, highest<N>(), smaller<N>);
 }
-KERF_KERNEL void reduceWindowPacks(ReduceWindowParameters p) { reducePacks<kWidth>(p); }
-KERF_KERNEL void reduceWindowSinglePacks(ReduceWindowParameters p) { reducePacks<1>(p); }
+KERF_KERNEL void reduceWindowPacks(PoolPacksParameters p) { reducePacks<kWidth>(p); }
+KERF_KERNEL void reduceWindowSinglePacks(PoolPacksParameters p) { reducePacks<1>(p); }
 
-template <int W> KERF_DEVICE void selectPacks(const SelectAndScatterParameters &p) {
+template <int W> KERF_DEVICE void selectPacks(const PoolPacksParameters &p) {
 #pragma unroll 1
-  for (int64_t i = firstElement(); i < p.places / W; i += elementStep()) {
-    PackPlace place = packPlace<W>(i, p.inner, [&](int d) { return p.window.dims[d].places; });
+  for (int64_t i = firstElement(); i < p.placed / W; i += elementStep()) {
+    PackPlace place = packPlace<W>(int(i), p.packs, [&](int d) { return p.dims[d].places; });
     Pack<W> best = {};
     std::array<uint8_t, W> selected;
     selected.fill(kFewElements);
-    eachUnder(p.window, place, p.inner, [&](int w, int64_t from) {
+    eachUnder(p, place, [&](int w, int64_t from) {
       Pack<W> x = loadPack<W>(p.x, from);
 #pragma unroll
       for (int k = 0; k < W; ++k)
@@ -286,29 +292,29 @@ template <int W> KERF_DEVICE void selectPacks(const SelectAndScatterParameters &
     storeElements<W, uint8_t>(p.selected, i * W, selected);
   }
 }
-KERF_KERNEL void selectOfPacks(SelectAndScatterParameters p) { selectPacks<kWidth>(p); }
-KERF_KERNEL void selectOfSinglePacks(SelectAndScatterParameters p) { selectPacks<1>(p); }
+KERF_KERNEL void selectOfPacks(PoolPacksParameters p) { selectPacks<kWidth>(p); }
+KERF_KERNEL void selectOfSinglePacks(PoolPacksParameters p) { selectPacks<1>(p); }
 
 /// The places of a dimension at which the window may cover one element: from `first` to `last`.
 struct Covers {
   int first, last;
 };
-KERF_DEVICE Covers coversOf(const WindowDim &dim, int at) {
-  int shifted = at + int(dim.low), behind = shifted - int((dim.window - 1) * dim.dilation), stride = int(dim.stride);
-  int last = shifted / stride;
-  return {behind > 0 ? (behind + stride - 1) / stride : 0, last < dim.places ? last : int(dim.places) - 1};
+KERF_DEVICE Covers coversOf(const PackDim &dim, int at) {
+  int shifted = at + dim.low, behind = shifted - (dim.window - 1) * int(dim.dilation.by), stride = int(dim.stride.by);
+  int last = quotient(shifted, dim.stride), places = int(dim.places.by);
+  return {behind > 0 ? quotient(behind + stride - 1, dim.stride) : 0, last < places ? last : places - 1};
 }
 /// Returns the number of the window's element over an element of the tensor, or -1 if dilation passes over it.
-KERF_DEVICE int elementOver(const WindowDim &dim, int at, int place) {
-  int distance = at + int(dim.low) - place * int(dim.stride), w = distance / int(dim.dilation);
-  return w * int(dim.dilation) == distance ? w : -1;
+KERF_DEVICE int elementOver(const PackDim &dim, int at, int place) {
+  int w = at + dim.low - place * int(dim.stride.by);
+  return splitOff(w, dim.dilation) == 0 ? w : -1;
 }
 
-template <int W> KERF_DEVICE void scatterPacks(const SelectAndScatterParameters &p) {
-  const WindowDim &a = p.window.dims[0], &b = p.window.dims[1], &c = p.window.dims[2];
+template <int W> KERF_DEVICE void scatterPacks(const PoolPacksParameters &p) {
+  const PackDim &a = p.dims[0], &b = p.dims[1], &c = p.dims[2];
 #pragma unroll 1
   for (int64_t i = firstElement(); i < p.n / W; i += elementStep()) {
-    PackPlace place = packPlace<W>(i, p.inner, [&](int d) { return p.window.dims[d].size; });
+    PackPlace place = packPlace<W>(int(i), p.packs, [&](int d) { return p.dims[d].size; });
     Covers inA = coversOf(a, place.at[0]), inB = coversOf(b, place.at[1]), inC = coversOf(c, place.at[2]);
     Pack<W> sums = {};
 #pragma unroll 1
@@ -321,8 +327,10 @@ template <int W> KERF_DEVICE void scatterPacks(const SelectAndScatterParameters 
               wC = elementOver(c, place.at[2], z);
           if (wA < 0 || wB < 0 || wC < 0)
             continue;
-          int w = (wA * int(b.window) + wB) * int(c.window) + wC;
-          int64_t from = (((place.outer * a.places + x) * b.places + y) * c.places + z) * p.inner + place.k;
+          int w = (wA * b.window + wB) * c.window + wC;
+          int64_t from = int64_t(((place.outer * int(a.places.by) + x) * int(b.places.by) + y) * int(c.places.by) + z) *
+                             p.inner +
+                         place.k;
           std::array<uint8_t, W> selected = loadElements<W, uint8_t>(p.selected, from);
           Pack<W> dy = loadPack<W>(p.dy, from);
 #pragma unroll
@@ -332,8 +340,8 @@ template <int W> KERF_DEVICE void scatterPacks(const SelectAndScatterParameters 
     storePack<W>(p.dx, i * W, sums);
   }
 }
-KERF_KERNEL void scatterOfPacks(SelectAndScatterParameters p) { scatterPacks<kWidth>(p); }
-KERF_KERNEL void scatterOfSinglePacks(SelectAndScatterParameters p) { scatterPacks<1>(p); }
+KERF_KERNEL void scatterOfPacks(PoolPacksParameters p) { scatterPacks<kWidth>(p); }
+KERF_KERNEL void scatterOfSinglePacks(PoolPacksParameters p) { scatterPacks<1>(p); }
 #endif
 
 } // namespace kerf::runtime::cuda
