@@ -52,9 +52,17 @@ bool keepsOrder(ReduceOp reduce) {
   return !keepsChannels || kept == 0;
 }
 
+/// Returns whether the op converts an input of the program to a narrower type. Its result has fewer bytes to transpose.
+bool narrowsInput(Operation *op) {
+  auto convert = dyn_cast<ConvertOp>(op);
+  auto argument = convert ? dyn_cast<BlockArgument>(convert.getOperand()) : nullptr;
+  return argument && !cast<func::FuncOp>(argument.getOwner()->getParentOp()).isPrivate() &&
+         tensorType(convert.getResult()).getElementTypeBitWidth() < tensorType(argument).getElementTypeBitWidth();
+}
+
 /// Returns whether the op can compute with the channels as second and as last dimension.
 bool suitsBoth(Operation *op) {
-  if (op->getNumResults() != 1)
+  if (op->getNumResults() != 1 || narrowsInput(op))
     return false;
   if (isConvolution(op))
     return true;

@@ -109,3 +109,18 @@ func.func @between(%x: tensor<4x8x8x16xbf16>, %k: tensor<16x16x3x3xbf16>) -> ten
   %z = kerf.softmax %last {dimension = 3 : i64} : (tensor<4x8x8x16xbf16>) -> tensor<4x8x8x16xbf16>
   return %z : tensor<4x8x8x16xbf16>
 }
+
+// -----
+
+// An image in float32 is converted before it is transposed, because bf16 has half the bytes.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:.*]]: tensor<4x16x8x8xf32>
+// CHECK: %[[C:.*]] = kerf.convert %[[X]] : (tensor<4x16x8x8xf32>) -> tensor<4x16x8x8xbf16>
+// CHECK: kerf.transpose %[[C]] {permutation = array<i64: 0, 2, 3, 1>} : (tensor<4x16x8x8xbf16>) -> tensor<4x8x8x16xbf16>
+func.func @main(%x: tensor<4x16x8x8xf32>, %k: tensor<32x16x3x3xbf16>) -> tensor<32xf32> {
+  %c = kerf.convert %x : (tensor<4x16x8x8xf32>) -> tensor<4x16x8x8xbf16>
+  %y = kerf.convolution %c, %k {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>}
+      : (tensor<4x16x8x8xbf16>, tensor<32x16x3x3xbf16>) -> tensor<4x32x8x8xbf16>
+  %sum = kerf.reduce %y {dimensions = array<i64: 0, 2, 3>, kind = #kerf<reduce_kind sum>} : (tensor<4x32x8x8xbf16>) -> tensor<32xf32>
+  return %sum : tensor<32xf32>
+}
