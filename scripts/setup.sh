@@ -25,6 +25,7 @@ protobuf-compiler|protoc|generates the ONNX reader
 libdnnl-dev||oneDNN: matrix products on the CPU
 libopenmpi-dev||MPI: ranks as processes
 openmpi-bin|mpirun|mpirun
+libmimalloc-dev||an allocator: searches take a sixth less time
 libfmt-dev||text of messages and reports
 nlohmann-json3-dev||JSON: plans, packages, clusters, reports
 libcli11-dev||options of the command line
