@@ -234,8 +234,11 @@ Result<PlannedJob> planWhole(mlir::MLIRContext &context, const PlanQuestion &que
     return described.error();
   PlannedJob planned{plans->best(std::move(*described), request.cluster),
                      toText(plans->found, request.model.name, request.cluster), plans->job.warnings(), plans->notes};
-  if (auto warning = programWarning(context, request, planned.plan, plans->found.plans.front().simulation))
-    planned.warnings.push_back(std::move(*warning));
+  // Who ends a search does not wait for the program of a large plan, which may take half a minute.
+  bool isEnded = question.stop && question.stop();
+  if (!isEnded)
+    if (auto warning = programWarning(context, request, planned.plan, plans->found.plans.front().simulation))
+      planned.warnings.push_back(std::move(*warning));
   planned.others.assign(plans->found.plans.begin() + 1, plans->found.plans.end());
   planned.pareto = std::move(plans->pareto);
   return planned;
