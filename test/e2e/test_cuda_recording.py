@@ -39,20 +39,21 @@ class CudaRecording(KerfTest):
         with open(self.path("report.json")) as file:
             return json.load(file)[what]
 
-    def small(self, batches, bad=None):
+    def small(self, batches, bad=None, samples=4):
         """The arguments of a small GPT-2; the label number `bad` is out of range."""
         rnd = random.Random(1)
-        tokens = [rnd.randrange(8) for _ in range(batches * 4 * 8)]
+        tokens = [rnd.randrange(8) for _ in range(batches * samples * 8)]
         labels = [4321 if i == bad else token for i, token in enumerate(tokens)]
-        pack = lambda values: ("<i8", [batches, 4, 8], struct.pack(f"<{len(values)}q", *values))
+        pack = lambda values: ("<i8", [batches, samples, 8], struct.pack(f"<{len(values)}q", *values))
         write_npz(self.path("data.npz"), {"input_ids": pack(tokens), "labels": pack(labels)})
-        return [self.write("config.json", SMALL), "--data", self.path("data.npz"), "--seed", "1", "--global-batch", "4", "--sequence", "8"]
+        return [self.write("config.json", SMALL), "--data", self.path("data.npz"), "--seed", "1", "--global-batch", str(samples), "--sequence", "8"]
 
     def test_plans(self):
         step, run = optimizer_flags(golden_of("gpt2"), "adamw")
+        model = [file_of("gpt2"), "--data", file_of("gpt2", "batches.npz")] if ALL else self.small(STEPS, samples=8)
         for name in PLANS if ALL else SOME:
             with self.subTest(name):
-                common = [file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", STEPS, "--plan", self.write("plan.json", PLANS[name]), *step, *run]
+                common = [*model, "--steps", STEPS, "--plan", self.write("plan.json", PLANS[name]), *step, *run]
                 expected = json.loads(self.succeed("train", *common, "--json").stdout)
                 got, graphs, _ = self.train(*common, "--device", "cuda")
                 ranks = graphs // (STEPS - MEASURED)
