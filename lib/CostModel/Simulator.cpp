@@ -294,6 +294,8 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
       });
 
   Simulation result;
+  // Whether a stage begins its next step without waiting for the others.
+  const bool alone = schedule->splitBackward && !plan.trainer.update.waitsForAllStages;
   double firstStart = 0, allReduced = 0, slowestUpdate = 0;
   std::vector<Ending> endings;
   std::vector<double> reducedAt; // time at which the stage's optimizer has all gradients
@@ -310,7 +312,7 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
         streamEnds = std::max(time.end + cost.tail, std::max(time.start, streamEnds) + cost.besideSeconds);
     }
     double tail = std::max(0.0, streamEnds - times.tasks[s].back().end);
-    double start = schedule->splitBackward ? times.tasks[s].front().start : firstStart;
+    double start = alone ? times.tasks[s].front().start : firstStart;
     double reduced = times.tasks[s].back().end - start + tail + total(ending.reduction) + ending.tied;
     allReduced = std::max(allReduced, reduced);
     reducedAt.push_back(start + reduced);
@@ -366,11 +368,11 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   if (trace == Trace::Yes) {
     addEvents(result, *schedule, times, timeline);
     for (int64_t s = 0; s < schedule->stages; ++s)
-      result.trace.push_back({s, false, "optimizer", schedule->splitBackward ? reducedAt[s] : allReduced,
-                              endings[s].optimizer}); // with a split backward, no stage waits for the others
+      result.trace.push_back({s, false, "optimizer", alone ? reducedAt[s] : allReduced, endings[s].optimizer});
   }
   result.tokensPerSecond = work.tokens / result.stepSeconds;
   result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / pipeline.peakFlopsOfAll(work.dtype);
+  result.schedule = std::move(*schedule);
   return result;
 }
 

@@ -40,6 +40,8 @@ LayerActivationBytes activationsOf(const Part &part, const LayerModes &modes, co
   }
   if (plan.trainer.memory.keepsStageOutputs && plan.schedule.stages > 1 && !part.segments.empty())
     held.untilInputGradient += part.segments.back().inputBytes; // the result is as large as a layer's input
+  if (plan.trainer.memory.keepsAllForWeightGradient)
+    held.untilWeightGradient = std::max(held.untilWeightGradient, held.untilInputGradient);
   return held;
 }
 

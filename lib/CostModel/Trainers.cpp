@@ -46,6 +46,13 @@ TrainerSpace megatronSpace() {
   return space;
 }
 
+/// Returns the plans that Megatron-LM of today can run: --cpu-offloading-num-layers is smaller than --num-layers.
+TrainerSpace megatronOf2025Space() {
+  TrainerSpace space = megatronSpace();
+  space.offloadsAllButLast = true;
+  return space;
+}
+
 TrainerSpace torchTitanSpace() {
   TrainerSpace space;
   space.schedules = {OneFOneB, Interleaved, GPipe};
@@ -67,10 +74,13 @@ TrainerSpace torchTitanSpace() {
   return space;
 }
 
-/// Returns the plans that TorchTitan 0.3 can run: sequence parallelism may be off.
+/// Returns the plans that TorchTitan 0.3 can run: sequence parallelism may be off, and it reads the order of the tasks
+/// of any schedule from a file.
 TrainerSpace torchTitan03Space() {
   TrainerSpace space = torchTitanSpace();
   space.tensorWithoutSequence = true;
+  space.schedules = {};
+  space.zeroBubbleWithRecompute = false;
   return space;
 }
 
@@ -151,17 +161,30 @@ Trainer torchTitan() {
               {"space", "torchtitan/config/job_config.py of the 0.2 releases"}}};
 }
 
-/// Returns the record of TorchTitan 0.3: that of 0.2, but sequence parallelism may be off.
+/// Returns the record of TorchTitan 0.3: that of 0.2, but sequence parallelism may be off, and all schedules run by
+/// PyTorch's runtime for orders that are read from a file, whose sends overlap.
 Trainer torchTitan03() {
   Trainer trainer = torchTitan();
   trainer.name = "torchtitan-0.3";
   trainer.title = "TorchTitan 0.3";
   trainer.summary = "TorchTitan 0.3, configured in Python";
   trainer.prices.sends = StageSends::Full;
+  trainer.prices.update.waitsForAllStages = true;
+  trainer.prices.memory.keepsAllForWeightGradient = true;
+  trainer.overlap = [](const StepShape &) { return Overlap(); };
   trainer.space = torchTitan03Space();
   for (auto &[topic, source] : trainer.sources)
     if (topic == "sends")
       source = "with sequence parallelism, the default, a rank sends its share, else whole activations";
+    else if (topic == "overlap")
+      source = "FSDP2's own; torch.distributed.pipelining: _PipelineScheduleRuntime, which runs orders from a file, "
+               "waits for messages only before a task needs them";
+    else if (topic == "memory")
+      source = "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them; "
+               "torch/distributed/pipelining/_backward.py, stage_backward_input: retain_graph=True";
+    else if (topic == "update")
+      source = "clip_grad_norm_ reads the gradient, then reads and writes it, and sums its norm over the stages; "
+               "AdamW's fused kernel reads it";
     else if (topic == "space")
       source = "torchtitan/config/configs.py and torchtitan/distributed/parallel_dims.py of TorchTitan 0.3.0";
   return trainer;
@@ -197,7 +220,7 @@ const std::vector<Trainer> &records() {
                   .interpreted = true},
        .overlap =
            [](const StepShape &shape) { return Overlap{.tensor = true, .stage = shape.schedule == Interleaved}; },
-       .space = megatronSpace(),
+       .space = megatronOf2025Space(),
        .sources = {{"issue", "fitted: BERT of 24 layers of 1,024 in Megatron-LM's own tests (2026), 5.3 to 5.6 ms per "
                              "layer and microbatch on a DGX A100 whatever the tensor parallelism"},
                    {"update", kMegatronUpdate},
@@ -215,13 +238,14 @@ const std::vector<Trainer> &records() {
       {.name = "deepspeed",
        .title = "DeepSpeed",
        .summary = "DeepSpeed with Megatron-DeepSpeed's models",
-       .prices = {.issueSeconds = kEagerIssue,
-                  .update = {.gradientAccesses = 4, .scaleAccesses = 1, .widensGradients = true},
-                  .gathers = {.wholeLayers = false, .replicatedBelowElements = 1e5},
-                  .accumulatesInProducts = false,
-                  .sends = StageSends::Scattered,
-                  .bucketBytes = 1e9,
-                  .interpreted = true},
+       .prices =
+           {.issueSeconds = kEagerIssue,
+            .update = {.gradientAccesses = 4, .scaleAccesses = 1, .widensGradients = true, .waitsForAllStages = true},
+            .gathers = {.wholeLayers = false, .replicatedBelowElements = 1e5},
+            .accumulatesInProducts = false,
+            .sends = StageSends::Scattered,
+            .bucketBytes = 1e9,
+            .interpreted = true},
        .overlap =
            [](const StepShape &shape) {
              return Overlap{.gradients = shape.stages == 1 && shape.optimizerSharding >= 1,
@@ -232,7 +256,7 @@ const std::vector<Trainer> &records() {
        .space = deepSpeedSpace(),
        .sources = {{"issue", kEagerLikewise},
                    {"update", "deepspeed/runtime/zero/stage_1_and_2.py, step: overflow check, copy to f32, norm, "
-                              "unscale_and_clip, update"},
+                              "which is summed over the stages, unscale_and_clip, update"},
                    {"gathers", "configuration JSON: stage3_param_persistence_threshold 1e5; stage3_max_reuse_distance "
                                "1e9 keeps what was recomputed for its backward"},
                    {"accumulation", "gradients lie in DeepSpeed's buffers and are added by a kernel"},

@@ -26,7 +26,7 @@ struct Target {
 const std::vector<Target> &targets() {
   static const std::vector<Target> table = {
       {ExportTarget::Megatron, "megatron", "Megatron-LM", "megatron.sh", "megatron",
-       "megatron/training/arguments.py of 2025 (commit 000c4ac24f61)",
+       "megatron/training/arguments.py of Megatron-LM core_v0.16 (2026)",
        "DATA_PATH, TOKENIZER_MODEL, LEARNING_RATE, STEPS and OUTPUT, variables at the top, or MOCK_DATA=1",
        megatronTable},
       {ExportTarget::TorchTitan, "torchtitan", "TorchTitan", "torchtitan.toml", "torchtitan",
@@ -111,7 +111,8 @@ std::vector<std::string> headOf(const Target &target, const View &view, const Dr
       fmt::format("{} for {} on {} ranks of {}, by kerf export.", target.title, view.in.job.model, view.ranks,
                   view.in.completed.cluster.name),
       fmt::format("Names of settings are from {}.", target.names),
-      fmt::format("A plan does not contain, so add: {}; on several nodes also NODE_RANK and MASTER_ADDR.",
+      fmt::format("No plan has these, so set them: {}; on several nodes also NODE_RANK and MASTER_ADDR, if no "
+                  "scheduler does.",
                   target.missing),
   };
   if (predicted)
@@ -139,7 +140,9 @@ if [ "${MOCK_DATA:-0}" = 1 ]; then # ten steps on mock data
          words + R"( --train-iters 10 --log-interval 1 --eval-iters 0 "$@"
 else
   : "${DATA_PATH:?the prefix of the tokenized data, or MOCK_DATA=1}" "${TOKENIZER_MODEL:?the tokenizer}"
-  set -- --data-path "$DATA_PATH" --split 99,1,0 --tokenizer-type "$TOKENIZER_TYPE"     --tokenizer-model "$TOKENIZER_MODEL" --train-iters "$STEPS" --log-interval 10     --save "$OUTPUT" --save-interval 500 "$@"
+  set -- --data-path "$DATA_PATH" --split 99,1,0 --tokenizer-type "$TOKENIZER_TYPE" \
+    --tokenizer-model "$TOKENIZER_MODEL" --train-iters "$STEPS" --log-interval 10 \
+    --save "$OUTPUT" --save-interval 500 "$@"
 fi
 set -- --lr "$LEARNING_RATE" --lr-decay-style cosine "$@"
 )";
@@ -211,6 +214,10 @@ std::vector<std::string> exportKeys(ExportTarget target) {
     for (const Row &row : *table)
       keys.push_back(row.key);
   return keys;
+}
+
+std::string schedulePath(const std::string &configName) {
+  return std::filesystem::path(configName).replace_extension(".schedule.csv").string();
 }
 
 std::vector<std::string> exportNotes(const ExportResult &exported) {
@@ -288,10 +295,13 @@ static Draft draftOf(const Target &target, const View &view) {
 
 /// Returns the configuration file, the launch command and the decisions.
 static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft, const std::string &configName,
-                               const std::optional<ExportPrediction> &predicted) {
+                               const std::optional<ExportPrediction> &predicted, const std::optional<Schedule> &order) {
   std::vector<std::string> head = headOf(describe(which), view, draft, predicted);
   std::string torchrun = torchrunText(view);
-  ExportResult exported{"", "", std::move(draft.decisions), predicted};
+  ExportResult exported;
+  exported.decisions = std::move(draft.decisions);
+  exported.prediction = predicted;
+  exported.head = head;
   switch (which) {
   case ExportTarget::Megatron:
     exported.config = shellText(head,
@@ -320,8 +330,16 @@ static ExportResult writtenFor(ExportTarget which, const View &view, Draft draft
     exported.launch = launchLine(view, draft, torchrun, "-m torchtitan.train --job.config_file " + configName);
     break;
   case ExportTarget::TorchTitanPython: {
-    exported.config = torchTitanPythonText(head, draft.config, view.model);
     std::filesystem::path path(configName); // TorchTitan imports the module by its name
+    OrderFile file;
+    if (order) {
+      file = {std::filesystem::path(schedulePath(configName)).filename().string(), order->splitBackward};
+      head.insert(head.begin() + 3, fmt::format("It reads the order of the stages' tasks from {}, which has to lie "
+                                                "beside it.",
+                                                file.name));
+      exported.schedule = pytorchOrderText(*order);
+    }
+    exported.config = torchTitanPythonText(head, draft.config, view.model, order ? &file : nullptr);
     std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
     exported.launch = launchLine(view, draft, fmt::format("PYTHONPATH={} ", folder) + torchrun,
                                  fmt::format("-m torchtitan.train --module {} --config job", path.stem().string()));
@@ -439,6 +457,19 @@ static Result<std::optional<ExportPrediction>> predictionOf(const Target &target
                ExitStatus::Infeasible};
 }
 
+/// Returns the order of the stages' tasks if the target reads it from a file.
+static Result<std::optional<Schedule>> orderOf(const View &view, const Draft &draft,
+                                               const std::optional<ExportPrediction> &predicted) {
+  if (!draft.readsOrder)
+    return std::optional<Schedule>();
+  if (predicted && predicted->schedule)
+    return std::optional(*predicted->schedule);
+  auto made = makeSchedule(view.in.completed.schedule); // without predicted durations of the tasks
+  if (!made)
+    return Error{fmt::format("{}: {}", view.in.completed.where, made.error().message)};
+  return std::optional(std::move(*made));
+}
+
 /// Fails for plans that no target can express, and fills the view of `input` otherwise.
 static Status readView(const Target &target, const ExportInput &input, View &view) {
   const CompletedPlan &completed = input.completed;
@@ -472,10 +503,19 @@ Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, co
     return status.error();
   if (Status status = checkRules(target, view); !status)
     return status.error();
+  if (std::string name = std::filesystem::path(configName).stem().string();
+      which == ExportTarget::TorchTitanPython && name.find('.') != std::string::npos)
+    return Error{
+        fmt::format("'{}' cannot be imported as a module, because its name has a dot; give <output> a name such "
+                    "as {}",
+                    configName, target.file)};
   auto predicted = predictionOf(target, view, draft);
   if (!predicted)
     return predicted.error();
-  return writtenFor(which, view, std::move(draft), configName, *predicted);
+  auto order = orderOf(view, draft, *predicted);
+  if (!order)
+    return order.error();
+  return writtenFor(which, view, std::move(draft), configName, *predicted, *order);
 }
 
 } // namespace kerf

@@ -66,7 +66,7 @@ spec:
       restartPolicy: Never
       containers:
         - name: training
-          image: YOUR_IMAGE  # with the trainer, the files of this export and the data
+          image: YOUR_IMAGE  # with the trainer and the data, and the files of this export in its working directory
           resources:
             limits:
               nvidia.com/gpu: {1}
@@ -99,15 +99,16 @@ run: |
                      n.nodes, n.devices, indented(withoutFirstLine(script), "  "));
 }
 
-/// A launcher: its name, the end of its file's name, and the function that writes the file.
+/// A launcher: its name, the end of its file's name, what stands before the file's name to start it, and the function
+/// that writes the file.
 struct Launcher {
-  std::string_view name, suffix;
+  std::string_view name, suffix, start;
   std::string (*write)(const std::string &, const LaunchNodes &);
 };
-constexpr Launcher kLaunchers[] = {{"torchrun", ".sh", torchrunFile},
-                                   {"slurm", ".sh", slurmFile},
-                                   {"kubernetes", ".yaml", kubernetesFile},
-                                   {"skypilot", ".yaml", skypilotFile}};
+constexpr Launcher kLaunchers[] = {{"torchrun", ".sh", "", torchrunFile},
+                                   {"slurm", ".sh", "sbatch ", slurmFile},
+                                   {"kubernetes", ".yaml", "kubectl apply -f ", kubernetesFile},
+                                   {"skypilot", ".yaml", "sky launch ", skypilotFile}};
 
 const Launcher &launcherOf(std::string_view name) {
   return *std::find_if(std::begin(kLaunchers), std::end(kLaunchers),
@@ -129,8 +130,16 @@ std::string launchFile(std::string_view launcher, const std::string &script, con
   return launcherOf(launcher).write(script, nodes);
 }
 
-std::string launchScript(const std::string &comment, const std::string &line, const LaunchNodes &nodes) {
-  std::string text = fmt::format("#!/bin/sh\n# {}\nset -eu\n", comment);
+std::string launchCommand(std::string_view launcher, const std::string &path) {
+  std::string_view start = launcherOf(launcher).start;
+  return fmt::format("{}{}", start.empty() && path.find('/') == std::string::npos ? "./" : start, path);
+}
+
+std::string launchScript(const std::vector<std::string> &head, const std::string &line, const LaunchNodes &nodes) {
+  std::string text = "#!/bin/sh\n";
+  for (const std::string &comment : head)
+    text += comment.empty() ? "#\n" : "# " + comment + "\n";
+  text += "set -eu\n";
   if (nodes.nodes > 1)
     text += ": \"${NODE_RANK:?the number of this node, from 0}\" \"${MASTER_ADDR:?the address of node 0}\"\n";
   return text + "exec env " + line + " \"$@\"\n";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Export to Megatron-LM: the arguments of pretrain_gpt.py that say how a step is executed.
 #include "Megatron.h"
+#include "kerf/PlanSearch/TrainerPins.h"
 
 namespace kerf::exporting {
 
@@ -16,6 +17,15 @@ void writeExpert(const View &view, Draft &out) {
   if (!view.experts())
     return out.expressed("the model has no experts: more data parallelism, from the number of ranks");
   out.argument("--expert-model-parallel-size", view.expert);
+}
+
+/// Writes tensor parallelism. Experts are cut by the same ranks as all else (expert tensor parallelism).
+void writeTensor(const View &view, Draft &out) {
+  out.argument("--tensor-model-parallel-size", view.tensor);
+  if (view.experts() && view.tensor > 1)
+    out.argument("--expert-tensor-parallel-size", view.tensor);
+  if ((view.tensor > 1 || view.context > 1) && !fsdp(view))
+    out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"; // required before Blackwell; FSDP refuses it
 }
 
 /// Writes the order of the axes. Megatron-LM has two orders, outermost first: pp-dp-cp-tp and dp-pp-cp-tp. Its
@@ -102,7 +112,13 @@ void writeOffload(const View &view, Draft &out) {
     return out.differs(layers ? "activations of a single layer stay on the device"
                               : "the number of layers is not known of an export: add --cpu-offloading-num-layers");
   out.argument("--cpu-offloading-num-layers", layers - 1);
-  out.runs.plan.recomputeLayers = {{layers == 2 ? "0" : fmt::format("0-{}", layers - 2), Recompute::Offload}};
+  bool asPlanned = true;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    asPlanned &=
+        recomputeModeOf(view.plan, 0, layer, "") == (layer + 1 < layers ? Recompute::Offload : Recompute::None);
+  out.runs.plan.recomputeLayers = allButLastOffloaded(layers);
+  if (asPlanned)
+    return;
   out.differs(view.uniformRecompute
                   ? "the last layer's activations stay on the device"
                   : "the activations of all layers but the last go to the host's memory, and none are recomputed");
@@ -239,12 +255,7 @@ Table executionTable() {
        }},
       {"mesh.context", [](const View &v, Draft &out) { out.argument("--context-parallel-size", v.context); }},
       {"mesh.expert", writeExpert},
-      {"mesh.model",
-       [](const View &v, Draft &out) {
-         out.argument("--tensor-model-parallel-size", v.tensor);
-         if ((v.tensor > 1 || v.context > 1) && !fsdp(v))
-           out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"; // required before Blackwell; FSDP refuses it
-       }},
+      {"mesh.model", writeTensor},
       {"order", writeOrder},
       {"global_batch", [](const View &v, Draft &out) { out.argument("--global-batch-size", v.plan.globalBatch); }},
       {"microbatch", [](const View &v, Draft &out) { out.argument("--micro-batch-size", v.plan.microbatch); }},
@@ -293,8 +304,13 @@ bool writeDistributedOptimizer(const View &view, Draft &out) {
   return view.sharding > 1;
 }
 
-const Table &megatronTable() {
+const Table &megatronCoreTable() {
   static const Table table = joinTables({executionTable(), megatronModelTable(), megatronOptimizerTable()});
+  return table;
+}
+
+const Table &megatronTable() {
+  static const Table table = megatronMuonTable(megatronCoreTable());
   return table;
 }
 

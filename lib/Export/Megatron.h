@@ -14,6 +14,11 @@ Table megatronDeepSpeedModelTable();
 /// Returns the rows that write the optimizer's settings, which are the same arguments in both.
 Table megatronOptimizerTable();
 
+/// Returns the rows of Megatron-LM that all trainers on its core have, without its newest optimizers.
+const Table &megatronCoreTable();
+/// Returns the rows `usual` of Megatron-LM with those for plans whose optimizer is Muon.
+Table megatronMuonTable(const Table &usual);
+
 /// Returns a row of Megatron-LM's table for a trainer that builds on it: `adapt` writes each argument of the row in the
 /// trainer's own form.
 Row rowOfMegatron(const Row &row, std::function<void(const std::string &name, const Json &value, Draft &out)> adapt);

@@ -54,6 +54,12 @@ constexpr Field kFields[] = {
     {"--adam-beta2", "optimizer.adam_beta2", nullptr},
     {"--adam-eps", "optimizer.adam_eps", nullptr},
     {"--sgd-momentum", "optimizer.sgd_momentum", nullptr},
+    {"--muon-momentum", "optimizer.muon_momentum", nullptr},
+    {"--muon-use-nesterov", "optimizer.muon_use_nesterov", nullptr},
+    {"--muon-num-ns-steps", "optimizer.muon_num_ns_steps", nullptr},
+    {"--muon-scale-mode", "optimizer.muon_scale_mode", nullptr},
+    {"--muon-extra-scale-factor", "optimizer.muon_extra_scale_factor", nullptr},
+    {"--muon-tp-mode", "optimizer.muon_tp_mode", nullptr},
     {"--weight-decay", "optimizer.weight_decay", nullptr},
     {"--clip-grad", "optimizer.clip_grad", nullptr},
 };
@@ -113,7 +119,7 @@ void addFields(const View &view, Draft &out) {
     bool overlaps = view.overlaps("stage") || view.pipeline == 2;
     out.file("model.overlap_p2p_comm", overlaps);
     out.file("model.batch_p2p_comm", !overlaps);
-  } else if (key == "optimizer.weight_decay") {
+  } else if (key == "optimizer.weight_decay" || (key == "optimizer.settings" && view.in.optimizer.kind == "muon")) {
     for (const char *path : {"scheduler.start_weight_decay", "scheduler.end_weight_decay"})
       out.file(path, view.in.optimizer["weight-decay"]);
   }

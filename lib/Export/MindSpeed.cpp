@@ -95,7 +95,7 @@ const Table &mindSpeedTable() {
         {"stages", writeStages},
         {"dtype", writeDtype},
     };
-    for (const Row &row : megatronTable())
+    for (const Row &row : megatronCoreTable())
       rows.push_back(adapted(row));
     return rows;
   }();

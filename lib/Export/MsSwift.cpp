@@ -87,7 +87,7 @@ void writeDefaults(const std::string &key, const View &view, Draft &out) {
 const Table &msSwiftTable() {
   static const Table table = [] {
     Table rows = ownTable();
-    for (const Row &row : megatronTable()) {
+    for (const Row &row : megatronCoreTable()) {
       Row ours = rowOfMegatron(row, adapt);
       rows.push_back({row.key, [ours](const View &view, Draft &out) {
                         size_t before = out.arguments.size();

@@ -38,6 +38,8 @@ bool biasedExperts(const View &v) { return v.experts() && v.model.queryKeyValueB
 /// Returns whether the plan shards parameters or gradients without a pipeline, for which NeMo takes PyTorch's FSDP.
 bool shardsMoreThanStates(const View &v) { return v.sharding >= 2 && v.pipeline == 1; }
 
+bool splitsBackward(const View &v) { return v.pipeline > 1 && recordOf(v.schedule).splitsBackward; }
+
 std::string parts(const char *what, int64_t whole, const char *axis, int64_t size) {
   return fmt::format("{} {} cannot be divided among the {} ranks of mesh.{}; pin a size of mesh.{} that divides {}",
                      whole, what, size, axis, axis, whole);
@@ -132,7 +134,8 @@ std::vector<TargetRule> scheduleRules() {
        [](const View &v) { return v.pipeline > 1 && v.chunks > 1 && !divides(v.pipeline, v.microbatches); },
        [](const View &v) { return fewer(v, "the interleaved schedule", v.pipeline); },
        "megatron/core/pipeline_parallel/schedules.py: the remainder of the microbatches by the stages is 0"},
-      {"microbatches-of-interleaving", kTorchTitans,
+      {"microbatches-of-interleaving",
+       {TorchTitan},
        [](const View &v) {
          return v.pipeline > 1 && v.chunks > 1 && v.schedule == ScheduleKind::Interleaved &&
                 !divides(std::max<int64_t>(1, v.microbatches / v.pipeline), v.microbatches);
@@ -148,7 +151,8 @@ std::vector<TargetRule> scheduleRules() {
                             v.pipeline);
        },
        "megatron/core/transformer/transformer_config.py: no support for pipeline parallelism with CPU offloading"},
-      {"microbatches-of-1f1b", both(kTorchTitans, {Nanotron}),
+      {"microbatches-of-1f1b",
+       {TorchTitan, Nanotron},
        [](const View &v) {
          return v.pipeline > 1 && v.chunks == 1 && v.schedule != ScheduleKind::GPipe && v.microbatches < v.pipeline;
        },
@@ -162,6 +166,30 @@ std::vector<TargetRule> scheduleRules() {
                             v.pipeline);
        },
        "torchtitan/models/common/decoder.py: weight tying is not supported with pipeline parallel"},
+      {"zero-bubble-without-recomputation",
+       {TorchTitanPython},
+       [](const View &v) { return splitsBackward(v) && v.recompute != "none"; },
+       [](const View &v) {
+         return fmt::format(
+             "PyTorch recomputes layers anew for each half of a split backward, and twice for the second "
+             "one, but \"recompute\" is {}; pin \"recompute\": \"none\", or the schedule 1f1b",
+             v.recompute);
+       },
+       "torch/distributed/pipelining/_backward.py of PyTorch 2.13: each half calls torch.autograd.grad"},
+      {"zero-bubble-without-compilation",
+       {TorchTitanPython},
+       [](const View &v) {
+         bool async = v.tensor > 1 && (v.overlaps("tensor") || v.overlaps("products"));
+         return splitsBackward(v) && (async || v.in.job.dtype == "f8");
+       },
+       [](const View &v) {
+         return fmt::format("the backward of compiled layers cannot be split, but {} compiled; {}, or pin the schedule "
+                            "1f1b",
+                            v.in.job.dtype == "f8" ? "layers in f8 are" : "layers with asynchronous collectives are",
+                            v.in.job.dtype == "f8" ? "give --dtype bf16"
+                                                   : "pin \"overlap\" without \"tensor\" and \"products\"");
+       },
+       "torch/distributed/pipelining/schedules.py, _check_torch_compile_compatibility"},
       {"flavors-without-pipelines",
        {TorchTitan},
        [](const View &v) {
@@ -293,6 +321,16 @@ std::vector<TargetRule> typeRules() {
   };
 }
 
+std::vector<TargetRule> optimizerRules() {
+  return {
+      {"muon-in-f16",
+       {Megatron, MegatronBridge},
+       [](const View &v) { return v.in.optimizer.kind == "muon" && v.in.job.dtype == "f16"; },
+       [](const View &) { return std::string("Muon does not train in f16; give --dtype bf16 or f32"); },
+       "megatron/core/optimizer/muon.py: muon with fp16 is not supported"},
+  };
+}
+
 std::vector<TargetRule> ascendRules() {
   return {
       {"npus",
@@ -334,7 +372,8 @@ std::vector<TargetRule> ascendRules() {
 const std::vector<TargetRule> &targetRules() {
   static const std::vector<TargetRule> all = [] {
     std::vector<TargetRule> rules;
-    for (auto part : {headRules(), sequenceRules(), scheduleRules(), expertRules(), typeRules(), ascendRules()})
+    for (auto part :
+         {headRules(), sequenceRules(), scheduleRules(), expertRules(), typeRules(), optimizerRules(), ascendRules()})
       rules.insert(rules.end(), part.begin(), part.end());
     return rules;
   }();

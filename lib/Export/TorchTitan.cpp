@@ -83,14 +83,12 @@ void writeMicrobatch(const View &view, Draft &out) {
 void writeSchedule(const View &view, Draft &out) {
   if (view.pipeline == 1)
     return out.idle("one stage");
-  const char *theirs = view.schedule == ScheduleKind::GPipe         ? "GPipe"
-                       : view.schedule == ScheduleKind::Interleaved ? "Interleaved1F1B"
-                                                                    : "1F1B";
-  out.file("parallelism.pipeline_parallel_schedule", theirs);
+  out.file("parallelism.pipeline_parallel_schedule", titanSchedule(view));
   if (!recordOf(view.schedule).splitsBackward)
     return;
   runsPlain1F1B(out);
-  out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage");
+  out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage; export --to "
+              "torchtitan-0.3, which reads any order from a file");
 }
 
 void writeStages(const View &view, Draft &out) {
@@ -154,31 +152,10 @@ void writeSequenceParallel(const View &view, Draft &out) {
   out.differs("tensor parallelism always comes with sequence parallelism");
 }
 
-void writeOverlap(const View &view, Draft &out) {
-  bool fsdp = !replicates(view);
-  runsOverlap("gradients", true, out);
-  if (fsdp)
-    runsOverlap("parameters", true, out);
-  if (!view.overlaps("gradients"))
-    out.differs("reductions of gradients always run beside the backward (the plan does not list \"gradients\")");
-  if (fsdp && !view.overlaps("parameters"))
-    out.differs("FSDP always gathers one layer ahead (the plan does not list \"parameters\")");
-  bool tensor = view.overlaps("tensor"), products = view.overlaps("products");
-  if (view.tensor > 1 && (tensor || products)) {
-    out.file("parallelism.enable_async_tensor_parallel", true);
-    out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
-    runsOverlap("products", true, out);
-    if (!products)
-      out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
-  }
-  // torch.distributed.pipelining: Schedule1F1B waits for each batch of sends and receives, the others do not.
-  bool sends = view.schedule == ScheduleKind::GPipe || view.schedule == ScheduleKind::Interleaved;
-  if (view.pipeline > 1)
-    runsOverlap("stage", sends, out);
-  if (view.pipeline > 1 && view.overlaps("stage") != sends)
-    out.differs(sends ? "sends between stages always overlap under this schedule (the plan does not list \"stage\")"
-                      : "PyTorch's 1F1B waits for its sends between stages");
-  out.expressed("the rest is FSDP's behaviour");
+/// Returns whether sends between stages overlap under the named schedules: Schedule1F1B of torch.distributed.pipelining
+/// waits for each batch of sends and receives, the others do not.
+bool sendsOverlap(const View &view) {
+  return view.schedule == ScheduleKind::GPipe || view.schedule == ScheduleKind::Interleaved;
 }
 
 void writeDtype(const View &view, Draft &out) {
@@ -197,6 +174,37 @@ void writeClipNorm(const View &view, Draft &out) {
 }
 
 } // namespace
+
+const char *titanSchedule(const View &view) {
+  return view.schedule == ScheduleKind::GPipe         ? "GPipe"
+         : view.schedule == ScheduleKind::Interleaved ? "Interleaved1F1B"
+                                                      : "1F1B";
+}
+
+void writeTitanOverlap(const View &view, Draft &out, bool sends) {
+  bool fsdp = !replicates(view);
+  runsOverlap("gradients", true, out);
+  if (fsdp)
+    runsOverlap("parameters", true, out);
+  if (!view.overlaps("gradients"))
+    out.differs("reductions of gradients always run beside the backward (the plan does not list \"gradients\")");
+  if (fsdp && !view.overlaps("parameters"))
+    out.differs("FSDP always gathers one layer ahead (the plan does not list \"parameters\")");
+  bool tensor = view.overlaps("tensor"), products = view.overlaps("products");
+  if (view.tensor > 1 && (tensor || products)) {
+    out.file("parallelism.enable_async_tensor_parallel", true);
+    out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
+    runsOverlap("products", true, out);
+    if (!products)
+      out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
+  }
+  if (view.pipeline > 1)
+    runsOverlap("stage", sends, out);
+  if (view.pipeline > 1 && view.overlaps("stage") != sends)
+    out.differs(sends ? "sends between stages always overlap under this schedule (the plan does not list \"stage\")"
+                      : "PyTorch's 1F1B waits for its sends between stages");
+  out.expressed("the rest is FSDP's behaviour");
+}
 
 const Table &torchTitanTable() {
   static const Table table = {
@@ -277,7 +285,7 @@ const Table &torchTitanTable() {
       {"optimizer_sharding", writeSharding},
       {"optimizer_sharding_ranks", writeShardingRanks},
       {"sequence_parallel", writeSequenceParallel},
-      {"overlap", writeOverlap},
+      {"overlap", [](const View &v, Draft &out) { writeTitanOverlap(v, out, sendsOverlap(v)); }},
       {"gradient_dtype",
        [](const View &v, Draft &out) {
          out.file("training.mixed_precision_reduce", "float32");

@@ -18,6 +18,13 @@ struct TitanFlavor {
 /// Returns the flavor that equals the model in every size and form, or null.
 const TitanFlavor *titanFlavorOf(const ModelSizes &model);
 
+/// Returns TorchTitan's name of the plan's schedule, or of the one that has the same parts.
+const char *titanSchedule(const View &view);
+/// Returns whether TorchTitan 0.3 has to read the plan's schedule from a file, because none of its own has this order.
+bool titanReadsOrder(const View &view);
+/// Writes the key "overlap". `sends`: whether sends between stages overlap with compute under the schedule that runs.
+void writeTitanOverlap(const View &view, Draft &out, bool sends);
+
 /// Returns what TorchTitan 0.3 has no module for in this model, for example "ALiBi positions"; empty: it can build the
 /// model.
 std::string titanLacks(const ModelSizes &model);

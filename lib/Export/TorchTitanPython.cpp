@@ -3,9 +3,18 @@
 // job, model included. The keys that 0.3 treats as 0.2 does are those of TorchTitan.cpp.
 #include "TorchTitanModel.h"
 
+#include <algorithm>
+
 namespace kerf::exporting {
 
 namespace {
+
+/// Puts `now` in the place of `then` in the texts of the decisions from `first` on.
+void rename(Draft &out, size_t first, const std::string &then, const std::string &now) {
+  for (size_t i = first; i < out.decisions.size(); ++i)
+    if (size_t at = out.decisions[i].text.find(then); at != std::string::npos)
+      out.decisions[i].text.replace(at, then.size(), now);
+}
 
 void writeFamily(const View &view, Draft &out) {
   if (const TitanFlavor *flavor = titanFlavorOf(view.model))
@@ -44,6 +53,27 @@ void writeSequenceParallel(const View &view, Draft &out) {
   out.file("parallelism.enable_sequence_parallel", view.sequenceParallel);
 }
 
+void writeSchedule(const View &view, Draft &out) {
+  if (view.pipeline == 1)
+    return out.idle("one stage");
+  out.file("parallelism.pipeline_parallel_schedule", titanSchedule(view));
+  if (!titanReadsOrder(view))
+    return;
+  out.readsOrder = true;
+  out.file("parallelism.pipeline_parallel_schedule_csv", "");
+  out.decisions.back().text =
+      "parallelism.pipeline_parallel_schedule_csv: a file with the plan's order of every stage's tasks";
+}
+
+/// Writes the overlap. PyTorch's runtime for orders from a file waits for messages only before a task needs them.
+void writeOverlap(const View &view, Draft &out) {
+  size_t first = out.decisions.size();
+  writeTitanOverlap(view, out,
+                    titanReadsOrder(view) || view.schedule == ScheduleKind::GPipe ||
+                        view.schedule == ScheduleKind::Interleaved);
+  rename(out, first, "parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel");
+}
+
 void writeDtype(const View &view, Draft &out) {
   const std::string &dtype = view.in.job.dtype;
   out.file("training.mixed_precision_param", dtype == "f32" ? "float32" : "bfloat16");
@@ -60,9 +90,7 @@ Row renamed(const char *key, std::string then, std::string now) {
             for (const Row &row : torchTitanTable())
               if (std::string(row.key) == key)
                 row.write(view, out);
-            for (size_t i = first; i < out.decisions.size(); ++i)
-              if (size_t at = out.decisions[i].text.find(then); at != std::string::npos)
-                out.decisions[i].text.replace(at, then.size(), now);
+            rename(out, first, then, now);
           }};
 }
 
@@ -70,6 +98,10 @@ Row renamed(const char *key, std::string then, std::string now) {
 std::string fieldsText(const Json &section) {
   std::string text;
   for (const auto &[key, value] : section.items()) {
+    if (key == "pipeline_parallel_schedule_csv") {
+      text += fmt::format("            {}=SCHEDULE,\n", key);
+      continue;
+    }
     if (key != "module_fqns_per_model_part") {
       text += fmt::format("            {}={},\n", key, pythonValue(value));
       continue;
@@ -160,7 +192,12 @@ const Table &torchTitanPythonTable() {
         {"recompute", writeRecompute},
         {"sequence_parallel", writeSequenceParallel},
         {"dtype", writeDtype},
-        renamed("overlap", "parallelism.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"),
+        {"overlap", writeOverlap},
+        {"schedule.name", writeSchedule},
+        {"schedule.variant",
+         [](const View &v, Draft &out) {
+           v.pipeline == 1 ? out.idle("one stage") : out.expressed("the order in the file of the schedule");
+         }},
         renamed("stages", "\"output\"]", "\"lm_head\"]"),
         renamed("model.sizes", "and without a model's name TorchTitan trains llama3/debugmodel",
                 "so the model cannot be written in Python"),
@@ -194,7 +231,28 @@ const Table &torchTitanPythonTable() {
   return table;
 }
 
-std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model) {
+bool titanReadsOrder(const View &view) {
+  if (view.pipeline == 1 || view.schedule == ScheduleKind::GPipe)
+    return false;
+  if (view.schedule == ScheduleKind::Interleaved) // PyTorch's has the same order, but wants rounds of the same size
+    return view.microbatches % std::max<int64_t>(1, view.microbatches / view.pipeline) != 0;
+  return view.schedule != ScheduleKind::OneFOneB || view.overlaps("stage") || view.microbatches < view.pipeline;
+}
+
+std::string pytorchOrderText(const Schedule &schedule) {
+  std::string text;
+  for (int64_t stage = 0; stage < schedule.stages; ++stage) {
+    std::vector<std::string> tasks;
+    for (const Task &task : schedule.order[stage])
+      tasks.push_back(fmt::format("{}{}{}", task.chunk * schedule.stages + stage, "FBIW"[static_cast<int>(task.kind)],
+                                  task.microbatch));
+    text += fmt::format("{}\n", fmt::join(tasks, ","));
+  }
+  return text;
+}
+
+std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model,
+                                 const OrderFile *order) {
   using namespace fmt::literals;
   std::string recompute = config.value("activation_checkpoint", "none");
   if (bool async = config["parallelism"].erase("enable_async_tensor_parallel"); async)
@@ -205,7 +263,10 @@ std::string torchTitanPythonText(const std::vector<std::string> &head, Json conf
   std::string text;
   for (const std::string &line : head)
     text += line.empty() ? "#\n" : "# " + line + "\n";
-  text += "import os\nimport random\nfrom dataclasses import dataclass\n\nfrom datasets import Dataset\n"
+  text += "import os\nimport random\nfrom dataclasses import dataclass\n\n";
+  if (order && order->splitBackward)
+    text += "import torch._functorch.config\n";
+  text += "from datasets import Dataset\n"
           "from torchtitan.components.checkpoint import CheckpointManager\n"
           "from torchtitan.components.loss import ChunkedLossWrapper, CrossEntropyLoss\n"
           "from torchtitan.components.metrics import MetricsProcessor\n"
@@ -221,10 +282,22 @@ std::string torchTitanPythonText(const std::vector<std::string> &head, Json conf
           "from torchtitan.hf_datasets.text_datasets import DATASETS, HuggingFaceTextDataLoader\n"
           "from torchtitan.models.common.config_utils import decoder_vocab_size\n"
           "from torchtitan.trainer import Trainer\n";
-  text += titanModelText(model, float8 ? "[Float8LinearConverter.Config(filter_fqns=[\"lm_head\", \"router.gate\"], "
-                                         "model_compile_enabled=True)]"
-                                       : "");
+  text += titanModelText(
+      model,
+      float8 ? "[Float8LinearConverter.Config(recipe_name=FLOAT8_RECIPE, filter_fqns=[\"lm_head\", \"router.gate\"], "
+               "model_compile_enabled=True)]"
+             : "");
   text += kVariables;
+  if (float8)
+    text += "# A scale for each row; with rowwise_with_gw_hp products of weight gradients stay in bfloat16.\n"
+            "FLOAT8_RECIPE = os.environ.get(\"FLOAT8_RECIPE\", \"rowwise\")\n";
+  if (order)
+    text += fmt::format("# The order in which every stage runs its tasks.\n"
+                        "SCHEDULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), {})\n",
+                        pythonValue(order->name));
+  if (order && order->splitBackward)
+    text += "# Both halves of a backward read what compiled attention keeps.\n"
+            "torch._functorch.config.donated_buffer = False\n";
   text += fmt::format(fmt::runtime(kMock), "vocabulary"_a = model.vocabulary);
   std::string optimizer, compile;
   const Json settings = config.value("optimizer", Json::object());

@@ -59,8 +59,9 @@ public:
   Json arguments = Json::object(); // arguments of the launch command, with their values; true: a flag without a value
   std::map<std::string, std::string> environment; // environment variables of the launch command
   std::vector<ExportDecision> decisions;
-  PlanAsExported runs;    // the plan as the target runs it: rows change it where the target does something else
-  std::string key, value; // key that is being written, and its value as JSON
+  bool readsOrder = false; // whether the target reads the order of the stages' tasks from a file
+  PlanAsExported runs;     // the plan as the target runs it: rows change it where the target does something else
+  std::string key, value;  // key that is being written, and its value as JSON
 
   /// Sets the value at the path "a.b" of the configuration file, and records that the key is expressed by it.
   void file(const std::string &path, Json what);
@@ -147,8 +148,18 @@ std::vector<std::pair<std::string, Json>> settings(const View &view);
 std::string shellText(const std::vector<std::string> &head, const std::string &command, const Json &arguments);
 std::string tomlText(const std::vector<std::string> &head, const Json &config);
 std::string yamlText(const std::vector<std::string> &head, const Json &config);
-/// Returns the Python module of a job of TorchTitan 0.3 from the configuration that its table writes.
-std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model);
+/// A file with the order of the stages' tasks: its name, and whether it has both halves of split backward passes.
+struct OrderFile {
+  std::string name;
+  bool splitBackward = false;
+};
+/// Returns the order of the stages' tasks as PyTorch's pipelines read it: a row for each stage, with "0F3" for the
+/// forward of microbatch 3 on part 0.
+std::string pytorchOrderText(const Schedule &schedule);
+/// Returns the Python module of a job of TorchTitan 0.3 from the configuration that its table writes. `order` is null
+/// if the schedule has a name there.
+std::string torchTitanPythonText(const std::vector<std::string> &head, Json config, const ModelSizes &model,
+                                 const OrderFile *order);
 /// Returns the Python program of a job of Megatron Bridge from the configuration that its table writes.
 std::string megatronBridgeText(const std::vector<std::string> &head, const Json &config, const ModelSizes &model);
 /// Returns a value as Python has it.

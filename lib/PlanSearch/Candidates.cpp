@@ -257,6 +257,9 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
   int64_t most = *std::max_element(layers.begin(), layers.end());
   if (most == 0)
     return std::nullopt;
+  if (mode != Recompute::None && recordOf(one.step.schedule.kind).splitsBackward &&
+      !job.trainer->space.zeroBubbleWithRecompute)
+    return std::nullopt;
   Recomputation all{RecomputationLadder::SelectiveFirst,
                     {mode == Recompute::None        ? 0
                      : mode == Recompute::Selective ? most

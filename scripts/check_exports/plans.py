@@ -82,6 +82,9 @@ CASES = [
     Case("llama8b-offload", "llama-3.1-8b", "dgx-a100", 16, 64, 8192, pins={"recompute": "offload"}),
     Case("llama8b-f8", "llama-3.1-8b", "dgx-h100", 16, 64, 8192, dtype="f8"),
     Case("llama8b-zero-bubble", "llama-3.1-8b", "dgx-a100", 32, 128, 4096, pins={"mesh": {"stage": 4}, "schedule": {"name": "zero-bubble"}}),
+    Case("llama8b-zero-bubble-2p", "llama-3.1-8b", "dgx-h100", 32, 128, 4096,
+         pins={"mesh": {"stage": 4, "model": 2}, "schedule": {"name": "zero-bubble", "variant": "2p"}}),
+    Case("llama8b-few-microbatches", "llama-3.1-8b", "dgx-a100", 16, 4, 4096, pins={"mesh": {"stage": 4, "data": 2, "model": 2}, "microbatch": 1}),
     Case("llama8b-ulysses", "llama-3.1-8b", "dgx-h100", 16, 32, 16384, pins={"mesh": {"context": 4, "stage": 1}, "context_style": "ulysses"}),
     Case("llama8b-uneven", "llama-3.1-8b", "dgx-a100", 16, 64, 4096, pins={
         "mesh": {"stage": 4}, "schedule": {"name": "1f1b"},

@@ -10,6 +10,7 @@ from torchtitan.config import ConfigManager
 from torchtitan.distributed import ParallelDims
 
 from .common import differences, parameters_of, sizes_of
+from .pipeline_order import check_order
 
 torchtitan.components.quantization.float8.has_cuda_capability = lambda *_: True  # no GPU here
 
@@ -41,6 +42,11 @@ def check(path, plan, model, case):
     if p.module_fqns_per_model_part:
         modules = {name for name, _ in built.named_modules()}
         wrong += [f"no module {name}" for part in parts for name in part if name not in modules]
+    if p.pipeline_parallel_schedule_csv:
+        microbatches = plan["global_batch"] // plan["microbatch"] // (sizes["data"] * sizes["expert"])
+        wrong += check_order(p.pipeline_parallel_schedule_csv, sizes["stage"], sizes["chunks"], microbatches)
+    elif p.pipeline_parallel_schedule == "1F1B" and sizes["schedule"] == "zero-bubble":
+        wrong.append("no order of tasks for a zero-bubble schedule")
     counted, wanted = sum(one.numel() for one in built.parameters()), parameters_of(model)
     if counted != wanted:
         wrong.append(f"{counted:,} parameters, Transformers has {wanted:,}")

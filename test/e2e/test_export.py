@@ -167,7 +167,7 @@ class Export(KerfTest):
                                      "mixed_precision_reduce", "disable_cuda_graphs"),
             "ParallelismConfig": fields("data_parallel_replicate_degree", "data_parallel_shard_degree", "fsdp_reshard_after_forward",
                                         "tensor_parallel_degree", "enable_sequence_parallel", "pipeline_parallel_degree", "module_fqns_per_model_part",
-                                        "pipeline_parallel_schedule", "pipeline_parallel_microbatch_size", "context_parallel_degree",
+                                        "pipeline_parallel_schedule", "pipeline_parallel_schedule_csv", "pipeline_parallel_microbatch_size", "context_parallel_degree",
                                         "context_parallel_load_balancer", "expert_parallel_degree"),
             "CompileConfig": fields("enable", "enable_async_tensor_parallel"), "FullAC": StandIn, "SelectiveAC": StandIn, "Trainer": StandIn,
             "default_adamw": lambda **given: given, "model_registry": lambda flavor: flavor, "decoder_vocab_size": lambda spec: 128256,
@@ -192,7 +192,7 @@ class Export(KerfTest):
             def exec_module(module):
                 pass
 
-        names = {"__name__": "titan_job"}
+        names = {"__name__": "titan_job", "__file__": self.path("titan_job.py")}
         kept = set(sys.modules)
         sys.meta_path.insert(0, Finder)
         try:
@@ -208,6 +208,54 @@ class Export(KerfTest):
         self.assertEqual([name for part in p.module_fqns_per_model_part for name in part],
                          ["tok_embeddings", *(f"layers.{layer}" for layer in range(32)), "norm", "lm_head"])
         self.assertEqual((config.model_spec, config.training.disable_cuda_graphs, config.optimizer["betas"]), ("8B", True, (0.9, 0.999)))
+
+    def test_orders_that_torchtitan_reads(self):
+        """Zero-bubble plans for TorchTitan 0.3 lose nothing: the file of the order has every task once, no stage waits for ever, and the time of the
+        schedule in the order of the file is that of the plan's."""
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"stage": 4}, "schedule": {"name": "zero-bubble", "variant": "2p"}, "recompute": "none"})
+        self.succeed("plan", self.write("llama3.json", dict(LLAMA3, num_hidden_layers=8)), "--for", "torchtitan-0.3", "--cluster", A100, "--ranks", 8,
+                     "--all-ranks", "--global-batch", 32, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw", "--weight-decay", 0, "--budget", 2,
+                     "--top", 0, "--constraints", pins, "-o", self.path("found.json"))
+        plan = json.loads(self.read("found.json"))
+        self.assertIn("stage", plan["overlap"])
+        done = self.succeed("export", "--plan", self.path("found.json"), "--to", "torchtitan-0.3", "-o", self.path("job.py"))
+        self.assertIn("All of the plan is expressed.", done.stdout)
+        self.assertIn("pipeline_parallel_schedule_csv=SCHEDULE", self.read("job.py").decode())
+        rows = [row.split(",") for row in self.read("job.schedule.csv").decode().splitlines()]
+        microbatches = 32 // plan["microbatch"] // plan["mesh"]["data"]
+        self.assertEqual([sorted(row) for row in rows],
+                         [sorted(f"{stage}{kind}{m}" for kind in "FIW" for m in range(microbatches)) for stage in range(4)])
+        done_at, waiting = set(), [list(row) for row in rows]
+        while any(waiting):  # each round runs the first task of a stage whose inputs are there
+            ready = [row for row in waiting if row and self.inputs_of(row[0], 4) <= done_at]
+            self.assertTrue(ready, "every stage waits")
+            for row in ready:
+                done_at.add(row.pop(0))
+        refused = self.refuse(1, ["job.schedule.csv".replace("job", "torchtitan_job"), "--output"], "export", "--plan", self.path("found.json"), "--to", "torchtitan-0.3")
+        self.assertEqual(refused.stdout, "")
+
+    @staticmethod
+    def inputs_of(task, stages):
+        """Returns the tasks that have to end before a task of a schedule with one part a stage."""
+        stage, kind, microbatch = re.fullmatch(r"(\d+)([FIW])(\d+)", task).groups()
+        stage = int(stage)
+        before = {"F": [(stage - 1, "F")], "I": [(stage, "F"), (stage + 1, "I")], "W": [(stage, "I")]}[kind]
+        return {f"{part}{what}{microbatch}" for part, what in before if 0 <= part < stages}
+
+    def test_offload_for_megatron(self):
+        """Pinned offload is planned for Megatron-LM as its argument does it, for all layers but the last, and the export loses nothing."""
+        pins = self.write("pins.json", {"kerf": 1, "recompute": "offload"})
+        self.succeed("plan", self.write("llama3.json", dict(LLAMA3, num_hidden_layers=8)), "--for", "megatron", "--cluster", A100, "--ranks", 8, "--all-ranks",
+                     "--global-batch", 32, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw", "--weight-decay", 0, "--budget", 2, "--top", 0,
+                     "--constraints", pins, "-o", self.path("found.json"))
+        plan = json.loads(self.read("found.json"))
+        self.assertEqual((plan["recompute"], plan["mesh"]["stage"]), ({"0-6": "offload"}, 1))
+        for target, words in (("megatron", "--cpu-offloading-num-layers 7"), ("megatron-bridge", "cpu_offloading_num_layers=7")):
+            done = self.succeed("export", "--plan", self.path("found.json"), "--to", target, "-o", self.path("exported"))
+            self.assertIn("All of the plan is expressed.", done.stdout)
+            self.assertIn(words, self.read("exported").decode())
+            expected = float(re.search(r"Expected as written: (\S+) s a step", done.stdout).group(1))
+            self.assertAlmostEqual(expected / plan["predicted"]["step_seconds"], 1, delta=0.02)
 
     def test_deepspeed(self):
         plan = dict(PLAN, mesh={"stage": 4, "data": 4, "model": 2})
@@ -364,9 +412,9 @@ class Export(KerfTest):
                                  self.write("pins.json", dict(pins, kerf=1)), "-o", self.path("found.json"))
                     planned = json.loads(self.read("found.json"))["predicted"]["step_seconds"]
                     for file in {"torchtitan": ("torchtitan", "torchtitan-0.3"), "megatron": ("megatron", "megatron-bridge")}.get(target, (target,)):
-                        done = self.succeed("export", "--plan", self.path("found.json"), "--to", file)
-                        self.assertIn("All of the plan is expressed.", done.stderr)
-                        expected = float(re.search(r"Expected as written: (\S+) s a step", done.stderr).group(1))
+                        done = self.succeed("export", "--plan", self.path("found.json"), "--to", file, "-o", self.path("exported"))
+                        self.assertIn("All of the plan is expressed.", done.stdout)
+                        expected = float(re.search(r"Expected as written: (\S+) s a step", done.stdout).group(1))
                         self.assertAlmostEqual(expected / planned, 1, delta=0.02)
 
     def test_plans_of_experts_for_a_target_lose_no_decision(self):

@@ -45,8 +45,9 @@ class Launch(KerfTest):
         return done.stdout.splitlines() if status == 0 else done.stderr
 
     def test_megatron_script(self):
-        self.export("megatron", "train.sh")
+        done = self.export("megatron", "train.sh")
         folder, script = self.programs(torchrun=PRINT), self.path("train.sh")
+        self.assertIn(f"Start with\n  {script}\n", done.stdout)
         node = {"NODE_RANK": "1", "MASTER_ADDR": "first"}
         words = self.start(script, "--log-interval", "3", folder=folder, MOCK_DATA="1", **node)
         program = words.index("pretrain_gpt.py")
@@ -67,8 +68,11 @@ class Launch(KerfTest):
         """sbatch starts one task on each node; each runs the script with its own number, and with the arguments of the batch script."""
         for target, out, started, program in (("megatron", "train.sh", "train.sh", "pretrain_gpt.py"),
                                               ("torchtitan-0.3", "job.py", "job.launch.sh", "torchtitan.train")):
-            self.export(target, out, "--launcher", "slurm")
+            done = self.export(target, out, "--launcher", "slurm")
+            self.assertIn(f"Start with\n  sbatch {self.path(started)}\n", done.stdout)
             text = self.read(started).decode()
+            self.assertRegex(text, r"\n# Expected as written: \S+ s a step")
+            self.assertRegex(text, r"\n# No plan has these, so set them: .*LEARNING_RATE")
             self.assertIn("#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8", text)
             folder = self.programs(torchrun=PRINT, scontrol="#!/bin/sh\necho node7\necho node8\n",
                                    srun="#!/bin/sh\nshift\nfor SLURM_NODEID in 0 1; do export SLURM_NODEID; \"$@\"; done\n")
@@ -84,7 +88,8 @@ class Launch(KerfTest):
             self.skipTest("python3-yaml is not installed")
         folder = self.programs(torchrun=PRINT)
         for target, out, started in (("megatron", "train.yaml", "train.yaml"), ("deepspeed", "ds.json", "ds.launch.yaml")):
-            self.export(target, out, "--launcher", "kubernetes")
+            done = self.export(target, out, "--launcher", "kubernetes")
+            self.assertIn(f"kubectl apply -f {self.path(started)}", done.stdout)
             service, job = yaml.safe_load_all(self.read(started))
             spec, pod = job["spec"], job["spec"]["template"]["spec"]
             self.assertEqual((spec["completions"], spec["completionMode"]), (2, "Indexed"))

@@ -63,7 +63,9 @@ MEGATRON_LM = {
     "--fp8-format": ("e4m3", "hybrid"), "--transformer-impl": ("local", "transformer_engine"), "--cpu-offloading-num-layers": int,
     # the optimizer
     "--optimizer": ("adam", "sgd", "muon", "dist_muon"), "--adam-beta1": float, "--adam-beta2": float, "--adam-eps": float, "--sgd-momentum": float,
-    "--weight-decay": float, "--clip-grad": float,
+    "--weight-decay": float, "--clip-grad": float, "--muon-momentum": float, "--muon-use-nesterov": FLAG, "--muon-num-ns-steps": int,
+    "--muon-scale-mode": ("spectral", "unit_rms_norm", "shape_scaling"), "--muon-extra-scale-factor": float,
+    "--muon-tp-mode": ("blockwise", "duplicated", "distributed"),
     # the run
     "--lr": float, "--min-lr": float, "--lr-decay-style": ("constant", "linear", "cosine", "inverse-square-root", "WSD"), "--lr-warmup-iters": int,
     "--train-iters": int, "--data-path": str, "--mock-data": FLAG, "--split": str, "--save": str, "--load": str, "--save-interval": int,
@@ -165,4 +167,10 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
         need(tensor == 1 or args.disable_bias_linear, "Bias in Moe is only supported when ETP==1")
         need(not args.moe_grouped_gemm or args.bf16, "Currently GroupedGEMM for MoE only supports bf16 dtype.")
         need(not args.moe_router_enable_expert_bias or args.moe_router_score_function == "sigmoid", "expert bias wants sigmoid")
+    if args.expert_tensor_parallel_size:
+        need(ranks % (args.expert_tensor_parallel_size * pipeline * expert) == 0, "the ranks are no multiple of etp x pp x ep")
+    if "muon" in (args.optimizer or ""):
+        need(not (args.overlap_grad_reduce or args.overlap_param_gather), "Muon optimizer does not support overlap for now.")
+        need(not (args.use_distributed_optimizer or args.use_megatron_fsdp), "Muon optimizer does not support shards of other kinds for now.")
+        need(not args.fp16, "muon with fp16 is not supported.")
     need(args.attention_backend not in ("fused", "flash") or args.bf16 or args.fp16, "no fused attention in fp32")

@@ -33,6 +33,8 @@ Json toJson(const ExportResult &exported, ExportTarget target) {
   }
   Json root = {
       {"target", toString(target)}, {"config", exported.config}, {"launch", exported.launch}, {"decisions", decisions}};
+  if (!exported.schedule.empty())
+    root["schedule"] = exported.schedule;
   if (const auto &predicted = exported.prediction)
     root["predicted"] = {{"step_seconds", predicted->stepSeconds},
                          {"tokens_per_second", predicted->tokensPerSecond},
@@ -122,7 +124,8 @@ struct ExportCommand {
       return simulated.error();
     const Simulation &its = simulated->simulation;
     const StageMemory &fullest = fullestStage(its);
-    return ExportPrediction{its.stepSeconds, its.tokensPerSecond, fullest.deviceBytes, fullest.limitBytes, its.fits};
+    return ExportPrediction{its.stepSeconds, its.tokensPerSecond, fullest.deviceBytes, fullest.limitBytes,
+                            its.fits,        its.schedule};
   }
 
   Result<ExportResult> make(ExportTarget to) const {
@@ -241,20 +244,26 @@ struct ExportCommand {
     bool script = exported.launch.empty();
     if (script && !launcher.empty())
       exported.config = launchFile(launcher, exported.config, nodesOf());
-    if (output.empty())
-      return script || launcher.empty()
-                 ? ok()
-                 : Status(Error{"--launcher writes a file beside the exported one; give --output, or leave it out"});
+    if (output.empty()) {
+      if (!script && !launcher.empty())
+        return Error{"--launcher writes a file beside the exported one; give --output, or leave it out"};
+      if (!exported.schedule.empty() && !json)
+        return Error{fmt::format("the order of the stages' tasks is a file beside the exported one ({}); give --output",
+                                 schedulePath(std::string(exportFileName(*exportTarget(target)))))};
+      return ok();
+    }
+    if (!exported.schedule.empty())
+      if (Status status = writeFile(schedulePath(output), exported.schedule); !status)
+        return status;
     bool yaml = script && !launcher.empty() && launchSuffix(launcher) == ".yaml";
     if (Status status = script && !yaml ? writeScript(output, exported.config) : writeFile(output, exported.config);
         !status || script || launcher.empty())
       return status;
     LaunchNodes nodes = nodesOf();
-    std::string text = launchFile(
-        launcher, launchScript(fmt::format("Starts {}, by kerf export.", output), exported.launch, nodes), nodes);
+    std::string text = launchFile(launcher, launchScript(exported.head, exported.launch, nodes), nodes);
     std::string path =
         std::filesystem::path(output).replace_extension().string() + ".launch" + std::string(launchSuffix(launcher));
-    exported.launch = path;
+    exported.launch = launchCommand(launcher, path);
     return launchSuffix(launcher) == ".sh" ? writeScript(path, text) : writeFile(path, text);
   }
 
@@ -279,6 +288,8 @@ struct ExportCommand {
       fmt::print("{}", exported->config);
     if (!exported->launch.empty())
       fmt::print(told, "Start with\n  {}\n", exported->launch);
+    else if (!output.empty())
+      fmt::print(told, "Start with\n  {}\n", launchCommand(launcher.empty() ? "torchrun" : launcher, output));
     if (const auto &predicted = exported->prediction)
       fmt::print(told, "Expected as written: {:.4g} s a step, {:.4g} tokens/s, {:.1f} of {:.1f} GiB\n",
                  predicted->stepSeconds, predicted->tokensPerSecond, predicted->deviceBytes / (1 << 30),

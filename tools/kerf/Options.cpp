@@ -3,6 +3,7 @@
 #include "Checks.h"
 #include "kerf/Export/Export.h"
 #include "kerf/Frontend/ReadSizes.h"
+#include "kerf/PlanSearch/TrainerPins.h"
 #include "kerf/Support/Signals.h"
 
 #include <charconv>
@@ -344,8 +345,11 @@ static Status addTargetRules(const ModelFlags &model, PlanRequest &request) {
   auto sizes = readModelSizes(model.model, model.sequence);
   if (!sizes)
     return sizes.error();
+  Plan &pins = request.options.constraints;
+  if (Status status = adaptOffload(*request.trainer, sizes->layers, pins, request.options.constraintsFile); !status)
+    return status;
   request.checkPlan = targetRulesOf(*target, std::move(*sizes), request.dtype);
-  auto &attention = request.options.constraints.attention;
+  auto &attention = pins.attention;
   if (!attention && lacksFusedAttention(*target, request.cluster.device, request.dtype))
     attention = AttentionKernels::Unfused;
   return ok();

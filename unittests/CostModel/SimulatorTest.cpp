@@ -345,6 +345,27 @@ TEST(Simulator, ZeroBubbleSplitsTheBackward) {
   EXPECT_LE(searched.memory[0].activations, 8 * 100 + kEps);
 }
 
+/// A trainer whose stages update together takes the whole timeline, and one that keeps everything between the halves of
+/// a backward needs the memory of a whole microbatch for longer.
+TEST(Simulator, SplitBackwardsOfOtherTrainers) {
+  Step s = pipeline(4, 16);
+  s.plan.schedule.kind = ScheduleKind::ZeroBubbleH1;
+  Simulation alone = s.run();
+  s.plan.trainer.update.waitsForAllStages = true;
+  Simulation together = s.run();
+  ScheduleTimes times = runSchedule(
+      together.schedule,
+      [](int64_t, const Task &task) {
+        return task.kind == TaskKind::Forward ? 1 : task.kind == TaskKind::InputGradient ? 1.5 : 0.5;
+      },
+      [](StageChunk, const Task &) { return 0.0; });
+  EXPECT_NEAR(together.stepSeconds, times.makespan, kEps);
+  EXPECT_GT(together.stepSeconds, alone.stepSeconds + kEps);
+  EXPECT_EQ(together.memory[1].activations, alone.memory[1].activations);
+  s.plan.trainer.memory.keepsAllForWeightGradient = true;
+  EXPECT_GT(s.run().memory[1].activations, alone.memory[1].activations);
+}
+
 /// Reductions of 64 s per layer, far longer than the compute that they could overlap with, so that a lower bound that
 /// misses some of them would be noticed.
 TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {

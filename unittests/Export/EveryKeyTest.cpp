@@ -185,7 +185,11 @@ ExportInput randomInput(uint64_t seed) {
   if (make.coin())
     input.optimizer = {"sgd", {{"momentum", 0.9}, {"nesterov", 1}, {"weight-decay", 0.01}}, 0, {"*.bias"}};
   else if (make.coin())
-    input.optimizer = {"muon", {{"momentum", 0.95}, {"weight-decay", 0.1}}, 1, {}};
+    input.optimizer = {
+        "muon",
+        {{"momentum", 0.95}, {"nesterov", 1}, {"ns-steps", 5}, {"match-rms", 0}, {"eps", 1e-7}, {"weight-decay", 0.1}},
+        1,
+        {}};
   if (make.coin())
     input.expertCapacity = 1.5;
   if (make.coin()) {

@@ -65,6 +65,8 @@ void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
   EXPECT_TRUE(
       has(pipeline ? can.optimizerShardingsInPipelines : can.optimizerShardings, int(plan.optimizerSharding.front())))
       << plan.optimizerSharding.front();
+  EXPECT_TRUE(can.zeroBubbleWithRecompute || !schedule->splitsBackward ||
+              (plan.recompute == std::vector{Recompute::None} && plan.recomputeLayers.empty()));
   EXPECT_TRUE(can.solvedLayout || plan.layout == OpLayout::Megatron);
   EXPECT_TRUE(can.tensorWithoutSequence || size(plan, "model") == 1 || plan.sequenceParallel.front());
   EXPECT_TRUE(size(plan, "context") == 1 || has(can.contextStyles, *plan.contextStyle));
@@ -134,12 +136,34 @@ TEST(TrainerSpace, PinsThatATrainerCannotRunAreRefused) {
             std::string::npos);
   EXPECT_NE(refused(megatron, R"({"kerf": 1, "recompute": "offload"})").find("recompute is offload"),
             std::string::npos);
+  EXPECT_EQ(refused(megatron, R"({"kerf": 1, "recompute": {"0-6": "offload"}})"), "");
+  EXPECT_NE(refused(titan, R"({"kerf": 1, "recompute": {"0-6": "offload"}})"), "");
   EXPECT_NE(refused(titan, R"({"kerf": 1, "optimizer_sharding": 1})").find("it has 0, 3"), std::string::npos);
   EXPECT_NE(refused(titan, R"({"kerf": 1, "context_style": "ulysses"})").find("it runs ring"), std::string::npos);
   EXPECT_NE(refused(titan, R"({"kerf": 1, "recompute": {"0-3": "full"}})").find("differs from layer to layer"),
             std::string::npos);
   EXPECT_EQ(refused(megatron, R"({"kerf": 1, "schedule": {"name": "1f1b"}, "overlap": [], "attention": "unfused"})"),
             "");
+}
+
+TEST(TrainerSpace, OffloadOfAllLayersButTheLast) {
+  const Trainer &megatron = *findTrainer("megatron"), &titan = *findTrainer("torchtitan");
+  auto adapted = [](const Trainer &trainer, const char *pins, int64_t layers) {
+    Plan plan = *parsePlan(pins, "pins.json");
+    Status status = adaptOffload(trainer, layers, plan, "pins.json");
+    return status ? std::optional(plan) : std::nullopt;
+  };
+  const char *all = R"({"kerf": 1, "recompute": "offload"})";
+  std::optional<Plan> changed = adapted(megatron, all, 8);
+  ASSERT_TRUE(changed);
+  EXPECT_TRUE(changed->recompute.empty());
+  EXPECT_EQ(changed->recomputeLayers, (std::vector<LayerRecompute>{{"0-6", Recompute::Offload}}));
+  EXPECT_EQ(adapted(megatron, all, 2)->recomputeLayers, (std::vector<LayerRecompute>{{"0", Recompute::Offload}}));
+  EXPECT_TRUE(adapted(megatron, R"({"kerf": 1, "recompute": {"0-6": "offload"}})", 8));
+  EXPECT_FALSE(adapted(megatron, R"({"kerf": 1, "recompute": {"0-5": "offload"}})", 8));
+  EXPECT_FALSE(adapted(megatron, R"({"kerf": 1, "recompute": {"0-6": "offload", "7": "full"}})", 8));
+  EXPECT_TRUE(adapted(megatron, R"({"kerf": 1, "recompute": {"0-5": "full"}})", 8));
+  EXPECT_EQ(adapted(titan, all, 8)->recompute, std::vector{Recompute::Offload}) << "refused by checkPins";
 }
 
 TEST(TrainerSpace, MachinesTypesAndOptimizers) {

@@ -125,6 +125,7 @@ struct Simulation {
   double tokensPerSecond = 0;             // tokens of a global batch divided by the seconds of a step
   double modelFlopsUtilization = 0;       // model FLOPs utilization: a share of the peak FLOP/s of all ranks, 0 to 1
   std::vector<TraceEvent> trace;          // the timeline; empty unless it was requested
+  Schedule schedule;                      // the order of the tasks of each stage that the figures are for
   std::optional<Uncertainty> uncertainty; // how sure the prediction is; simulate() does not compute it
 };
 

@@ -32,6 +32,9 @@ struct UpdateKernel {
   double scaleAccesses =
       0; // number of additional reads and writes for loss scaling and overflow checks if weights have 16 bits
   bool widensGradients = false; // whether 16-bit gradients are first copied to f32
+  /// Whether no stage updates before all stages have all gradients, under schedules that split the backward too
+  /// (Schedule::splitBackward): the norm for clipping is summed over the stages.
+  bool waitsForAllStages = false;
 };
 
 /// How parameters that are sharded by ZeRO stage 3 are gathered.
@@ -53,6 +56,9 @@ struct TrainerMemory {
   double lossBytes = 0;           // bytes per score of the classifier while the gradient of the loss is computed
   double bufferBytes = 0;         // bytes of buffers for collectives, whatever the model
   bool keepsStageOutputs = false; // whether a pipeline stage keeps its result for each microbatch in flight
+  /// Whether a split backward keeps all activations of a microbatch until its weight gradient; false: only those that
+  /// the weight gradient reads.
+  bool keepsAllForWeightGradient = false;
 };
 
 /// The activations that tensor-parallel ranks send to the next pipeline stage if they all hold the same ones.
@@ -125,12 +131,15 @@ struct TrainerSpace {
   bool tensorWithoutSequence = true;     // whether tensor parallelism can run without sequence parallelism
   bool sequenceWithContext = true;       // whether sequence and context parallelism can be combined
   bool zeroBubbleWithSequence = true;    // whether zero-bubble schedules and sequence parallelism can be combined
+  bool zeroBubbleWithRecompute = true;   // whether zero-bubble schedules and recomputation can be combined
   std::vector<ContextStyle> contextStyles = {ContextStyle::Ring, ContextStyle::Ulysses}; // kinds of context parallelism
   bool contextInPipelines = true; // whether context and pipeline parallelism can be combined
   bool contextWithExperts = true; // whether context and expert parallelism can be combined
   bool expertsInPipelines = true; // whether expert and pipeline parallelism can be combined
   bool unevenStages = true;       // whether pipeline stages may have different numbers of layers
   std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full}; // recomputation modes
+  /// Whether plans may pin that the activations of all layers but the last wait in the host's memory.
+  bool offloadsAllButLast = false;
   RecomputeForm recomputeForm = RecomputeForm::ByStage; // distribution of recomputation over the layers
   bool partialNodes = true;                             // whether the last of several nodes may be used in part
   bool mixedClusters = true;                            // whether pipeline stages may run on devices of different kinds

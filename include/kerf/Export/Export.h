@@ -62,6 +62,7 @@ struct ExportPrediction {
   double stepSeconds = 0, tokensPerSecond = 0;
   double deviceBytes = 0, limitBytes = 0; // memory that the fullest device needs, and that it has
   bool fits = true;
+  std::optional<Schedule> schedule = {}; // the order of the stages' tasks that the figures are for
 };
 
 /// Everything that is exported.
@@ -93,7 +94,9 @@ struct ExportDecision {
 /// Result of an export.
 struct ExportResult {
   std::string config;                         // whole text of the configuration file
+  std::vector<std::string> head;              // lines of comments that tell what the file is and what to set
   std::string launch;                         // command that starts the training; "" if the file is itself the command
+  std::string schedule;                       // text of the file at schedulePath(), which `config` reads; "": none
   std::vector<ExportDecision> decisions;      // for every key, in the order of the keys
   std::optional<ExportPrediction> prediction; // absent: not predicted
 };
@@ -114,6 +117,9 @@ std::function<Status(const CompletedPlan &)> targetRulesOf(ExportTarget target, 
 
 /// Returns true if `target` has no fused attention for the element type `dtype` on `device`.
 bool lacksFusedAttention(ExportTarget target, const DeviceSpec &device, const std::string &dtype);
+
+/// Returns the path of the file with the order of the stages' tasks, beside the configuration file `configName`.
+std::string schedulePath(const std::string &configName);
 
 /// Returns a note "KEY = VALUE: TEXT" for each decision of kind Differs.
 std::vector<std::string> exportNotes(const ExportResult &exported);

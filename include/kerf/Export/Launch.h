@@ -24,9 +24,12 @@ std::vector<std::string> launcherNames();
 /// itself is returned, which is started on every node by hand with these variables.
 std::string launchFile(std::string_view launcher, const std::string &script, const LaunchNodes &nodes);
 
+/// Returns the command that a user starts a launcher's file with: "sbatch train.sh".
+std::string launchCommand(std::string_view launcher, const std::string &path);
+
 /// Returns a shell script of a launch line: a head of comments, a check of the variables of several nodes, and the
 /// line, to which the script's own arguments are added.
-std::string launchScript(const std::string &comment, const std::string &line, const LaunchNodes &nodes);
+std::string launchScript(const std::vector<std::string> &head, const std::string &line, const LaunchNodes &nodes);
 
 /// Returns the end of the name of a launcher's file: ".sh" or ".yaml".
 std::string_view launchSuffix(std::string_view launcher);

@@ -18,4 +18,11 @@ Status checkTrainer(const Trainer &trainer, const Cluster &cluster, const std::s
 /// `where` names the pins in the error.
 Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &where);
 
+/// Returns the modes of a model of `layers` layers, two or more, whose activations wait in the host's memory but for
+/// those of the last layer.
+std::vector<LayerRecompute> allButLastOffloaded(int64_t layers);
+/// Puts allButLastOffloaded() in the place of the pin `"recompute": "offload"` if the trainer runs nothing else. Fails
+/// if the pins offload other layers. `layers` is the model's number of layers.
+Status adaptOffload(const Trainer &trainer, int64_t layers, Plan &pins, const std::string &where);
+
 } // namespace kerf
