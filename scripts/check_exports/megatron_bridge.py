@@ -101,6 +101,7 @@ def parameters(model, words):
     model.moe_grouped_gemm = model.gradient_accumulation_fusion = model.persist_layer_norm = False
     model.use_cpu_initialization, model.perform_initialization = True, False
     model.window_size = None
+    model.cpu_offloading = False  # it needs Transformer Engine, which the layers here are not made of
     if model.num_moe_experts:
         spec = get_gpt_decoder_block_spec(model, use_transformer_engine=False)
     else:

@@ -349,7 +349,7 @@ TEST(Simulator, ZeroBubbleSplitsTheBackward) {
 /// a backward needs the memory of a whole microbatch for longer.
 TEST(Simulator, SplitBackwardsOfOtherTrainers) {
   Step s = pipeline(4, 16);
-  s.plan.schedule.kind = ScheduleKind::ZeroBubbleH1;
+  s.plan.schedule.kind = ScheduleKind::ZeroBubble2P;
   Simulation alone = s.run();
   s.plan.trainer.update.waitsForAllStages = true;
   Simulation together = s.run();
@@ -361,9 +361,10 @@ TEST(Simulator, SplitBackwardsOfOtherTrainers) {
       [](StageChunk, const Task &) { return 0.0; });
   EXPECT_NEAR(together.stepSeconds, times.makespan, kEps);
   EXPECT_GT(together.stepSeconds, alone.stepSeconds + kEps);
-  EXPECT_EQ(together.memory[1].activations, alone.memory[1].activations);
+  s.plan.schedule.kind = ScheduleKind::ZeroBubbleH1;
+  double some = s.run().memory[1].activations;
   s.plan.trainer.memory.keepsAllForWeightGradient = true;
-  EXPECT_GT(s.run().memory[1].activations, alone.memory[1].activations);
+  EXPECT_GT(s.run().memory[1].activations, some);
 }
 
 /// Reductions of 64 s per layer, far longer than the compute that they could overlap with, so that a lower bound that
