@@ -11,7 +11,7 @@
 
 namespace kerf::runtime {
 
-/// What a library has to do so that ranks get a communicator. Both functions may be called on any thread.
+/// The functions of a library by which ranks get a communicator. Both of them may be called on any thread.
 struct CommunicatorLibrary {
   size_t rootBytes = 0; // of the root information
   /// Fills the root information of a new communicator.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What devices read from the instructions that they turn into calls of kernels and of libraries.
+// Functions that read instructions, for devices that turn them into calls of kernels and of libraries.
 #pragma once
 
 #include "kerf/Runtime/Device.h"

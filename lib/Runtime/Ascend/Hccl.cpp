@@ -50,7 +50,7 @@ Error hcclError(const Hccl &hccl, const Context &context, HcclResult result, std
 }
 
 namespace {
-/// What HCCL does so that ranks get a communicator.
+/// Returns the functions of HCCL by which ranks get a communicator.
 CommunicatorLibrary libraryOf(const std::shared_ptr<Context> &context, const Hccl &hccl) {
   auto makeRoot = [context, &hccl](std::span<std::byte> root) -> Status {
     if (Status status = context->use(); !status)

@@ -48,7 +48,7 @@ Error ncclError(const Nccl &nccl, NcclResult result, int device, std::string_vie
 }
 
 namespace {
-/// What NCCL does so that ranks get a communicator.
+/// Returns the functions of NCCL by which ranks get a communicator.
 CommunicatorLibrary libraryOf(const std::shared_ptr<Context> &context, const Nccl &nccl) {
   auto makeRoot = [context, &nccl](std::span<std::byte> root) -> Status {
     NcclId id = {};
