@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$PWD/build-sanitize-ascend
 only="KerfRuntime;KerfCpuDevice;KerfAscendDevice;KerfPackage;KerfRunCommand;kerf-run"
-cmake --preset release -B "$folder" -DKERF_PYTHON=ON -DKERF_SANITIZE=ON -DKERF_SANITIZE_ONLY="$only" -DCMAKE_DISABLE_FIND_PACKAGE_mimalloc=ON
+cmake --preset release -B "$folder" -DKERF_PYTHON=ON -DKERF_SANITIZE=ON -DKERF_SANITIZE_ONLY="$only"
 cmake --build "$folder" --parallel "${JOBS:-1}" --target kerf kerf-run kerf_standin_cann
 # As in scripts/test.sh; leaks are looked for, but not those of LLVM and Open MPI, and not those of communicators whose other ranks
 # are gone, which HCCL cannot end.
