@@ -13,12 +13,12 @@ target_compile_options(kerf_flags INTERFACE $<BUILD_INTERFACE:-Wall> $<BUILD_INT
   $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>)
 if(KERF_SANITIZE)
   # The packaged LLVM is not instrumented: vptr and container checks would see half of each object.
-  set(options -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
+  set(KERF_SANITIZERS -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
   if(KERF_SANITIZE_ONLY) # the other targets are those of a release build, whose objects ccache has
-    list(APPEND options -O1)
-    target_compile_options(kerf_flags INTERFACE "$<$<IN_LIST:$<TARGET_PROPERTY:NAME>,${KERF_SANITIZE_ONLY}>:${options}>")
+    list(APPEND KERF_SANITIZERS -O1)
+    target_compile_options(kerf_flags INTERFACE "$<$<IN_LIST:$<TARGET_PROPERTY:NAME>,${KERF_SANITIZE_ONLY}>:${KERF_SANITIZERS}>")
   else()
-    target_compile_options(kerf_flags INTERFACE ${options})
+    target_compile_options(kerf_flags INTERFACE ${KERF_SANITIZERS})
   endif()
   # Clang looks in front of a function that is called by pointer; in front of a package's code there is no memory.
   target_compile_options(kerf_flags INTERFACE $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>)

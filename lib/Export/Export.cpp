@@ -248,7 +248,8 @@ static Status findLayers(const ExportInput &input, View &view) {
 
 /// Returns whether a target can keep activations in the host's memory.
 static bool offloads(ExportTarget target) {
-  return target == ExportTarget::Megatron || target == ExportTarget::MegatronBridge;
+  return target == ExportTarget::Megatron || target == ExportTarget::MegatronBridge ||
+         target == ExportTarget::MindSpore;
 }
 
 /// Writes every setting by the row for its key in the target's table, or else in the common table.

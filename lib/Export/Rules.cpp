@@ -355,15 +355,24 @@ std::vector<TargetRule> ascendRules() {
                             "\"overlap\" without \"products\"");
        },
        "mindspeed/features_manager/tensor_parallel/mc2.py"},
-      {"only-data-tensor-stages",
+      {"no-context-axis",
        {MindSpore},
-       [](const View &v) { return v.context > 1 || v.expert > 1; },
+       [](const View &v) { return v.context > 1; },
        [](const View &v) {
-         return fmt::format("the exported layouts have the axes data, model and stage, but mesh.context is {} and "
-                            "mesh.expert is {}; pin both to 1",
-                            v.context, v.expert);
+         return fmt::format("the exported layouts have the axes data, expert, model and stage, but mesh.context is {}; "
+                            "pin it to 1",
+                            v.context);
        },
        "lib/Export/MindSpore.cpp"},
+      {"microbatches-of-stages",
+       {MindSpore},
+       [](const View &v) { return v.microbatches < v.pipeline; },
+       [](const View &v) {
+         return fmt::format("the number of microbatches, {}, must not be below the number of stages, {}; pin a smaller "
+                            "\"microbatch\"",
+                            v.microbatches, v.pipeline);
+       },
+       "mindspore/parallel/nn/parallel_cell_wrapper.py, PipelineCell"},
   };
 }
 

@@ -607,10 +607,18 @@ private:
 
 Result<std::unique_ptr<Executor>> Executor::create(const package::Program &program, Device &device,
                                                    Communicator &communicator, const ExecutorOptions &options) {
-  auto executor = std::make_unique<ProgramExecutor>(program, device, communicator);
-  if (Status status = executor->load(options); !status)
+  std::unique_ptr<Executor> made;
+  if (Status status = createInto(made, program, device, communicator, options); !status)
     return status.error();
-  return std::unique_ptr<Executor>(std::move(executor));
+  return made;
+}
+
+Status Executor::createInto(std::unique_ptr<Executor> &made, const package::Program &program, Device &device,
+                            Communicator &communicator, const ExecutorOptions &options) {
+  auto executor = std::make_unique<ProgramExecutor>(program, device, communicator);
+  ProgramExecutor &loading = *executor;
+  made = std::move(executor);
+  return loading.load(options);
 }
 
 } // namespace kerf::runtime

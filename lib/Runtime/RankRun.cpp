@@ -104,7 +104,8 @@ Error RankRun::nonfiniteLoss(const StepResult &step) const {
                       step.step, step.loss, lastCheckpointText())};
 }
 
-/// A rank whose step fails ends the run on all ranks, because the others wait for it when they decide how the step ends.
+/// A rank whose step fails ends the run on all ranks, because the others wait for it when they decide how the step
+/// ends.
 Result<StepEnd> RankRun::step(StepResult &result, Following following) {
   auto end = tryStep(result, following);
   if (!end && !communicator.failure())
@@ -177,10 +178,8 @@ Status RankRun::load(StartTimes &times) {
     return status;
   ExecutorOptions how = options.executor;
   how.record = how.record && options.tracePath.empty(); // the trace needs the times of the last step
-  auto created = Executor::create(program, *device, communicator, how);
-  if (!created)
-    return created.error();
-  executor = std::move(*created);
+  if (Status status = Executor::createInto(executor, program, *device, communicator, how); !status)
+    return status;
   times.kernels = secondsSince(std::exchange(begin, Clock::now()));
   times.parts = device->bindSeconds();
   Staging staging(*device, ranksOfProcess());

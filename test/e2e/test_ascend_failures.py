@@ -3,7 +3,7 @@
 """What the device `ascend` says where CANN or an NPU fails, on the stand-ins (test/standins/cann): each failure is one message with the function or
 operator, its code and CANN's text; nothing is left, and no rank waits for ever.
 
-By default some functions fail once, with one code. `--all`: every place of the program that calls a function of CANN fails once with each code of its
+By default some functions fail once, with one code, and some places of a run on two NPUs with some codes. `--all`: every place of the program that calls a function of CANN fails once with each code of its
 library, and so does the work of every operator on the stream; the last line says how many failures that were. KERF_RUN names the program that runs
 the compiled plans (default kerf-run beside kerf), such as one with sanitizers; the stand-ins are those of its build folder."""
 import concurrent.futures
@@ -37,6 +37,7 @@ HARMLESS = re.compile(r"aclSetAclOpExecutorRepeatable|aclmdlRICapture(Begin|End)
                       r"acl(Destroy\w+|rtDestroy\w+|rtFree|rtFreeHost|rtResetDevice|mdlRIDestroy)")
 # Functions that are called again and again while a run ends: the failure may come when it is over.
 MAY_COME_LATE = {"aclrtSetCurrentContext", "aclrtStreamQuery", "HcclGetCommAsyncError"}
+SAMPLED = 20  # about as many failures of test_each_call run by default
 # Calls that fail in the default test: of one NPU, and of two that exchange gradients.
 OF_ONE = ["aclInit", "aclrtSetDevice", "aclrtMallocAlign32", "aclCreateTensor", "aclnnMatmulGetWorkspaceSize", "aclnnMatmul", "aclnnMatmul@run",
           "aclrtRecordEvent", "aclrtSynchronizeStream", "aclrtMemcpyAsync", "aclmdlRICaptureBegin", "aclmdlRIExecuteAsync", "aclSetAclOpExecutorRepeatable",
@@ -89,13 +90,17 @@ class AscendFailures(KerfTest):
         environment = {**self.clean, "KERF_ASCEND_LIBRARIES": STANDINS_OF_RUN, "KERF_STANDIN_ASCEND_REPORT": report,
                        "LSAN_OPTIONS": f"suppressions={self.suppressions}:print_suppressions=0",
                        **({"KERF_STANDIN_ASCEND_FAIL": fail} if fail else {})}
-        done = subprocess.run([RUN, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, env=environment)
+        command = [RUN, *map(str, args)]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, env=environment)
+        except subprocess.TimeoutExpired as late:
+            done = subprocess.CompletedProcess(command, "none after 300 s", "", (late.stderr or b"").decode())
         try:
             with open(report, encoding="utf-8") as file:
                 counted = json.load(file)
+            os.remove(report)
         except OSError:
-            self.fail(f"{fail}: the process did not end by itself: {done.returncode} {done.stderr[-2000:]}")
-        os.remove(report)
+            counted = None  # the process did not end by itself
         return done, counted
 
     def fail_once(self, args, site, call, code, isLast=False, number=0):
@@ -103,6 +108,8 @@ class AscendFailures(KerfTest):
         captured step, whose failure makes the steps run call by call, or come when all losses are known."""
         failed, left = self.run_once(args, f"{site}:{call}:{code}", number)
         name, said, wrong = site.split("+")[0], failed.stderr, []
+        if left is None:
+            return [f"{site}, call {call}, code {code}: the process did not end by itself: status {failed.returncode}\n{said[-1500:]}"]
         # HCCL cannot end a communicator whose ranks are gone, and a thread that waits for them to join keeps its device.
         kept = {"communicators", "devices"} if failed.returncode and "HcclCommInitRootInfo" in left["calls"] else set()
         leaks = {kind: number for kind, number in left["objects"].items() if number and kind not in kept}
@@ -139,10 +146,9 @@ class AscendFailures(KerfTest):
     def test_some_calls_of_two_npus(self):
         self.fail_some("gradients", OF_TWO)
 
-    @unittest.skipUnless(ALL, "thousands of failures: needs --all")
     def test_each_call(self):
         seen, count = set(), 0
-        for scenario in SCENARIOS:
+        for scenario in SCENARIOS if ALL else ["two NPUs"]:
             args = self.compile(scenario)
             done, report = self.run_once(args)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -152,6 +158,7 @@ class AscendFailures(KerfTest):
             if math.prod(SCENARIOS[scenario][1]["mesh"].values()) > 1:  # whatever fails on one rank, the others end too
                 cases += [(site, 1, codes_of(site)[0], False) for site in sorted(seen & set(report["sites"]))]
             seen |= set(report["sites"])
+            cases = cases if ALL else cases[:: max(len(cases) // SAMPLED, 1)]
             count += len(cases)
             with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("KERF_TEST_JOBS", "2"))) as pool:
                 for wrong in pool.map(lambda case: self.fail_once(args, *case[1], number=case[0]), enumerate(cases)):
@@ -183,6 +190,9 @@ class AscendFailures(KerfTest):
             self.succeed("train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--steps", 1, "--device", "ascend", "--ranks", 1)
             self.refuse(2, ["no operator aclnnFlashAttentionScore", "libopapi.so"], "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"),
                         "--steps", 1, "--device", "ascend", "--ranks", 1)
+            # The ranks of both stages fail while they wait for each other's communicators.
+            self.refuse(2, ["no operator aclnnFlashAttentionScore"], "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1,
+                        "--device", "ascend", "--plan", self.write("stages.json", SCENARIOS["stages"][1]), timeout=60)
 
     def test_types_that_cann_does_not_compute(self):
         for dtype, words in (("f64", ["f64", "aclnn", "train on the device cpu"]), ("f8", ["quantize", "train on the device cpu"])):

@@ -124,6 +124,10 @@ public:
   /// cannot be bound, or the number of ranks is not the program's.
   static Result<std::unique_ptr<Executor>> create(const package::Program &program, Device &device,
                                                   Communicator &communicator, const ExecutorOptions &options = {});
+  /// Does the same, and puts the executor into `made` where it fails, too. It must live until the ranks have agreed
+  /// that the run ends: the communicators that it makes wait for other ranks, and end when the run is aborted.
+  static Status createInto(std::unique_ptr<Executor> &made, const package::Program &program, Device &device,
+                           Communicator &communicator, const ExecutorOptions &options);
   virtual ~Executor() = default;
 
   /// Returns the rank's local tensors of the arguments that its pipeline stage has, in the program's order. Their

@@ -15,7 +15,7 @@ Status openOperators(Acl &acl) {
   for (const char *name : {"libopapi_math.so", "libopapi_nn.so", "libopapi_transformer.so", "libopapi_cv.so"}) {
     auto library = openLibrary(name);
     if (library)
-      acl.operators.push_back(*library);
+      acl.operators.push_back(library->handle);
     else if (missing.empty())
       missing = library.error().message;
   }
@@ -29,7 +29,7 @@ Status openOperators(Acl &acl) {
                              "name their folder in KERF_ASCEND_LIBRARIES",
                              missing, old.error().message),
                  ExitStatus::Infeasible};
-  acl.operators.push_back(*old);
+  acl.operators.push_back(old->handle);
   return ok();
 }
 
@@ -43,7 +43,7 @@ Result<Acl> load() {
                                "set_env.sh, or name the libraries' folder in KERF_ASCEND_LIBRARIES",
                                library.error().message),
                    ExitStatus::Infeasible};
-    libraries.push_back(*library);
+    libraries.push_back(library->handle);
   }
   std::string missing;
   auto find = [&](const char *exported) -> void * {

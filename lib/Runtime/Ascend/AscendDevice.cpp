@@ -4,10 +4,8 @@
 #include "Collectives.h"
 #include "Launches.h"
 #include "Planning.h"
-#include "kerf/Runtime/Communicator.h"
 #include "kerf/Runtime/Cpu/Kernels.h"
 
-#include <charconv>
 #include <fmt/format.h>
 
 namespace kerf::runtime {
@@ -85,7 +83,7 @@ private:
   AclModel model;
 };
 
-class AscendDevice : public Device {
+class AscendDevice : public AcceleratorDevice {
 public:
   static Result<std::unique_ptr<Device>> create(const DeviceOptions &options);
 
@@ -93,28 +91,10 @@ public:
   int64_t alignment() const override { return kTensorAlignment; }
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override { return allocateOfNpu(context, bytes); }
   Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) override { return allocatePinned(context, bytes); }
-  Status copyIn(void *device, const void *host, int64_t bytes) override {
-    Status status = copies->copy(device, host, bytes, CopyKind::ToDevice);
-    return status ? copies->synchronize() : status;
-  }
-  Status copyOut(void *host, const void *device, int64_t bytes) override {
-    Status status = copies->copy(host, device, bytes, CopyKind::ToHost);
-    return status ? copies->synchronize() : status;
-  }
-  Status clear(void *device, int64_t bytes) override {
-    Status status = copies->clear(device, bytes);
-    return status ? copies->synchronize() : status;
-  }
-
   Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &, CodeUse) override { return noCode(); }
   Result<int64_t> scratchBytes(const KernelRequest &request) override {
     return scratchBytesOn(context->generation, request);
   }
-  bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
-                    int result) const override {
-    return mayOverwriteOnHost(instruction, function, operand, result);
-  }
-  bool copiesBatchesAhead() const override { return true; }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
 
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
@@ -126,50 +106,35 @@ public:
   }
 
   Result<std::unique_ptr<Stream>> createStream(StreamKind) override {
-    auto stream = AscendStream::create(context);
-    if (!stream)
-      return stream.error();
-    return std::unique_ptr<Stream>(std::move(*stream));
+    return asBase<Stream>(AscendStream::create(context));
   }
-  Result<std::unique_ptr<Event>> createEvent() override {
-    auto event = AscendEvent::create(context, clock);
-    if (!event)
-      return event.error();
-    return std::unique_ptr<Event>(std::move(*event));
-  }
+  Result<std::unique_ptr<Event>> createEvent() override { return asBase<Event>(AscendEvent::create(context, clock)); }
   Result<std::unique_ptr<BoundKernel>> record(Stream &compute, const std::function<Status()> &enqueue) override;
   std::optional<Fault> takeFault() override { return checks.take(); }
+
+protected:
+  AcceleratorStream &copyStream() override { return *copies; }
 
 private:
   AscendDevice() = default;
   std::shared_ptr<Context> context;
-  std::shared_ptr<Clock> clock;
-  std::unique_ptr<AscendStream> copies; // for copyIn, copyOut and clear
+  std::shared_ptr<EventClock> clock;
+  std::unique_ptr<AscendStream> copies;
   IndexChecks checks;
   bool deterministic = false;
 };
 
 Result<std::unique_ptr<Device>> AscendDevice::create(const DeviceOptions &options) {
-  int number = 0;
-  if (const std::string &text = options.parameter; text.empty() || text == "rank") {
-    auto local = rankOnMachine(options.rank);
-    if (!local)
-      return local.error();
-    number = int(*local);
-  } else {
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 0)
-      return Error{fmt::format("the device 'ascend' takes the number of an NPU, a whole number from 0 on, and '{}' is "
-                               "given; write for example ascend:0, or ascend for the NPU of each rank's number",
-                               text)};
-  }
+  auto number = deviceNumber(options, "ascend", "an NPU");
+  if (!number)
+    return number.error();
   std::unique_ptr<AscendDevice> device(new AscendDevice());
-  auto context = Context::open(number, options.deterministic);
+  auto context = Context::open(*number, options.deterministic);
   if (!context)
     return context.error();
   device->context = *context;
   device->deterministic = options.deterministic;
-  auto clock = Clock::create(*context);
+  auto clock = makeClock(*context);
   if (!clock)
     return clock.error();
   device->clock = *clock;
@@ -184,13 +149,7 @@ Result<std::unique_ptr<BoundKernel>> AscendDevice::bind(const KernelRequest &req
   if (Status checked = checkInstruction(request); !checked)
     return checked.error();
   Target target{context->generation, nullptr, nullptr};
-  target.constant = [&](const void *bytes, int64_t size) -> Result<std::shared_ptr<std::byte>> {
-    auto memory = allocate(size);
-    if (memory && size > 0)
-      if (Status status = copyIn(memory->get(), bytes, size); !status)
-        return status.error();
-    return memory;
-  };
+  target.constant = [&](const void *bytes, int64_t size) { return copyOf(bytes, size); };
   target.pinned = [&](int64_t size) { return allocateHost(size); };
   auto calls = callsOf(request, target);
   if (!calls)

@@ -6,14 +6,6 @@
 
 namespace kerf::runtime::ascend {
 
-int64_t Builder::position(const char *axes) const {
-  std::vector<int64_t> flat = integers(axes);
-  std::vector<AxisRef> refs;
-  for (size_t i = 0; i + 2 < flat.size(); i += 3)
-    refs.push_back({int(flat[i]), flat[i + 1], flat[i + 2]});
-  return kerf::position(request.mesh, refs, request.rank);
-}
-
 void Builder::add(const Operator &one, std::vector<Argument> arguments) {
   if (failure)
     return;
@@ -35,7 +27,7 @@ void Builder::add(const Operator &one, std::vector<Argument> arguments) {
 }
 
 View Builder::temporary(DType dtype, const Shape &sizes) {
-  View view{nullptr, dtype, sizes, stridesOf(sizes)};
+  View view{nullptr, dtype, sizes, rowMajorStrides(sizes)};
   if (request.scratch)
     view.data = static_cast<std::byte *>(request.scratch) + taken;
   taken += alignedBytes(view.bytes());
@@ -44,7 +36,7 @@ View Builder::temporary(DType dtype, const Shape &sizes) {
 }
 
 View Builder::constant(DType dtype, const Shape &sizes, const void *bytes) {
-  View view{nullptr, dtype, sizes, stridesOf(sizes)};
+  View view{nullptr, dtype, sizes, rowMajorStrides(sizes)};
   if (!target.constant || view.elements() == 0)
     return view;
   auto memory = target.constant(bytes, view.bytes());

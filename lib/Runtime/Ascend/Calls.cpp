@@ -100,40 +100,25 @@ constexpr Row kRows[] = {
     {"select_and_scatter", callSelectAndScatter},
 };
 
-bool isHalf(const TensorView &view) { return view.dtype == DType::BF16 || view.dtype == DType::F16; }
-
 /// Builds the calls of an instruction on float32 copies of its 16-bit tensors, as the CPU runs it.
 Result<Calls> throughFloat(const KernelRequest &request, const Target &target, const Row &row) {
   Builder outer(request, target);
-  KernelRequest wide = request;
-  auto widen = [&](const std::vector<TensorView> &views, std::vector<TensorView> &copies, bool reads) {
-    for (size_t i = 0; i < views.size(); ++i) {
-      if (!isHalf(views[i]))
-        continue;
-      View copy = outer.temporary(DType::F32, views[i].shape);
-      copies[i] = {copy.data, DType::F32, views[i].shape};
-      if (reads)
-        outer.cast(viewOf(views[i]), copy);
-    }
-  };
-  widen(request.operands, wide.operands, true);
-  widen(request.results, wide.results, false);
-  int64_t copies = outer.mark();
-  wide.scratch = request.scratch ? static_cast<std::byte *>(request.scratch) + copies : nullptr;
-  Builder inner(wide, target);
+  WideRequest wide = withFloatCopies(request, kTensorAlignment);
+  for (const auto &[narrow, copy] : wide.operands)
+    outer.cast(viewOf(narrow), viewOf(copy));
+  Builder inner(wide.request, target);
   row.build(inner);
   auto made = inner.finish();
   if (!made)
     return made.error();
   for (Call &call : made->calls)
     outer.add(std::move(call));
-  for (size_t i = 0; i < request.results.size(); ++i)
-    if (isHalf(request.results[i]))
-      outer.cast(viewOf(wide.results[i]), viewOf(request.results[i]));
+  for (const auto &[copy, narrow] : wide.results)
+    outer.cast(viewOf(copy), viewOf(narrow));
   auto all = outer.finish();
   if (!all)
     return all.error();
-  all->scratchBytes = copies + made->scratchBytes;
+  all->scratchBytes = wide.copiedBytes + made->scratchBytes;
   all->check = std::move(made->check);
   all->keep = std::move(made->keep);
   return all;
@@ -147,12 +132,8 @@ Result<Calls> callsOf(const KernelRequest &request, const Target &target) {
     return Error{fmt::format("CANN has no operator for '{}', and Kerf composes none of others (docs/ascend.md); train "
                              "on the device cpu, or leave the op out of the model",
                              op)};
-  auto any = [&](auto is) {
-    return std::any_of(request.operands.begin(), request.operands.end(), is) ||
-           std::any_of(request.results.begin(), request.results.end(), is);
-  };
-  bool isMixed = any([](const TensorView &view) { return view.dtype == DType::F32; });
-  if (any(isHalf) && (row->halves == Halves::Never || (row->halves == Halves::Alone && isMixed)))
+  bool isMixed = anyTensor(request, [](const TensorView &view) { return view.dtype == DType::F32; });
+  if (anyTensor(request, isHalf) && (row->halves == Halves::Never || (row->halves == Halves::Alone && isMixed)))
     return throughFloat(request, target, *row);
   Builder b(request, target);
   row->build(b);

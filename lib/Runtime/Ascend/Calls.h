@@ -69,33 +69,18 @@ struct Target {
 };
 
 /// Builds the calls of an instruction. The first failure is kept, and everything after it does nothing.
-class Builder {
+class Builder : public RequestReader {
 public:
-  Builder(const KernelRequest &request, const Target &target) : request(request), target(target) {}
+  Builder(const KernelRequest &request, const Target &target) : RequestReader{request}, target(target) {}
 
-  const KernelRequest &request;
   const Target &target;
   Calls calls;
   std::optional<Error> failure;
 
   View operand(size_t i) const { return viewOf(request.operands[i]); }
   View result(size_t i = 0) const { return viewOf(request.results[i]); }
-  size_t operands() const { return request.operands.size(); }
   const std::string &name() const { return request.instruction.op; }
-  const nlohmann::ordered_json &attrs() const { return request.instruction.attrs; }
-  int64_t integer(const char *name) const { return attrs().at(name).get<int64_t>(); }
-  int64_t integerOr(const char *name, int64_t missing) const { return attrs().value(name, missing); }
-  std::vector<int64_t> integers(const char *name) const { return attrs().at(name).get<std::vector<int64_t>>(); }
   std::string text(const char *name) const { return attrs().at(name).get<std::string>(); }
-  /// Returns a number, where "inf", "-inf" and "nan" are numbers too.
-  double number(const char *name) const { return package::parseNumber(attrs().at(name)).value_or(0); }
-  /// Returns a boolean attribute; false if it is missing.
-  bool flag(const char *name) const {
-    auto found = attrs().find(name);
-    return found != attrs().end() && found->is_boolean() && found->get<bool>();
-  }
-  /// Returns this rank's position among the ranks of the sub-axes that the attribute lists.
-  int64_t position(const char *axes) const;
 
   /// Adds a call of an operator.
   template <Kind... kinds> void call(const OperatorOf<kinds...> &one, typename KindOf<kinds>::Value... arguments) {

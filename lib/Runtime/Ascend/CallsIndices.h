@@ -24,7 +24,4 @@ struct Indices {
 Indices indicesOf(Builder &b, const Lookup &lookup);
 /// Sets the rows of `to` to the sums of the rows of `source` that have the index of the row.
 void sumRows(Builder &b, const View &source, const View &indices, const View &to);
-/// Returns the indices of element number `flat` as text, e.g. "[0, 3]".
-std::string positionText(const Shape &shape, int64_t flat);
-
 } // namespace kerf::runtime::ascend

@@ -8,13 +8,6 @@
 
 namespace kerf::runtime::ascend {
 
-std::string positionText(const Shape &shape, int64_t flat) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t d = shape.size(); d-- > 0; flat /= shape[d])
-    index[d] = flat % shape[d];
-  return fmt::format("[{}]", fmt::join(index, ", "));
-}
-
 Indices indicesOf(Builder &b, const Lookup &lookup) {
   const TensorView &given = b.request.operands[lookup.operand];
   b.calls.check =

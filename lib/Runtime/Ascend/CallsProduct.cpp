@@ -3,50 +3,15 @@
 // only operands whose dimensions cannot be merged are copied.
 #include "Calls.h"
 
-#include <algorithm>
-#include <numeric>
-
 namespace kerf::runtime::ascend {
 
 namespace {
 constexpr size_t kMostBatchDims = 4; // the operator takes up to 6 dimensions
 
-/// The dimensions of one operand, by their role, in the order in which the other operand has them.
-struct ProductDims {
-  std::vector<int64_t> batch, free, contracted;
-};
-
-ProductDims dimsOf(const View &view, std::vector<int64_t> batch, std::vector<int64_t> contracted) {
-  ProductDims dims{std::move(batch), {}, std::move(contracted)};
-  auto has = [](const std::vector<int64_t> &some, int64_t d) {
-    return std::find(some.begin(), some.end(), d) != some.end();
-  };
-  for (int64_t d = 0; d < int64_t(view.sizes.size()); ++d)
-    if (!has(dims.batch, d) && !has(dims.contracted, d))
-      dims.free.push_back(d);
-  return dims;
-}
-
-/// Several dimensions as one: its size, and the elements from one index to the next.
-struct Loop {
-  int64_t size = 1, stride = 1;
-};
-std::optional<Loop> loopOf(const View &view, const std::vector<int64_t> &dims) {
-  Loop loop;
-  for (int64_t d : dims) {
-    int64_t size = view.sizes[size_t(d)], stride = view.strides[size_t(d)];
-    if (size == 1)
-      continue;
-    if (loop.size != 1 && loop.stride != size * stride)
-      return std::nullopt;
-    loop = {loop.size * size, stride};
-  }
-  return loop;
-}
-
 /// Returns the operand with the dimensions batch, free and contracted, where the last two are one dimension each.
 std::optional<View> mergedView(const View &view, const ProductDims &dims) {
-  auto free = loopOf(view, dims.free), contracted = loopOf(view, dims.contracted);
+  auto free = loopOf(view.sizes, view.strides, dims.free),
+       contracted = loopOf(view.sizes, view.strides, dims.contracted);
   if (!free || !contracted || dims.batch.size() > kMostBatchDims)
     return std::nullopt;
   View made = permuted(view, dims.batch);
@@ -73,19 +38,6 @@ View swapped(View view) {
   std::swap(view.sizes[view.sizes.size() - 2], view.sizes.back());
   std::swap(view.strides[view.strides.size() - 2], view.strides.back());
   return view;
-}
-
-/// Puts the contracted dimensions of both operands into the order in which `first` has them in memory, so that they are
-/// one dimension of that operand where this is possible. The order of a sum's terms is free.
-void orderContracted(ProductDims &first, ProductDims &second) {
-  std::vector<size_t> order(first.contracted.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return first.contracted[i] < first.contracted[j]; });
-  ProductDims of[] = {first, second};
-  for (size_t i = 0; i < order.size(); ++i) {
-    first.contracted[i] = of[0].contracted[order[i]];
-    second.contracted[i] = of[1].contracted[order[i]];
-  }
 }
 
 /// A product with views of both operands; without one where an operand must be copied.
@@ -123,20 +75,15 @@ void callDotGeneral(Builder &b) {
   if (result.elements() == 0)
     return;
   bool accumulates = b.operands() == 3;
-  Plan plan = planOf(left, right, dimsOf(left, b.integers("lhs_batching"), b.integers("lhs_contracting")),
-                     dimsOf(right, b.integers("rhs_batching"), b.integers("rhs_contracting")));
-  auto sizeOf = [](const View &view, const std::vector<int64_t> &dims) {
-    int64_t size = 1;
-    for (int64_t d : dims)
-      size *= view.sizes[size_t(d)];
-    return size;
-  };
+  auto [leftDims, rightDims] = productDims(b);
+  Plan plan = planOf(left, right, std::move(leftDims), std::move(rightDims));
   Shape batch;
   for (int64_t d : plan.left.batch)
     batch.push_back(left.sizes[size_t(d)]);
   if (batch.size() > kMostBatchDims)
-    batch = {sizeOf(left, plan.left.batch)};
-  int64_t m = sizeOf(left, plan.left.free), n = sizeOf(right, plan.right.free), k = sizeOf(left, plan.left.contracted);
+    batch = {sizeOf(left.sizes, plan.left.batch)};
+  int64_t m = sizeOf(left.sizes, plan.left.free), n = sizeOf(right.sizes, plan.right.free),
+          k = sizeOf(left.sizes, plan.left.contracted);
   if (k == 0)
     return accumulates ? b.copy(b.operand(2), result) : b.fill(result, 0);
   auto shaped = [&](const View &dense, int64_t rows, int64_t columns) {

@@ -29,7 +29,7 @@ void draw(const Exchange &e, const Shape &part, const Shape &whole, double rate)
   const auto dropsBelow = uint32_t(std::min(std::ceil(std::ldexp(rate, 32)), double(UINT32_MAX)));
   const uint64_t high = uint64_t(uint32_t(*e.step)) | uint64_t(*e.stream) << 32, key = ~uint64_t(*e.seed);
   const uint64_t origin = e.offset ? uint64_t(*e.offset) : 0;
-  std::vector<int64_t> strides = stridesOf(whole), index(part.size(), 0);
+  std::vector<int64_t> strides = rowMajorStrides(whole), index(part.size(), 0);
   const int64_t run = part.empty() ? 1 : part.back();
   uint64_t counter = ~uint64_t(0);
   std::array<uint32_t, 4> words = {};

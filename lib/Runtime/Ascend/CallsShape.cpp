@@ -1,37 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that create or move elements. Moves are strided copies that differ only in their views.
 #include "Calls.h"
-#include "kerf/Package/Half.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 
 namespace kerf::runtime::ascend {
-
-namespace {
-/// Returns the bytes of one element of a constant, as the CPU's kernel reads it.
-uint64_t elementBits(const nlohmann::ordered_json &json, DType dtype) {
-  double number = package::parseNumber(json).value_or(0);
-  switch (dtype) {
-  case DType::F64:
-    return std::bit_cast<uint64_t>(number);
-  case DType::F32:
-    return std::bit_cast<uint32_t>(float(number));
-  case DType::BF16:
-    return bf16FromFloat(float(number));
-  case DType::F16:
-    return f16FromFloat(float(number));
-  case DType::Bool:
-    return json.is_boolean() ? json.get<bool>() : json.get<int64_t>() != 0;
-  default:
-    return json.is_boolean()           ? uint64_t(json.get<bool>())
-           : json.is_number_unsigned() ? json.get<uint64_t>()
-                                       : uint64_t(json.get<int64_t>());
-  }
-}
-} // namespace
 
 ScalarValue neutralOf(DType dtype, bool isMaximum) {
   auto of = [&](auto zero) {

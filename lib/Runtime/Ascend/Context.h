@@ -2,8 +2,8 @@
 // One NPU as a rank uses it: memory, streams and events.
 #pragma once
 
+#include "../Accelerator/Streams.h"
 #include "Calls.h"
-#include <chrono>
 #include <map>
 
 namespace kerf::runtime::ascend {
@@ -58,14 +58,12 @@ Result<std::shared_ptr<std::byte>> allocateOfNpu(const std::shared_ptr<Context> 
 Result<std::shared_ptr<std::byte>> allocatePinned(const std::shared_ptr<Context> &context, int64_t bytes);
 
 /// A stream of the NPU.
-class AscendStream : public Stream {
+class AscendStream : public AcceleratorStream {
 public:
   static Result<std::unique_ptr<AscendStream>> create(std::shared_ptr<Context> context);
   ~AscendStream() override;
-  void reserve(size_t) override {} // AscendCL has its own queues
   Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) override;
-  /// Enqueues that `bytes` bytes of the NPU's memory become 0.
-  Status clear(void *memory, int64_t bytes);
+  Status clear(void *memory, int64_t bytes) override;
   Status record(Event &event) override;
   Status wait(Event &event) override;
   Status synchronize() override;
@@ -77,47 +75,32 @@ public:
 
 private:
   AscendStream(std::shared_ptr<Context> context, AclStream stream) : context(std::move(context)), stream(stream) {}
+  /// Ends the stream's work, which may be waiting for ranks that have ended.
+  void stop();
   int64_t workspaceBytes = 0;
   std::vector<std::shared_ptr<std::byte>> workspaces; // the last one is used; work may still run on the others
 };
 
-/// The relation of the NPU's event times to the machine's steady clock. An event of known time is recorded again every
-/// few seconds, because AscendCL gives differences as float numbers of milliseconds.
-class Clock {
-public:
-  static Result<std::shared_ptr<Clock>> create(std::shared_ptr<Context> context);
-  ~Clock();
-  Clock(const Clock &) = delete;
-  /// Returns the time of a reached event in seconds of the steady clock.
-  Result<double> secondsOf(AclEvent event);
-
-private:
-  Clock(std::shared_ptr<Context> context, std::unique_ptr<AscendStream> stream, AclEvent known)
-      : context(std::move(context)), stream(std::move(stream)), known(known) {}
-  Status recordKnown();
-  std::shared_ptr<Context> context;
-  std::unique_ptr<AscendStream> stream;
-  AclEvent known;
-  double knownSeconds = 0;
-};
-
-/// An event of the NPU.
+/// An event of the NPU. Without a clock, its time cannot be asked for.
 class AscendEvent : public Event {
 public:
-  static Result<std::unique_ptr<AscendEvent>> create(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock);
+  static Result<std::unique_ptr<AscendEvent>> create(std::shared_ptr<Context> context,
+                                                     std::shared_ptr<EventClock> clock);
   ~AscendEvent() override;
-  Result<double> seconds() override { return clock->secondsOf(event); }
+  Result<double> seconds() override { return clock->secondsOf(*this); }
 
   const AclEvent event;
 
 private:
-  AscendEvent(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock, AclEvent event)
+  AscendEvent(std::shared_ptr<Context> context, std::shared_ptr<EventClock> clock, AclEvent event)
       : event(event), context(std::move(context)), clock(std::move(clock)) {}
   std::shared_ptr<Context> context;
-  std::shared_ptr<Clock> clock;
+  std::shared_ptr<EventClock> clock;
 };
 
 /// Makes an event that streams wait for and whose time can be read.
 Result<AclEvent> makeEvent(const Context &context);
+/// Makes the clock of an NPU's events.
+Result<std::shared_ptr<EventClock>> makeClock(const std::shared_ptr<Context> &context);
 
 } // namespace kerf::runtime::ascend

@@ -2,14 +2,12 @@
 // Finds and opens CANN's libraries.
 #pragma once
 
-#include "kerf/Support/Result.h"
-#include <string>
+#include "../Accelerator/Library.h"
 
 namespace kerf::runtime::ascend {
 
-/// Opens a library and returns its handle, which stays open. Looks in the folders of KERF_ASCEND_LIBRARIES (separated
-/// by ':'), then in those of CANN's own variables, then where CANN installs itself, then where the system's loader
-/// looks. Fails with the loader's text.
-Result<void *> openLibrary(const std::string &name);
+/// Opens a library. Looks in the folders of KERF_ASCEND_LIBRARIES (separated by ':'), then in those of CANN's own
+/// variables, then where CANN installs itself, then where the system's loader looks. Fails with the loader's text.
+Result<Library> openLibrary(const std::string &name);
 
 } // namespace kerf::runtime::ascend

@@ -9,8 +9,6 @@ namespace kerf::runtime::ascend {
 
 namespace {
 constexpr std::chrono::microseconds kPause{50}; // between two looks at a stream that is waited for
-constexpr double kSecondsOfKnown = 10;          // how long an event of known time is used
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 } // namespace
 
 Result<std::unique_ptr<AscendStream>> AscendStream::create(std::shared_ptr<Context> context) {
@@ -30,8 +28,8 @@ Result<std::unique_ptr<AscendStream>> AscendStream::create(std::shared_ptr<Conte
 
 AscendStream::~AscendStream() {
   context->prepareRelease();
-  if (context->isAbandoned) // its work may wait for ranks that have ended
-    context->acl.streamAbort(stream);
+  if (context->isAbandoned)
+    stop();
   context->acl.destroyStream(stream);
 }
 
@@ -75,17 +73,26 @@ Status AscendStream::synchronize() {
   const Acl &acl = context->acl;
   while (context->peerFailure) {
     int state = kStreamComplete;
-    if (AclResult result = acl.streamQuery(stream, &state))
-      return context->check(result, "finish its work");
+    if (AclResult result = acl.streamQuery(stream, &state)) {
+      Status failed = context->check(result, "finish its work");
+      stop();
+      return failed;
+    }
     if (state == kStreamComplete)
       break;
     if (std::optional<Error> failure = context->peerFailure()) {
-      acl.streamAbort(stream); // its work waits for ranks that have ended
+      stop();
       return *failure;
     }
     std::this_thread::sleep_for(kPause);
   }
   return context->check(acl.synchronizeStream(stream), "finish its work");
+}
+
+void AscendStream::stop() {
+  const Acl &acl = context->acl;
+  if (acl.streamAbort(stream) == 0)
+    acl.synchronizeStream(stream); // until the work has ended: the caller may free the memory that it uses
 }
 
 Result<void *> AscendStream::workspace() {
@@ -109,49 +116,27 @@ Result<AclEvent> makeEvent(const Context &context) {
   return event;
 }
 
-Result<std::shared_ptr<Clock>> Clock::create(std::shared_ptr<Context> context) {
+Result<std::shared_ptr<EventClock>> makeClock(const std::shared_ptr<Context> &context) {
   auto stream = AscendStream::create(context);
   if (!stream)
     return stream.error();
-  auto event = makeEvent(*context);
-  if (!event)
-    return event.error();
-  std::shared_ptr<Clock> clock(new Clock(std::move(context), std::move(*stream), *event));
-  if (Status status = clock->recordKnown(); !status)
-    return status.error();
-  return clock;
-}
-
-Clock::~Clock() {
-  context->prepareRelease();
-  context->acl.destroyEvent(known);
-}
-
-Status Clock::recordKnown() {
-  if (Status status = context->check(context->acl.recordEvent(known, stream->stream), "record an event"); !status)
-    return status;
-  if (Status status = context->check(context->acl.synchronizeStream(stream->stream), "finish its work"); !status)
-    return status;
-  knownSeconds = now();
-  return ok();
-}
-
-Result<double> Clock::secondsOf(AclEvent event) {
-  if (Status status = context->use(); !status)
-    return status.error();
-  if (now() - knownSeconds > kSecondsOfKnown)
-    if (Status status = recordKnown(); !status)
-      return status.error();
-  float milliseconds = 0;
-  if (Status status = context->check(context->acl.eventElapsedTime(&milliseconds, known, event),
-                                     "tell the time of an event that no stream has reached");
-      !status)
-    return status.error();
-  return knownSeconds + double(milliseconds) / 1000;
+  auto known = AscendEvent::create(context, nullptr);
+  if (!known)
+    return known.error();
+  auto difference = [context](const Event &from, const Event &to) -> Result<float> {
+    Status status = context->use();
+    float milliseconds = 0;
+    if (status)
+      status = context->check(context->acl.eventElapsedTime(&milliseconds, static_cast<const AscendEvent &>(from).event,
+                                                            static_cast<const AscendEvent &>(to).event),
+                              "tell the time of an event that no stream has reached");
+    return status ? Result<float>(milliseconds) : status.error();
+  };
+  return EventClock::create(std::move(*stream), std::move(*known), difference);
 }
 
 Result<std::unique_ptr<AscendEvent>> AscendEvent::create(std::shared_ptr<Context> context,
-                                                         std::shared_ptr<Clock> clock) {
+                                                         std::shared_ptr<EventClock> clock) {
   auto event = makeEvent(*context);
   if (!event)
     return event.error();

@@ -3,21 +3,9 @@
 
 namespace kerf::runtime::ascend {
 
-std::vector<int64_t> stridesOf(const Shape &shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * shape[d];
-  return strides;
+View viewOf(const TensorView &tensor) {
+  return {tensor.data, tensor.dtype, tensor.shape, rowMajorStrides(tensor.shape)};
 }
-
-int64_t product(const Shape &shape, size_t begin, size_t end) {
-  int64_t all = 1;
-  for (size_t d = begin; d < end; ++d)
-    all *= shape[d];
-  return all;
-}
-
-View viewOf(const TensorView &tensor) { return {tensor.data, tensor.dtype, tensor.shape, stridesOf(tensor.shape)}; }
 
 bool isDense(const View &view) {
   int64_t stride = 1;
@@ -30,7 +18,7 @@ bool isDense(const View &view) {
 View reshaped(const View &view, const Shape &sizes) {
   View made = view;
   made.sizes = sizes;
-  made.strides = stridesOf(sizes);
+  made.strides = rowMajorStrides(sizes);
   return made;
 }
 

@@ -3,8 +3,8 @@
 // make transposes, slices and broadcasts without a copy.
 #pragma once
 
+#include "../Accelerator/Requests.h"
 #include "Acl.h"
-#include "kerf/Runtime/Device.h"
 
 namespace kerf::runtime::ascend {
 
@@ -20,12 +20,6 @@ struct View {
   int64_t elements() const { return elementsOf(sizes); }
   int64_t bytes() const { return elements() * bytesOf(dtype); }
 };
-
-/// Returns row-major strides in elements.
-std::vector<int64_t> stridesOf(const Shape &shape);
-/// Returns the product of the sizes of the dimensions [begin, end).
-int64_t product(const Shape &shape, size_t begin, size_t end);
-inline int64_t product(const Shape &shape, size_t begin = 0) { return product(shape, begin, shape.size()); }
 
 /// Returns the view of a whole tensor.
 View viewOf(const TensorView &tensor);

@@ -100,31 +100,7 @@ constexpr Row kRows[] = {
 };
 } // namespace
 
-int64_t CallRequest::position(const char *axes) const {
-  std::vector<int64_t> flat = integers(axes);
-  std::vector<AxisRef> refs;
-  for (size_t i = 0; i + 2 < flat.size(); i += 3)
-    refs.push_back({int(flat[i]), flat[i + 1], flat[i + 2]});
-  return kerf::position(request.mesh, refs, request.rank);
-}
-
-int64_t product(const Shape &shape, size_t begin, size_t end) {
-  int64_t all = 1;
-  for (size_t d = begin; d < end; ++d)
-    all *= shape[d];
-  return all;
-}
-
-std::vector<int64_t> stridesOf(const Shape &shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 namespace {
-bool isHalf(const TensorView &view) { return view.dtype == DType::BF16 || view.dtype == DType::F16; }
-
 /// Adds the conversion of a tensor to another type and memory.
 void addConversion(std::vector<Call> &calls, const TensorView &from, const TensorView &to) {
   int64_t n = from.elements();
@@ -136,30 +112,18 @@ void addConversion(std::vector<Call> &calls, const TensorView &from, const Tenso
 } // namespace
 
 Result<Calls> throughFloat(const CallRequest &r, Result<Calls> (*callsOfFloats)(const CallRequest &)) {
-  KernelRequest wide = r.request;
-  int64_t taken = 0;
+  WideRequest wide = withFloatCopies(r.request, kScratchAlignment);
   std::vector<Call> before, after;
-  auto widen = [&](const std::vector<TensorView> &views, std::vector<TensorView> &copies, bool reads) {
-    for (size_t i = 0; i < views.size(); ++i) {
-      if (!isHalf(views[i]))
-        continue;
-      copies[i] = {r.scratch(taken), DType::F32, views[i].shape};
-      taken += scratchPart(copies[i].bytes());
-      if (reads)
-        addConversion(before, views[i], copies[i]);
-      else
-        addConversion(after, copies[i], views[i]);
-    }
-  };
-  widen(r.request.operands, wide.operands, true);
-  widen(r.request.results, wide.results, false);
-  wide.scratch = r.scratch(taken);
-  auto calls = callsOfFloats({wide, r.faults, r.gpu});
+  for (const auto &[narrow, copy] : wide.operands)
+    addConversion(before, narrow, copy);
+  for (const auto &[copy, narrow] : wide.results)
+    addConversion(after, copy, narrow);
+  auto calls = callsOfFloats({{wide.request}, r.faults, r.gpu});
   if (!calls)
     return calls.error();
   calls->calls.insert(calls->calls.begin(), before.begin(), before.end());
   calls->calls.insert(calls->calls.end(), after.begin(), after.end());
-  calls->scratchBytes += taken;
+  calls->scratchBytes += wide.copiedBytes;
   return calls;
 }
 
@@ -179,12 +143,8 @@ Result<Calls> callsOf(const CallRequest &request) {
     return library.error();
   if (*library)
     return std::move(**library);
-  auto views = {&request.request.operands, &request.request.results};
-  auto any = [&](auto is) {
-    return std::any_of(views.begin(), views.end(),
-                       [&](const auto *list) { return std::any_of(list->begin(), list->end(), is); });
-  };
-  bool mixed = any(isHalf) && any([](const TensorView &view) { return view.dtype == DType::F32; });
+  bool mixed = anyTensor(request.request, isHalf) &&
+               anyTensor(request.request, [](const TensorView &view) { return view.dtype == DType::F32; });
   return mixed && row->types == Types::One ? throughFloat(request, row->calls) : row->calls(request);
 }
 

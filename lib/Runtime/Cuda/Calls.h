@@ -3,8 +3,8 @@
 // same op (checkedScratchBytes), so these functions read attributes and shapes without further checks.
 #pragma once
 
+#include "../Accelerator/Requests.h"
 #include "Kernels/Parameters.h"
-#include "kerf/Runtime/Device.h"
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -56,27 +56,12 @@ struct Calls {
 };
 
 /// The argument of a function of kRows: the request, the place to which its kernels report faults, and the GPU.
-struct CallRequest {
-  const KernelRequest &request;
+struct CallRequest : RequestReader {
   FaultPlace faults;
   const std::shared_ptr<Context> &gpu;
 
   const TensorView &operand(size_t i) const { return request.operands[i]; }
   const TensorView &result(size_t i = 0) const { return request.results[i]; }
-  size_t operands() const { return request.operands.size(); }
-  const nlohmann::ordered_json &attrs() const { return request.instruction.attrs; }
-  int64_t integer(const char *name) const { return attrs().at(name).get<int64_t>(); }
-  int64_t integerOr(const char *name, int64_t missing) const { return attrs().value(name, missing); }
-  std::vector<int64_t> integers(const char *name) const { return attrs().at(name).get<std::vector<int64_t>>(); }
-  /// Returns a number, where "inf", "-inf" and "nan" are numbers too.
-  double number(const char *name) const { return package::parseNumber(attrs().at(name)).value_or(0); }
-  /// Returns a boolean attribute; false if it is missing.
-  bool flag(const char *name) const {
-    auto found = attrs().find(name);
-    return found != attrs().end() && found->is_boolean() && found->get<bool>();
-  }
-  /// Returns this rank's position among the ranks of the sub-axes that the attribute lists.
-  int64_t position(const char *axes) const;
   /// Returns the address `offset` bytes into the scratch memory; null while only its size is asked for.
   void *scratch(int64_t offset) const {
     return request.scratch ? static_cast<std::byte *>(request.scratch) + offset : nullptr;
@@ -103,12 +88,6 @@ KernelCall rowCall(std::string_view file, DType type, std::string_view entry, in
   std::memcpy(call.parameters.data(), &parameters, sizeof(P));
   return call;
 }
-
-/// Returns the product of the sizes of dimensions [begin, end).
-int64_t product(const Shape &shape, size_t begin, size_t end);
-inline int64_t product(const Shape &shape, size_t begin = 0) { return product(shape, begin, shape.size()); }
-/// Returns row-major strides in elements.
-std::vector<int64_t> stridesOf(const Shape &shape);
 
 /// Returns the calls of an instruction. Fails where the GPU has no form of it, and names what it lacks.
 Result<Calls> callsOf(const CallRequest &request);

@@ -12,13 +12,6 @@
 
 namespace kerf::runtime::cuda {
 
-std::string positionText(const Shape &shape, int64_t flat) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t d = shape.size(); d-- > 0; flat /= shape[d])
-    index[d] = flat % shape[d];
-  return fmt::format("[{}]", fmt::join(index, ", "));
-}
-
 int64_t takeScratch(Calls &calls, int64_t bytes) {
   int64_t offset = calls.scratchBytes;
   calls.scratchBytes += scratchPart(bytes);

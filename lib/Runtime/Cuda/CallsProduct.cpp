@@ -12,7 +12,7 @@ constexpr int64_t kTile = 16; // Kernels/Product.cu
 
 /// Returns the walk over some dimensions of a tensor, in their order, with loops merged where one loop does the same.
 Result<Walk> walkOf(const TensorView &view, const std::vector<int64_t> &dims) {
-  std::vector<int64_t> strides = stridesOf(view.shape);
+  std::vector<int64_t> strides = rowMajorStrides(view.shape);
   Walk walk;
   for (int64_t d : dims) {
     int64_t size = view.shape[size_t(d)], stride = strides[size_t(d)];
@@ -37,7 +37,7 @@ Result<Calls> callPlainProduct(const CallRequest &r) {
   Calls calls;
   const void *sum = r.operands() == 3 ? r.operand(2).data : nullptr;
   ProductParameters p{r.operand(0).data, r.operand(1).data, sum, r.result().data, 1, 1, 1, 1, {}, {}, {}, {}, {}, {}};
-  auto [left, right] = dimsOf(r);
+  auto [left, right] = productDims(r);
   struct Side {
     const TensorView &view;
     const ProductDims &dims;
@@ -53,10 +53,10 @@ Result<Calls> callPlainProduct(const CallRequest &r) {
       *side.walks[g] = *walk;
     }
   }
-  p.batches = sizeOf(r.operand(0), left.batch);
-  p.m = sizeOf(r.operand(0), left.free);
-  p.n = sizeOf(r.operand(1), right.free);
-  p.k = sizeOf(r.operand(0), left.contracted);
+  p.batches = sizeOf(r.operand(0).shape, left.batch);
+  p.m = sizeOf(r.operand(0).shape, left.free);
+  p.n = sizeOf(r.operand(1).shape, right.free);
+  p.k = sizeOf(r.operand(0).shape, left.contracted);
   int64_t tiles = p.batches * ((p.m + kTile - 1) / kTile) * ((p.n + kTile - 1) / kTile);
   calls.calls.push_back(elementCall("Product", r.result().dtype, "multiply", tiles * kTile * kTile, p));
   return calls;
@@ -65,12 +65,12 @@ Result<Calls> callPlainProduct(const CallRequest &r) {
 /// Copies an operand to scratch memory, dense in the order batch, free, contracted. Returns where the copy begins.
 Result<void *> addDenseCopy(Calls &calls, const CallRequest &r, const TensorView &from, const ProductDims &dims) {
   TensorView to{r.scratch(calls.scratchBytes), from.dtype, {}};
-  std::vector<int64_t> strides = stridesOf(from.shape), order;
+  std::vector<int64_t> strides = rowMajorStrides(from.shape), order;
   for (const auto *group : {&dims.batch, &dims.free, &dims.contracted})
     order.insert(order.end(), group->begin(), group->end());
   for (int64_t d : order)
     to.shape.push_back(from.shape[size_t(d)]);
-  std::vector<int64_t> toStrides = stridesOf(to.shape);
+  std::vector<int64_t> toStrides = rowMajorStrides(to.shape);
   std::vector<CopyDim> loops;
   for (size_t i = 0; i < order.size(); ++i)
     loops.push_back({to.shape[i], strides[size_t(order[i])], toStrides[i]});

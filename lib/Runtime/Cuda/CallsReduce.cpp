@@ -83,7 +83,7 @@ Result<Calls> callReduce(const CallRequest &r) {
     return callsOfRows(r, *plan);
   Calls calls;
   const TensorView &x = r.operand(0), &y = r.result();
-  std::vector<int64_t> reduced = r.integers("dimensions"), strides = stridesOf(x.shape);
+  std::vector<int64_t> reduced = r.integers("dimensions"), strides = rowMajorStrides(x.shape);
   std::vector<CopyDim> kept, removed;
   for (size_t d = 0; d < x.shape.size(); ++d)
     if (std::find(reduced.begin(), reduced.end(), int64_t(d)) == reduced.end())

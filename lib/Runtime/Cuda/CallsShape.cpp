@@ -134,27 +134,6 @@ Result<Calls> copyOf(const CallRequest &r, const std::vector<CopyDim> &loops, in
   return calls;
 }
 
-/// Returns the bytes of one element of a constant, as the CPU's kernel reads it.
-uint64_t elementBits(const nlohmann::ordered_json &json, DType dtype) {
-  double number = package::parseNumber(json).value_or(0);
-  switch (dtype) {
-  case DType::F64:
-    return std::bit_cast<uint64_t>(number);
-  case DType::F32:
-    return std::bit_cast<uint32_t>(float(number));
-  case DType::BF16:
-    return bf16FromFloat(float(number));
-  case DType::F16:
-    return f16FromFloat(float(number));
-  case DType::Bool:
-    return json.is_boolean() ? json.get<bool>() : json.get<int64_t>() != 0;
-  default:
-    return json.is_boolean()           ? uint64_t(json.get<bool>())
-           : json.is_number_unsigned() ? json.get<uint64_t>()
-                                       : uint64_t(json.get<int64_t>());
-  }
-}
-
 /// Makes a call that sets all elements of a tensor to one value.
 KernelCall fillCall(const FillParameters &p) {
   constexpr int64_t kBytesOfThread = 16;
@@ -205,8 +184,8 @@ Result<Calls> callBroadcast(const CallRequest &r) {
           fillCall({r.operand(0).data, 0, r.result().data, r.result().elements(), int32_t(bytesOf(r.result().dtype))}));
     return calls;
   }
-  std::vector<int64_t> map = r.integers("broadcast_dimensions"), fromStrides = stridesOf(from),
-                       toStrides = stridesOf(to);
+  std::vector<int64_t> map = r.integers("broadcast_dimensions"), fromStrides = rowMajorStrides(from),
+                       toStrides = rowMajorStrides(to);
   std::vector<CopyDim> loops;
   for (size_t d = 0; d < to.size(); ++d)
     loops.push_back({to[d], 0, toStrides[d]});
@@ -217,8 +196,8 @@ Result<Calls> callBroadcast(const CallRequest &r) {
 
 Result<Calls> callTranspose(const CallRequest &r) {
   const Shape &to = r.result().shape;
-  std::vector<int64_t> permutation = r.integers("permutation"), fromStrides = stridesOf(r.operand(0).shape),
-                       toStrides = stridesOf(to);
+  std::vector<int64_t> permutation = r.integers("permutation"), fromStrides = rowMajorStrides(r.operand(0).shape),
+                       toStrides = rowMajorStrides(to);
   std::vector<CopyDim> loops;
   for (size_t d = 0; d < to.size(); ++d)
     loops.push_back({to[d], fromStrides[size_t(permutation[d])], toStrides[d]});
@@ -228,7 +207,7 @@ Result<Calls> callTranspose(const CallRequest &r) {
 Result<Calls> callSlice(const CallRequest &r) {
   const Shape &to = r.result().shape;
   std::vector<int64_t> start = r.integers("start"), strides = r.integers("strides"),
-                       fromStrides = stridesOf(r.operand(0).shape), toStrides = stridesOf(to);
+                       fromStrides = rowMajorStrides(r.operand(0).shape), toStrides = rowMajorStrides(to);
   std::vector<CopyDim> loops;
   int64_t first = 0;
   for (size_t d = 0; d < to.size(); ++d) {
@@ -241,8 +220,8 @@ Result<Calls> callSlice(const CallRequest &r) {
 Result<Calls> callPad(const CallRequest &r) {
   Calls calls;
   const TensorView &from = r.operand(0), &to = r.result();
-  std::vector<int64_t> low = r.integers("low"), interior = r.integers("interior"), fromStrides = stridesOf(from.shape),
-                       toStrides = stridesOf(to.shape);
+  std::vector<int64_t> low = r.integers("low"), interior = r.integers("interior"),
+                       fromStrides = rowMajorStrides(from.shape), toStrides = rowMajorStrides(to.shape);
   if (int64_t n = to.elements(); n > 0)
     calls.calls.push_back(fillCall({r.operand(1).data, 0, to.data, n, int32_t(bytesOf(to.dtype))}));
   std::vector<CopyDim> loops;

@@ -14,9 +14,6 @@ inline Integers optionalIntegers(const CallRequest &r, size_t i) {
   return r.operands() > i ? integersOf(r.operand(i)) : Integers();
 }
 
-/// Returns the multi-dimensional index of element number `flat` of a shape as text, for example "[2, 5]".
-std::string positionText(const Shape &shape, int64_t flat);
-
 /// The addresses of sorted indices in scratch memory. The indices of row r are those of numbers places[starts[r]] to
 /// places[starts[r + 1] - 1], in ascending order; `keys` are their rows. Row number `rows` has the other indices.
 struct SortedRows {

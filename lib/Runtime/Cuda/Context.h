@@ -2,9 +2,9 @@
 // One GPU as a rank uses it: the driver's context, memory, the kernels' modules, and streams.
 #pragma once
 
+#include "../Accelerator/Streams.h"
 #include "Calls.h"
 #include "Driver.h"
-#include "kerf/Runtime/Device.h"
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -103,14 +103,12 @@ private:
 std::string kernelText(std::string_view file, DType type);
 
 /// A stream of the GPU.
-class CudaStream : public Stream {
+class CudaStream : public AcceleratorStream {
 public:
   static Result<std::unique_ptr<CudaStream>> create(std::shared_ptr<Context> context);
   ~CudaStream() override;
-  void reserve(size_t) override {} // the driver has its own queues
   Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) override;
-  /// Enqueues that `bytes` bytes of the GPU's memory become 0.
-  Status clear(void *memory, int64_t bytes);
+  Status clear(void *memory, int64_t bytes) override;
   Status record(Event &event) override;
   Status wait(Event &event) override;
   Status synchronize() override;
@@ -122,40 +120,23 @@ private:
   CudaStream(std::shared_ptr<Context> context, DriverStream stream) : context(std::move(context)), stream(stream) {}
 };
 
-/// The relation of the GPU's event times to the machine's steady clock. An event of known time is recorded again every
-/// few seconds, because the driver gives differences as float numbers of milliseconds.
-class Clock {
-public:
-  static Result<std::shared_ptr<Clock>> create(std::shared_ptr<Context> context);
-  ~Clock();
-  Clock(const Clock &) = delete;
-  /// Returns the time of a reached event in seconds of the steady clock.
-  Result<double> secondsOf(DriverEvent event);
-
-private:
-  Clock(std::shared_ptr<Context> context, std::unique_ptr<CudaStream> stream, DriverEvent known)
-      : context(std::move(context)), stream(std::move(stream)), known(known) {}
-  Status recordKnown();
-  std::shared_ptr<Context> context;
-  std::unique_ptr<CudaStream> stream;
-  DriverEvent known;
-  double knownSeconds = 0;
-};
-
-/// An event of the GPU.
+/// An event of the GPU. Without a clock, its time cannot be asked for.
 class CudaEvent : public Event {
 public:
-  static Result<std::unique_ptr<CudaEvent>> create(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock);
+  static Result<std::unique_ptr<CudaEvent>> create(std::shared_ptr<Context> context, std::shared_ptr<EventClock> clock);
   ~CudaEvent() override;
-  Result<double> seconds() override;
+  Result<double> seconds() override { return clock->secondsOf(*this); }
 
   const DriverEvent event;
 
 private:
-  CudaEvent(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock, DriverEvent event)
+  CudaEvent(std::shared_ptr<Context> context, std::shared_ptr<EventClock> clock, DriverEvent event)
       : event(event), context(std::move(context)), clock(std::move(clock)) {}
   std::shared_ptr<Context> context;
-  std::shared_ptr<Clock> clock;
+  std::shared_ptr<EventClock> clock;
 };
+
+/// Makes the clock of a GPU's events.
+Result<std::shared_ptr<EventClock>> makeClock(const std::shared_ptr<Context> &context);
 
 } // namespace kerf::runtime::cuda

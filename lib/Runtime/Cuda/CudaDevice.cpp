@@ -9,7 +9,6 @@
 #include "kerf/Runtime/Communicator.h"
 #include "kerf/Runtime/Cpu/Kernels.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <fmt/format.h>
 
@@ -79,7 +78,7 @@ private:
   std::shared_ptr<std::byte> constant; // memory that the first launch reads; null if it reads none
 };
 
-class CudaDevice : public Device {
+class CudaDevice : public AcceleratorDevice {
 public:
   static Result<std::unique_ptr<Device>> create(const DeviceOptions &options);
 
@@ -87,19 +86,6 @@ public:
   int64_t alignment() const override { return kMemoryAlignment; }
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override { return allocateOfGpu(context, bytes); }
   Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) override { return allocatePinned(context, bytes); }
-  Status copyIn(void *device, const void *host, int64_t bytes) override {
-    Status status = copies->copy(device, host, bytes, CopyKind::ToDevice);
-    return status ? copies->synchronize() : status;
-  }
-  Status copyOut(void *host, const void *device, int64_t bytes) override {
-    Status status = copies->copy(host, device, bytes, CopyKind::ToHost);
-    return status ? copies->synchronize() : status;
-  }
-  Status clear(void *device, int64_t bytes) override {
-    Status status = copies->clear(device, bytes);
-    return status ? copies->synchronize() : status;
-  }
-
   Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse use) override {
     auto code = loadPtx(context, program, use);
     if (!code)
@@ -107,12 +93,7 @@ public:
     return std::shared_ptr<const DeviceCode>(std::move(*code));
   }
   Result<int64_t> scratchBytes(const KernelRequest &request) override { return scratchBytesOn(context, request); }
-  bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
-                    int result) const override {
-    return mayOverwriteOnHost(instruction, function, operand, result);
-  }
   bool joinsProducts() const override { return context->products.usesLibrary; }
-  bool copiesBatchesAhead() const override { return true; }
   int64_t rowPartAlignment() const override { return kRowPartAlignment; }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
   std::map<std::string, double> bindSeconds() const override { return context->bindSeconds; }
@@ -126,50 +107,32 @@ public:
   }
 
   Result<std::unique_ptr<Stream>> createStream(StreamKind) override {
-    auto stream = CudaStream::create(context);
-    if (!stream)
-      return stream.error();
-    return std::unique_ptr<Stream>(std::move(*stream));
+    return asBase<Stream>(CudaStream::create(context));
   }
-  Result<std::unique_ptr<Event>> createEvent() override {
-    auto event = CudaEvent::create(context, clock);
-    if (!event)
-      return event.error();
-    return std::unique_ptr<Event>(std::move(*event));
-  }
+  Result<std::unique_ptr<Event>> createEvent() override { return asBase<Event>(CudaEvent::create(context, clock)); }
   Result<std::unique_ptr<BoundKernel>> record(Stream &compute, const std::function<Status()> &enqueue) override {
-    auto graph = CudaGraph::record(static_cast<CudaStream &>(compute), enqueue);
-    if (!graph)
-      return graph.error();
-    return std::unique_ptr<BoundKernel>(std::move(*graph));
+    return asBase<BoundKernel>(CudaGraph::record(static_cast<CudaStream &>(compute), enqueue));
   }
   std::optional<Fault> takeFault() override { return places->take(*copies); }
+
+protected:
+  AcceleratorStream &copyStream() override { return *copies; }
 
 private:
   CudaDevice() = default;
   std::shared_ptr<Context> context;
-  std::shared_ptr<Clock> clock;
+  std::shared_ptr<EventClock> clock;
   std::unique_ptr<CudaStream> copies; // for copyIn, copyOut and faults
   std::unique_ptr<FaultPlaces> places;
   std::unique_ptr<Modules> modules;
 };
 
 Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options) {
-  int number = 0;
-  if (const std::string &text = options.parameter; text.empty() || text == "rank") {
-    auto local = rankOnMachine(options.rank);
-    if (!local)
-      return local.error();
-    number = int(*local);
-  } else {
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 0)
-      return Error{fmt::format("the device 'cuda' takes the number of a GPU, a whole number from 0 on, and '{}' is "
-                               "given; write for example cuda:0, or cuda for the GPU of each rank's number",
-                               text)};
-  }
+  auto number = deviceNumber(options, "cuda", "a GPU");
+  if (!number)
+    return number.error();
   std::unique_ptr<CudaDevice> device(new CudaDevice());
-  auto context = Context::open(number);
+  auto context = Context::open(*number);
   if (!context)
     return context.error();
   device->context = *context;
@@ -177,7 +140,7 @@ Result<std::unique_ptr<Device>> CudaDevice::create(const DeviceOptions &options)
   if (!products)
     return products.error();
   device->context->products = *products;
-  auto clock = Clock::create(*context);
+  auto clock = makeClock(*context);
   if (!clock)
     return clock.error();
   device->clock = *clock;
@@ -203,13 +166,10 @@ Result<std::unique_ptr<BoundKernel>> CudaDevice::bind(const KernelRequest &reque
     places->add(request.number, std::move(calls->faultText));
   std::shared_ptr<std::byte> constant;
   if (!calls->constant.empty()) {
-    auto bytes = int64_t(calls->constant.size());
-    auto memory = allocate(bytes);
+    auto memory = copyOf(calls->constant.data(), int64_t(calls->constant.size()));
     if (!memory)
       return memory.error();
-    constant = *memory;
-    if (Status status = copyIn(constant.get(), calls->constant.data(), bytes); !status)
-      return status.error();
+    constant = std::move(*memory);
     void *address = constant.get();
     std::memcpy(std::get<KernelCall>(calls->calls.front()).parameters.data() + calls->constantAt, &address,
                 sizeof address);

@@ -1,34 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Library.h"
 
-#include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <glob.h>
-#include <sstream>
-#include <vector>
 
 namespace kerf::runtime::cuda {
 
-namespace {
-std::string variable(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
-}
-
-/// Returns the files that may be the library, the preferred ones first.
-std::vector<std::string> candidates(const std::string &name) {
-  std::vector<std::string> files;
-  std::istringstream folders(variable("KERF_CUDA_LIBRARIES"));
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (!folder.empty())
-      files.push_back(folder + "/" + name);
+Result<Library> openLibrary(const std::string &name) {
+  std::vector<std::string> files = inFolders(environmentVariable("KERF_CUDA_LIBRARIES"), name);
   std::vector<std::string> roots;
   for (const char *root : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (std::string path = variable(root); !path.empty())
+    if (std::string path = environmentVariable(root); !path.empty())
       roots.push_back(path + "/lib/python3*/site-packages");
-  if (std::string home = variable("HOME"); !home.empty())
+  if (std::string home = environmentVariable("HOME"); !home.empty())
     roots.push_back(home + "/.local/lib/python3*/site-packages");
   roots.emplace_back("/usr/local/lib/python3*/dist-packages");
   roots.emplace_back("/usr/local/lib/python3*/site-packages");
@@ -38,21 +23,7 @@ std::vector<std::string> candidates(const std::string &name) {
       files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
     globfree(&found);
   }
-  std::erase_if(files, [](const std::string &file) { return !std::filesystem::exists(file); });
-  files.push_back(name);
-  return files;
-}
-} // namespace
-
-Result<Library> openLibrary(const std::string &name) {
-  std::string why;
-  for (const std::string &file : candidates(name)) {
-    if (void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
-      return Library{handle, file};
-    if (const char *text = dlerror(); text && why.empty())
-      why = text;
-  }
-  return Error{why};
+  return openFirst(std::move(files), name, RTLD_NOW | RTLD_LOCAL);
 }
 
 } // namespace kerf::runtime::cuda

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's shared libraries, which are found and loaded while the program runs.
+// Finds and opens NVIDIA's libraries.
 #pragma once
 
-#include "kerf/Support/Result.h"
-#include <string>
+#include "../Accelerator/Library.h"
 
 namespace kerf::runtime::cuda {
-
-/// A loaded library. It stays loaded to the end of the process.
-struct Library {
-  void *handle = nullptr; // what dlopen returned
-  std::string file;       // the path or name it was loaded by
-};
 
 /// Loads a library, e.g. "libnccl.so.2". It is looked for in the folders that the variable KERF_CUDA_LIBRARIES lists
 /// (separated by ':'), then in the folders nvidia/*/lib of the Python packages of the active virtual environment

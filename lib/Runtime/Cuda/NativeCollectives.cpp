@@ -17,16 +17,4 @@ const LibraryNumbers &ncclNumbers() {
   return numbers;
 }
 
-NcclResult enqueue(const Nccl &nccl, const NativeCollective &native, void *communicator, DriverStream stream) {
-  switch (native.kind) {
-  case NativeCollective::Kind::AllReduce:
-    return nccl.allReduce(native.from, native.to, native.count, native.type, native.combine, communicator, stream);
-  case NativeCollective::Kind::ReduceScatter:
-    return nccl.reduceScatter(native.from, native.to, native.count, native.type, native.combine, communicator, stream);
-  case NativeCollective::Kind::AllGather:
-    break;
-  }
-  return nccl.allGather(native.from, native.to, native.count, native.type, communicator, stream);
-}
-
 } // namespace kerf::runtime::cuda

@@ -9,7 +9,5 @@ namespace kerf::runtime::cuda {
 
 /// Returns NCCL's numbers: those of ncclDataType_t and ncclRedOp_t.
 const LibraryNumbers &ncclNumbers();
-/// Enqueues the call.
-NcclResult enqueue(const Nccl &nccl, const NativeCollective &native, void *communicator, DriverStream stream);
 
 } // namespace kerf::runtime::cuda

@@ -9,22 +9,9 @@ namespace kerf::runtime::cuda {
 namespace {
 constexpr double kLeastCopied = 1 << 20; // multiplications of a product that is worth a copy of an operand
 
-/// Several dimensions as one loop: its size, and the elements from one round to the next.
-struct Loop {
-  int64_t size = 1, stride = 0;
-};
+/// Returns some dimensions of a dense tensor as one loop.
 std::optional<Loop> loopOf(const TensorView &view, const std::vector<int64_t> &dims) {
-  std::vector<int64_t> strides = stridesOf(view.shape);
-  Loop loop;
-  for (int64_t d : dims) {
-    int64_t size = view.shape[size_t(d)], stride = strides[size_t(d)];
-    if (size == 1)
-      continue;
-    if (loop.size != 1 && loop.stride != size * stride)
-      return std::nullopt;
-    loop = {loop.size * size, stride};
-  }
-  return loop;
+  return kerf::runtime::loopOf(view.shape, rowMajorStrides(view.shape), dims);
 }
 
 /// Returns the matrices of an operand, whose columns in memory are its free dimensions where `transposed` is false:
@@ -47,51 +34,15 @@ std::optional<GemmMatrix> matrixOf(const TensorView &view, const ProductDims &di
 
 /// Returns the matrices of the operand's dense copy.
 GemmMatrix matrixOfCopy(const TensorView &view, const ProductDims &dims) {
-  int64_t free = sizeOf(view, dims.free), contracted = sizeOf(view, dims.contracted),
-          batches = sizeOf(view, dims.batch);
+  int64_t free = sizeOf(view.shape, dims.free), contracted = sizeOf(view.shape, dims.contracted),
+          batches = sizeOf(view.shape, dims.batch);
   return {view.dtype, contracted, free, contracted, batches == 1 ? 0 : free * contracted, false};
-}
-
-/// Puts the contracted dimensions of both operands into the order in which `first` has them in memory, so that they
-/// are one loop of that operand where this is possible. The order of a sum's terms is free.
-void orderContracted(ProductDims &first, ProductDims &second) {
-  std::vector<size_t> order(first.contracted.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return first.contracted[i] < first.contracted[j]; });
-  ProductDims of[] = {first, second};
-  for (size_t i = 0; i < order.size(); ++i) {
-    first.contracted[i] = of[0].contracted[order[i]];
-    second.contracted[i] = of[1].contracted[order[i]];
-  }
 }
 } // namespace
 
-int64_t sizeOf(const TensorView &view, const std::vector<int64_t> &dims) {
-  int64_t size = 1;
-  for (int64_t d : dims)
-    size *= view.shape[size_t(d)];
-  return size;
-}
-
-std::pair<ProductDims, ProductDims> dimsOf(const CallRequest &r) {
-  ProductDims left{r.integers("lhs_batching"), {}, r.integers("lhs_contracting")},
-      right{r.integers("rhs_batching"), {}, r.integers("rhs_contracting")};
-  auto fill = [](ProductDims &dims, const TensorView &view) {
-    auto has = [](const std::vector<int64_t> &some, int64_t d) {
-      return std::find(some.begin(), some.end(), d) != some.end();
-    };
-    for (int64_t d = 0; d < int64_t(view.shape.size()); ++d)
-      if (!has(dims.batch, d) && !has(dims.contracted, d))
-        dims.free.push_back(d);
-  };
-  fill(left, r.operand(0));
-  fill(right, r.operand(1));
-  return {std::move(left), std::move(right)};
-}
-
 std::optional<ProductPlan> planOf(const CallRequest &r, bool tf32) {
   const TensorView &left = r.operand(0), &right = r.operand(1), &result = r.result();
-  auto [leftDims, rightDims] = dimsOf(r);
+  auto [leftDims, rightDims] = productDims(r);
   std::optional<ProductPlan> best;
   int64_t leastCopied = 0;
   for (bool leftDecides : {true, false}) {
@@ -101,10 +52,10 @@ std::optional<ProductPlan> planOf(const CallRequest &r, bool tf32) {
     plan.right.copies = !a;
     plan.left.copies = !b;
     Gemm &gemm = plan.gemm;
-    gemm.batches = sizeOf(left, leftDims.batch);
-    gemm.m = sizeOf(right, rightDims.free);
-    gemm.n = sizeOf(left, leftDims.free);
-    gemm.k = sizeOf(left, leftDims.contracted);
+    gemm.batches = sizeOf(left.shape, leftDims.batch);
+    gemm.m = sizeOf(right.shape, rightDims.free);
+    gemm.n = sizeOf(left.shape, leftDims.free);
+    gemm.k = sizeOf(left.shape, leftDims.contracted);
     gemm.a = a ? *a : matrixOfCopy(right, plan.right.dims);
     gemm.b = b ? *b : matrixOfCopy(left, plan.left.dims);
     // op(A) is m x k and op(B) is k x n. A matrix whose rows are the contracted index is k x m, or k x n.

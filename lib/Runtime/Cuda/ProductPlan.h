@@ -6,11 +6,6 @@
 
 namespace kerf::runtime::cuda {
 
-/// The dimensions of one operand of a dot_general, by their role, in the order in which the other operand has them.
-struct ProductDims {
-  std::vector<int64_t> batch, free, contracted;
-};
-
 /// One operand of a product: its dimensions, and whether the library reads a copy that is dense in the order batch,
 /// free, contracted.
 struct ProductSide {
@@ -26,10 +21,6 @@ struct ProductPlan {
   ProductSide left, right;
 };
 
-/// Returns the dimensions of both operands of the instruction.
-std::pair<ProductDims, ProductDims> dimsOf(const CallRequest &r);
-/// Returns the product of the sizes of some dimensions.
-int64_t sizeOf(const TensorView &view, const std::vector<int64_t> &dims);
 /// Returns the plan of a product whose operands have the same floating type; nothing if Kerf's own kernel runs it: the
 /// sum has no terms, the library does not have the types or sizes, or an operand of a small product would be copied.
 std::optional<ProductPlan> planOf(const CallRequest &r, bool tf32);

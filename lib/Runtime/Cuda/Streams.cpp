@@ -9,8 +9,6 @@ namespace kerf::runtime::cuda {
 
 namespace {
 constexpr std::chrono::microseconds kPause{50}; // between two looks at a stream that is waited for
-constexpr double kSecondsOfKnown = 10;          // how long an event of known time is used
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 } // namespace
 
 Result<std::unique_ptr<CudaStream>> CudaStream::create(std::shared_ptr<Context> context) {
@@ -78,48 +76,28 @@ Status CudaStream::synchronize() {
   }
 }
 
-Result<std::shared_ptr<Clock>> Clock::create(std::shared_ptr<Context> context) {
+Result<std::shared_ptr<EventClock>> makeClock(const std::shared_ptr<Context> &context) {
   auto stream = CudaStream::create(context);
   if (!stream)
     return stream.error();
-  DriverEvent event = nullptr;
-  if (Status status = context->check(context->driver.eventCreate(&event, 0), "make an event"); !status)
-    return status.error();
-  std::shared_ptr<Clock> clock(new Clock(std::move(context), std::move(*stream), event));
-  if (Status status = clock->recordKnown(); !status)
-    return status.error();
-  return clock;
+  auto known = CudaEvent::create(context, nullptr);
+  if (!known)
+    return known.error();
+  auto difference = [context](const Event &from, const Event &to) -> Result<float> {
+    Status status = context->use();
+    float milliseconds = 0;
+    if (status)
+      status =
+          context->check(context->driver.eventElapsedTime(&milliseconds, static_cast<const CudaEvent &>(from).event,
+                                                          static_cast<const CudaEvent &>(to).event),
+                         "tell the time of an event that no stream has reached");
+    return status ? Result<float>(milliseconds) : status.error();
+  };
+  return EventClock::create(std::move(*stream), std::move(*known), difference);
 }
 
-Clock::~Clock() {
-  if (context->use())
-    context->driver.eventDestroy(known);
-}
-
-Status Clock::recordKnown() {
-  if (Status status = context->check(context->driver.eventRecord(known, stream->stream), "record an event"); !status)
-    return status;
-  if (Status status = stream->synchronize(); !status)
-    return status;
-  knownSeconds = now();
-  return ok();
-}
-
-Result<double> Clock::secondsOf(DriverEvent event) {
-  if (Status status = context->use(); !status)
-    return status.error();
-  if (now() - knownSeconds > kSecondsOfKnown)
-    if (Status status = recordKnown(); !status)
-      return status.error();
-  float milliseconds = 0;
-  if (Status status = context->check(context->driver.eventElapsedTime(&milliseconds, known, event),
-                                     "tell the time of an event that no stream has reached");
-      !status)
-    return status.error();
-  return knownSeconds + double(milliseconds) / 1000;
-}
-
-Result<std::unique_ptr<CudaEvent>> CudaEvent::create(std::shared_ptr<Context> context, std::shared_ptr<Clock> clock) {
+Result<std::unique_ptr<CudaEvent>> CudaEvent::create(std::shared_ptr<Context> context,
+                                                     std::shared_ptr<EventClock> clock) {
   if (Status status = context->use(); !status)
     return status.error();
   DriverEvent event = nullptr;
@@ -132,7 +110,5 @@ CudaEvent::~CudaEvent() {
   if (context->use())
     context->driver.eventDestroy(event);
 }
-
-Result<double> CudaEvent::seconds() { return clock->secondsOf(event); }
 
 } // namespace kerf::runtime::cuda

@@ -13,7 +13,7 @@ namespace kerf::standin::cann {
 
 // Numbers of errors that AscendCL's documentation lists.
 constexpr int kNullPointer = 161001, kBadParameter = 161002, kNoContext = 107002, kInvalid = 100000, kNoMemory = 207001,
-              kKernelFailed = 507015, kCaptureFailed = 107030, kNotJoined = 107024;
+              kKernelFailed = 507015, kCaptureFailed = 107030, kStreamAborted = 107023, kNotJoined = 107024;
 
 /// Remembers the text of an error for aclGetRecentErrMsg of this thread, and returns the error.
 int fail(int code, const std::string &rule, const std::string &text);

@@ -274,6 +274,8 @@ int aclrtStreamAbort(void *stream) {
   std::lock_guard lock(given.mutex);
   given.aborted = true;
   given.queue.clear();
+  given.error = kStreamAborted; // of the next call that waits for the stream
+  given.errorText = "the stream was aborted";
   return 0;
 }
 int aclrtCreateEventExWithFlag(void **event, uint32_t flags) {
