@@ -5,6 +5,7 @@
 #include "MachineCode.h"
 #include "Ptx.h"
 #include "PtxIr.h"
+#include "RowKernelIr.h"
 #include "kerf/Package/Ptx.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -17,6 +18,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include <algorithm>
+#include <fmt/format.h>
 
 using namespace mlir;
 
@@ -70,6 +72,7 @@ Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package:
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   auto native = std::make_shared<package::NativeCode>();
   std::vector<Kernel> kernels;
+  auto forGpu = [](const std::string &isa) { return package::ptxCapability(isa).has_value(); };
   for (const package::Function &function : program.functions) {
     if (!function.kernel)
       continue;
@@ -78,16 +81,20 @@ Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package:
       return space.error();
     if (Status status = checkTypes(function); !status)
       return status.error();
+    if (!space->roles.empty() && std::any_of(isas.begin(), isas.end(), forGpu))
+      return Error{fmt::format("kernel '{}' reads its own reductions or packs elements, which code for GPUs cannot; "
+                               "compile for the GPU alone",
+                               function.name)};
     kernels.push_back({&function, std::move(*space)});
     native->kernels.push_back(function.name);
     native->checksums.push_back(package::checksumOf(package::writeFunction(function)));
   }
   if (kernels.empty())
     return std::shared_ptr<const package::NativeCode>();
-  auto forGpu = [](const std::string &isa) { return package::ptxCapability(isa).has_value(); };
   if (!std::all_of(isas.begin(), isas.end(), forGpu))
     for (const auto &[function, space] : kernels)
-      buildKernel(*module, *function, space, native->routines);
+      space.roles.empty() ? buildKernel(*module, *function, space, native->routines)
+                          : buildRowKernel(*module, *function, space);
   for (const std::string &isa : isas) {
     auto image = forGpu(isa) ? ptxImage(context, isa, kernels) : hostImage(*module, isa, native->kernels);
     if (!image)
