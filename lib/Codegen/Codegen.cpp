@@ -18,7 +18,6 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include <algorithm>
-#include <fmt/format.h>
 
 using namespace mlir;
 
@@ -41,9 +40,12 @@ Result<package::NativeImage> ptxImage(MLIRContext &context, const std::string &i
                                       const std::vector<Kernel> &kernels) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   std::vector<PtxKernel> entries;
-  for (const auto &[function, space] : kernels) {
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const auto &[function, space] = kernels[k];
+    if (!space.roles.empty())
+      continue; // GPUs run the ops of row kernels one by one
     auto reduction = package::ptxReduction(*function);
-    entries.push_back({package::ptxEntry(entries.size(), function->name),
+    entries.push_back({package::ptxEntry(k, function->name),
                        function->args.size() + package::storedValues(*function).size() +
                            (reduction ? reduction->results.size() : 0)});
     buildPtxKernel(*module, *function, space, entries.back().entry);
@@ -72,7 +74,6 @@ Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package:
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   auto native = std::make_shared<package::NativeCode>();
   std::vector<Kernel> kernels;
-  auto forGpu = [](const std::string &isa) { return package::ptxCapability(isa).has_value(); };
   for (const package::Function &function : program.functions) {
     if (!function.kernel)
       continue;
@@ -81,16 +82,13 @@ Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package:
       return space.error();
     if (Status status = checkTypes(function); !status)
       return status.error();
-    if (!space->roles.empty() && std::any_of(isas.begin(), isas.end(), forGpu))
-      return Error{fmt::format("kernel '{}' reads its own reductions or packs elements, which code for GPUs cannot; "
-                               "compile for the GPU alone",
-                               function.name)};
     kernels.push_back({&function, std::move(*space)});
     native->kernels.push_back(function.name);
     native->checksums.push_back(package::checksumOf(package::writeFunction(function)));
   }
   if (kernels.empty())
     return std::shared_ptr<const package::NativeCode>();
+  auto forGpu = [](const std::string &isa) { return package::ptxCapability(isa).has_value(); };
   if (!std::all_of(isas.begin(), isas.end(), forGpu))
     for (const auto &[function, space] : kernels)
       space.roles.empty() ? buildKernel(*module, *function, space, native->routines)

@@ -147,7 +147,14 @@ TEST(Codegen, RowKernelsRefuseWhatDoesNotFit) {
               }),
               "")
         << op;
-  EXPECT_FALSE(compileKernels(stepOf(codecKernel("max", 2, {3, 64})), {"sm_80"}));
+}
+
+TEST(Codegen, CodeForGpusLeavesRowKernelsOut) {
+  auto native = compileKernels(stepOf(codecKernel("max", 2, {3, 64})), {kInstructionSets[0], "sm_80"});
+  ASSERT_TRUE(native) << native.error().message;
+  ASSERT_EQ((*native)->images.size(), 2u);
+  EXPECT_EQ((*native)->images[0].entries.size(), 1u);
+  EXPECT_EQ((*native)->images[1].code.find(".entry"), std::string::npos);
 }
 
 /// Returns a program that computes y = tanh(x + x) of 40 elements.
