@@ -50,8 +50,10 @@ Status checkTypes(const package::Function &kernel) {
     for (const Instruction &instruction : kernel.body)
       if (const std::string &op = instruction.op; op != "constant" && op != "broadcast_in_dim" && op != "reduce" &&
                                                   op != "pack" && op != "unpack" && !ElementOps::isInline(op))
-        return Error{fmt::format("kernel '{}': {} calls a routine, which a kernel that reads its own reductions cannot",
-                                 kernel.name, op)};
+        return Error{
+            fmt::format("kernel '{}': {} calls a routine, which a kernel that reads its own reductions cannot; "
+                        "compile with <no-native>",
+                        kernel.name, op)};
   return ok();
 }
 
