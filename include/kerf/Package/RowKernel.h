@@ -9,7 +9,7 @@
 
 namespace kerf::package {
 
-/// What a value of a row kernel with R rows of C columns has, as its shape says.
+/// The elements of a value of a row kernel with R rows of C columns, as its shape says.
 enum class RowRole : uint8_t {
   One,    // []: one element for all rows
   PerRow, // [R]: one element for each row

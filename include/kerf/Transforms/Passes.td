@@ -833,8 +833,8 @@ def FuseRows : Pass<"kerf-fuse-rows", "::mlir::ModuleOp"> {
     codes leave. Before the pass, each of these is an op or a kernel that reads the whole gradient from memory. After
     the pass, the ops over the blocks of one gradient are a function with the attribute `kerf.kernel`, in which an op
     may read a reduction of the same row and elements are packed into bytes. Each row then passes through the
-    first-level cache once (docs/native.md). What is added to the gradient before it is encoded, and the sum of what
-    several ranks sent, become part of the kernel.
+    first-level cache once (docs/native.md). The kernel includes additions to the gradient before it is encoded, and the
+    sum of the payloads of several ranks.
 
     * The ops work on a matrix of R x C elements, where C is a multiple of 16 and at most 1,024: pointwise ops without
       math routines on R x C or R elements, reductions of f32 rows, broadcasts of R elements or of one, pack and unpack.
