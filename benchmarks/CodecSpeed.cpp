@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the codecs of gradients on one thread: 16 MiB of f32 are encoded (with error feedback where the codec needs
-// it), and one payload is decoded and added to a sum. The program is compiled and run as a training step would be. Each
-// line has the least processor time of many runs: `codec-speed [CODEC...]`.
+// it), one payload is decoded and added to a sum, and the payloads of 4 ranks are decoded, added and encoded again, as
+// the owner of a part of a gradient does. The programs are compiled and run as a training step would be. Each line has
+// the speed by the least processor time of many runs, and for the owner's work how many times the time is that reading
+// its payloads alone takes at the speed at which one thread reads memory here: `codec-speed [CODEC...]`.
 #include "kerf/Codec/Codec.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Dialect/Kerf/Emit.h"
@@ -22,6 +24,7 @@ using namespace kerf::ir;
 namespace {
 constexpr int64_t kElements = int64_t{1} << 22; // 16 MiB
 constexpr int kRuns = 60;
+constexpr int64_t kSenders = 4;
 constexpr double kGigabyte = 1e9;
 
 template <typename T> T need(Result<T> result) {
@@ -87,7 +90,26 @@ double leastSeconds(ModuleOp module) {
   return least;
 }
 
-void measure(MLIRContext &context, const std::string &name) {
+/// Returns the bytes that one thread reads in a second from a tensor of kElements.
+double readingSpeed() {
+  constexpr int64_t kParallel = 64; // independent sums
+  std::vector<float> from(size_t(kElements), 1.0f);
+  double least = 1e9;
+  volatile float kept = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    float sums[kParallel] = {};
+    double begin = processorSeconds();
+    for (int64_t i = 0; i < kElements; i += kParallel)
+      for (int64_t j = 0; j < kParallel; ++j)
+        sums[j] += from[size_t(i + j)];
+    least = std::min(least, processorSeconds() - begin);
+    kept = sums[run % kParallel];
+  }
+  (void)kept;
+  return double(kElements) * sizeof(float) / least;
+}
+
+void measure(MLIRContext &context, const std::string &name, double readBytesPerSecond) {
   Codec codec = need(readCodec(context, codecText(name), name));
   auto f32 = Float32Type::get(&context);
   auto blocks = RankedTensorType::get({kElements / codec.block, codec.block}, f32);
@@ -108,11 +130,30 @@ void measure(MLIRContext &context, const std::string &name) {
     Value x = decodeBlocks(emit.builder, emit.loc, codec, given.take_front(payload.size()), given[payload.size()]);
     return SmallVector<Value>{emit.add(given.back(), x)};
   });
+  SmallVector<Type> fromAll;
+  for (int64_t sender = 0; sender < kSenders; ++sender)
+    fromAll.append(payload);
+  fromAll.push_back(key);
+  auto owning = moduleOf(context, fromAll, [&](Emitter &emit, ValueRange given) {
+    Value sum;
+    for (int64_t sender = 0; sender < kSenders; ++sender) {
+      ValueRange its = given.slice(size_t(sender) * payload.size(), payload.size());
+      Value x = decodeBlocks(emit.builder, emit.loc, codec, its, given.back());
+      sum = sum ? emit.add(sum, x) : x;
+    }
+    return encodeBlocks(emit.builder, emit.loc, codec, sum, given.back());
+  });
+  double payloadBytes = 0;
+  for (Type part : payload)
+    payloadBytes += double(cast<RankedTensorType>(part).getNumElements() * bytesPerElement(part));
+  const double moved = double(kSenders + 1) * payloadBytes;
   const double bytes = double(kElements) * sizeof(float);
-  double encode = leastSeconds(*encoding), decode = leastSeconds(*decoding);
-  std::printf("%-10s encode%s %7.2f GB/s   decode and add %7.2f GB/s\n", name.c_str(),
-              feedback ? " with error feedback" : "                    ", bytes / encode / kGigabyte,
-              bytes / decode / kGigabyte);
+  double encode = leastSeconds(*encoding), decode = leastSeconds(*decoding), owner = leastSeconds(*owning);
+  std::printf("%-10s encode%s %7.2f GB/s   decode and add %7.2f GB/s   owner of %lld %7.2f GB/s, %.1f times "
+              "reading\n",
+              name.c_str(), feedback ? " with error feedback" : "                    ", bytes / encode / kGigabyte,
+              bytes / decode / kGigabyte, static_cast<long long>(kSenders), bytes / owner / kGigabyte,
+              owner * readBytesPerSecond / moved);
   std::fflush(stdout);
 }
 } // namespace
@@ -120,8 +161,10 @@ void measure(MLIRContext &context, const std::string &name) {
 int main(int count, char **words) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<KerfDialect, func::FuncDialect>();
+  const double reading = readingSpeed();
+  std::printf("reading    %7.2f GB/s\n", reading / kGigabyte);
   std::vector<std::string> names(words + 1, words + count);
   for (const std::string &name : names.empty() ? codecNames() : names)
     if (!codecText(name).empty())
-      measure(context, name);
+      measure(context, name, reading);
 }

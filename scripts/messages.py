@@ -49,6 +49,7 @@ WRAPPED = [
     ("lib/Package/Check", "kCompileAgain", "readProgram"),
     ("lib/Package/FlatProgram.cpp", "kCompileAgain", "readProgram"),
     ("lib/Package/KernelSpace.cpp", "kCompileAgain", "checkNative"),
+    ("lib/Package/RowKernel.cpp", "kCompileAgain", "checkNative"),
     ("lib/Package/Native.cpp", "kCompileAgain", "checkNative"),
     ("lib/Package/ProgramFile.cpp", "kCompileAgain", "readProgram"),
     ("lib/Package/Npz.cpp", "kWriteAgain", "failedArray and the readers of the file"),

@@ -9,6 +9,9 @@ weights and an order of the text of its own. Needs numpy.
 `convergence.py times --rate 100mbit [--steps 200] [--python PYTHON] [CODEC...]` prints the seconds of a step on links of that rate (scripts/shaped-network.sh; needs
 root). With the steps that the part `losses` needs to a loss, given as `--steps-to CODEC=N`, it prints the seconds to that loss. PYTHON has torch and transformers: the
 table then has DistributedDataParallel over gloo without a hook, with fp16_compress_hook and with powerSGD_hook, in the same namespaces. KERF names the program.
+`convergence.py all --results FOLDER [--rates 100mbit,1gbit,] [--minutes 9] [--python PYTHON]` does both. Each training and each timing is kept in FOLDER as soon as it
+ends, so that the command may be stopped and run again; it stops by itself before a part that would begin after so many minutes, with the exit status 3, and prints
+the tables when nothing is missing. The seconds to the loss use the steps that the same codec needed, and the steps of float32 for DistributedDataParallel.
 """
 import argparse
 import glob
@@ -18,10 +21,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+START = time.monotonic()
 KERF = os.path.abspath(os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf")))
 MODEL = os.path.join(ROOT, "examples", "gpt2", "model.onnx")
 RANKS, BATCH, SEQUENCE, VOCABULARY, RATE, MOMENTUM = 4, 8, 32, 97, 0.1, 0.9
@@ -75,6 +80,18 @@ def arguments(folder, codec, steps):
             "--constraints", os.path.join(folder, "plan.json"), "--optimizer", "sgd", "--lr", str(RATE), "--momentum", str(MOMENTUM), *compress, "--steps", str(steps)]
 
 
+def trained(folder, codec, steps):
+    """Trains one codec, and returns the loss of the evaluation and the loss of each step."""
+    log = os.path.join(folder, f"{codec}.jsonl")
+    done = subprocess.run([KERF, "train", *arguments(folder, codec, steps), "--eval-data", os.path.join(folder, "eval.npz"), "--log", log, "--json"],
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
+    with open(log) as file:
+        curve = [json.loads(line)["loss"] for line in file if '"loss"' in line]
+    return json.loads(done.stdout)["evaluations"][-1]["eval_loss"], curve
+
+
 def losses(options):
     table = {codec: [] for codec in options.codecs}
     for seed in range(options.seeds):
@@ -82,21 +99,23 @@ def losses(options):
             write_data(folder, seed, options.steps)
             write_weights(folder, seed)
             for codec in options.codecs:
-                log = os.path.join(folder, f"{codec}.jsonl")
-                done = subprocess.run([KERF, "train", *arguments(folder, codec, options.steps), "--eval-data", os.path.join(folder, "eval.npz"), "--log", log, "--json"],
-                                      capture_output=True, text=True)
-                if done.returncode:
-                    raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
-                with open(log) as file:
-                    curve = [json.loads(line)["loss"] for line in file if '"loss"' in line]
-                table[codec].append((json.loads(done.stdout)["evaluations"][-1]["eval_loss"], curve))
+                table[codec].append(trained(folder, codec, options.steps))
                 print(f"seed {seed}, {codec}: {table[codec][-1][0]:.4f}", file=sys.stderr, flush=True)
+    print_losses(options, table)
+
+
+def steps_to(options, curve):
+    """The number of steps after which the mean loss of 20 steps is at most that of the options; None if it never is."""
+    return next((i + 1 for i in range(19, len(curve)) if statistics.mean(curve[i - 19:i + 1]) <= options.loss), None)
+
+
+def print_losses(options, table):
     first = statistics.mean(value for value, _ in table[options.codecs[0]])
     print(f"{options.steps} steps, {options.seeds} seeds, {RANKS} ranks; steps to the loss {options.loss} as the mean of 20 steps\n")
     print("| codec | loss of the evaluation | relative to the first line | steps to the loss |\n|---|---|---|---|")
     for codec, runs in table.items():
         mean = statistics.mean(value for value, _ in runs)
-        reached = [next((i + 1 for i in range(19, len(curve)) if statistics.mean(curve[i - 19:i + 1]) <= options.loss), None) for _, curve in runs]
+        reached = [steps_to(options, curve) for _, curve in runs]
         print(f"| {codec} | {mean:.4f} | {mean / first:.3f} | {'-' if None in reached else round(statistics.mean(reached))} |")
 
 
@@ -135,50 +154,102 @@ torch.distributed.destroy_process_group()
 """
 
 
+def seconds_of_steps(options, folder, codec, rate, steps):
+    """The median seconds of a step with a codec or a hook of PyTorch on links of a rate."""
+    network = [os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(RANKS), *(["--rate", rate] if rate else []), "--"]
+    if codec in HOOKS:
+        script = os.path.join(folder, "ddp.py")
+        with open(script, "w") as file:
+            file.write(DDP.replace("{vocabulary}", str(VOCABULARY)).replace("{rate}", str(RATE)).replace("{momentum}", str(MOMENTUM)))
+        done = subprocess.run([*network, options.python, script, folder, codec, str(steps)], capture_output=True, text=True)
+        seconds = json.loads(done.stdout) if done.returncode == 0 else None
+    else:
+        log = os.path.join(folder, f"{codec}.jsonl")
+        package = os.path.join(folder, "package")
+        what = arguments(folder, codec, steps)
+        compiled = subprocess.run([KERF, "compile", what[0], *what[3:-2], "-o", package], capture_output=True, text=True)
+        if compiled.returncode:
+            raise SystemExit(compiled.stderr[-2000:])
+        done = subprocess.run([*network, KERF, "run", package, *what[1:3], *what[-2:], "--log", log], capture_output=True, text=True)
+        if done.returncode == 0:
+            with open(log) as file:
+                seconds = [json.loads(line)["seconds"] for line in file]
+    if done.returncode:
+        raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
+    return statistics.median(seconds[3:])
+
+
 def times(options):
-    network = [os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(RANKS), *(["--rate", options.rate] if options.rate else []), "--"]
-    steps_to = dict(item.split("=") for item in options.steps_to)
+    needed = dict(item.split("=") for item in options.steps_to)
     print(f"{options.steps} steps, {RANKS} ranks, links of {options.rate or 'no limited rate'}\n\n| codec | seconds of a step (median) | seconds to the loss |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         write_data(folder, 0, options.steps)
         write_weights(folder, 0)
-        script = os.path.join(folder, "ddp.py")
-        with open(script, "w") as file:
-            file.write(DDP.replace("{vocabulary}", str(VOCABULARY)).replace("{rate}", str(RATE)).replace("{momentum}", str(MOMENTUM)))
         for codec in [*options.codecs, *(HOOKS if options.python else ())]:
-            if codec in HOOKS:
-                done = subprocess.run([*network, options.python, script, folder, codec, str(options.steps)], capture_output=True, text=True)
-                seconds = json.loads(done.stdout) if done.returncode == 0 else None
-            else:
-                log = os.path.join(folder, f"{codec}.jsonl")
-                package = os.path.join(folder, "package")
-                what = arguments(folder, codec, options.steps)
-                data, steps = what[1:3], what[-2:]
-                compiled = subprocess.run([KERF, "compile", what[0], *what[3:-2], "-o", package], capture_output=True, text=True)
-                if compiled.returncode:
-                    raise SystemExit(compiled.stderr[-2000:])
-                done = subprocess.run([*network, KERF, "run", package, *data, *steps, "--log", log], capture_output=True, text=True)
-                with open(log) as file:
-                    seconds = [json.loads(line)["seconds"] for line in file]
-            if done.returncode:
-                raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
-            step = statistics.median(seconds[3:])
-            needed = steps_to.get(codec)
-            print(f"| {codec} | {step:.4f} | {'-' if needed is None else format(step * int(needed), '.1f')} |", flush=True)
+            step = seconds_of_steps(options, folder, codec, options.rate, options.steps)
+            print(f"| {codec} | {step:.4f} | {'-' if codec not in needed else format(step * int(needed[codec]), '.1f')} |", flush=True)
+
+
+def kept(options, name, measure):
+    """The result `name` in the folder of results, which is measured if it is missing."""
+    path = os.path.join(options.results, name + ".json")
+    if not os.path.exists(path):
+        if time.monotonic() - START > 60 * options.minutes:
+            print(f"{options.minutes} minutes are over before {name}; run the same command again", file=sys.stderr)
+            raise SystemExit(3)
+        with tempfile.TemporaryDirectory() as folder:
+            result = measure(folder)
+        with open(path + ".part", "w") as file:
+            json.dump(result, file)
+        os.replace(path + ".part", path)
+        print(f"{name} is measured", file=sys.stderr, flush=True)
+    with open(path) as file:
+        return json.load(file)
+
+
+def prepared(folder, seed, steps):
+    write_data(folder, seed, steps)
+    write_weights(folder, seed)
+    return folder
+
+
+def both(options):
+    os.makedirs(options.results, exist_ok=True)
+    steps, timed = options.steps, options.timed_steps
+    table = {codec: [kept(options, f"loss-{steps}-{seed}-{codec}", lambda folder: trained(prepared(folder, seed, steps), codec, steps)) for seed in range(options.seeds)]
+             for codec in options.codecs}
+    ways = [*options.codecs, *(HOOKS if options.python else ())]
+    rates = options.rates.split(",")
+    seconds = {(way, rate): kept(options, f"time-{timed}-{rate or 'unlimited'}-{way}", lambda folder: seconds_of_steps(options, prepared(folder, 0, timed), way, rate, timed))
+               for rate in rates for way in ways}
+    print_losses(options, table)
+    print(f"\nMedian seconds of {timed} steps, and seconds to the loss {options.loss}, on links of each rate\n")
+    print(f"| way |{''.join(f' step, {rate or chr(45)} | to the loss |' for rate in rates)}\n|---|{'---|---|' * len(rates)}")
+    for way in ways:
+        reached = [steps_to(options, curve) for _, curve in table[way if way in table else options.codecs[0]]]
+        count = None if None in reached else statistics.mean(reached)
+        cells = [f" {seconds[way, rate]:.4f} | {'-' if count is None else format(count * seconds[way, rate], '.1f')} |" for rate in rates]
+        print(f"| {way} |{''.join(cells)}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("losses", "times"))
+    parser.add_argument("part", choices=("losses", "times", "all"))
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--loss", type=float, default=2.4, help="the loss to which steps are counted (default 2.4)")
     parser.add_argument("--rate", default="", help="rate of each link, as tc writes it; default: not limited")
     parser.add_argument("--steps-to", action="append", default=[], metavar="CODEC=N")
     parser.add_argument("--python", default="", help="a Python with torch and transformers, for DistributedDataParallel")
+    parser.add_argument("--results", default="", help="with `all`: the folder that keeps what is measured")
+    parser.add_argument("--rates", default="100mbit,1gbit,", help="with `all`: rates of links, separated by commas; an empty one is not limited")
+    parser.add_argument("--minutes", type=float, default=9, help="with `all`: no part begins after so many minutes (default 9)")
+    parser.add_argument("--timed-steps", type=int, default=60, help="with `all`: steps of a timing (default 60)")
     parser.add_argument("codecs", nargs="*", default=CODECS)
     options = parser.parse_intermixed_args()
-    (losses if options.part == "losses" else times)(options)
+    if options.part == "all" and not options.results:
+        parser.error("`all` needs --results FOLDER")
+    {"losses": losses, "times": times, "all": both}[options.part](options)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,10 @@ public:
   void map(Value old, BlockValue made) { values[old] = made; }
 
   void emit(Operation &op) {
+    if (isa<RandomOp>(op) && !values.lookup(op.getOperand(0)).value)
+      return map(op.getResult(0), {half(op.getResult(0).getType()), false});
+    if (llvm::any_of(op.getOperands(), [&](Value operand) { return !values.lookup(operand).value; }))
+      return; // the key, repeated for each element
     bool each = isa<RandomOp>(op) && !sameRandom;
     for (Value operand : op.getOperands())
       each |= values.lookup(operand).each;
@@ -97,6 +101,14 @@ private:
       from = broadcast.getOperand();
     }
     return BroadcastInDimOp::create(builder, loc, type, from, builder.getDenseI64ArrayAttr(dims));
+  }
+
+  /// Returns a tensor of one half: in place of random numbers, numbers are rounded to the nearest one.
+  Value half(Type type) {
+    auto scalar = RankedTensorType::get({}, cast<RankedTensorType>(type).getElementType());
+    auto value = DenseElementsAttr::get(scalar, ArrayRef<float>{0.5f});
+    return BroadcastInDimOp::create(builder, loc, type, ConstantOp::create(builder, loc, scalar, value),
+                                    builder.getDenseI64ArrayAttr({}));
   }
 
   Attribute changed(Attribute attribute, Kind kind) {

@@ -18,6 +18,7 @@ bool appliesToBlocks(mlir::Operation *op);
 
 /// Emits the ops of `function`, which is about one block, for `blocks` blocks, and returns its results, each with the
 /// blocks as its first dimension. With `sameRandom`, blocks have the same random numbers; otherwise each has its own.
+/// Where the argument that is the key has no value, the random numbers are one half.
 mlir::SmallVector<mlir::Value> applyToBlocks(mlir::OpBuilder &builder, mlir::Location loc, mlir::func::FuncOp function,
                                              llvm::ArrayRef<BlockValue> arguments, int64_t blocks, bool sameRandom);
 

@@ -5,6 +5,7 @@
 #include "MachineCode.h"
 #include "Ptx.h"
 #include "PtxIr.h"
+#include "RowKernelIr.h"
 #include "kerf/Package/Ptx.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -39,9 +40,12 @@ Result<package::NativeImage> ptxImage(MLIRContext &context, const std::string &i
                                       const std::vector<Kernel> &kernels) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   std::vector<PtxKernel> entries;
-  for (const auto &[function, space] : kernels) {
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const auto &[function, space] = kernels[k];
+    if (!space.roles.empty())
+      continue; // GPUs run the ops of row kernels one by one
     auto reduction = package::ptxReduction(*function);
-    entries.push_back({package::ptxEntry(entries.size(), function->name),
+    entries.push_back({package::ptxEntry(k, function->name),
                        function->args.size() + package::storedValues(*function).size() +
                            (reduction ? reduction->results.size() : 0)});
     buildPtxKernel(*module, *function, space, entries.back().entry);
@@ -87,7 +91,8 @@ Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package:
   auto forGpu = [](const std::string &isa) { return package::ptxCapability(isa).has_value(); };
   if (!std::all_of(isas.begin(), isas.end(), forGpu))
     for (const auto &[function, space] : kernels)
-      buildKernel(*module, *function, space, native->routines);
+      space.roles.empty() ? buildKernel(*module, *function, space, native->routines)
+                          : buildRowKernel(*module, *function, space);
   for (const std::string &isa : isas) {
     auto image = forGpu(isa) ? ptxImage(context, isa, kernels) : hostImage(*module, isa, native->kernels);
     if (!image)

@@ -33,9 +33,10 @@ std::string routineName(const Instruction &instruction, DType dtype) {
 
 Status checkTypes(const package::Function &kernel) {
   auto storable = [](DType dtype, std::string_view op) {
-    // Codes of gradients (i8) are only converted, and keys of random numbers (i32) only broadcast and hashed.
+    // Codes of gradients (i8) are only converted and packed, and keys of random numbers (i32) only broadcast and
+    // hashed.
     return dtype == DType::F64 || dtype == DType::F32 || isHalf(dtype) || dtype == DType::Bool ||
-           (dtype == DType::I8 && op == "convert") ||
+           (dtype == DType::I8 && (op == "convert" || op == "pack" || op == "unpack")) ||
            (dtype == DType::I32 && (op == "broadcast_in_dim" || op == "random"));
   };
   for (const Instruction &instruction : kernel.body)
@@ -45,6 +46,14 @@ Status checkTypes(const package::Function &kernel) {
           return Error{
               fmt::format("kernel '{}': {} has a value of type {}, but kernels have only floating types and bool",
                           kernel.name, instruction.op, toString(dtype))};
+  if (package::isRowKernel(kernel))
+    for (const Instruction &instruction : kernel.body)
+      if (const std::string &op = instruction.op; op != "constant" && op != "broadcast_in_dim" && op != "reduce" &&
+                                                  op != "pack" && op != "unpack" && !ElementOps::isInline(op))
+        return Error{
+            fmt::format("kernel '{}': {} calls a routine, which a kernel that reads its own reductions cannot; "
+                        "compile with <no-native>",
+                        kernel.name, op)};
   return ok();
 }
 
@@ -319,6 +328,13 @@ Value ElementOps::combine(const Instruction &reduce, Value sofar, Value value) c
   if (reduce.attrs["kind"] == "sum")
     return arith::AddFOp::create(builder, loc, sofar, convertElements(value, sofar.getType()));
   return minOrMax(reduce.attrs["kind"] == "max", sofar, value);
+}
+
+Value ElementOps::neutral(const Instruction &reduce, Type type) const {
+  if (reduce.attrs["kind"] == "sum")
+    return floatConstant(type, 0);
+  const double infinity = std::numeric_limits<double>::infinity();
+  return floatConstant(type, reduce.attrs["kind"] == "max" ? -infinity : infinity);
 }
 
 } // namespace kerf::codegen

@@ -8,6 +8,9 @@
 
 namespace kerf::codegen {
 
+inline constexpr int64_t kLanes = 16;          // elements of a vector: one AVX-512 register of f32, or two of AVX2
+inline constexpr int64_t kStackAlignment = 64; // bytes, of blocks on the stack
+
 /// Returns true for the 16-bit floating types.
 inline bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
@@ -40,6 +43,10 @@ public:
   mlir::Value compute(const package::Instruction &op, mlir::ValueRange x, mlir::Type to) const;
   /// Combines the running result `sofar` of a reduction with one more element, as the runtime does.
   mlir::Value combine(const package::Instruction &reduce, mlir::Value sofar, mlir::Value value) const;
+  /// Returns the running result of a reduction without elements, in each element of the register type `type`.
+  mlir::Value neutral(const package::Instruction &reduce, mlir::Type type) const;
+  /// Returns an integer constant, given by its bits, in each element of `type`.
+  mlir::Value integerConstant(mlir::Type type, uint64_t value) const;
 
 private:
   struct Inline;
@@ -47,8 +54,6 @@ private:
   mlir::Value signOf(mlir::Value x) const;
   /// Returns a floating constant in each element of `type`.
   mlir::Value floatConstant(mlir::Type type, double value) const;
-  /// Returns an integer constant, given by its bits, in each element of `type`.
-  mlir::Value integerConstant(mlir::Type type, uint64_t value) const;
   /// Returns the constant `element` in each element of `type`.
   mlir::Value splat(mlir::Type type, mlir::TypedAttr element) const;
   /// Converts between floating types, Bool and integers, as the op `convert` does.

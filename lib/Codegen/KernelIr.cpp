@@ -25,9 +25,7 @@ namespace kerf::codegen {
 namespace {
 using package::Instruction;
 
-constexpr int64_t kLanes = 16;          // elements of a vector: one AVX-512 register of f32, or two of AVX2
-constexpr int64_t kBlock = 1024;        // elements of a block: a few blocks stay in the L1 cache
-constexpr int64_t kStackAlignment = 64; // bytes
+constexpr int64_t kBlock = 1024; // elements of a block: a few blocks stay in the L1 cache
 static_assert(kLanes == package::kReductionLanes);
 
 class KernelBuilder {

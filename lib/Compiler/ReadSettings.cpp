@@ -119,6 +119,7 @@ std::map<std::string, Read, std::less<>> readersOf(JobSettings &settings) {
       {"global-batch", whole(m.globalBatch, 1)},
       {"sequence", whole(m.sequence, 1)},
       {"allow-biased", flag(m.compression.allowBiased)},
+      {"compress-gathers", text(m.compression.gathers)},
       {"no-recognition", flag(m.noRecognition)},
       {"accept-folded", flag(m.acceptFolded)},
       {"reduce-dtype", text(p.reduceDtype, {"f32", "compute"})},

@@ -37,6 +37,7 @@ const std::vector<std::string> &jobSettingNames() {
                                     "group",
                                     "codec",
                                     "allow-biased",
+                                    "compress-gathers",
                                     "dtype",
                                     "reduce-dtype",
                                     "loss-scale",

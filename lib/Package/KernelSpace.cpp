@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The iteration space of a kernel. The compiler that generates the kernel's code and the runtime that calls it compute
 // it with the same functions.
+#include "KernelSpace.h"
 #include "Readers.h"
 #include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Native.h"
@@ -9,6 +10,15 @@
 #include <fmt/format.h>
 
 namespace kerf::package {
+
+std::vector<int64_t> dimensionsOf(const Instruction &instruction, std::string_view attribute) {
+  auto found = instruction.attrs.find(attribute);
+  std::vector<int64_t> dimensions;
+  if (found != instruction.attrs.end() && found->is_array())
+    for (const auto &dimension : *found)
+      dimensions.push_back(dimension.is_number_integer() ? dimension.get<int64_t>() : -1);
+  return dimensions;
+}
 
 namespace {
 constexpr std::string_view kReduce = "reduce";
@@ -29,15 +39,6 @@ std::optional<std::vector<int64_t>> stridesOf(const Shape &shape, const Broadcas
     stride *= size;
   }
   return strides;
-}
-
-std::vector<int64_t> dimensionsOf(const Instruction &instruction, std::string_view attribute) {
-  auto found = instruction.attrs.find(attribute);
-  std::vector<int64_t> dimensions;
-  if (found != instruction.attrs.end() && found->is_array())
-    for (const auto &dimension : *found)
-      dimensions.push_back(dimension.is_number_integer() ? dimension.get<int64_t>() : -1);
-  return dimensions;
 }
 
 /// Returns the shape of the result of reducing `shape`, and the dimensions that the reduction keeps. Returns nothing if
@@ -87,7 +88,7 @@ std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<Bro
       return std::nullopt;
     all.push_back(std::move(*strides));
   }
-  KernelSpace space{{}, std::vector<std::vector<int64_t>>(all.size()), {}};
+  KernelSpace space{{}, std::vector<std::vector<int64_t>>(all.size()), {}, {}};
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1)
       continue;
@@ -129,6 +130,11 @@ Result<KernelSpace> kernelSpace(const Function &function) {
   auto valueOf = [&](int value) -> const Value & { return function.values[size_t(value)]; };
   if (function.results.empty())
     return wrong("it has no results");
+  if (isRowKernel(function)) {
+    auto rows = rowRoles(function);
+    return rows ? Result<KernelSpace>(KernelSpace{{rows->rows, rows->columns}, {}, {}, std::move(rows->roles)})
+                : Result<KernelSpace>(rows.error());
+  }
   const Instruction *reduces = reductionOf(function, function.results[0]);
   const Shape &shape =
       valueOf(reduces && reduces->operands.size() == 1 ? reduces->operands[0] : function.results[0]).shape;
@@ -191,6 +197,11 @@ const Instruction *reductionOf(const Function &kernel, int value) {
 
 bool mayOverwrite(const Function &kernel, int argument, int result) {
   int value = kernel.args[size_t(argument)];
+  if (isRowKernel(kernel)) { // the last loop over a row stores whole rows, element by element
+    auto rows = rowRoles(kernel);
+    return rows && rows->roles[size_t(value)] == RowRole::Row &&
+           rows->roles[size_t(kernel.results[size_t(result)])] == RowRole::Row;
+  }
   return !reductionOf(kernel, kernel.results[size_t(result)]) &&
          std::none_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction &instruction) {
            return instruction.op == "broadcast_in_dim" &&

@@ -184,6 +184,8 @@ LogicalResult StepBuilder::chooseCompressions() {
     texts.push_back(builder.getNamedAttr(name, builder.getStringAttr(text)));
   if (!texts.empty())
     module->setAttr(kCodecTextsAttr, builder.getDictionaryAttr(texts));
+  if (failed(chooseGatherCodec(module, compression)))
+    return failure();
   bool any = false;
   for (Trained &one : trained) {
     auto how = chooseCompression(module, options, {one.name, one.gradient, &one.optimizer});

@@ -96,6 +96,20 @@ constexpr CodecRule kRules[] = {checkScheme, checkTypes, checkBias, checkSquares
 
 } // namespace
 
+LogicalResult chooseGatherCodec(ModuleOp module, const CompressionOptions &options) {
+  if (options.gathers.empty() || options.gathers == "none")
+    return success();
+  auto codec = findCodec(module, options.gathers);
+  if (!codec)
+    return module.emitError() << "<compress-gathers>: " << codec.error().message;
+  if (codec->biased || codec->rank || codec->sharedKey)
+    return module.emitError() << "<compress-gathers>: codec " << options.gathers
+                              << " does not send each element of a parameter close to its value; use int8, bf16 or "
+                                 "another codec without bias";
+  module->setAttr(kGatherCodecAttr, StringAttr::get(module.getContext(), options.gathers));
+  return success();
+}
+
 FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, const OptimizerOptions &options,
                                                            const CompressedParameter &parameter) {
   auto type = tensorType(parameter.gradient);

@@ -14,6 +14,10 @@ struct CompressedParameter {
   ParameterOptimizer *optimizer; // its momentum may move to where the gradient is encoded
 };
 
+/// Puts the codec of gathered parameters on the module (kGatherCodecAttr), where the options name one. Reports an error
+/// where there is no such codec, or where it is biased.
+mlir::LogicalResult chooseGatherCodec(mlir::ModuleOp module, const CompressionOptions &options);
+
 /// Returns how the gradient is compressed, or nothing where no rule of the options is for it. Reports an error where
 /// the codec cannot train with the parameter's optimizer and options.
 mlir::FailureOr<std::optional<CompressedSync>> chooseCompression(mlir::ModuleOp module, const OptimizerOptions &options,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-compress-gradients (device level): the collectives of gradients with a codec send payloads instead of numbers.
+#include "CodedGathers.h"
 #include "GradientBlocks.h"
 #include "GradientExchange.h"
 #include "GradientPieces.h"
@@ -109,6 +110,8 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
     auto main = module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
     if (!main)
       return;
+    if (failed(codeGathers(module)))
+      return signalPassFailure();
     SmallVector<std::pair<Operation *, DictionaryAttr>> compressed;
     for (Operation &op : main.front())
       if (auto how = op.getAttrOfType<DictionaryAttr>(kCompressionAttr))

@@ -11,6 +11,8 @@ namespace kerf {
 inline constexpr llvm::StringLiteral kCompressionAttr = "kerf.compression";
 /// On the module: the texts of the user's codecs, by name.
 inline constexpr llvm::StringLiteral kCodecTextsAttr = "kerf.codec_texts";
+/// On the module: the name of the codec of parameters that are gathered over ranks.
+inline constexpr llvm::StringLiteral kGatherCodecAttr = "kerf.gather_codec";
 /// On a collective: the batches in which it runs, as the numbers of the first one and of the one after the last one. In
 /// all other batches its result is zeros.
 inline constexpr llvm::StringLiteral kBatchesAttr = "kerf.batches";

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-fuse-pointwise (device level): turns chains of pointwise ops, and reductions at their ends, into calls
 // of kernel functions.
+#include "KernelOutline.h"
 #include "RaiseChains.h"
 #include "kerf/Package/Native.h"
-#include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Passes.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -19,36 +18,10 @@ namespace kerf {
 
 namespace {
 constexpr size_t kMostOps = 64; // limit for a kernel, which bounds the number of its registers
-constexpr size_t kOpsInName = 3;
 /// A reduction to fewer elements than this may run in one thread. Costly ops and stored results are then left to
 /// kernels that all threads share.
 constexpr int64_t kFewResults = 64;
 
-bool isElement(Type type) { return type.isF64() || type.isF32() || type.isBF16() || type.isF16() || type.isInteger(1); }
-bool hasElements(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && isElement(type.getElementType());
-}
-
-/// Returns whether a kernel can contain the op although one of its types is an integer: a conversion to or from codes
-/// of one byte, or random numbers from keys.
-bool isCodecOp(Operation *op) {
-  auto elementOf = [](Value value) { return tensorType(value).getElementType(); };
-  if (isa<RandomOp>(op))
-    return true;
-  if (!isa<ConvertOp>(op))
-    return false;
-  Type from = elementOf(op->getOperand(0)), to = elementOf(op->getResult(0));
-  return (from.isF32() || from.isInteger(1)) ? to.isSignlessInteger(8) : from.isSignlessInteger(8) && to.isF32();
-}
-
-bool isPointwise(Operation *op) {
-  if (isCodecOp(op))
-    return true;
-  return op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 && hasElements(op->getResult(0)) &&
-         llvm::all_of(op->getOperands(), hasElements) &&
-         llvm::all_of(op->getOperands(), [&](Value v) { return shapeOf(v) == shapeOf(op->getResult(0)); });
-}
 /// Returns the reduction in the form that package::kernelSpace reads.
 package::BroadcastView keptBy(ReduceOp reduce) {
   package::BroadcastView kept;
@@ -63,7 +36,7 @@ package::BroadcastView keptBy(ReduceOp reduce) {
 /// Returns whether a kernel can contain this reduction.
 bool isReduction(Operation *op) {
   auto reduce = dyn_cast<ReduceOp>(op);
-  return reduce && hasElements(reduce.getOperand()) &&
+  return reduce && hasKernelElements(reduce.getOperand()) &&
          isa<FloatType>(cast<RankedTensorType>(reduce.getOperand().getType()).getElementType()) &&
          package::kernelSpace(shapeOf(reduce.getOperand()), {}, keptBy(reduce));
 }
@@ -87,20 +60,8 @@ bool isBiasOfProduct(Operation *op) {
   }
   return false;
 }
-bool isView(Operation *op) {
-  return isa<WaitOp>(op) || (isa<WorkOpInterface>(op) && kernelClassOf(op) == KernelClass::Nothing);
-}
 /// Returns whether the op is neither part of kernels nor free, so that values are kept in memory while it runs.
 bool isHeavy(Operation *op) { return !(isPointwise(op) || isReduction(op) || isView(op) || isa<BroadcastInDimOp>(op)); }
-bool isSplat(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  return constant && hasElements(value) && cast<DenseElementsAttr>(constant->getAttr("value")).isSplat();
-}
-int64_t bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * std::max(1u, type.getElementTypeBitWidth() / 8);
-}
-
 /// Pointwise ops, and reductions of their results, that become one call at the position of the last of them.
 struct Group {
   llvm::SetVector<Operation *> ops;
@@ -115,18 +76,11 @@ ReduceOp reductionIn(Ops ops) {
 
 class Fuser {
 public:
-  Fuser(Block &block, SymbolTable &symbols, Operation *firstFunction, llvm::StringMap<func::FuncOp> &byText,
-        bool leavesBiases)
-      : block(block), symbols(symbols), firstFunction(firstFunction), byText(byText), leavesBiases(leavesBiases) {}
+  Fuser(Block &block, KernelMaker &maker, bool leavesBiases) : block(block), maker(maker), leavesBiases(leavesBiases) {}
 
   void run() {
     ChainRaiser(block, isPointwise, isHeavy).run();
-    int64_t position = 0;
-    heavyBefore.push_back(0);
-    for (Operation &op : block) {
-      positions[&op] = position++;
-      heavyBefore.push_back(heavyBefore.back() + isHeavy(&op));
-    }
+    order = BlockOrder(block, isHeavy);
     for (Operation &op : block)
       if (isPointwise(&op) || isReduction(&op))
         add(&op);
@@ -156,7 +110,7 @@ private:
       }
     }
     SmallVector<Operation *> sorted = own->ops.takeVector();
-    llvm::sort(sorted, [&](Operation *a, Operation *b) { return positions.at(a) < positions.at(b); });
+    order.sort(sorted);
     for (Operation *member : sorted) {
       own->ops.insert(member);
       groupOf[member] = own.get();
@@ -168,28 +122,7 @@ private:
     if (group.ops.front()->getAttr(KerfDialect::kTaskAttr) != last->getAttr(KerfDialect::kTaskAttr) ||
         group.ops.size() + own.ops.size() > kMostOps || (leavesBiases && staysWithProduct(group, last)))
       return false;
-    auto inside = [&](Operation *op) { return group.ops.contains(op) || own.ops.contains(op); };
-    int64_t keptLonger = 0, notStored = 0;
-    llvm::SmallDenseSet<Value> read;
-    for (Operation *op : group.ops) {
-      bool stored = false, crosses = false;
-      for (Operation *user : op->getUsers()) {
-        crosses |= own.ops.contains(user);
-        if (inside(user))
-          continue;
-        if (positions.at(user) < positions.at(last))
-          return false;
-        stored = true;
-      }
-      notStored += crosses && !stored ? bytesOf(op->getResult(0)) : 0;
-      for (Value operand : op->getOperands())
-        if (!inside(operand.getDefiningOp()) && !operand.getDefiningOp<BroadcastInDimOp>() &&
-            read.insert(operand).second && lastUse(operand) < positions.at(last))
-          keptLonger += bytesOf(operand);
-    }
-    // Where heavy ops stand in between, delaying a group must not keep more memory alive than its fusion saves.
-    bool waits = heavyBefore[size_t(positions.at(group.ops.back()))] != heavyBefore[size_t(positions.at(last))];
-    return (!waits || keptLonger <= notStored) && mayReduce(group, own);
+    return order.mayDelay(group.ops, own.ops, last) && mayReduce(group, own);
   }
 
   /// Returns whether the group is the bias of a product, which a library adds with the product, so that `last` reads
@@ -226,132 +159,30 @@ private:
     return plan(ops, reduction).broadcasts.size() == plan(ops, {}).broadcasts.size();
   }
 
-  int64_t lastUse(Value value) const {
-    int64_t last = -1;
-    for (Operation *user : value.getUsers())
-      last = std::max(last, positions.at(user));
-    return last;
-  }
-
-  struct Outline {
-    llvm::SetVector<Value> arguments;
-    llvm::SetVector<Operation *> broadcasts; // broadcasts that the kernel computes itself
-    SmallVector<Value> results;
-  };
-
-  static Outline plan(Ops ops, ReduceOp reduction) {
-    Outline outline;
+  static KernelOutline plan(Ops ops, ReduceOp reduction) {
     Shape shape = spaceOf(ops.front());
     std::optional<package::BroadcastView> kept = reduction ? std::optional(keptBy(reduction)) : std::nullopt;
     std::vector<package::BroadcastView> taken;
-    llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
-    for (Operation *op : ops) {
-      for (Value operand : op->getOperands()) {
-        Operation *maker = operand.getDefiningOp();
-        if ((maker && inside.contains(maker)) || isSplat(operand) || outline.broadcasts.contains(maker))
-          continue;
-        auto broadcast = dyn_cast_or_null<BroadcastInDimOp>(maker);
-        if (broadcast && broadcast->getAttr(KerfDialect::kTaskAttr) == op->getAttr(KerfDialect::kTaskAttr)) {
-          taken.push_back({shapeOf(broadcast.getOperand()), Shape(broadcast.getBroadcastDimensions())});
-          if (package::kernelSpace(shape, taken, kept)) {
-            outline.broadcasts.insert(broadcast);
-            if (!isSplat(broadcast.getOperand()))
-              outline.arguments.insert(broadcast.getOperand());
-            continue;
-          }
-          taken.pop_back();
-        }
-        outline.arguments.insert(operand);
-      }
-      if (llvm::any_of(op->getUsers(), [&](Operation *user) { return !inside.contains(user); }))
-        outline.results.push_back(op->getResult(0));
-    }
-    return outline;
+    return outlineOf(ops, [&](BroadcastInDimOp broadcast) {
+      taken.push_back({shapeOf(broadcast.getOperand()), Shape(broadcast.getBroadcastDimensions())});
+      if (package::kernelSpace(shape, taken, kept))
+        return true;
+      taken.pop_back();
+      return false;
+    });
   }
 
   void outline(const Group &group) {
-    Outline outline = plan(group.ops.getArrayRef(), reductionIn(group.ops.getArrayRef()));
+    KernelOutline outline = plan(group.ops.getArrayRef(), reductionIn(group.ops.getArrayRef()));
     bool alone = group.ops.size() == 1 && outline.broadcasts.empty() && !hasHalf(group.ops.front());
-    if (alone || outline.results.empty())
-      return;
-    func::FuncOp kernel = kernelFor(group, outline);
-    Operation *last = group.ops.back();
-    OpBuilder builder(last);
-    auto call = CallOp::create(builder, last->getLoc(), kernel.getResultTypes(), kernel.getSymName(),
-                               outline.arguments.getArrayRef());
-    call->setDiscardableAttrs(last->getDiscardableAttrDictionary());
-    for (auto [old, made] : llvm::zip(outline.results, call.getResults()))
-      old.replaceUsesWithIf(made, [&](OpOperand &use) { return !group.ops.contains(use.getOwner()); });
-    for (Operation *op : llvm::reverse(group.ops))
-      op->erase();
-    for (Operation *broadcast : outline.broadcasts)
-      if (broadcast->use_empty())
-        broadcast->erase();
-  }
-
-  /// Returns the kernel function for the ops of a group. Groups with equal ops share a function.
-  func::FuncOp kernelFor(const Group &group, const Outline &outline) {
-    OpBuilder builder(block.getParentOp()->getContext());
-    SmallVector<Type> types, results;
-    for (Value argument : outline.arguments)
-      types.push_back(argument.getType());
-    for (Value result : outline.results)
-      results.push_back(result.getType());
-    auto kernel = func::FuncOp::create(builder.getUnknownLoc(), nameOf(group), builder.getFunctionType(types, results));
-    kernel.setPrivate();
-    kernel->setAttr(kKernelAttr, builder.getUnitAttr());
-    Block *body = kernel.addEntryBlock();
-    builder.setInsertionPointToStart(body);
-    IRMapping mapping;
-    mapping.map(outline.arguments.getArrayRef(), body->getArguments());
-    auto copy = [&](Operation *op) {
-      Operation *made = builder.clone(*op, mapping);
-      made->setDiscardableAttrs(DictionaryAttr::get(builder.getContext()));
-      made->setLoc(builder.getUnknownLoc());
-    };
-    for (Operation *op : group.ops) {
-      for (Value operand : op->getOperands()) {
-        if (mapping.contains(operand))
-          continue;
-        Operation *maker = operand.getDefiningOp(); // a constant with equal elements, or a broadcast
-        for (Value inner : maker->getOperands())
-          if (!mapping.contains(inner))
-            copy(inner.getDefiningOp());
-        copy(maker);
-      }
-      copy(op);
-    }
-    SmallVector<Value> returned;
-    for (Value result : outline.results)
-      returned.push_back(mapping.lookup(result));
-    func::ReturnOp::create(builder, builder.getUnknownLoc(), returned);
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    kernel.getBody().front().print(stream);
-    auto [found, isNew] = byText.try_emplace(text, kernel);
-    if (isNew) // the function is placed before those that call it
-      symbols.insert(kernel, Block::iterator(firstFunction));
-    else
-      kernel.erase();
-    return found->second;
-  }
-
-  static std::string nameOf(const Group &group) {
-    std::string name = "fused";
-    for (Operation *op : group.ops.getArrayRef().take_front(kOpsInName))
-      name += "_" + op->getName().stripDialect().str();
-    if (group.ops.size() > kOpsInName)
-      name += "_and_" + std::to_string(group.ops.size() - kOpsInName) + "_more";
-    return name;
+    if (!alone && !outline.results.empty())
+      maker.replace(group.ops.getArrayRef(), outline);
   }
 
   Block &block;
-  SymbolTable &symbols;
-  Operation *firstFunction;
-  llvm::StringMap<func::FuncOp> &byText;
+  KernelMaker &maker;
   bool leavesBiases;
-  DenseMap<Operation *, int64_t> positions;
-  std::vector<int64_t> heavyBefore; // the number of heavy ops before each position
+  BlockOrder order;
   std::vector<std::unique_ptr<Group>> groups;
   DenseMap<Operation *, Group *> groupOf;
 };
@@ -361,11 +192,11 @@ struct FusePointwise : impl::FusePointwiseBase<FusePointwise> {
 
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
-    llvm::StringMap<func::FuncOp> byText;
     SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
+    KernelMaker maker(symbols, functions.empty() ? nullptr : functions.front());
     for (func::FuncOp function : functions)
       if (!function.isExternal() && !function->hasAttr(kKernelAttr))
-        Fuser(function.front(), symbols, functions.front(), byText, leaveBiases).run();
+        Fuser(function.front(), maker, leaveBiases).run();
   }
 };
 

@@ -26,17 +26,23 @@ Value padded(Emitter &emit, Value x, int64_t dim, int64_t size) {
                        list(none));
 }
 
-Value rowsOf(Emitter &emit, Value x, int64_t begin, int64_t end) {
+namespace {
+Value sliceOf(Emitter &emit, Value x, size_t dim, int64_t begin, int64_t end) {
   Shape limit = shapeOf(x), start(limit.size(), 0), shape = limit;
-  if (begin == 0 && end == limit[0])
+  if (begin == 0 && end == limit[dim])
     return x;
-  start[0] = begin;
-  limit[0] = end;
-  shape[0] = end - begin;
+  start[dim] = begin;
+  limit[dim] = end;
+  shape[dim] = end - begin;
   auto list = [&](const Shape &numbers) { return emit.builder.getDenseI64ArrayAttr(numbers); };
   return SliceOp::create(emit.builder, emit.loc, RankedTensorType::get(shape, tensorType(x).getElementType()), x,
                          list(start), list(limit), list(Shape(shape.size(), 1)));
 }
+} // namespace
+
+Value rowsOf(Emitter &emit, Value x, int64_t begin, int64_t end) { return sliceOf(emit, x, 0, begin, end); }
+
+Value firstOf(Emitter &emit, Value x, int64_t dim, int64_t size) { return sliceOf(emit, x, size_t(dim), 0, size); }
 
 Operation *firstUserOf(WaitOp wait) {
   Operation *first = wait->getBlock()->getTerminator();
@@ -75,6 +81,20 @@ Value GradientBlocks::toBlocks(Emitter &emit, Value value) const {
 Value GradientBlocks::fromBlocks(Emitter &emit, Value blocks) const {
   Value flat = rowsOf(emit, emit.reshape(blocks, {parts * blocksOfPart * block}), 0, gradient.getNumElements());
   return emit.convert(emit.reshape(flat, gradient.getShape()), gradient.getElementType());
+}
+
+Value GradientBlocks::partToBlocks(Emitter &emit, Value part) const {
+  part = emit.reshape(emit.convert(part, emit.builder.getF32Type()), {elementsOfPart});
+  return emit.reshape(padded(emit, part, 0, blocksOfPart * block), {blocksOfPart, block});
+}
+
+Value GradientBlocks::wholeFromBlocks(Emitter &emit, Value blocks) const {
+  Value rows = firstOf(emit, emit.reshape(blocks, {parts, blocksOfPart * block}), 1, elementsOfPart);
+  rows = emit.reshape(rows, {parts, before, chunk * after});
+  if (before > 1)
+    rows = emit.transpose(rows, {1, 0, 2});
+  Value whole = firstOf(emit, emit.reshape(rows, {before, parts * chunk, after}), 1, gradient.getDimSize(*dim));
+  return emit.convert(emit.reshape(whole, gradient.getShape()), gradient.getElementType());
 }
 
 Value GradientBlocks::partFromBlocks(Emitter &emit, Value blocks, RankedTensorType type) const {

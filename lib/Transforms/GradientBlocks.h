@@ -22,6 +22,13 @@ public:
   mlir::Value fromBlocks(ir::Emitter &emit, mlir::Value blocks) const;
   /// Returns the part of type `type` of one owner, which `blocks` ([blocksOfPart, block]) hold.
   mlir::Value partFromBlocks(ir::Emitter &emit, mlir::Value blocks, mlir::RankedTensorType type) const;
+  /// Returns the part of one rank as f32 blocks, [blocksOfPart, block].
+  mlir::Value partToBlocks(ir::Emitter &emit, mlir::Value part) const;
+  /// Returns the whole tensor whose parts `blocks` ([parts * blocksOfPart, block]) hold. Only for parts along a
+  /// dimension.
+  mlir::Value wholeFromBlocks(ir::Emitter &emit, mlir::Value blocks) const;
+  /// Returns whether `part` has the size along the dimension that all parts but the last have.
+  bool isPart(mlir::Value part) const { return dim && ir::tensorType(part).getDimSize(*dim) == chunk; }
 
 private:
   mlir::RankedTensorType gradient;
@@ -33,6 +40,8 @@ private:
 
 /// Returns `x` with zeros after its elements along `dim`, so that it has `size` of them.
 mlir::Value padded(ir::Emitter &emit, mlir::Value x, int64_t dim, int64_t size);
+/// Returns the first `size` elements of `x` along `dim`.
+mlir::Value firstOf(ir::Emitter &emit, mlir::Value x, int64_t dim, int64_t size);
 /// Returns the elements from `begin` to `end` of `x` along its first dimension.
 mlir::Value rowsOf(ir::Emitter &emit, mlir::Value x, int64_t begin, int64_t end);
 

@@ -62,6 +62,8 @@ void addPackagingPasses(OpPassManager &passes, const PackagingPipeline &options)
     passes.addPass(createPutChannelsLast());
     passes.addPass(createRecomputeWidened());
   }
+  if (options.fuse && !options.forGpu)
+    passes.addPass(createFuseRows());
   if (options.fuse)
     passes.addPass(createFusePointwise({.leaveBiases = options.forGpu}));
 }

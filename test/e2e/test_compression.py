@@ -194,6 +194,24 @@ class Feedback(CompressionTest):
             self.train(codec, rows, "--checkpoint", half, "--every", 3, stop=3)
             self.same(self.train(codec, rows, "--resume", half), whole, codec)
 
+    def test_a_step_that_overflows_changes_no_state(self):
+        n = 2048
+        rows = [[normal(n, 10 * step + rank, 0.1) for rank in range(3)] for step in range(3)]
+        beyond = [[1e38] + [0.0] * (n - 1), *rows[0][1:]]
+        scaled = ["--loss-scale", "dynamic", "--initial-loss-scale", 16, "--momentum", 0.9]
+        for codec in ("onebit", "topk"):
+            kept = []
+            for number, steps in enumerate(([rows[0], rows[1], rows[2]], [rows[0], beyond, rows[1], rows[2]])):
+                folder = self.path(f"{codec}-{number}")
+                weights = self.train(codec, steps, "--checkpoint", folder, "--every", len(steps), *scaled, dtype="bf16")
+                states = self.states(folder)
+                self.assertEqual(states["grad_scaler/scale"][0][0], 16 / (1 + number), f"{codec}, {number}")
+                kept.append((weights, {name: boxes for name, boxes in states.items() if name.startswith("compression_")}))
+            # 16 times 1e38 overflows. That step halves the scale, which is a power of two, so that no other number changes.
+            self.same(kept[1][0], kept[0][0], codec)
+            self.assertTrue(kept[0][1], codec)
+            self.assertEqual(kept[1][1], kept[0][1], codec)
+
     def test_momentum_comes_first_with_codecs_of_signs(self):
         n = 1024
         rows = [[normal(n, step), [0.0] * n] for step in range(2)]

@@ -39,6 +39,7 @@ std::vector<JobOption> makeJobOptions() {
       {"group", {}, false, true},
       {"codec", {}, false, true},
       {"allow-biased", {}, false, true},
+      {"compress-gathers", {}, false, true},
       {"dtype"},
       {"reduce-dtype", {"dtype"}},
       {"loss-scale", {"dtype"}},

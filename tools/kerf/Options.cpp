@@ -194,6 +194,11 @@ void ModelFlags::addTrainingTo(CLI::App &command) {
           },
           "file of a codec of your own, which --compress can name (repeatable)")
       ->type_name("CODEC.mlir");
+  command
+      .add_option("--compress-gathers", compression.gathers,
+                  "codec of the matrices that are gathered over ranks where parameters are sharded (optimizer sharding "
+                  "3), such as int8")
+      ->type_name("CODEC");
   command.add_flag("--allow-biased", compression.allowBiased,
                    "train with biased codecs without error feedback, and with codecs of signs without their momentum");
 }

@@ -72,6 +72,91 @@ TEST(Codegen, TruthValuesAreCompared) {
   }
 }
 
+/// Returns a kernel as a codec has it: codes of `bits` bits of x + e by a scale that is a reduction of the row, packed,
+/// and what they leave of x + e, which may replace e.
+Function codecKernel(const char *kind, int64_t bits, Shape rows) {
+  Function kernel;
+  kernel.name = "kernel";
+  kernel.kernel = true;
+  const Shape each{rows[0]}, packed{rows[0], rows[1] * bits / 8};
+  auto like = [&](int value, const Shape &dimensions, DType dtype) {
+    return addOp(kernel, "broadcast_in_dim", {value}, dtype, rows, {{"broadcast_dimensions", dimensions}});
+  };
+  auto number = [&](double value) {
+    return like(addOp(kernel, "constant", {}, DType::F32, {}, {{"value", {value}}}), {}, DType::F32);
+  };
+  int e = addArg(kernel, DType::F32, rows), x = addArg(kernel, DType::F32, rows), key = addArg(kernel, DType::I32, {});
+  int sum = addOp(kernel, "add", {x, e}, DType::F32, rows);
+  int scale = addOp(kernel, "reduce", {sum}, DType::F32, each, {{"kind", kind}, {"dimensions", {1}}});
+  int size = addOp(kernel, "abs", {scale}, DType::F32, each);
+  int sizes = like(size, {0}, DType::F32);
+  int u = addOp(kernel, "random", {like(key, {}, DType::I32)}, DType::F32, rows);
+  int moved = addOp(kernel, "add", {addOp(kernel, "divide", {sum, sizes}, DType::F32, rows), u}, DType::F32, rows);
+  int low = addOp(kernel, "maximum", {addOp(kernel, "minimum", {moved, number(7)}, DType::F32, rows), number(-8)},
+                  DType::F32, rows);
+  int missing = addOp(kernel, "is_nan", {low}, DType::Bool, rows);
+  int code = addOp(kernel, "select", {missing, number(3), low}, DType::F32, rows);
+  int bytes =
+      addOp(kernel, "pack", {addOp(kernel, "convert", {code}, DType::I8, rows)}, DType::I8, packed, {{"bits", bits}});
+  int back =
+      addOp(kernel, "convert", {addOp(kernel, "unpack", {bytes}, DType::I8, rows, {{"bits", bits}})}, DType::F32, rows);
+  int left =
+      addOp(kernel, "subtract", {sum, addOp(kernel, "multiply", {back, sizes}, DType::F32, rows)}, DType::F32, rows);
+  kernel.results = {left, bytes, size, scale};
+  return kernel;
+}
+
+TEST(Codegen, RowKernelsGiveTheBitsOfTheOpsOneByOne) {
+  uint32_t seed = 0;
+  for (const char *kind : {"sum", "max", "min"})
+    for (int64_t bits : {1, 2, 4})
+      for (const Shape &rows : {Shape{1, 128}, Shape{7, 256}, Shape{130, 384}, Shape{5, 1024}}) {
+        Program program = stepOf(codecKernel(kind, bits, rows));
+        Status checked = package::checkProgram(program);
+        ASSERT_TRUE(checked) << checked.error().message;
+        std::vector<std::string> expected = outcomeHere(program, ++seed, false, 1);
+        for (const std::string &isa : kAll) {
+          if (!runtime::processorHas(isa))
+            continue;
+          auto native = compileKernels(program, {isa});
+          ASSERT_TRUE(native) << native.error().message;
+          program.native = *native;
+          for (int64_t threads : {1, 3})
+            EXPECT_EQ(outcomeHere(program, seed, true, threads), expected)
+                << isa << " " << kind << " " << bits << " bits, " << shapeText(rows) << ", " << threads << " threads";
+        }
+      }
+}
+
+TEST(Codegen, RowKernelsRefuseWhatDoesNotFit) {
+  auto reasonOf = [](auto change) {
+    Function kernel = codecKernel("max", 2, {3, 64});
+    change(kernel);
+    auto space = package::kernelSpace(kernel);
+    return space ? std::string() : space.error().message;
+  };
+  EXPECT_EQ(reasonOf([](Function &) {}), "");
+  EXPECT_NE(reasonOf([](Function &kernel) { kernel.values[0].shape = {3, 65}; }), "");
+  EXPECT_NE(reasonOf([](Function &kernel) { kernel.values[0].shape = {4, 64}; }), "");
+  EXPECT_NE(reasonOf([](Function &kernel) { kernel.results[0] = kernel.args[0]; }), "");
+  for (const char *op : {"reduce", "pack", "unpack", "add"})
+    EXPECT_NE(reasonOf([&](Function &kernel) {
+                for (package::Instruction &instruction : kernel.body)
+                  if (instruction.op == op)
+                    instruction.operands = {kernel.args[2]};
+              }),
+              "")
+        << op;
+}
+
+TEST(Codegen, CodeForGpusLeavesRowKernelsOut) {
+  auto native = compileKernels(stepOf(codecKernel("max", 2, {3, 64})), {kAll[0], "sm_80"});
+  ASSERT_TRUE(native) << native.error().message;
+  ASSERT_EQ((*native)->images.size(), 2u);
+  EXPECT_EQ((*native)->images[0].entries.size(), 1u);
+  EXPECT_EQ((*native)->images[1].code.find(".entry"), std::string::npos);
+}
+
 /// Returns a program that computes y = tanh(x + x) of 40 elements.
 Program small() {
   Function kernel;

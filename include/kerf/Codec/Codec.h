@@ -54,7 +54,8 @@ std::optional<Codec> lowRankCodec(std::string_view name);
 Result<Codec> readCodec(mlir::MLIRContext &context, std::string_view text, const std::string &file);
 
 /// Emits the ops that encode `blocks` (f32, [blocks, elements of a block]) and returns the parts of the payload, each
-/// with the blocks as its first dimension. `key` is a scalar i32 (kerf.random_key).
+/// with the blocks as its first dimension. `key` is a scalar i32 (kerf.random_key). Without a key, the random numbers
+/// are one half, with which the codecs of Kerf round to the nearest number.
 mlir::SmallVector<mlir::Value> encodeBlocks(mlir::OpBuilder &builder, mlir::Location loc, const Codec &codec,
                                             mlir::Value blocks, mlir::Value key);
 /// Emits the ops that decode a payload and returns the blocks (f32, [blocks, elements of a block]).

@@ -5,7 +5,7 @@
 // processor runs the same functions op by op, with bit-identical results.
 #pragma once
 
-#include "kerf/Package/Package.h"
+#include "kerf/Package/RowKernel.h"
 
 namespace kerf::package {
 
@@ -16,10 +16,11 @@ inline constexpr int64_t kNativeInterface = 2;
 /// Number of running results that a kernel keeps for a row that it reduces (see NativeBuffer).
 inline constexpr int64_t kReductionLanes = 16;
 /// Location of a kernel's argument or result. Element (row, column) lies `row` * `rowStride` + `column` elements after
-/// `data`; an argument that a broadcast reads lies contiguously at `data`. The result of a reduction is instead a
-/// buffer of running results, f64 for sums and otherwise of the register type, into which the kernel combines elements.
-/// If the reduction keeps columns, element (row, column) goes into running result (row, column); otherwise it goes into
-/// (row, column % kReductionLanes), and a call must begin at column 0.
+/// `data`; an argument that a broadcast reads lies contiguously at `data`. The arguments and results of a row kernel
+/// (RowKernel.h) have the stride of their own shape, e.g. 1 for one element in each row. The result of a reduction is
+/// instead a buffer of running results, f64 for sums and otherwise of the register type, into which the kernel combines
+/// elements. If the reduction keeps columns, element (row, column) goes into running result (row, column); otherwise it
+/// goes into (row, column % kReductionLanes), and a call must begin at column 0.
 struct NativeBuffer {
   void *data = nullptr;  // address of element (0, 0)
   int64_t rowStride = 0; // distance from one row to the next, in elements
@@ -74,6 +75,9 @@ struct KernelSpace {
   std::vector<std::vector<int64_t>> broadcasts;
   /// Strides over `sizes` of the result element that an element is reduced into; empty for a kernel without reductions.
   std::vector<int64_t> reduced;
+  /// For each value of a row kernel (RowKernel.h), its role. Empty for other kernels; both lists above are empty for
+  /// row kernels.
+  std::vector<RowRole> roles;
   /// Returns the number of rows: the product of all sizes but the last.
   int64_t rows() const;
   /// Returns the number of columns: the last size.
@@ -100,7 +104,7 @@ Result<KernelSpace> kernelSpace(const Function &function);
 const Instruction *reductionOf(const Function &kernel, int value);
 
 /// Returns true if the kernel's result `result` may share memory with its argument `argument` of the same size: the
-/// result is no reduction's, and no broadcast reads the argument.
+/// result is no reduction's, and no broadcast reads the argument. In a row kernel both have a row's elements.
 bool mayOverwrite(const Function &kernel, int argument, int result);
 
 } // namespace kerf::package

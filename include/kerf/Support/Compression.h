@@ -38,6 +38,7 @@ struct CompressionRule {
 struct CompressionOptions {
   std::vector<CompressionRule> rules;
   bool allowBiased = false;                 // whether biased codecs may run without error feedback
+  std::string gathers = {};                 // codec of gathered parameters (optimizer sharding 3); "": none
   std::map<std::string, std::string> texts; // the user's codecs: the text of each, by name
 };
 

@@ -826,6 +826,38 @@ def RecomputeWidened : Pass<"kerf-recompute-widened", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def FuseRows : Pass<"kerf-fuse-rows", "::mlir::ModuleOp"> {
+  let summary = "Fuses the ops of codecs over the rows of a matrix into kernels";
+  let description = [{
+    A codec reads a block of a gradient several times: for its largest element, for the codes, for the error that the
+    codes leave. Before the pass, each of these is an op or a kernel that reads the whole gradient from memory. After
+    the pass, the ops over the blocks of one gradient are a function with the attribute `kerf.kernel`, in which an op
+    may read a reduction of the same row and elements are packed into bytes. Each row then passes through the
+    first-level cache once (docs/native.md). The kernel includes additions to the gradient before it is encoded, and the
+    sum of the payloads of several ranks.
+
+    * The ops work on a matrix of R x C elements, where C is a multiple of 16 and at most 1,024: pointwise ops without
+      math routines on R x C or R elements, reductions of f32 rows, broadcasts of R elements or of one, pack and unpack.
+      They have the same `kerf.task`.
+    * A kernel is made where elements are packed or unpacked, or where an op reads a reduction of the kernel and another
+      op makes codes of one byte. All other ops are left to `kerf-fuse-pointwise`.
+    * As in `kerf-fuse-pointwise`, no op outside of the kernel reads a value of the kernel before the kernel's end, and
+      moving ops to the kernel's end keeps no more memory alive than fusion saves.
+
+    ```mlir
+    %1 = kerf.reduce %0 {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<8x64xf32>) -> tensor<8xf32>
+    %2 = kerf.broadcast_in_dim %1 {broadcast_dimensions = array<i64: 0>} : (tensor<8xf32>) -> tensor<8x64xf32>
+    %3 = kerf.divide %0, %2 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    %4 = kerf.convert %3 : (tensor<8x64xf32>) -> tensor<8x64xi8>
+    ```
+    becomes
+    ```mlir
+    %4 = kerf.call @fused_reduce_broadcast_in_dim_divide_and_1_more(%0) : (tensor<8x64xf32>) -> tensor<8x64xi8>
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
   let summary = "Fuses chains of pointwise ops into kernels";
   let description = [{

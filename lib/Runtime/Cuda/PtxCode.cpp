@@ -77,6 +77,8 @@ Status loadModule(const std::shared_ptr<Context> &context, const package::Native
       context->driver.moduleUnload(module);
   });
   for (size_t k = 0; k < native.kernels.size(); ++k) {
+    if (!code.has(native.kernels[k]))
+      continue;
     std::string entry = package::ptxEntry(k, native.kernels[k]);
     if (Status status = context->check(
             context->driver.moduleGetFunction(&code.kernels.at(native.kernels[k]).entry, module, entry.c_str()),
@@ -100,6 +102,8 @@ Result<std::shared_ptr<const PtxCode>> loadPtx(const std::shared_ptr<Context> &c
     auto space = package::kernelSpace(function);
     if (!space)
       return space.error();
+    if (!space->roles.empty())
+      continue; // PTX has no row kernels (kerf/Package/RowKernel.h)
     code->kernels[function.name] = {&function, std::move(*space)};
   }
   if (use == CodeUse::Plan || code->kernels.empty())

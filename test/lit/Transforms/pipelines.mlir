@@ -22,6 +22,7 @@
 // PASSES-NEXT: kerf-compress-gradients{ranks-of-node=1},
 // PASSES-NEXT: kerf-schedule-collectives{all=false},
 // PASSES-NEXT: kerf-expand-maps,
+// PASSES-NEXT: kerf-fuse-rows
 // PASSES-NEXT: kerf-fuse-pointwise
 // PASSES-NEXT: {{^}})
 

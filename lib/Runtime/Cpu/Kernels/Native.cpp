@@ -11,16 +11,17 @@ namespace kerf::runtime::kernels {
 namespace {
 using package::NativeBuffer;
 
-/// A call of a compiled kernel that does not reduce.
+/// A call of a compiled kernel whose reductions, if any, stay within its rows.
 struct NativeCall {
   package::NativeEntry entry;
   const void *const *routines;
   std::vector<NativeBuffer> buffers;
   int64_t rows, columns;
+  bool byRows; // whether only whole rows are computed (package/RowKernel.h)
 
   /// Runs the kernel over all rows and columns.
   void run(ThreadTeam *team) const {
-    if (rows == 1)
+    if (rows == 1 && !byRows)
       return forElements(team, columns,
                          [&](int64_t begin, int64_t end) { entry(buffers.data(), routines, 0, 1, begin, end); });
     forPieces(team, rows, rowsOfTask(columns),
@@ -143,15 +144,22 @@ PlannedKernel plannedReduction(const BindRequest &request, NativeCall call) {
           },
           layout.bytes()};
 }
+
+/// Returns the distance from one row of a kernel's argument or result to the next, in elements.
+int64_t rowStride(const package::KernelSpace &space, const TensorView &view) {
+  if (space.roles.empty() || view.shape.empty())
+    return space.roles.empty() ? space.columns() : 0;
+  return view.shape.size() == 1 ? 1 : view.shape[1];
+}
 } // namespace
 
 Result<PlannedKernel> planNative(const BindRequest &request) {
   const NativeKernel &kernel = *request.native;
   const package::KernelSpace &space = kernel.space;
-  NativeCall call{kernel.entry, kernel.routines, {}, space.rows(), space.columns()};
+  NativeCall call{kernel.entry, kernel.routines, {}, space.rows(), space.columns(), !space.roles.empty()};
   for (const std::vector<TensorView> *views : {&request.operands, &request.results})
     for (const TensorView &view : *views)
-      call.buffers.push_back({view.data, space.columns()});
+      call.buffers.push_back({view.data, rowStride(space, view)});
   if (!space.reduced.empty())
     return plannedReduction(request, std::move(call));
   return PlannedKernel{[call = std::move(call), team = request.team] {
