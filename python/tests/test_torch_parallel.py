@@ -59,10 +59,12 @@ MORE_OF_TWO = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral"
             ("llama", 2, {"mesh": {"context": 2}, "microbatch": 4}, 1),
             ("experts", 2, {"mesh": {"expert": 2}, "optimizer_sharding": 0, "microbatch": 2}, 1)] + [
             ("llama", 4, {"mesh": {"model": 2}, "sequence_parallel": cut, "layout": "megatron"}, 1) for cut in (False, True)]
+TEXT = ("llama", "bert", "mixtral")  # models of sequences, which alone have plans with sequence_parallel or mesh.context
 ROWS = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral", "resnet", "mixer") for plan in (
     {"mesh": {"data": 2}, "optimizer_sharding": 3, "microbatch": 2, "recompute": "selective"}, {"mesh": {"data": 2}, "optimizer_sharding": 0},
-    {"mesh": {"model": 2}, "sequence_parallel": True, "recompute": "offload"}, {"mesh": {"context": 2}}, {"search": "placement", "mesh": {"model": 2}},
-    {"mesh": {"stage": 2}, "microbatch": 2, "schedule": {"name": "zero-bubble", "variant": "h1"}, "recompute": "full"})]
+    {"mesh": {"model": 2}, "sequence_parallel": name in TEXT, "recompute": "offload"}, {"search": "placement", "mesh": {"model": 2}},
+    {"mesh": {"stage": 2}, "microbatch": 2, "schedule": {"name": "zero-bubble", "variant": "h1"}, "recompute": "full"})] + [
+        (name, 2, {"mesh": {"context": 2}}, 1) for name in TEXT]
 FOUR = [("gpt2", 2, plan, 1) for plan in (
     {"mesh": {"data": 2, "model": 2}, "optimizer_sharding": 3, "microbatch": 1}, {"mesh": {"data": 2, "model": 2}, "sequence_parallel": True},
     {"search": "placement", "mesh": {"data": 2, "model": 2}}, {"mesh": {"data": 2, "context": 2}, "optimizer_sharding": 2, "microbatch": 2},

@@ -28,12 +28,15 @@ class Stage(torch.nn.Module):
     and `cuts` those of them that cut the sequence of values between stages: a rank sends its part."""
 
     _mesh: DeviceMesh | None
+    _cuts: dict[str, Any]
+    _parts: int  # the number of parts of a sequence
 
     def __init__(self, pieces: list[Piece], mesh: DeviceMesh | None, cuts: tuple[str, ...], last: bool) -> None:
         super().__init__()
         self._taken, self._made = pieces[0].taken, pieces[-1].made
         self.pieces, self.last = torch.nn.ModuleList(pieces), last
-        self.__dict__.update(_mesh=mesh, _cuts={axis: Shard(1) for axis in cuts}, _parts=math.prod(mesh[axis].size() for axis in cuts) if mesh else 1)
+        parts = math.prod(mesh[axis].size() for axis in cuts) if mesh is not None else 1
+        self.__dict__.update(_mesh=mesh, _cuts={axis: Shard(1) for axis in cuts}, _parts=parts)
 
     def forward(self, *values: torch.Tensor, **batch: torch.Tensor) -> Any:
         """Returns what the next stage gets, or the loss with one dimension."""

@@ -117,7 +117,8 @@ class _Interpreter(torch.fx.Interpreter):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             if "strategy" in entry:
                 args, kwargs = pytree.tree_map_only(DTensor, functools.partial(_place, entry["strategy"], kind), (args, kwargs))
-            return REPLACED.get(n.target, n.target)(*args, **kwargs)
+            function: Any = REPLACED.get(n.target, n.target)
+            return function(*args, **kwargs)
         if n.name in self._owner.splits:
             return split(self.fetch_args_kwargs_from_env(n)[0][0], self._owner.splits[n.name])
         out = super().run_node(n)

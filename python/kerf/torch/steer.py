@@ -14,7 +14,7 @@ from .axes import along, moved
 from .context import attention, product
 
 ATEN = torch.ops.aten
-WEIGHTS = {  # products of parameters: the positions of the input and of the weight, and the columns of the weight
+WEIGHTS: dict[Any, tuple[int, int, int]] = {  # products of parameters: the positions of the input and of the weight, and the columns of the weight
     ATEN.linear.default: (0, 1, 0), ATEN.addmm.default: (1, 2, 1), ATEN.mm.default: (0, 1, 1), ATEN.matmul.default: (0, 1, 1)}
 
 
@@ -48,8 +48,9 @@ def bmm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 ATTENTION = (ATEN.scaled_dot_product_attention.default, fused_attention)
-REPLACED = {ATEN.scaled_dot_product_attention.default: fused_attention, ATEN.matmul.default: matmul, ATEN.bmm.default: bmm,
-            ATEN.cross_entropy_loss.default: vocabulary.loss}
+REPLACED: dict[Any, Callable[..., Any]] = {
+    ATEN.scaled_dot_product_attention.default: fused_attention, ATEN.matmul.default: matmul, ATEN.bmm.default: bmm,
+    ATEN.cross_entropy_loss.default: vocabulary.loss}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +62,12 @@ class Steer:
     def place(self, graph: torch.fx.Graph, node: torch.fx.Node, copy: Callable[[torch.fx.Node], torch.fx.Node]) -> torch.fx.Node:
         """Adds a node to a graph, with the gathers before it and the sums after it."""
         args, kwargs = torch.fx.map_arg(node.args, copy), torch.fx.map_arg(node.kwargs, copy)
-        where = WEIGHTS.get(node.target)  # type: ignore[arg-type]
+        where = WEIGHTS.get(node.target)
         if where is not None:
             given = list(args)
             given[where[0]] = graph.call_function(gather, (args[where[0]], args[where[1]], where[2]))
             args = tuple(given)
-        made = graph.call_function(REPLACED.get(node.target, node.target), args, kwargs)  # type: ignore[arg-type]
+        function: Any = REPLACED.get(node.target, node.target)
+        made = graph.call_function(function, args, kwargs)
         made.meta = dict(node.meta)
         return graph.call_function(settle, (made, self.sequence)) if where is not None or node.target is ATEN.embedding.default else made
