@@ -155,6 +155,33 @@ def worker(rank, ranks, port, cases, folder):
     dist.destroy_process_group()
 
 
+def attention_worker(rank, port):
+    """Compares attention with a learned mask, its rows cut along context and its heads along model, with that of one process."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    from kerf.torch.context import attention
+
+    torch.set_num_threads(1)
+    os.environ.update(RANK=str(rank), WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("context", "model"))
+    function = torch.nn.functional.scaled_dot_product_attention
+    random = torch.Generator().manual_seed(3)
+    whole = [torch.randn(*shape, generator=random, dtype=torch.double).requires_grad_() for shape in (*[(2, 4, 6, 8)] * 3, (4, 6, 6))]
+    weights = torch.randn(2, 4, 6, 8, generator=random, dtype=torch.double)
+    (function(*whole) * weights).sum().backward()
+    for cut in ([Shard(2), Shard(1)], [Replicate(), Replicate()]):
+        for mask in ([Replicate(), Replicate()], [Replicate(), Shard(0)]):
+            parts = [distribute_tensor(one.detach(), mesh, places, src_data_rank=None).requires_grad_()
+                     for one, places in zip(whole, (cut, cut, cut, mask))]
+            out = attention(function, *parts)
+            assert isinstance(out, DTensor)
+            (out * distribute_tensor(weights, mesh, out.placements, src_data_rank=None)).sum().full_tensor().backward()
+            for one, part in zip(whole, parts):
+                assert (part.grad.full_tensor() - one.grad).abs().max() < 1e-12, (cut, mask, one.shape)
+    dist.destroy_process_group()
+
+
 def make_plan(path, ranks, plan):
     """Returns the plan that a search finds under constraints, or the constraints as the plan where the search does not take them.
 
@@ -229,6 +256,13 @@ class Parallelize(unittest.TestCase):
     def test_four_and_eight_processes(self):
         self.check(4, FOUR)
         self.check(8, EIGHT)
+
+    @unittest.skipUnless(ALL, "KERF_ALL=1 runs four and eight processes")
+    def test_learned_masks_of_attention(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        torch.multiprocessing.spawn(attention_worker, (port,), nprocs=4)
 
     def test_page_has_the_table_of_what_is_supported(self):
         with open(os.path.join(parallel_models.ROOT, "docs", "parallelize.md")) as file:

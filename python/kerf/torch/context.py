@@ -71,8 +71,9 @@ def attention(function: Any, query: Any, key: Any, value: Any, attn_mask: Any = 
             found.append(kept)
     local = _local(query, queries, queries)
     keys, values = (_local(one, others, grads) for one in three[1:])
-    if isinstance(attn_mask, DTensor):
-        attn_mask = attn_mask.full_tensor()
+    if isinstance(attn_mask, DTensor):  # a learned mask gets the gradients of all ranks whose rows or heads differ
+        apart = [Partial() if isinstance(one, Shard) else Replicate() for one in queries]
+        attn_mask = attn_mask.redistribute(placements=[Replicate()] * mesh.ndim).to_local(grad_placements=apart)
     first = 0
     if "context" in (mesh.mesh_dim_names or ()):
         ranks, here = mesh["context"].size(), mesh.get_local_rank("context")
