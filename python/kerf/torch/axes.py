@@ -27,7 +27,9 @@ def along(value: DTensor, axis: str) -> Any:
 
 
 def moved(value: DTensor, **given: Any) -> DTensor:
-    """Returns a value with the given placements along some axes; along the others it keeps its own, and sums stay unsummed."""
+    """Returns a value with the given placements along some axes; along the others it keeps its own, and sums stay unsummed.
+
+    Where nothing moves, the gradient still does: terms of a sum are summed here, once for all uses of the result."""
     names = value.device_mesh.mesh_dim_names or ()
     wanted = [given.get(name, place) for name, place in zip(names, value.placements)]
-    return value if tuple(wanted) == tuple(value.placements) else cast(DTensor, value.redistribute(placements=wanted))
+    return cast(DTensor, value.redistribute(placements=wanted))
