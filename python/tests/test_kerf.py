@@ -137,7 +137,7 @@ class Planning(unittest.TestCase):
         seen = threading.Event()
 
         def press():
-            seen.wait(60)
+            seen.wait(600)
             os.kill(os.getpid(), signal.SIGINT)
 
         presser = threading.Thread(target=press)

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 import torch
-from torch.distributed.tensor import DTensor, Replicate
 
 from ..errors import InputError
+from .steer import ATTENTION, Steer
 
 DIALECT = {"linear": "dot_general", "addmm": "dot_general", "mm": "dot_general", "matmul": "dot_general", "bmm": "dot_general",
            "scaled_dot_product_attention": "attention", "cross_entropy_loss": "cross_entropy"}
-PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("linear", "addmm", "mm", "matmul", "embedding")}
-
-
-def settle(value: torch.Tensor) -> torch.Tensor:
-    """Sums a DTensor over the axis model where its ranks hold terms of a sum."""
-    if isinstance(value, DTensor) and any(one.is_partial() for one in value.placements):
-        return value.redistribute(placements=[Replicate()])
-    return value
 
 
 class Shell(torch.nn.Module):
@@ -40,13 +32,14 @@ class Shell(torch.nn.Module):
 
 
 class Piece(torch.nn.Module):
-    """Some nodes of the graph as a module: `names` are the values that it takes, and `inputs` those that it takes from the batch."""
+    """Some nodes of the graph as a module: `inputs` are the values that it takes from the batch, `taken` the shapes of those that it
+    takes from the piece before it, and `made` the shapes of its results."""
 
     graph_module: torch.fx.GraphModule
 
-    def __init__(self, graph: torch.fx.GraphModule, inputs: tuple[str, ...]) -> None:
+    def __init__(self, graph: torch.fx.GraphModule, inputs: tuple[str, ...], taken: list[torch.Size], made: list[torch.Size]) -> None:
         super().__init__()
-        self.graph_module, self.inputs = graph, inputs
+        self.graph_module, self.inputs, self.taken, self.made = graph, inputs, taken, made
 
     def forward(self, values: tuple[torch.Tensor, ...], batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Returns the values for the next piece."""
@@ -118,11 +111,11 @@ def constant_nodes(module: torch.fx.GraphModule) -> set[torch.fx.Node]:
     return free
 
 
-def cut_graph(program: torch.export.ExportedProgram, names: list[str], until: tuple[str, ...] = (), settled: bool = True) -> list[Piece]:
+def cut_graph(program: torch.export.ExportedProgram, names: list[str], until: tuple[str, ...] = (), steer: Optional[Steer] = None) -> list[Piece]:
     """Cuts an exported loss after the layers `names` but the last, or after the ops that the patterns `until` match.
 
     The first piece has what comes before the first layer. Each piece computes the values that depend on no parameter itself, from the
-    batch, which all stages have. With `settled`, products that leave terms of a sum on the ranks are summed at once."""
+    batch, which all stages have. `steer` places ops on DTensors; without it the caller does that."""
     module = program.module()
     nodes = list(module.graph.nodes)
     free = constant_nodes(module)
@@ -141,11 +134,11 @@ def cut_graph(program: torch.export.ExportedProgram, names: list[str], until: tu
     pieces = []
     for number in range(last + 1):
         outs = [result] if number == last else sent(number)
-        pieces.append(_piece(module, [node for node in made if part[node] == number], sent(number - 1) if number else [], outs, settled))
+        pieces.append(_piece(module, [node for node in made if part[node] == number], sent(number - 1) if number else [], outs, steer))
     return pieces
 
 
-def _piece(module: torch.fx.GraphModule, nodes: list[torch.fx.Node], taken: list[torch.fx.Node], outs: list[Any], settled: bool) -> Piece:
+def _piece(module: torch.fx.GraphModule, nodes: list[torch.fx.Node], taken: list[torch.fx.Node], outs: list[Any], steer: Optional[Steer]) -> Piece:
     graph, copies = torch.fx.Graph(), {}
     for node in taken:
         copies[node] = graph.placeholder(node.name)
@@ -168,19 +161,30 @@ def _piece(module: torch.fx.GraphModule, nodes: list[torch.fx.Node], taken: list
         return copies[node]
 
     for node in nodes:
-        made = copy(node)
-        if settled and node.target in PRODUCTS:
-            copies[node] = graph.call_function(settle, (made,))
+        if steer is None:
+            copy(node)
+        elif node.target is not torch.ops.aten._assert_tensor_metadata.default:  # DTensor has no rule for it
+            copies[node] = steer.place(graph, node, copy)
     graph.output(tuple(copy(one) for one in outs))
     piece = torch.fx.GraphModule(module, graph)
     piece.delete_all_unused_submodules()
-    return Piece(piece, tuple(str(node.target) for node in inputs))
+    shapes = [[node.meta["val"].shape for node in some] for some in (taken, outs)]
+    return Piece(piece, tuple(str(node.target) for node in inputs), *shapes)
 
 
 def refuse_random(pieces: list[Piece]) -> None:
     """Refuses ops that draw random numbers, of which the ranks of the axis model would draw unlike ones."""
     for piece in pieces:
         for node in piece.graph_module.graph.nodes:
-            random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-            if random and not ("dropout" in node.name and (node.args[1] == 0 or node.args[2] is False)):
-                raise InputError(f"{node.name} under mesh.model draws unlike numbers on its ranks: set dropout to 0, or plan with mesh.model 1")
+            if node.op == "call_function" and _draws(node):
+                raise InputError(f"{node.name} under mesh.model or mesh.context draws unlike numbers on its ranks: set dropout to 0, or plan with "
+                                 "size 1 of this axis")
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    """Returns whether a node draws random numbers; dropout and attention do so where their probability of dropout is not 0."""
+    if node.target in ATTENTION:
+        return bool(node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0))
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    return not ("dropout" in node.name and (node.args[1] == 0 or node.args[2] is False))

@@ -21,9 +21,11 @@ from ..errors import Warning as KerfWarning
 from ..model import Model
 from ..plans import PlanLike, as_plan
 from . import tensor
+from .axes import inner_mesh
 from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, check_terms, samples
-from .context import ContextAxis, cut_sequence
+from .context import cut_sequence
 from .expert import spread
+from .modes import InnerAxes
 from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings_of
 from .recompute import layers, recompute
 from .shared import SharedGathers
@@ -44,6 +46,7 @@ class Parallel:
         self._job, read = job, job.settings
         self._settings, self._loss, self._count = read, loss, count
         self._stored: dict[str, Placement] = {}
+        self._spread = {name for name, one in placed.items() if one.expert}
         self._samples = samples(batch)
         self._pipeline: Any = None
         self._gathers: Optional[SharedGathers] = None
@@ -70,15 +73,15 @@ class Parallel:
         if not repeated and read.recompute != "none":
             raise InputError("recompute needs repeated layers, but the module has no ModuleList or Sequential of several modules of one class: "
                              'give recompute "none"')
-        if read.size("model") > 1:
-            self._stored, notes = tensor.distribute(module, placed, self.mesh["model"], fuse=True)
+        inner = inner_mesh(self.mesh)
+        if inner is not None:
+            self._stored, notes = tensor.distribute(module, placed, inner, fuse=True)
             self.notes.extend(notes)
+        if inner is not None and read.size("model") > 1:
             saved = [layer for number, (name, layer) in enumerate(repeated) if recompute_mode(read.recompute, number, name, 0, 1) == "none"]
-            self._gathers = tensor.steer(module, placed, self._stored, self.mesh["model"], read.sequence_parallel, saved)
-        if read.size("context") > 1:
-            tensor.distribute(module, placed, self.mesh["context"], fuse=False)
+            self._gathers = tensor.steer(module, placed, self._stored, inner, read.sequence_parallel, saved)
         if read.size("expert") > 1:
-            spread(module, {name for name, one in placed.items() if one.expert}, self.mesh["expert"])
+            spread(module, self._spread, self.mesh["expert"])
         for number, (name, layer) in enumerate(repeated):
             recompute(layer, recompute_mode(read.recompute, number, name, 0, 1))
         shard(module, [layer for _, layer in repeated], read, self.mesh)
@@ -116,9 +119,10 @@ class Parallel:
             return self._finish(self._step_by_op(batch))
         slices, weights = self._microbatches(batch)
         with contextlib.ExitStack() as stack:
-            if self._settings.size("model") > 1 or self._settings.size("context") > 1:
+            if inner_mesh(self.mesh) is not None:
                 stack.enter_context(implicit_replication())
-                stack.enter_context(tensor.ModelAxis() if self._settings.size("model") > 1 else ContextAxis())
+                if not self._pipeline:  # the graphs of stages have these functions in place of PyTorch's
+                    stack.enter_context(InnerAxes())
             if self._pipeline:
                 total = self._pipeline.step(slices, weights)
             else:
@@ -139,14 +143,12 @@ class Parallel:
         return mine, [one / sum(counts) for one in counts[first:first + self.microbatches]]
 
     def _accumulate(self, slices: list[Batch], weights: list[float]) -> torch.Tensor:
-        module, losses = self.parts[0], []
+        module, losses, inner = self.parts[0], [], inner_mesh(self.mesh)
         for number, (one, weight) in enumerate(zip(slices, weights)):
             if isinstance(module, FSDPModule):
                 module.set_requires_gradient_sync(self._settings.level > 1 or number == len(slices) - 1)
                 module.set_reshard_after_backward(self._settings.level == 3 or number == len(slices) - 1)
-            if self._settings.size("context") > 1:
-                one = cut_sequence(one, self.mesh["context"])
-            loss = self._loss(module, **one) * weight
+            loss = self._loss(module, **(one if inner is None else cut_sequence(one, inner))) * weight
             loss = loss.full_tensor() if isinstance(loss, DTensor) else loss
             loss.backward()
             losses.append(loss.detach())
@@ -179,10 +181,10 @@ class Parallel:
             grad = parameter.grad
             if isinstance(grad, DTensor) and isinstance(parameter, DTensor) and grad.placements != parameter.placements:
                 parameter.grad = grad.redistribute(placements=parameter.placements)
-        if not self._settings.level:
-            for axis, group in data.items():
-                spread_over = {id(one) for _, one in self.named_parameters() if axis == "expert" and isinstance(one, DTensor)}
-                sum_gradients([one for part in self.parts for one in part.parameters() if id(one) not in spread_over], group)
+        for axis, group in data.items():
+            if not self._settings.level or axis == "expert":  # fully_shard has summed over the axes of samples
+                own = {id(one) for name, one in self.named_parameters() if axis == "expert" and name in self._spread}
+                sum_gradients([one for part in self.parts for one in part.parameters() if id(one) not in own], group)
         if self._pipeline:
             self._pipeline.sum_tied()
         return total

@@ -2,6 +2,7 @@
 """Pipelines: the exported graph of a loss is cut at layers or ops, and PyTorch's schedules run its parts."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,34 +10,50 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import PipelineStage
-from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor import DTensor, Shard
 
 from ..errors import InputError
 from . import tensor
+from .axes import inner_mesh, places
+from .context import cut_sequence
 from .graph import Piece, Shell, cut_graph, refuse_random
 from .placement import Job, Placement, Settings, recompute_mode
 from .recompute import layers, recompute
 from .schedule import make_schedule
+from .steer import Steer
 
 
 class Stage(torch.nn.Module):
-    """One part of the pipeline. Its pieces are recomputed and sharded one by one; between stages values are whole on each rank."""
+    """One part of the pipeline. Its pieces are recomputed and sharded one by one. `mesh` has the axes that cut the values of a sample,
+    and `cuts` those of them that cut the sequence of values between stages: a rank sends its part."""
 
     _mesh: DeviceMesh | None
+    _cuts: dict[str, Any]
+    _parts: int  # the number of parts of a sequence
 
-    def __init__(self, pieces: list[Piece], mesh: DeviceMesh | None, last: bool) -> None:
+    def __init__(self, pieces: list[Piece], mesh: DeviceMesh | None, cuts: tuple[str, ...], last: bool) -> None:
         super().__init__()
+        self._taken, self._made = pieces[0].taken, pieces[-1].made
         self.pieces, self.last = torch.nn.ModuleList(pieces), last
-        self.__dict__["_mesh"] = mesh
+        parts = math.prod(mesh[axis].size() for axis in cuts) if mesh is not None else 1
+        self.__dict__.update(_mesh=mesh, _cuts={axis: Shard(1) for axis in cuts}, _parts=parts)
 
     def forward(self, *values: torch.Tensor, **batch: torch.Tensor) -> Any:
         """Returns what the next stage gets, or the loss with one dimension."""
-        if self._mesh is not None:
-            values = tuple(DTensor.from_local(one, self._mesh, [Replicate()]) for one in values)
+        mesh = self._mesh
+        if mesh is not None:
+            values = tuple(DTensor.from_local(one, mesh, self._between(shape)) for one, shape in zip(values, self._taken))
+            batch = cut_sequence(batch, mesh)
         for piece in self.pieces:
             values = piece(values, batch)
-        out = tuple(one.redistribute(placements=[Replicate()]).to_local() if isinstance(one, DTensor) else one for one in values)
+        out = tuple(one.redistribute(placements=self._between(shape)).to_local() if isinstance(one, DTensor) else one
+                    for one, shape in zip(values, self._made))
         return out[0].reshape(1) if self.last else out[0] if len(out) == 1 else out
+
+    def _between(self, shape: torch.Size) -> list[Any]:
+        """Returns the placements of a value between stages, by its shape: a value whose dimension 1 the ranks do not divide is whole."""
+        assert self._mesh is not None
+        return places(self._mesh, **(self._cuts if len(shape) > 1 and shape[1] % self._parts == 0 else {}))
 
 
 class Pipeline:
@@ -50,9 +67,11 @@ class Pipeline:
         bounds = parts_of(len(names), stages * read.chunks, read.stages)
         self._mesh, self._count = mesh, microbatches
         self._aliases = _aliases(module)
-        pieces = cut_graph(torch.export.export(Shell(module, loss), (), sample, strict=False), names, read.until)
-        model = mesh["model"] if read.size("model") > 1 else None
-        if model is not None:
+        inner = inner_mesh(mesh)
+        cuts = tuple(axis for axis in (inner.mesh_dim_names or () if inner else ()) if axis == "context" or read.sequence_parallel)
+        steer = Steer(read.sequence_parallel) if inner else None
+        pieces = cut_graph(torch.export.export(Shell(module, loss), (), sample, strict=False), names, read.until, steer)
+        if inner is not None:
             refuse_random(pieces)
         used = [{self._aliases[name] for at in range(first, last + 1) for name, _ in pieces[at].graph_module.named_parameters(remove_duplicate=False)}
                 for first, last in bounds]
@@ -65,8 +84,8 @@ class Pipeline:
         self.parts, placed_stages = [], []
         for number in mine:
             first, last = bounds[number]
-            stage = Stage(pieces[first:last + 1], model, number == len(bounds) - 1)
-            self._place(stage, placed, model, notes)
+            stage = Stage(pieces[first:last + 1], inner, cuts, number == len(bounds) - 1)
+            self._place(stage, placed, inner, notes)
             for offset, piece in enumerate(stage.pieces):
                 recompute(piece, recompute_mode(read.recompute, first + offset, names[first + offset], here, stages))
             self._shard(stage, read, number, used, mine)
@@ -77,14 +96,14 @@ class Pipeline:
         self._last = len(bounds) - 1 in mine
         self.schedule = make_schedule(job, placed_stages, microbatches, _weighted)
 
-    def _place(self, stage: Stage, placed: dict[str, Placement], model: DeviceMesh | None, notes: list[str]) -> None:
-        """Gives all uses of a parameter on this rank one tensor, cut along the axis model."""
+    def _place(self, stage: Stage, placed: dict[str, Placement], inner: DeviceMesh | None, notes: list[str]) -> None:
+        """Gives all uses of a parameter on this rank one tensor, which the axis model cuts."""
         for piece in stage.pieces:
             assert isinstance(piece, Piece)
             graph = piece.graph_module
-            if model is not None:
+            if inner is not None:
                 own = {name: placed[self._aliases[name]] for name, _ in graph.named_parameters(remove_duplicate=False)}
-                notes.extend(note for note in tensor.distribute(graph, own, model, fuse=False)[1] if note not in notes)
+                notes.extend(note for note in tensor.distribute(graph, own, inner, fuse=False)[1] if note not in notes)
             for owner_name, owner in graph.named_modules():
                 for leaf, parameter in list(owner._parameters.items()):
                     if parameter is not None:

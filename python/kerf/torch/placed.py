@@ -21,6 +21,7 @@ from .fused import find_fused, split
 from .graph import Piece, Shell, cut_graph, op_names, refuse_random
 from .placement import Job, Placement, recompute_mode
 from .recompute import PRODUCTS, layers
+from .steer import REPLACED
 from .tensor import reorder
 
 LETTERS = "ijklmn"  # the factors of a pointwise op, one for each dimension of its result
@@ -112,10 +113,12 @@ class _Interpreter(torch.fx.Interpreter):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return vocabulary.mean_by_sum(*args, **kwargs)
         kind, entry = self._owner.strategies.get(n.name, ("", {}))
-        if kind == "attention" and "strategy" in entry:
-            place = functools.partial(_place, entry["strategy"], kind)
-            args, kwargs = pytree.tree_map_only(DTensor, place, self.fetch_args_kwargs_from_env(n))
-            return getattr(self, n.op)(n.target, args, kwargs)
+        if kind == "attention":
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            if "strategy" in entry:
+                args, kwargs = pytree.tree_map_only(DTensor, functools.partial(_place, entry["strategy"], kind), (args, kwargs))
+            function: Any = REPLACED.get(n.target, n.target)
+            return function(*args, **kwargs)
         if n.name in self._owner.splits:
             return split(self.fetch_args_kwargs_from_env(n)[0][0], self._owner.splits[n.name])
         out = super().run_node(n)
@@ -135,7 +138,7 @@ class PlacedGraph(torch.nn.Module):
         repeated = [name for name, _ in layers(module, job.settings.layers)]
         names = {id(parameter): name for name, parameter in module.named_parameters()}
         aliases = self._aliases = {name: names[id(parameter)] for name, parameter in module.named_parameters(remove_duplicate=False)}
-        pieces = cut_graph(torch.export.export(Shell(module, loss), (), sample, strict=False), repeated or ["the module"], settled=False)
+        pieces = cut_graph(torch.export.export(Shell(module, loss), (), sample, strict=False), repeated or ["the module"])
         refuse_random(pieces)
         for node in (node for piece in pieces for node in piece.graph_module.graph.nodes if "conv" in getattr(node.target, "_opname", "")):
             raise InputError(f"{node.name}: DTensor has no rule for convolutions that are cut; give the plan no strategies in ops")

@@ -32,7 +32,7 @@ SUPPORT = (
     Row("mesh.data", "all_reduce of gradients after the backward pass", BOTH, "the batch's first dimension is cut"),
     Row("mesh.model", "distribute_tensor over the axis, redistribute after each product", BOTH, "no active dropout"),
     Row("fused query, key and value", "DTensor of reordered columns", BOTH, "nn.Linear and Conv1D outside pipelines; else DTensor gathers them"),
-    Row("sequence_parallel", "redistribute to Shard(1) after products that sum", BOTH, "dimension 1 is the sequence; not in pipelines"),
+    Row("sequence_parallel", "redistribute to Shard(1) after products that sum", BOTH, "dimension 1 is the sequence"),
     Row("optimizer_sharding 1", "fully_shard(reshard_after_forward=False)", BOTH, "runs as level 2"),
     Row("optimizer_sharding 2", "fully_shard(reshard_after_forward=False)", BOTH, "dimension 0 is cut"),
     Row("optimizer_sharding 3", "fully_shard(reshard_after_forward=True)", BOTH, "dimension 0 is cut; not with several stages"),
@@ -52,9 +52,9 @@ SUPPORT = (
     Row("recompute in ops", "create_selective_checkpoint_contexts by op", BOTH, "as strategies in ops"),
     Row("parameters cut along data by a placement plan", "DTensor, Shard on the axis data", BOTH, "as strategies in ops"),
     Row("mesh.context", "distribute_tensor of the sequence; attention gathers keys and values", BOTH,
-        "dimension 1 of the batch is the sequence; not with mesh.model, mesh.stage or mesh.expert"),
+        "dimension 1 of the batch is the sequence; not with mesh.expert"),
     Row("mesh.expert", "all_gather of tokens, local experts, reduce_scatter", BOTH,
-        "experts as Transformers 5 stores them; not with mesh.model, mesh.stage, mesh.context or optimizer_sharding"),
+        "experts as Transformers 5 stores them; not with mesh.model, mesh.stage or mesh.context"),
     Row("stages with meshes of their own", "", "", "refused"),
 )
 
@@ -127,8 +127,6 @@ def settings(plan: Plan) -> Settings:
         notes.append("optimizer_sharding 1 runs as 2: fully_shard shards gradients together with optimizer states")
     if level == 3 and stage > 1:
         refused.append(f"optimizer_sharding 3 with mesh.stage {stage}; give optimizer_sharding 2")
-    if content.get("sequence_parallel") and stage > 1:
-        refused.append(f"sequence_parallel with mesh.stage {stage}; give sequence_parallel false")
     recompute = content.get("recompute", "none")
     by_op = _by_op(content, sizes, level, refused, notes)
     schedule = content.get("schedule", {})
@@ -151,14 +149,12 @@ def _check_axes(content: dict[str, Any], sizes: dict[str, int], refused: list[st
     for axis, size in sizes.items():
         if size > 1 and axis not in ("stage", "data", "model", "context", "expert"):
             refused.append(f"mesh.{axis} is {size}; give the plan mesh.{axis} 1")
-    for one in ("context", "expert"):
-        for other in ("stage", "model", "expert"):
-            if one != other and sizes.get(one, 1) > 1 and sizes.get(other, 1) > 1:
-                refused.append(f"mesh.{one} {sizes[one]} together with mesh.{other} {sizes[other]}; give one of them 1")
-    if sizes.get("expert", 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
-        refused.append(f"mesh.expert {sizes['expert']} with optimizer_sharding {content['optimizer_sharding']}; give optimizer_sharding 0")
-    if sizes.get("context", 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
-        notes.append("fully_shard shards over data, and the plan over data and context")
+    for other in ("stage", "model", "context"):
+        if sizes.get("expert", 1) > 1 and sizes.get(other, 1) > 1:
+            refused.append(f"mesh.expert {sizes['expert']} together with mesh.{other} {sizes[other]}; give one of them 1")
+    for axis in ("context", "expert"):
+        if sizes.get(axis, 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
+            notes.append(f"fully_shard shards over data, and the plan over data and {axis}")
     if sizes.get("context", 1) > 1:
         notes.append("attention gathers keys and values along context; the plan passes them around the ranks, or moves heads")
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any, Optional, cast
 
 import torch
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 
 from ..errors import InputError
+from .axes import along, moved
 
 
 class _Whole:
     """An activation that was gathered, and its part on this rank, from which `again` gathers it another time."""
 
-    def __init__(self, part: DTensor, mesh: DeviceMesh) -> None:
-        self.part, self.mesh, self.version = part, mesh, versions(part)
-        self.whole: Any = part.redistribute(mesh, [Replicate()])
+    def __init__(self, part: DTensor) -> None:
+        self.part, self.version = part, versions(part)
+        self.whole: Any = moved(part, model=Replicate())
         self.saved, self._left = 0, 0  # how often autograd has saved the activation, and how often it will still ask for it
         self._again: Optional[DTensor] = None
 
@@ -27,7 +27,7 @@ class _Whole:
                 raise InputError("a tensor that a product under sequence_parallel reads is changed in place after it: use an op that returns a new "
                                  "tensor, or plan with sequence_parallel false")
             with torch.no_grad():
-                self._again = cast(DTensor, self.part.detach()).redistribute(self.mesh, [Replicate()])
+                self._again = moved(cast(DTensor, self.part.detach()), model=Replicate())
             self._left = self.saved
         found, self._left = self._again, self._left - 1
         if not self._left:
@@ -43,8 +43,7 @@ def versions(value: DTensor) -> tuple[int, int]:
 class SharedGathers:
     """Gathers the inputs of products whose columns are cut: once for products of one input, whose gradients are then summed once."""
 
-    def __init__(self, mesh: DeviceMesh) -> None:
-        self._mesh = mesh
+    def __init__(self) -> None:
         self._last: Any = None
         self._hooks: dict[int, Any] = {}
 
@@ -55,7 +54,7 @@ class SharedGathers:
         last = self._last
         if last is None or last.part is not value or last.version != versions(value) or last.whole.requires_grad != value.requires_grad:
             self.clear()
-            self._last = last = _Whole(value, self._mesh)
+            self._last = last = _Whole(value)
         return last.whole
 
     def attach(self, owner: torch.nn.Module, repeat: bool) -> None:
@@ -63,7 +62,7 @@ class SharedGathers:
 
         def before(_: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
             out = tuple(self.whole(one) for one in args)
-            if repeat and args and isinstance(args[0], DTensor) and not args[0].placements[0].is_replicate():
+            if repeat and args and isinstance(args[0], DTensor) and not along(args[0], "model").is_replicate():
                 self._hooks[id(owner)] = hooks = _saving_parts(self._last)
                 hooks.__enter__()
             return out

@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError
-from . import vocabulary
+from .axes import moved, places
 from .placement import Placement
 from .shared import SharedGathers
 
@@ -46,7 +45,7 @@ class Pieces:
 
     def whole(self) -> torch.Tensor:
         """Returns the output as one tensor on all ranks."""
-        return torch.cat([part.redistribute(placements=[Replicate()]) for part in self._parts], -1)
+        return torch.cat([moved(part, model=Replicate()) for part in self._parts], -1)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole(), name)
@@ -97,9 +96,11 @@ def _fused(module: torch.nn.Module, placed: dict[int, Placement], ranks: int) ->
 
 
 def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: DeviceMesh, fuse: bool) -> tuple[dict[str, Placement], list[str]]:
-    """Makes each parameter of a module a DTensor on `mesh`. Returns the placements of those that are stored reordered, and notes."""
+    """Makes each parameter of a module a DTensor on `mesh`, which the axis model cuts. Returns the placements of those that are stored
+    reordered, and notes."""
     by_id = {id(parameter): placed[name] for name, parameter in module.named_parameters() if name in placed}
-    reordered = _fused(module, by_id, mesh.size()) if fuse else set()
+    ranks = mesh["model"].size() if "model" in (mesh.mesh_dim_names or ()) else 1
+    reordered = _fused(module, by_id, ranks) if fuse and ranks > 1 else set()
     memory: dict[int, torch.nn.Parameter] = {}
     stored, notes = {}, []
     for owner in module.modules():
@@ -110,11 +111,11 @@ def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: Devi
                 where, value = by_id[id(parameter)], parameter.detach()
                 cut = where.dimension
                 if id(parameter) in reordered and cut is not None:
-                    value = reorder(value, cut, where.blocks, mesh.size())
+                    value = reorder(value, cut, where.blocks, ranks)
                     stored[where.name] = where
                 elif where.blocks > 1:
                     notes.append(f"{where.name} is cut in the order of its elements, and DTensor gathers what its {where.blocks} blocks need")
-                tensor = distribute_tensor(value, mesh, [Replicate() if cut is None else Shard(cut)], src_data_rank=None)
+                tensor = distribute_tensor(value, mesh, places(mesh, **({} if cut is None else {"model": Shard(cut)})), src_data_rank=None)
                 memory[id(parameter)] = torch.nn.Parameter(tensor, requires_grad=parameter.requires_grad)
             owner._parameters[name] = memory[id(parameter)]
     return stored, notes
@@ -122,26 +123,25 @@ def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: Devi
 
 def _convolve(owner: Any, mesh: DeviceMesh, value: torch.Tensor) -> torch.Tensor:
     """Runs a convolution as a whole on each rank, because DTensor has no rule for it."""
-    whole = [one.redistribute(mesh, [Replicate()]).to_local() if isinstance(one, DTensor) else one for one in (value, owner.weight, owner.bias)]
-    return DTensor.from_local(owner._conv_forward(*whole), mesh, [Replicate()])
+    whole = [one.redistribute(mesh, places(mesh)).to_local() if isinstance(one, DTensor) else one for one in (value, owner.weight, owner.bias)]
+    return DTensor.from_local(owner._conv_forward(*whole), mesh, places(mesh))
 
 
 def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[str, Placement], mesh: DeviceMesh, sequence: bool,
           repeating: list[torch.nn.Module]) -> SharedGathers:
     """Adds hooks that sum after products over a cut dimension, gather before products whose columns are cut, and cut the outputs of
     products whose weights are `stored` reordered. Products inside the modules `repeating` gather in the backward pass again."""
-    gathers = SharedGathers(mesh)
+    gathers = SharedGathers()
     repeat = {id(one) for layer in repeating for one in layer.modules()} if sequence else set()
-    whole, rest = [Replicate()], [Shard(1)] if sequence else [Replicate()]
 
     def sum_up(_: Any, args: Any, out: DTensor) -> DTensor:
-        return out.redistribute(mesh, rest if out.dim() > 2 else whole)
+        return moved(out, model=Shard(1) if sequence and out.dim() > 2 else Replicate())
 
     def fused(blocks: int) -> Any:
         def cut(owner: Any, args: Any, out: DTensor) -> Pieces:
             owner.kerf_fused = True
-            local = out.redistribute(mesh, [Shard(out.dim() - 1)]).to_local()
-            return Pieces([DTensor.from_local(one, mesh, [Shard(out.dim() - 1)]) for one in local.chunk(blocks, -1)])
+            whole = moved(out, model=Shard(out.dim() - 1))
+            return Pieces([DTensor.from_local(one, mesh, whole.placements) for one in whole.to_local().chunk(blocks, -1)])
         return cut
 
     aliases = {id(parameter): name for name, parameter in module.named_parameters()}
@@ -159,34 +159,6 @@ def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[st
         else:
             owner.register_forward_hook(sum_up)
     return gathers
-
-
-RANDOM = {torch.nn.functional.dropout: 1, torch.dropout: 1, torch.nn.functional.scaled_dot_product_attention: 4}
-
-
-class ModelAxis(TorchFunctionMode):
-    """Refuses random ops, because the ranks of the axis model would draw unlike numbers for what they hold alike, and computes losses of
-    logits that are cut."""
-
-    def __torch_function__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if function is torch.nn.functional.cross_entropy and args and vocabulary.is_cut(args[0]):
-            return vocabulary.cross_entropy(function, *args, **kwargs)
-        self.refuse_random(function, args, kwargs)
-        return function(*args, **kwargs)
-
-    def refuse_random(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raises an error where a function draws random numbers."""
-        name = getattr(function, "__name__", "")
-        if function in RANDOM:
-            attention = function is torch.nn.functional.scaled_dot_product_attention
-            given = args[RANDOM[function]] if len(args) > RANDOM[function] else kwargs.get("dropout_p", 0.0) if attention else kwargs.get("p", 0.5)
-            training = attention or (args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", True)))
-            if given > 0 and training:
-                raise InputError(f"dropout with probability {given} under mesh.model or mesh.context: set it to 0, or plan with size 1 of this axis")
-        elif "dropout" in name or name in ("bernoulli", "bernoulli_", "rand_like", "randn_like", "rand", "randn"):
-            raise InputError(f"{name} under mesh.model or mesh.context draws unlike numbers on its ranks: remove it, or plan with size 1 of "
-                             "this axis")
 
 
 def check_used(module: torch.nn.Module) -> None:

@@ -85,7 +85,8 @@ class Counter(TorchDispatchMode):
 
     def __init__(self, mesh: DeviceMesh) -> None:
         super().__init__()
-        self._axes: dict[str, str] = {mesh[axis].get_group().group_name: axis for axis in mesh.mesh_dim_names or ()}
+        # A group is known by its ranks: DTensor may use those of an equal mesh that was made before.
+        self._axes = {tuple(sorted(dist.get_process_group_ranks(mesh[axis].get_group()))): axis for axis in mesh.mesh_dim_names or ()}
         self._found: dict[tuple[str, str], tuple[int, int]] = {}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -98,15 +99,15 @@ class Counter(TorchDispatchMode):
 
     def _add(self, kind: tuple[str, bool], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         rest = [*args, *kwargs.values()]
-        names = [one for one in rest if isinstance(one, str) and one in self._axes]
         groups = [dist.ProcessGroup.unbox(one) for one in rest if isinstance(one, torch.ScriptObject) and "ProcessGroup" in str(one._type())]
-        name = names[0] if names else groups[0].group_name if groups else ""
-        ranks = groups[0].size() if groups else dist.get_world_size(dist.distributed_c10d._resolve_process_group(cast(Any, name))) if name else 1
+        names = [one for one in rest if isinstance(one, str)]  # the last text is the name of the group
+        group = groups[0] if groups else dist.distributed_c10d._resolve_process_group(cast(Any, names[-1]))
+        ranks = dist.get_process_group_ranks(group)
         tensors = pytree.tree_leaves(args[0])
         size = sum(one.numel() * one.element_size() for one in tensors if isinstance(one, torch.Tensor))
-        key = self._axes.get(name, "stage"), kind[0]  # groups beside the mesh hold the parameters that several stages share
+        key = self._axes.get(tuple(sorted(ranks)), "stage"), kind[0]  # groups beside the mesh hold the parameters that several stages share
         calls, total = self._found.get(key, (0, 0))
-        self._found[key] = calls + 1, total + size * (ranks if kind[1] else 1)
+        self._found[key] = calls + 1, total + size * (len(ranks) if kind[1] else 1)
 
     def rows(self) -> tuple[Collectives, ...]:
         """Returns all collectives so far; the two axes of partial sharding are `data`."""

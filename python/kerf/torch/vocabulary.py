@@ -8,6 +8,8 @@ import torch
 from torch.distributed._functional_collectives import all_reduce
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
+from .axes import along, moved, places
+
 
 class _CutCrossEntropy(torch.autograd.Function):
     """Losses of the rows of `logits`, of which each rank has the classes from `first` on."""
@@ -38,23 +40,24 @@ def cross_entropy(function: Any, logits: DTensor, target: torch.Tensor, *args: A
     They are gathered where the ranks do not divide the classes, as in plans, and for class weights and label smoothing."""
     names = ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
     given = {"ignore_index": -100, "reduction": "mean", **dict(zip(names, args)), **kwargs}
-    mesh = logits.device_mesh
+    logits = moved(logits, context=Replicate())
+    mesh = logits.device_mesh["model"]
     others = any(given.get(name) is not None for name in ("weight", "size_average", "reduce")) or given.get("label_smoothing")
     ranks = mesh.size()
     if others or logits.dim() != 2 or logits.shape[1] % ranks or given["reduction"] not in ("mean", "sum") or target.is_floating_point():
-        return function(logits.redistribute(placements=[Replicate()]), target, *args, **kwargs)
+        return function(moved(logits, model=Replicate()), target, *args, **kwargs)
     rows = target.full_tensor() if isinstance(target, DTensor) else target
     first = mesh.get_local_rank() * (logits.shape[1] // ranks)
     losses = _CutCrossEntropy.apply(logits.to_local(), rows, first, given["ignore_index"], mesh)
     loss = losses.sum()
     if given["reduction"] == "mean":
         loss = loss / (rows != given["ignore_index"]).sum()
-    return DTensor.from_local(loss, mesh, [Replicate()], run_check=False)
+    return DTensor.from_local(loss, logits.device_mesh, places(logits.device_mesh), run_check=False)
 
 
 def is_cut(value: Any) -> bool:
-    """Returns whether a value has its classes, in dimension 1, cut along the only axis of its mesh."""
-    return isinstance(value, DTensor) and value.dim() > 1 and tuple(value.placements) == (Shard(1),)
+    """Returns whether a value has its classes, in dimension 1, cut along the axis model."""
+    return isinstance(value, DTensor) and value.dim() > 1 and along(value, "model") == Shard(1)
 
 
 def mean_by_sum(logits: torch.Tensor, target: torch.Tensor, weight: Any = None, reduction: int = 1, ignored: int = -100,
@@ -66,3 +69,13 @@ def mean_by_sum(logits: torch.Tensor, target: torch.Tensor, weight: Any = None, 
     whole = logits.redistribute(placements=[Replicate() if one.is_partial() or one == Shard(1) else one for one in logits.placements])
     total = function(whole, target, None, 2, ignored, smoothing)
     return total / (target != ignored).sum()
+
+
+def loss(logits: torch.Tensor, target: torch.Tensor, weight: Any = None, reduction: int = 1, ignored: int = -100,
+         smoothing: float = 0.0) -> torch.Tensor:
+    """Computes the op cross_entropy_loss of an exported graph of logits whose classes or rows may be cut."""
+    if not is_cut(logits):
+        return mean_by_sum(logits, target, weight, reduction, ignored, smoothing)
+    assert isinstance(logits, DTensor)
+    return cross_entropy(torch.nn.functional.cross_entropy, logits, target, weight=weight, ignore_index=ignored,
+                         reduction=("none", "mean", "sum")[reduction], label_smoothing=smoothing)
