@@ -292,7 +292,8 @@ CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<Gro
 }
 
 const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
-  std::vector<AxisRef> key(axes.begin(), axes.end());
+  thread_local std::vector<AxisRef> key; // keeps its memory: this function is called very often
+  key.assign(axes.begin(), axes.end());
   // The order of the axes orders a ring's members but does not change their placement.
   std::sort(key.begin(), key.end());
   auto it = groups.find(key);

@@ -12,9 +12,9 @@
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
+#include <functional>
 #include <numeric>
-#include <queue>
-#include <unordered_map>
+#include <tuple>
 
 namespace kerf {
 
@@ -42,11 +42,21 @@ struct Node {
   Move move{};
 };
 
+/// The memory of a search, which the next search on the same thread uses again.
+struct Scratch {
+  using Open = std::tuple<double, int, int>; // total price, number of steps, node
+  std::vector<Node> nodes;
+  std::vector<int> slots; // a hash table with open addressing: index of a node, or -1
+  std::vector<Open> open; // a heap with the cheapest entry on top
+};
+constexpr size_t kFirstSlots = 256; // a power of two
+
 class Planner {
 public:
   Planner(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
-          const StepPrice &price)
-      : mesh(mesh), shape(shape), elementBytes(elementBytes), from(from), to(to), price(price) {}
+          const StepPrice &price, Scratch &scratch)
+      : mesh(mesh), shape(shape), elementBytes(elementBytes), from(from), to(to), price(price), nodes(scratch.nodes),
+        slots(scratch.slots), open(scratch.open) {}
 
   std::vector<ReshardStep> plan();
 
@@ -63,6 +73,9 @@ private:
   void expandSlices(int node);
   void expandPermutes(int node, size_t d, Layout &next, uint32_t taken);
   void relax(int node, const Layout &next, const Move &move);
+  /// Returns the slot of a layout; -1 is in it as long as no node has the layout.
+  int &slotOf(const Layout &layout);
+  void addSlots();
 
   int64_t shardCountOf(const Digits &digits, size_t first = 0) const;
   uint32_t used(const Layout &layout) const;
@@ -99,10 +112,9 @@ private:
   std::array<size_t, kMaxCutDims> frozen{};    // by dimension: number of most significant sub-axes that never move
   std::array<uint32_t, kMaxCutDims> mayGain{}; // by dimension: bits of the sub-axes that may come to cut it
 
-  std::vector<Node> nodes;
-  std::unordered_map<Layout, int, LayoutHash> nodeOf;
-  using Open = std::tuple<double, int, int>; // total price, number of steps, node
-  std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
+  std::vector<Node> &nodes;
+  std::vector<int> &slots;
+  std::vector<Scratch::Open> &open;
   double bound = 0;
   ReshardStep priced; // reused argument of `price`, to avoid allocations
 };
@@ -303,27 +315,46 @@ ReshardStep Planner::makeStep(const Layout &before, const Layout &after, const M
   return step;
 }
 
+int &Planner::slotOf(const Layout &layout) {
+  size_t at = LayoutHash()(layout) & (slots.size() - 1);
+  while (slots[at] >= 0 && nodes[slots[at]].layout != layout)
+    at = (at + 1) & (slots.size() - 1);
+  return slots[at];
+}
+
+void Planner::addSlots() {
+  slots.assign(2 * slots.size(), -1);
+  for (size_t n = 0; n < nodes.size(); ++n)
+    slotOf(nodes[n].layout) = static_cast<int>(n);
+}
+
 void Planner::relax(int node, const Layout &next, const Move &move) {
-  auto known = nodeOf.find(next);
+  int &slot = slotOf(next);
+  const int known = slot;
   // Prices are not negative: a node that was reached at no more than this node's total cannot be reached
   // cheaper from here.
-  if (known != nodeOf.end() && std::pair(nodes[known->second].total, nodes[known->second].steps) <=
-                                   std::pair(nodes[node].total, nodes[node].steps + 1))
+  if (known >= 0 &&
+      std::pair(nodes[known].total, nodes[known].steps) <= std::pair(nodes[node].total, nodes[node].steps + 1))
     return;
   writeStep(priced, nodes[node].layout, next, move);
   const double total = nodes[node].total + price(priced, bytesOf(nodes[node].layout), bytesOf(next));
   const int steps = nodes[node].steps + 1;
   if (!(total <= bound)) // also rejects a price that is not a number
     return;
-  const int index = known != nodeOf.end() ? known->second : static_cast<int>(nodes.size());
-  if (known == nodeOf.end()) {
-    nodeOf.emplace(next, index);
+  const int index = known >= 0 ? known : static_cast<int>(nodes.size());
+  if (known < 0) {
+    slot = index;
     nodes.emplace_back();
   } else if (std::pair(total, steps) >= std::pair(nodes[index].total, nodes[index].steps)) {
     return;
   }
   nodes[index] = {next, total, steps, node, false, move};
-  open.push({total, steps, index});
+  open.push_back({total, steps, index});
+  std::push_heap(open.begin(), open.end(), std::greater<>());
+  if (2 * nodes.size() > slots.size())
+    addSlots();
+  if (next == goal) // no path of a higher price is of use any more
+    bound = total;
 }
 
 /// Adds all-reduces over any axes that `to` does not leave partial, and reduce-scatters of these axes into a dimension
@@ -491,12 +522,14 @@ double Planner::totalPrice(const std::vector<ReshardStep> &steps) const {
 
 std::vector<ReshardStep> Planner::search(std::vector<ReshardStep> fallback) {
   bound = totalPrice(fallback);
-  nodes.push_back({start});
-  nodeOf.emplace(start, 0);
-  open.push({0.0, 0, 0});
+  nodes.assign(1, {start});
+  slots.assign(kFirstSlots, -1);
+  slotOf(start) = 0;
+  open.assign(1, {0.0, 0, 0});
   for (int settled = 0; !open.empty() && settled < kMaxSettledLayouts;) {
-    const auto [total, steps, node] = open.top();
-    open.pop();
+    const auto [total, steps, node] = open.front();
+    std::pop_heap(open.begin(), open.end(), std::greater<>());
+    open.pop_back();
     if (nodes[node].settled || std::pair(total, steps) != std::pair(nodes[node].total, nodes[node].steps))
       continue;
     if (nodes[node].layout == goal) {
@@ -539,7 +572,9 @@ Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shap
   const Sharding canonicalFrom = canonical(from), canonicalTo = canonical(to);
   if (canonicalFrom == canonicalTo)
     return std::vector<ReshardStep>{};
-  std::vector<ReshardStep> steps = Planner(mesh, shape, elementBytes, canonicalFrom, canonicalTo, price).plan();
+  thread_local Scratch scratch;
+  std::vector<ReshardStep> steps =
+      Planner(mesh, shape, elementBytes, canonicalFrom, canonicalTo, price, scratch).plan();
   if (!steps.empty())
     steps.back().after = to;
   return steps;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings that follow from a rule and a strategy, the enumeration of strategies, and rules that many ops share.
 #include "kerf/Sharding/Rule.h"
+#include "kerf/Sharding/Strategies.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -143,10 +144,10 @@ std::optional<OpSharding> project(const Rule &rule, const Mesh &mesh, const Stra
 /// Assigns the mesh axes from `axis` on to factors in all combinations, and appends those that `project`
 /// accepts to `found`.
 static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::vector<int64_t> &roomOfFactor,
-                          Strategy &strategy, std::vector<Strategy> &found) {
+                          Strategy &strategy, std::vector<ProjectedStrategy> &found) {
   if (axis == mesh.axes.size()) {
-    if (project(rule, mesh, strategy))
-      found.push_back(strategy);
+    if (auto sharding = project(rule, mesh, strategy))
+      found.push_back({strategy, std::move(*sharding)});
     return;
   }
   strategy.factorOfAxis[axis] = -1;
@@ -170,14 +171,52 @@ static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::
   strategy.factorOfAxis[axis] = -1;
 }
 
-std::vector<Strategy> enumerateStrategies(const Rule &rule, const Mesh &mesh) {
+std::vector<ProjectedStrategy> projectedStrategies(const Rule &rule, const Mesh &mesh) {
   std::vector<int64_t> roomOfFactor;
   for (const Factor &factor : rule.factors)
     roomOfFactor.push_back(factor.size);
   Strategy strategy{std::vector<int>(mesh.axes.size(), -1)};
-  std::vector<Strategy> found;
+  std::vector<ProjectedStrategy> found;
   enumerateFrom(rule, mesh, 0, roomOfFactor, strategy, found);
   return found;
+}
+
+/// Returns everything of a rule but the names of its factors.
+static std::vector<int64_t> numbersOf(const Rule &rule) {
+  std::vector<int64_t> numbers;
+  auto add = [&](const std::vector<int> &list) {
+    numbers.push_back(static_cast<int64_t>(list.size()));
+    numbers.insert(numbers.end(), list.begin(), list.end());
+  };
+  for (const Factor &factor : rule.factors) {
+    numbers.insert(numbers.end(),
+                   {factor.size, static_cast<int64_t>(factor.kind), static_cast<int64_t>(factor.reduction)});
+    add(factor.partialOperands);
+    add(factor.partialResults);
+  }
+  for (const std::vector<FactorMap> *maps : {&rule.operands, &rule.results}) {
+    numbers.push_back(-1); // ends the list before; no size or count is negative
+    for (const FactorMap &map : *maps) {
+      numbers.push_back(static_cast<int64_t>(map.size()));
+      for (const std::vector<int> &dim : map)
+        add(dim);
+    }
+  }
+  return numbers;
+}
+
+const std::vector<ProjectedStrategy> &StrategiesOnMesh::of(const Rule &rule) {
+  auto [found, isNew] = known.try_emplace(numbersOf(rule));
+  if (isNew)
+    found->second = projectedStrategies(rule, mesh);
+  return found->second;
+}
+
+std::vector<Strategy> enumerateStrategies(const Rule &rule, const Mesh &mesh) {
+  std::vector<Strategy> strategies;
+  for (ProjectedStrategy &one : projectedStrategies(rule, mesh))
+    strategies.push_back(std::move(one.strategy));
+  return strategies;
 }
 
 static std::string toString(const Rule &rule, const std::vector<int> &dim) {

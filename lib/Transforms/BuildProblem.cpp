@@ -5,8 +5,10 @@
 #include "BatchFactors.h"
 #include "Timeline.h"
 #include "kerf/Package/Package.h"
+#include "kerf/Sharding/Strategies.h"
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/ReshardSeconds.h"
 #include "kerf/Transforms/Work.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cmath>
@@ -68,7 +70,8 @@ public:
   Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
           const StrategyPreference &preference, const RuleOfOp &ruleOf, const DecidedStrategy &decided)
       : module(module), symbols(module), collectives(collectives), constraints(constraints), preference(preference),
-        ruleOf(ruleOf), decided(decided), batch(module), keys(opKeys(module)) {}
+        ruleOf(ruleOf), decided(decided), batch(module), keys(opKeys(module)), strategies(collectives.mesh()),
+        reshards(collectives) {}
 
   Result<Placement> build(std::optional<int64_t> memoryLimitBytes);
 
@@ -84,7 +87,7 @@ private:
   void addEdge(int u, int v, std::vector<double> table);
   void writeCosts();
   void tieReplaced(func::FuncOp main);
-  std::vector<Strategy> strategiesOf(const PlacementNode &node, ValueRange results) const;
+  const std::vector<ProjectedStrategy> &strategiesOf(const PlacementNode &node, ValueRange results);
   bool pinned(const Strategy &pin, const Strategy &strategy, const Rule &rule,
               const std::vector<bool> &batchFactor) const;
   bool allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const;
@@ -106,15 +109,21 @@ private:
   std::vector<std::vector<double>> nodeSeconds; // [node][strategy]
   std::vector<EdgeSeconds> edges;
   std::map<std::pair<int, int>, size_t> edgeBetween;
-  std::map<std::tuple<Shape, int64_t, Sharding, Sharding>, double> reshardSeconds;
+  StrategiesOnMesh strategies;
+  std::vector<ProjectedStrategy> decidedStrategy; // of the node that was asked for last
+  ReshardSeconds reshards;
   std::vector<bool> opPinUsed, argumentPinUsed;
 };
 
-std::vector<Strategy> Builder::strategiesOf(const PlacementNode &node, ValueRange results) const {
+/// Returns the strategies that the node may take. The list is valid until the next call.
+const std::vector<ProjectedStrategy> &Builder::strategiesOf(const PlacementNode &node, ValueRange results) {
   if (!decided)
-    return enumerateStrategies(node.rule, placement.mesh);
-  const Strategy *its = decided(node, results);
-  return its ? std::vector{*its} : std::vector<Strategy>();
+    return strategies.of(node.rule);
+  decidedStrategy.clear();
+  if (const Strategy *its = decided(node, results))
+    if (auto sharding = project(node.rule, placement.mesh, *its))
+      decidedStrategy.push_back({*its, std::move(*sharding)});
+  return decidedStrategy;
 }
 
 /// Returns whether each axis may shard the factor that `strategy` assigns to it: "data" the batch only, "model"
@@ -182,12 +191,11 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
     return pin.error();
   std::vector<double> ofStrategies;
   std::optional<int> leastRank;
-  for (Strategy &strategy : strategiesOf(node, results)) {
+  for (const auto &[strategy, sharding] : strategiesOf(node, results)) {
     bool fits = *pin ? pinned(**pin, strategy, node.rule, batchFactor) : allowed(node.rule, batchFactor, strategy);
     // Inputs, and values passed between layers, have no partial sums.
     fits &= node.op || !leavesPartial(node.rule, strategy);
-    auto sharding = fits ? project(node.rule, placement.mesh, strategy) : std::nullopt;
-    if (!sharding)
+    if (!fits)
       continue;
     if (preference) {
       std::optional<int> its = preference(node, operands, results, batchFactor, strategy);
@@ -202,9 +210,9 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
       }
       leastRank = its;
     }
-    double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, *sharding, collectives) : 0.0;
-    node.strategies.push_back(std::move(strategy));
-    node.shardings.push_back(std::move(*sharding));
+    double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, sharding, collectives) : 0.0;
+    node.strategies.push_back(strategy);
+    node.shardings.push_back(sharding);
     ofStrategies.push_back(seconds);
   }
   if (node.strategies.empty()) {
@@ -274,12 +282,10 @@ std::vector<double> Builder::reshardTable(Source from, int to, int operand, Valu
   std::vector<double> table(producer.strategies.size() * user.strategies.size());
   for (const auto &[source, rows] : have)
     for (const auto &[target, columns] : want) {
-      auto [found, isNew] = reshardSeconds.try_emplace({shape, elementBytes, source, target}, 0.0);
-      if (isNew)
-        found->second = secondsToReshard(collectives, shape, elementBytes, source, target);
+      double seconds = reshards(shape, elementBytes, source, target) * multiplicity;
       for (size_t row : rows)
         for (size_t column : columns)
-          table[row * user.strategies.size() + column] = found->second * multiplicity;
+          table[row * user.strategies.size() + column] = seconds;
     }
   return table;
 }
@@ -340,12 +346,11 @@ void Builder::addUses(func::FuncOp function) {
       if (partial && !shared.contains(value)) {
         PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}, value};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
-        for (Strategy &strategy : strategiesOf(node, value))
-          if (auto sharding = project(node.rule, placement.mesh, strategy);
-              sharding && allowed(node.rule, batchFactor, strategy) &&
+        for (const auto &[strategy, sharding] : strategiesOf(node, value))
+          if (allowed(node.rule, batchFactor, strategy) &&
               (!preference || preference(node, value, value, batchFactor, strategy))) {
-            node.strategies.push_back(std::move(strategy));
-            node.shardings.push_back(std::move(*sharding));
+            node.strategies.push_back(strategy);
+            node.shardings.push_back(sharding);
           }
         int index = static_cast<int>(placement.nodes.size());
         placement.nodes.push_back(std::move(node));
@@ -392,8 +397,8 @@ void Builder::tieReplaced(func::FuncOp main) {
       Shape shape = shapeOf(result.get());
       for (size_t s = 0; s < producer.strategies.size(); ++s)
         nodeSeconds[source.node][s] +=
-            secondsToReshard(collectives, shape, bytesPerElement(result.get().getType()),
-                             producer.shardings[s].results[source.result], Sharding::replicated(shape.size()));
+            reshards(shape, bytesPerElement(result.get().getType()), producer.shardings[s].results[source.result],
+                     Sharding::replicated(shape.size()));
       continue;
     }
     int node = sources[argument->second].node;
