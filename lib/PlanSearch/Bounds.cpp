@@ -267,6 +267,27 @@ double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const Ac
          std::max((pass.total() + forced) / stages, layers * pass.layer);
 }
 
+bool Bounds::partsFit(const Choice &choice, const ModelWork &work, const std::vector<double> *stateBytes, int level) {
+  const StateBytes &bytes = this->stateBytes;
+  const std::vector<StageGroup> groups = stageGroups(choice);
+  for (size_t l = 0; l < work.chain.size(); ++l) {
+    double elements = 0;
+    for (const ParameterGroup &group : work.chain[l].segment.parameters)
+      elements += group.elements;
+    // A rank has all elements of its part at once, whatever the sharding: parameters and gradients with levels 0 and 1,
+    // parameters and one gathered copy with level 2, two gathered copies with level 3 (StepMemory.cpp).
+    double least = elements * (bytes.weight + std::min(bytes.weight, bytes.gradient));
+    if (stateBytes)
+      least = (*stateBytes)[l] + elements * bytes.weight * (level >= 3 ? 2 : level == 2 ? 1 : 0);
+    if (std::ranges::none_of(groups, [&](const StageGroup &group) {
+          const DeviceSpec &device = group.cluster->device;
+          return deviceBytes(least, device) <= memoryLimit.onDevice(device);
+        }))
+      return false;
+  }
+  return true;
+}
+
 Result<const Bounds::LeastShare *> Bounds::leastShareOf(int64_t samples, int64_t ranks) {
   auto [entry, isNew] = leastShares.try_emplace({samples, ranks});
   std::optional<LeastShare> &share = entry->second;
@@ -308,6 +329,8 @@ Result<double> Bounds::layoutBound(const Choice &choice) {
   if (!work)
     return work.error();
   if (!*work)
+    return kInfinity;
+  if (!partsFit(choice, **work, nullptr, 0))
     return kInfinity;
   const std::vector<PassSeconds> &passes = kernelSeconds.at(key);
   if (theSpace->groupsOf(choice.sizes).empty())
@@ -405,7 +428,8 @@ Result<double> Bounds::executionBound(const Choice &choice) {
   double room = 0;
   for (const StageGroup &group : stageGroups(choice))
     room += static_cast<double>(group.stages) * memoryLimit.onDevice(group.cluster->device);
-  if (totalOverChain(**work, parameters.stateBytes) > room)
+  if (totalOverChain(**work, parameters.stateBytes) > room ||
+      (alike && !partsFit(choice, **work, &parameters.stateBytes, most)))
     return kInfinity;
   if (pipeline.stages())
     return orderBound(choice);
@@ -482,7 +506,8 @@ Result<double> Bounds::cutBound(const Choice &choice, double cutoff) {
     MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, s);
     stages.push_back({&passesOn(choice, **work, pipeline.collectives(s)), &device, recomputeLimit(device),
                       reduces ? &parametersAt(s).seconds.reductionBySegment : nullptr, messages.forward,
-                      messages.backward});
+                      messages.backward,
+                      given.optimizerSharding.size() <= 1 ? memoryLimit.onDevice(device) : kInfinity});
   }
   return cutSecondsLowerBound({**work, activationBytesOfLayout(key, **work), parametersAt(0).stateBytes, stages,
                                reductionTiming(sharding, overlap.gradients), overlap.stage},

@@ -63,6 +63,9 @@ private:
   double evenSeconds(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
                      const PassSeconds &pass);
   const ActivationBytes &activationBytesOfLayout(const LayoutKey &key, const ModelWork &work);
+  /// Returns whether every part of the model that cannot be cut fits on some device of the mesh. `stateBytes` is as
+  /// stateBytesOf, for optimizer sharding of `level`; null: for the level with which each part takes the fewest bytes.
+  bool partsFit(const Choice &choice, const ModelWork &work, const std::vector<double> *stateBytes, int level);
   /// Returns the memory limit that forces recomputation; infinite where the constraints decide recomputation.
   double recomputeLimit(const DeviceSpec &device) const;
   /// The stages of a mesh that lie in one device group.

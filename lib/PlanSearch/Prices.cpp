@@ -409,8 +409,13 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   bool split = recordOf(schedule.kind).splitsBackward, alone = schedule.chunks == 1 && !split;
   Cut cut = cutOf(prices, layersOfParts, schedule);
   double busiest = 0;
-  for (const CutStage &stage : cut.stages)
+  for (size_t s = 0; s < cut.stages.size(); ++s) {
+    const CutStage &stage = cut.stages[s];
+    const StagePrices &on = prices.at(static_cast<int64_t>(s));
+    if (deviceBytes(stage.states, *on.device) > on.stateLimit)
+      return std::numeric_limits<double>::infinity();
     busiest = std::max(busiest, microbatches * (stage.all.forward + stage.all.backward()));
+  }
   if (busiest >= cutoff)
     return busiest;
   if (recordOf(schedule.kind).searched)

@@ -7,6 +7,7 @@
 #include "kerf/CostModel/StepMemory.h"
 
 #include <array>
+#include <limits>
 #include <span>
 
 namespace kerf::plansearch {
@@ -89,6 +90,7 @@ struct StagePrices {
   /// Seconds to reduce the gradients, as ParameterSeconds::reductionBySegment; null: not counted.
   const std::vector<double> *reductionSeconds = nullptr;
   double sendForward = 0, sendBackward = 0; // seconds of a message to the next and to the previous stage
+  double stateLimit = std::numeric_limits<double>::infinity(); // bytes into which the stage's states have to fit
 };
 
 /// The time at which gradients are reduced over the ranks that share parameters.

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <set>
+#include <tuple>
 
 namespace kerf::plansearch {
 
@@ -152,7 +153,39 @@ Status TreeSearch::simulateFirstPlans(std::vector<Choice> meshes) {
   if (!asked)
     if (Status status = simulateFirstPlans(meshes, most, leastContext, 0, 2 * kFirstPlansShare); !status)
       return status;
-  return simulateFirstPlans(meshes, most, leastContext, kMoreDives, kFirstPlansShare);
+  if (Status status = simulateFirstPlans(meshes, most, leastContext, kMoreDives, kFirstPlansShare); !status)
+    return status;
+  if (asked || goal == Goal::AnyFittingPlan || space->globalBatch() >= most)
+    return ok();
+  std::erase_if(meshes, [&](const Choice &mesh) {
+    return mesh.sizes.context == leastContext ||
+           static_cast<double>(mesh.sizes.ranks()) < kMostRanks * static_cast<double>(most);
+  });
+  return simulateContextPlans(meshes);
+}
+
+Status TreeSearch::simulateContextPlans(const std::vector<Choice> &meshes) {
+  const int64_t near = cluster.mixed() || cluster.levels.empty() ? 1 : cluster.levels.front().size;
+  std::vector<std::tuple<bool, double, size_t>> order; // model axis beyond a node, estimated seconds, mesh
+  for (size_t i = 0; i < meshes.size() && !mustStop(); ++i) {
+    std::vector<Choice> layouts = space->layouts(meshes[i]);
+    if (layouts.empty() || !narrowQuestions(layouts.front()))
+      continue;
+    auto bound = bounds->boundBeforeLayout(layouts.front());
+    if (!bound)
+      return bound.error();
+    auto microbatches = static_cast<double>(space->microbatches(layouts.front()));
+    double filling = (microbatches + static_cast<double>(meshes[i].sizes.stage) - 1) / microbatches; // of the pipeline
+    if (*bound < threshold(layouts.front().questions))
+      order.emplace_back(meshes[i].sizes.model > near, *bound * filling, i);
+  }
+  std::sort(order.begin(), order.end());
+  order.resize(std::min(order.size(), kContextDives));
+  for (const auto &[far, seconds, i] : order)
+    if (!mustStop())
+      if (Status status = dive(space->layouts(meshes[i]).front(), 0); !status)
+        return status;
+  return ok();
 }
 
 Status TreeSearch::simulateFirstPlans(const std::vector<Choice> &meshes, int64_t mostRanks, int64_t leastContext,

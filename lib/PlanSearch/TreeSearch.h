@@ -85,6 +85,9 @@ private:
   /// spent one part in `budgetShare` of its work budget. `moreDives` is passed to dive.
   Status simulateFirstPlans(const std::vector<Choice> &meshes, int64_t mostRanks, int64_t leastContext, int moreDives,
                             int64_t budgetShare);
+  /// Dives once for meshes that have more ranks of "context" than the first plans, the most promising first: where a
+  /// batch has fewer samples than there are ranks, the fast plans cut the sequence.
+  Status simulateContextPlans(const std::vector<Choice> &meshes);
   /// Dives at the layouts of the most promising choices that remain when the budget ends before the proof.
   Status diveFromOpenChoices();
   Status simulateChoice(const Choice &choice) { return simulateChoice(makeCandidate(choice), choice.questions); }

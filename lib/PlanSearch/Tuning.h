@@ -20,6 +20,9 @@ inline constexpr double kMostRanks = 0.9;
 /// mesh. Tried: all plans of a mesh before the next mesh, with which a GPT of 10^12 parameters on 3,072 A100, priced
 /// for Kerf's runtime, ended at 80.75 s instead of 72.33 s.
 inline constexpr int64_t kFirstPlansShare = 4;
+/// Most meshes with more ranks of "context" than the first plans have, for which a plan is simulated where the batch
+/// has fewer samples than there are ranks. Not compared with other numbers.
+inline constexpr size_t kContextDives = 64;
 /// Most executions of one layout that are simulated until one of them fits into memory.
 inline constexpr size_t kMostDives = 40;
 /// Most executions of one layout that are simulated after the first one that fits. Tried: 0, with which a 6.7B OPT on
