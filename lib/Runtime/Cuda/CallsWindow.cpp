@@ -140,8 +140,9 @@ Divisor divisorOf(int64_t by) {
 }
 /// Returns the elements that a thread of these kernels takes together.
 int64_t widthOf(PoolKernels kernels, DType type) { return kernels == PoolKernels::Packs ? 16 / bytesOf(type) : 1; }
-/// Fills in the sizes of a pooling. Dimensions of size 1 come first where the window has less than kPackDims.
-PoolPacksParameters packsOf(const Pool &pool, int64_t width, PoolPacksParameters p) {
+/// Returns the sizes of a pooling. Dimensions of size 1 come first where the window has less than kPackDims.
+PoolPacksParameters packsOf(const Pool &pool, int64_t width) {
+  PoolPacksParameters p{};
   p.inner = int32_t(pool.inner);
   p.packs = divisorOf(pool.inner / width);
   const int added = kPackDims - pool.window.rank;
@@ -169,7 +170,11 @@ Result<Calls> callReduceWindow(const CallRequest &r) {
     return calls;
   }
   int64_t width = widthOf(kernels, y.dtype);
-  PoolPacksParameters p = packsOf(*pool, width, {.kind = kind, .x = x.data, .y = y.data, .placed = y.elements()});
+  PoolPacksParameters p = packsOf(*pool, width);
+  p.kind = kind;
+  p.x = x.data;
+  p.y = y.data;
+  p.placed = y.elements();
   addElementCall(calls, "Window", y.dtype, width > 1 ? "reduceWindowPacks" : "reduceWindowSinglePacks",
                  p.placed / width, p);
   return calls;
@@ -198,14 +203,14 @@ Result<Calls> callSelectAndScatter(const CallRequest &r) {
     return calls;
   }
   int64_t width = widthOf(kernels, x.dtype);
-  PoolPacksParameters p = packsOf(*pool, width,
-                                  {.isMaximum = isMaximum,
-                                   .x = x.data,
-                                   .dy = dy.data,
-                                   .dx = dx.data,
-                                   .selected = selected,
-                                   .n = n,
-                                   .placed = placed});
+  PoolPacksParameters p = packsOf(*pool, width);
+  p.isMaximum = isMaximum;
+  p.x = x.data;
+  p.dy = dy.data;
+  p.dx = dx.data;
+  p.selected = selected;
+  p.n = n;
+  p.placed = placed;
   addElementCall(calls, "Window", x.dtype, width > 1 ? "selectOfPacks" : "selectOfSinglePacks", placed / width, p);
   addElementCall(calls, "Window", x.dtype, width > 1 ? "scatterOfPacks" : "scatterOfSinglePacks", n / width, p);
   return calls;

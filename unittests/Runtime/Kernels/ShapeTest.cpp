@@ -41,7 +41,7 @@ TEST(Shape, TransposeOfRandomShapes) {
 TEST(Shape, TransposeOfFewRows) {
   for (int64_t rows = 2; rows <= 5; ++rows)
     for (DType type : kWidths) {
-      Random random{int(rows)};
+      Random random{uint64_t(rows)};
       expectTransposed(anyTensor(random, type, {2, rows, 48}), {0, 2, 1});
       expectTransposed(anyTensor(random, type, {rows, 16, 5}), {2, 1, 0}); // rows that are not neighbours
       expectTransposed(anyTensor(random, type, {rows, 4, 16}), {1, 2, 0});
