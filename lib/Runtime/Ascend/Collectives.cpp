@@ -37,8 +37,10 @@ public:
     };
   }
   ~AscendCollectives() override {
-    if (context->peerFailure)
-      (void)context->peerFailure(); // before streams of messages are destroyed
+    if (made && messages.failure()) { // before streams of messages are destroyed
+      made->abandon();
+      context->isAbandoned = true;
+    }
     context->peerFailure = nullptr;
     endMessages();
   }

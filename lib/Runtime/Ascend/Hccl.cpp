@@ -107,6 +107,7 @@ Status HcclCommunicators::leave(HcclCommunicator communicator, AscendStream &on)
     last.done = *event;
   }
   last.stream = on.stream;
+  streams.insert(on.stream);
   last.capture = context->captures;
   return context->check(context->acl.recordEvent(last.done, on.stream), "order collectives");
 }
@@ -121,6 +122,14 @@ std::optional<Error> HcclCommunicators::error() const {
       if (result != 0 && !first)
         first = hcclError(hccl, *context, result, "reach the other ranks");
     });
+  // A stream that has failed sends nothing more, and the streams that are waited for may wait for it or for other
+  // ranks.
+  if (!isAbandoned)
+    for (AclStream stream : streams) {
+      int state = 0;
+      if (AclResult failed = context->acl.streamQuery(stream, &state); failed != 0 && !first)
+        first = context->check(failed, "finish its collectives").error();
+    }
   return first;
 }
 

@@ -6,6 +6,7 @@
 #include "../Accelerator/GroupCommunicators.h"
 #include "Context.h"
 #include <map>
+#include <set>
 
 namespace kerf::runtime::ascend {
 
@@ -75,7 +76,8 @@ public:
   Result<HcclCommunicator> enter(const GroupCommunicators::Handle &handle, AscendStream &on);
   /// To be called after the calls on the stream.
   Status leave(HcclCommunicator communicator, AscendStream &on);
-  /// Returns the first error that a communicator has met beside its calls.
+  /// Returns the first error that a communicator has met beside its calls, or a stream of its calls. The streams
+  /// must exist.
   std::optional<Error> error() const;
   /// Ends the use of all communicators. HCCL cannot end one whose ranks are gone, so that they are left as they are.
   void abandon() { isAbandoned = true; }
@@ -92,6 +94,7 @@ private:
   Communicator &messages;
   bool isAbandoned = false;
   std::map<HcclCommunicator, LastCall> lastCalls;
+  std::set<AclStream> streams; // of all calls
 };
 
 } // namespace kerf::runtime::ascend

@@ -162,6 +162,8 @@ int runCollective(Communicator *self, const std::string &what, const std::byte *
   }
   std::shared_ptr<Round> round = shared;
   if (round->what != what) {
+    if (hasInjected())
+      return fail(kKernelFailed, "order", "another rank has skipped an operation after a failure");
     std::fprintf(stderr, "stand-in HCCL: rule order: ranks run '%s' and '%s' together\n", round->what.c_str(),
                  what.c_str());
     std::abort();

@@ -93,6 +93,8 @@ std::string siteOf(const std::string &function) {
   return function;
 }
 
+std::atomic<bool> wasInjected = false;
+
 const Allocation *allocationOf(const std::map<uintptr_t, Allocation> &all, uintptr_t address, size_t bytes) {
   auto next = all.upper_bound(address);
   if (next == all.begin())
@@ -109,6 +111,7 @@ int fail(int code, const std::string &rule, const std::string &text) {
 
 std::string takeText() { return std::exchange(recent, ""); }
 
+bool hasInjected() { return wasInjected; }
 int injected(const std::string &function) {
   static const char *const chosen = variable("KERF_STANDIN_ASCEND_FAIL");
   static const bool countsSites = chosen || variable("KERF_STANDIN_ASCEND_REPORT");
@@ -123,6 +126,7 @@ int injected(const std::string &function) {
   const int64_t wanted = std::atoll(text.c_str() + first + 1);
   if ((name != function || number != wanted) && (name != site || ofSite != wanted))
     return 0;
+  wasInjected = true;
   return fail(std::atoi(text.c_str() + second + 1), "injection", function + " fails as it was asked to");
 }
 

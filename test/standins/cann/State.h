@@ -22,6 +22,9 @@ int fail(int code, const std::string &rule, const std::string &text);
 /// behind the name, the function's work fails when it runs on a stream. With "+ADDRESS" behind the name, only the calls
 /// from one place count: ADDRESS is the hexadecimal offset, in the caller's file, of the address the call returns to.
 int injected(const std::string &function);
+/// Returns whether a call or its work has failed in this way. What comes after it may break rules, as ranks that go on
+/// do not know yet that another one has skipped its part.
+bool hasInjected();
 /// Returns the text of the last error of this thread, and forgets it.
 std::string takeText();
 /// Returns 0 if the thread has a current context, else the error.

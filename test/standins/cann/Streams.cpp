@@ -266,7 +266,7 @@ int aclrtStreamQuery(void *stream, int *state) {
   auto &given = *static_cast<Stream *>(stream);
   std::lock_guard lock(given.mutex);
   *state = given.queue.empty() && !given.isBusy ? 0 : 1;
-  return 0;
+  return given.error != 0 && given.stopsOnFailure ? fail(given.error, "work", given.errorText) : 0;
 }
 int aclrtStreamAbort(void *stream) {
   KERF_BEGIN_ON(aclrtStreamAbort, stream)
