@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small modules, their losses and batches for the tests of kerf.torch.parallelize, all in float64."""
+import contextlib
 import math
 import os
 import sys
@@ -124,9 +125,10 @@ class Logits(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
 
 
+@contextlib.contextmanager
 def all_in_double():
     """Makes the casts to float32 inside models of Transformers casts to float64, so that losses can be compared to 1e-10."""
-    to, softmax = torch.Tensor.to, torch.nn.functional.softmax
+    to, single, softmax = torch.Tensor.to, torch.Tensor.float, torch.nn.functional.softmax
 
     def wide(value):
         return torch.float64 if value is torch.float32 else value
@@ -134,6 +136,10 @@ def all_in_double():
     torch.Tensor.to = lambda self, *a, **k: to(self, *map(wide, a), **{key: wide(one) for key, one in k.items()})
     torch.Tensor.float = torch.Tensor.double
     torch.nn.functional.softmax = lambda x, *a, **k: softmax(x, *a, **{key: wide(one) for key, one in k.items()})
+    try:
+        yield
+    finally:
+        torch.Tensor.to, torch.Tensor.float, torch.nn.functional.softmax = to, single, softmax
 
 
 def _transformers(name, layers):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the Python program that README.md shows, on four processes as torchrun would start them, and compares its losses with those
-of PyTorch alone. The processes are forked from one that has imported PyTorch, because the imports take longer than the program."""
+of PyTorch alone. The processes are forked from one that has imported PyTorch, because the imports take longer than the program. It has
+run nothing else, because PyTorch's gradients do not work in a process that is forked after others were computed."""
 import importlib.util
 import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -48,6 +50,24 @@ def run_rank(rank, port, text, path):
         os._exit(status)
 
 
+def run_ranks(folder):
+    """Runs the program on all ranks, each with its output in a file of the folder, and returns 0 if all have succeeded."""
+    import torch
+    from transformers import LlamaForCausalLM  # noqa: F401 - before the processes are forked
+
+    import kerf.torch  # noqa: F401
+
+    torch.set_num_threads(1)
+    port, children = free_port(), []
+    for rank in range(RANKS):
+        child = os.fork()
+        if child == 0:
+            run_rank(rank, port, program(), os.path.join(folder, str(rank)))
+        children.append(child)
+    ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    return int(ended != [0] * RANKS)
+
+
 class Readme(unittest.TestCase):
     def test_the_program_is_short(self):
         lines = [line for line in program().splitlines() if line.strip()]
@@ -58,26 +78,14 @@ class Readme(unittest.TestCase):
     def test_the_program_runs(self):
         import torch
         import transformers
-        from transformers import LlamaForCausalLM  # noqa: F401 - before the processes are forked
 
-        import kerf.torch  # noqa: F401
-
-        torch.set_num_threads(1)
-        port = free_port()
+        said = []
         with tempfile.TemporaryDirectory() as folder:
-            paths = [os.path.join(folder, str(rank)) for rank in range(RANKS)]
-            children = []
+            done = subprocess.run([sys.executable, os.path.abspath(__file__), "ranks", folder], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
             for rank in range(RANKS):
-                child = os.fork()
-                if child == 0:
-                    run_rank(rank, port, program(), paths[rank])
-                children.append(child)
-            ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-            said = []
-            for path in paths:
-                with open(path, encoding="utf-8") as file:
+                with open(os.path.join(folder, str(rank)), encoding="utf-8") as file:
                     said.append(file.read())
-        self.assertEqual(ended, [0] * RANKS)
         self.assertIn("8 ranks of", said[0])
         self.assertIn("the best plan with another value of each decision", said[0])
         losses = [[float(loss) for loss in re.findall(r"^step \d+  loss (\S+)$", text, re.M)] for text in said]
@@ -104,4 +112,6 @@ class Readme(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["ranks"]:
+        sys.exit(run_ranks(sys.argv[2]))
     unittest.main()

@@ -118,12 +118,16 @@ def alone(name, layers):
     return train(module, batches, step, module.parameters()), {key: value.detach() for key, value in module.named_parameters()}
 
 
-def worker(rank, ranks, port, cases, folder):
+def worker(*args):
+    with parallel_models.all_in_double():
+        run_all(*args)
+
+
+def run_all(rank, ranks, port, cases, folder):
     """Runs all cases on one of the processes, and writes the losses of rank 0."""
     from torch.distributed.tensor.debug import CommDebugMode
 
     torch.set_num_threads(1)
-    parallel_models.all_in_double()
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     results = []
@@ -212,8 +216,8 @@ class Parallelize(unittest.TestCase):
     def check(self, ranks, cases):
         results, folder = self.run_cases(ranks, cases)
         self.assertEqual(len(results), len(cases))
-        parallel_models.all_in_double()
-        wanted = {key: alone(*key) for key in dict.fromkeys((name, layers) for name, layers, _, _ in cases)}
+        with parallel_models.all_in_double():
+            wanted = {key: alone(*key) for key in dict.fromkeys((name, layers) for name, layers, _, _ in cases)}
         for (name, layers, plan, factor), result in zip(cases, results):
             with self.subTest(name=name, plan=plan):
                 self.assertNotIn("failed", result)
