@@ -47,8 +47,7 @@ public:
   }
 
 private:
-  //===-- the stages
-  //-------------------------------------------------------------------------------------------------===//
+  // The stages.
 
   DType dtypeOf(int value) const { return function.values[size_t(value)].dtype; }
   RowRole roleOf(int value) const { return space.roles[size_t(value)]; }
@@ -90,8 +89,7 @@ private:
   /// Returns whether a row of the value lies in memory without a loop over elements that puts it there.
   bool isPlaced(int value) const { return !makerOf(value) || isPacking(*makerOf(value)); }
 
-  //===-- types and addresses
-  //-----------------------------------------------------------------------------------------===//
+  // Types and addresses.
 
   Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, i64, value); }
   Value sum(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
@@ -139,8 +137,7 @@ private:
         reserve(instruction.results[0]);
   }
 
-  //===-- a row
-  //------------------------------------------------------------------------------------------------------===//
+  // A row.
 
   void buildRow(Value row) {
     rowStart = arith::MulIOp::create(builder, loc, row, integer(space.columns()));
@@ -198,8 +195,7 @@ private:
                                        : scalarOf(makerOf(value)->operands[0]);
   }
 
-  //===-- bytes
-  //------------------------------------------------------------------------------------------------------===//
+  // Bytes.
 
   /// Calls `part` in a loop over the bytes of a packed row with an index and a number of bytes, a multiple of a word's.
   template <typename F> void forBytes(const Instruction &packing, int packed, F &&part) {
@@ -244,8 +240,7 @@ private:
              });
   }
 
-  //===-- elements
-  //---------------------------------------------------------------------------------------------------===//
+  // Elements.
 
   /// Generates the loop over the elements of a row in one stage, and completes the stage's reductions.
   void buildElements(int stage) {
