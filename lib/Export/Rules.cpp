@@ -242,7 +242,7 @@ std::vector<TargetRule> expertRules() {
        [](const View &v) {
          return fmt::format("experts with biases cannot be cut, but mesh.model is {}; pin mesh.model 1", v.tensor);
        },
-       "megatron/core/transformer/transformer_config.py: bias in MoE is only supported when ETP==1"},
+       "megatron/core/transformer/transformer_config.py: experts have biases without tensor parallelism only"},
       {"experts-with-tensor-parallelism", kMegatronCore,
        [](const View &v) { return v.experts() && v.tensor > 1 && !v.sequenceParallel; },
        [](const View &v) {
@@ -270,7 +270,7 @@ std::vector<TargetRule> expertRules() {
                             "pin mesh.expert 1",
                             v.expert);
        },
-       "megatron/training/arguments.py: expert parallelism is not supported with fp16 training"},
+       "megatron/training/arguments.py: no expert parallelism in fp16"},
       {"experts-with-apex",
        {NeMo},
        [](const View &v) { return v.experts() && v.expert > 1 && v.sharding >= 1 && !shardsMoreThanStates(v); },
@@ -327,7 +327,7 @@ std::vector<TargetRule> optimizerRules() {
        {Megatron, MegatronBridge},
        [](const View &v) { return v.in.optimizer.kind == "muon" && v.in.job.dtype == "f16"; },
        [](const View &) { return std::string("Muon does not train in f16; give --dtype bf16 or f32"); },
-       "megatron/core/optimizer/muon.py: muon with fp16 is not supported"},
+       "megatron/core/optimizer/muon.py: no Muon in fp16"},
   };
 }
 

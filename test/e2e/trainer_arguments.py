@@ -123,11 +123,11 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     need(args.global_batch_size % (args.micro_batch_size * data) == 0, "global batch is no multiple of micro batch x dp")
     microbatches = args.global_batch_size // (args.micro_batch_size * data)
     need(ranks % (tensor * pipeline * expert) == 0, "the ranks are no multiple of tp x pp x ep")
-    need(args.num_attention_heads % tensor == 0, "num_attention_heads must be a multiple of tensor_model_parallel_size")
+    need(args.num_attention_heads % tensor == 0, "tensor parallelism does not divide the heads")
     groups = args.num_query_groups or args.num_attention_heads
-    need(groups % tensor == 0 or tensor % groups == 0, "num_query_groups must be a multiple or divisor of tensor_model_parallel_size")
+    need(groups % tensor == 0 or tensor % groups == 0, "neither of tensor parallelism and the query groups divides the other")
     need(args.max_position_embeddings >= args.seq_length, "max_position_embeddings is below seq_length")
-    need(context == 1 or args.seq_length % (2 * context) == 0, "seq-length should be a multiple of 2 * context-parallel-size")
+    need(context == 1 or args.seq_length % (2 * context) == 0, "the sequence is no multiple of 2 x cp")
     virtual = args.num_virtual_stages_per_pipeline_rank or 1
     if args.pipeline_model_parallel_layout:
         need(not args.num_virtual_stages_per_pipeline_rank, "only one of the layout and the virtual stages")
@@ -137,7 +137,7 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
         layers = sum(int(part.strip("EL")[2:] or 0) if "*" in part else part.count("t") for part in parts)
         need(layers == args.num_layers, f"the layout has {layers} layers")
     elif not (args.decoder_first_pipeline_num_layers or args.decoder_last_pipeline_num_layers):
-        need(args.num_layers % (pipeline * virtual) == 0, "Number of layers should be divisible by the pipeline-model-parallel size")
+        need(args.num_layers % (pipeline * virtual) == 0, "the layers are no multiple of the parts of the pipeline")
     else:
         rest = args.num_layers - (args.decoder_first_pipeline_num_layers or 0) - (args.decoder_last_pipeline_num_layers or 0)
         inner = pipeline - bool(args.decoder_first_pipeline_num_layers) - bool(args.decoder_last_pipeline_num_layers)
@@ -145,7 +145,7 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     if virtual > 1:
         need(pipeline > (2 if args.no_overlap_p2p_communication else 1), "interleaving wants more stages")
         need(microbatches % pipeline == 0, "the remainder of the microbatches by the stages is not 0")
-    need(not args.overlap_param_gather or args.overlap_grad_reduce, "Must use --overlap-param-gather with --overlap-grad-reduce")
+    need(not args.overlap_param_gather or args.overlap_grad_reduce, "--overlap-param-gather wants --overlap-grad-reduce")
     need(not args.overlap_param_gather or args.use_distributed_optimizer or args.use_megatron_fsdp, "--overlap-param-gather wants shards")
     need(not args.tp_comm_overlap or args.sequence_parallel, "--tp-comm-overlap wants --sequence-parallel")
     if args.cpu_offloading_num_layers:
@@ -159,18 +159,18 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     elif args.recompute_granularity == "full":
         need(args.recompute_method and args.recompute_num_layers, "full recomputation wants a method and a number")
     need(not (args.bf16 and args.fp16), "one of --bf16 and --fp16")
-    need(args.rope_type != "yarn" or args.multi_latent_attention, "Common attention only support rope_type=rope")
+    need(args.rope_type != "yarn" or args.multi_latent_attention, "yarn is for latent attention only")
     if args.num_experts:
-        need(args.num_experts % expert == 0, "Number of experts should be a multiple of expert model parallel_size.")
-        need(not (expert > 1 and args.fp16), "Expert parallelism is not supported with fp16 training.")
+        need(args.num_experts % expert == 0, "the experts are no multiple of ep")
+        need(not (expert > 1 and args.fp16), "expert parallelism wants bf16 or fp32")
         need(tensor == 1 or args.sequence_parallel, "MoE with tensor parallelism wants sequence parallelism")
-        need(tensor == 1 or args.disable_bias_linear, "Bias in Moe is only supported when ETP==1")
-        need(not args.moe_grouped_gemm or args.bf16, "Currently GroupedGEMM for MoE only supports bf16 dtype.")
+        need(tensor == 1 or args.disable_bias_linear, "experts with biases go without tensor parallelism")
+        need(not args.moe_grouped_gemm or args.bf16, "--moe-grouped-gemm wants --bf16")
         need(not args.moe_router_enable_expert_bias or args.moe_router_score_function == "sigmoid", "expert bias wants sigmoid")
     if args.expert_tensor_parallel_size:
         need(ranks % (args.expert_tensor_parallel_size * pipeline * expert) == 0, "the ranks are no multiple of etp x pp x ep")
     if "muon" in (args.optimizer or ""):
-        need(not (args.overlap_grad_reduce or args.overlap_param_gather), "Muon optimizer does not support overlap for now.")
-        need(not (args.use_distributed_optimizer or args.use_megatron_fsdp), "Muon optimizer does not support shards of other kinds for now.")
-        need(not args.fp16, "muon with fp16 is not supported.")
+        need(not (args.overlap_grad_reduce or args.overlap_param_gather), "core_v0.16 runs Muon without overlap of gradients and parameters")
+        need(not (args.use_distributed_optimizer or args.use_megatron_fsdp), "core_v0.16 shards Muon by layers (dist_muon) only")
+        need(not args.fp16, "core_v0.16 runs Muon in bf16 and fp32")
     need(args.attention_backend not in ("fused", "flash") or args.bf16 or args.fp16, "no fused attention in fp32")
