@@ -8,12 +8,8 @@
 // reads of their elements, so that results may overwrite arguments. Elements of a reduction are combined with running
 // results that the runtime provides, and the runtime decides the order (lib/Runtime/Cpu/Kernels/Reduction.h).
 #include "KernelIr.h"
-#include "ElementOps.h"
+#include "LoopIr.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include <algorithm>
 #include <map>
@@ -28,30 +24,23 @@ using package::Instruction;
 constexpr int64_t kBlock = 1024; // elements of a block: a few blocks stay in the L1 cache
 static_assert(kLanes == package::kReductionLanes);
 
-class KernelBuilder {
+class KernelBuilder : LoopIr {
 public:
   KernelBuilder(ModuleOp module, const package::Function &function, const package::KernelSpace &space,
                 std::vector<std::string> &routines)
-      : module(module), function(function), space(space), routines(routines), builder(module.getContext()),
-        loc(builder.getUnknownLoc()), pointer(LLVM::LLVMPointerType::get(module.getContext())),
-        i64(builder.getI64Type()), makers(function.values.size(), nullptr), segments(function.values.size(), 0) {}
+      : LoopIr(module), function(function), space(space), routines(routines), makers(function.values.size(), nullptr),
+        segments(function.values.size(), 0) {}
 
   void run() {
     plan();
-    builder.setInsertionPointToEnd(module.getBody());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()),
-                                            {pointer, pointer, i64, i64, i64, i64});
-    auto kernel = LLVM::LLVMFuncOp::create(builder, loc, function.name, type);
-    Block *entry = kernel.addEntryBlock(builder);
-    builder.setInsertionPointToStart(entry);
-    loadPointers(entry->getArgument(0), entry->getArgument(1));
-    buildRows(entry->getArguments().drop_front(2));
+    auto given = beginKernel(function.name);
+    loadPointers(given[0], given[1]);
+    buildRows(given.drop_front(2));
     LLVM::ReturnOp::create(builder, loc, ValueRange());
   }
 
 private:
-  //===-- the segments
-  //-----------------------------------------------------------------------------------------------===//
+  // The segments.
 
   bool isRoutine(const Instruction *instruction) const {
     return instruction && instruction->op != "constant" && instruction->op != "broadcast_in_dim" &&
@@ -107,8 +96,7 @@ private:
     found->second = std::min(found->second, segment);
   }
 
-  //===-- types and addresses
-  //-----------------------------------------------------------------------------------===//
+  // Types and addresses.
 
   /// Returns the element type of a block on the stack: the register type, but bytes for Bool.
   Type blockType(DType dtype) { return dtype == DType::Bool ? ops.memoryType(dtype) : ops.registerType(dtype); }
@@ -119,27 +107,12 @@ private:
     const Instruction &reduce = *makers[size_t(result)];
     return reduce.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : ops.registerType(dtypeOf(reduce.operands[0]));
   }
-  Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, i64, value); }
-  Value sum(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
-  Value product(Value a, int64_t b) { return arith::MulIOp::create(builder, loc, a, integer(b)); }
-  Value at(Value base, Type element, Value index) {
-    return LLVM::GEPOp::create(builder, loc, pointer, element, base, ValueRange{index});
-  }
-  unsigned bytesOf(Type element) { return std::max(1u, element.getIntOrFloatBitWidth() / 8); }
-
-  Value loadRaw(Type element, Value address, int64_t lanes) {
-    return LLVM::LoadOp::create(builder, loc, vectorType(element, lanes), address, bytesOf(element));
-  }
   /// Loads `lanes` elements of an argument, beginning at element `index`.
   Value load(DType dtype, Value data, Value index, int64_t lanes) {
     return ops.toRegister(loadRaw(ops.memoryType(dtype), at(data, ops.memoryType(dtype), index), lanes), dtype);
   }
-  void storeRaw(Value value, Value address) {
-    LLVM::StoreOp::create(builder, loc, value, address, bytesOf(getElementTypeOrSelf(value.getType())));
-  }
 
-  //===-- loops
-  //----------------------------------------------------------------------------------------------------===//
+  // Loops.
 
   /// The NativeBuffer of an argument or result.
   struct Buffer {
@@ -171,25 +144,6 @@ private:
     if (found == routines.end())
       found = routines.insert(routines.end(), name);
     return size_t(found - routines.begin());
-  }
-
-  template <typename F> void loop(Value from, Value to, int64_t step, F &&body) {
-    auto made = scf::ForOp::create(builder, loc, from, to, integer(step));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(made.getBody());
-    body(made.getInductionVar());
-  }
-
-  /// Returns the row-major indices of `lanes` elements of the current row from column `column` on, modulo 2^32.
-  Value indices(Value column, int64_t lanes) {
-    Type word = builder.getI32Type();
-    Value first = arith::TruncIOp::create(builder, loc, word, sum(rowStart, column));
-    if (lanes == 1)
-      return first;
-    auto steps = llvm::to_vector(llvm::seq<int32_t>(0, int32_t(lanes)));
-    auto type = cast<VectorType>(vectorType(word, lanes));
-    Value offsets = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(steps)));
-    return arith::AddIOp::create(builder, loc, vector::BroadcastOp::create(builder, loc, type, first), offsets);
   }
 
   /// Generates the loop over rows. `range` holds the first row, the end of the rows, the first column and the end of
@@ -315,8 +269,7 @@ private:
     loop(middle, end, 1, [&](Value i) { buildElements(last, i, 1); });
   }
 
-  //===-- elements
-  //-------------------------------------------------------------------------------------------------===//
+  // Elements.
 
   struct ElementContext {
     int segment;
@@ -411,18 +364,13 @@ private:
       x.push_back(read(operand, context));
     DType dtype = dtypeOf(instruction.results[0]);
     if (instruction.op == kRandom)
-      return ops.random(x[0], indices(context.index, context.lanes));
+      return ops.random(x[0], indices(sum(rowStart, context.index), context.lanes));
     return ops.rounded(ops.compute(instruction, x, vectorType(ops.registerType(dtype), context.lanes)), dtype);
   }
 
-  ModuleOp module;
   const package::Function &function;
   const package::KernelSpace &space;
   std::vector<std::string> &routines;
-  OpBuilder builder;
-  ElementOps ops{builder};
-  Location loc;
-  Type pointer, i64;
   std::vector<const Instruction *> makers; // for each value: the instruction that computes it; null for arguments
   std::vector<int> segments;               // for each value: the segment that computes it
   int last = 0;                            // the last segment

@@ -5,12 +5,8 @@
 // stack, in the first-level cache. Only the last stage stores rows of results, after all reads of their elements, so
 // that they may overwrite arguments. A reduction combines elements in the order of the runtime's op `reduce`.
 #include "RowKernelIr.h"
-#include "ElementOps.h"
+#include "LoopIr.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include <algorithm>
 #include <map>
@@ -26,23 +22,17 @@ using package::RowRole;
 constexpr int64_t kMostBytes = 64;  // bytes that are packed at a time: one AVX-512 register
 constexpr int64_t kBytesOfWord = 4; // bytes are packed as parts of 32-bit words
 
-class RowKernelBuilder {
+class RowKernelBuilder : LoopIr {
 public:
   RowKernelBuilder(ModuleOp module, const package::Function &function, const package::KernelSpace &space)
-      : module(module), function(function), space(space), builder(module.getContext()), loc(builder.getUnknownLoc()),
-        pointer(LLVM::LLVMPointerType::get(module.getContext())), i64(builder.getI64Type()),
-        makers(function.values.size(), nullptr), stages(function.values.size(), 0) {}
+      : LoopIr(module), function(function), space(space), makers(function.values.size(), nullptr),
+        stages(function.values.size(), 0) {}
 
   void run() {
     plan();
-    builder.setInsertionPointToEnd(module.getBody());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()),
-                                            {pointer, pointer, i64, i64, i64, i64});
-    auto kernel = LLVM::LLVMFuncOp::create(builder, loc, function.name, type);
-    Block *entry = kernel.addEntryBlock(builder);
-    builder.setInsertionPointToStart(entry);
-    loadPointers(entry->getArgument(0));
-    loop(entry->getArgument(2), entry->getArgument(3), 1, [&](Value row) { buildRow(row); });
+    ValueRange given = beginKernel(function.name);
+    loadPointers(given[0]);
+    loop(given[2], given[3], 1, [&](Value row) { buildRow(row); });
     LLVM::ReturnOp::create(builder, loc, ValueRange());
   }
 
@@ -89,26 +79,7 @@ private:
   /// Returns whether a row of the value lies in memory without a loop over elements that puts it there.
   bool isPlaced(int value) const { return !makerOf(value) || isPacking(*makerOf(value)); }
 
-  // Types and addresses.
-
-  Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, i64, value); }
-  Value sum(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
-  Value at(Value base, Type element, Value index) {
-    return LLVM::GEPOp::create(builder, loc, pointer, element, base, ValueRange{index});
-  }
-  unsigned bytesOf(Type element) { return std::max(1u, element.getIntOrFloatBitWidth() / 8); }
-  Value loadRaw(Type element, Value address, int64_t lanes) {
-    return LLVM::LoadOp::create(builder, loc, vectorType(element, lanes), address, bytesOf(element));
-  }
-  void storeRaw(Value value, Value address) {
-    LLVM::StoreOp::create(builder, loc, value, address, bytesOf(getElementTypeOrSelf(value.getType())));
-  }
-  template <typename F> void loop(Value from, Value to, int64_t step, F &&body) {
-    auto made = scf::ForOp::create(builder, loc, from, to, integer(step));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(made.getBody());
-    body(made.getInductionVar());
-  }
+  // Arguments and results.
 
   struct Buffer {
     Value data, rowStride;
@@ -140,7 +111,7 @@ private:
   // A row.
 
   void buildRow(Value row) {
-    rowStart = arith::MulIOp::create(builder, loc, row, integer(space.columns()));
+    rowStart = product(row, space.columns());
     scalars.clear();
     rows = blocks;
     for (auto &[value, buffer] : arguments) {
@@ -342,27 +313,12 @@ private:
     for (int operand : maker->operands)
       x.push_back(read(operand, stage));
     if (maker->op == kRandom)
-      return ops.random(x[0], indices());
+      return ops.random(x[0], indices(sum(rowStart, index), kLanes));
     return ops.rounded(ops.compute(*maker, x, type), dtype);
   }
 
-  /// Returns the row-major indices of the current elements, modulo 2^32.
-  Value indices() {
-    Type word = builder.getI32Type();
-    auto steps = llvm::to_vector(llvm::seq<int32_t>(0, int32_t(kLanes)));
-    auto type = cast<VectorType>(vectorType(word, kLanes));
-    Value first = arith::TruncIOp::create(builder, loc, word, sum(rowStart, index));
-    Value offsets = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(steps)));
-    return arith::AddIOp::create(builder, loc, vector::BroadcastOp::create(builder, loc, type, first), offsets);
-  }
-
-  ModuleOp module;
   const package::Function &function;
   const package::KernelSpace &space;
-  OpBuilder builder;
-  ElementOps ops{builder};
-  Location loc;
-  Type pointer, i64;
   std::vector<const Instruction *> makers; // for each value: the instruction that computes it; null for arguments
   std::vector<int> stages;                 // for each value: the stage that computes it
   int last = 0;                            // the last stage
