@@ -90,9 +90,7 @@ public:
         made.push_back(group.get());
     for (Group *group : made)
       outline(*group);
-    for (ConstantOp constant : llvm::make_early_inc_range(block.getOps<ConstantOp>()))
-      if (constant->use_empty())
-        constant->erase();
+    eraseUnusedConstants(block);
   }
 
 private:
@@ -109,12 +107,7 @@ private:
         group->ops.clear();
       }
     }
-    SmallVector<Operation *> sorted = own->ops.takeVector();
-    order.sort(sorted);
-    for (Operation *member : sorted) {
-      own->ops.insert(member);
-      groupOf[member] = own.get();
-    }
+    settle(*own, order, groupOf);
     groups.push_back(std::move(own));
   }
 

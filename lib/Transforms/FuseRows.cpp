@@ -72,9 +72,7 @@ public:
     for (auto &group : groups)
       if (pays(*group))
         outline(*group);
-    for (ConstantOp constant : llvm::make_early_inc_range(block.getOps<ConstantOp>()))
-      if (constant->use_empty())
-        constant->erase();
+    eraseUnusedConstants(block);
   }
 
 private:
@@ -94,12 +92,7 @@ private:
       own->space.columns = std::max(own->space.columns, group->space.columns);
       group->ops.clear();
     }
-    SmallVector<Operation *> sorted = own->ops.takeVector();
-    order.sort(sorted);
-    for (Operation *member : sorted) {
-      own->ops.insert(member);
-      groupOf[member] = own.get();
-    }
+    settle(*own, order, groupOf);
     groups.push_back(std::move(own));
   }
 

@@ -105,6 +105,12 @@ bool BlockOrder::mayDelay(const llvm::SetVector<Operation *> &group, const llvm:
   return !waits || keptLonger <= notStored;
 }
 
+void eraseUnusedConstants(Block &block) {
+  for (ConstantOp constant : llvm::make_early_inc_range(block.getOps<ConstantOp>()))
+    if (constant->use_empty())
+      constant->erase();
+}
+
 KernelOutline outlineOf(ArrayRef<Operation *> ops, function_ref<bool(BroadcastInDimOp)> takes) {
   KernelOutline outline;
   llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());

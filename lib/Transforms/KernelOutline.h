@@ -45,6 +45,19 @@ private:
   std::vector<int64_t> heavyBefore; // the number of heavy ops before each position
 };
 
+/// Puts the ops of a new group in the order of the block, and notes in `groupOf` that they belong to it.
+template <typename Group>
+void settle(Group &group, const BlockOrder &order, llvm::DenseMap<mlir::Operation *, Group *> &groupOf) {
+  llvm::SmallVector<mlir::Operation *> sorted = group.ops.takeVector();
+  order.sort(sorted);
+  for (mlir::Operation *member : sorted) {
+    group.ops.insert(member);
+    groupOf[member] = &group;
+  }
+}
+/// Erases the block's constants without uses, which kernels have taken as copies.
+void eraseUnusedConstants(mlir::Block &block);
+
 /// The arguments and results of a kernel, and the broadcasts that it computes itself.
 struct KernelOutline {
   llvm::SetVector<mlir::Value> arguments;
