@@ -7,6 +7,8 @@
 #include "Streams.h"
 #include "kerf/Runtime/CollectiveBackend.h"
 
+#include <fmt/format.h>
+
 namespace kerf::runtime {
 
 /// Sends messages on streams beside the sender's, which goes on. A failure of a launch ends the run on all ranks,
@@ -40,6 +42,12 @@ protected:
   void endMessages();
   /// Returns a kernel that calls a function with its stream.
   std::unique_ptr<BoundKernel> calling(Act act);
+  /// Returns a kernel that makes the steps of a collective, one after the other: launches (launchAll) before its
+  /// messages, the messages, for which it calls exchange(step, groups, what, stream), and launches after them. `groups`
+  /// are the groups of ranks that exchange messages.
+  template <typename DeviceStream, typename Step, typename Groups, typename Exchange>
+  Result<std::unique_ptr<BoundKernel>> stepping(std::vector<Step> steps, const Groups &groups,
+                                                const CollectiveRequest &request, Exchange exchange);
 
   Communicator &messages;
   const CollectiveOptions options;
@@ -57,6 +65,33 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::shared_ptr<Stream>> sendStreams;        // by peer and tag
   std::map<std::tuple<void *, int64_t, int64_t>, std::shared_ptr<Sending>> sendings; // by data, peer and tag
 };
+
+template <typename DeviceStream, typename Step, typename Groups, typename Exchange>
+Result<std::unique_ptr<BoundKernel>> StreamCollectives::stepping(std::vector<Step> steps, const Groups &groups,
+                                                                 const CollectiveRequest &request, Exchange exchange) {
+  std::vector<Handle> handles(groups.size());
+  if (messages.size() > 1) {
+    auto all = communicators().ofGroups(groups, request.tag);
+    if (!all)
+      return all.error();
+    handles = std::move(*all);
+  }
+  auto shared = std::make_shared<std::vector<Step>>(std::move(steps)); // functions have to be copied
+  return calling([steps = std::move(shared), handles = std::move(handles), exchange,
+                  what = fmt::format("run {}", request.bind.instruction.op)](Stream &stream) {
+    auto &on = static_cast<DeviceStream &>(stream);
+    for (Step &step : *steps) {
+      Status status = launchAll(step.before, on);
+      if (status)
+        status = exchange(step, handles, what, on);
+      if (status)
+        status = launchAll(step.after, on);
+      if (!status)
+        return status;
+    }
+    return ok();
+  });
+}
 
 /// Enqueues a collective that a library computes as a whole. `library` is the table of its functions.
 template <typename Library>

@@ -36,6 +36,28 @@ private:
   double knownSeconds = 0;
 };
 
+/// Makes a clock of a device's context, whose streams and events are of these types. `elapsed` calls the device's
+/// function for the milliseconds between two reached events, and returns its result.
+template <typename DeviceStream, typename DeviceEvent, typename Context, typename Elapsed>
+Result<std::shared_ptr<EventClock>> makeEventClock(const std::shared_ptr<Context> &context, Elapsed elapsed) {
+  auto stream = DeviceStream::create(context);
+  if (!stream)
+    return stream.error();
+  auto known = DeviceEvent::create(context, nullptr);
+  if (!known)
+    return known.error();
+  auto difference = [context, elapsed](const Event &from, const Event &to) -> Result<float> {
+    Status status = context->use();
+    float milliseconds = 0;
+    if (status)
+      status = context->check(
+          elapsed(&milliseconds, static_cast<const DeviceEvent &>(from), static_cast<const DeviceEvent &>(to)),
+          "tell the time of an event that no stream has reached");
+    return status ? Result<float>(milliseconds) : status.error();
+  };
+  return EventClock::create(std::move(*stream), std::move(*known), difference);
+}
+
 /// A device whose memory the host cannot reach: it copies to and from it on a stream of its own.
 class AcceleratorDevice : public Device {
 public:

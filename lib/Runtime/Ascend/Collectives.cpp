@@ -118,28 +118,8 @@ Result<std::unique_ptr<BoundKernel>> AscendCollectives::bind(const CollectiveReq
       step.native = std::move(plan->native);
     steps.push_back(std::move(step));
   }
-  std::vector<Handle> groups(plan->groups.size());
-  if (made) {
-    auto all = made->groups.ofGroups(plan->groups, request.tag);
-    if (!all)
-      return all.error();
-    groups = std::move(*all);
-  }
-  auto shared = std::make_shared<std::vector<Step>>(std::move(steps));
-  return calling([this, steps = std::move(shared), groups = std::move(groups),
-                  what = fmt::format("run {}", request.bind.instruction.op)](Stream &stream) {
-    auto &on = static_cast<AscendStream &>(stream);
-    for (Step &step : *steps) {
-      Status status = launchAll(step.before, on);
-      if (status)
-        status = exchange(step, groups, what, on);
-      if (status)
-        status = launchAll(step.after, on);
-      if (!status)
-        return status;
-    }
-    return ok();
-  });
+  return stepping<AscendStream>(std::move(steps), plan->groups, request,
+                                [this](auto &&...of) { return exchange(of...); });
 }
 } // namespace
 

@@ -117,22 +117,10 @@ Result<AclEvent> makeEvent(const Context &context) {
 }
 
 Result<std::shared_ptr<EventClock>> makeClock(const std::shared_ptr<Context> &context) {
-  auto stream = AscendStream::create(context);
-  if (!stream)
-    return stream.error();
-  auto known = AscendEvent::create(context, nullptr);
-  if (!known)
-    return known.error();
-  auto difference = [context](const Event &from, const Event &to) -> Result<float> {
-    Status status = context->use();
-    float milliseconds = 0;
-    if (status)
-      status = context->check(context->acl.eventElapsedTime(&milliseconds, static_cast<const AscendEvent &>(from).event,
-                                                            static_cast<const AscendEvent &>(to).event),
-                              "tell the time of an event that no stream has reached");
-    return status ? Result<float>(milliseconds) : status.error();
-  };
-  return EventClock::create(std::move(*stream), std::move(*known), difference);
+  return makeEventClock<AscendStream, AscendEvent>(context,
+                                                   [context](float *to, const AscendEvent &a, const AscendEvent &b) {
+                                                     return context->acl.eventElapsedTime(to, a.event, b.event);
+                                                   });
 }
 
 Result<std::unique_ptr<AscendEvent>> AscendEvent::create(std::shared_ptr<Context> context,

@@ -91,7 +91,7 @@ private:
   Status check(NcclResult result, std::string_view what) const {
     return result == 0 ? ok() : Status(ncclError(*nccl, result, context->number(), what));
   }
-  Status exchange(const Step &step, const std::vector<Handle> &groups, const std::string &what, DriverStream on);
+  Status exchange(const Step &step, const std::vector<Handle> &groups, const std::string &what, CudaStream &on);
 
   std::shared_ptr<Context> context;
   Modules &modules;
@@ -101,7 +101,7 @@ private:
 };
 
 Status CudaCollectives::exchange(const Step &step, const std::vector<Handle> &groups, const std::string &what,
-                                 DriverStream on) {
+                                 CudaStream &on) {
   bool hasNative = std::any_of(step.native.begin(), step.native.end(), [](const auto &call) { return call; });
   if (step.sends.empty() && step.receives.empty() && !hasNative)
     return ok();
@@ -112,13 +112,13 @@ Status CudaCollectives::exchange(const Step &step, const std::vector<Handle> &gr
   NcclResult result = nccl->groupStart();
   for (size_t c = 0; c < step.native.size(); ++c)
     if (step.native[c] && result == 0)
-      result = enqueueNative(*nccl, *step.native[c], *groups[c].get(), on);
+      result = enqueueNative(*nccl, *step.native[c], *groups[c].get(), on.stream);
   for (const Message &one : step.sends)
     if (result == 0)
-      result = nccl->send(one.data, size_t(one.bytes), kNcclBytes, one.peer, *groups[one.group].get(), on);
+      result = nccl->send(one.data, size_t(one.bytes), kNcclBytes, one.peer, *groups[one.group].get(), on.stream);
   for (const Message &one : step.receives)
     if (result == 0)
-      result = nccl->recv(one.data, size_t(one.bytes), kNcclBytes, one.peer, *groups[one.group].get(), on);
+      result = nccl->recv(one.data, size_t(one.bytes), kNcclBytes, one.peer, *groups[one.group].get(), on.stream);
   if (NcclResult ended = nccl->groupEnd(); result == 0)
     result = ended;
   return check(result, what);
@@ -136,28 +136,8 @@ Result<std::unique_ptr<BoundKernel>> CudaCollectives::bind(const CollectiveReque
     steps.push_back({std::move(*before), std::move(*after), std::move(round.sends), std::move(round.receives),
                      steps.empty() ? std::move(plan->native) : NativeCalls()});
   }
-  std::vector<Handle> groups(plan->groups.size());
-  if (made) {
-    auto all = made->groups.ofGroups(plan->groups, request.tag);
-    if (!all)
-      return all.error();
-    groups = std::move(*all);
-  }
-  auto shared = std::make_shared<std::vector<Step>>(std::move(steps));
-  return calling([this, steps = std::move(shared), groups = std::move(groups),
-                  what = fmt::format("run {}", request.bind.instruction.op)](Stream &stream) {
-    auto &on = static_cast<CudaStream &>(stream);
-    for (Step &step : *steps) {
-      Status status = launchAll(step.before, on);
-      if (status)
-        status = exchange(step, groups, what, on.stream);
-      if (status)
-        status = launchAll(step.after, on);
-      if (!status)
-        return status;
-    }
-    return ok();
-  });
+  return stepping<CudaStream>(std::move(steps), plan->groups, request,
+                              [this](auto &&...of) { return exchange(of...); });
 }
 } // namespace
 

@@ -77,23 +77,9 @@ Status CudaStream::synchronize() {
 }
 
 Result<std::shared_ptr<EventClock>> makeClock(const std::shared_ptr<Context> &context) {
-  auto stream = CudaStream::create(context);
-  if (!stream)
-    return stream.error();
-  auto known = CudaEvent::create(context, nullptr);
-  if (!known)
-    return known.error();
-  auto difference = [context](const Event &from, const Event &to) -> Result<float> {
-    Status status = context->use();
-    float milliseconds = 0;
-    if (status)
-      status =
-          context->check(context->driver.eventElapsedTime(&milliseconds, static_cast<const CudaEvent &>(from).event,
-                                                          static_cast<const CudaEvent &>(to).event),
-                         "tell the time of an event that no stream has reached");
-    return status ? Result<float>(milliseconds) : status.error();
-  };
-  return EventClock::create(std::move(*stream), std::move(*known), difference);
+  return makeEventClock<CudaStream, CudaEvent>(context, [context](float *to, const CudaEvent &a, const CudaEvent &b) {
+    return context->driver.eventElapsedTime(to, a.event, b.event);
+  });
 }
 
 Result<std::unique_ptr<CudaEvent>> CudaEvent::create(std::shared_ptr<Context> context,
