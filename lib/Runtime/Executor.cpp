@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <fmt/format.h>
 #include <map>
 
@@ -110,8 +109,10 @@ public:
     compute = std::move(*created);
     if (Status status = prepareFeeds(); !status)
       return status;
-    if (Status status = prepareLimits(); !status)
+    if (Status status = limits.prepare(device, program, flat, tensorOf); !status)
       return status;
+    if (limits.any())
+      recordings.turnOff();
     timers.resize(size_t(flat.origins));
     lastTimes.resize(flat.body.size());
     if (Status status = bindAll(); !status)
@@ -134,8 +135,7 @@ public:
     return tensor;
   }
   Status feed(const TensorView &argument, const void *host) override {
-    if (argument.data == batchArgument)
-      std::memcpy(&batch, host, sizeof batch);
+    limits.read(argument, host);
     return compute->copy(argument.data, host, argument.bytes(), CopyKind::ToDevice);
   }
   Status startFeed(const TensorView &input, const void *host) override {
@@ -223,31 +223,6 @@ private:
     for (const auto &[value, offset] : plan.ahead)
       memory[view(value).data] = persistent.get() + offset;
     return ahead.prepare(device, *compute, **arrived, **taken, std::move(memory));
-  }
-
-  /// Prepares collectives that run in some batches only: the number of the batch is read where it is fed. Recordings
-  /// of a step would repeat what one batch did.
-  Status prepareLimits() {
-    for (const FlatInstruction &instruction : flat.body)
-      if (instruction.source && instruction.source->attrs.contains(package::kBatches))
-        for (int result : instruction.results)
-          zeros.bytes = std::max(zeros.bytes, view(result).bytes());
-    if (zeros.bytes == 0)
-      return ok();
-    recordings.turnOff();
-    for (const FlatArg &arg : flat.args)
-      if (program.args[size_t(arg.arg)].kind == package::ArgKind::Step && view(arg.value).dtype == DType::I64)
-        batchArgument = view(arg.value).data;
-    if (!batchArgument)
-      return Error{fmt::format("a collective has the attribute {}, but the program has no argument of kind step and "
-                               "type i64; compile the model again",
-                               package::kBatches)};
-    auto memory = device.allocateHost(zeros.bytes);
-    if (!memory)
-      return memory.error();
-    zeros.memory = std::move(*memory);
-    std::memset(zeros.memory.get(), 0, size_t(zeros.bytes));
-    return ok();
   }
 
   Status bindAll() {
@@ -341,17 +316,10 @@ private:
     auto kernel = collectives->bind({request(index), tag, laterBucketMembers(flat.body[index])});
     if (!kernel)
       return kernel.error();
-    const FlatInstruction &instruction = flat.body[index];
-    if (!instruction.source->attrs.contains(package::kBatches))
-      return addAsynchronous(index, std::move(*kernel));
-    auto range = package::batchesOf(*instruction.source);
-    if (!range)
-      return range.error();
-    std::vector<TensorView> results;
-    for (int result : instruction.results)
-      results.push_back(view(result));
-    return addAsynchronous(
-        index, std::make_unique<LimitedCollective>(std::move(*kernel), *range, batch, std::move(results), zeros));
+    auto limited = limits.limited(std::move(*kernel), flat.body[index], tensorOf);
+    if (!limited)
+      return limited.error();
+    return addAsynchronous(index, std::move(*limited));
   }
 
   /// Adds an instruction that runs on the stream that the program names. If that is the compute stream, kernels wait
@@ -421,17 +389,13 @@ private:
   /// Reserves room for everything that a step enqueues and sends. How much of that is in flight at once depends on
   /// which rank is ahead, so there is room for all of it.
   void reserve() {
-    size_t largestLimited = 0; // results that a limited collective sets to zero
-    for (const FlatInstruction &instruction : flat.body)
-      if (zeros.bytes > 0)
-        largestLimited = std::max(largestLimited, instruction.results.size());
     for (auto &[name, stream] : streams) {
       auto starts = std::count_if(actions.begin(), actions.end(),
                                   [&](const Action &action) { return action.stream == stream.get(); });
-      stream->reserve((kCallsToStart + largestLimited) * size_t(starts));
+      stream->reserve((kCallsToStart + limits.mostResults()) * size_t(starts));
     }
     // Each argument may be fed, saved and restored; feeds are waited for, and recorded.
-    compute->reserve((kCallsOfAction + largestLimited) * actions.size() + 3 * flat.args.size() + 2);
+    compute->reserve((kCallsOfAction + limits.mostResults()) * actions.size() + 3 * flat.args.size() + 2);
     size_t peers = size_t(communicator.size() - 1), largestBucket = 1;
     size_t atOnce = streams.size() + 1; // collectives at a time: one on each stream
     for (const FlatInstruction &instruction : flat.body)
@@ -586,9 +550,8 @@ private:
   std::shared_ptr<std::byte> persistent, arena, inHost;
   BufferAddresses addresses;
   int64_t collectivesBound = 0;
-  ZeroBytes zeros;                         // for collectives that run in some batches only
-  const void *batchArgument = nullptr;     // the argument of kind step, if there are such collectives
-  int64_t batch = 0;                       // its value
+  CollectiveLimits limits;
+  const CollectiveLimits::ViewOf tensorOf = [this](int value) { return view(value); };
   std::map<int, Pending> pending;          // flat values that started instructions compute
   std::vector<Timer> timers;               // for each origin
   std::vector<InstructionTimes> lastTimes; // for each instruction

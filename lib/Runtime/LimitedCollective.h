@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective that runs in some batches only (package::BatchRange).
+// Collectives that run in some batches only (package::BatchRange).
 #pragma once
 
 #include "kerf/Package/Batches.h"
+#include "kerf/Package/FlatProgram.h"
 #include "kerf/Runtime/Device.h"
+
+#include <functional>
 
 namespace kerf::runtime {
 
-/// The host memory from which results are set to zero; all limited collectives of a rank share it.
-struct ZeroBytes {
-  std::shared_ptr<std::byte> memory;
-  int64_t bytes = 0;
-};
-
-/// Launches a collective, or a bucket of collectives, in the batches of a range. In other batches it sets the results
-/// to zero, so that what is computed from them is defined.
-class LimitedCollective : public BoundKernel {
+/// The state that the limited collectives of a rank share: the number of the present batch, and zeros for their
+/// results. It outlives their kernels.
+class CollectiveLimits {
 public:
-  /// `batch` is the number of the present batch, and `zeros` holds at least as many bytes as each result; both outlive
-  /// this object.
-  LimitedCollective(std::unique_ptr<BoundKernel> collective, package::BatchRange range, const int64_t &batch,
-                    std::vector<TensorView> results, const ZeroBytes &zeros)
-      : collective(std::move(collective)), range(range), batch(batch), results(std::move(results)), zeros(zeros) {}
-
-  Status launch(Stream &stream) override {
-    if (range.contains(batch))
-      return collective->launch(stream);
-    for (const TensorView &result : results)
-      if (Status status = stream.copy(result.data, zeros.memory.get(), result.bytes(), CopyKind::ToDevice); !status)
-        return status;
-    return ok();
-  }
+  using ViewOf = std::function<TensorView(int value)>;
+  /// Reads which collectives of the flat program are limited; `viewOf` returns the tensor of a flat value. Fails where
+  /// the program tells no number of the batch.
+  Status prepare(Device &device, const package::Program &program, const package::FlatProgram &flat,
+                 const ViewOf &viewOf);
+  /// Returns whether there are limited collectives. Recordings of a step would repeat what one batch did.
+  bool any() const { return zeroBytes > 0; }
+  /// Reads the number of the batch where `argument`, whose content lies at `host`, is that number.
+  void read(const TensorView &argument, const void *host);
+  /// Returns the most results of a limited collective, each of which is one more call where it is set to zero.
+  size_t mostResults() const { return most; }
+  /// Returns a kernel that launches a collective, or a bucket of collectives, in the batches of the instruction's
+  /// range. In other batches it sets the results to zero, so that what is computed from them is defined.
+  Result<std::unique_ptr<BoundKernel>> limited(std::unique_ptr<BoundKernel> collective,
+                                               const package::FlatInstruction &instruction, const ViewOf &viewOf) const;
 
 private:
-  std::unique_ptr<BoundKernel> collective;
-  package::BatchRange range;
-  const int64_t &batch;
-  std::vector<TensorView> results;
-  const ZeroBytes &zeros;
+  class Limited;
+  std::shared_ptr<std::byte> zeros; // in the host's memory
+  int64_t zeroBytes = 0;            // of the largest result
+  size_t most = 0;
+  const void *batchArgument = nullptr; // the argument of kind step
+  int64_t batch = 0;                   // its value
 };
 
 } // namespace kerf::runtime
