@@ -31,7 +31,7 @@ TIGHTNESS = 1.1  # limit over the least bytes at the fullest moment, as in the c
 WIDTHS = [16, 64, 256, 1024, 4096]  # sizes of dimensions
 # name: nodes, sizes of the mesh axes, edges of the largest hub, tensors' ranks with their weights, seed
 PROBLEMS = {
-    "small": (800, (8, 4, 2), 40, {1: 2, 2: 5, 3: 3}, 1),       # up to 178 strategies a node
+    "small": (800, (8, 4, 2), 40, {1: 2, 2: 5, 3: 3}, 1),       # up to 64 strategies a node
     "middle": (30000, (8, 4), 800, {0: 1, 1: 3, 2: 5, 3: 2}, 2),
     "large-41": (41000, (8, 4), 3000, {0: 1, 1: 3, 2: 5, 3: 2}, 3),
     "large-62": (62000, (8, 4), 3000, {0: 1, 1: 3, 2: 5, 3: 2}, 4),
