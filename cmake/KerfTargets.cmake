@@ -60,9 +60,7 @@ function(kerf_mlir_library name)
   mlir_target_link_libraries(${name} PUBLIC MLIRIR)
   # MLIR's shared library does not pass on LLVM's, whose numbers (APFloat, APInt) our code uses.
   target_link_libraries(${name} PUBLIC LLVM)
-  if(name STREQUAL KerfDialect)
-    target_compile_options(${name} PRIVATE ${KERF_DIALECT_OPTIONS})
-  else()
+  if(NOT name STREQUAL KerfDialect)
     kerf_share_headers(${name})
   endif()
 endfunction()
@@ -91,7 +89,6 @@ endfunction()
 # kerf_share_headers(NAME): the target, which links KerfDialect, begins with the dialect's headers (lib/Dialect/Kerf).
 function(kerf_share_headers name)
   kerf_begin_with(${name} kerf_shared_headers)
-  target_compile_options(${name} PRIVATE ${KERF_DIALECT_OPTIONS})
 endfunction()
 
 # kerf_one_by_one(SearchTests): the target's files repeat names, so that they cannot be compiled together, as the release
@@ -115,7 +112,7 @@ endfunction()
 # kerf_compile_quickly(kerf): a target without hot loops of its own. Its files compile in 65 to 82 % of the time that -O3 takes
 # (g++ 12, three files measured).
 function(kerf_compile_quickly name)
-  target_compile_options(${name} BEFORE PRIVATE $<$<CONFIG:Release>:-O1>) # KERF_DIALECT_OPTIONS come later
+  target_compile_options(${name} BEFORE PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest. With DIALECT its files begin with

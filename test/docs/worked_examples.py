@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of pages that say how to add something (docs/adding-*.md), carried out.
 
-    python3 test/docs/worked_examples.py adding-a-schedule adding-a-trainer    builds and runs both, in one tree
-    python3 test/docs/worked_examples.py adding-an-operator --check            only says whether its blocks still fit the tree, which takes no time
+    python3 test/docs/worked_examples.py adding-a-schedule adding-a-trainer    builds and runs both, one after the other in one tree
+    python3 test/docs/worked_examples.py adding-a-schedule --check             only says whether its blocks fit the tree, which takes no time
+    python3 test/docs/worked_examples.py adding-an-operator                    compares the page with the tree, which has the example
 
-Puts the pages' blocks into a copy of the tree, builds there what they are part of, and runs their tests.
+Puts the pages' blocks into a copy of the tree, builds there what they are part of, and runs their tests. The example of adding-an-operator
+stands in the tree: an op changes the dialect's headers, and whatever sees them would be compiled a second time.
 """
 import argparse
 import os
@@ -17,32 +19,35 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # name: (most files that the example changes, what is built, the tests of CTest that are run beside the tests it adds)
-PAGES = {"adding-an-operator": (4, ["kerf", "kerf-opt"], None),
+PAGES = {"adding-an-operator": (4, [], None),
          "adding-a-schedule": (3, ["ScheduleTests"], "^ScheduleTests$"),
          "adding-a-trainer": (1, ["CostModelTests"], "^CostModelTests$"),
          "adding-an-optimizer": (2, ["kerf"], None),
-         "adding-a-collective": (4, ["RuntimeTests"], "^RuntimeTests$"),
+         "adding-a-collective": (4, ["kerf-tablegen", "RuntimeTests"], "^RuntimeTests$"),
          "adding-a-device": (3, ["RuntimeTests"], "^RuntimeTests$")}
 BLOCK = re.compile(r'^<!-- (?:(?:insert|replace) in (?P<file>\S+) (?:(?P<where>after|before) )?"(?P<anchor>[^\n]*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
+# A block that the tree has: a part of a file, or a whole one.
+SHOWN = re.compile(r'^<!-- (?P<what>part of|whole) (?P<file>\S+) -->\n```\S*\n(?P<code>.*?)^```$', re.MULTILINE | re.DOTALL)
+# The op of adding-an-operator, and the rooms beside its files that name it: front ends and the devices of "Further parts".
+SHOWN_NAMES = re.compile(r'"sine"|\bSineOp\b|\bkerf\.sine\b')
+SHOWN_ELSEWHERE = ("lib/Frontend/", "lib/Runtime/Cuda/", "lib/Runtime/Ascend/")
 
 
-def edits(name, tree):
-    """Adds a page's blocks to `tree` (path -> new content). Returns the paths that it changes."""
+def edits(name):
+    """Returns the files that a page's blocks change (path -> new content)."""
     where, most = f"docs/{name}.md", PAGES[name][0]
     with open(os.path.join(ROOT, where)) as file:
         page = file.read()
     changed = {}
     for block in BLOCK.finditer(page):
         if block["new"]:
-            if block["new"] in tree or os.path.exists(os.path.join(ROOT, block["new"])):
+            if os.path.exists(os.path.join(ROOT, block["new"])):
                 sys.exit(f"{where}: {block['new']} is there already")
             changed[block["new"]] = block["code"]
             continue
         path = block["file"]
-        if path not in changed and path in tree:
-            changed[path] = tree[path]
-        elif path not in changed:
+        if path not in changed:
             with open(os.path.join(ROOT, path)) as file:
                 changed[path] = file.read()
         lines = changed[path].splitlines(keepends=True)
@@ -57,13 +62,55 @@ def edits(name, tree):
         changed[path] = "".join(lines[:index]) + block["code"] + "".join(lines[index:])
     if not 0 < len(changed) <= most:
         sys.exit(f"{where}: the example touches {len(changed)} files, at most {most} are promised")
-    tree.update(changed)
-    return list(changed)
+    return changed
+
+
+def compare(name):
+    """Compares the blocks of a page with the files of the tree that have them, and looks for further files that name the op."""
+    with open(os.path.join(ROOT, f"docs/{name}.md")) as file:
+        blocks = list(SHOWN.finditer(file.read()))
+    files = sorted({block["file"] for block in blocks})
+    for block in blocks:
+        with open(os.path.join(ROOT, block["file"])) as file:
+            text = file.read()
+        if block["code"] != text if block["what"] == "whole" else text.count(block["code"]) != 1:
+            sys.exit(f"docs/{name}.md: {block['file']} does not have this block:\n{block['code']}")
+    if not 0 < len(files) <= PAGES[name][0]:
+        sys.exit(f"docs/{name}.md shows {len(files)} files, at most {PAGES[name][0]} are promised")
+    for folder, _, names in [entry for top in ("include", "lib", "tools") for entry in os.walk(os.path.join(ROOT, top))]:
+        for path in (os.path.relpath(os.path.join(folder, name), ROOT) for name in names):
+            with open(os.path.join(ROOT, path)) as file:
+                named = SHOWN_NAMES.search(file.read())
+            if named and path not in files and not path.startswith(SHOWN_ELSEWHERE):
+                sys.exit(f"docs/{name}.md does not say that {path} names the op: {named[0]}")
+    print(f"{name} shows what {', '.join(files)} have", flush=True)
 
 
 def run(*command):
     print("+", *command, flush=True)
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def follow(page, changed):
+    """Puts a page's blocks into the tree of the current folder, builds and tests them there, and takes them out again: what other pages
+    build is then what ccache has from the build of this tree."""
+    for path, content in changed.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(content)
+    _, targets, tests = PAGES[page]
+    run("cmake", "--build", "--preset", "release", "--target", *targets)
+    if tests:
+        run("ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error", "--tests-regex", tests)
+    for path in changed:
+        if path.startswith("test/e2e/"):
+            run(sys.executable, path)
+    for path in changed:
+        original = os.path.join(ROOT, path)
+        if os.path.exists(original):
+            shutil.copyfile(original, path)
+        else:
+            os.remove(path)
 
 
 def main():
@@ -72,34 +119,24 @@ def main():
     arguments.add_argument("--check", action="store_true", help="only whether the blocks fit")
     arguments.add_argument("--folder", help="where the copy goes and stays (default: a temporary folder)")
     options = arguments.parse_args()
-    changed = {}
+    examples = {}
     for page in options.page:
-        print(f"{page} changes {', '.join(edits(page, changed))}", flush=True)
-    if options.check:
+        if not PAGES[page][1]:
+            compare(page)
+            continue
+        examples[page] = edits(page)
+        print(f"{page} changes {', '.join(examples[page])}", flush=True)
+    if options.check or not examples:
         return
-    targets = sorted({target for page in options.page for target in PAGES[page][1]})
-    tests = "|".join(sorted({PAGES[page][2] for page in options.page if PAGES[page][2]}))
     folder = options.folder or tempfile.mkdtemp(prefix="kerf-example-")
     try:
         tree = os.path.join(folder, "kerf")
         shutil.copytree(ROOT, tree, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"))
-        for path, content in changed.items():
-            os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
-            with open(os.path.join(tree, path), "w") as file:
-                file.write(content)
         os.chdir(tree)
-        # The dialect's headers change, so that whatever sees them is compiled again; the rest, ccache has from the build of this tree.
-        run("cmake", "--preset", "release", "-DKERF_DIALECT_OPTIONS=-O0")
-        run("cmake", "--build", "--preset", "release", "--target", *targets)
-        if tests:
-            run("ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error", "--tests-regex", tests)
-        lit = shutil.which("lit") or "/usr/lib/llvm-22/bin/lit"
-        for path in changed:
-            if path.startswith("test/lit/"):
-                run(lit, "-v", os.path.join("build", path))
-            if path.startswith("test/e2e/"):
-                os.environ["KERF"] = os.path.join(tree, "build", "bin", "kerf")
-                run(sys.executable, path)
+        os.environ["KERF"] = os.path.join(tree, "build", "bin", "kerf")
+        run("cmake", "--preset", "release")
+        for page, changed in examples.items():
+            follow(page, changed)
     finally:
         if not options.folder:
             shutil.rmtree(folder)
