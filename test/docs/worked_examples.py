@@ -18,13 +18,13 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# name: (most files that the example changes, what is built, the tests of CTest that are run beside the tests it adds)
-PAGES = {"adding-an-operator": (4, [], None),
-         "adding-a-schedule": (3, ["ScheduleTests"], "^ScheduleTests$"),
-         "adding-a-trainer": (1, ["CostModelTests"], "^CostModelTests$"),
-         "adding-an-optimizer": (2, ["kerf"], None),
-         "adding-a-collective": (4, ["kerf-tablegen", "RuntimeTests"], "^RuntimeTests$"),
-         "adding-a-device": (3, ["RuntimeTests"], "^RuntimeTests$")}
+# name: (most files that the example changes, what is built, the tests of CTest that are run beside the tests it adds, and which cases of them)
+PAGES = {"adding-an-operator": (4, [], None, None),
+         "adding-a-schedule": (3, ["ScheduleTests"], "^ScheduleTests$", "*"),
+         "adding-a-trainer": (1, ["CostModelTests"], "^CostModelTests$", "*"),
+         "adding-an-optimizer": (2, ["kerf"], None, None),
+         "adding-a-collective": (4, ["kerf-tablegen", "RuntimeTests"], "^RuntimeTests$", "Collectives*"),
+         "adding-a-device": (3, ["RuntimeTests"], "^RuntimeTests$", "Devices*:Kinds/*")}
 BLOCK = re.compile(r'^<!-- (?:(?:insert|replace) in (?P<file>\S+) (?:(?P<where>after|before) )?"(?P<anchor>[^\n]*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
 # A block that the tree has: a part of a file, or a whole one.
@@ -98,9 +98,10 @@ def follow(page, changed):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
             file.write(content)
-    _, targets, tests = PAGES[page]
+    _, targets, tests, cases = PAGES[page]
     run("cmake", "--build", "--preset", "release", "--target", *targets)
     if tests:
+        os.environ["GTEST_FILTER"] = cases
         run("ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error", "--tests-regex", tests)
     for path in changed:
         if path.startswith("test/e2e/"):
