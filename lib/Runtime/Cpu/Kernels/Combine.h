@@ -6,6 +6,14 @@
 
 namespace kerf::runtime::kernels {
 
+/// Returns an element as a number of the type that it is combined in.
+template <typename A, typename T> [[gnu::always_inline]] inline A widened(T x) {
+  if constexpr (std::is_same_v<T, Bool8> && !std::is_same_v<A, Bool8>)
+    return A(int(x)); // a sum of booleans is a count, which becomes their logical or when converted back
+  else
+    return A(x);
+}
+
 /// The sum: floats are accumulated in double, integers modulo 2^64.
 struct SumOf {
   template <typename T> using Accumulator = std::conditional_t<isFloat<T>, double, uint64_t>; // integers wrap around

@@ -6,7 +6,9 @@
 // Convolutional Neural Networks for Document Processing, 2006).
 #include "Families.h"
 #include "Gemm.h"
+#include "MatrixUnits.h"
 #include "OneDnnConvolution.h"
+#include "ThroughFloat.h"
 #include "Windows.h"
 
 #include <algorithm>
@@ -111,8 +113,8 @@ Shape channelsSecond(Shape shape) {
   return shape;
 }
 
-/// Checks the three tensors of a convolution against each other and returns its sizes. Any of the three may be the one
-/// that is computed.
+/// Checks the shapes of the three tensors of a convolution against each other and returns its sizes. Any of the three
+/// may be the one that is computed.
 ConvolutionSizes sizesOf(Checker &check, const TensorView &operand, const TensorView &kernel,
                          const TensorView &result) {
   ConvolutionSizes sizes;
@@ -120,8 +122,6 @@ ConvolutionSizes sizesOf(Checker &check, const TensorView &operand, const Tensor
   Shape x = operand.shape, k = kernel.shape, y = result.shape;
   if (sizes.channelsLast)
     x = channelsSecond(x), k = channelsSecond(k), y = channelsSecond(y);
-  check.dtype(kernel, "the kernel", operand.dtype);
-  check.dtype(result, "the result", operand.dtype);
   check.require(x.size() >= 3 && k.size() == x.size() && y.size() == x.size(),
                 "operand, kernel and result have ranks {}, {} and {}, not one rank of 3 or more", x.size(), k.size(),
                 y.size());
@@ -188,40 +188,86 @@ PlannedKernel plannedOwn(const BindRequest &request, const ConvolutionSizes &siz
                        layout.bytes()};
 }
 
-Result<PlannedKernel> planned(const BindRequest &request, ConvolutionSide made) {
+/// The three tensors of a convolution, by ConvolutionSide.
+std::array<TensorView, 3> tensorsOf(const BindRequest &request, ConvolutionSide made) {
+  const TensorView &first = request.operands[0], &second = request.operands[1], &third = request.results[0];
+  return {made == ConvolutionSide::Operand ? third : first, made == ConvolutionSide::Kernel ? third : second,
+          made == ConvolutionSide::Result   ? third
+          : made == ConvolutionSide::Kernel ? second
+                                            : first};
+}
+
+/// Plans the convolution by oneDNN. Returns nothing if oneDNN does not support it, or if it is small.
+std::optional<PlannedKernel> plannedByOneDnn(const BindRequest &request, const ConvolutionSizes &sizes,
+                                             ConvolutionSide made) {
+  std::array<TensorView, 3> t = tensorsOf(request, made);
+  double products = double(t[2].elements()) * double(sizes.in) * double(sizes.window.windowElements());
+  if (products <= kSmallConvolution)
+    return std::nullopt;
+  auto fast = OneDnnConvolution::make(sizes, made, {t[0].dtype, t[1].dtype, t[2].dtype});
+  if (!fast)
+    return std::nullopt;
+  void *scratch = scratchAt<void>(request.scratch, 0);
+  return PlannedKernel{[=, team = request.team] { return fast->run(team, t[0].data, t[1].data, t[2].data, scratch); },
+                       fast->scratchBytes};
+}
+
+/// Plans a convolution of float32 or float64 numbers.
+template <ConvolutionSide made> Result<PlannedKernel> plannedOfFloats(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 2, 1))
     return check.error();
-  const TensorView &first = request.operands[0], &second = request.operands[1], &third = request.results[0];
-  const TensorView &operand = made == ConvolutionSide::Operand ? third : first;
-  const TensorView &kernel = made == ConvolutionSide::Kernel ? third : second;
-  const TensorView &result = made == ConvolutionSide::Result ? third : made == ConvolutionSide::Kernel ? second : first;
+  std::array<TensorView, 3> tensors = tensorsOf(request, made);
+  const auto &[operand, kernel, result] = tensors;
+  check.dtype(kernel, "the kernel", operand.dtype);
+  check.dtype(result, "the result", operand.dtype);
+  if (check.failed())
+    return check.error();
   ConvolutionSizes sizes = sizesOf(check, operand, kernel, result);
   if (check.failed())
     return check.error();
-  double products = double(result.elements()) * double(sizes.in) * double(sizes.window.windowElements());
-  if (operand.dtype == DType::F32 && products > kSmallConvolution)
-    if (std::shared_ptr<OneDnnConvolution> fast = OneDnnConvolution::make(sizes, made)) {
-      void *scratch = scratchAt<void>(request.scratch, 0);
-      return PlannedKernel{[=, x = mutableDataOf<float>(operand), k = mutableDataOf<float>(kernel),
-                            y = mutableDataOf<float>(result),
-                            team = request.team] { return fast->run(team, x, k, y, scratch); },
-                           fast->scratchBytes};
-    }
+  if (operand.dtype == DType::F32)
+    if (std::optional<PlannedKernel> fast = plannedByOneDnn(request, sizes, made))
+      return std::move(*fast);
   return withFloatType(request, operand.dtype, [&](auto type) -> Result<PlannedKernel> {
     using T = typename decltype(type)::type;
     return plannedOwn<T>(request, sizes, made,
-                         {mutableDataOf<T>(operand), mutableDataOf<T>(kernel), mutableDataOf<T>(result)});
+                         {mutableDataOf<T>(tensors[0]), mutableDataOf<T>(tensors[1]), mutableDataOf<T>(tensors[2])});
   });
+}
+
+/// Plans a convolution of bf16 numbers, to bf16 or float32 numbers, for the processor's matrix units. Returns nothing
+/// if it is not of this kind, or wrong.
+std::optional<PlannedKernel> plannedForUnits(const BindRequest &request, ConvolutionSide made) {
+  Checker check(request);
+  if (!hasMatrixUnits() || !check.counts(2, 2, 1))
+    return std::nullopt;
+  const DType of = request.results[0].dtype;
+  for (const TensorView &view : request.operands)
+    if (view.dtype != DType::BF16)
+      return std::nullopt;
+  if (of != DType::BF16 && of != DType::F32)
+    return std::nullopt;
+  std::array<TensorView, 3> tensors = tensorsOf(request, made);
+  ConvolutionSizes sizes = sizesOf(check, tensors[0], tensors[1], tensors[2]);
+  return check.failed() ? std::nullopt : plannedByOneDnn(request, sizes, made);
+}
+
+template <ConvolutionSide made> Result<PlannedKernel> planned(const BindRequest &request) {
+  if (!hasHalf(request))
+    return plannedOfFloats<made>(request);
+  if (std::optional<PlannedKernel> fast = plannedForUnits(request, made))
+    return std::move(*fast);
+  return planThroughFloat(request, plannedOfFloats<made>);
 }
 } // namespace
 
-Result<PlannedKernel> planConvolution(const BindRequest &request) { return planned(request, ConvolutionSide::Result); }
+Result<PlannedKernel> planConvolution(const BindRequest &request) { return planned<ConvolutionSide::Result>(request); }
 Result<PlannedKernel> planConvolutionTranspose(const BindRequest &request) {
-  return planned(request, ConvolutionSide::Operand);
+  return planned<ConvolutionSide::Operand>(request);
 }
 Result<PlannedKernel> planConvolutionKernel(const BindRequest &request) {
-  return planned(request, ConvolutionSide::Kernel);
+  return planned<ConvolutionSide::Kernel>(request);
 }
 
 } // namespace kerf::runtime::kernels

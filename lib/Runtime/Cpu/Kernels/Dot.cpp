@@ -6,9 +6,15 @@
 // A product that is added to a sum computes a part of the product in scratch memory that fits the second-level cache,
 // and then adds this part. So the product is rounded, and then the sum, and the bits are those of a product and an
 // `accumulate`.
+//
+// Products of bf16 numbers run on the processor's matrix units where it has them (MatrixUnits.h); other products of
+// 16-bit numbers run as products of float32 numbers. Scratch memory is large enough for both, because a package may be
+// compiled on another machine than the one that runs it.
 #include "Families.h"
 #include "Gemm.h"
+#include "MatrixUnits.h"
 #include "StridedCopy.h"
+#include "ThroughFloat.h"
 
 #include <algorithm>
 
@@ -97,12 +103,15 @@ struct DotPlan {
 /// only the right side is packed again for each part.
 constexpr int64_t kRowsOfPart = 384, kColumnsOfPart = 768;
 
-template <typename T> struct DotCall {
+/// A call of a product of numbers of the type T, float, double or bf16 (uint16_t), to numbers of the type C.
+template <typename T, typename C> struct DotCall {
   DotPlan plan;
   GemmBlocks blocks;
   ThreadTeam *team;
-  const T *lhs, *rhs, *sum; // `sum` is null where the product is added to nothing
-  T *result, *packedLhs, *packedRhs;
+  const T *lhs, *rhs;
+  const C *sum; // null where the product is added to nothing
+  C *result;
+  T *packedLhs, *packedRhs;
   std::byte *scratch;
   int64_t scratchOfThread, scratchOfGemm;
 
@@ -123,7 +132,11 @@ template <typename T> struct DotCall {
       auto [lhsStart, rhsStart] = plan.starts[size_t(batch)];
       Block its{a + lhsStart + i * plan.lhs.row, b + rhsStart + j * plan.rhs.row,   (batch * s.m + i) * s.n + j,
                 std::min(blocks.rows, s.m - i),  std::min(blocks.columns, s.n - j), scratch + thread * scratchOfThread};
-      if (sum)
+      if constexpr (!isFloat<T>)
+        gemmOfBf16(its.rows, its.columns, s.k, {its.lhs, plan.lhs.row, plan.lhs.column},
+                   {its.rhs, plan.rhs.column, plan.rhs.row}, sum ? sum + its.place : nullptr, result + its.place, s.n,
+                   its.scratch);
+      else if (sum)
         addBlock(its);
       else
         multiply(its, its.rows, its.columns, result + its.place, s.n);
@@ -162,7 +175,7 @@ private:
   }
 };
 
-template <typename T> PlannedKernel planned(const BindRequest &request, const DotPlan &plan) {
+template <typename T, typename C> PlannedKernel planned(const BindRequest &request, const DotPlan &plan) {
   ScratchLayout layout;
   const Sizes &s = plan.sizes;
   int64_t lhsOffset = layout.take(plan.lhs.packs ? request.operands[0].bytes() : 0);
@@ -172,34 +185,35 @@ template <typename T> PlannedKernel planned(const BindRequest &request, const Do
   const int64_t rows = adds ? std::min(blocks.rows, kRowsOfPart) : blocks.rows,
                 columns = adds ? std::min(blocks.columns, kColumnsOfPart) : blocks.columns;
   ScratchLayout ofThread;
-  ofThread.take(gemmScratchBytes<T>(rows, columns, s.k));
+  if constexpr (isFloat<T>)
+    ofThread.take(gemmScratchBytes<T>(rows, columns, s.k));
+  else
+    ofThread.take(gemmOfBf16ScratchBytes(blocks.rows, blocks.columns, s.k));
   const int64_t scratchOfGemm = ofThread.bytes();
-  ofThread.take(adds ? rows * columns * int64_t(sizeof(T)) : 0);
+  ofThread.take(adds && isFloat<T> ? rows * columns * int64_t(sizeof(T)) : 0);
   const int64_t scratchOfThread = ofThread.bytes();
   int64_t productOffset = layout.take(scratchOfThread * threadsOf(request.team));
-  DotCall<T> call{plan,
-                  blocks,
-                  request.team,
-                  dataOf<T>(request.operands[0]),
-                  dataOf<T>(request.operands[1]),
-                  adds ? dataOf<T>(request.operands[2]) : nullptr,
-                  mutableDataOf<T>(request.results[0]),
-                  scratchAt<T>(request.scratch, lhsOffset),
-                  scratchAt<T>(request.scratch, rhsOffset),
-                  scratchAt<std::byte>(request.scratch, productOffset),
-                  scratchOfThread,
-                  scratchOfGemm};
+  DotCall<T, C> call{plan,
+                     blocks,
+                     request.team,
+                     dataOf<T>(request.operands[0]),
+                     dataOf<T>(request.operands[1]),
+                     adds ? dataOf<C>(request.operands[2]) : nullptr,
+                     mutableDataOf<C>(request.results[0]),
+                     scratchAt<T>(request.scratch, lhsOffset),
+                     scratchAt<T>(request.scratch, rhsOffset),
+                     scratchAt<std::byte>(request.scratch, productOffset),
+                     scratchOfThread,
+                     scratchOfGemm};
   return {[call = std::move(call)] {
             call.run();
             return ok();
           },
           layout.bytes()};
 }
-} // namespace
 
-Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
-  if (!request.operands.empty() && isFloat8(request.operands[0].dtype))
-    return planFloat8Product(request);
+/// Plans a product of float32 or float64 numbers, or for matrix units one of bf16 numbers to bf16 or float32 numbers.
+Result<PlannedKernel> planOfFactors(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 3, 1))
     return check.error();
@@ -214,7 +228,8 @@ Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
                 "the left side has {} contracting dimensions, the right side {}", lhsContracted.size(),
                 rhsContracted.size());
   check.dtype(rhs, "the right side", lhs.dtype);
-  check.dtype(result, "the result", lhs.dtype);
+  if (lhs.dtype != DType::BF16 || result.dtype != DType::F32)
+    check.dtype(result, "the result", lhs.dtype);
   if (check.failed())
     return check.error();
 
@@ -271,9 +286,36 @@ Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
       }
       plan.starts.push_back({left, right});
     }
+  if (lhs.dtype == DType::BF16)
+    return result.dtype == DType::BF16 ? planned<uint16_t, uint16_t>(request, plan)
+                                       : planned<uint16_t, float>(request, plan);
   return withFloatType(request, lhs.dtype, [&](auto type) -> Result<PlannedKernel> {
-    return planned<typename decltype(type)::type>(request, plan);
+    using T = typename decltype(type)::type;
+    return planned<T, T>(request, plan);
   });
+}
+
+/// Plans a product without matrix units: tensors of 16-bit numbers by float32 copies.
+Result<PlannedKernel> planWithoutUnits(const BindRequest &request) {
+  const bool isOf8Bits = !request.operands.empty() && isFloat8(request.operands[0].dtype);
+  const PlanFunction plan = isOf8Bits ? planFloat8Product : planOfFactors;
+  if (hasHalf(request))
+    return planThroughFloat(request, plan);
+  return plan(request);
+}
+} // namespace
+
+Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
+  const bool hasSizes = request.operands.size() >= 2 && request.results.size() == 1;
+  const auto isBf16 = [&](size_t operand) { return request.operands[operand].dtype == DType::BF16; };
+  const auto isFloat16Or32 = [](DType dtype) { return dtype == DType::BF16 || dtype == DType::F32; };
+  if (!hasSizes || !isBf16(0) || !isBf16(1) || !isFloat16Or32(request.results[0].dtype))
+    return planWithoutUnits(request);
+  Result<PlannedKernel> byUnits = planOfFactors(request), without = planWithoutUnits(request);
+  if (!byUnits || !without)
+    return byUnits ? without : byUnits;
+  const int64_t bytes = std::max(byUnits->scratchBytes, without->scratchBytes);
+  return PlannedKernel{hasMatrixUnits() ? std::move(byUnits->kernel) : std::move(without->kernel), bytes};
 }
 
 } // namespace kerf::runtime::kernels

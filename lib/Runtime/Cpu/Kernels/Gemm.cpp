@@ -4,12 +4,12 @@
 // c in registers.
 #include "Gemm.h"
 #include "Simd.h"
+#include "TransposeSquare.h"
 #include "kerf/Runtime/Cpu/ThreadTeam.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <utility>
 
 namespace kerf::runtime::kernels {
 
@@ -34,42 +34,6 @@ template <typename T, Isa isa> struct Tile {
   static constexpr int64_t lanes = TileShape<isa>::vectorBytes / int64_t(sizeof(T)), columns = vectors * lanes;
   typedef T Vector __attribute__((vector_size(TileShape<isa>::vectorBytes), aligned(alignof(T)), may_alias));
 };
-
-int64_t roundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
-template <typename V, size_t... i> V lowHalves(V a, V b, std::index_sequence<i...>) {
-  return __builtin_shufflevector(a, b, (i % 2 ? sizeof...(i) + i / 2 : i / 2)...);
-}
-template <typename V, size_t... i> V highHalves(V a, V b, std::index_sequence<i...>) {
-  constexpr size_t kLanes = sizeof...(i);
-  return __builtin_shufflevector(a, b, (kLanes / 2 + (i % 2 ? kLanes + i / 2 : i / 2))...);
-}
-
-/// Transposes a square of `lanes` x `lanes` elements. Each round interleaves the first half of the rows with
-/// the second half.
-template <typename T, int64_t lanes>
-[[gnu::always_inline]] inline void transposeSquare(const T *from, int64_t fromRow, T *to, int64_t toRow) {
-  typedef T Vector __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
-  using Lanes = std::make_index_sequence<size_t(lanes)>;
-  Vector rows[lanes], next[lanes];
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < lanes; ++i)
-    rows[i] = *reinterpret_cast<const Vector *>(from + i * fromRow);
-#pragma GCC unroll 4
-  for (int64_t round = 1; round < lanes; round *= 2) {
-#pragma GCC unroll 8
-    for (int64_t i = 0; i < lanes / 2; ++i) {
-      next[2 * i] = lowHalves(rows[i], rows[i + lanes / 2], Lanes{});
-      next[2 * i + 1] = highHalves(rows[i], rows[i + lanes / 2], Lanes{});
-    }
-#pragma GCC unroll 16
-    for (int64_t i = 0; i < lanes; ++i)
-      rows[i] = next[i];
-  }
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < lanes; ++i)
-    *reinterpret_cast<Vector *>(to + i * toRow) = rows[i];
-}
 
 /// Packs a block into panels of `width` rows (of a) or columns (of b). A panel holds `width` consecutive values for
 /// each index of the depth; values past the block's edge are zeros.

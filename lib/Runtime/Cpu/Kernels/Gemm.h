@@ -9,6 +9,9 @@
 
 namespace kerf::runtime::kernels {
 
+/// Returns the smallest multiple of `to` that is not below x.
+inline int64_t roundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
 /// A matrix with arbitrary strides: element (i, j) is data[i * row + j * column].
 template <typename T> struct MatrixView {
   const T *data;

@@ -3,8 +3,8 @@
 // copies in scratch memory.
 #include "Families.h"
 #include "TakeAlong.h"
+#include "ThroughFloat.h"
 
-#include "kerf/Package/Half.h"
 #include <algorithm>
 #include <iterator>
 
@@ -21,7 +21,7 @@ bool overwritesFirstByFirst(int operand, int result) { return operand == 0 && re
 /// Result number i may be written over operand number i, for ops that update their first operands.
 bool overwritesItself(int operand, int result) { return operand == result; }
 
-/// How an op handles bf16 and f16: directly, because it only moves or converts elements, or as float32.
+/// How an op handles bf16 and f16: by itself (most of these ops only move or convert elements), or as float32.
 enum class Half { AsIs, AsFloat };
 
 /// An op's row in the table.
@@ -58,11 +58,11 @@ constexpr Row kRows[] = {
     {"pad", planPad, overwritesNothing, Half::AsIs},
     {"concatenate", planConcatenate, overwritesNothing, Half::AsIs},
     {"reduce", planReduce, overwritesNothing, Half::AsFloat},
-    {"dot_general", planDotGeneral, overwritesThird, Half::AsFloat},
+    {"dot_general", planDotGeneral, overwritesThird, Half::AsIs},
     {"quantize", planQuantize, overwritesNothing, Half::AsFloat},
-    {"convolution", planConvolution, overwritesNothing, Half::AsFloat},
-    {"convolution_transpose", planConvolutionTranspose, overwritesNothing, Half::AsFloat},
-    {"convolution_kernel", planConvolutionKernel, overwritesNothing, Half::AsFloat},
+    {"convolution", planConvolution, overwritesNothing, Half::AsIs},
+    {"convolution_transpose", planConvolutionTranspose, overwritesNothing, Half::AsIs},
+    {"convolution_kernel", planConvolutionKernel, overwritesNothing, Half::AsIs},
     {"reduce_window", planReduceWindow, overwritesNothing, Half::AsFloat},
     {"select_and_scatter", planSelectAndScatter, overwritesNothing, Half::AsFloat},
     {"gather", planGather, overwritesNothing, Half::AsIs},
@@ -110,64 +110,6 @@ const Row *findRow(std::string_view op) {
   return row == std::end(kRows) ? nullptr : row;
 }
 
-bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
-
-/// A 16-bit tensor and its float32 copy in scratch memory.
-struct HalfCopy {
-  uint16_t *half;
-  float *wide;
-  int64_t elements;
-  DType dtype;
-
-  void widen(ThreadTeam *team) const {
-    forElements(team, elements, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        wide[i] = dtype == DType::BF16 ? floatFromBf16(half[i]) : floatFromF16(half[i]);
-    });
-  }
-  void narrow(ThreadTeam *team) const {
-    forElements(team, elements, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        half[i] = dtype == DType::BF16 ? bf16FromFloat(wide[i]) : f16FromFloat(wide[i]);
-    });
-  }
-};
-
-/// Plans an instruction on float32 copies of its 16-bit tensors.
-Result<PlannedKernel> planThroughFloat(const BindRequest &request, PlanFunction plan) {
-  ScratchLayout layout;
-  auto widened = [&](const std::vector<TensorView> &views, std::vector<HalfCopy> &copies) {
-    std::vector<TensorView> wide = views;
-    for (TensorView &view : wide) {
-      if (!isHalf(view.dtype))
-        continue;
-      int64_t n = view.elements();
-      float *copy = scratchAt<float>(request.scratch, layout.take(n * int64_t(sizeof(float))));
-      copies.push_back({static_cast<uint16_t *>(view.data), copy, n, view.dtype});
-      view.data = copy;
-      view.dtype = DType::F32;
-    }
-    return wide;
-  };
-  std::vector<HalfCopy> operandCopies, resultCopies;
-  std::vector<TensorView> operands = widened(request.operands, operandCopies),
-                          results = widened(request.results, resultCopies);
-  void *rest = scratchAt<void>(request.scratch, layout.bytes());
-  Result<PlannedKernel> inner = plan(
-      {request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest, request.team});
-  if (!inner)
-    return inner;
-  return PlannedKernel{[operandCopies, resultCopies, kernel = std::move(inner->kernel), team = request.team] {
-                         for (const HalfCopy &copy : operandCopies)
-                           copy.widen(team);
-                         Status status = kernel();
-                         for (const HalfCopy &copy : resultCopies)
-                           copy.narrow(team);
-                         return status;
-                       },
-                       layout.bytes() + inner->scratchBytes};
-}
-
 Result<PlannedKernel> planOf(const BindRequest &request) {
   if (request.native)
     return planNative(request);
@@ -175,11 +117,8 @@ Result<PlannedKernel> planOf(const BindRequest &request) {
   if (!row)
     return Error{fmt::format("there is no kernel for the op '{}'; compile the package again with this version of Kerf",
                              request.instruction.op)};
-  auto anyHalf = [](const std::vector<TensorView> &views) {
-    return std::any_of(views.begin(), views.end(), [](const TensorView &v) { return isHalf(v.dtype); });
-  };
   try {
-    if (row->half == Half::AsFloat && (anyHalf(request.operands) || anyHalf(request.results)))
+    if (row->half == Half::AsFloat && hasHalf(request))
       return planThroughFloat(request, row->plan);
     return row->plan(request);
   } catch (const nlohmann::json::exception &e) { // a number does not fit its C++ type

@@ -175,10 +175,15 @@ std::vector<int64_t> stridesOf(const ConvolutionSizes &s, ConvolutionSide side) 
   return strides;
 }
 
-memory::desc plainLayout(const memory::dims &sizes, const std::vector<int64_t> &strides) {
-  return {sizes, memory::data_type::f32, strides};
+memory::data_type typeOf(DType dtype) {
+  return dtype == DType::BF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
-memory::desc anyLayout(const memory::dims &sizes) { return {sizes, memory::data_type::f32, memory::format_tag::any}; }
+memory::desc plainLayout(const memory::dims &sizes, const std::vector<int64_t> &strides, DType dtype) {
+  return {sizes, typeOf(dtype), strides};
+}
+memory::desc anyLayout(const memory::dims &sizes, DType dtype) {
+  return {sizes, typeOf(dtype), memory::format_tag::any};
+}
 
 /// The primitive of a piece, and the layouts and argument names of its tensors.
 struct Piece {
@@ -194,11 +199,12 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
-Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide computed, const dnnl::engine &engine) {
+Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide computed, const ConvolutionTypes &types,
+              const dnnl::engine &engine) {
   const Window &w = sizes.window;
-  memory::desc operand = anyLayout(dimsOf(sizes, ConvolutionSide::Operand)),
-               kernel = anyLayout(dimsOf(sizes, ConvolutionSide::Kernel)),
-               result = anyLayout(dimsOf(sizes, ConvolutionSide::Result));
+  auto layoutOf = [&](ConvolutionSide side) { return anyLayout(dimsOf(sizes, side), types[indexOf(side)]); };
+  memory::desc operand = layoutOf(ConvolutionSide::Operand), kernel = layoutOf(ConvolutionSide::Kernel),
+               result = layoutOf(ConvolutionSide::Result);
   memory::dims gaps = w.dilations, behind = w.high; // for oneDNN a dilation is the number of elements skipped
   for (size_t d = 0; d < gaps.size(); ++d) {
     --gaps[d];
@@ -207,8 +213,16 @@ Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide computed, const dnn
   }
   constexpr auto direct = dnnl::algorithm::convolution_direct;
   using Forward = dnnl::convolution_forward;
+  // A gradient may be float32 where the tensors that are read are bf16; the forward convolution has their type.
+  const ConvolutionSide read =
+      computed == ConvolutionSide::Operand ? ConvolutionSide::Kernel : ConvolutionSide::Operand;
+  auto forwardLayoutOf = [&](ConvolutionSide side) {
+    return side == computed && side != ConvolutionSide::Result ? anyLayout(dimsOf(sizes, side), types[indexOf(read)])
+                                                               : layoutOf(side);
+  };
   Forward::primitive_desc forward(
-      Forward::desc(dnnl::prop_kind::forward_training, direct, operand, kernel, result, w.strides, gaps, w.low, behind),
+      Forward::desc(dnnl::prop_kind::forward_training, direct, forwardLayoutOf(ConvolutionSide::Operand),
+                    forwardLayoutOf(ConvolutionSide::Kernel), result, w.strides, gaps, w.low, behind),
       attributes(), engine);
   switch (computed) {
   case ConvolutionSide::Result:
@@ -245,6 +259,7 @@ struct OneDnnConvolution::Parts {
   std::vector<Job> before; // reorders of the tensors that all pieces read
   std::vector<Job> pieces;
   ScratchLayout layout;
+  ConvolutionTypes types;
 
   memory place(Job &job, const memory::desc &desc, size_t base, int64_t offset) {
     memory made(desc, engine, nullptr);
@@ -269,7 +284,7 @@ struct OneDnnConvolution::Parts {
     int64_t unit = side == ConvolutionSide::Kernel ? kChannelBlock : 1, count = kMostPieces;
     while (count > 1 && sizes[0] % (unit * count) != 0)
       --count;
-    memory::desc plain = plainLayout(sizes, stridesOf(whole, side));
+    memory::desc plain = plainLayout(sizes, stridesOf(whole, side), types[indexOf(side)]);
     for (int64_t i = 0; i < count; ++i) {
       memory::dims size = sizes, start(sizes.size(), 0);
       size[0] /= count;
@@ -284,7 +299,7 @@ struct OneDnnConvolution::Parts {
   }
 
   void add(const ConvolutionSizes &whole, const Cut &cut, ConvolutionSide computed) {
-    Piece piece = pieceOf(cut.piece, computed, engine);
+    Piece piece = pieceOf(cut.piece, computed, types, engine);
     std::array<int64_t, 3> prepared = {-1, -1, -1}; // offset in scratch of a tensor that is reordered once; -1: none
     std::array<memory::desc, 3> plain;
     std::array<int64_t, 3> step{}; // bytes from one piece to the next
@@ -293,12 +308,12 @@ struct OneDnnConvolution::Parts {
       memory::dims sizes = dimsOf(whole, side), own = dimsOf(cut.piece, side);
       std::vector<int64_t> strides = stridesOf(whole, side);
       // A piece of one group has no dimension of groups, so it takes the last strides.
-      plain[t] = plainLayout(own, {strides.end() - int64_t(own.size()), strides.end()});
+      plain[t] = plainLayout(own, {strides.end() - int64_t(own.size()), strides.end()}, types[t]);
       if (cut.pieces == 1)
         continue;
       if (has(side, cut.factor)) {
         size_t dim = dimOf(side, cut.factor);
-        step[t] = sizes[dim] / cut.pieces * strides[dim] * int64_t(sizeof(float));
+        step[t] = sizes[dim] / cut.pieces * strides[dim] * kerf::bytesOf(types[t]);
       } else if (plain[t] != piece.layouts[t]) {
         prepared[t] = prepare(whole, side, piece.layouts[t]);
       }
@@ -350,7 +365,8 @@ struct OneDnnConvolution::Parts {
 
 OneDnnConvolution::~OneDnnConvolution() = default;
 
-std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSizes &sizes, ConvolutionSide computed) {
+std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSizes &sizes, ConvolutionSide computed,
+                                                           const ConvolutionTypes &types) {
   if (sizes.window.size.size() > kMostSpatialDims || sizes.samples == 0 || sizes.window.placeCount() == 0)
     return nullptr;
   // If oneDNN does not support the pieces, the uncut convolution is tried.
@@ -359,6 +375,7 @@ std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSize
       SingleThreadScope oneThread;
       auto convolution = std::make_shared<OneDnnConvolution>();
       convolution->parts = std::make_unique<Parts>();
+      convolution->parts->types = types;
       convolution->parts->add(sizes, cut, computed);
       convolution->scratchBytes = convolution->parts->layout.bytes();
       return convolution;
@@ -367,10 +384,9 @@ std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSize
   return nullptr;
 }
 
-Status OneDnnConvolution::run(ThreadTeam *team, float *operand, float *kernel, float *result, void *scratch) const {
-  const std::array<std::byte *, 4> bases = {reinterpret_cast<std::byte *>(operand),
-                                            reinterpret_cast<std::byte *>(kernel),
-                                            reinterpret_cast<std::byte *>(result), static_cast<std::byte *>(scratch)};
+Status OneDnnConvolution::run(ThreadTeam *team, void *operand, void *kernel, void *result, void *scratch) const {
+  const std::array<std::byte *, 4> bases = {static_cast<std::byte *>(operand), static_cast<std::byte *>(kernel),
+                                            static_cast<std::byte *>(result), static_cast<std::byte *>(scratch)};
   if (Status status = parts->runAll(team, parts->before, bases); !status)
     return status;
   return parts->runAll(team, parts->pieces, bases);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 convolutions by oneDNN, on tensors whose channels are their second or their last dimension. A convolution is
-// cut into pieces along one of its dimensions, and the threads of a team share the pieces. The cut depends only on the
-// shapes.
+// Convolutions by oneDNN of float32 or bf16 numbers, on tensors whose channels are their second or their last
+// dimension. A convolution is cut into pieces along one of its dimensions, and the threads of a team share the pieces.
+// The cut depends only on the shapes.
 #pragma once
 
 #include "Windows.h"
 
+#include <array>
 #include <memory>
 
 namespace kerf::runtime::kernels {
@@ -24,15 +25,20 @@ struct ConvolutionSizes {
 /// compute the gradients of the operand and of the kernel.
 enum class ConvolutionSide { Operand, Kernel, Result };
 
+/// The element types of the three tensors, by ConvolutionSide: all are F32, or the two that are read are BF16 and the
+/// computed one is BF16 or F32.
+using ConvolutionTypes = std::array<DType, 3>;
+
 /// A convolution that is planned once and run in every step.
 class OneDnnConvolution {
 public:
   /// Plans the convolution that computes the tensor `computed` from the other two. Returns null if oneDNN does
   /// not support it.
-  static std::shared_ptr<OneDnnConvolution> make(const ConvolutionSizes &sizes, ConvolutionSide computed);
+  static std::shared_ptr<OneDnnConvolution> make(const ConvolutionSizes &sizes, ConvolutionSide computed,
+                                                 const ConvolutionTypes &types);
   ~OneDnnConvolution();
   /// Computes one of the three tensors from the other two. `scratch` has scratchBytes bytes.
-  Status run(ThreadTeam *team, float *operand, float *kernel, float *result, void *scratch) const;
+  Status run(ThreadTeam *team, void *operand, void *kernel, void *result, void *scratch) const;
 
   int64_t scratchBytes = 0; // bytes of scratch memory that `run` needs
 

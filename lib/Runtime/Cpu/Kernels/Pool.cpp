@@ -43,13 +43,6 @@ PoolSizes poolSizes(Checker &check, const Shape &operand, const Shape &places) {
   return sizes;
 }
 
-template <typename A, typename T> A widened(T x) {
-  if constexpr (std::is_same_v<T, Bool8> && !std::is_same_v<A, Bool8>)
-    return A(int(x));
-  else
-    return A(x);
-}
-
 /// Calls f(t, t * stride) for t in [begin, end). The strides 1 and 2, which nearly all poolings have, are constants for
 /// the compiler, so that it can vectorize.
 template <typename F> [[gnu::always_inline]] inline void along(int64_t begin, int64_t end, int64_t stride, const F &f) {

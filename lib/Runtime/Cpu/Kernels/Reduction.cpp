@@ -9,13 +9,6 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-template <typename A, typename T> [[gnu::always_inline]] inline A widened(T x) {
-  if constexpr (std::is_same_v<T, Bool8> && !std::is_same_v<A, Bool8>)
-    return A(int(x)); // a sum of booleans is a count, which becomes their logical or when converted back
-  else
-    return A(x);
-}
-
 /// Number of accumulators (lanes) of a reduced row; they are combined in order at the row's end. The fixed number gives
 /// the same bits on every machine, and lets the compiler vectorize.
 constexpr int64_t kLanes = 16;
