@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of collective operators. The package checker, the cost model and the compiler passes all read these
-// records; docs/adding-a-collective.md shows how to add one.
+// The records of collective operators, which lib/Support/Collectives.cpp has. The package checker, the cost model and
+// the compiler passes all read these records; docs/adding-a-collective.md shows how to add one.
 #pragma once
 
-#include <algorithm>
-#include <iterator>
 #include <string_view>
 
 namespace kerf {
@@ -22,36 +20,15 @@ struct CollectiveOp {
   bool keepsShape = true;      // whether the result has the same shape as the operand
 };
 
-/// All collective operators. The first operator of each communication pattern gives the pattern its name.
-inline constexpr CollectiveOp kCollectiveOps[] = {
-    {"all_reduce", Collective::AllReduce},
-    {.name = "all_gather", .pricedAs = Collective::AllGather, .pricedByResult = true, .keepsShape = false},
-    {.name = "reduce_scatter", .pricedAs = Collective::ReduceScatter, .keepsShape = false},
-    {.name = "all_to_all", .pricedAs = Collective::AllToAll, .keepsShape = false},
-    {"collective_permute", Collective::Permute},
-    {"ring_shift", Collective::Permute},
-    {"ring_balance", Collective::Permute},
-};
-
 /// Returns the record of the collective operator `name`, or null if `name` is not a collective operator.
-constexpr const CollectiveOp *findCollective(std::string_view name) {
-  auto found = std::find_if(std::begin(kCollectiveOps), std::end(kCollectiveOps),
-                            [&](const CollectiveOp &op) { return op.name == name; });
-  return found == std::end(kCollectiveOps) ? nullptr : found;
-}
+const CollectiveOp *findCollective(std::string_view name);
 
-/// Returns the first collective operator that has the communication pattern `pattern`, or null if no operator has it.
-constexpr const CollectiveOp *findCollective(Collective pattern) {
-  auto found = std::find_if(std::begin(kCollectiveOps), std::end(kCollectiveOps),
-                            [&](const CollectiveOp &op) { return op.pricedAs == pattern; });
-  return found == std::end(kCollectiveOps) ? nullptr : found;
-}
+/// Returns the first collective operator, in the order of the records, that has the communication pattern `pattern`, or
+/// null if no operator has it.
+const CollectiveOp *findCollective(Collective pattern);
 
 /// Returns the name of the first operator with the communication pattern `collective`, for example "all_reduce";
 /// returns "send" for Collective::Send, which has no operator.
-constexpr std::string_view toString(Collective collective) {
-  const CollectiveOp *op = findCollective(collective);
-  return op ? op->name : "send";
-}
+std::string_view toString(Collective collective);
 
 } // namespace kerf
