@@ -30,10 +30,14 @@ PLANS = {  # by name: number of ranks, and the plan
     "zero 3": (2, plan(data=2, microbatch=2, optimizer_sharding=3)),
     "two stages, zero-bubble": (2, plan(stage=2, microbatch=2, **schedule("zero-bubble"))),
 }
-SOME = ["two stages, data 2, zero 2"]  # --all: all plans, and the whole GPT-2
 
 
 class CudaProcesses(KerfTest):
+    device = "cuda"
+    some = ["two stages, data 2, zero 2"]  # --all: all plans, and the whole GPT-2
+    killed = [("data 3", 2)]  # plan and victim; --all: more
+    kill_variable = "KERF_STANDIN_NCCL_KILL"  # the stand-in's: the number of the call that joins a communicator at which the process is killed
+
     def setUp(self):
         super().setUp()
         os.environ.update(KERF_CUDA_LIBRARIES=STANDINS, KERF_STANDIN_DEVICES="4")
@@ -84,17 +88,17 @@ class CudaProcesses(KerfTest):
 
     def test_same_bits_as_threads(self):
         everything = ALL
-        for name in PLANS if everything else SOME:
+        for name in PLANS if everything else self.some:
             ranks, chosen = PLANS[name]
             for model in ([self.small(), self.gpt2()] if everything and 12 % ranks == 0 and ranks != 3 else [self.small()]):
                 for ordered in ([], ["--deterministic"]) if everything else (["--deterministic"],):
                     with self.subTest(plan=name, model=model[1], ordered=ordered):
-                        self.same_as_threads(ranks, [*model, "--steps", STEPS, "--plan", self.write("plan.json", chosen), "--device", "cuda",
+                        self.same_as_threads(ranks, [*model, "--steps", STEPS, "--plan", self.write("plan.json", chosen), "--device", self.device,
                                                      "--optimizer", "adamw", "--lr", 0.01, *ordered])
 
     @unittest.skipUnless(shutil.which("mpirun") and ALL, "needs mpirun and --all")
     def test_under_mpirun(self):
-        args = [*self.small(), "--steps", STEPS, "--plan", self.write("plan.json", PLANS["model 2"][1]), "--device", "cuda", "--deterministic"]
+        args = [*self.small(), "--steps", STEPS, "--plan", self.write("plan.json", PLANS["model 2"][1]), "--device", self.device, "--deterministic"]
         self.succeed(*args, "--log", self.path("threads"))
         done = subprocess.run(mpirun(2, *args, "--log", self.path("processes")), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -119,10 +123,10 @@ class CudaProcesses(KerfTest):
             time.sleep(0.1)
 
     def long_run(self, name):
-        return [*self.small(), "--steps", 1000000, "--plan", self.write("plan.json", PLANS[name][1]), "--device", "cuda", "--log", self.path("log")]
+        return [*self.small(), "--steps", 1000000, "--plan", self.write("plan.json", PLANS[name][1]), "--device", self.device, "--log", self.path("log")]
 
     def test_a_killed_process_ends_the_run_and_is_named(self):
-        for name, victim in (("data 3", 2), ("two stages, data 2, zero 2", 0)) if ALL else (("data 3", 2),):
+        for name, victim in [("data 3", 2), ("two stages, data 2, zero 2", 0)] if ALL else self.killed:
             with self.subTest(name):
                 jobs = self.start(PLANS[name][0], self.long_run(name))
                 self.until_it_trains(jobs[0])
@@ -131,7 +135,7 @@ class CudaProcesses(KerfTest):
                 os.remove(self.path("log"))
 
     def test_a_process_that_is_killed_while_it_joins_is_named(self):
-        jobs = self.start(2, self.long_run("model 2"), {1: {"KERF_STANDIN_NCCL_KILL": 1}})
+        jobs = self.start(2, self.long_run("model 2"), {1: {self.kill_variable: 1}})
         jobs[1].wait(timeout=100)
         self.ended_by(1, jobs, time.monotonic())
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-in of libhccl.so: the ranks are threads of one process, and their NPUs those of the other stand-ins.
-// Messages between two ranks are matched by their order, and a send ends when its receive has taken the bytes.
+// The stand-in of libhccl.so: the ranks are threads of one process, or several processes of one machine (Wire.h), and
+// their NPUs those of the other stand-ins. Messages between two ranks are matched by their order, and a send ends when
+// its receive has taken the bytes.
+#include "../Wire.h"
 #include "Tensors.h"
 
 #include <chrono>
@@ -12,12 +14,13 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <unistd.h>
 #include <utility>
 
 namespace kerf::standin::cann {
 
 namespace {
-constexpr int kBadArgument = 1, kTimeout = 9;
+constexpr int kBadArgument = 1, kTimeout = 9, kRemote = 21;
 
 struct RootInfo {
   char bytes[4108];
@@ -58,7 +61,8 @@ struct Group {
   }
 };
 struct Communicator {
-  std::shared_ptr<Group> group;
+  std::shared_ptr<Group> group; // shared with no other rank if there is a wire
+  std::unique_ptr<Wire> wire;   // null if all ranks are threads of this process
   uint32_t rank = 0;
   int device = 0;
   uint64_t collectives = 0; // of this rank, guarded by the group's mutex
@@ -154,9 +158,39 @@ int waitForEver(Group &group, std::unique_lock<std::mutex> &lock) {
   return kKernelFailed;
 }
 
-int runCollective(Communicator *self, const std::string &what, const std::byte *input,
-                  const std::function<std::vector<std::byte>(const std::vector<const std::byte *> &)> &compute,
-                  std::byte *to) {
+using Compute = std::function<std::vector<std::byte>(const std::vector<const std::byte *> &)>;
+
+/// Runs a collective of ranks in several processes: each sends its operand to all others.
+int runCollectiveOnWire(Communicator *self, const std::string &what, const std::byte *input, size_t bytes,
+                        const Compute &compute, std::byte *to) {
+  Wire &wire = *self->wire;
+  const uint64_t signature = std::hash<std::string>()(what);
+  const uint32_t ranks = self->group->ranks;
+  for (uint32_t peer = 0; peer < ranks; ++peer)
+    if (peer != self->rank)
+      wire.send(Channel::Collective, int(peer), signature, input, bytes);
+  std::vector<std::vector<std::byte>> received(ranks);
+  std::vector<const std::byte *> inputs(ranks, input);
+  for (uint32_t peer = 0; peer < ranks; ++peer) {
+    if (peer == self->rank)
+      continue;
+    auto arrived = wire.receive(Channel::Collective, int(peer), signature, bytes);
+    if (!arrived)
+      return kKernelFailed;
+    received[peer] = std::move(*arrived);
+    inputs[peer] = received[peer].data();
+  }
+  std::vector<std::byte> out = compute(inputs);
+  if (!wire.waitUntilWritten())
+    return kKernelFailed;
+  std::memcpy(to, out.data(), out.size()); // only now: a rank's result may lie over its operand
+  return wire.waitUntilTaken() ? 0 : kKernelFailed;
+}
+
+int runCollective(Communicator *self, const std::string &what, const std::byte *input, size_t bytes,
+                  const Compute &compute, std::byte *to) {
+  if (self->wire)
+    return runCollectiveOnWire(self, what, input, bytes, compute, to);
   Group &group = *self->group;
   std::unique_lock lock(group.mutex);
   const uint64_t number = self->collectives++;
@@ -191,7 +225,25 @@ int runCollective(Communicator *self, const std::string &what, const std::byte *
   return 0;
 }
 
+/// Runs messages between ranks in several processes.
+int runMessagesOnWire(Wire &wire, const std::vector<Item> &items) {
+  for (const Item &item : items)
+    if (item.kind == 0)
+      wire.send(Channel::Message, int(item.peer), 0, item.data, size_t(item.count) * widthOf(item.type));
+  for (const Item &item : items) {
+    if (item.kind == 0)
+      continue;
+    auto arrived = wire.receive(Channel::Message, int(item.peer), 0, size_t(item.count) * widthOf(item.type));
+    if (!arrived)
+      return kKernelFailed;
+    std::memcpy(item.data, arrived->data(), arrived->size());
+  }
+  return wire.waitUntilTaken() ? 0 : kKernelFailed;
+}
+
 int runMessages(Communicator *self, const std::vector<Item> &items) {
+  if (self->wire)
+    return runMessagesOnWire(*self->wire, items);
   Group &group = *self->group;
   std::unique_lock lock(group.mutex);
   std::vector<std::shared_ptr<Message>> sent;
@@ -231,8 +283,7 @@ int runMessages(Communicator *self, const std::vector<Item> &items) {
 }
 
 int collective(const char *name, Communicator *self, void *from, void *to, size_t elements, size_t results, int type,
-               int combine, void *stream,
-               std::function<std::vector<std::byte>(const std::vector<const std::byte *> &)> compute) {
+               int combine, void *stream, Compute compute) {
   if (int code = injected(name))
     return code;
   if (int code = needsContext(name))
@@ -246,8 +297,8 @@ int collective(const char *name, Communicator *self, void *from, void *to, size_
     return fail(kBadArgument, "dtype", std::string(name) + ": HCCL does not combine this type in this way");
   std::string what =
       std::string(name) + " " + std::to_string(elements) + " " + std::to_string(type) + " " + std::to_string(combine);
-  return enqueueOn(self, name, stream, [self, what, source, target, compute] {
-    return runCollective(self, what, source, compute, target);
+  return enqueueOn(self, name, stream, [self, what, source, bytes = elements * width, target, compute] {
+    return runCollective(self, what, source, bytes, compute, target);
   });
 }
 
@@ -269,7 +320,10 @@ int message(const char *name, Communicator *self, std::vector<Item> items, void 
 
 extern "C" {
 const char *HcclGetErrorString(int code) {
-  return code == kBadArgument ? "parameter error" : code == kTimeout ? "timeout" : "internal error";
+  return code == kBadArgument ? "parameter error"
+         : code == kTimeout   ? "timeout"
+         : code == kRemote    ? "error cqe"
+                              : "internal error";
 }
 int HcclGetRootInfo(RootInfo *root) {
   if (int code = injected("HcclGetRootInfo"))
@@ -278,10 +332,14 @@ int HcclGetRootInfo(RootInfo *root) {
     return code;
   std::memset(root, 0, sizeof *root);
   std::lock_guard lock(registryMutex);
-  std::snprintf(root->bytes, sizeof root->bytes, "kerf-hccl-%llu", static_cast<unsigned long long>(++roots));
+  // The time tells apart processes that have the same number one after the other.
+  std::snprintf(root->bytes, sizeof root->bytes, "kerf-hccl-%d-%lld-%llu", int(getpid()),
+                static_cast<long long>(std::chrono::steady_clock::now().time_since_epoch().count()),
+                static_cast<unsigned long long>(++roots));
   return 0;
 }
 int HcclCommInitRootInfo(uint32_t ranks, const RootInfo *root, uint32_t rank, void **communicator) {
+  killAtCall("KERF_STANDIN_ASCEND_KILL");
   if (int code = injected("HcclCommInitRootInfo"))
     return code;
   if (int code = needsContext("HcclCommInitRootInfo"))
@@ -296,14 +354,26 @@ int HcclCommInitRootInfo(uint32_t ranks, const RootInfo *root, uint32_t rank, vo
     if (!group)
       registry[name] = group = std::make_shared<Group>();
   }
-  std::unique_lock lock(group->mutex);
-  group->ranks = ranks;
-  ++group->joined;
-  group->changed.notify_all();
+  {
+    std::lock_guard lock(group->mutex);
+    group->ranks = ranks;
+    ++group->joined;
+    group->changed.notify_all();
+  }
   constexpr auto kConnectTimeout = std::chrono::seconds(60);
-  if (!group->changed.wait_for(lock, kConnectTimeout, [&] { return group->joined == ranks; }))
+  auto areAllHere = [&](std::chrono::milliseconds most) {
+    std::unique_lock lock(group->mutex);
+    return group->changed.wait_for(lock, most, [&] { return group->joined == ranks; });
+  };
+  auto wire = Wire::join(name, int(ranks), int(rank), areAllHere, std::chrono::steady_clock::now() + kConnectTimeout);
+  if (!wire && !areAllHere(std::chrono::milliseconds(0)))
     return fail(kTimeout, "timeout", "not all ranks have joined the communicator");
-  *communicator = new Communicator{group, rank, currentDevice()};
+  if (wire) {
+    wire->stops = isAborted; // on the stream that runs an operation
+    group = std::make_shared<Group>();
+    group->ranks = ranks;
+  }
+  *communicator = new Communicator{group, std::move(wire), rank, currentDevice()};
   count("communicators", 1);
   return 0;
 }
@@ -312,8 +382,9 @@ int HcclCommDestroy(void *communicator) {
   count("communicators", -1);
   return injected("HcclCommDestroy");
 }
-int HcclGetCommAsyncError(void *, int *error) {
-  *error = 0;
+int HcclGetCommAsyncError(void *communicator, int *error) {
+  const auto &wire = static_cast<Communicator *>(communicator)->wire;
+  *error = wire && wire->hasLostPeer() ? kRemote : 0;
   return injected("HcclGetCommAsyncError");
 }
 int HcclSetConfig(int config, int32_t value) {

@@ -4,14 +4,13 @@
 // a send ends when its receive has taken the bytes, operations of one communicator run in the order in which they were
 // enqueued, on whichever streams, and messages between two ranks are matched by their order. Where a stream is
 // captured, the operations become nodes of the graph; a communicator does not end before such graphs do.
+#include "../Wire.h"
 #include "Ring.h"
-#include "Wire.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,7 +30,7 @@ extern "C" int cuStreamIsCapturing(void *stream, int *status);
 extern "C" void *kerfStandinMemory(const void *address, size_t bytes); // null if the bytes are not device memory
 
 namespace {
-constexpr int kSuccess = 0, kUnhandledCudaError = 1, kInvalidArgument = 4;
+constexpr int kSuccess = 0, kUnhandledCudaError = 1, kInvalidArgument = 4, kRemoteError = 6;
 
 struct Id {
   char bytes[128];
@@ -80,7 +79,7 @@ struct Group {
 struct Communicator {
   std::shared_ptr<Group> group; // shared with no other rank if there is a wire
   int rank = 0;
-  std::unique_ptr<kerf::standin::nccl::Wire> wire; // null if all ranks are threads of this process
+  std::unique_ptr<kerf::standin::Wire> wire; // null if all ranks are threads of this process
   // Guarded by group->mutex:
   uint64_t enqueued = 0, done = 0; // operations of this rank
   int64_t captured = 0;            // operations that graphs hold
@@ -176,7 +175,7 @@ uint64_t signatureOf(const Operation &one) {
 
 /// Runs a batch whose ranks are in several processes. Returns false if the communicator was aborted meanwhile.
 bool runOnWire(const Batch &batch) {
-  using kerf::standin::nccl::Channel;
+  using kerf::standin::Channel;
   Communicator &self = *batch.communicator;
   for (const Operation &one : batch.operations)
     if (one.kind == Kind::Send)
@@ -340,15 +339,6 @@ bool fails() {
   return chosen && ++calls == std::atol(chosen);
 }
 
-/// Ends this process as `kill -9` does at the call of ncclCommInitRank that the variable KERF_STANDIN_NCCL_KILL (a
-/// number, from 1) names.
-void killIfChosen() {
-  static const char *const chosen = std::getenv("KERF_STANDIN_NCCL_KILL");
-  static std::atomic<long> calls = 0;
-  if (chosen && ++calls == std::atol(chosen))
-    kill(getpid(), SIGKILL);
-}
-
 std::atomic<int64_t> collectives = 0; // calls of collectives in this process
 
 thread_local bool groupFailed = false; // whether a call since ncclGroupStart has failed: then none of the group runs
@@ -377,7 +367,7 @@ int ncclGetVersion(int *version) {
 const char *ncclGetErrorString(int result) {
   return result == kSuccess           ? "no error"
          : result == kInvalidArgument ? "invalid argument"
-         : result == 6                ? "remote process exited or there was a network error"
+         : result == kRemoteError     ? "remote process exited or there was a network error"
                                       : "unhandled cuda error";
 }
 int ncclGetUniqueId(Id *id) {
@@ -391,7 +381,7 @@ int ncclGetUniqueId(Id *id) {
 }
 int ncclCommInitRank(void **made, int ranks, Id id, int rank) {
   const std::string name(id.bytes, strnlen(id.bytes, sizeof id.bytes));
-  killIfChosen();
+  kerf::standin::killAtCall("KERF_STANDIN_NCCL_KILL");
   if (name.empty() || rank < 0 || rank >= ranks)
     return kInvalidArgument;
   std::shared_ptr<Group> group;
@@ -407,10 +397,12 @@ int ncclCommInitRank(void **made, int ranks, Id id, int rank) {
     ++group->joined;
     group->changed.notify_all();
   }
-  auto wire = kerf::standin::nccl::Wire::join(name, ranks, rank, [&](std::chrono::milliseconds most) {
+  auto areAllHere = [&](std::chrono::milliseconds most) {
     std::unique_lock lock(group->mutex);
     return group->changed.wait_for(lock, most, [&] { return group->joined == ranks; });
-  });
+  };
+  // NCCL waits for as long as it takes.
+  auto wire = kerf::standin::Wire::join(name, ranks, rank, areAllHere, std::chrono::steady_clock::time_point::max());
   if (wire) {
     group = std::make_shared<Group>();
     group->ranks = ranks;
@@ -438,7 +430,7 @@ int ncclCommAbort(void *communicator) {
 }
 int ncclCommGetAsyncError(void *communicator, int *error) {
   const auto &wire = static_cast<Communicator *>(communicator)->wire;
-  *error = wire ? wire->error() : kSuccess;
+  *error = wire && wire->hasLostPeer() ? kRemoteError : kSuccess;
   return kSuccess;
 }
 // The only type of elements that Kerf sends is bytes (ncclInt8, number 0).

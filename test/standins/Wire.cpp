@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <poll.h>
@@ -10,11 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-namespace kerf::standin::nccl {
+namespace kerf::standin {
 
 namespace {
-constexpr int kRemoteError = 6; // ncclRemoteError
-
 struct Address {
   sockaddr_un value = {};
   socklen_t size = 0;
@@ -67,8 +66,16 @@ int acceptFrom(int listener, int ranks, int *peer) {
 }
 } // namespace
 
+void killAtCall(const char *variable) {
+  static const char *const chosen = std::getenv(variable);
+  static std::atomic<long> calls = 0;
+  if (chosen && ++calls == std::atol(chosen))
+    kill(getpid(), SIGKILL);
+}
+
 std::unique_ptr<Wire> Wire::join(const std::string &name, int ranks, int rank,
-                                 const std::function<bool(std::chrono::milliseconds)> &areAllHere) {
+                                 const std::function<bool(std::chrono::milliseconds)> &areAllHere,
+                                 std::chrono::steady_clock::time_point deadline) {
   constexpr std::chrono::milliseconds kFirstWait(20), kWait(5); // threads of one process meet within the first
   std::unique_ptr<Wire> wire(new Wire(ranks));
   int listener = newSocket();
@@ -85,7 +92,7 @@ std::unique_ptr<Wire> Wire::join(const std::string &name, int ranks, int rank,
     --missing;
   };
   for (auto wait = kFirstWait; missing > 0 || !hasOthers; wait = kWait) {
-    if (areAllHere(wait)) {
+    if (areAllHere(wait) || std::chrono::steady_clock::now() > deadline) {
       wire = nullptr;
       break;
     }
@@ -161,7 +168,7 @@ void Wire::read(Peer &peer) {
 
 bool Wire::moveUntil(const std::function<bool()> &isDone, const std::function<bool(const Peer &)> &needs) {
   constexpr int kPollMilliseconds = 20;
-  while (!aborted) {
+  while (!aborted && !(stops && stops())) {
     std::vector<pollfd> sockets;
     for (Peer &peer : peers) {
       read(peer);
@@ -173,7 +180,7 @@ bool Wire::moveUntil(const std::function<bool()> &isDone, const std::function<bo
       return true;
     for (const Peer &peer : peers)
       if (peer.ended && needs(peer))
-        asyncError = kRemoteError;
+        isBroken = true;
     poll(sockets.data(), sockets.size(), kPollMilliseconds);
   }
   return false;
@@ -213,4 +220,4 @@ bool Wire::waitUntilTaken() {
       [](const Peer &peer) { return peer.untaken > 0; });
 }
 
-} // namespace kerf::standin::nccl
+} // namespace kerf::standin

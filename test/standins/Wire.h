@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections of one rank of a communicator whose ranks are in several processes of one machine. Every pair of
-// ranks has a Unix socket, whose name in the abstract namespace comes from the communicator's unique id. The bytes are
-// copied from the memory of one process to that of the other.
+// The connections of one rank of a communicator whose ranks are in several processes of one machine, for the stand-ins
+// of NCCL and HCCL. Every pair of ranks has a Unix socket, whose name in the abstract namespace comes from the
+// communicator's unique id. The bytes are copied from the memory of one process to that of the other.
 #pragma once
 
 #include <atomic>
@@ -15,23 +15,27 @@
 #include <string>
 #include <vector>
 
-namespace kerf::standin::nccl {
+namespace kerf::standin {
 
 /// The kind of call that a message belongs to: a send with its receive, or a collective. Each kind has an order of
 /// messages of its own.
 enum class Channel : uint32_t { Message, Collective };
 
+/// Ends this process as `kill -9` does at the call of this function whose number (from 1) the variable holds.
+void killAtCall(const char *variable);
+
 class Wire {
 public:
-  /// Connects to all other ranks, for as long as it takes. Returns null if the ranks turn out to be threads of this
-  /// process: `areAllHere` waits for the given time and says whether they are.
+  /// Connects to all other ranks. Returns null if the ranks turn out to be threads of this process (`areAllHere` waits
+  /// for the given time and says whether they are), or if they have not come by the deadline.
   static std::unique_ptr<Wire> join(const std::string &name, int ranks, int rank,
-                                    const std::function<bool(std::chrono::milliseconds)> &areAllHere);
+                                    const std::function<bool(std::chrono::milliseconds)> &areAllHere,
+                                    std::chrono::steady_clock::time_point deadline);
   ~Wire();
   Wire(const Wire &) = delete;
 
   // These functions are called by one thread at a time. Those that wait return false or nothing once the communicator
-  // is aborted. Where a peer has ended, they keep waiting for that, as NCCL does, and `error` tells of it.
+  // is aborted. Where a peer has ended, they keep waiting for that, as NCCL does, and `hasLostPeer` tells of it.
 
   /// Queues bytes for a peer. They must stay until waitUntilWritten. `what` tells apart different calls.
   void send(Channel channel, int peer, uint64_t what, const void *bytes, size_t size);
@@ -46,8 +50,10 @@ public:
 
   /// Ends all waiting, here and on the peers. Any thread may call it.
   void abort();
-  /// Returns the ncclResult_t that ncclCommGetAsyncError gives. Any thread may call it.
-  int error() const { return asyncError; }
+  /// Returns whether a peer has ended whose messages are waited for. Any thread may call it.
+  bool hasLostPeer() const { return isBroken; }
+  /// Asked while these functions wait: true ends the waiting, as `abort` does.
+  std::function<bool()> stops = nullptr;
 
 private:
   struct Header {
@@ -82,7 +88,7 @@ private:
 
   std::vector<Peer> peers; // by rank; the rank itself has no socket
   std::atomic<bool> aborted = false;
-  std::atomic<int> asyncError = 0;
+  std::atomic<bool> isBroken = false;
 };
 
-} // namespace kerf::standin::nccl
+} // namespace kerf::standin
