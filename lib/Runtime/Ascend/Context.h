@@ -39,7 +39,8 @@ public:
 
   /// Times at which a capture began or ended: work before and after it is ordered by the end of a step.
   int64_t captures = 0;
-  /// Whether another rank has failed, so that work of this rank may never end by itself.
+  /// Whether another rank has failed or work of a stream was given up, so that work of this rank may never end by
+  /// itself.
   bool isAbandoned = false;
 
 private:

@@ -80,6 +80,13 @@ Status AscendStream::synchronize() {
     }
     if (state == kStreamComplete)
       break;
+    if (context->isAbandoned) { // its work may wait for work that was given up
+      stop();
+      return Error{fmt::format(
+          "NPU {} cannot finish its work: other work of it was given up after a failure, whose message comes "
+          "first; remove its cause",
+          context->number)};
+    }
     if (std::optional<Error> failure = context->peerFailure()) {
       stop();
       return *failure;
@@ -90,6 +97,7 @@ Status AscendStream::synchronize() {
 }
 
 void AscendStream::stop() {
+  context->isAbandoned = true; // other streams may wait for events that are never recorded now
   const Acl &acl = context->acl;
   if (acl.streamAbort(stream) == 0)
     acl.synchronizeStream(stream); // until the work has ended: the caller may free the memory that it uses
