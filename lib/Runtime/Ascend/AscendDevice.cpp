@@ -92,9 +92,7 @@ public:
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override { return allocateOfNpu(context, bytes); }
   Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) override { return allocatePinned(context, bytes); }
   Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &, CodeUse) override { return noCode(); }
-  Result<int64_t> scratchBytes(const KernelRequest &request) override {
-    return scratchBytesOn(context->generation, request);
-  }
+  Result<int64_t> scratchBytes(const KernelRequest &request) override { return scratchBytesOn(target(), request); }
   Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) override;
 
   Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request, const CollectiveOptions &options) override {
@@ -117,6 +115,12 @@ protected:
 
 private:
   AscendDevice() = default;
+  /// Returns the NPU as calls are planned for it.
+  Target target() const {
+    Target made{context->generation};
+    made.has = [this](const Operator &one) { return bool(context->find(one)); };
+    return made;
+  }
   std::shared_ptr<Context> context;
   std::shared_ptr<EventClock> clock;
   std::unique_ptr<AscendStream> copies;
@@ -148,10 +152,10 @@ Result<std::unique_ptr<Device>> AscendDevice::create(const DeviceOptions &option
 Result<std::unique_ptr<BoundKernel>> AscendDevice::bind(const KernelRequest &request) {
   if (Status checked = checkInstruction(request); !checked)
     return checked.error();
-  Target target{context->generation, nullptr, nullptr};
-  target.constant = [&](const void *bytes, int64_t size) { return copyOf(bytes, size); };
-  target.pinned = [&](int64_t size) { return allocateHost(size); };
-  auto calls = callsOf(request, target);
+  Target all = target();
+  all.constant = [&](const void *bytes, int64_t size) { return copyOf(bytes, size); };
+  all.pinned = [&](int64_t size) { return allocateHost(size); };
+  auto calls = callsOf(request, all);
   if (!calls)
     return calls.error();
   if (calls->check && calls->check->indices.elements() > 0) {

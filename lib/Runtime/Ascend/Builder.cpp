@@ -88,7 +88,7 @@ void Builder::copy(const View &from, const View &to) {
       }
     };
     call(op::InplaceCopy, movable(to), movable(from));
-  } else if (!from.data || place(from) != place(to)) {
+  } else if (isPriced || !from.data || place(from) != place(to)) {
     add(CopyCall{place(to), place(from), from.bytes()});
   }
 }

@@ -59,6 +59,8 @@ struct Calls {
 /// The generations of NPUs: the first 910, which has no bf16 and no flash attention, and all later ones.
 enum class Generation { First, Later };
 
+struct Prices;
+
 /// The NPU for which calls are built. Without the functions, memory is only being planned, and addresses are null.
 struct Target {
   Generation generation = Generation::Later;
@@ -66,6 +68,10 @@ struct Target {
   std::function<Result<std::shared_ptr<std::byte>>(const void *bytes, int64_t size)> constant = nullptr;
   /// Returns host memory that streams copy to and from.
   std::function<Result<std::shared_ptr<std::byte>>(int64_t size)> pinned = nullptr;
+  /// Returns whether the libraries have an operator; without this function they have all.
+  std::function<bool(const Operator &)> has = nullptr;
+  /// The prices by which compositions are chosen; null for those of the generation.
+  const Prices *prices = nullptr;
 };
 
 /// Builds the calls of an instruction. The first failure is kept, and everything after it does nothing.
@@ -93,6 +99,14 @@ public:
   void fail(Error error) {
     if (!failure)
       failure = std::move(error);
+  }
+
+  /// Returns a builder for calls that are only priced: it goes on with the scratch memory that is taken now.
+  Builder trial(const Target &priced) const {
+    Builder made(request, priced);
+    made.taken = taken;
+    made.isPriced = true;
+    return made;
   }
 
   /// Takes scratch memory for a dense tensor.
@@ -140,8 +154,15 @@ private:
     return value ? Argument(*value) : Argument();
   }
   int64_t taken = 0;
+  bool isPriced = false; // addresses mean nothing
 };
 
+/// Returns a number as a scalar of operators on float32 tensors.
+inline ScalarValue floatOf(double value) { return Builder::scalar(DType::F32, value); }
+/// Adds the logarithm of the sum of exponentials over one dimension, which `to` has with size 1.
+void logSumExp(Builder &b, const View &x, int64_t dimension, const View &to);
+/// Adds a softmax over one dimension; `to` may be `x`.
+void softmax(Builder &b, const View &x, int64_t dimension, const View &to);
 /// Adds a product of matrices, or of a batch of them, which all have the same types and batch dimensions.
 void multiply(Builder &b, const View &left, const View &right, const View &to);
 /// Returns the neutral element of the maximum or the minimum of numbers of a type.
@@ -153,14 +174,15 @@ Result<Calls> callsOf(const KernelRequest &request, const Target &target);
 // The functions of the families, one row each in kRows (Calls.cpp).
 void callUnary(Builder &b);
 void callBinary(Builder &b);
-void callGelu(Builder &b);
-void callGeluBackward(Builder &b);
 void callCompare(Builder &b);
 void callSelect(Builder &b);
 void callConvert(Builder &b);
 void callAccumulate(Builder &b);
 void callReducePrecision(Builder &b);
 void callIsNan(Builder &b);
+// CallsGelu.cpp
+void callGelu(Builder &b);
+void callGeluBackward(Builder &b);
 // CallsShape.cpp
 void callConstant(Builder &b);
 void callIota(Builder &b);
@@ -178,9 +200,10 @@ void callReduce(Builder &b);
 void callCountNonfinite(Builder &b);
 // CallsProduct.cpp
 void callDotGeneral(Builder &b);
-// CallsNorm.cpp
+// CallsSoftmax.cpp
 void callSoftmax(Builder &b);
 void callSoftmaxBackward(Builder &b);
+// CallsNorm.cpp
 void callLayerNorm(Builder &b);
 void callLayerNormBackward(Builder &b);
 void callRmsNorm(Builder &b);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of attention and of ring attention. Where aclnnFlashAttentionScore has the form, it computes attention without
-// the matrix of scores. Otherwise the calls are products, a softmax and another product, on float32 copies.
+// Calls of attention and of ring attention. Where aclnnFlashAttentionScore has the form and is there, it computes
+// attention without the matrix of scores. Otherwise the calls are products, a softmax and another product, on float32
+// copies.
 #include "../Cpu/Kernels/Attention.h"
 #include "Calls.h"
+#include "Prices.h"
 #include "kerf/Runtime/Cpu/Kernels.h"
 
 #include <limits>
@@ -211,7 +213,7 @@ void addProbabilities(Builder &b, const Composed &c, const std::optional<View> &
     b.subtract(split, broadcast(*lse, split.sizes, {0, 1, 2, 3, 4}), split);
     b.call(op::Exp, p, p);
   } else {
-    b.call(op::Softmax, p, int64_t(3), p);
+    softmax(b, p, 3, p);
   }
   if (c.hidden)
     b.call(op::InplaceMaskedFillScalar, p, *c.hidden, Builder::scalar(DType::F32, 0));
@@ -240,7 +242,7 @@ void addComposed(Builder &b, const Inputs &in, const View &out, const View &lse)
   Composed c = scoresOf(b, in);
   View sums = b.temporary(DType::F32, {z.b, z.g, c.r * z.s, 1}),
        means = b.temporary(DType::F32, {z.b, z.g, c.r * z.s, z.e});
-  b.call(op::LogSumExp, c.scores, std::vector<int64_t>{3}, true, sums);
+  logSumExp(b, c.scores, 3, sums);
   addProbabilities(b, c, {});
   multiply(b, c.scores, c.value, means);
   b.copy(reshaped(sums, lse.sizes), lse);
@@ -304,15 +306,19 @@ void addLogarithms(Builder &b, const View &x, const View &y, const View &to) {
 } // namespace
 
 void callAttention(Builder &b) {
-  Inputs in = inputsOf(b, 0, b.operands() == 4, KeyScope::All);
-  hasFlash(b, in) ? addFlash(b, in, b.result(0), b.result(1)) : addComposed(b, in, b.result(0), b.result(1));
+  auto inputs = [](Builder &b) { return inputsOf(b, 0, b.operands() == 4, KeyScope::All); };
+  auto flash = [&](Builder &b) { addFlash(b, inputs(b), b.result(0), b.result(1)); };
+  auto products = [&](Builder &b) { addComposed(b, inputs(b), b.result(0), b.result(1)); };
+  hasFlash(b, inputs(b)) ? choose(b, {{flash}, {products}}) : products(b);
 }
 
 void callAttentionBackward(Builder &b) {
-  bool isMasked = b.operands() == 7;
-  Inputs in = inputsOf(b, 0, isMasked, KeyScope::All);
-  size_t others = isMasked ? 4 : 3;
-  hasFlash(b, in) ? addFlashBackward(b, in, others) : addComposedBackward(b, in, others, {});
+  const bool isMasked = b.operands() == 7;
+  const size_t others = isMasked ? 4 : 3;
+  auto inputs = [isMasked](Builder &b) { return inputsOf(b, 0, isMasked, KeyScope::All); };
+  auto flash = [&](Builder &b) { addFlashBackward(b, inputs(b), others); };
+  auto products = [&](Builder &b) { addComposedBackward(b, inputs(b), others, {}); };
+  hasFlash(b, inputs(b)) ? choose(b, {{flash}, {products}}) : products(b);
 }
 
 void callAttentionBlock(Builder &b) {
@@ -328,7 +334,7 @@ void callAttentionBlock(Builder &b) {
   const Shape queries = {z.b, z.g, c.r, rows, 1};
   View here = b.temporary(DType::F32, queries), before = b.temporary(DType::F32, queries),
        all = b.temporary(DType::F32, queries), means = b.temporary(DType::F32, {z.b, z.g, c.r * rows, z.e});
-  b.call(op::LogSumExp, c.scores, std::vector<int64_t>{3}, true, reshaped(here, {z.b, z.g, c.r * rows, 1}));
+  logSumExp(b, c.scores, 3, reshaped(here, {z.b, z.g, c.r * rows, 1}));
   addProbabilities(b, c, {});
   multiply(b, c.scores, c.value, means);
   b.copy(perQuery(z, lse), before);

@@ -102,12 +102,6 @@ void callBinary(Builder &b) {
   b.call(*find(kBinary, b.name()), x, y, z);
 }
 
-void callGelu(Builder &b) { b.call(op::GeluV2, b.operand(0), int64_t(b.flag("approximate")), b.result()); }
-
-void callGeluBackward(Builder &b) {
-  b.call(op::GeluBackwardV2, b.operand(1), b.operand(0), b.flag("approximate") ? "tanh" : "none", b.result());
-}
-
 void callCompare(Builder &b) {
   b.call(*find(kComparisons, b.text("direction")), b.operand(0), b.operand(1), b.result());
 }

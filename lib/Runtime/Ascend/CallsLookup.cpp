@@ -2,6 +2,7 @@
 // Calls of lookups: gather, embedding and take_along with their gradients. Wrong indices are reported after the step
 // (IndexCheck); until then they read or write some right row, because an operator's behaviour on them is not defined.
 #include "CallsIndices.h"
+#include "Prices.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -56,7 +57,15 @@ void sumRows(Builder &b, const View &source, const View &indices, const View &to
   constexpr uint64_t kNoPadding = ~uint64_t(0); // -1: gradients of all indices count
   if (source.elements() == 0)
     return b.fill(to, 0);
-  b.call(op::EmbeddingDenseBackward, source, indices, uint64_t(to.sizes[0]), kNoPadding, false, to);
+  auto sums = [&](Builder &b) {
+    b.call(op::EmbeddingDenseBackward, source, indices, uint64_t(to.sizes[0]), kNoPadding, false, to);
+  };
+  auto additions = [&](Builder &b) {
+    View zeros = b.temporary(to.dtype, to.sizes);
+    b.fill(zeros, 0);
+    b.call(op::ScatterAdd, zeros, int64_t(0), broadcast(indices, source.sizes, {0}), source, to);
+  };
+  choose(b, {{sums}, {additions}});
 }
 
 namespace {

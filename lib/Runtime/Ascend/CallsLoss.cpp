@@ -44,7 +44,7 @@ void callCrossEntropy(Builder &b) {
   Rows r = rowsOf(b);
   View nll = b.temporary(DType::F32, {r.rows, 1}), lse = b.temporary(DType::F32, {r.rows, 1}),
        picked = b.temporary(DType::F32, {r.rows, 1});
-  b.call(op::LogSumExp, r.logits, std::vector<int64_t>{1}, true, lse);
+  logSumExp(b, r.logits, 1, lse);
   b.call(op::Gather, r.logits, int64_t(1), r.labels, picked);
   b.subtract(lse, picked, nll);
   b.call(op::InplaceMaskedFillScalar, nll, r.isIgnored, Builder::scalar(DType::F32, 0));

@@ -2,6 +2,7 @@
 // Calls of matrix products. Operands are views with the dimensions batch, free, contracted: transposes are strides, and
 // only operands whose dimensions cannot be merged are copied.
 #include "Calls.h"
+#include "Prices.h"
 
 namespace kerf::runtime::ascend {
 
@@ -40,63 +41,65 @@ View swapped(View view) {
   return view;
 }
 
-/// A product with views of both operands; without one where an operand must be copied.
-struct Plan {
-  ProductDims left, right;
-  std::optional<View> leftView, rightView;
-  int64_t copied(const View &left, const View &right) const {
-    return (leftView ? 0 : left.bytes()) + (rightView ? 0 : right.bytes());
-  }
-};
-Plan planOf(const View &left, const View &right, ProductDims leftDims, ProductDims rightDims) {
-  Plan best;
-  for (bool leftDecides : {true, false}) {
-    leftDecides ? orderContracted(leftDims, rightDims) : orderContracted(rightDims, leftDims);
-    Plan plan{leftDims, rightDims, mergedView(left, leftDims), mergedView(right, rightDims)};
-    if (leftDecides || plan.copied(left, right) < best.copied(left, right))
-      best = std::move(plan);
-  }
-  return best;
-}
-} // namespace
+/// The operand whose order in memory the contracted dimensions get, and the operator that adds what is there already.
+enum class Order { Left, Right };
+enum class Sum { Separate, InProduct };
 
-void multiply(Builder &b, const View &left, const View &right, const View &to) {
-  // The first 910 multiplies 16-bit factors only, so that the operator has to round float32 ones.
-  constexpr int8_t kKeepsType = 0, kMayRound = 1;
-  b.call(op::Matmul, left, right, to, b.target.generation == Generation::First ? kMayRound : kKeepsType);
+/// The first 910 multiplies 16-bit factors only, so that the operator has to round float32 ones.
+int8_t mathOf(const Builder &b) {
+  constexpr int8_t kKeeps = 0, kMayRound = 1;
+  return b.target.generation == Generation::First ? kMayRound : kKeeps;
 }
 
-void callDotGeneral(Builder &b) {
-  View left = b.operand(0), right = b.operand(1), result = b.result();
-  if (left.dtype != result.dtype || right.dtype != result.dtype) {
-    left = b.as(result.dtype, left);
-    right = b.as(result.dtype, right);
-  }
-  if (result.elements() == 0)
-    return;
-  bool accumulates = b.operands() == 3;
+void addProduct(Builder &b, Order order, Sum sum) {
+  View left = b.as(b.result().dtype, b.operand(0)), right = b.as(b.result().dtype, b.operand(1)), result = b.result();
   auto [leftDims, rightDims] = productDims(b);
-  Plan plan = planOf(left, right, std::move(leftDims), std::move(rightDims));
+  order == Order::Left ? orderContracted(leftDims, rightDims) : orderContracted(rightDims, leftDims);
+  auto leftView = mergedView(left, leftDims), rightView = mergedView(right, rightDims);
   Shape batch;
-  for (int64_t d : plan.left.batch)
+  for (int64_t d : leftDims.batch)
     batch.push_back(left.sizes[size_t(d)]);
-  if (batch.size() > kMostBatchDims)
-    batch = {sizeOf(left.sizes, plan.left.batch)};
-  int64_t m = sizeOf(left.sizes, plan.left.free), n = sizeOf(right.sizes, plan.right.free),
-          k = sizeOf(left.sizes, plan.left.contracted);
-  if (k == 0)
-    return accumulates ? b.copy(b.operand(2), result) : b.fill(result, 0);
+  if (batch.size() > kMostBatchDims || (sum == Sum::InProduct && batch.size() > 1 && !leftView && !rightView))
+    batch = {sizeOf(left.sizes, leftDims.batch)};
+  int64_t m = sizeOf(left.sizes, leftDims.free), n = sizeOf(right.sizes, rightDims.free),
+          k = sizeOf(left.sizes, leftDims.contracted);
   auto shaped = [&](const View &dense, int64_t rows, int64_t columns) {
     Shape sizes = batch;
     sizes.insert(sizes.end(), {rows, columns});
     return reshaped(dense, sizes);
   };
-  View a = plan.leftView ? *plan.leftView : shaped(copyOf(b, left, plan.left), m, k);
-  View c = plan.rightView ? *plan.rightView : shaped(copyOf(b, right, plan.right), n, k);
-  View to = shaped(accumulates ? b.temporary(result.dtype, result.sizes) : result, m, n);
-  multiply(b, a, swapped(c), to);
-  if (accumulates)
-    b.add(b.operand(2), reshaped(to, result.sizes), result);
+  View a = leftView ? *leftView : shaped(copyOf(b, left, leftDims), m, k);
+  View c = swapped(rightView ? *rightView : shaped(copyOf(b, right, rightDims), n, k));
+  View to = shaped(result, m, n);
+  if (b.operands() < 3)
+    return multiply(b, a, c, to);
+  View before = b.operand(2);
+  if (sum == Sum::Separate) {
+    View product = b.temporary(result.dtype, result.sizes);
+    multiply(b, a, c, shaped(product, m, n));
+    return b.add(before, product, result);
+  }
+  if (batch.size() > 1)
+    return b.fail({"CANN has no operator that adds a product of several batch dimensions; multiply and add"});
+  const ScalarValue one = Builder::one(result.dtype);
+  b.call(batch.empty() ? op::Addmm : op::Baddbmm, shaped(before, m, n), a, c, one, one, to, mathOf(b));
+}
+} // namespace
+
+void multiply(Builder &b, const View &left, const View &right, const View &to) {
+  b.call(op::Matmul, left, right, to, mathOf(b));
+}
+
+void callDotGeneral(Builder &b) {
+  if (b.result().elements() == 0)
+    return;
+  if (b.operand(0).elements() == 0) // sums of no products
+    return b.operands() == 3 ? b.copy(b.operand(2), b.result()) : b.fill(b.result(), 0);
+  auto product = [](Order order, Sum sum) { return Composition{[=](Builder &b) { addProduct(b, order, sum); }}; };
+  if (b.operands() < 3)
+    return choose(b, {product(Order::Left, Sum::Separate), product(Order::Right, Sum::Separate)});
+  choose(b, {product(Order::Left, Sum::InProduct), product(Order::Right, Sum::InProduct),
+             product(Order::Left, Sum::Separate), product(Order::Right, Sum::Separate)});
 }
 
 } // namespace kerf::runtime::ascend

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of convolutions and poolings.
 #include "Calls.h"
+#include "Prices.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -135,9 +136,23 @@ struct Pool {
   std::vector<View> places;
 };
 
-/// Reads a pooling. The calls are several for each place of the window, so its size is limited.
+constexpr int64_t kMostPlaces = 512; // of a window: there are several calls for each
+
+/// Returns a tensor itself, or a copy in scratch memory with its padding.
+View paddedCopy(Builder &b, const View &x, const Shape &sizes, const std::vector<int64_t> &low,
+                const ScalarValue &padding) {
+  if (sizes == x.sizes)
+    return x;
+  View padded = b.temporary(x.dtype, sizes), middle = padded;
+  b.call(op::InplaceFillScalar, padded, padding);
+  for (size_t d = 0; d < sizes.size(); ++d)
+    middle = sliced(middle, d, low[d], x.sizes[d]);
+  b.copy(x, middle);
+  return padded;
+}
+
+/// Reads a pooling.
 std::optional<Pool> poolOf(Builder &b, const View &x, const Shape &results, const ScalarValue &padding) {
-  constexpr int64_t kMostPlaces = 512;
   std::vector<int64_t> window = b.integers("window"), strides = b.integers("strides"),
                        dilations = b.integers("dilations"), low = b.integers("low"), high = b.integers("high");
   int64_t count = product(window);
@@ -152,14 +167,7 @@ std::optional<Pool> poolOf(Builder &b, const View &x, const Shape &results, cons
   Shape sizes = x.sizes;
   for (size_t d = 0; d < sizes.size(); ++d)
     sizes[d] += low[d] + high[d];
-  if (sizes != x.sizes) {
-    pool.padded = b.temporary(x.dtype, sizes);
-    b.call(op::InplaceFillScalar, pool.padded, padding);
-    View middle = pool.padded;
-    for (size_t d = 0; d < sizes.size(); ++d)
-      middle = sliced(middle, d, low[d], x.sizes[d]);
-    b.copy(x, middle);
-  }
+  pool.padded = paddedCopy(b, x, sizes, low, padding);
   for (int64_t place = 0; place < count; ++place) {
     View view = pool.padded;
     int64_t rest = place;
@@ -174,22 +182,99 @@ ScalarValue paddingOf(const std::string &kind, DType dtype) {
   return kind == "sum" ? Builder::scalar(dtype, 0) : neutralOf(dtype, kind == "max");
 }
 
+void combineTwo(Builder &b, const std::string &kind, const View &x, const View &y, const View &to) {
+  if (kind == "sum")
+    return b.add(x, y, to);
+  b.call(kind == "max" ? op::Maximum : op::Minimum, x, y, to);
+}
+
 /// Adds the sum or the extremum of each window.
 void combine(Builder &b, const Pool &pool, const std::string &kind, const View &to) {
   b.copy(pool.places[0], to);
   for (size_t i = 1; i < pool.places.size(); ++i)
-    if (kind == "sum")
-      b.add(to, pool.places[i], to);
+    combineTwo(b, kind, to, pool.places[i], to);
+}
+} // namespace
+
+namespace {
+/// The window of a pooling along each dimension, and the padded sizes.
+struct Window {
+  std::vector<int64_t> sizes, strides, dilations, low, high;
+  Shape padded;
+};
+Window windowOf(const Builder &b, const View &x) {
+  Window w{b.integers("window"), b.integers("strides"), b.integers("dilations"),
+           b.integers("low"),    b.integers("high"),    x.sizes};
+  for (size_t d = 0; d < w.padded.size(); ++d)
+    w.padded[d] += w.low[d] + w.high[d];
+  return w;
+}
+
+/// Combines the places of the window along one dimension after the other, of the result of the one before.
+void addByDimension(Builder &b) {
+  View x = b.operand(0), y = b.result();
+  std::string kind = b.text("kind");
+  Window w = windowOf(b, x);
+  int64_t calls = 0;
+  for (int64_t size : w.sizes)
+    calls += size;
+  if (calls > kMostPlaces)
+    return b.fail(
+        {fmt::format("the sides of the window of '{}' have {} elements together, and Kerf composes windows of "
+                     "up to {} on Ascend; train on the device cpu, or reduce whole dimensions in the model",
+                     b.name(), calls, kMostPlaces)});
+  View from = paddedCopy(b, x, w.padded, w.low, paddingOf(kind, x.dtype));
+  auto place = [&](size_t d, int64_t i) { return sliced(from, d, i * w.dilations[d], y.sizes[d], w.strides[d]); };
+  std::vector<size_t> wide;
+  for (size_t d = 0; d < w.sizes.size(); ++d)
+    if (w.sizes[d] > 1)
+      wide.push_back(d);
     else
-      b.call(kind == "max" ? op::Maximum : op::Minimum, to, pool.places[i], to);
+      from = place(d, 0);
+  if (wide.empty())
+    return b.copy(from, y);
+  for (size_t d : wide) {
+    Shape sizes = from.sizes;
+    sizes[d] = y.sizes[d];
+    View to = d == wide.back() ? y : b.temporary(x.dtype, sizes);
+    combineTwo(b, kind, place(d, 0), place(d, 1), to);
+    for (int64_t i = 2; i < w.sizes[d]; ++i)
+      combineTwo(b, kind, to, place(d, i), to);
+    from = to;
+  }
+}
+
+/// Reduces whole dimensions, where the window is as large as the padded tensor or has one element in each of them.
+void addWhole(Builder &b) {
+  View x = b.operand(0), y = b.result();
+  std::string kind = b.text("kind");
+  Window w = windowOf(b, x);
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < w.sizes.size(); ++d)
+    if (w.sizes[d] == w.padded[d] && y.sizes[d] == 1 && w.dilations[d] == 1)
+      dims.push_back(int64_t(d));
+    else if (w.sizes[d] != 1 || y.sizes[d] != w.padded[d])
+      return b.fail({"the window does not have the sizes of the tensor; combine its places"});
+  View from = paddedCopy(b, x, w.padded, w.low, paddingOf(kind, x.dtype));
+  if (dims.empty())
+    b.copy(from, y);
+  else if (kind == "sum")
+    b.call(op::ReduceSum, from, dims, true, y.dtype, y);
+  else
+    b.call(kind == "max" ? op::Amax : op::Amin, from, dims, true, y);
+}
+
+void addByPlace(Builder &b) {
+  View x = b.operand(0), y = b.result();
+  std::string kind = b.text("kind");
+  if (auto pool = poolOf(b, x, y.sizes, paddingOf(kind, x.dtype)))
+    combine(b, *pool, kind, y);
 }
 } // namespace
 
 void callReduceWindow(Builder &b) {
-  View x = b.operand(0), y = b.result();
-  std::string kind = b.text("kind");
-  if (auto pool = poolOf(b, x, y.sizes, paddingOf(kind, x.dtype)); pool && y.elements() > 0)
-    combine(b, *pool, kind, y);
+  if (b.result().elements() > 0)
+    choose(b, {{addByDimension}, {addByPlace}, {addWhole}});
 }
 
 void callSelectAndScatter(Builder &b) {

@@ -116,6 +116,8 @@ using enum Kind;
 #define KERF_OPERATORS(KERF_OPERATOR)                                                                                  \
   /* Matrix products and convolutions. The last number says how float32 is multiplied: 0 keeps it. */                  \
   KERF_OPERATOR(Matmul, kFloats, In, In, Out, Int8)                                                                    \
+  KERF_OPERATOR(Addmm, kFloats, In, In, In, Scalar, Scalar, Out, Int8)                                                 \
+  KERF_OPERATOR(Baddbmm, kFloats, In, In, In, Scalar, Scalar, Out, Int8)                                               \
   KERF_OPERATOR(Convolution, kFloats, In, In, MaybeIn, Ints, Ints, Ints, Bool, Ints, Int, Out, Int8)                   \
   KERF_OPERATOR(ConvolutionBackward, kFloats, In, In, In, Ints, Ints, Ints, Ints, Bool, Ints, Int32, Bools, Int8,      \
                 MaybeOut, MaybeOut, MaybeOut)                                                                          \
@@ -152,6 +154,8 @@ using enum Kind;
   KERF_OPERATOR(Floor, kNumbers, In, Out)                                                                              \
   KERF_OPERATOR(Ceil, kNumbers, In, Out)                                                                               \
   KERF_OPERATOR(Round, kNumbers, In, Out)                                                                              \
+  KERF_OPERATOR(Gelu, kFloats, In, Out)                                                                                \
+  KERF_OPERATOR(GeluBackward, kFloats, In, In, Out)                                                                    \
   KERF_OPERATOR(GeluV2, kFloats, In, Int, Out)                                                                         \
   KERF_OPERATOR(GeluBackwardV2, kFloats, In, In, Text, Out)                                                            \
   KERF_OPERATOR(Clamp, kNumbers, In, Scalar, Scalar, Out)                                                              \

@@ -21,7 +21,7 @@ public:
   std::string_view kind() const override { return "ascend"; }
   int64_t alignment() const override { return kTensorAlignment; }
   Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &, CodeUse) override { return noCode(); }
-  Result<int64_t> scratchBytes(const KernelRequest &request) override { return scratchBytesOn(generation, request); }
+  Result<int64_t> scratchBytes(const KernelRequest &request) override { return scratchBytesOn({generation}, request); }
   bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
                     int result) const override {
     return mayOverwriteOnHost(instruction, function, operand, result);
@@ -41,10 +41,10 @@ Status checkInstruction(const KernelRequest &request) {
   return checked ? ok() : Status(checked.error());
 }
 
-Result<int64_t> scratchBytesOn(Generation generation, const KernelRequest &request) {
+Result<int64_t> scratchBytesOn(const Target &target, const KernelRequest &request) {
   if (Status checked = checkInstruction(request); !checked)
     return checked.error();
-  auto calls = callsOf(request, {generation});
+  auto calls = callsOf(request, target);
   if (!calls)
     return calls.error();
   return calls->scratchBytes;

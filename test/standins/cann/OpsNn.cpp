@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-in of libopapi_nn.so: products, softmax, normalizations, GELU and lookups.
+// The stand-in of libopapi_nn.so: softmax, normalizations, GELU and lookups.
 #include "Tensors.h"
 
 #include <algorithm>
@@ -13,47 +13,6 @@ namespace kerf::standin::cann {
 namespace {
 const aclTensor *constant(aclTensor *tensor) { return tensor; }
 } // namespace
-
-KERF_OPERATOR(aclnnMatmul, const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType) {
-  Check check("aclnnMatmul");
-  for (const aclTensor *one : {self, mat2, constant(out)})
-    check.tensor(one, kFloats);
-  if (check.code)
-    return check.code;
-  check.same(self, mat2);
-  check.same(self, out);
-  const size_t dims = self->sizes.size();
-  check.rule(dims >= 2 && dims <= 6 && mat2->sizes.size() == dims && out->sizes.size() == dims, "dimensions",
-             "factors of 2 to 6 dimensions");
-  check.rule(cubeMathType == 0 || cubeMathType == 1, "cubeMathType", "0 keeps the type, 1 may round");
-  if (check.code)
-    return check.code;
-  const int64_t m = self->sizes[dims - 2], k = self->sizes[dims - 1], n = mat2->sizes[dims - 1];
-  check.rule(mat2->sizes[dims - 2] == k, "shape", "the inner sizes of the factors differ");
-  Sizes batch = check.broadcast(Sizes(self->sizes.begin(), self->sizes.end() - 2),
-                                Sizes(mat2->sizes.begin(), mat2->sizes.end() - 2));
-  Sizes sizes = batch, left = batch, right = batch;
-  sizes.insert(sizes.end(), {m, n});
-  left.insert(left.end(), {m, k});
-  right.insert(right.end(), {k, n});
-  check.sizes(out, sizes);
-  constexpr uint64_t kWorkspace = 4096;
-  return check.executor(
-      workspace, executor,
-      [x = *self, y = *mat2, z = *out, left, right, m, n, k] {
-        std::vector<double> a = load(x, left), b = load(y, right), c(static_cast<size_t>(z.elements()), 0);
-        const size_t batches = c.size() / size_t(m * n);
-        for (size_t i = 0; i < batches * size_t(m); ++i) {
-          double *row = c.data() + i * size_t(n);
-          const double *factors = a.data() + i * size_t(k), *matrix = b.data() + i / size_t(m) * size_t(k * n);
-          for (int64_t l = 0; l < k; ++l)
-            for (int64_t j = 0; j < n; ++j)
-              row[j] += factors[l] * matrix[l * n + j];
-        }
-        store(z, c);
-      },
-      kWorkspace);
-}
 
 namespace {
 double gelu(double x, bool byTanh) {
@@ -70,8 +29,10 @@ double geluSlope(double x, bool byTanh) {
 }
 } // namespace
 
-KERF_OPERATOR(aclnnGeluV2, const aclTensor *x, int64_t approximate, aclTensor *y) {
-  Check check("aclnnGeluV2");
+namespace {
+int geluOf(const char *name, const aclTensor *x, int64_t approximate, aclTensor *y, uint64_t *workspace,
+           aclOpExecutor **executor) {
+  Check check(name);
   check.tensor(x, kFloats);
   check.tensor(y, kFloats);
   if (check.code)
@@ -86,9 +47,9 @@ KERF_OPERATOR(aclnnGeluV2, const aclTensor *x, int64_t approximate, aclTensor *y
     store(y, values);
   });
 }
-KERF_OPERATOR(aclnnGeluBackwardV2, const aclTensor *gradOutput, const aclTensor *self, char *approximate,
-              aclTensor *gradInput) {
-  Check check("aclnnGeluBackwardV2");
+int geluGradientOf(const char *name, const aclTensor *gradOutput, const aclTensor *self, const char *approximate,
+                   aclTensor *gradInput, uint64_t *workspace, aclOpExecutor **executor) {
+  Check check(name);
   for (const aclTensor *one : {gradOutput, self, constant(gradInput)})
     check.tensor(one, kFloats);
   if (check.code)
@@ -105,6 +66,21 @@ KERF_OPERATOR(aclnnGeluBackwardV2, const aclTensor *gradOutput, const aclTensor 
       values[i] = given[i] * geluSlope(values[i], byTanh);
     store(dx, values);
   });
+}
+} // namespace
+
+KERF_OPERATOR(aclnnGelu, const aclTensor *self, aclTensor *out) {
+  return geluOf("aclnnGelu", self, 0, out, workspace, executor);
+}
+KERF_OPERATOR(aclnnGeluV2, const aclTensor *x, int64_t approximate, aclTensor *y) {
+  return geluOf("aclnnGeluV2", x, approximate, y, workspace, executor);
+}
+KERF_OPERATOR(aclnnGeluBackward, const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput) {
+  return geluGradientOf("aclnnGeluBackward", gradOutput, self, "none", gradInput, workspace, executor);
+}
+KERF_OPERATOR(aclnnGeluBackwardV2, const aclTensor *gradOutput, const aclTensor *self, char *approximate,
+              aclTensor *gradInput) {
+  return geluGradientOf("aclnnGeluBackwardV2", gradOutput, self, approximate, gradInput, workspace, executor);
 }
 
 namespace {
