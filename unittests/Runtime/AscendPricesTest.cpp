@@ -148,5 +148,28 @@ TEST(AscendPrices, AMissingOperatorGivesWayToTheNextCompositionByPrice) {
   EXPECT_EQ(byErf.operators(targetOf(kPlain, {"aclnnGeluV2", "aclnnGelu", "aclnnMuls"})), Names{"aclnnGeluV2"});
 }
 
+TEST(AscendPrices, MemoryThatIsPlannedWithoutAddressesIsThatOfTheRun) {
+  const auto none = nlohmann::ordered_json::array();
+  Composed product(
+      "dot_general",
+      {{"lhs_batching", none}, {"rhs_batching", none}, {"lhs_contracting", {0, 2}}, {"rhs_contracting", {0, 1}}},
+      {{3, 40, 5}, {3, 5, 60}, {40, 60}}, {40, 60}),
+      copied("reduce_window",
+             {{"kind", "max"}, {"window", {1}}, {"strides", {1}}, {"dilations", {1}}, {"low", {0}}, {"high", {0}}},
+             {{8}}, {8});
+  for (Composed *one : {&product, &copied}) {
+    auto planned = callsOf(one->request, targetOf(kPlain));
+    // The result lies where the last operand was.
+    std::vector<std::byte> memory(1 << 16), scratch(1 << 20);
+    for (TensorView &operand : one->request.operands)
+      operand.data = memory.data() + 16384 * (&operand - one->request.operands.data());
+    one->request.results[0].data = one->request.operands.back().data;
+    one->request.scratch = scratch.data();
+    auto run = callsOf(one->request, targetOf(kPlain));
+    ASSERT_TRUE(planned && run);
+    EXPECT_EQ(run->scratchBytes, planned->scratchBytes);
+  }
+}
+
 } // namespace
 } // namespace kerf::runtime::ascend

@@ -101,6 +101,8 @@ public:
       failure = std::move(error);
   }
 
+  /// Ends a composition that the instruction cannot have, so that another one is taken (Prices.h).
+  void decline() { fail({}); }
   /// Returns a builder for calls that are only priced: it goes on with the scratch memory that is taken now.
   Builder trial(const Target &priced) const {
     Builder made(request, priced);

@@ -80,7 +80,7 @@ void addProduct(Builder &b, Order order, Sum sum) {
     return b.add(before, product, result);
   }
   if (batch.size() > 1)
-    return b.fail({"CANN has no operator that adds a product of several batch dimensions; multiply and add"});
+    return b.decline(); // no operator adds a product of several batch dimensions
   const ScalarValue one = Builder::one(result.dtype);
   b.call(batch.empty() ? op::Addmm : op::Baddbmm, shaped(before, m, n), a, c, one, one, to, mathOf(b));
 }

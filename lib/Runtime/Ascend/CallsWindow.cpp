@@ -254,7 +254,7 @@ void addWhole(Builder &b) {
     if (w.sizes[d] == w.padded[d] && y.sizes[d] == 1 && w.dilations[d] == 1)
       dims.push_back(int64_t(d));
     else if (w.sizes[d] != 1 || y.sizes[d] != w.padded[d])
-      return b.fail({"the window does not have the sizes of the tensor; combine its places"});
+      return b.decline();
   View from = paddedCopy(b, x, w.padded, w.low, paddingOf(kind, x.dtype));
   if (dims.empty())
     b.copy(from, y);

@@ -109,7 +109,7 @@ void choose(Builder &b, std::initializer_list<Composition> compositions) {
     Builder trial = b.trial(priced);
     one.build(trial);
     if (trial.failure) {
-      if (!failure)
+      if (!failure && !trial.failure->message.empty())
         failure = trial.failure;
       continue;
     }

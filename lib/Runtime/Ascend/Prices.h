@@ -30,8 +30,9 @@ struct Composition {
   std::function<void(Builder &)> build;
 };
 /// Adds the calls of the cheapest composition whose operators the NPU's libraries all have. Compositions that fail are
-/// left out; if all of them fail, the first failure is that of the instruction. If none has all its operators, the
-/// cheapest one is taken, so that binding it names what is missing. Among equal prices, the first one is taken.
+/// left out; if all of them fail, the first failure with a message is that of the instruction. If none has all its
+/// operators, the cheapest one is taken, so that binding it names what is missing. Among equal prices, the first one is
+/// taken.
 void choose(Builder &b, std::initializer_list<Composition> compositions);
 
 } // namespace kerf::runtime::ascend
