@@ -176,6 +176,18 @@ class Rules(KerfTest):
             with self.assertRaises(ValueError, msg=change):
                 check_megatron_lm(args, 8)
 
+    def test_arguments_that_the_page_leaves_out(self):
+        """What docs/export.md says is not written, with a reason, is nothing that the parser of these tests takes from a script."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/export.md"), encoding="utf-8") as page:
+            rows = re.findall(r"^\| (`--.*`) \| no: .+ \|$", page.read(), re.M)
+        names = {name for row in rows for name in re.findall(r"--[a-z0-9-]+", row)}
+        self.assertLessEqual({"--fine-grained-activation-offloading", "--hierarchical-context-parallel-sizes", "--use-torch-fsdp2"}, names)
+        self.assertEqual(names & set(MEGATRON_LM), set())
+        mesh = {"mesh": {"context": 8}, "context_style": "hierarchical"}
+        done = self.export(LLAMA, mesh, "dgx-h100", "bf16", 2048, "megatron")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("context_style", done.stderr)
+
     def test_launch_line_of_deepspeed(self):
         """Every argument of the launch line is one of Megatron-DeepSpeed's, with a value of its type."""
         for model, plan in ((LLAMA, {"mesh": {"stage": 2, "model": 2}, "sequence_parallel": True, "recompute": "full"}), (GPT2, {"mesh": {"context": 4}}),
