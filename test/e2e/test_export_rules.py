@@ -209,6 +209,23 @@ class Rules(KerfTest):
             if wanted:
                 self.assertEqual(plan["attention"], wanted)
             self.succeed("export", "--plan", self.path("found.json"), "--to", "megatron")
+        # Muon goes without FSDP and without overlap of gradients and parameters, and the plan has none of them.
+        for pins, kind in (({}, None), ({"optimizer_sharding": 0}, "muon"), ({"optimizer_sharding": 1, "mesh": {"data": 4, "model": 2}}, "dist_muon")):
+            self.succeed("plan", self.write("config.json", LLAMA), "--for", "megatron", "--cluster", os.path.join(CLUSTERS, "dgx-h100.json"), "--ranks", 8,
+                         "--global-batch", 16, "--sequence", 2048, "--dtype", "bf16", "--optimizer", "muon", "--budget", 1, "--top", 0, "--constraints",
+                         self.write("pins.json", dict(pins, kerf=1)), "-o", self.path("found.json"))
+            plan = json.loads(self.read("found.json"))
+            self.assertEqual({"gradients", "parameters"} & set(plan["overlap"]), set())
+            told = self.succeed("export", "--plan", self.path("found.json"), "--to", "megatron", "-o", self.path("muon.sh")).stdout
+            self.assertNotRegex(told, r"(?m)^ *(overlap|optimizer_sharding\w*) = ")
+            args = parser_of(MEGATRON_LM).parse_args(arguments_after_program(self.read("muon.sh").decode()))
+            check_megatron_lm(args, 8)
+            self.assertEqual(args.optimizer, kind or ("dist_muon" if plan["optimizer_sharding"] else "muon"))
+            expected = float(re.search(r"Expected as written: (\S+) s a step", told).group(1))
+            self.assertAlmostEqual(expected / plan["predicted"]["step_seconds"], 1, delta=0.02)
+        self.refuse(1, ["optimizer_sharding is 3", "it has 0, 1"], "plan", self.write("config.json", LLAMA), "--for", "megatron", "--cluster",
+                    os.path.join(CLUSTERS, "dgx-h100.json"), "--ranks", 8, "--global-batch", 16, "--sequence", 2048, "--dtype", "bf16", "--optimizer", "muon",
+                    "--budget", 1, "--constraints", self.write("pins.json", {"kerf": 1, "optimizer_sharding": 3}))
         pins = self.write("pins.json", {"kerf": 1, "mesh": {"model": 8}})
         self.refuse(1, ["12 attention heads", "rule heads"], "plan", self.write("config.json", twelve), "--for", "megatron", "--cluster",
                     os.path.join(CLUSTERS, "dgx-a100.json"), "--ranks", 8, "--global-batch", 16, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw",
