@@ -4,6 +4,7 @@
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/CostModel/Dtypes.h"
+#include "kerf/CostModel/TrainerFor.h"
 #include "kerf/PlanSearch/CompletePlan.h"
 #include "kerf/PlanSearch/TrainerPins.h"
 
@@ -31,8 +32,9 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const ModelSou
     return used.error();
   if (Status status = checkDtype(*used, options.dtype); !status)
     return status.error();
-  for (Status status : {checkTrainer(*options.trainer, *used, options.dtype, options.step.optimizer.optimizer),
-                        checkPins(*options.trainer, options.search.constraints, options.search.constraintsFile)})
+  const Trainer &trainer = trainerFor(*options.trainer, options.step.optimizer.optimizer);
+  for (Status status : {checkTrainer(trainer, *used, options.dtype, options.step.optimizer.optimizer),
+                        checkPins(trainer, options.search.constraints, options.search.constraintsFile)})
     if (!status)
       return status.error();
   if (used->groups.size() > kMostPlannedGroups)
@@ -44,12 +46,12 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const ModelSou
   uncompressed.compression.clear();
   if (Status status = setPlanDependentOptions(step, uncompressed, options.search.constraintsFile); !status)
     return status.error();
-  auto model = std::make_shared<ModelLayouts>(context, source, step, options.dtype, *used, options.search.constraints,
-                                              *options.trainer);
+  auto model =
+      std::make_shared<ModelLayouts>(context, source, step, options.dtype, *used, options.search.constraints, trainer);
   auto job = model->job(std::nullopt);
   if (!job)
     return job.error();
-  job->trainer = options.trainer;
+  job->trainer = &trainer;
   if (Status status = model->checkMicrobatches(); !status)
     job->noMicrobatchesReason = status.error().message;
   PlanSearchOptions search = options.search;

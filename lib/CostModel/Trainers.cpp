@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The records of the trainers. Each number has its source, and estimates are marked as such. docs/adding-a-trainer.md
 // shows how to add a trainer.
-#include "kerf/CostModel/Trainer.h"
+#include "kerf/CostModel/TrainerFor.h"
 #include <algorithm>
 
 using namespace kerf;
@@ -50,6 +50,7 @@ TrainerSpace megatronSpace() {
 TrainerSpace megatronOf2025Space() {
   TrainerSpace space = megatronSpace();
   space.offloadsAllButLast = true;
+  space.optimizers.emplace_back("muon");
   return space;
 }
 
@@ -460,7 +461,25 @@ const std::vector<Trainer> &records() {
   return table;
 }
 
+/// Returns Megatron-LM's record for Muon: `muon` has all states on every rank, and `dist_muon` the states of whole
+/// parameters on some rank. Neither goes with FSDP or with overlap of gradients and parameters (validate_args of
+/// megatron/training/arguments.py, core_v0.16).
+Trainer megatronForMuon() {
+  Trainer trainer = *findTrainer("megatron");
+  trainer.overlap = [](const StepShape &shape) {
+    return Overlap{.gradients = false, .parameters = false, .tensor = true, .stage = shape.schedule == Interleaved};
+  };
+  trainer.space.optimizerShardings = {0, 1};
+  trainer.space.shardsOverSubgroups = false;
+  return trainer;
+}
+
 } // namespace
+
+const Trainer &kerf::trainerFor(const Trainer &trainer, std::string_view optimizer) {
+  static const Trainer megatron = megatronForMuon();
+  return trainer.name == megatron.name && optimizer == "muon" ? megatron : trainer;
+}
 
 double kerf::bucketedReductionSeconds(const CollectiveModel &collectives, Collective kind,
                                       const std::vector<AxisRef> &axes, double bytes, double bucketBytes) {

@@ -166,12 +166,27 @@ void writeSequenceParallel(const View &view, Draft &out) {
   out.argument("--sequence-parallel");
 }
 
+/// Notes that Megatron FSDP overlaps a kind of communication that the plan does not list
+/// (megatron_fsdp.py sets overlap_grad_reduce where gradients are sharded, and overlap_param_gather where parameters
+/// are).
+void noteForcedOverlap(const char *what, const View &view, Draft &out) {
+  if (view.overlaps(what))
+    return;
+  runsOverlap(what, true, out);
+  out.differs(fmt::format("Megatron FSDP always overlaps what it shards (the plan does not list \"{}\")", what));
+}
+
 void writeOverlap(const View &view, Draft &out) {
   bool gradients = view.overlaps("gradients"), shards = view.sharding >= 1;
-  if (gradients)
+  if (fsdp(view)) {
+    noteForcedOverlap("gradients", view, out);
+    if (view.sharding == 3)
+      noteForcedOverlap("parameters", view, out);
+  }
+  if (gradients || fsdp(view))
     out.argument("--overlap-grad-reduce");
   if (view.overlaps("parameters") && shards) {
-    if (gradients) {
+    if (gradients || fsdp(view)) {
       out.argument("--overlap-param-gather");
     } else {
       runsOverlap("parameters", false, out);

@@ -112,6 +112,10 @@ EDGES = [
     ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "YaRN is for latent attention"]),
     ("T5", T5, {"mesh": {"data": 4}}, A100, BF16, 512, "megatron", 1, ["another model", "not t5 (sequence-to-sequence)"]),
     ("ViT", VIT, {"mesh": {"data": 4}}, A100, BF16, 0, "megatron", 1, ["another model", "not vit (image)"]),
+    ("FSDP overlaps gradients", LLAMA, {"mesh": {"data": 8}, "optimizer_sharding": 2, "overlap": ["parameters"]}, H100, BF16, 2048, "megatron", 0,
+     ["--overlap-grad-reduce", 'Megatron FSDP always overlaps what it shards (the plan does not list "gradients")']),
+    ("FSDP overlaps parameters", LLAMA, {"mesh": {"data": 8}, "optimizer_sharding": 3, "overlap": ["gradients"]}, H100, BF16, 2048, "megatron-bridge", 0,
+     ['Megatron FSDP always overlaps what it shards (the plan does not list "parameters")']),
     ("BERT", BERT, {"mesh": {"data": 4}}, A100, BF16, 512, "torchtitan-0.3", 1, ["another model", "bert, masked"]),
     ("a model without a flavor", LLAMA, {"mesh": {"data": 4}}, A100, BF16, 512, "torchtitan", 1, ["none of which has exactly these sizes", "--to torchtitan-0.3"]),
     ("a model without a flavor", LLAMA, {"mesh": {"data": 4}}, A100, BF16, 512, "torchtitan-0.3", 0, ["dim=2048", "n_heads=16", "range(8)"]),
@@ -172,6 +176,18 @@ class Rules(KerfTest):
             with self.assertRaises(ValueError, msg=change):
                 check_megatron_lm(args, 8)
 
+    def test_arguments_that_the_page_leaves_out(self):
+        """What docs/export.md says is not written, with a reason, is nothing that the parser of these tests takes from a script."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/export.md"), encoding="utf-8") as page:
+            rows = re.findall(r"^\| (`--.*`) \| no: .+ \|$", page.read(), re.M)
+        names = {name for row in rows for name in re.findall(r"--[a-z0-9-]+", row)}
+        self.assertLessEqual({"--fine-grained-activation-offloading", "--hierarchical-context-parallel-sizes", "--use-torch-fsdp2"}, names)
+        self.assertEqual(names & set(MEGATRON_LM), set())
+        mesh = {"mesh": {"context": 8}, "context_style": "hierarchical"}
+        done = self.export(LLAMA, mesh, "dgx-h100", "bf16", 2048, "megatron")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("context_style", done.stderr)
+
     def test_launch_line_of_deepspeed(self):
         """Every argument of the launch line is one of Megatron-DeepSpeed's, with a value of its type."""
         for model, plan in ((LLAMA, {"mesh": {"stage": 2, "model": 2}, "sequence_parallel": True, "recompute": "full"}), (GPT2, {"mesh": {"context": 4}}),
@@ -193,6 +209,23 @@ class Rules(KerfTest):
             if wanted:
                 self.assertEqual(plan["attention"], wanted)
             self.succeed("export", "--plan", self.path("found.json"), "--to", "megatron")
+        # Muon goes without FSDP and without overlap of gradients and parameters, and the plan has none of them.
+        for pins, kind in (({}, None), ({"optimizer_sharding": 0}, "muon"), ({"optimizer_sharding": 1, "mesh": {"data": 4, "model": 2}}, "dist_muon")):
+            self.succeed("plan", self.write("config.json", LLAMA), "--for", "megatron", "--cluster", os.path.join(CLUSTERS, "dgx-h100.json"), "--ranks", 8,
+                         "--global-batch", 16, "--sequence", 2048, "--dtype", "bf16", "--optimizer", "muon", "--budget", 1, "--top", 0, "--constraints",
+                         self.write("pins.json", dict(pins, kerf=1)), "-o", self.path("found.json"))
+            plan = json.loads(self.read("found.json"))
+            self.assertEqual({"gradients", "parameters"} & set(plan["overlap"]), set())
+            told = self.succeed("export", "--plan", self.path("found.json"), "--to", "megatron", "-o", self.path("muon.sh")).stdout
+            self.assertNotRegex(told, r"(?m)^ *(overlap|optimizer_sharding\w*) = ")
+            args = parser_of(MEGATRON_LM).parse_args(arguments_after_program(self.read("muon.sh").decode()))
+            check_megatron_lm(args, 8)
+            self.assertEqual(args.optimizer, kind or ("dist_muon" if plan["optimizer_sharding"] else "muon"))
+            expected = float(re.search(r"Expected as written: (\S+) s a step", told).group(1))
+            self.assertAlmostEqual(expected / plan["predicted"]["step_seconds"], 1, delta=0.02)
+        self.refuse(1, ["optimizer_sharding is 3", "it has 0, 1"], "plan", self.write("config.json", LLAMA), "--for", "megatron", "--cluster",
+                    os.path.join(CLUSTERS, "dgx-h100.json"), "--ranks", 8, "--global-batch", 16, "--sequence", 2048, "--dtype", "bf16", "--optimizer", "muon",
+                    "--budget", 1, "--constraints", self.write("pins.json", {"kerf": 1, "optimizer_sharding": 3}))
         pins = self.write("pins.json", {"kerf": 1, "mesh": {"model": 8}})
         self.refuse(1, ["12 attention heads", "rule heads"], "plan", self.write("config.json", twelve), "--for", "megatron", "--cluster",
                     os.path.join(CLUSTERS, "dgx-a100.json"), "--ranks", 8, "--global-batch", 16, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw",
