@@ -118,7 +118,8 @@ class Vit(nn.Module):
 
 
 def unit(channels, outputs, kernel, stride):
-    return nn.Sequential(nn.Conv2d(channels, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs))
+    # The settings of batch normalization are those of test/e2e/images.py, where the new value has the weight 0.25.
+    return nn.Sequential(nn.Conv2d(channels, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.25))
 
 
 class Residual(nn.Module):
