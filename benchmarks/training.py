@@ -79,7 +79,11 @@ class Contestant:
         for command in commands:
             self.processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
                                                    env={**os.environ, **environment}, process_group=0))
-        self.step()
+        try:
+            self.step()
+        except BaseException:  # a signal, or an end without a step
+            self.end()
+            raise
         self.first_step = time.monotonic() - start
         self.signal(signal.SIGSTOP)
 
@@ -219,7 +223,8 @@ def report(contestants, limit):
     for name, step, processor, peak, first in rows:
         line = f"{name:24}{step * 1e3:8.1f} ms{processor * 1e3:9.1f} ms{peak / 1e9:8.2f} GB{first:10.1f} s{100 * limit / step:8.0f} %"
         if name != "Kerf":
-            line += f"{rows[0][1] / step:13.2f}{rows[0][2] / processor:11.2f}{rows[0][3] / peak:9.2f}"
+            spent = rows[0][2] / processor if processor else math.nan  # the kernel counts hundredths of a second
+            line += f"{rows[0][1] / step:13.2f}{spent:11.2f}{rows[0][3] / peak:9.2f}"
         print(line)
     sys.stdout.flush()
 
@@ -259,6 +264,7 @@ def main():
     if not os.access(options.kerf, os.X_OK):
         sys.exit(f"{options.kerf} is not there: build first, or give --kerf")
     import training_limits
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # an exception, so that `compete` ends the contestants
     limits, lines = training_limits.measure(), []
     for name in options.cases or CASES:
         with tempfile.TemporaryDirectory() as folder:
