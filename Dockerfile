@@ -11,9 +11,9 @@ RUN rm -rf build && cmake --preset release -DKERF_PYTHON=OFF && cmake --build --
   && for program in kerf kerf-run kerf-profile; do strip build/bin/$program; done
 
 FROM debian:12
-# The libraries of the programs (docs/dependencies.md), and Python for the table of the demo.
-RUN apt-get update && apt-get install -y --no-install-recommends libmlir-22 libllvm22 libdnnl2 libprotobuf-lite32 libsimdjson14 libmimalloc2.0 \
-    libfmt9 zlib1g libgomp1 libopenmpi3 openmpi-bin python3 && rm -rf /var/lib/apt/lists/*
+# The libraries of the programs, which contain LLVM and MLIR (docs/dependencies.md), and Python for the table of the demo.
+RUN apt-get update && apt-get install -y --no-install-recommends libdnnl2 libprotobuf-lite32 libsimdjson14 libmimalloc2.0 libfmt9 zlib1g \
+    libzstd1 libgomp1 libopenmpi3 openmpi-bin python3 && rm -rf /var/lib/apt/lists/*
 COPY --from=build /kerf/build/bin/kerf /kerf/build/bin/kerf-run /kerf/build/bin/kerf-profile /usr/local/bin/
 COPY --from=build /kerf/examples /kerf/examples
 COPY --from=build /kerf/clusters /kerf/clusters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 
@@ -14,6 +15,11 @@ def inner_mesh(mesh: DeviceMesh) -> DeviceMesh | None:
     """Returns the part of a mesh that cuts the values of one sample, or None where the plan has no such axis."""
     names = tuple(name for name in mesh.mesh_dim_names or () if name in INNER)
     return mesh[names] if names else None
+
+
+def spread_mesh(mesh: DeviceMesh) -> DeviceMesh:
+    """Returns the part of a mesh on which the parameters of experts lie: the axis expert and those of `inner_mesh`."""
+    return mesh[tuple(name for name in mesh.mesh_dim_names or () if name in ("expert", *INNER))]
 
 
 def places(mesh: DeviceMesh, **given: Any) -> list[Any]:
@@ -33,3 +39,12 @@ def moved(value: DTensor, **given: Any) -> DTensor:
     names = value.device_mesh.mesh_dim_names or ()
     wanted = [given.get(name, place) for name, place in zip(names, value.placements)]
     return cast(DTensor, value.redistribute(placements=wanted))
+
+
+def part_of(value: DTensor, wanted: list[Any], grads: list[Any]) -> torch.Tensor:
+    """Returns the part of this rank of a value with the placements `wanted`. Its gradient has the placements `grads`, and gets the order
+    of elements that DTensor expects."""
+    local = value.redistribute(placements=wanted).contiguous().to_local(grad_placements=grads)  # type: ignore[attr-defined]
+    if local.requires_grad:
+        local.register_hook(lambda one: one.contiguous())
+    return local

@@ -9,7 +9,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
 from ..errors import InputError
-from .axes import along, moved, places
+from .axes import along, moved, part_of, places
 from .checks import Batch
 
 
@@ -41,14 +41,6 @@ def product(function: Any, left: Any, right: Any) -> Any:
     return function(left, gather_operand(right) if isinstance(left, DTensor) else right)
 
 
-def _local(value: DTensor, wanted: list[Any], grads: list[Any]) -> torch.Tensor:
-    """Returns the part of this rank, whose gradient gets the order of elements that DTensor expects."""
-    local = value.redistribute(placements=wanted).contiguous().to_local(grad_placements=grads)  # type: ignore[attr-defined]
-    if local.requires_grad:
-        local.register_hook(lambda one: one.contiguous())
-    return local
-
-
 def attention(function: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
               scale: Any = None, enable_gqa: bool = False) -> torch.Tensor:
     """Computes scaled_dot_product_attention on each rank: of its samples, its heads and its part of the sequence, with all keys and values.
@@ -69,8 +61,8 @@ def attention(function: Any, query: Any, key: Any, value: Any, attn_mask: Any = 
         kept = own[0] if own[0] == own[1] == own[2] and isinstance(own[0], Shard) and own[0].dim < query.dim() - 2 else Replicate()
         for found in (queries, others, grads):
             found.append(kept)
-    local = _local(query, queries, queries)
-    keys, values = (_local(one, others, grads) for one in three[1:])
+    local = part_of(query, queries, queries)
+    keys, values = (part_of(one, others, grads) for one in three[1:])
     if isinstance(attn_mask, DTensor):  # a learned mask gets the gradients of all ranks whose rows or heads differ
         apart = [Partial() if isinstance(one, Shard) else Replicate() for one in queries]
         attn_mask = attn_mask.redistribute(placements=[Replicate()] * mesh.ndim).to_local(grad_placements=apart)

@@ -9,6 +9,7 @@ from typing import Any, Optional
 import torch
 
 from ..errors import InputError
+from .expert import Experts
 from .steer import ATTENTION, Steer
 
 DIALECT = {"linear": "dot_general", "addmm": "dot_general", "mm": "dot_general", "matmul": "dot_general", "bmm": "dot_general",
@@ -111,12 +112,16 @@ def constant_nodes(module: torch.fx.GraphModule) -> set[torch.fx.Node]:
     return free
 
 
-def cut_graph(program: torch.export.ExportedProgram, names: list[str], until: tuple[str, ...] = (), steer: Optional[Steer] = None) -> list[Piece]:
+def cut_graph(program: torch.export.ExportedProgram, names: list[str], until: tuple[str, ...] = (), steer: Optional[Steer] = None,
+              experts: Optional[dict[str, Experts]] = None) -> list[Piece]:
     """Cuts an exported loss after the layers `names` but the last, or after the ops that the patterns `until` match.
 
     The first piece has what comes before the first layer. Each piece computes the values that depend on no parameter itself, from the
-    batch, which all stages have. `steer` places ops on DTensors; without it the caller does that."""
+    batch, which all stages have. `steer` places ops on DTensors; without it the caller does that. `experts` compute the ops that stand for
+    the modules at their paths."""
     module = program.module()
+    for path, one in (experts or {}).items():
+        module.add_module(_leaf(path), one)
     nodes = list(module.graph.nodes)
     free = constant_nodes(module)
     part = by_ops(nodes, until, free) if until else by_layers(nodes, names)
@@ -136,6 +141,11 @@ def cut_graph(program: torch.export.ExportedProgram, names: list[str], until: tu
         outs = [result] if number == last else sent(number)
         pieces.append(_piece(module, [node for node in made if part[node] == number], sent(number - 1) if number else [], outs, steer))
     return pieces
+
+
+def _leaf(path: str) -> str:
+    """Returns the name, in a piece, of what computes the experts at a path."""
+    return "kerf_experts_" + path.replace(".", "_")
 
 
 def _piece(module: torch.fx.GraphModule, nodes: list[torch.fx.Node], taken: list[torch.fx.Node], outs: list[Any], steer: Optional[Steer]) -> Piece:
@@ -161,7 +171,10 @@ def _piece(module: torch.fx.GraphModule, nodes: list[torch.fx.Node], taken: list
         return copies[node]
 
     for node in nodes:
-        if steer is None:
+        if node.target is torch.ops.kerf.experts.default:
+            hidden, index, weights, parameters, path = node.args
+            copies[node] = graph.call_module(_leaf(str(path)), tuple(copy(one) for one in (hidden, index, weights, *parameters)))
+        elif steer is None:
             copy(node)
         elif node.target is not torch.ops.aten._assert_tensor_metadata.default:  # DTensor has no rule for it
             copies[node] = steer.place(graph, node, copy)

@@ -24,11 +24,12 @@ from . import tensor
 from .axes import inner_mesh
 from .checks import Batch, Loss, check_batch, check_equal, check_mean, check_mesh, check_samples, check_terms, samples
 from .context import cut_sequence
-from .expert import spread
+from .expert import attach, find_experts
 from .modes import InnerAxes
-from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings_of
+from .placement import Job, Placement, Settings, device_mesh, placements, recompute_mode, settings_of, stage_of
 from .recompute import layers, recompute
 from .shared import SharedGathers
+from .stage_mesh import SAMPLES, data_rank
 from .traffic import Counter, Traffic, planned
 
 
@@ -56,7 +57,7 @@ class Parallel:
 
             self._pipeline = Pipeline(module, job, mesh, loss, {key: value[:self.microbatch] for key, value in batch.items()},
                                       self.microbatches, placed, notes)
-            self.parts = self._pipeline.parts
+            self.parts, self._stored = self._pipeline.parts, self._pipeline.stored
         elif read.by_op:
             from .placed import PlacedGraph
 
@@ -73,15 +74,15 @@ class Parallel:
         if not repeated and read.recompute != "none":
             raise InputError("recompute needs repeated layers, but the module has no ModuleList or Sequential of several modules of one class: "
                              'give recompute "none"')
-        inner = inner_mesh(self.mesh)
-        if inner is not None:
-            self._stored, notes = tensor.distribute(module, placed, inner, fuse=True)
+        inner, experts = inner_mesh(self.mesh), find_experts(module, placed, self.mesh)
+        if inner is not None or experts:
+            features = {name for one in experts.values() if one.by_feature for name in one.names}
+            self._stored, notes = tensor.distribute(module, placed, self.mesh, True, features)
             self.notes.extend(notes)
         if inner is not None and read.size("model") > 1:
             saved = [layer for number, (name, layer) in enumerate(repeated) if recompute_mode(read.recompute, number, name, 0, 1) == "none"]
             self._gathers = tensor.steer(module, placed, self._stored, inner, read.sequence_parallel, saved)
-        if read.size("expert") > 1:
-            spread(module, self._spread, self.mesh["expert"])
+        attach(module, experts)
         for number, (name, layer) in enumerate(repeated):
             recompute(layer, recompute_mode(read.recompute, number, name, 0, 1))
         shard(module, [layer for _, layer in repeated], read, self.mesh)
@@ -133,14 +134,15 @@ class Parallel:
         check_samples(batch, self._samples)
         if self._count is None:
             check_terms(batch)
-        data, size = self._settings.groups, self.microbatch
-        mine = [{key: value[at:at + size] for key, value in batch.items()}
-                for at in range(data_rank(self.mesh) * size * self.microbatches, (data_rank(self.mesh) + 1) * size * self.microbatches, size)]
+        data, size, count, rank = self._settings.groups, self.microbatch, self.microbatches, data_rank(self.mesh)
+        # Where stages have meshes of their own, the microbatches of all stages have the same samples: they cut the batch first.
+        first, step = (rank, data) if self._settings.apart else (rank * count, 1)
+        numbers = [first + number * step for number in range(count)]
+        mine = [{key: value[number * size:(number + 1) * size] for key, value in batch.items()} for number in numbers]
         if self._count is None:
-            return mine, [1 / (data * self.microbatches)] * len(mine)
+            return mine, [1 / (data * count)] * count
         counts = [float(self._count({key: value[at:at + size] for key, value in batch.items()})) for at in range(0, self._samples, size)]
-        first = data_rank(self.mesh) * self.microbatches
-        return mine, [one / sum(counts) for one in counts[first:first + self.microbatches]]
+        return mine, [counts[number] / sum(counts) for number in numbers]
 
     def _accumulate(self, slices: list[Batch], weights: list[float]) -> torch.Tensor:
         module, losses, inner = self.parts[0], [], inner_mesh(self.mesh)
@@ -173,9 +175,9 @@ class Parallel:
         return functools.reduce(torch.add, losses)
 
     def _finish(self, total: torch.Tensor) -> torch.Tensor:
-        axes = [] if self._settings.by_op else [axis for axis in ("replicate", "data", "expert") if axis in (self.mesh.mesh_dim_names or ())]
+        axes = [] if self._settings.by_op else [axis for axis in SAMPLES if axis in (self.mesh.mesh_dim_names or ())]
         data = {axis: self.mesh[axis].get_group() for axis in axes}
-        for group in data.values():
+        for group in data.values() if not self._pipeline else ():  # all stages have the sum already
             dist.all_reduce(total, group=group)
         for parameter in self.parameters():  # a gradient may still be a sum over the axis model, or cut in another dimension
             grad = parameter.grad
@@ -228,15 +230,6 @@ class Parallel:
                 if isinstance(parameter, DTensor) and not isinstance(value, DTensor):
                     value = distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements, src_data_rank=None)
                 parameter.copy_(value)
-
-
-def data_rank(mesh: DeviceMesh) -> int:
-    """Returns the number of this rank among those that have different samples."""
-    rank = 0
-    for axis in ("replicate", "data", "expert"):
-        if axis in (mesh.mesh_dim_names or ()):
-            rank = rank * mesh[axis].size() + mesh.get_local_rank(axis)
-    return rank
 
 
 def shard(module: torch.nn.Module, units: list[torch.nn.Module], read: Settings, mesh: DeviceMesh) -> None:
@@ -306,9 +299,12 @@ def parallelize(module: torch.nn.Module, plan: PlanLike, *, batch: Batch, mesh: 
         warnings.warn(f"left out: {one}", KerfWarning, stacklevel=2)
     if not dist.is_initialized():
         dist.init_process_group()
-    check_batch(module, read, samples(batch))
+    for number in range(read.apart or 1):
+        check_batch(module, settings_of(read_plan, module, number), samples(batch))
     device = next(module.parameters()).device
     over = mesh or device_mesh(read_plan, device.type)
+    if read.apart:
+        read = settings_of(read_plan, module, stage_of(read, dist.get_rank(), dist.get_world_size()))
     check_mesh(over, read)
     check_equal(module, read_plan.text, device)
     many = samples(batch)

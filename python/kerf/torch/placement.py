@@ -47,15 +47,17 @@ SUPPORT = (
     Row("schedule zero-bubble", "the order of Kerf's tasks as a CSV", BOTH, "all variants"),
     Row("recompute offload", "saved_tensors_hooks with copies in the host's memory", BOTH, "of each layer"),
     Row("convolutions cut along model", "", "", "refused; with a warning they are whole on each rank"),
+    Row("compression", "", "", "refused; with a warning gradients are summed as they are"),
     Row("strategies in ops", "the exported graph on DTensors, redistribute after each op that the plan names", BOTH,
         "the backward pass follows DTensor; not with stages, sharded optimizers or sequence_parallel"),
     Row("recompute in ops", "create_selective_checkpoint_contexts by op", BOTH, "as strategies in ops"),
     Row("parameters cut along data by a placement plan", "DTensor, Shard on the axis data", BOTH, "as strategies in ops"),
     Row("mesh.context", "distribute_tensor of the sequence; attention gathers keys and values", BOTH,
-        "dimension 1 of the batch is the sequence; not with mesh.expert"),
+        "dimension 1 of the batch is the sequence"),
     Row("mesh.expert", "all_gather of tokens, local experts, reduce_scatter", BOTH,
-        "experts as Transformers 5 stores them; not with mesh.model, mesh.stage or mesh.context"),
-    Row("stages with meshes of their own", "", "", "refused"),
+        "experts as Transformers 5 stores them"),
+    Row("stages with meshes of their own", "a DeviceMesh for each stage; samples are gathered where a stage ends", BOTH,
+        "values between stages have samples first; not with mesh.expert"),
 )
 
 
@@ -90,6 +92,7 @@ class Settings:
     notes: tuple[str, ...]
     by_op: bool = False  # whether the exported graph runs on DTensors, each op by its own strategy
     until: tuple[str, ...] = ()  # names of the ops after which the parts of the pipeline but the last end
+    apart: int = 0  # the number of stages that have meshes of their own; 0: all stages have one mesh
 
     def size(self, axis: str) -> int:
         """Returns the number of ranks along an axis."""
@@ -110,12 +113,17 @@ class Job:
     model: Optional[Model]
 
 
-def settings(plan: Plan) -> Settings:
-    """Reads the decisions of a plan, and lists by name those that PyTorch cannot run."""
+def settings(plan: Plan, stage_number: Optional[int] = None) -> Settings:
+    """Reads the decisions of a plan, and lists by name those that PyTorch cannot run.
+
+    Where stages have meshes of their own, they are those of one stage, and without its number those of the first stage."""
     content = plan.to_dict()
     order = plan.order or ("stage", "data", "context", "expert", "model")
-    sizes = plan.mesh
-    refused, notes = [], []
+    sizes, microbatch, apart = own_mesh(content, plan.mesh, stage_number or 0)
+    refused: list[str] = []
+    notes: list[str] = []
+    if apart:
+        check_apart(order, sizes, refused)
     _check_axes(content, sizes, refused, notes)
     level = content.get("optimizer_sharding", 0)
     stage, data = sizes.get("stage", 1), sizes.get("data", 1)
@@ -125,6 +133,8 @@ def settings(plan: Plan) -> Settings:
         level = max(level)
     if level == 1 and data > 1:
         notes.append("optimizer_sharding 1 runs as 2: fully_shard shards gradients together with optimizer states")
+    if content.get("compression"):
+        refused.append(f"compression of the gradients of {', '.join(content['compression'])}, which PyTorch sums as they are; remove the key compression")
     if level == 3 and stage > 1:
         refused.append(f"optimizer_sharding 3 with mesh.stage {stage}; give optimizer_sharding 2")
     recompute = content.get("recompute", "none")
@@ -140,8 +150,44 @@ def settings(plan: Plan) -> Settings:
     counted = max((entry["layers"][-1] + 1 for entry in content.get("stages", []) if entry.get("layers")), default=0)
     level = 0 if shard_ranks == 1 else level
     used = tuple((axis, sizes[axis]) for axis in order if sizes.get(axis, 1) > 1)
-    return Settings(used, content.get("global_batch"), content.get("microbatch"), level, shard_ranks, bool(content.get("sequence_parallel", False)),
-                    recompute, name, chunks, parts, counted, tuple(refused), tuple(notes), by_op, until)
+    if apart and stage_number is None:
+        for one in (settings(plan, number) for number in range(1, stage)):
+            refused += [text for text in one.refused if text not in refused]
+    return Settings(used, content.get("global_batch"), microbatch, level, shard_ranks, bool(content.get("sequence_parallel", False)),
+                    recompute, name, chunks, parts, counted, tuple(refused), tuple(notes), by_op, until, stage if apart else 0)
+
+
+def own_mesh(content: dict[str, Any], sizes: dict[str, int], stage: int) -> tuple[dict[str, int], Optional[int], bool]:
+    """Returns the sizes of the mesh and the microbatch of a stage, and whether stages have meshes of their own."""
+    count, microbatch = sizes.get("stage", 1), content.get("microbatch")
+    entries = content.get("stages", []) if count > 1 else []
+    given = {entry.get("stage", number % count): entry["mesh"] for number, entry in enumerate(entries) if entry.get("mesh")}
+    if not given:
+        return sizes, microbatch, False
+    whole = {axis: size for axis, size in sizes.items() if axis != "stage"}
+    base = whole if any(size > 1 for size in whole.values()) else given.get(0, {})
+    own = given.get(stage, base)
+    before, groups = (one.get("data", 1) * one.get("expert", 1) for one in (base, own))
+    if microbatch is not None:
+        if microbatch * before % groups:
+            raise InputError(f"a microbatch has {microbatch * before} samples, which data times expert of stage {stage}, {groups}, has to divide")
+        microbatch = microbatch * before // groups
+    return {"stage": count, **own}, microbatch, True
+
+
+def check_apart(order: tuple[str, ...], sizes: dict[str, int], refused: list[str]) -> None:
+    """Refuses meshes of single stages that PyTorch does not run."""
+    used = [axis for axis in order if sizes.get(axis, 1) > 1]
+    if "stage" not in (used[0], used[-1]):
+        refused.append(f"stages with mesh, where stage is between the axes {', '.join(used)}; make it the first or the last of the plan's order")
+    if sizes.get("expert", 1) > 1:
+        refused.append(f"stages with mesh together with mesh.expert {sizes['expert']}, whose ranks exchange tokens of one mesh; give mesh.expert 1")
+
+
+def stage_of(read: Settings, rank: int, ranks: int) -> int:
+    """Returns the stage of a rank; the axis stage is the first or the last one where stages have meshes of their own."""
+    stages = read.size("stage")
+    return rank * stages // ranks if read.mesh[0][0] == "stage" else rank % stages
 
 
 def _check_axes(content: dict[str, Any], sizes: dict[str, int], refused: list[str], notes: list[str]) -> None:
@@ -149,9 +195,10 @@ def _check_axes(content: dict[str, Any], sizes: dict[str, int], refused: list[st
     for axis, size in sizes.items():
         if size > 1 and axis not in ("stage", "data", "model", "context", "expert"):
             refused.append(f"mesh.{axis} is {size}; give the plan mesh.{axis} 1")
-    for other in ("stage", "model", "context"):
-        if sizes.get("expert", 1) > 1 and sizes.get(other, 1) > 1:
-            refused.append(f"mesh.expert {sizes['expert']} together with mesh.{other} {sizes[other]}; give one of them 1")
+    sharded = content.get("optimizer_sharding", 0) not in (0, [0]) and sizes.get("data", 1) > 1
+    if sharded and all(sizes.get(axis, 1) > 1 for axis in ("context", "expert", "model")):
+        refused.append("mesh.context, mesh.expert and mesh.model together with optimizer_sharding, because fully_shard takes parameters that are cut "
+                       "along two axes at most; give optimizer_sharding 0")
     for axis in ("context", "expert"):
         if sizes.get(axis, 1) > 1 and content.get("optimizer_sharding", 0) not in (0, [0]):
             notes.append(f"fully_shard shards over data, and the plan over data and {axis}")
@@ -179,8 +226,6 @@ def _stages(content: dict[str, Any], stage: int, chunks: int, refused: list[str]
     """Returns the ops after which parts of a pipeline end, or the layers of each part."""
     parts: list[tuple[int, ...]] = [()] * (stage * chunks)
     entries = content.get("stages", []) if stage > 1 else []
-    if any(entry.get("mesh") for entry in entries):
-        refused.append("stages with mesh: a PipelineStage has one neighbour on each side; give all stages one mesh")
     if any("until" in entry for entry in entries):
         if len(entries) != len(parts) or any("until" not in entry for entry in entries[:-1]) or "until" in entries[-1]:
             raise InputError(f"stages has {len(entries)} entries, of them {sum('until' in one for one in entries)} with until; {len(parts)} parts "
@@ -198,12 +243,19 @@ def _stages(content: dict[str, Any], stage: int, chunks: int, refused: list[str]
 
 
 def device_mesh(plan: Plan, device_type: Optional[str] = None) -> DeviceMesh:
-    """Returns the mesh of a plan with its axes of more than one rank; data is two axes where optimizer sharding covers a part of it."""
+    """Returns the mesh of a plan with its axes of more than one rank; data is two axes where optimizer sharding covers a part of it.
+
+    Where stages have meshes of their own, it is that of this rank's stage."""
     instance(plan, Plan, "plan is a kerf.Plan")
     if device_type is not None:
         instance(device_type, str, 'device_type is a text such as "cpu"')
-    read = settings(plan)
+    read, ranks = settings(plan), torch.distributed.get_world_size()
     kind = device_type or ("cuda" if torch.cuda.is_available() else "cpu")
+    made = [_device_mesh(settings(plan, number), kind, ranks) for number in range(read.apart or 1)]  # every rank makes all of them
+    return made[stage_of(read, torch.distributed.get_rank(), ranks) if read.apart else 0]
+
+
+def _device_mesh(read: Settings, kind: str, ranks: int) -> DeviceMesh:
     axes: list[tuple[str, int]] = []
     for axis, size in read.mesh:
         if axis == "data" and read.level and 1 < read.shard_ranks < size:
@@ -211,7 +263,6 @@ def device_mesh(plan: Plan, device_type: Optional[str] = None) -> DeviceMesh:
         else:
             axes.append((axis, size))
     axes = axes or [("data", 1)]
-    ranks = torch.distributed.get_world_size()
     if ranks != math.prod(size for _, size in axes):
         raise InputError(f"the plan is for {math.prod(size for _, size in axes)} ranks, but {ranks} processes run; start as many as the plan has")
     return init_device_mesh(kind, tuple(size for _, size in axes), mesh_dim_names=tuple(axis for axis, _ in axes))
@@ -222,24 +273,25 @@ def _placement(name: str, layout: Layout, read: Settings, refused: list[str]) ->
     data, expert = None, False
     for dimension, sizes in enumerate(layout.folds):
         for position, size in enumerate(sizes):
-            axes = layout.axes[size]
+            # Where stages have meshes of their own, an axis such as "data|model" is data in some and model in others. Only model cuts there.
+            axes = {"model" if "model" in axis.split("/")[0].split("|") else axis for axis in layout.axes[size]}
             if "model" in axes:
                 found.append((dimension, math.prod(layout.sizes[one] for one in sizes[:position])))
-            others = set(axes) & {"data", "expert", "context"}
+            others = axes & {"data", "expert", "context"}
             if others == {"expert"} and (dimension, position) == (0, 0):
                 expert = True
             elif others == {"data"} and read.by_op:
                 data = dimension
             elif others and read.level < 3:
-                refused.append(f"parameter {name} is cut along {', '.join(axes)} without optimizer_sharding 3")
+                refused.append(f"parameter {name} is cut along {', '.join(sorted(axes))} without optimizer_sharding 3")
     if len(found) > 1:
         refused.append(f"parameter {name} is cut along model in {len(found)} dimensions")
     return Placement(name, layout.shape, *(found[0] if found else (None, 1)), data, expert)
 
 
-def settings_of(plan: Plan, module: torch.nn.Module) -> Settings:
+def settings_of(plan: Plan, module: torch.nn.Module, stage: Optional[int] = None) -> Settings:
     """Reads the decisions of a plan for a module. One with convolutions runs as a whole and not op by op: DTensor cannot cut them."""
-    read = settings(plan)
+    read = settings(plan, stage)
     if not read.by_op or not any(isinstance(one, torch.nn.modules.conv._ConvNd) for one in module.modules()):
         return read
     refused = list(read.refused)

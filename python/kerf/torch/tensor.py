@@ -11,7 +11,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError
-from .axes import moved, places
+from .axes import inner_mesh, moved, places, spread_mesh
 from .placement import Placement
 from .shared import SharedGathers
 
@@ -95,12 +95,16 @@ def _fused(module: torch.nn.Module, placed: dict[int, Placement], ranks: int) ->
     return found
 
 
-def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: DeviceMesh, fuse: bool) -> tuple[dict[str, Placement], list[str]]:
-    """Makes each parameter of a module a DTensor on `mesh`, which the axis model cuts. Returns the placements of those that are stored
-    reordered, and notes."""
+def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: DeviceMesh, fuse: bool,
+               features: set[str]) -> tuple[dict[str, Placement], list[str]]:
+    """Makes each parameter of a module a DTensor on the axes of `mesh` that cut values of a sample, and those of experts on the axis expert
+    too. Returns the placements of those that are stored reordered, and notes.
+
+    With `fuse` fused products are reordered. `features` are the parameters of experts whose features the axis model cuts."""
     by_id = {id(parameter): placed[name] for name, parameter in module.named_parameters() if name in placed}
-    ranks = mesh["model"].size() if "model" in (mesh.mesh_dim_names or ()) else 1
+    ranks, inner = mesh["model"].size() if "model" in (mesh.mesh_dim_names or ()) else 1, inner_mesh(mesh)
     reordered = _fused(module, by_id, ranks) if fuse and ranks > 1 else set()
+    reordered |= {key for key, where in by_id.items() if where.name in features and where.blocks > 1}
     memory: dict[int, torch.nn.Parameter] = {}
     stored, notes = {}, []
     for owner in module.modules():
@@ -109,13 +113,17 @@ def distribute(module: torch.nn.Module, placed: dict[str, Placement], mesh: Devi
                 continue
             if id(parameter) not in memory:
                 where, value = by_id[id(parameter)], parameter.detach()
-                cut = where.dimension
+                over, cut = spread_mesh(mesh) if where.expert else inner, where.dimension
+                if over is None:  # only experts are spread
+                    memory[id(parameter)] = parameter
+                    continue
                 if id(parameter) in reordered and cut is not None:
                     value = reorder(value, cut, where.blocks, ranks)
                     stored[where.name] = where
                 elif where.blocks > 1:
                     notes.append(f"{where.name} is cut in the order of its elements, and DTensor gathers what its {where.blocks} blocks need")
-                tensor = distribute_tensor(value, mesh, places(mesh, **({} if cut is None else {"model": Shard(cut)})), src_data_rank=None)
+                cuts = {**({"expert": Shard(0)} if where.expert else {}), **({} if cut is None else {"model": Shard(cut)})}
+                tensor = distribute_tensor(value, over, places(over, **cuts), src_data_rank=None)
                 memory[id(parameter)] = torch.nn.Parameter(tensor, requires_grad=parameter.requires_grad)
             owner._parameters[name] = memory[id(parameter)]
     return stored, notes
