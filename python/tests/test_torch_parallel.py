@@ -6,6 +6,7 @@ KERF_ALL=1 runs all models and plans, and prints for each the difference, the co
 import contextlib
 import datetime
 import json
+import multiprocessing
 import os
 import socket
 import sys
@@ -145,6 +146,13 @@ def alone(name, layers):
     return train(module, batches, step, module.parameters()), {key: value.detach() for key, value in module.named_parameters()}
 
 
+def start(function, args, ranks):
+    """Runs a function in processes that are forked from one that has imported all modules, because imports take longer than most plans."""
+    models = [f"transformers.models.{name}.modeling_{name}" for name in ("llama", "bert", "vit", "mixtral", "resnet")]
+    multiprocessing.set_forkserver_preload(["kerf.torch", "torch.distributed.checkpoint", *(models if ALL else [])])
+    torch.multiprocessing.start_processes(function, args, nprocs=ranks, start_method="forkserver")
+
+
 def worker(*args):
     with parallel_models.all_in_double():
         run_all(*args)
@@ -236,7 +244,7 @@ class Parallelize(unittest.TestCase):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        torch.multiprocessing.spawn(worker, (ranks, port, plans, folder), nprocs=ranks)
+        start(worker, (ranks, port, plans, folder), ranks)
         with open(os.path.join(folder, "results.json")) as file:
             return json.load(file), folder
 
@@ -296,7 +304,7 @@ class Parallelize(unittest.TestCase):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        torch.multiprocessing.spawn(attention_worker, (port,), nprocs=4)
+        start(attention_worker, (port,), 4)
 
     def test_page_has_the_table_of_what_is_supported(self):
         with open(os.path.join(parallel_models.ROOT, "docs", "parallelize.md")) as file:

@@ -38,6 +38,9 @@ class Experts(torch.nn.Module):
     With `by_feature` the axis model cuts the features between the two products of an expert, so that its ranks compute terms of a sum;
     otherwise each of these ranks gathers what the axis model cuts."""
 
+    _inner: torch.nn.Module
+    _mesh: DeviceMesh
+
     def __init__(self, owner: torch.nn.Module, names: dict[str, str], by_feature: bool, mesh: DeviceMesh) -> None:
         super().__init__()
         inner = copy.copy(owner)  # computes with the parts of this rank, which `owner` holds as DTensors

@@ -172,8 +172,8 @@ def _piece(module: torch.fx.GraphModule, nodes: list[torch.fx.Node], taken: list
 
     for node in nodes:
         if node.target is torch.ops.kerf.experts.default:
-            hidden, index, weights, parameters, path = node.args
-            copies[node] = graph.call_module(_leaf(str(path)), tuple(copy(one) for one in (hidden, index, weights, *parameters)))
+            given: Any = node.args  # three values, the parameters, and the path of the module
+            copies[node] = graph.call_module(_leaf(given[4]), tuple(copy(one) for one in (*given[:3], *given[3])))
         elif steer is None:
             copy(node)
         elif node.target is not torch.ops.aten._assert_tensor_metadata.default:  # DTensor has no rule for it

@@ -56,6 +56,7 @@ class Stage(torch.nn.Module):
                     for one, shape in zip(values, self._made))
         if apart is not None and not self.last:
             out = tuple(gather_samples(one, apart) for one in out)
+        out = tuple(one.contiguous() for one in out)  # as PyTorch sends values
         return out[0].reshape(1) if self.last else out[0] if len(out) == 1 else out
 
     def _between(self, shape: torch.Size) -> list[Any]:
