@@ -55,12 +55,12 @@ class Experts(torch.nn.Module):
             return self._compute(hidden, index, weights, [self._part(one, None) for one in parameters])
         # A rank may compute any part of the tokens, because experts treat each token alone.
         rows = along(hidden, "context")
-        if not (isinstance(rows, Shard) and rows.dim == 0 and all(along(one, "context") == rows for one in (index, weights))):
+        if not (isinstance(rows, Shard) and rows.dim == 0 and all(along(cast(DTensor, one), "context") == rows for one in (index, weights))):
             rows = Replicate()
         wanted = places(hidden.device_mesh, context=rows)
         terms = places(hidden.device_mesh, context=rows, **({"model": Partial()} if self.by_feature else {}))
-        local = [part_of(cast(DTensor, one), wanted, terms) for one in (hidden, index, weights)]
-        out = self._compute(*local, [self._part(one, rows) for one in parameters])
+        tokens, index, weights = (part_of(cast(DTensor, one), wanted, terms) for one in (hidden, index, weights))
+        out = self._compute(tokens, index, weights, [self._part(one, rows) for one in parameters])
         return moved(DTensor.from_local(out, hidden.device_mesh, terms, run_check=False), model=Replicate())
 
     def _part(self, parameter: torch.Tensor, rows: Optional[Any]) -> torch.Tensor:

@@ -25,6 +25,18 @@ from .stage_mesh import SAMPLES, check_samples_first, gather_samples, lines_of, 
 from .steer import Steer
 
 
+class _Received(torch.autograd.Function):
+    """Passes on a value of the stage before, and makes its gradient contiguous, as PyTorch sends it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        return grads[0].contiguous()
+
+
 class Stage(torch.nn.Module):
     """One part of the pipeline. Its pieces are recomputed and sharded one by one. `mesh` has the axes that cut the values of a sample,
     and `cuts` those of them that cut the sequence of values between stages: a rank sends its part. Where stages have meshes of their
@@ -45,6 +57,7 @@ class Stage(torch.nn.Module):
     def forward(self, *values: torch.Tensor, **batch: torch.Tensor) -> Any:
         """Returns what the next stage gets, or the loss with one dimension."""
         mesh, apart = self._mesh, self._apart
+        values = tuple(_Received.apply(one) for one in values)  # type: ignore[misc]
         if apart is not None:
             values = tuple(take_samples(one, apart) for one in values)
         if mesh is not None:

@@ -2,7 +2,7 @@
 """Stages with meshes of their own: where a stage ends its ranks gather the samples of a microbatch, and the next stage's ranks take theirs."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -80,7 +80,7 @@ def pipeline_group(mesh: DeviceMesh, apart: bool) -> dist.ProcessGroup:
     """Returns the process group of this rank's pipeline. Stages that are `apart` have meshes of their own, and need a common group."""
     if not apart:
         return mesh["stage"].get_group()
-    groups = [(line, dist.new_group(line)) for line in lines_of(mesh)]  # every rank makes all groups
+    groups = [(line, cast(dist.ProcessGroup, dist.new_group(line))) for line in lines_of(mesh)]  # every rank makes all groups
     return next(group for line, group in groups if dist.get_rank() in line)
 
 
