@@ -117,7 +117,7 @@ Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const Tra
   quick.workBudget = std::min(options.workBudget, kUsualWork) / kQuickShare;
   quick.top = 1;
   if (std::optional<Error> refusal = refusalBySize(cluster, job, layouts, options, limit)) {
-    if (options.findLeastMemory)
+    if (options.findLeastMemory && options.memoryLimitBytes) // a user's limit can be raised, a device's memory cannot
       refusal->message += leastMemoryText(cluster, job, layouts, quick, tooLittle);
     return *refusal;
   }
