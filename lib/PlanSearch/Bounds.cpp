@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Bounds.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
+#include "kerf/Support/Units.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,16 +14,25 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }
 
+StateBytes plannedStateBytes(const TrainingJob &job, const Plan &constraints) {
+  bool mixed = job.dtype != "f32" && job.dtype != "f64";
+  std::string gradients = constraints.gradientDtype;
+  return kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
+                          gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.optimizerMoments);
+}
+
 Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                const PlanSearchOptions &options, MemoryLimit memoryLimit)
-    : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit), trainer(*job.trainer) {
-  const Plan &given = options.constraints;
-  std::string gradients = given.gradientDtype;
-  bool mixed = job.dtype != "f32" && job.dtype != "f64";
-  stateBytes = kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
-                                gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.optimizerMoments);
-  if (given.overlap)
-    pinnedOverlap = parseOverlap(*given.overlap);
+    : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit), trainer(*job.trainer),
+      stateBytes(plannedStateBytes(job, options.constraints)) {
+  if (options.constraints.overlap)
+    pinnedOverlap = parseOverlap(*options.constraints.overlap);
+}
+
+std::string limitText(const MemoryLimit &limit, const Cluster &cluster) {
+  if (cluster.mixed() && std::isinf(limit.bytes))
+    return "the memory of its devices";
+  return bytesText(cluster.mixed() ? limit.bytes : limit.onDevice(cluster.device)) + " a device";
 }
 
 Overlap Bounds::plannedOverlap(const Choice &choice) const {
@@ -251,6 +261,13 @@ double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
   return bound;
 }
 
+/// Let x_s be the seconds of those tasks of a microbatch on stage s that a microbatch on its way through the pipeline
+/// waits for, p the number of stages, m of microbatches, and let every stage hold one part. Stage s waits for the
+/// stages before it, runs its tasks for m microbatches, and the last of them returns through the stages before it. So
+/// T >= x_0 + ... + x_{s-1} + m x_s for every cut. The sum of these p inequalities with the weights
+/// (1 - 1/m)^(p-1-s) / m is T (1 - (1 - 1/m)^p) >= sum x_s. Returns the factor of T.
+static double filledShare(double stages, double microbatches) { return 1 - std::pow(1 - 1 / microbatches, stages); }
+
 double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
                            const PassSeconds &pass) {
   ScheduleOptions least = theSpace->schedule(choice);
@@ -263,8 +280,12 @@ double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const Ac
   double forced = forcedRecomputeSeconds({work, activations, states, std::span(&stage, 1)}, least);
   auto stages = static_cast<double>(choice.sizes.stage);
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
-  return static_cast<double>(theSpace->microbatches(choice)) *
-         std::max((pass.total() + forced) / stages, layers * pass.layer);
+  auto microbatches = static_cast<double>(theSpace->microbatches(choice));
+  double busiest = microbatches * std::max((pass.total() + forced) / stages, layers * pass.layer);
+  // A microbatch passes through all stages and back, whatever the schedule does with the weight gradients.
+  double there = pass.forward + pass.backward - pass.weightGradient + forced;
+  bool interleaves = theSpace->microbatches(choice) % choice.sizes.stage == 0;
+  return std::max(busiest, interleaves ? there : there / filledShare(stages, microbatches));
 }
 
 bool Bounds::partsFit(const Choice &choice, const ModelWork &work, const std::vector<double> *stateBytes, int level) {
@@ -464,18 +485,18 @@ Result<double> Bounds::executionBound(const Choice &choice) {
     bound =
         std::max(bound, (microbatches * (pass.total() + forced) + entering + std::max(leaving, reduction)) / stages);
   }
-  if (choice.chunks == 1 && !recordOf(choice.schedule).splitsBackward) {
-    // Let w_s be the seconds of a microbatch on stage s, r_s those of its remaining reductions, a those of a message
-    // there and back, p the number of stages and m of microbatches. Stage s waits for the stages before it, so
-    // T >= w_0 + ... + w_{s-1} + s a + m w_s + r_s for every cut. The sum of these p inequalities with the weights
-    // (1 - 1/m)^(p-1-s) / m is T (1 - (1 - 1/m)^p) >= sum w_s + the weighted sums of r_s and of s a. All of r is
-    // counted with the least weight, that of stage 0.
+  if (choice.chunks == 1) {
+    // As in filledShare, where the reductions of stage s and its messages, a seconds there and back, add r_s + s a to
+    // the inequality of stage s. All of r is counted with the least weight, that of stage 0. Where weight gradients are
+    // tasks of their own, other tasks may take their place, and reductions follow them.
+    const bool split = recordOf(choice.schedule).splitsBackward;
     double left = 1 - 1 / microbatches, between = 0;
     MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, 0);
     for (double s = 1; s < stages; ++s)
       between += std::pow(left, stages - 1 - s) / microbatches * s * (messages.forward + messages.backward);
-    bound = std::max(bound, (pass.total() + forced + between + std::pow(left, stages - 1) / microbatches * reduction) /
-                                (1 - std::pow(left, stages)));
+    double passing = pass.total() - (split ? pass.weightGradient : 0) + forced + between,
+           after = split ? 0 : std::pow(left, stages - 1) / microbatches * reduction;
+    bound = std::max(bound, (passing + after) / filledShare(stages, microbatches));
   }
   return bound;
 }

@@ -20,6 +20,13 @@ struct MemoryLimit {
   }
 };
 
+/// Returns the bytes of weights, gradients and optimizer states per parameter, under every plan that keeps the
+/// constraints.
+StateBytes plannedStateBytes(const TrainingJob &job, const Plan &constraints);
+
+/// Describes the memory limit of a cluster's devices, for messages.
+std::string limitText(const MemoryLimit &limit, const Cluster &cluster);
+
 /// Computes lower bounds of choices. All references passed to `make` must outlive the object.
 class Bounds {
 public:

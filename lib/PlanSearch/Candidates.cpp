@@ -147,9 +147,24 @@ bool Candidates::fits(const Candidate &one) {
     return false;
   for (int64_t s = 0; s < one.step.schedule.stages; ++s)
     if (const DeviceSpec &device = one.pipeline->device(s);
-        peakDeviceBytes(one.work, one.step, *schedule, device, s) > memoryLimit.onDevice(device))
+        peakDeviceBytes(one.work, one.step, *schedule, device, s) > memoryLimit.onDevice(device)) {
+      if (keepsSmallest)
+        noteTooLarge(one, *schedule);
       return false;
+    }
   return true;
+}
+
+void Candidates::noteTooLarge(const Candidate &one, const Schedule &schedule) {
+  double most = 0;
+  for (int64_t s = 0; s < one.step.schedule.stages && most < smallestBytes; ++s)
+    most = std::max(most, peakDeviceBytes(one.work, one.step, schedule, one.pipeline->device(s), s));
+  if (most >= smallestBytes)
+    return;
+  smallestBytes = most;
+  smallestPlan = one.completed.plan;
+  if (!options.constraints.decidesRecompute()) // only then the step may recompute what the plan does not
+    smallestPlan->recompute = {one.step.recomputeOfPart.empty() ? one.step.recompute : Recompute::Full};
 }
 
 /// Returns each stage's first rung of the ladder that fits into memory; nothing when some stage fits on no rung.
@@ -181,8 +196,13 @@ std::optional<Recomputation> Candidates::firstFittingRungs(Candidate &one, Recom
           break;
       }
     }
-    if (rung > last)
+    if (rung > last) {
+      if (keepsSmallest) {
+        applyToStep(one, {ladder, {lastRung(ladder, *std::max_element(layers.begin(), layers.end()))}});
+        noteTooLarge(one, *schedule);
+      }
       return std::nullopt;
+    }
     found.rungs.push_back(rung);
   }
   if (stages == 1 || std::all_of(found.rungs.begin(), found.rungs.end(), [](int64_t rung) { return rung == 0; }))

@@ -55,7 +55,15 @@ public:
     anyMade = false;
   }
 
+  /// Keeps, of the candidates that fit under no recomputation, the one that needs the fewest bytes.
+  /// The search asks for it as long as it has found no plan, for its message.
+  void keepSmallest(bool keep) { keepsSmallest = keep; }
+  /// Returns the plan of the candidate that was kept; nothing when there is none.
+  const std::optional<Plan> &smallest() const { return smallestPlan; }
+
 private:
+  /// Keeps the candidate, with its step as it is, if none before needs fewer bytes.
+  void noteTooLarge(const Candidate &one, const Schedule &schedule);
   const Schedule *scheduleOf(const ScheduleOptions &options);
   const std::vector<PeakCandidate> &peakCandidatesOf(int64_t stage);
   bool fits(const Candidate &one);
@@ -70,6 +78,9 @@ private:
   MemoryLimit memoryLimit;
   std::optional<Error> firstRefusal;
   bool anyMade = false;
+  bool keepsSmallest = false;
+  std::optional<Plan> smallestPlan;
+  double smallestBytes = std::numeric_limits<double>::infinity();   // on the fullest device of smallestPlan
   std::optional<Schedule> lastSchedule;                             // cuts of one execution have the same schedule
   std::tuple<ScheduleKind, int64_t, int64_t, int64_t> lastKey;      // of lastSchedule
   std::map<int64_t, std::vector<PeakCandidate>> lastPeakCandidates; // of lastSchedule, by stage

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <set>
 #include <tuple>
 
 namespace kerf::plansearch {
@@ -101,128 +100,11 @@ Result<std::vector<Choice>> TreeSearch::sortedByBound(std::vector<Choice> choice
   return sorted;
 }
 
-/// Simulates plans with the least bounds until one fits, and a few more: the bounds of different schedules are not
-/// equally tight, so the plan with the least bound is seldom the fastest.
-Status TreeSearch::dive(const Choice &layout, int moreDives) {
-  auto model = bounds->workOf(bounds->keyOf(layout));
-  if (!model)
-    return model.error();
-  if (!*model)
-    return ok();
-  auto orders = sortedByBound(bounds->orders(layout, **model));
-  if (!orders)
-    return orders.error();
-  std::vector<Choice> all;
-  for (const Choice &order : *orders)
-    for (Choice &choice : space->executions(order))
-      all.push_back(choice);
-  auto executions = sortedByBound(all);
-  if (!executions)
-    return executions.error();
-  if (options.constraints.schedule.name.empty()) // schedules with a searched order take long to simulate
-    std::erase_if(*executions, [](const Choice &choice) { return recordOf(choice.schedule).searched; });
-  int more = asked ? 0 : moreDives; // several questions share one work budget
-  bool fits = false;
-  for (size_t i = 0; i < executions->size() && (fits ? more-- > 0 : i < kMostDives); ++i) {
-    auto cuts = sortedByBound(space->cuts((*executions)[i])); // empty when a known plan is faster
-    if (!cuts)
-      return cuts.error();
-    if (cuts->empty())
-      continue;
-    auto plans = decideRecomputation(cuts->front(), 0);
-    if (!plans)
-      return plans.error();
-    int64_t before = kept;
-    if (!plans->empty())
-      if (Status status = simulateChoice(plans->front().choice); !status)
-        return status;
-    fits |= kept > before;
-  }
-  return ok();
-}
-
-/// Takes small microbatches, with which plans need the least memory and most likely fit.
-Status TreeSearch::simulateFirstPlans(std::vector<Choice> meshes) {
-  std::stable_sort(meshes.begin(), meshes.end(),
-                   [](const Choice &a, const Choice &b) { return a.sizes.ranks() > b.sizes.ranks(); });
-  int64_t most = meshes.front().sizes.ranks(), leastContext = std::numeric_limits<int64_t>::max();
-  for (const Choice &mesh : meshes)
-    leastContext = std::min(leastContext, mesh.sizes.context);
-  // First one plan for as many meshes as possible, then a few more for each. Under several questions, dives never
-  // simulate more than one plan, so the second pass alone suffices.
-  if (!asked)
-    if (Status status = simulateFirstPlans(meshes, most, leastContext, 0, 2 * kFirstPlansShare); !status)
-      return status;
-  if (Status status = simulateFirstPlans(meshes, most, leastContext, kMoreDives, kFirstPlansShare); !status)
-    return status;
-  if (asked || goal == Goal::AnyFittingPlan || space->globalBatch() >= most)
-    return ok();
-  std::erase_if(meshes, [&](const Choice &mesh) {
-    return mesh.sizes.context == leastContext ||
-           static_cast<double>(mesh.sizes.ranks()) < kMostRanks * static_cast<double>(most);
-  });
-  return simulateContextPlans(meshes);
-}
-
-Status TreeSearch::simulateContextPlans(const std::vector<Choice> &meshes) {
-  const int64_t near = cluster.mixed() || cluster.levels.empty() ? 1 : cluster.levels.front().size;
-  std::vector<std::tuple<bool, double, size_t>> order; // model axis beyond a node, estimated seconds, mesh
-  for (size_t i = 0; i < meshes.size() && !mustStop(); ++i) {
-    std::vector<Choice> layouts = space->layouts(meshes[i]);
-    if (layouts.empty() || !narrowQuestions(layouts.front()))
-      continue;
-    auto bound = bounds->boundBeforeLayout(layouts.front());
-    if (!bound)
-      return bound.error();
-    auto microbatches = static_cast<double>(space->microbatches(layouts.front()));
-    double filling = (microbatches + static_cast<double>(meshes[i].sizes.stage) - 1) / microbatches; // of the pipeline
-    if (*bound < threshold(layouts.front().questions))
-      order.emplace_back(meshes[i].sizes.model > near, *bound * filling, i);
-  }
-  std::sort(order.begin(), order.end());
-  order.resize(std::min(order.size(), kContextDives));
-  for (const auto &[far, seconds, i] : order)
-    if (!mustStop())
-      if (Status status = dive(space->layouts(meshes[i]).front(), 0); !status)
-        return status;
-  return ok();
-}
-
-Status TreeSearch::simulateFirstPlans(const std::vector<Choice> &meshes, int64_t mostRanks, int64_t leastContext,
-                                      int moreDives, int64_t budgetShare) {
-  for (const Choice &mesh : meshes) {
-    if (mesh.sizes.context > leastContext) // the axes data, stage and model save memory as well
-      continue;
-    if (static_cast<double>(mesh.sizes.ranks()) < kMostRanks * static_cast<double>(mostRanks) ||
-        work > std::min(options.workBudget, kUsualWork) / budgetShare || mustStop())
-      break;
-    Choice one = mesh;
-    if (!narrowQuestions(one))
-      continue;
-    auto bound = bounds->lowerBound(one);
-    if (!bound)
-      return bound.error();
-    if (*bound >= threshold(one.questions))
-      continue;
-    // The first layout has the smallest microbatch, and sequence parallelism where possible.
-    if (std::vector<Choice> layouts = space->layouts(one); !layouts.empty() && narrowQuestions(layouts.front()))
-      if (Status status = dive(layouts.front(), moreDives); !status)
-        return status;
-  }
-  return ok();
-}
-
 bool TreeSearch::mustStop() const {
   if (options.stop && options.stop())
     return true;
   return options.seconds &&
          std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count() > *options.seconds;
-}
-
-std::string TreeSearch::limitText() const {
-  if (cluster.mixed() && std::isinf(memoryLimit.bytes))
-    return "the memory of its devices";
-  return bytesText(cluster.mixed() ? memoryLimit.bytes : memoryLimit.onDevice(cluster.device)) + " a device";
 }
 
 Status TreeSearch::simulateChoice(Result<std::optional<Candidate>> made, QuestionSet questions) {
@@ -245,6 +127,7 @@ Status TreeSearch::simulateChoice(Result<std::optional<Candidate>> made, Questio
   for (size_t q = 0; q < answers.size(); ++q)
     if (questions >> q & 1)
       insertPlan(answers[q].plans, {one.completed.plan, *simulation});
+  candidates->keepSmallest(false);
   return ok();
 }
 
@@ -281,6 +164,7 @@ Result<std::vector<Choice>> TreeSearch::prepare() {
   bounds.emplace(std::move(*made));
   space = &bounds->space();
   candidates.emplace(cluster, job, options, *bounds, memoryLimit);
+  candidates->keepSmallest(!asked && goal == Goal::BestPlan);
   auto meshes = space->meshes();
   if (!meshes)
     contradiction = true;
@@ -379,24 +263,6 @@ Status TreeSearch::search(std::vector<Choice> meshes) {
   return diveFromOpenChoices();
 }
 
-Status TreeSearch::diveFromOpenChoices() {
-  if (queue.empty() || asked || goal == Goal::AnyFittingPlan)
-    return ok();
-  std::set<std::pair<std::array<int64_t, std::size(kPlanAxes)>, LayoutKey>> dived;
-  for (auto open = queue; !open.empty() && dived.size() < kLastDives && !mustStop(); open.pop()) {
-    Choice choice = open.top().choice;
-    if (open.top().bound >= threshold(choice.questions))
-      break;
-    if (choice.level == Choice::Level::Mesh) // no layout is chosen yet
-      continue;
-    choice.level = Choice::Level::Layout;
-    if (dived.insert({choice.sizes.asArray(), bounds->keyOf(choice)}).second)
-      if (Status status = dive(choice); !status)
-        return status;
-  }
-  return ok();
-}
-
 void TreeSearch::boundAnswers() {
   for (; !queue.empty(); queue.pop())
     for (size_t q = 0; q < answers.size(); ++q)
@@ -424,12 +290,12 @@ Result<FoundPlans> TreeSearch::run() {
   if (found.plans.empty() && !exhausted())
     return Error{fmt::format("no plan for {} of {} that fits into {} was found within the budget; give a larger "
                              "<budget>, or pin a part of the plan",
-                             countText(cluster.ranks(), "rank"), cluster.name, limitText()),
+                             countText(cluster.ranks(), "rank"), cluster.name, limitText(memoryLimit, cluster)),
                  ExitStatus::Infeasible};
   if (found.plans.empty())
-    return Error{
-        fmt::format("no plan for {} of {} fits into {}", countText(cluster.ranks(), "rank"), cluster.name, limitText()),
-        ExitStatus::Infeasible};
+    return Error{fmt::format("no plan for {} of {} fits into {}", countText(cluster.ranks(), "rank"), cluster.name,
+                             limitText(memoryLimit, cluster)),
+                 ExitStatus::Infeasible};
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
   found.statistics.layouts = bounds->layoutsMade();
@@ -437,6 +303,18 @@ Result<FoundPlans> TreeSearch::run() {
   for (FoundPlan &one : found.plans)
     one.plan.predicted = predictionOf(one.simulation, found.lowerBoundSeconds);
   return std::move(found);
+}
+
+std::optional<FoundPlan> TreeSearch::smallest() {
+  if (!candidates || !candidates->smallest())
+    return std::nullopt;
+  auto made = candidates->make(*candidates->smallest(), Recomputation());
+  if (!made || !*made)
+    return std::nullopt;
+  auto simulation = simulate((*made)->work, (*made)->step, *(*made)->pipeline);
+  if (!simulation)
+    return std::nullopt;
+  return FoundPlan{(*made)->completed.plan, std::move(*simulation)};
 }
 
 Result<std::vector<AlternativePlan>> TreeSearch::findAlternatives(const DecisionQuestions &questions) {

@@ -40,6 +40,9 @@ public:
   Result<FoundPlans> run();
   /// Finds the best plan for each question, in one search.
   Result<std::vector<AlternativePlan>> findAlternatives(const DecisionQuestions &questions);
+  /// Returns the plan that needs the least memory among those that were found not to fit by a search without result;
+  /// nothing when there is none.
+  std::optional<FoundPlan> smallest();
   /// Returns whether the whole tree was searched.
   bool exhausted() const { return queue.empty(); }
   /// Returns whether the search failed because of its constraints or memory limit, not because of the model.
@@ -79,6 +82,15 @@ private:
   Result<std::vector<Choice>> sortedByBound(std::vector<Choice> choices);
   /// Simulates a few promising plans of a layout, to lower the threshold early.
   Status dive(const Choice &layout, int moreDives = kMoreDives);
+  /// Simulates the most promising plan of a cut. Returns whether its time was among the best so far.
+  Result<bool> simulateCut(const Choice &cut);
+  /// Simulates the plans that a simple rule would try, so that no search ends with a slower plan. The meshes are in
+  /// descending order of their ranks.
+  Status simulateRulePlans(std::vector<Choice> meshes);
+  Status simulateRulePlan(const Choice &layout);
+  /// Dives at layouts that are drawn at random, each size of "model", "context" and "expert" as often as any other:
+  /// the bounds of some layouts are so loose that the search comes to better ones too late.
+  Status simulateRandomLayouts(const std::vector<Choice> &meshes);
   /// Simulates plans of each mesh that uses most of the ranks, before the search explores the tree.
   Status simulateFirstPlans(std::vector<Choice> meshes);
   /// Dives once for each mesh of about `mostRanks` ranks and `leastContext` ranks of "context", until the search has
@@ -95,7 +107,6 @@ private:
   Status simulateChoice(Result<std::optional<Candidate>> made, QuestionSet questions);
   /// Returns whether the time budget is used up or the caller asked to stop.
   bool mustStop() const;
-  std::string limitText() const;
   /// Inserts a plan into the best plans, which hold one plan of each kind.
   void insertPlan(std::vector<FoundPlan> &plans, FoundPlan result);
   /// Returns the seconds that a plan has to stay below to improve the answer of at least one of the questions.

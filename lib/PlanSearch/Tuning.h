@@ -20,6 +20,10 @@ inline constexpr double kMostRanks = 0.9;
 /// mesh. Tried: all plans of a mesh before the next mesh, with which a GPT of 10^12 parameters on 3,072 A100, priced
 /// for Kerf's runtime, ended at 80.75 s instead of 72.33 s.
 inline constexpr int64_t kFirstPlansShare = 4;
+/// Most executions that are simulated for each mesh of the simple rule. Not compared with other numbers.
+inline constexpr size_t kRuleExecutions = 2;
+/// Layouts drawn at random at which a dive starts before the tree is explored.
+inline constexpr int kRandomLayouts = 24;
 /// Most meshes with more ranks of "context" than the first plans have, for which a plan is simulated where the batch
 /// has fewer samples than there are ranks. Not compared with other numbers.
 inline constexpr size_t kContextDives = 64;
