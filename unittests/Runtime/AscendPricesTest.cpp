@@ -34,11 +34,11 @@ struct Composed {
     EXPECT_TRUE(calls) << calls.error().message;
     std::vector<std::string> names;
     if (calls)
-      for (const Call &call : calls->calls)
-        if (const auto *one = std::get_if<OperatorCall>(&call))
-          names.emplace_back(one->one->name);
-        else
-          names.emplace_back(std::holds_alternative<CopyCall>(call) ? "copy" : "other");
+      for (const Call &call : calls->calls) {
+        const auto *one = std::get_if<OperatorCall>(&call);
+        const bool isCopy = std::holds_alternative<CopyCall>(call);
+        names.emplace_back(one ? std::string(one->one->name) : isCopy ? "copy" : "other");
+      }
     return names;
   }
 };
