@@ -10,7 +10,6 @@ conventions.csv in this folder. Rows that decided a constant or a mechanism of t
 cannot be expressed are listed with the reason. README.md in this folder explains the columns.
 """
 import argparse
-import collections
 import concurrent.futures
 import csv
 import json
@@ -22,7 +21,9 @@ import tempfile
 from conventions import CannotExpress, completed, convention_of
 from found import KEPT, plan_text, print_all_found, print_found, search
 from runs import ROOT, Run
-from scores import group_of, is_oom, measured_seconds, memory_bytes, memory_kind, print_coverage, print_groups, print_oom, print_ranking
+from goals import print_goals
+from scores import (
+    errors_by_group, group_of, is_oom, measured_seconds, memory_bytes, memory_kind, memory_risk, print_coverage, print_groups, print_oom, print_ranking)
 
 
 def predict(row, kerf, folder, index, searched, blind=False):
@@ -41,9 +42,21 @@ def predict(row, kerf, folder, index, searched, blind=False):
     predicted = json.loads(done.stdout)
     return {"found": search(run, kerf, folder, index) if searched and run.ranks >= 8 else None,
             "predicted": predicted["step_seconds"], "measured": measured_seconds(row, run.plan, predicted), "fits": predicted["fits"],
-            "interval": predicted["interval"]["step_seconds"], "by_kind": predicted["interval"]["by_kind"],
+            "memory_risk": memory_risk(predicted), "interval": interval_of(run, kerf, predicted), "by_kind": predicted["interval"]["by_kind"],
             "memory": memory_bytes(row, predicted), "breakdown": predicted["breakdown"], "plan": run.plan,
             "cluster": os.path.basename(run.cluster)[:-5], "influenced": convention["influenced"]}
+
+
+def interval_of(run, kerf, predicted):
+    """Returns the interval of the step's seconds. If the row does not say the microbatch, it spans those of half and twice the microbatch too,
+    where they fit."""
+    low, high = predicted["interval"]["step_seconds"]
+    for path in run.other_microbatches():
+        done = subprocess.run(run.command(kerf, "simulate", "--margin", "0", "--plan", path), capture_output=True, text=True)
+        other = json.loads(done.stdout) if done.returncode == 0 else {"fits": False}
+        if other["fits"]:
+            low, high = min(low, other["interval"]["step_seconds"][0]), max(high, other["interval"]["step_seconds"][1])
+    return low, high
 
 
 def first_of_each_line(rows):
@@ -77,6 +90,7 @@ def row_of_table(row, result):
             "measured_bytes": memory[0] if memory else "", "predicted_bytes": memory[1] if memory else "",
             "memory_kind": memory_kind(row) if memory else "", "low": result["interval"][0], "high": result["interval"][1],
             "low_bytes": memory[2] if memory else "", "high_bytes": memory[3] if memory else "", "oom": is_oom(row), "fits": result["fits"],
+            "memory_risk": result["memory_risk"],
             **{key: value for key, value in breakdown.items() if not isinstance(value, dict)},
             **{f"exposed_{key}": value for key, value in breakdown["exposed"].items()},
             **{f"change_{key}": value for key, value in result["by_kind"].items()}}
@@ -84,14 +98,8 @@ def row_of_table(row, result):
 
 def print_scores(results):
     """Prints the tables of errors: seconds, ranking of plans, memory, and runs out of memory."""
-    free, influenced, memory = (collections.defaultdict(list) for _ in range(3))
     timed = [(row, result) for row, result in results if result["measured"]]
-    for row, result in timed:
-        (influenced if result["influenced"] else free)[group_of(row)].append(result["predicted"] / result["measured"] - 1)
-    for row, result in results:
-        if result["memory"] and not is_oom(row):
-            measured, predicted = result["memory"][:2]
-            memory[f"{group_of(row)} ({memory_kind(row)})"].append(predicted / measured - 1)
+    free, influenced, memory = errors_by_group(results)
     if free:
         print_groups("rows that decided no constant and no mechanism", free)
     if influenced:
@@ -148,6 +156,8 @@ def main():
         print(f"  {name}: {reason}")
     if arguments.search:
         print_all_found(results)
+    if results:
+        print_goals(results)
     if arguments.rows and results:
         table = [row_of_table(row, result) for row, result in results]
         keys = list(dict.fromkeys(key for line in table for key in line))

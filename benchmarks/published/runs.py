@@ -227,6 +227,19 @@ class Run:
         """Returns whether the row does not say which plan its system found, so that one has to be searched for."""
         return self.convention["search"] == "yes" and not (whole(self.row, "mbs") or whole(self.row, "grad_accum"))
 
+    def other_microbatches(self):
+        """Returns files with plans of twice and half the microbatch, if the row does not say which it was; else none."""
+        if whole(self.row, "mbs") or whole(self.row, "grad_accum"):
+            return []
+        paths = []
+        for name, micro in (("twice", 2 * self.plan["microbatch"]), ("half", self.plan["microbatch"] // 2)):
+            data = self.plan["mesh"].get("data", 1) * self.plan["mesh"].get("expert", 1)
+            if micro and self.plan["global_batch"] % (data * micro) == 0:
+                paths.append(self.paths["plan"].replace("-plan.json", f"-{name}.json"))
+                with open(paths[-1], "w") as file:
+                    json.dump({key: value for key, value in {**self.plan, "microbatch": micro}.items() if key in PLAN_KEYS}, file)
+        return paths
+
     def use(self, plan):
         """Takes a plan found by kerf plan in the place of the row's."""
         self.plan = plan

@@ -2,6 +2,9 @@
 // Calibration of a cluster's prices by measured steps.
 #include "kerf/Compiler/Calibrate.h"
 #include "kerf/Compiler/JobSettings.h"
+#include "kerf/CostModel/StepParts.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
+#include "kerf/Support/Units.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,20 +14,10 @@ namespace kerf {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // A step's seconds are not linear in the prices, so the regression is repeated; the last times with the spread that the
-// runs then have, and with the weights of a t distribution.
+// steps then have, and with weights.
 constexpr int kIterations = 4, kWeightedIterations = 3;
-// Degrees of freedom of the t distribution that measurements have around their predictions: a run that is far from all
-// others says little.
-constexpr double kDegreesOfFreedom = 4;
-constexpr double kDeviationOfMedian = 1.4826; // standard deviation of a normal distribution by its median deviation
 constexpr size_t kJob = kWorkKinds;
-
-/// The keys of the prices in JSON.
-constexpr const char *kPriceKeys[] = {"products",     "attention",     "memory", "host",
-                                      "links_inside", "links_between", "all"};
 
 /// Returns the spreads of the prices before a calibration.
 ByPrice usualSpreads() {
@@ -58,8 +51,8 @@ struct PricedMeasurement {
   ByPrice effects = {};
 };
 
-Result<PricedMeasurement> predict(mlir::MLIRContext &context, const MeasuredRun &run, const Cluster &cluster,
-                                  const Trainer &trainer) {
+Result<SimulatedPlan> simulated(mlir::MLIRContext &context, const MeasuredRun &run, const Cluster &cluster,
+                                const Trainer &trainer) {
   ModelSettings settings;
   settings.optimizer = run.optimizer;
   settings.dtype = run.dtype;
@@ -71,15 +64,66 @@ Result<PricedMeasurement> predict(mlir::MLIRContext &context, const MeasuredRun 
   options.trainer = &trainer;
   if (run.ranks)
     options.ranks = run.ranks;
-  auto simulated = simulatePlan(context, run.model, run.plan, run.name, cluster, options);
-  if (!simulated)
-    return Error{fmt::format("{}: {}", run.name, simulated.error().message), simulated.error().status};
+  auto plan = simulatePlan(context, run.model, run.plan, run.name, cluster, options);
+  if (!plan)
+    return Error{fmt::format("{}: {}", run.name, plan.error().message), plan.error().status};
+  return plan;
+}
+
+PricedMeasurement stepOf(const SimulatedPlan &plan) {
   PricedMeasurement result;
-  result.seconds = simulated->simulation.stepSeconds;
-  const Uncertainty &its = *simulated->simulation.uncertainty;
+  result.seconds = plan.simulation.stepSeconds;
+  const Uncertainty &its = *plan.simulation.uncertainty;
   std::copy(its.changes.begin(), its.changes.end(), result.effects.begin());
   result.effects[kJob] = kSpreadOfJob;
   return result;
+}
+
+Result<PricedMeasurement> predict(mlir::MLIRContext &context, const MeasuredRun &run, const Cluster &cluster,
+                                  const Trainer &trainer) {
+  auto plan = simulated(context, run, cluster, trainer);
+  if (!plan)
+    return plan.error();
+  return stepOf(*plan);
+}
+
+/// Profiles have the seconds of kernels without the gaps between them.
+Cluster withoutGaps(Cluster cluster) {
+  cluster.device.curves.launchSeconds = 0;
+  for (Cluster &group : cluster.groups)
+    group = withoutGaps(std::move(group));
+  return cluster;
+}
+
+/// Appends a residual for each kind of kernels of a run's profile. Fails if the plan is predicted to have other kinds
+/// of kernels than the profile.
+Status addKernels(std::vector<Residual> &residuals, const MeasuredRun &run, const SimulatedPlan &plan,
+                  const ByPrice &spreads) {
+  auto pipeline = pipelineOf(plan.plan, withoutGaps(plan.cluster));
+  if (!pipeline)
+    return pipeline.error();
+  ByWorkKind predicted = kernelSecondsOf(plan.work, plan.step, *pipeline, run.profileStage);
+  for (const auto &[kind, profiled] : {std::pair(WorkKind::Products, ProfiledKernel::Product),
+                                       std::pair(WorkKind::Attention, ProfiledKernel::Attention),
+                                       std::pair(WorkKind::Memory, ProfiledKernel::Memory)}) {
+    double measured = run.profile->of(profiled) / static_cast<double>(run.profile->steps);
+    auto k = static_cast<size_t>(kind);
+    if (measured == 0 && predicted[k] == 0)
+      continue;
+    if (measured == 0 || predicted[k] == 0)
+      return Error{
+          fmt::format("{}: its profile has {:.4g} s of {} a step, but its plan is predicted to have {:.4g} s; {}",
+                      run.name, measured, toString(kind), predicted[k],
+                      kind == WorkKind::Attention ? "give the column 'attention' as the run had it: fused or unfused"
+                                                  : "give the profile of a training step of this run")};
+    Residual one;
+    one.effects[k] = spreads[k];
+    one.effects[kJob] = kSpreadOfJob;
+    one.logRatio = std::log(measured / predicted[k]);
+    one.isStep = false;
+    residuals.push_back(one);
+  }
+  return ok();
 }
 
 double product(const ByPrice &left, const std::array<ByPrice, kPrices> &matrix, const ByPrice &right) {
@@ -88,51 +132,6 @@ double product(const ByPrice &left, const std::array<ByPrice, kPrices> &matrix, 
     for (size_t j = 0; j < kPrices; ++j)
       sum += left[i] * matrix[i][j] * right[j];
   return sum;
-}
-
-/// Returns the inverse of a symmetric, positive definite matrix (Gauss and Jordan).
-std::array<ByPrice, kPrices> inverseOf(std::array<ByPrice, kPrices> matrix) {
-  std::array<ByPrice, kPrices> inverse = {};
-  for (size_t i = 0; i < kPrices; ++i)
-    inverse[i][i] = 1;
-  for (size_t i = 0; i < kPrices; ++i) {
-    double pivot = matrix[i][i];
-    for (size_t j = 0; j < kPrices; ++j) {
-      matrix[i][j] /= pivot;
-      inverse[i][j] /= pivot;
-    }
-    for (size_t r = 0; r < kPrices; ++r) {
-      if (r == i)
-        continue;
-      double times = matrix[r][i];
-      for (size_t j = 0; j < kPrices; ++j) {
-        matrix[r][j] -= times * matrix[i][j];
-        inverse[r][j] -= times * inverse[i][j];
-      }
-    }
-  }
-  return inverse;
-}
-
-/// Returns the spread of runs around their predictions, at least the usual one.
-double spreadOfRuns(const std::vector<Residual> &residuals) {
-  std::vector<double> sizes;
-  for (const Residual &one : residuals)
-    if (one.weight == 1)
-      sizes.push_back(std::abs(one.logRatio));
-  if (sizes.size() < 3)
-    return kSpreadOfPlan;
-  std::sort(sizes.begin(), sizes.end());
-  double median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
-  return std::max(kSpreadOfPlan, kDeviationOfMedian * median);
-}
-
-/// Gives the measurements the weights of a t distribution with `spread` (iteratively reweighted least squares).
-void reweight(std::vector<Residual> &residuals, double spread) {
-  for (Residual &one : residuals) {
-    double distance = one.logRatio / spread, scale = kSpreadOfPlan / spread;
-    one.weight *= scale * scale * (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + distance * distance);
-  }
 }
 
 Interval around(double median, double spread) {
@@ -181,30 +180,6 @@ struct Candidate {
 
 } // namespace
 
-Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at) {
-  std::array<ByPrice, kPrices> precision = {};
-  ByPrice right = {};
-  for (size_t k = 0; k < kPrices; ++k)
-    precision[k][k] = 1; // the distribution before the measurements, in units of the spreads
-  for (const Residual &one : measurements) {
-    const double weight = one.weight / (kSpreadOfPlan * kSpreadOfPlan);
-    double target = one.logRatio;
-    for (size_t k = 0; k < kPrices; ++k)
-      target += one.effects[k] * at[k];
-    for (size_t k = 0; k < kPrices; ++k) {
-      right[k] += weight * one.effects[k] * target;
-      for (size_t j = 0; j < kPrices; ++j)
-        precision[k][j] += weight * one.effects[k] * one.effects[j];
-    }
-  }
-  Posterior posterior;
-  posterior.covariance = inverseOf(precision);
-  for (size_t k = 0; k < kPrices; ++k)
-    for (size_t j = 0; j < kPrices; ++j)
-      posterior.mean[k] += posterior.covariance[k][j] * right[j];
-  return posterior;
-}
-
 /// Sets `next`: the unmeasured run, or the variant of a measured one, that leaves the least spread in the predictions
 /// of all unmeasured runs (of the variants, if every run is measured).
 static void chooseNext(Calibration &result, const Posterior &posterior, const std::vector<Candidate> &candidates) {
@@ -245,19 +220,49 @@ static PricedMeasurement predict(const MeasuredCollective &one, const Cluster &c
   return result;
 }
 
-/// Predicts all measurements on `cluster`, whose factors are `at`.
+/// Appends the residuals of products, which were benchmarked at the clock of a short benchmark.
+static void addProducts(std::vector<Residual> &residuals, const std::vector<MeasuredProduct> &products, Cluster cluster,
+                        const ByPrice &spreads) {
+  if (products.empty())
+    return;
+  cluster.device.curves.sustained = 1;
+  std::array<std::array<DeviceSpec, 2>, kWorkKinds> scaled;
+  for (size_t k = 0; k < kWorkKinds; ++k)
+    for (int up : {0, 1})
+      scaled[k][up] = withScaledWork(cluster, static_cast<WorkKind>(k), std::exp((up ? 1 : -1) * spreads[k])).device;
+  for (const MeasuredProduct &one : products) {
+    Residual residual;
+    for (size_t k = 0; k < kWorkKinds; ++k)
+      residual.effects[k] =
+          std::log(computeSeconds(scaled[k][1], one.work) / computeSeconds(scaled[k][0], one.work)) / 2;
+    residual.effects[kJob] = kSpreadOfJob;
+    residual.logRatio = std::log(one.seconds / computeSeconds(cluster.device, one.work));
+    residual.weight = one.weight;
+    residual.isStep = false;
+    residuals.push_back(residual);
+  }
+}
+
+/// Predicts all measurements on `cluster`. Without `steps`, the times of steps are left out.
 static Result<std::vector<Residual>> residualsOf(mlir::MLIRContext &context, const Cluster &cluster,
-                                                 const Trainer &trainer, const std::vector<const MeasuredRun *> &runs,
-                                                 const std::vector<MeasuredCollective> &collectives,
+                                                 const Trainer &trainer, const Measurements &measurements, bool steps,
                                                  const ByPrice &spreads) {
   std::vector<Residual> residuals;
-  for (const MeasuredRun *run : runs) {
-    auto predicted = predict(context, *run, cluster, trainer);
-    if (!predicted)
-      return predicted.error();
-    residuals.push_back({predicted->effects, std::log(run->seconds / predicted->seconds)});
+  for (const MeasuredRun &run : measurements.runs) {
+    bool timed = steps && run.seconds > 0;
+    if (!timed && !run.profile)
+      continue;
+    auto plan = simulated(context, run, cluster, trainer);
+    if (!plan)
+      return plan.error();
+    PricedMeasurement step = stepOf(*plan);
+    if (timed)
+      residuals.push_back({step.effects, std::log(run.seconds / step.seconds)});
+    if (run.profile)
+      if (Status added = addKernels(residuals, run, *plan, spreads); !added)
+        return added.error();
   }
-  for (const MeasuredCollective &one : collectives) {
+  for (const MeasuredCollective &one : measurements.collectives) {
     auto part = firstRanks(cluster, one.ranks);
     if (!part)
       return Error{fmt::format("{}: {}", one.name, part.error().message), part.error().status};
@@ -266,36 +271,47 @@ static Result<std::vector<Residual>> residualsOf(mlir::MLIRContext &context, con
                                "cluster file of this group",
                                one.name, one.ranks, cluster.name)};
     PricedMeasurement predicted = predict(one, *part, spreads);
-    residuals.push_back({predicted.effects, std::log(one.seconds / predicted.seconds), one.weight});
+    residuals.push_back({predicted.effects, std::log(one.seconds / predicted.seconds), one.weight, false});
   }
+  if (!measurements.products.empty() && cluster.mixed())
+    return Error{fmt::format("{}: {} has several kinds of devices; give the cluster file of one group",
+                             measurements.products.front().name, cluster.name)};
+  addProducts(residuals, measurements.products, cluster, spreads);
   return residuals;
 }
 
 Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster, const Trainer &trainer,
-                              const std::vector<MeasuredRun> &runs,
-                              const std::vector<MeasuredCollective> &collectives) {
+                              const Measurements &measurements) {
+  const std::vector<MeasuredRun> &runs = measurements.runs;
   std::vector<const MeasuredRun *> measured;
   for (const MeasuredRun &run : runs)
     if (run.seconds > 0)
       measured.push_back(&run);
-  if (measured.empty() && collectives.empty())
+  bool profiled = std::ranges::any_of(runs, [](const MeasuredRun &run) { return run.profile.has_value(); });
+  if (measured.empty() && !profiled && measurements.collectives.empty() && measurements.products.empty())
     return Error{"no run has a measured time; give iter_time_s, tokens_s_total, tokens_s_gpu or samples_s for one or "
-                 "more of them, or the output of nccl-tests"};
+                 "more of them, a profile, or the output of benchmarks (--nccl, --products)"};
   Calibration result;
   const ByPrice spreads = usualSpreads();
   result.spreadsBefore = spreads;
+  auto first = residualsOf(context, cluster, trainer, measurements, /*steps=*/true, spreads);
+  if (!first)
+    return first.error();
+  result.evidence = leaveOneOut(*first);
+  const bool steps = result.evidence.scale > 0;
+  const double scale = steps ? result.evidence.scale : 1;
   ByPrice at = {};
   Posterior posterior;
-  double spread = kSpreadOfPlan; // of runs around their predictions
+  double spread = kSpreadOfPlan; // of steps around their predictions
   for (int iteration = 0; iteration < kIterations + kWeightedIterations; ++iteration) {
-    auto residuals = residualsOf(context, withFactors(cluster, at, spreads), trainer, measured, collectives, spreads);
+    auto residuals = residualsOf(context, withFactors(cluster, at, spreads), trainer, measurements, steps, spreads);
     if (!residuals)
       return residuals.error();
     if (iteration == kIterations)
-      spread = spreadOfRuns(*residuals);
+      spread = spreadOfSteps(*residuals);
     if (iteration >= kIterations)
       reweight(*residuals, spread);
-    posterior = posteriorOf(*residuals, at);
+    posterior = posteriorOf(*residuals, at, scale);
     at = posterior.mean;
   }
   result.cluster = withFactors(cluster, at, spreads);
@@ -304,9 +320,11 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
     result.factors[k] = std::exp(at[k] * spreads[k]);
     result.spreadsAfter[k] = spreads[k] * std::sqrt(posterior.covariance[k][k]);
   }
-  result.cluster.source["calibration"] = fmt::format(
-      "kerf calibrate for {}: prices adjusted to {} measured step{} and {} collective{}", trainer.name, measured.size(),
-      measured.size() == 1 ? "" : "s", collectives.size(), collectives.size() == 1 ? "" : "s");
+  result.cluster.source["calibration"] =
+      fmt::format("kerf calibrate for {}: prices adjusted to {}, {} and {}", trainer.name,
+                  countText(steps ? static_cast<int64_t>(measured.size()) : 0, "measured step"),
+                  countText(static_cast<int64_t>(measurements.collectives.size()), "collective"),
+                  countText(static_cast<int64_t>(measurements.products.size()), "product"));
   std::vector<Candidate> candidates;
   for (const MeasuredRun &run : runs) {
     auto before = predict(context, run, cluster, trainer), after = predict(context, run, result.cluster, trainer);
@@ -328,53 +346,6 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
           candidates.push_back({std::move(variant), predicted->effects});
   chooseNext(result, posterior, candidates);
   return result;
-}
-
-std::string toText(const Calibration &calibration, const std::string &trainer) {
-  size_t measured = std::ranges::count_if(calibration.runs, [](const auto &one) { return one.run.seconds > 0; });
-  std::string text = fmt::format("{} calibrated for {} by {} measured step{}\n", calibration.cluster.name, trainer,
-                                 measured, measured == 1 ? "" : "s");
-  text += fmt::format("  {:<24} {:>10}  {:<32}  {}\n", "run", "measured", "before, in 80 % of cases", "after");
-  auto range = [](double seconds, const Interval &interval) {
-    return fmt::format("{:.4g} s ({:.4g} to {:.4g})", seconds, interval.low, interval.high);
-  };
-  for (const CalibratedRun &one : calibration.runs)
-    text += fmt::format("  {:<24} {:>10}  {:<32}  {}\n", one.run.name,
-                        one.run.seconds > 0 ? fmt::format("{:.4g} s", one.run.seconds) : "-",
-                        range(one.before, one.intervalBefore), range(one.after, one.intervalAfter));
-  text += fmt::format("  {:<24} {:>10}  {}\n", "price", "factor", "spread before and after");
-  for (size_t k = 0; k < kPrices; ++k)
-    text += fmt::format("  {:<24} {:>10.3f}  {:.3f} {:.3f}\n",
-                        k < kWorkKinds ? std::string(toString(static_cast<WorkKind>(k))) : "all work",
-                        calibration.factors[k], calibration.spreadsBefore[k], calibration.spreadsAfter[k]);
-  if (calibration.next)
-    text += fmt::format("  next         {}: it would reduce the spread of predictions from {:.1f} to {:.1f} %\n",
-                        calibration.next->name, 100 * calibration.spreadNow, 100 * calibration.spreadWithNext);
-  return text;
-}
-
-Json toJson(const Calibration &calibration) {
-  Json root, runs = Json::array(), prices = Json::object();
-  auto pair = [](const Interval &interval) { return Json{interval.low, interval.high}; };
-  for (const CalibratedRun &one : calibration.runs)
-    runs.push_back({{"run", one.run.name},
-                    {"measured_seconds", one.run.seconds > 0 ? Json(one.run.seconds) : Json()},
-                    {"before", one.before},
-                    {"interval_before", pair(one.intervalBefore)},
-                    {"after", one.after},
-                    {"interval_after", pair(one.intervalAfter)}});
-  for (size_t k = 0; k < kPrices; ++k)
-    prices[kPriceKeys[k]] = {{"factor", calibration.factors[k]},
-                             {"spread_before", calibration.spreadsBefore[k]},
-                             {"spread_after", calibration.spreadsAfter[k]}};
-  root["runs"] = std::move(runs);
-  root["prices"] = std::move(prices);
-  if (calibration.next)
-    root["next"] = {{"run", calibration.next->name},
-                    {"spread_now", calibration.spreadNow},
-                    {"spread_with_next", calibration.spreadWithNext},
-                    {"plan", Json::parse(toJson(calibration.next->plan))}};
-  return root;
 }
 
 } // namespace kerf

@@ -5,9 +5,9 @@
 //
 // where the size counts the bytes of one rank as CollectiveModel does: the output of an all-gather, else the input.
 #include "kerf/Compiler/Calibrate.h"
+#include "kerf/Support/Csv.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <sstream>
 
@@ -26,14 +26,6 @@ constexpr Program kPrograms[] = {{"all_reduce", Collective::AllReduce},
 
 constexpr size_t kTimeColumn = 5;
 constexpr double kMicrosecond = 1e-6;
-
-/// Returns a number above 0; nothing for another word.
-std::optional<double> positive(const std::string &word) {
-  double value = 0;
-  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  bool whole = error == std::errc() && end == word.data() + word.size();
-  return whole && value > 0 && value < 1e18 ? std::optional(value) : std::nullopt;
-}
 
 /// Returns the program that a text names, if it names exactly one.
 const Program *programIn(std::string_view text) {
@@ -67,10 +59,10 @@ Result<std::vector<MeasuredCollective>> parseNcclTests(std::string_view text, co
       words.push_back(word);
     ranks +=
         words.size() > 3 && words[0] == "#" && words[1] == "Rank"; // "#  Rank  0 Group  0 Pid ... on host device 0"
-    if (words.size() <= kTimeColumn || !positive(words[0]))
+    if (words.size() <= kTimeColumn || !positiveNumber(words[0]))
       continue;
-    if (auto time = positive(words[kTimeColumn]))
-      rows.push_back({"", program->kind, 0, *positive(words[0]), *time * kMicrosecond});
+    if (auto time = positiveNumber(words[kTimeColumn]))
+      rows.push_back({"", program->kind, 0, *positiveNumber(words[0]), *time * kMicrosecond});
   }
   if (ranks < 2 || rows.empty())
     return Error{

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads measured training steps from a CSV file, with the columns of benchmarks/published/README.md.
 #include "kerf/Compiler/Calibrate.h"
+#include "kerf/Support/Csv.h"
+#include "kerf/Support/File.h"
 
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
@@ -14,40 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Cells = std::vector<std::string>;
 
-/// Splits the text of a CSV file into records. A cell in double quotes may hold commas, line breaks and doubled quotes.
-std::vector<Cells> recordsOf(std::string_view text) {
-  std::vector<Cells> records;
-  Cells cells(1);
-  bool quoted = false, any = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (quoted) {
-      if (c != '"')
-        cells.back() += c;
-      else if (i + 1 < text.size() && text[i + 1] == '"')
-        cells.back() += text[++i];
-      else
-        quoted = false;
-    } else if (c == '"') {
-      quoted = any = true;
-    } else if (c == ',') {
-      cells.emplace_back();
-      any = true;
-    } else if (c == '\n') {
-      if (any)
-        records.push_back(std::move(cells));
-      cells.assign(1, {});
-      any = false;
-    } else if (c != '\r') {
-      cells.back() += c;
-      any = true;
-    }
-  }
-  if (any)
-    records.push_back(std::move(cells));
-  return records;
-}
-
 /// One row of the file, with its columns by name.
 class Row {
 public:
@@ -55,10 +22,8 @@ public:
 
   std::string text(std::string_view column) const {
     for (size_t i = 0; i < names.size() && i < cells.size(); ++i)
-      if (names[i] == column) {
-        size_t begin = cells[i].find_first_not_of(' '), end = cells[i].find_last_not_of(' ');
-        return begin == std::string::npos ? "" : cells[i].substr(begin, end - begin + 1);
-      }
+      if (names[i] == column)
+        return trimmed(cells[i]);
     return "";
   }
   bool has(std::string_view column, std::string_view word) const {
@@ -69,14 +34,10 @@ public:
     std::string cell = text(column);
     if (cell.empty() || cell == "0")
       return 0;
-    double value = 0;
-    auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size() || !(value > 0) || std::isinf(value)) {
-      if (fault.empty())
-        fault = fmt::format("{} is '{}'; give a number above 0, or leave it empty", column, cell);
-      return 0;
-    }
-    return value;
+    std::optional<double> value = positiveNumber(cell);
+    if (!value && fault.empty())
+      fault = fmt::format("{} is '{}'; give a number above 0, or leave it empty", column, cell);
+    return value.value_or(0);
   }
   int64_t whole(std::string_view column, int64_t usual = 0) {
     double value = number(column);
@@ -185,6 +146,36 @@ std::string dtypeOf(const Row &row) {
   return "bf16";
 }
 
+/// Reads the profile of one rank that the columns name, if they do.
+Status readProfile(MeasuredRun &run, Row &row, const std::string &folder) {
+  std::string file = row.text("profile");
+  if (file.empty())
+    return ok();
+  std::string path = (std::filesystem::path(folder) / file).string();
+  auto text = readFile(path);
+  if (!text)
+    return text.error();
+  auto profile = parseKernelProfile(*text, path);
+  if (!profile)
+    return profile.error();
+  int64_t steps = row.whole("profile_steps"), stage = row.text("profile_stage") == "0" ? 0 : row.whole("profile_stage");
+  if (!row.fault.empty())
+    return Error{row.fault};
+  if (steps == 0 && profile->steps == 0)
+    return Error{
+        fmt::format("{} does not say how many steps it has; give their number in the column 'profile_steps'", path)};
+  if (steps > 0)
+    profile->steps = steps;
+  auto axis = run.plan.meshSizes.find("stage");
+  int64_t stages = axis == run.plan.meshSizes.end() ? 1 : axis->second;
+  if (stage >= stages)
+    return Error{fmt::format("profile_stage is {}, but the plan has {} pipeline stages, counted from 0; give 0 to {}",
+                             stage, stages, stages - 1)};
+  run.profileStage = stage;
+  run.profile = *profile;
+  return ok();
+}
+
 Result<MeasuredRun> runOf(Row &row, const std::string &name, const std::string &folder) {
   MeasuredRun run{.name = name, .model = ModelSource(""), .plan = Plan()};
   run.dtype = dtypeOf(row);
@@ -214,6 +205,8 @@ Result<MeasuredRun> runOf(Row &row, const std::string &name, const std::string &
     run.seconds = tokens / rate / gpus;
   if (double rate = row.number("samples_s"); run.seconds == 0 && rate > 0)
     run.seconds = static_cast<double>(run.plan.globalBatch) / rate;
+  if (Status read = readProfile(run, row, folder); !read)
+    return read.error();
   if (!row.fault.empty())
     return Error{row.fault};
   return run;
@@ -222,7 +215,7 @@ Result<MeasuredRun> runOf(Row &row, const std::string &name, const std::string &
 } // namespace
 
 Result<std::vector<MeasuredRun>> parseRuns(std::string_view csv, const std::string &where, const std::string &folder) {
-  std::vector<Cells> records = recordsOf(csv);
+  std::vector<Cells> records = csvRecords(csv);
   if (records.size() < 2)
     return Error{
         fmt::format("{} has no rows; its first line names the columns (benchmarks/published/README.md), and each "

@@ -41,6 +41,14 @@ public:
     return std::move(parts);
   }
 
+  /// Returns the seconds of the optimizer's update.
+  double update() const {
+    double seconds = 0;
+    for (int part : work.part[stage])
+      seconds += pricer.optimizer(part);
+    return seconds;
+  }
+
 private:
   void add(Collective kind, const std::vector<AxisRef> &axes, std::string cause, const char *pass, int64_t calls,
            double bytes, double secondsEach) {
@@ -56,7 +64,8 @@ private:
       if (!recomputed || isRecomputed(kernel.recomputedBy, *recomputed))
         parts.kernels.push_back({segment.name, kernel.name, kernel.cuts, name, runs,
                                  static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work,
-                                                                            attentionLibrary(plan.trainer))});
+                                                                            attentionLibrary(plan.trainer)),
+                                 kernel.work.kernelClass});
     for (const PassCollective &one : its.collectives)
       if (!recomputed || isRecomputed(one.recomputedBy, *recomputed)) {
         auto [times, bytes] = pricer.runsOf(one);
@@ -242,10 +251,35 @@ private:
 
 } // namespace
 
-PartsOfStep kerf::partsOfStep(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
-                              int64_t stage) {
-  StepPlan its = plan; // the plan with the stage's own optimizer sharding
+namespace {
+
+/// Returns the plan with the stage's own optimizer sharding.
+StepPlan planAt(const StepPlan &plan, int64_t stage) {
+  StepPlan its = plan;
   its.optimizerSharding = plan.optimizerShardingAt(stage);
   its.shardingAxes = plan.shardingAxesAt(stage);
+  return its;
+}
+
+} // namespace
+
+PartsOfStep kerf::partsOfStep(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
+                              int64_t stage) {
+  StepPlan its = planAt(plan, stage);
   return Counter(work, its, pipeline, stage).run();
+}
+
+ByWorkKind kerf::kernelSecondsOf(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
+                                 int64_t stage) {
+  StepPlan its = planAt(plan, stage);
+  Counter counter(work, its, pipeline, stage);
+  ByWorkKind seconds = {};
+  seconds[static_cast<size_t>(WorkKind::Memory)] = counter.update();
+  for (const KernelOfStep &kernel : counter.run().kernels) {
+    WorkKind kind = kernel.kernelClass == KernelClass::Product     ? WorkKind::Products
+                    : kernel.kernelClass == KernelClass::Attention ? WorkKind::Attention
+                                                                   : WorkKind::Memory;
+    seconds[static_cast<size_t>(kind)] += kernel.seconds;
+  }
+  return seconds;
 }

@@ -17,6 +17,7 @@ DATA = os.path.join(os.path.dirname(ROOT), "shared", "data", "published")
 LIMITS = {"calibration": (9, 0.06, 0.25), "development": (7, 0.08, 0.15), "development2": (16, 0.10, 0.50)}
 sys.path.insert(0, os.path.join(ROOT, "benchmarks", "published"))
 import conventions  # noqa: E402
+import scores  # noqa: E402
 
 
 class Published(KerfTest):
@@ -41,11 +42,23 @@ class Published(KerfTest):
                 self.assertLessEqual(max(errors), most, printed)
                 decided = {bool(row["influenced"]) for row in rows}
                 self.assertIn("rows that decided one" if decided == {True} else "rows that decided no constant", printed)
+                self.assertRegex(printed, r"(?m)^step time, all rows: median +\d+ +\d+\.\d %  at most 8 % +(yes|no)$")
                 predicted += [row for row in rows if row["error"]]
         # One row of each line of conventions.csv is harder than the average row: of all rows 81 % lie inside (docs/cost-model.md).
         inside = [float(row["low"]) <= float(row["measured"]) <= float(row["high"]) for row in predicted]
         self.assertGreaterEqual(statistics.mean(inside), 0.65)
         self.assertLess(statistics.median(math.sqrt(float(row["high"]) / float(row["low"])) for row in predicted), 1.2, "the intervals are too wide")
+
+    def test_the_risk_of_memory_follows_from_the_interval(self):
+        def risk(*stages):
+            return scores.memory_risk({"memory": [{"device_bytes": middle, "limit_bytes": limit} for middle, limit, _ in stages],
+                                       "interval": {"device_bytes": [[middle / factor, middle * factor] for middle, _, factor in stages]}})
+        self.assertAlmostEqual(risk((10, 10, 1.1)), 0.5)
+        self.assertAlmostEqual(risk((10, 11, 1.1)), 0.1, places=4)  # the end of an 80 % interval
+        self.assertAlmostEqual(risk((11, 10, 1.1)), 0.9, places=4)
+        self.assertAlmostEqual(risk((5, 11, 1.1), (10, 11, 1.1)), 0.1, places=4)  # the fullest stage counts
+        self.assertEqual((risk((9, 10, 1)), risk((11, 10, 1))), (0, 1))
+        self.assertEqual([scores.runs_out({"memory_risk": risk}) for risk in (0.1, 0.3)], [False, True])
 
     def test_every_row_has_one_line_and_every_line_its_source(self):
         """Conventions are data: words that the script knows, trainers that kerf knows, cluster files that are there."""

@@ -15,7 +15,7 @@ namespace {
 
 struct CalibrateCommand {
   std::string cluster, runs, trainer, output, next;
-  std::vector<std::string> nccl;
+  std::vector<std::string> nccl, products;
   bool json = false;
 
   /// Reads the runs; none without --runs.
@@ -41,6 +41,20 @@ struct CalibrateCommand {
     return all;
   }
 
+  Result<std::vector<MeasuredProduct>> readProducts() const {
+    std::vector<MeasuredProduct> all;
+    for (const std::string &file : products) {
+      auto text = readFile(file);
+      if (!text)
+        return text.error();
+      auto rows = parseProducts(*text, file);
+      if (!rows)
+        return rows.error();
+      all.insert(all.end(), rows->begin(), rows->end());
+    }
+    return all;
+  }
+
   int run() {
     auto machines = readCluster(cluster);
     if (!machines)
@@ -51,9 +65,12 @@ struct CalibrateCommand {
     auto collectives = readCollectives();
     if (!collectives)
       return fail(collectives.error());
+    auto benchmarked = readProducts();
+    if (!benchmarked)
+      return fail(benchmarked.error());
     const Trainer &by = trainer.empty() ? ownTrainer() : *findTrainer(trainer);
     auto context = createContext();
-    auto calibration = calibrate(*context, *machines, by, *measured, *collectives);
+    auto calibration = calibrate(*context, *machines, by, {*measured, *collectives, *benchmarked});
     if (!calibration)
       return fail(calibration.error());
     if (!output.empty())
@@ -79,8 +96,8 @@ struct CalibrateCommand {
 void addCalibrateCommand(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<CalibrateCommand>(
       app, "calibrate",
-      "Adjust a cluster file to measured training steps: a few short runs of one or more plans, on some of the "
-      "machines.\n"
+      "Adjust a cluster file to measurements: a few short runs of one or more plans on some of the machines, profiles "
+      "of their kernels, and benchmarks of collectives and products.\n"
       "Prints each run's predicted seconds with their 80 % interval before and after, the factor of each kind of work, "
       "and which run would tell the most next. Runs without a measured time are predicted too, and are the candidates "
       "for the next measurement.\n"
@@ -91,10 +108,15 @@ void addCalibrateCommand(CLI::App &app, int &status) {
   sub->add_option("--runs", command->runs,
                   "CSV file with a line for each run, with the columns of benchmarks/published/README.md: layers, "
                   "hidden, heads, seq, gpus, tp, pp, mbs, gbs, dtype, iter_time_s, ...; or with files in the columns "
-                  "model and plan");
+                  "model and plan, and a profile of kernels (PyTorch's trace or the CSV of nsys stats) in the column "
+                  "profile");
   sub->add_option("--nccl", command->nccl,
                   "output of a program of nccl-tests, such as all_reduce_perf, on the first ranks of the cluster; may "
                   "be given several times");
+  sub->add_option(
+      "--products", command->products,
+      "CSV file of benchmarked matrix products with the columns m, n, k, a time (seconds, ms, us) or rate "
+      "(tflops), and perhaps batch and dtype; or the output of cutlass_profiler; may be given several times");
   sub->add_option("-o,--output", command->output, "file for the adjusted cluster: cluster.json")->check(writableFile());
   sub->add_option("--next", command->next, "file for the plan whose measurement would tell the most: plan.json")
       ->check(writableFile());

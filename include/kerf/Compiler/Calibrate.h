@@ -5,9 +5,11 @@
 // "Calibration").
 #pragma once
 
+#include "kerf/Compiler/KernelProfile.h"
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/CostModel/Uncertainty.h"
 #include <array>
+#include <optional>
 
 namespace kerf {
 
@@ -18,12 +20,15 @@ struct MeasuredRun {
   Plan plan;
   std::string dtype = "bf16", optimizer = "adamw";
   int64_t sequence = 0;
-  int64_t ranks = 0;  // 0: as many as the mesh of the plan has
-  double seconds = 0; // measured seconds of a step; 0: not measured
+  int64_t ranks = 0;                         // 0: as many as the mesh of the plan has
+  double seconds = 0;                        // measured seconds of a step; 0: not measured
+  std::optional<KernelProfile> profile = {}; // kernels of one rank of pipeline stage `profileStage`
+  int64_t profileStage = 0;
 };
 
 /// Reads runs from the text of a CSV file with the columns of benchmarks/published/README.md, or with `model` and
-/// `plan` (files, relative to `folder`) in their place. `where` names the file in messages, which have the line.
+/// `plan` (files, relative to `folder`) in their place; `profile` is a file too. `where` names the file in messages,
+/// which have the line.
 Result<std::vector<MeasuredRun>> parseRuns(std::string_view csv, const std::string &where, const std::string &folder);
 
 /// The seconds of one collective over the first `ranks` ranks of a cluster, as a benchmark measured them.
@@ -39,6 +44,24 @@ struct MeasuredCollective {
 /// `where` names the file in messages. Fails if the text does not say which collective ran on how many ranks.
 Result<std::vector<MeasuredCollective>> parseNcclTests(std::string_view text, const std::string &where);
 
+/// The seconds of one matrix product, as a benchmark measured them.
+struct MeasuredProduct {
+  std::string name; // name in reports
+  Work work;        // with the sizes of the product
+  double seconds = 0;
+  double weight = 1; // as MeasuredCollective::weight
+};
+/// Reads a CSV file of products: columns m, n, k, a time or a rate, and perhaps batch and dtype (docs/interface.md).
+/// The fastest of several rows of one product counts. `where` names the file in messages.
+Result<std::vector<MeasuredProduct>> parseProducts(std::string_view csv, const std::string &where);
+
+/// Everything that was measured.
+struct Measurements {
+  std::vector<MeasuredRun> runs; // some of them without a measured time
+  std::vector<MeasuredCollective> collectives;
+  std::vector<MeasuredProduct> products;
+};
+
 /// The parameters of a calibration: the kinds of work, and all work together.
 inline constexpr size_t kPrices = kWorkKinds + 1;
 using ByPrice = std::array<double, kPrices>;
@@ -53,10 +76,26 @@ struct Residual {
   ByPrice effects = {}; // change of the logarithm of the predicted seconds if each price grows by one spread
   double logRatio = 0;  // logarithm of measured by predicted seconds
   double weight = 1;    // as MeasuredCollective::weight
+  bool isStep = true;   // whether it is the time of a step; false: of kernels or collectives
 };
 /// Returns the distribution of the factors after measurements, which were predicted with the factors `at`: a ridge
-/// regression.
-Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at);
+/// regression. `scale` multiplies the spreads that the factors have before the measurements.
+Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at, double scale = 1);
+/// Returns the spread of measured steps around their predictions, at least the usual one.
+double spreadOfSteps(const std::vector<Residual> &residuals);
+/// Gives measurements the weights of a t distribution with `spread`: one that is far from all others says little. With
+/// fewer than three steps, all keep their weights.
+void reweight(std::vector<Residual> &residuals, double spread);
+
+/// How far measured steps let the factors go, and the evidence for it: each step is predicted from the others.
+struct LeaveOneOut {
+  double scale = 1;             // as in posteriorOf; 0: the steps change no price
+  double before = 0, after = 0; // mean error (of logarithms) of a step that was left out, without and with corrections
+  int64_t steps = 0;            // number of steps; with fewer than two there is no evidence, and `scale` is 1
+};
+/// Chooses the smallest of a few scales that no larger one beats, where a larger one has to reduce the errors of more
+/// steps than one by a fifth of all errors. `residuals` are predictions with the prices as they are.
+LeaveOneOut leaveOneOut(const std::vector<Residual> &residuals);
 
 /// A run before and after a calibration.
 struct CalibratedRun {
@@ -69,6 +108,7 @@ struct CalibratedRun {
 /// The result of a calibration.
 struct Calibration {
   Cluster cluster;      // with adjusted prices
+  LeaveOneOut evidence; // whether the steps change prices
   ByPrice factors = {}; // seconds after by seconds before, for each price
   ByPrice spreadsBefore = {}, spreadsAfter = {};
   std::vector<CalibratedRun> runs;
@@ -76,10 +116,10 @@ struct Calibration {
   double spreadNow = 0, spreadWithNext = 0; // mean spread of the others' predictions, now and with `next` measured
 };
 
-/// Calibrates `cluster` by the runs of `runs` that were measured, and by `collectives`. Fails if nothing was measured,
-/// or if a run or a collective cannot be predicted.
+/// Calibrates `cluster` by `measurements`. Fails if nothing was measured, or if a run, a collective or a product cannot
+/// be predicted.
 Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster, const Trainer &trainer,
-                              const std::vector<MeasuredRun> &runs, const std::vector<MeasuredCollective> &collectives);
+                              const Measurements &measurements);
 
 /// Returns the report of a calibration.
 std::string toText(const Calibration &calibration, const std::string &trainer);

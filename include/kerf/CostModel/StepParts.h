@@ -16,6 +16,7 @@ struct KernelOfStep {
   std::string pass;    // "forward", "recomputed", "backward" or "weight gradients"
   int64_t calls = 0;   // number of runs in one step
   double seconds = 0;  // seconds of all runs, each on an idle device
+  KernelClass kernelClass = KernelClass::Pointwise;
 };
 
 /// All runs of one collective, in one training step, in one pass (such as the backward) over one segment of the model
@@ -41,5 +42,9 @@ struct PartsOfStep {
 
 /// Returns the kernels and collectives of pipeline stage `stage`. simulate() must succeed for this work and plan.
 PartsOfStep partsOfStep(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline, int64_t stage);
+
+/// Returns the seconds of all kernels of pipeline stage `stage` in one step by WorkKind: products, fused attention, and
+/// kernels that are bound by memory, the optimizer's update included; 0 for the other kinds.
+ByWorkKind kernelSecondsOf(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline, int64_t stage);
 
 } // namespace kerf
