@@ -290,7 +290,7 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
   bool profiled = std::ranges::any_of(runs, [](const MeasuredRun &run) { return run.profile.has_value(); });
   if (measured.empty() && !profiled && measurements.collectives.empty() && measurements.products.empty())
     return Error{"no run has a measured time; give iter_time_s, tokens_s_total, tokens_s_gpu or samples_s for one or "
-                 "more of them, a profile, or the output of benchmarks (--nccl, --products)"};
+                 "more of them, a profile, or the output of benchmarks (<nccl>, <products>)"};
   Calibration result;
   const ByPrice spreads = usualSpreads();
   result.spreadsBefore = spreads;
