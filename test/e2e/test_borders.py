@@ -12,7 +12,7 @@ import unittest
 from support import KERF
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-COMMANDS = ("train", "import", "plan", "compile", "run", "explain", "simulate", "profile", "export", "verify")
+COMMANDS = ("train", "import", "plan", "compile", "run", "explain", "simulate", "profile", "export", "verify", "calibrate")
 # Where a name may stand, and why.
 ALLOWED = {
     "schedules": {"lib/Schedule/Records.cpp": "the records",
