@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what compression is asked to reach on slow links, and prints one table: what is asked, the figure, and whether it is reached. Needs root and numpy.
 
-`rows.py [--quick] [ROW...]` measures on 4 ranks behind links of scripts/shaped-network.sh, which takes under 12 minutes on a machine that does nothing else; --quick
+`rows.py [--quick] [ROW...]` measures on 4 ranks behind links of scripts/shaped-network.sh, on a machine that does nothing else; --quick
 tries all rows with tiny models and few steps, whose figures mean nothing. The rows are:
 
   pieces     a gradient of 64 MB at 1 Gbit/s with a slow codec (natural): 2, 4 and 8 pieces against one, and against the formula of pieces
@@ -83,15 +83,13 @@ def gpt(folder, layers, width, steps, ranks=RANKS, samples=1, sequence=32):
     return job
 
 
-def profile(folder, bandwidth):
+def write_cluster(options, folder, bandwidth):
     """A cluster file: this machine's speeds, with links of so many bytes per second."""
     path = os.path.join(folder, "cluster.json")
-    kerf("profile", "--quick", "--ranks", RANKS, "-o", path)
-    return with_link(path, bandwidth)
-
-
-def with_link(path, bandwidth):
-    with open(path) as file:
+    if not options.cluster:
+        options.cluster = os.path.join(options.folder, "profile.json")
+        kerf("profile", "--quick", "--ranks", RANKS, "-o", options.cluster)
+    with open(options.cluster) as file:
         cluster = json.load(file)
     cluster["levels"] = [{"name": "link", "size": RANKS, "bandwidth": bandwidth, "latency": 1e-4}]
     with open(path, "w") as file:
@@ -99,10 +97,11 @@ def with_link(path, bandwidth):
     return path
 
 
-def pieces(folder, quick):
+def pieces(folder, options):
+    quick = options.quick
     mebibytes = 1 if quick else 64
-    options = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=mebibytes)
-    network.write_job(folder, options)
+    sums = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=mebibytes)
+    network.write_job(folder, sums)
     with open(os.path.join(folder, "plan.json")) as file:
         plan = json.load(file)
 
@@ -110,8 +109,8 @@ def pieces(folder, quick):
         plan["compression"] = {"w*": {"codec": "natural", "scheme": "two-stage", "pieces": count}}
         with open(os.path.join(folder, "plan.json"), "w") as file:
             json.dump(plan, file)
-        options.rate = rate
-        return statistics.median(network.run(folder, "none", options, 3 if quick else 6)[1][1:])
+        sums.rate = rate
+        return statistics.median(network.run(folder, "none", sums, 3 if quick else 6)[1][1:])
     codec, one = seconds("", 1), seconds("1gbit", 1)
     wire = max(one - codec, 1e-9)
     several = {count: seconds("1gbit", count) for count in (2, 4, 8)}
@@ -122,7 +121,8 @@ def pieces(folder, quick):
     yield "pieces", "within 20 % of the formula", f"{several[best]:.3f} s; formula {formula:.3f} s", abs(several[best] / formula - 1) <= 0.2
 
 
-def exposed(folder, quick):
+def exposed(folder, options):
+    quick = options.quick
     job = gpt(folder, 2 if quick else 12, 64 if quick else 256, 3, ranks=2, samples=2 if quick else 8, sequence=32 if quick else 128)
 
     def run(link):
@@ -158,7 +158,8 @@ def chain(folder, layers, steps):
     return job
 
 
-def small(folder, quick):
+def small(folder, options):
+    quick = options.quick
     layers, steps, coded = 8 if quick else LAYERS, 4 if quick else 30, ("--compress", "fc*.weight=int8")
     job = chain(folder, 1, steps)
     one = job.seconds("1gbit", job.plan, *coded)
@@ -168,12 +169,13 @@ def small(folder, quick):
         layers * one >= 5 * together
 
 
-def no_harm(folder, quick):
+def no_harm(folder, options):
+    quick = options.quick
     job = gpt(folder, 2, 64 if quick else 256, 4 if quick else 20)
-    options = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=1 if quick else 16)
-    network.write_job(folder, options)
-    bandwidth = 2 * (RANKS - 1) / RANKS * options.mebibytes * 2 ** 20 / min(network.run(folder, "none", options, 3)[1][1:])
-    cluster = profile(folder, bandwidth)
+    sums = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=1 if quick else 16)
+    network.write_job(folder, sums)
+    bandwidth = 2 * (RANKS - 1) / RANKS * sums.mebibytes * 2 ** 20 / min(network.run(folder, "none", sums, 3)[1][1:])
+    cluster = write_cluster(options, folder, bandwidth)
     plan, pins = os.path.join(folder, "chosen.json"), job.write("plan.json", {"kerf": 1, "mesh": {"data": RANKS}, **SUMS})
     kerf("plan", job.model, *job.arguments, "--cluster", cluster, "--all-ranks", "--search", "whole", "--constraints", pins, "--compress", "plan", "-o", plan)
     with open(plan) as file:
@@ -186,8 +188,9 @@ def no_harm(folder, quick):
     yield "no-harm", "a step takes at most 1.02 times as long", f"{coded / plain:.3f} times; {plain:.4f} s without codecs", coded <= 1.02 * plain
 
 
-def predicted(folder, quick):
-    cluster, errors, points = profile(folder, 1e9), [], []
+def predicted(folder, options):
+    quick = options.quick
+    errors, points = [], []
     for layers, width in ((2, 64), (2, 96)) if quick else ((2, 256), (4, 384)):
         job = gpt(folder, layers, width, 3 if quick else 6)
         for rate, bits in (("200mbit", 2e8), ("1gbit", 1e9)):
@@ -196,7 +199,7 @@ def predicted(folder, quick):
                 if codec != "none":
                     plan["compression"] = {"*": {"codec": codec}}
                 file = job.write("point.json", plan)
-                with_link(cluster, TCP_SHARE * bits / 8)
+                cluster = write_cluster(options, folder, TCP_SHARE * bits / 8)
                 said = json.loads(kerf("simulate", job.model, *job.arguments[:6], "--cluster", cluster, "--plan", file, "--json"))["step_seconds"]
                 took = job.seconds(rate, file)
                 errors.append(abs(said / took - 1))
@@ -205,7 +208,8 @@ def predicted(folder, quick):
     yield "predicted", "largest error at most 25 %", f"{100 * max(errors):.0f} %; predicted/measured: {'; '.join(points)}", max(errors) <= 0.25
 
 
-def end_to_end(folder, quick):
+def end_to_end(folder, options):
+    quick = options.quick
     job = gpt(folder, 2 if quick else 8, 64 if quick else 512, 3)
     plain = job.seconds("100mbit", job.plan)
     for codec, asked in (("int8", None), ("int4", 2.5), ("onebit", 4), ("topk", None)):
@@ -220,16 +224,18 @@ ROWS = {"pieces": pieces, "exposed": exposed, "small": small, "no-harm": no_harm
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="tiny models and few steps, to try the program")
+    parser.add_argument("--cluster", default="", help="cluster file with this machine's speeds (default: kerf profile --quick makes one)")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)} (default: all)")
     options = parser.parse_intermixed_args()
     wrong = [row for row in options.rows if row not in ROWS]
     if wrong:
         parser.error(f"no row '{wrong[0]}'; the rows are {', '.join(ROWS)}")
     print("| row | asked | figure | reached |\n|---|---|---|---|", flush=True)
-    for name in options.rows or ROWS:
-        with tempfile.TemporaryDirectory() as folder:
-            for row, asked, figure, reached in ROWS[name](folder, options.quick):
-                print(f"| {row} | {asked} | {figure} | {'' if reached is None else 'yes' if reached else 'no'} |", flush=True)
+    with tempfile.TemporaryDirectory() as options.folder:
+        for name in options.rows or ROWS:
+            with tempfile.TemporaryDirectory() as folder:
+                for row, asked, figure, reached in ROWS[name](folder, options):
+                    print(f"| {row} | {asked} | {figure} | {'' if reached is None else 'yes' if reached else 'no'} |", flush=True)
 
 
 if __name__ == "__main__":
