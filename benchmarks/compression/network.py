@@ -50,18 +50,23 @@ def run(folder, codec, options, steps):
         return links, [json.loads(line)["seconds"] for line in file]
 
 
-def measure(options):
+def write_job(folder, options):
+    """Writes the model, its plan and its data."""
     rows = options.mebibytes * 2 ** 20 // 4 // COLUMNS
+    with open(os.path.join(folder, "model.mlir"), "w") as file:
+        file.write(MODEL.format(ranks=options.ranks, rows=rows, columns=COLUMNS))
+    with open(os.path.join(folder, "plan.json"), "w") as file:
+        json.dump({"kerf": 1, "mesh": {"data": options.ranks, "model": 1}, "arguments": {"x": [["data"], [], []]}}, file)
+    rnd = random.Random(1)
+    some = struct.pack("<65536f", *(rnd.gauss(0, 1) for _ in range(65536)))
+    data = some * (options.ranks * rows * COLUMNS // 65536)
+    write_npz(os.path.join(folder, "x.npz"), {"x": ("<f4", [1, options.ranks, rows, COLUMNS], data)})
+
+
+def measure(options):
     lines = {}
     with tempfile.TemporaryDirectory() as folder:
-        with open(os.path.join(folder, "model.mlir"), "w") as file:
-            file.write(MODEL.format(ranks=options.ranks, rows=rows, columns=COLUMNS))
-        with open(os.path.join(folder, "plan.json"), "w") as file:
-            json.dump({"kerf": 1, "mesh": {"data": options.ranks, "model": 1}, "arguments": {"x": [["data"], [], []]}}, file)
-        rnd = random.Random(1)
-        some = struct.pack("<65536f", *(rnd.gauss(0, 1) for _ in range(65536)))
-        data = some * (options.ranks * rows * COLUMNS // 65536)
-        write_npz(os.path.join(folder, "x.npz"), {"x": ("<f4", [1, options.ranks, rows, COLUMNS], data)})
+        write_job(folder, options)
         for codec in options.codecs:
             few, _ = run(folder, codec, options, 1)
             many, seconds = run(folder, codec, options, 1 + options.steps)

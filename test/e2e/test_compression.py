@@ -186,6 +186,32 @@ class Feedback(CompressionTest):
         rows = [[normal(n, 7), [0.0] * n]] + [[[0.0] * n] * 2] * 103
         self.same([-value for value in self.train("topk", rows)], rows[0][0])
 
+    def test_sparse_codecs_follow_their_formula(self):
+        """Weights after some steps of three ranks are those of the published algorithms, written down here: top-k with error feedback and SGD's momentum after the sum,
+        and deep gradient compression. The rate changes in each step, and the second block of 4,096 elements is padded."""
+        n, ranks, steps, momentum = 5000, 3, 5, 0.9
+        rows = [[normal(n, 100 * step + rank) for rank in range(ranks)] for step in range(steps)]
+        for codec, kept, first in (("topk", 40, False), ("dgc", 4, True)):
+            weights, after = [0.0] * n, [0.0] * n
+            errors, before = [[0.0] * n for _ in range(ranks)], [[0.0] * n for _ in range(ranks)]
+            for step in range(steps):
+                rate, sums = 1 - step / steps, [0.0] * n
+                for rank, row in enumerate(rows[step]):
+                    if first:
+                        row = before[rank] = [momentum * u + g for u, g in zip(before[rank], row)]
+                    full = [e / rate + g for e, g in zip(errors[rank], row)]
+                    for begin in range(0, n, 4096):
+                        block = range(begin, min(begin + 4096, n))
+                        for i in sorted(block, key=lambda i: abs(full[i]), reverse=True)[:kept]:
+                            sums[i] += full[i]
+                            full[i] = before[rank][i] = 0.0
+                    errors[rank] = [e * rate for e in full]
+                after = [(0.0 if first else momentum) * v + s for v, s in zip(after, sums)]
+                weights = [w - rate * v for w, v in zip(weights, after)]
+            got = self.train(codec, rows, "--momentum", momentum, "--lr-schedule", "linear", "--total", steps)
+            for i, (x, y) in enumerate(zip(got, weights)):
+                self.assertAlmostEqual(x, y, delta=1e-4, msg=f"{codec}, element {i}")
+
     def test_a_resumed_run_goes_on_bit_by_bit(self):
         rows = [[normal(1024, step), normal(1024, 40 + step), normal(1024, 70 + step)] for step in range(6)]
         for codec in ("onebit", "int4"):

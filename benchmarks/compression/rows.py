@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what compression is asked to reach on slow links, and prints one table: what is asked, the figure, and whether it is reached. Needs root and numpy.
+
+`rows.py [--quick] [ROW...]` measures on 4 ranks behind links of scripts/shaped-network.sh, on a machine that does nothing else; --quick
+tries all rows with tiny models and few steps, whose figures mean nothing. The rows are:
+
+  pieces     a gradient of 64 MB at 1 Gbit/s with a slow codec (natural): 2, 4 and 8 pieces against one, and against the formula of pieces
+  exposed    a GPT of 12 layers on 2 ranks with an emulated link that is as slow as the backward: seconds that kernels wait for sums, relative to the seconds of sums
+  small      200 layers of 4 KB each, coded, at 1 Gbit/s, against 200 steps with one layer, whose other work counts as well
+  no-harm    links without a limit: the codecs that the planner chooses, and the seconds of a step against a plan without codecs
+  predicted  8 pairs of a model and a rate: the predicted seconds of a step against the measured ones
+  end-to-end a GPT of 25 million parameters at 100 Mbit/s: seconds of a step with int8, int4, onebit and topk against float32
+
+Seconds are medians of the steps after the first one. KERF names the program; the default is build/bin/kerf.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import types
+
+import numpy
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "test", "e2e"), os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "benchmarks")]
+import network  # noqa: E402
+from overlap import traced  # noqa: E402
+from support import FLOAT, INT64, onnx_model, onnx_node, onnx_tensor, onnx_value  # noqa: E402
+
+KERF, RANKS, LAYERS = network.KERF, 4, 200
+SUMS = {"optimizer_sharding": 0, "recompute": "none", "overlap": ["gradients"]}  # with --search whole: every gradient is summed over the ranks in one all-reduce
+TCP_SHARE = 0.957  # of a link's rate that is left for data
+
+
+def kerf(*args):
+    done = subprocess.run([KERF, *map(str, args)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"kerf {args[0]}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+class Job:
+    """A model in a folder, with its data and the plan of data-parallel ranks."""
+
+    def __init__(self, folder, model, arguments, steps, data):
+        self.folder, self.model, self.arguments, self.steps = folder, self.path(folder, model), arguments, steps
+        self.data = self.path(folder, "data.npz")
+        numpy.savez(self.data, **data)
+
+    @staticmethod
+    def path(folder, name):
+        return os.path.join(folder, name)
+
+    def write(self, name, content):
+        with open(self.path(self.folder, name), "w") as file:
+            json.dump(content, file)
+        return self.path(self.folder, name)
+
+    def seconds(self, rate, plan, *more):
+        """The median seconds of a step on links of a rate."""
+        package, log = self.path(self.folder, "package"), self.path(self.folder, "log.jsonl")
+        kerf("compile", self.model, *self.arguments, "--ranks", RANKS, "--all-ranks", "--search", "whole", "--constraints", plan, *more, "-o", package)
+        links = [os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(RANKS), *(["--rate", rate] if rate else []), "--"]
+        done = subprocess.run([*links, KERF, "run", package, "--data", self.data, "--seed", "1", "--steps", str(self.steps), "--log", log],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{self.model}, {rate}, {more}: {done.stderr[-2000:]}")
+        with open(log) as file:
+            return statistics.median([json.loads(line)["seconds"] for line in file][1:])
+
+
+def gpt(folder, layers, width, steps, ranks=RANKS, samples=1, sequence=32):
+    """A GPT whose data are random tokens, with `samples` of a rank."""
+    tokens = numpy.random.default_rng(1).integers(0, 512, (steps, ranks * samples, sequence))
+    job = Job(folder, "config.json", ["--global-batch", ranks * samples, "--sequence", sequence, "--optimizer", "sgd", "--lr", "1e-3"], steps,
+              {"input_ids": tokens, "labels": tokens})
+    job.write("config.json", {"model_type": "gpt2", "n_layer": layers, "n_head": 4, "n_embd": width, "n_positions": sequence, "vocab_size": 512})
+    job.plan = job.write("plan.json", {"kerf": 1, "mesh": {"data": ranks}, **SUMS})
+    return job
+
+
+def write_cluster(options, folder, bandwidth):
+    """A cluster file: this machine's speeds, with links of so many bytes per second."""
+    path = os.path.join(folder, "cluster.json")
+    if not options.cluster:
+        options.cluster = os.path.join(options.folder, "profile.json")
+        kerf("profile", "--quick", "--ranks", RANKS, "-o", options.cluster)
+    with open(options.cluster) as file:
+        cluster = json.load(file)
+    cluster["levels"] = [{"name": "link", "size": RANKS, "bandwidth": bandwidth, "latency": 1e-4}]
+    with open(path, "w") as file:
+        json.dump(cluster, file)
+    return path
+
+
+def pieces(folder, options):
+    quick = options.quick
+    mebibytes = 1 if quick else 64
+    sums = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=mebibytes)
+    network.write_job(folder, sums)
+    with open(os.path.join(folder, "plan.json")) as file:
+        plan = json.load(file)
+
+    def seconds(rate, count):
+        plan["compression"] = {"w*": {"codec": "natural", "scheme": "two-stage", "pieces": count}}
+        with open(os.path.join(folder, "plan.json"), "w") as file:
+            json.dump(plan, file)
+        sums.rate = rate
+        return statistics.median(network.run(folder, "none", sums, 3 if quick else 6)[1][1:])
+    codec, one = seconds("", 1), seconds("1gbit", 1)
+    wire = max(one - codec, 1e-9)
+    several = {count: seconds("1gbit", count) for count in (2, 4, 8)}
+    best = min(several, key=several.get)
+    formula = (codec + wire) / best + (best - 1) / best * max(codec, wire)
+    yield "pieces", "K pieces at least 1.5 times as fast as one", f"{one / several[best]:.2f} times with K = {best}; one piece {one:.3f} s, codec alone {codec:.3f} s", \
+        one / several[best] >= 1.5
+    yield "pieces", "within 20 % of the formula", f"{several[best]:.3f} s; formula {formula:.3f} s", abs(several[best] / formula - 1) <= 0.2
+
+
+def exposed(folder, options):
+    quick = options.quick
+    job = gpt(folder, 2 if quick else 12, 64 if quick else 256, 3, ranks=2, samples=2 if quick else 8, sequence=32 if quick else 128)
+
+    def run(link):
+        trace = os.path.join(folder, "trace.json")
+        kerf("train", job.model, *job.arguments, "--ranks", 2, "--all-ranks", "--search", "whole", "--constraints", job.plan, "--data", job.data, "--steps", 3, "--seed", 1,
+             "--emulate-link", link, "--trace", trace)
+        return traced(trace)
+    with open(os.path.join(folder, "config.json")) as file:
+        config = json.load(file)
+    gradient_bytes = 4 * 12 * config["n_layer"] * config["n_embd"] ** 2  # a ring of two ranks sends each gradient once
+    kernels = run("1e12")[2]
+    rows = []
+    for _ in range(1 if quick else 3):
+        waited, busy, ran = run(gradient_bytes / kernels)
+        rows.append((waited / busy, busy, ran))
+    share, busy, ran = sorted(rows)[len(rows) // 2]
+    yield "exposed", "at most 30 % of the seconds of sums", f"{100 * share:.0f} %; sums {busy:.3f} s, kernels {ran:.3f} s", share <= 0.3
+
+
+def chain(folder, layers, steps):
+    """`layers` matrices of 32 x 32, one after the other. With 512 samples, a gradient is smaller than the activations."""
+    random, width, batch = numpy.random.default_rng(1), 32, 512
+    nodes, tensors, value = [], [], "x"
+    for layer in range(layers):
+        tensors.append(onnx_tensor(f"fc{layer}.weight", (width, width), (numpy.eye(width) + random.normal(0, 0.01, (width, width))).ravel().tolist()))
+        nodes.append(onnx_node("MatMul", [value, f"fc{layer}.weight"], [f"y{layer}"], f"fc{layer}"))
+        value = f"y{layer}"
+    job = Job(folder, "model.onnx", ["--loss", f"cross_entropy({value}, labels)", "--optimizer", "sgd", "--lr", "1e-3"], steps,
+              {"x": random.normal(size=(1, batch, width)).astype(numpy.float32), "labels": random.integers(0, width, (1, batch))})
+    with open(job.model, "wb") as file:
+        file.write(onnx_model(nodes, tensors, [onnx_value("x", FLOAT, [batch, width]), onnx_value("labels", INT64, [batch])], [onnx_value(value, FLOAT, [batch, width])]))
+    job.plan = job.write("plan.json", {"kerf": 1, "mesh": {"data": RANKS}, **SUMS})
+    return job
+
+
+def small(folder, options):
+    quick = options.quick
+    layers, steps, coded = 8 if quick else LAYERS, 4 if quick else 30, ("--compress", "fc*.weight=int8")
+    job = chain(folder, 1, steps)
+    one = job.seconds("1gbit", job.plan, *coded)
+    job = chain(folder, layers, steps)
+    together = job.seconds("1gbit", job.plan, *coded)
+    yield "small", f"{layers} layers at least 5 times as fast as one by one", f"{layers * one / together:.1f} times; {1e3 * together:.2f} ms, one layer {1e3 * one:.2f} ms", \
+        layers * one >= 5 * together
+
+
+def no_harm(folder, options):
+    quick = options.quick
+    job = gpt(folder, 2, 64 if quick else 256, 4 if quick else 20)
+    sums = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=1 if quick else 16)
+    network.write_job(folder, sums)
+    bandwidth = 2 * (RANKS - 1) / RANKS * sums.mebibytes * 2 ** 20 / min(network.run(folder, "none", sums, 3)[1][1:])
+    cluster = write_cluster(options, folder, bandwidth)
+    plan, pins = os.path.join(folder, "chosen.json"), job.write("plan.json", {"kerf": 1, "mesh": {"data": RANKS}, **SUMS})
+    kerf("plan", job.model, *job.arguments, "--cluster", cluster, "--all-ranks", "--search", "whole", "--constraints", pins, "--compress", "plan", "-o", plan)
+    with open(plan) as file:
+        choices = json.load(file).get("compression", {})
+    codecs = sorted({choice["codec"] for choice in choices.values()} - {"none"})
+    chosen = job.write("with.json", {"kerf": 1, "mesh": {"data": RANKS}, **SUMS, "compression": choices})
+    rounds = [(job.seconds("", job.plan), job.seconds("", chosen)) for _ in range(1 if quick else 3)]
+    plain, coded = (min(column) for column in zip(*rounds))
+    yield "no-harm", "no codec but bf16", f"{', '.join(codecs) or 'none'} at {bandwidth / 1e9:.2f} GB/s", not set(codecs) - {"bf16"}
+    yield "no-harm", "a step takes at most 1.02 times as long", f"{coded / plain:.3f} times; {plain:.4f} s without codecs", coded <= 1.02 * plain
+
+
+def predicted(folder, options):
+    quick = options.quick
+    errors, points = [], []
+    for layers, width in ((2, 64), (2, 96)) if quick else ((2, 256), (4, 384)):
+        job = gpt(folder, layers, width, 3 if quick else 6)
+        for rate, bits in (("200mbit", 2e8), ("1gbit", 1e9)):
+            for codec in ("none", "int8"):
+                plan = {"kerf": 1, "mesh": {"data": RANKS}, **SUMS}
+                if codec != "none":
+                    plan["compression"] = {"*": {"codec": codec}}
+                file = job.write("point.json", plan)
+                cluster = write_cluster(options, folder, TCP_SHARE * bits / 8)
+                said = json.loads(kerf("simulate", job.model, *job.arguments[:6], "--cluster", cluster, "--plan", file, "--json"))["step_seconds"]
+                took = job.seconds(rate, file)
+                errors.append(abs(said / took - 1))
+                points.append(f"{layers}x{width} {rate} {codec} {said:.4f}/{took:.4f} s")
+    yield "predicted", "median error at most 15 %", f"{100 * statistics.median(errors):.0f} % of {len(errors)} points", statistics.median(errors) <= 0.15
+    yield "predicted", "largest error at most 25 %", f"{100 * max(errors):.0f} %; predicted/measured: {'; '.join(points)}", max(errors) <= 0.25
+
+
+def end_to_end(folder, options):
+    quick = options.quick
+    job = gpt(folder, 2 if quick else 8, 64 if quick else 512, 3)
+    plain = job.seconds("100mbit", job.plan)
+    for codec, asked in (("int8", None), ("int4", 2.5), ("onebit", 4), ("topk", None)):
+        took = job.seconds("100mbit", job.plan, "--compress", "*.ln_*=none", "--compress", f"*.h.*.weight={codec}")
+        yield "end-to-end", f"{codec} at least {asked} times as fast" if asked else f"{codec}, no goal", f"{plain / took:.2f} times; {took:.2f} s, float32 {plain:.2f} s", \
+            None if asked is None else plain >= asked * took
+
+
+ROWS = {"pieces": pieces, "exposed": exposed, "small": small, "no-harm": no_harm, "predicted": predicted, "end-to-end": end_to_end}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="tiny models and few steps, to try the program")
+    parser.add_argument("--cluster", default="", help="cluster file with this machine's speeds (default: kerf profile --quick makes one)")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)} (default: all)")
+    options = parser.parse_intermixed_args()
+    wrong = [row for row in options.rows if row not in ROWS]
+    if wrong:
+        parser.error(f"no row '{wrong[0]}'; the rows are {', '.join(ROWS)}")
+    print("| row | asked | figure | reached |\n|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as options.folder:
+        for name in options.rows or ROWS:
+            with tempfile.TemporaryDirectory() as folder:
+                for row, asked, figure, reached in ROWS[name](folder, options):
+                    print(f"| {row} | {asked} | {figure} | {'' if reached is None else 'yes' if reached else 'no'} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
