@@ -177,12 +177,12 @@ class Ascend(KerfTest):
 
     @unittest.skipUnless(ALL, "minutes of attention on the stand-ins: needs --all")
     def test_profile(self):
-        """The stand-ins' speed means nothing, but the file must be a cluster that other commands take."""
+        """The stand-ins' speed means nothing, but the file must be a cluster that other commands take. They are slow, and so attention is left out."""
         path = self.path("here.json")
         with mock.patch.dict(os.environ, KERF_STANDIN_DEVICES="2"):
             self.refuse(2, ["is 3", "has 2 NPUs"], "profile", "--device", "ascend", "--quick", "--ranks", 3, "-o", path)
             self.succeed("profile", "--device", "ascend", "--quick", "--ranks", 2, "-o", path, timeout=600)
-        self.assertLessEqual({"HcclAllReduce", "HcclAllGather", "HcclReduceScatter", "aclnnMatmul", "aclnnFlashAttentionScoreGrad", "aclmdlRIExecuteAsync"},
+        self.assertLessEqual({"HcclAllReduce", "HcclAllGather", "HcclReduceScatter", "aclnnMatmul", "aclmdlRIExecuteAsync"},
                              set(self.report()["calls"]))
         with open(path, encoding="utf-8") as file:
             cluster = json.load(file)
