@@ -42,6 +42,8 @@ public:
   /// Whether another rank has failed or work of a stream was given up, so that work of this rank may never end by
   /// itself.
   bool isAbandoned = false;
+  /// Why work of a stream was given up: the first such failure, which later waits report again.
+  std::optional<Error> firstFailure;
 
 private:
   Context(const Acl &acl, int number, Generation generation, AclContext context)
@@ -78,6 +80,8 @@ private:
   AscendStream(std::shared_ptr<Context> context, AclStream stream) : context(std::move(context)), stream(stream) {}
   /// Ends the stream's work, which may be waiting for ranks that have ended.
   void stop();
+  /// Keeps the failure for later waits, unless there was one before, and returns it.
+  Error giveUp(Error failure);
   int64_t workspaceBytes = 0;
   std::vector<std::shared_ptr<std::byte>> workspaces; // the last one is used; work may still run on the others
 };

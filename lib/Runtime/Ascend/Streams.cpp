@@ -74,26 +74,32 @@ Status AscendStream::synchronize() {
   while (context->peerFailure) {
     int state = kStreamComplete;
     if (AclResult result = acl.streamQuery(stream, &state)) {
-      Status failed = context->check(result, "finish its work");
+      Error failed = context->check(result, "finish its work").error();
       stop();
-      return failed;
+      return giveUp(failed);
     }
     if (state == kStreamComplete)
       break;
     if (context->isAbandoned) { // its work may wait for work that was given up
       stop();
-      return Error{fmt::format(
-          "NPU {} cannot finish its work: other work of it was given up after a failure, whose message comes "
-          "first; remove its cause",
-          context->number)};
+      return context->firstFailure ? *context->firstFailure
+                                   : Error{fmt::format("NPU {} cannot finish its work: another rank has failed, whose "
+                                                       "message comes first; remove its cause",
+                                                       context->number)};
     }
     if (std::optional<Error> failure = context->peerFailure()) {
       stop();
-      return *failure;
+      return giveUp(*failure);
     }
     std::this_thread::sleep_for(kPause);
   }
   return context->check(acl.synchronizeStream(stream), "finish its work");
+}
+
+Error AscendStream::giveUp(Error failure) {
+  if (!context->firstFailure)
+    context->firstFailure = failure;
+  return failure;
 }
 
 void AscendStream::stop() {
