@@ -182,6 +182,9 @@ Status RankRun::load(StartTimes &times) {
     return status;
   times.kernels = secondsSince(std::exchange(begin, Clock::now()));
   times.parts = device->bindSeconds();
+  if (options.onNote && communicator.rank() == 0)
+    for (const std::string &note : device->notes())
+      options.onNote(note);
   Staging staging(*device, ranksOfProcess());
   for (const ArgumentPiece &piece : executor->arguments())
     if (Status status = fill(piece, staging); !status)

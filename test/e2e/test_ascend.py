@@ -160,6 +160,15 @@ class Ascend(KerfTest):
                 self.assertEqual([name for name in old if name.startswith(lacking)], [])
         with mock.patch.dict(os.environ, KERF_ASCEND_LIBRARIES=STANDINS + "_old"):
             self.train("gpt2", "--plan", self.write("plan.json", plan(context=2, microbatch=4)))
+            told = self.notes()
+        self.assertRegex(told, r"note: CANN \S+ has no aclnnFlashAttentionScore for 'attention', which takes [\w, ]*aclnnMatmul")
+        self.assertEqual(len(told.splitlines()), len(set(told.splitlines())), "each note once")
+        self.assertEqual(self.notes(), "", "nothing is missing")
+
+    def notes(self):
+        """What a run says about operators that are missing."""
+        done = self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--ranks", 1, "--device", "ascend")
+        return "\n".join(line for line in done.stderr.splitlines() if line.startswith("note: CANN"))
 
     def test_executors_that_are_used_up(self):
         """Where CANN has no repeatable executors, each step makes new ones, and no step is captured."""

@@ -300,6 +300,7 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
     if (flags.device != runtime::kDefaultDevice)
       printToStderr(fmt::format("device: {}\n", options.device));
   }
+  options.onNote = [](const std::string &note) { printToStderr(fmt::format("note: {}\n", note)); };
   options.onStep = [&](const runtime::StepResult &step) -> Status {
     if (!quiet)
       printToStderr(progressLine(step));

@@ -180,6 +180,8 @@ public:
   virtual Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) = 0;
   /// Returns the seconds that parts of loadCode and bind have taken, by names such as "cublaslt".
   virtual std::map<std::string, double> bindSeconds() const { return {}; }
+  /// Returns what the user should know about how instructions were bound, such as operators that a library lacks.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   /// Returns the bytes of scratch memory that CollectiveBackend::bind needs for the same request, if the backend was
   /// created with `options`.

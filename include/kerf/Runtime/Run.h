@@ -63,6 +63,8 @@ struct RunOptions {
   std::optional<int64_t> firstBatch;
   /// Called once in each process, by its first rank, before the first step.
   std::function<void()> onStart;
+  /// Called on rank 0 before the first step with each note of its device (Device::notes).
+  std::function<void(const std::string &)> onNote;
   /// Called on rank 0 after each step. An error ends the run.
   std::function<Status(const StepResult &)> onStep;
   /// Called by each rank after each step. Returns the signal (SIGINT or SIGTERM) that asks the run to end after this

@@ -7,6 +7,8 @@
 #include "kerf/Runtime/Cpu/Kernels.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
 
 namespace kerf::runtime {
 
@@ -109,6 +111,7 @@ public:
   Result<std::unique_ptr<Event>> createEvent() override { return asBase<Event>(AscendEvent::create(context, clock)); }
   Result<std::unique_ptr<BoundKernel>> record(Stream &compute, const std::function<Status()> &enqueue) override;
   std::optional<Fault> takeFault() override { return checks.take(); }
+  std::vector<std::string> notes() const override { return {missingOperators.begin(), missingOperators.end()}; }
 
 protected:
   AcceleratorStream &copyStream() override { return *copies; }
@@ -116,15 +119,22 @@ protected:
 private:
   AscendDevice() = default;
   /// Returns the NPU as calls are planned for it.
-  Target target() const {
+  Target target() {
     Target made{context->generation};
     made.has = [this](const Operator &one) { return bool(context->find(one)); };
+    made.onMissing = [this](const std::string &op, const Operator &missing, const std::set<std::string> &taken) {
+      missingOperators.insert(
+          fmt::format("CANN {} has no {} for '{}', which takes {} instead; it may be slower and need "
+                      "more memory than planned, and a newer CANN has the operator",
+                      context->acl.release, missing.name, op, fmt::join(taken, ", ")));
+    };
     return made;
   }
   std::shared_ptr<Context> context;
   std::shared_ptr<EventClock> clock;
   std::unique_ptr<AscendStream> copies;
   IndexChecks checks;
+  std::set<std::string> missingOperators; // a sentence for each
   bool deterministic = false;
 };
 

@@ -7,6 +7,7 @@
 #include "Operators.h"
 #include <functional>
 #include <memory>
+#include <set>
 
 namespace kerf::runtime::ascend {
 
@@ -72,6 +73,10 @@ struct Target {
   std::function<bool(const Operator &)> has = nullptr;
   /// The prices by which compositions are chosen; null for those of the generation.
   const Prices *prices = nullptr;
+  /// Called where a composition is taken because the libraries lack an operator of a cheaper one: the op of the
+  /// program, the missing operator, and those that are taken. May be empty.
+  std::function<void(const std::string &op, const Operator &missing, const std::set<std::string> &taken)> onMissing =
+      nullptr;
 };
 
 /// Builds the calls of an instruction. The first failure is kept, and everything after it does nothing.

@@ -2,8 +2,8 @@
 #include "Prices.h"
 
 #include <algorithm>
-#include <limits>
-#include <tuple>
+#include <set>
+#include <utility>
 
 namespace kerf::runtime::ascend {
 
@@ -71,12 +71,38 @@ double secondsOf(const OperatorCall &call, const Prices &prices) {
   return launches * prices.launchSeconds + std::max(bytes / prices.bytesPerSecond, work.flops / work.flopsPerSecond);
 }
 
-/// Returns whether the libraries have all operators of the calls.
-bool hasAll(const Target &target, const std::vector<Call> &calls) {
-  return !target.has || std::all_of(calls.begin(), calls.end(), [&](const Call &call) {
-    const auto *operation = std::get_if<OperatorCall>(&call);
-    return !operation || target.has(*operation->one);
-  });
+/// Returns an operator of the calls that the libraries lack; null if they have all.
+const Operator *missingOf(const Target &target, const std::vector<Call> &calls) {
+  for (const Call &call : calls)
+    if (const auto *operation = std::get_if<OperatorCall>(&call);
+        operation && target.has && !target.has(*operation->one))
+      return operation->one;
+  return nullptr;
+}
+
+/// A composition as it would be built.
+struct Trial {
+  const Composition *composition;
+  std::vector<Call> calls;
+  const Operator *missing; // null if the libraries have all operators
+  double seconds;
+  /// Orders trials by price; those with a missing operator come last.
+  bool operator<(const Trial &other) const {
+    return std::pair(missing != nullptr, seconds) < std::pair(other.missing != nullptr, other.seconds);
+  }
+};
+
+/// Tells which missing operators made `taken` the choice.
+void tellOfMissing(const Builder &b, const std::vector<Trial> &trials, const Trial &taken) {
+  if (!b.target.onMissing || taken.missing)
+    return;
+  std::set<std::string> names;
+  for (const Call &call : taken.calls)
+    if (const auto *operation = std::get_if<OperatorCall>(&call))
+      names.insert(operation->one->name);
+  for (const Trial &trial : trials)
+    if (trial.missing && trial.seconds < taken.seconds)
+      b.target.onMissing(b.name(), *trial.missing, names);
 }
 } // namespace
 
@@ -101,9 +127,10 @@ void choose(Builder &b, std::initializer_list<Composition> compositions) {
     return;
   const Prices &prices = b.target.prices ? *b.target.prices : pricesOf(b.target.generation);
   // Nothing is made on the device for a composition that is only priced.
-  const Target priced{b.target.generation, nullptr, nullptr, b.target.has, &prices};
-  const Composition *best = nullptr;
-  std::pair<bool, double> least{true, std::numeric_limits<double>::infinity()}; // lacks an operator; seconds
+  Target priced{b.target.generation};
+  priced.has = b.target.has;
+  priced.prices = &prices;
+  std::vector<Trial> trials;
   std::optional<Error> failure;
   for (const Composition &one : compositions) {
     Builder trial = b.trial(priced);
@@ -113,16 +140,17 @@ void choose(Builder &b, std::initializer_list<Composition> compositions) {
         failure = trial.failure;
       continue;
     }
-    std::pair<bool, double> price{!hasAll(b.target, trial.calls.calls), secondsOf(trial.calls.calls, prices)};
-    if (!best || price < least) {
-      best = &one;
-      least = price;
-    }
+    double seconds = secondsOf(trial.calls.calls, prices);
+    const Operator *missing = missingOf(b.target, trial.calls.calls);
+    trials.push_back({&one, std::move(trial.calls.calls), missing, seconds});
   }
-  if (best)
-    best->build(b);
-  else if (failure)
+  auto best = std::min_element(trials.begin(), trials.end());
+  if (best != trials.end()) {
+    tellOfMissing(b, trials, *best);
+    best->composition->build(b);
+  } else if (failure) {
     b.fail(*failure);
+  }
 }
 
 } // namespace kerf::runtime::ascend
