@@ -7,7 +7,7 @@ THREADS = 2
 # Rows, inner size and columns of the products: those of layers, and square ones.
 PRODUCTS = [(512, 512, 512), (512, 768, 3072), (1024, 1024, 1024), (512, 3072, 4096), (2048, 2048, 2048)]
 COPY_BYTES = 512 << 20
-# Of several tries the fastest counts, because other load on the machine only makes them slower.
+# The fastest of several tries counts, because other load on the machine only makes tries slower.
 SECONDS_OF_TRIES, LEAST_TRIES = 1.0, 5
 MATRIX_UNITS = {"amx_bf16"}  # flags in /proc/cpuinfo of units that multiply matrices of bf16
 

@@ -27,27 +27,16 @@ struct CalibrateCommand {
       return text.error();
     return parseRuns(*text, runs, std::filesystem::path(runs).parent_path().string());
   }
-  Result<std::vector<MeasuredCollective>> readCollectives() const {
-    std::vector<MeasuredCollective> all;
-    for (const std::string &file : nccl) {
+  /// Returns what `parse` reads from all files together.
+  template <typename T>
+  static Result<std::vector<T>> readAll(const std::vector<std::string> &files,
+                                        Result<std::vector<T>> (*parse)(std::string_view, const std::string &)) {
+    std::vector<T> all;
+    for (const std::string &file : files) {
       auto text = readFile(file);
       if (!text)
         return text.error();
-      auto rows = parseNcclTests(*text, file);
-      if (!rows)
-        return rows.error();
-      all.insert(all.end(), rows->begin(), rows->end());
-    }
-    return all;
-  }
-
-  Result<std::vector<MeasuredProduct>> readProducts() const {
-    std::vector<MeasuredProduct> all;
-    for (const std::string &file : products) {
-      auto text = readFile(file);
-      if (!text)
-        return text.error();
-      auto rows = parseProducts(*text, file);
+      auto rows = parse(*text, file);
       if (!rows)
         return rows.error();
       all.insert(all.end(), rows->begin(), rows->end());
@@ -62,10 +51,10 @@ struct CalibrateCommand {
     auto measured = readRuns();
     if (!measured)
       return fail(measured.error());
-    auto collectives = readCollectives();
+    auto collectives = readAll(nccl, parseNcclTests);
     if (!collectives)
       return fail(collectives.error());
-    auto benchmarked = readProducts();
+    auto benchmarked = readAll(products, parseProducts);
     if (!benchmarked)
       return fail(benchmarked.error());
     const Trainer &by = trainer.empty() ? ownTrainer() : *findTrainer(trainer);
