@@ -1,85 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-in of libascendcl.so: streams, events and captured work. Each stream has a thread, so that work is done
-// later than it is enqueued. A captured stream becomes a lane of the model, and lanes run side by side.
-#include "State.h"
+// The stand-in of libascendcl.so: streams, events, copies and functions of the host.
+#include "Streams.h"
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <mutex>
 #include <set>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace kerf::standin::cann {
 
 namespace {
-using Time = std::chrono::steady_clock::time_point;
-
-/// The place of one record of an event in a stream.
-struct Marker {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool isReached = false;
-  Time time;
-
-  void reach() {
-    std::lock_guard lock(mutex);
-    isReached = true;
-    time = std::chrono::steady_clock::now();
-    changed.notify_all();
-  }
-};
-
-struct Model;
-/// One thing of a captured lane: work, or the record of or the wait for marker number `marker`.
-struct Node {
-  std::function<int()> work;
-  int records = -1, waits = -1;
-};
-struct Capture {
-  struct Stream *origin;
-  std::vector<std::pair<struct Stream *, std::vector<Node>>> lanes; // the origin's lane first
-  int markers = 0;
-  bool isBroken = false;
-};
-struct Model {
-  std::vector<std::vector<Node>> lanes;
-  int markers = 0;
-};
-
-struct Event {
-  std::shared_ptr<Marker> marker;   // of the last record; null if there was none
-  std::shared_ptr<Capture> capture; // of the last record, if it was captured
-  int captured = -1;
-};
-
-struct Stream {
-  int device = 0;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<int()>> queue;
-  bool isBusy = false, isEnding = false, aborted = false, stopsOnFailure = false;
-  int error = 0;
-  std::string errorText;
-  std::shared_ptr<Capture> capture;
-  std::thread thread; // started with the first work
-
-  void run();
-  void push(std::function<int()> work) {
-    std::lock_guard lock(mutex);
-    queue.push_back(std::move(work));
-    if (!thread.joinable())
-      thread = std::thread([this] { run(); });
-    changed.notify_all();
-  }
-};
-
 thread_local Stream *running = nullptr;
-thread_local int captures = 0; // of this thread
 std::mutex streamsMutex;
 std::set<Stream *> streams;
 
@@ -87,8 +17,10 @@ bool isAbortedStream(Stream *stream) {
   std::lock_guard lock(stream->mutex);
   return stream->aborted;
 }
+} // namespace
 
-/// Waits for a marker; returns whether it was reached, and not the stream aborted.
+void runFor(Stream *stream) { running = stream; }
+
 bool waitFor(Marker &marker) {
   for (;;) {
     std::unique_lock lock(marker.mutex);
@@ -134,44 +66,6 @@ int checkedStream(void *stream, const char *function) {
   return 0;
 }
 
-/// Adds a node to the capture of a stream.
-int capture(Stream &stream, Node node) {
-  for (auto &[lane, nodes] : stream.capture->lanes)
-    if (lane == &stream) {
-      nodes.push_back(std::move(node));
-      return 0;
-    }
-  return fail(kCaptureFailed, "capture", "the stream has no lane");
-}
-
-/// Whether another lane waits for the last node of a lane.
-bool isWaitedFor(const Capture &capture, const std::vector<Node> &nodes) {
-  if (nodes.empty() || nodes.back().records < 0)
-    return nodes.empty() || nodes.back().waits >= 0;
-  for (const auto &[lane, others] : capture.lanes)
-    for (const Node &node : others)
-      if (node.waits == nodes.back().records)
-        return true;
-  return false;
-}
-
-int runLane(const std::vector<Node> &lane, std::vector<Marker> &markers) {
-  int code = 0;
-  for (const Node &node : lane) {
-    if (node.waits >= 0) {
-      if (!waitFor(markers[size_t(node.waits)]))
-        return kKernelFailed;
-    } else if (node.records >= 0) {
-      markers[size_t(node.records)].reach();
-    } else if (code == 0) {
-      code = node.work();
-    }
-  }
-  return code;
-}
-} // namespace
-
-bool isCapturing() { return captures > 0; }
 bool isAborted() { return running && isAbortedStream(running); }
 
 int enqueue(void *given, const std::string &what, std::function<int()> work) {
@@ -195,16 +89,6 @@ int enqueue(void *given, const std::string &what, std::function<int()> work) {
   });
   return 0;
 }
-
-#define KERF_BEGIN(name)                                                                                               \
-  if (int code = injected(#name))                                                                                      \
-    return code;                                                                                                       \
-  if (int code = needsContext(#name))                                                                                  \
-    return code;
-#define KERF_BEGIN_ON(name, stream)                                                                                    \
-  KERF_BEGIN(name)                                                                                                     \
-  if (int code = checkedStream(stream, #name))                                                                         \
-    return code;
 
 extern "C" {
 int aclrtCreateStreamWithConfig(void **stream, uint32_t, uint32_t flags) {
@@ -393,69 +277,6 @@ int aclrtMemsetAsync(void *to, size_t room, int32_t value, size_t bytes, void *s
     std::memset(target, value, bytes);
     return 0;
   });
-}
-int aclmdlRICaptureBegin(void *stream, int mode) {
-  KERF_BEGIN_ON(aclmdlRICaptureBegin, stream)
-  auto &given = *static_cast<Stream *>(stream);
-  if (given.capture || mode != 1)
-    return fail(kCaptureFailed, "capture", "the stream is captured already, or no such mode");
-  given.capture = std::make_shared<Capture>();
-  given.capture->origin = &given;
-  given.capture->lanes.push_back({&given, {}});
-  ++captures;
-  return 0;
-}
-int aclmdlRICaptureEnd(void *stream, void **model) {
-  auto &given = *static_cast<Stream *>(stream);
-  std::shared_ptr<Capture> capture = given.capture;
-  *model = nullptr;
-  if (!capture || capture->origin != &given)
-    return fail(kCaptureFailed, "capture", "the stream began no capture");
-  --captures;
-  bool isJoined = true;
-  for (const auto &[lane, nodes] : capture->lanes)
-    isJoined = isJoined && (lane == &given || isWaitedFor(*capture, nodes));
-  auto *made = new Model;
-  made->markers = capture->markers;
-  for (auto &[lane, nodes] : capture->lanes) {
-    lane->capture = nullptr;
-    made->lanes.push_back(std::move(nodes));
-  }
-  if (int code = capture->isBroken ? fail(kCaptureFailed, "capture", "a call has broken the capture")
-                 : !isJoined       ? fail(kNotJoined, "capture", "no stream waits for the last work of another one")
-                                   : injected("aclmdlRICaptureEnd")) {
-    delete made;
-    return code;
-  }
-  count("models", 1);
-  *model = made;
-  return 0;
-}
-int aclmdlRIExecuteAsync(void *model, void *stream) {
-  KERF_BEGIN_ON(aclmdlRIExecuteAsync, stream)
-  auto *given = static_cast<Model *>(model);
-  return enqueue(stream, "aclmdlRIExecuteAsync", [given, self = static_cast<Stream *>(stream)] {
-    std::vector<Marker> markers(static_cast<size_t>(given->markers));
-    std::vector<int> codes(given->lanes.size());
-    std::vector<std::thread> threads;
-    for (size_t l = 1; l < given->lanes.size(); ++l)
-      threads.emplace_back([&, l] {
-        running = self;
-        codes[l] = runLane(given->lanes[l], markers);
-      });
-    codes[0] = runLane(given->lanes[0], markers);
-    for (std::thread &thread : threads)
-      thread.join();
-    for (int code : codes)
-      if (code != 0)
-        return code;
-    return 0;
-  });
-}
-int aclmdlRIDestroy(void *model) {
-  delete static_cast<Model *>(model);
-  count("models", -1);
-  return injected("aclmdlRIDestroy");
 }
 }
 
