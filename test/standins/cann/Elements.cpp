@@ -2,16 +2,24 @@
 // The elements of tensors: their types, and how operators read and write them.
 #include "Tensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 int64_t aclTensor::elements() const { return kerf::standin::cann::product(sizes); }
-bool aclTensor::isDense() const {
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d])
-    if (sizes[d] != 1 && strides[d] != stride)
+bool aclTensor::isInjective() const {
+  std::vector<std::pair<int64_t, int64_t>> dims; // stride and size
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] > 1)
+      dims.emplace_back(strides[d], sizes[d]);
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0; // of the dimensions with smaller strides
+  for (const auto &[stride, size] : dims) {
+    if (stride <= reach)
       return false;
+    reach += (size - 1) * stride;
+  }
   return true;
 }
 

@@ -79,6 +79,7 @@ KERF_OPERATOR(aclnnConvolution, const aclTensor *input, const aclTensor *weight,
   check.rule(!bias, "option", "no bias");
   Convolution c =
       checked(check, input, weight, output, stride, padding, dilation, transposed, outputPadding, groups, cubeMathType);
+  check.result(output, kFloats);
   return check.executor(workspace, executor, [c] {
     std::vector<double> x = load(c.x), k = load(c.kernel), y(static_cast<size_t>(c.y.elements()), 0);
     eachProduct(c, [&](size_t a, size_t b, size_t to) { y[to] += x[a] * k[b]; });
@@ -101,7 +102,7 @@ KERF_OPERATOR(aclnnConvolutionBackward, const aclTensor *gradOutput, const aclTe
              "mask", "the mask names the gradients that are given");
   for (const auto &[gradient, of] : {std::pair(gradInput, input), std::pair(gradWeight, weight)})
     if (gradient) {
-      check.tensor(gradient, kFloats);
+      check.result(gradient, kFloats);
       check.same(gradient, of);
       check.sizes(gradient, of->sizes);
       check.rule(gradient->format == of->format, "format", "a gradient has the format of its tensor");

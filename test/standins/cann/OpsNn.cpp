@@ -34,7 +34,7 @@ int geluOf(const char *name, const aclTensor *x, int64_t approximate, aclTensor 
            aclOpExecutor **executor) {
   Check check(name);
   check.tensor(x, kFloats);
-  check.tensor(y, kFloats);
+  check.result(y, kFloats);
   if (check.code)
     return check.code;
   check.same(x, y);
@@ -50,8 +50,9 @@ int geluOf(const char *name, const aclTensor *x, int64_t approximate, aclTensor 
 int geluGradientOf(const char *name, const aclTensor *gradOutput, const aclTensor *self, const char *approximate,
                    aclTensor *gradInput, uint64_t *workspace, aclOpExecutor **executor) {
   Check check(name);
-  for (const aclTensor *one : {gradOutput, self, constant(gradInput)})
+  for (const aclTensor *one : {gradOutput, self})
     check.tensor(one, kFloats);
+  check.result(gradInput, kFloats);
   if (check.code)
     return check.code;
   check.same(self, gradOutput);
@@ -96,7 +97,7 @@ template <typename F> void eachRow(const Sizes &sizes, size_t dim, F row) {
 KERF_OPERATOR(aclnnSoftmax, const aclTensor *self, int64_t dim, aclTensor *out) {
   Check check("aclnnSoftmax");
   check.tensor(self, kFloats);
-  check.tensor(out, kFloats);
+  check.result(out, kFloats);
   if (check.code)
     return check.code;
   check.same(self, out);
@@ -117,8 +118,9 @@ KERF_OPERATOR(aclnnSoftmax, const aclTensor *self, int64_t dim, aclTensor *out) 
 }
 KERF_OPERATOR(aclnnSoftmaxBackward, const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out) {
   Check check("aclnnSoftmaxBackward");
-  for (const aclTensor *one : {gradOutput, output, constant(out)})
+  for (const aclTensor *one : {gradOutput, output})
     check.tensor(one, kFloats);
+  check.result(out, kFloats);
   if (check.code)
     return check.code;
   check.same(output, gradOutput);
@@ -141,10 +143,11 @@ KERF_OPERATOR(aclnnSoftmaxBackward, const aclTensor *gradOutput, const aclTensor
 KERF_OPERATOR(aclnnLayerNorm, const aclTensor *input, const aclIntArray *shape, const aclTensor *weight,
               const aclTensor *bias, double eps, aclTensor *out, aclTensor *mean, aclTensor *rstd) {
   Check check("aclnnLayerNorm");
-  for (const aclTensor *one : {input, weight, bias, constant(out)})
+  for (const aclTensor *one : {input, weight, bias})
     check.tensor(one, kFloats);
-  check.tensor(mean, bitOf(F32));
-  check.tensor(rstd, bitOf(F32));
+  check.result(out, kFloats);
+  check.result(mean, bitOf(F32));
+  check.result(rstd, bitOf(F32));
   if (check.code)
     return check.code;
   for (const aclTensor *one : {weight, bias, constant(out)})
@@ -180,9 +183,10 @@ KERF_OPERATOR(aclnnLayerNormBackward, const aclTensor *gradOut, const aclTensor 
               const aclTensor *mean, const aclTensor *rstd, const aclTensor *weight, const aclTensor *bias,
               const aclBoolArray *mask, aclTensor *gradInput, aclTensor *gradWeight, aclTensor *gradBias) {
   Check check("aclnnLayerNormBackward");
-  for (const aclTensor *one :
-       {gradOut, input, weight, bias, constant(gradInput), constant(gradWeight), constant(gradBias)})
+  for (const aclTensor *one : {gradOut, input, weight, bias})
     check.tensor(one, kFloats);
+  for (const aclTensor *one : {gradInput, gradWeight, gradBias})
+    check.result(one, kFloats);
   check.tensor(mean, bitOf(F32));
   check.tensor(rstd, bitOf(F32));
   if (check.code)
@@ -223,9 +227,10 @@ KERF_OPERATOR(aclnnLayerNormBackward, const aclTensor *gradOut, const aclTensor 
 KERF_OPERATOR(aclnnRmsNorm, const aclTensor *x, const aclTensor *gamma, double epsilon, const aclTensor *y,
               const aclTensor *rstd) {
   Check check("aclnnRmsNorm");
-  for (const aclTensor *one : {x, gamma, y})
+  for (const aclTensor *one : {x, gamma})
     check.tensor(one, kFloats);
-  check.tensor(rstd, bitOf(F32));
+  check.result(y, kFloats);
+  check.result(rstd, bitOf(F32));
   if (check.code)
     return check.code;
   check.same(x, gamma);
@@ -253,10 +258,11 @@ KERF_OPERATOR(aclnnRmsNorm, const aclTensor *x, const aclTensor *gamma, double e
 KERF_OPERATOR(aclnnRmsNormGrad, const aclTensor *dy, const aclTensor *x, const aclTensor *rstd, const aclTensor *gamma,
               const aclTensor *dx, const aclTensor *dgamma) {
   Check check("aclnnRmsNormGrad");
-  for (const aclTensor *one : {dy, x, gamma, dx})
+  for (const aclTensor *one : {dy, x, gamma})
     check.tensor(one, kFloats);
   check.tensor(rstd, bitOf(F32));
-  check.tensor(dgamma, bitOf(F32));
+  check.result(dx, kFloats);
+  check.result(dgamma, bitOf(F32));
   if (check.code)
     return check.code;
   for (const aclTensor *one : {dy, gamma, dx})
@@ -303,7 +309,7 @@ KERF_OPERATOR(aclnnEmbedding, const aclTensor *weight, const aclTensor *indices,
   Check check("aclnnEmbedding");
   check.tensor(weight, kNumbers);
   check.tensor(indices, kIndices);
-  check.tensor(out, kNumbers);
+  check.result(out, kNumbers);
   if (check.code)
     return check.code;
   check.same(weight, out);
@@ -324,7 +330,7 @@ KERF_OPERATOR(aclnnEmbeddingDenseBackward, const aclTensor *grad, const aclTenso
   Check check("aclnnEmbeddingDenseBackward");
   check.tensor(grad, kFloats | kIndices);
   check.tensor(indices, kIndices);
-  check.tensor(out, kFloats | kIndices);
+  check.result(out, kFloats | kIndices);
   if (check.code)
     return check.code;
   check.same(grad, out);
@@ -345,7 +351,7 @@ KERF_OPERATOR(aclnnGatherV2, const aclTensor *self, int64_t dim, const aclTensor
   Check check("aclnnGatherV2");
   check.tensor(self, kNumbers);
   check.tensor(index, kIndices);
-  check.tensor(out, kNumbers);
+  check.result(out, kNumbers);
   if (check.code)
     return check.code;
   check.same(self, out);
@@ -389,7 +395,7 @@ KERF_OPERATOR(aclnnGather, const aclTensor *self, const int64_t dim, const aclTe
   Check check("aclnnGather");
   check.tensor(self, kNumbers);
   check.tensor(index, kIndices);
-  check.tensor(out, kNumbers);
+  check.result(out, kNumbers);
   if (check.code)
     return check.code;
   check.same(self, out);
@@ -404,8 +410,9 @@ KERF_OPERATOR(aclnnGather, const aclTensor *self, const int64_t dim, const aclTe
 KERF_OPERATOR(aclnnScatterAdd, const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source,
               aclTensor *out) {
   Check check("aclnnScatterAdd");
-  for (const aclTensor *one : {self, source, constant(out)})
+  for (const aclTensor *one : {self, source})
     check.tensor(one, kFloats | kIndices);
+  check.result(out, kFloats | kIndices);
   check.tensor(index, kIndices);
   if (check.code)
     return check.code;

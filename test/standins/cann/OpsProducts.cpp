@@ -11,8 +11,9 @@ int product(const char *name, size_t least, size_t most, const aclTensor *self, 
             const aclTensor *right, const aclScalar *beta, const aclScalar *alpha, aclTensor *out, int8_t cubeMathType,
             uint64_t *workspace, aclOpExecutor **executor) {
   Check check(name);
-  for (const aclTensor *one : {left, right, const_cast<const aclTensor *>(out)})
-    check.tensor(one, kFloats);
+  check.tensor(left, kFloats);
+  check.tensor(right, kFloats);
+  check.result(out, kFloats);
   const bool adds = beta != nullptr;
   if (adds) {
     check.tensor(self, kFloats);

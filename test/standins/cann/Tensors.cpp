@@ -16,6 +16,7 @@ struct aclOpExecutor {
   std::vector<std::pair<const aclTensor *, uint64_t>> tensors; // with their serial numbers
   uint64_t workspaceBytes = 0;
   bool isRepeatable = false, isUsed = false;
+  bool isGone = false; // used up or destroyed; its address is not used again
 };
 
 namespace kerf::standin::cann {
@@ -46,12 +47,25 @@ void Check::tensor(const aclTensor *tensor, uint32_t types, bool isOptional) {
     code = fail(kNullPointer, "null", name + ": a tensor is missing");
   if (code != 0)
     return;
+  {
+    std::lock_guard lock(mutex);
+    if (tensorsAlive.count(tensor) == 0) {
+      code = fail(kBadParameter, "lifetime", name + ": a tensor was destroyed or never made");
+      return;
+    }
+  }
   rule(types & bitOf(tensor->type), "dtype", "the operator does not take the type " + std::to_string(tensor->type));
   rule(tensor->format == 2 || tensor->format == 0 || tensor->format == 30 || tensor->format == 47, "format",
        "the format is not ND, NCHW, NCDHW or NCL");
   rule(tensor->data != nullptr, "memory", "a tensor has no memory on the device");
   rule(tensor->elements() > 0, "empty", "a tensor has no elements");
   tensors.push_back(tensor);
+}
+
+void Check::result(const aclTensor *result, uint32_t types) {
+  tensor(result, types);
+  if (code == 0)
+    rule(result->isInjective(), "stride", "two elements of a result lie at the same place");
 }
 
 void Check::same(const aclTensor *a, const aclTensor *b) {
@@ -116,8 +130,10 @@ int launch(const char *name, void *memory, uint64_t bytes, aclOpExecutor *given,
     std::lock_guard lock(mutex);
     auto found = executors.find(given);
     if (found == executors.end())
-      return fail(kBadParameter, "executor", std::string(name) + " is given an executor that is used up");
+      return fail(kBadParameter, "executor", std::string(name) + " is given an executor that was never made");
     executor = found->second;
+    if (executor->isGone)
+      return fail(kBadParameter, "executor", std::string(name) + " is given an executor that is used up or destroyed");
     for (const auto &[tensor, serial] : executor->tensors) {
       auto alive = tensorsAlive.find(tensor);
       if (alive == tensorsAlive.end() || alive->second != serial)
@@ -125,7 +141,7 @@ int launch(const char *name, void *memory, uint64_t bytes, aclOpExecutor *given,
     }
     executor->isUsed = true;
     if (!executor->isRepeatable) {
-      executors.erase(found);
+      executor->isGone = true;
       count("executors", -1);
     }
   }
@@ -160,8 +176,13 @@ aclTensor *aclCreateTensor(const int64_t *dims, uint64_t number, int type, const
   made->type = type;
   made->format = format;
   int64_t last = offset, room = 1;
-  for (uint64_t d = 0; d < number; ++d)
+  for (uint64_t d = 0; d < number; ++d) {
+    if (strides[d] < 0) {
+      delete made;
+      return refuse("stride", "a stride is negative");
+    }
     last += (dims[d] - 1) * strides[d];
+  }
   for (uint64_t d = 0; d < storageNumber; ++d)
     room *= storage[d];
   const size_t bytes = bytesOf(type);
@@ -248,7 +269,7 @@ int aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
     return code;
   std::lock_guard lock(mutex);
   auto found = executors.find(executor);
-  if (found == executors.end() || executor->isUsed)
+  if (found == executors.end() || executor->isUsed || executor->isGone)
     return fail(kBadParameter, "executor", "an executor becomes repeatable before it is used");
   if (isOff)
     return fail(kBadParameter, "repeatable", executor->name + " has no repeatable executor");
@@ -259,9 +280,9 @@ int aclDestroyAclOpExecutor(aclOpExecutor *executor) {
   const int code = injected("aclDestroyAclOpExecutor");
   std::lock_guard lock(mutex);
   auto found = executors.find(executor);
-  if (found == executors.end() || !executor->isRepeatable)
-    return fail(kBadParameter, "executor", "only repeatable executors are destroyed");
-  executors.erase(found);
+  if (found == executors.end() || !executor->isRepeatable || executor->isGone)
+    return fail(kBadParameter, "executor", "only repeatable executors are destroyed, and only once");
+  executor->isGone = true;
   count("executors", -1);
   return code;
 }

@@ -29,7 +29,8 @@ struct aclTensor {
   std::byte *data = nullptr; // of the first element, where the host can read it
   uint64_t serial = 0;       // tells apart tensors at the same address
   int64_t elements() const;
-  bool isDense() const;
+  /// Returns whether no two elements lie at the same place, as far as the order of the strides shows.
+  bool isInjective() const;
 };
 struct aclScalar {
   int type;
@@ -56,6 +57,8 @@ public:
   void rule(bool holds, const char *rule, const std::string &text);
   /// Checks a tensor: it exists, has one of the types, and a format.
   void tensor(const aclTensor *tensor, uint32_t types, bool isOptional = false);
+  /// Checks a tensor that is written: besides, each of its elements has a place of its own.
+  void result(const aclTensor *tensor, uint32_t types);
   void same(const aclTensor *a, const aclTensor *b); // the types
   void sizes(const aclTensor *tensor, const Sizes &expected);
   void scalar(const aclScalar *scalar);
