@@ -238,6 +238,11 @@ void callAttentionBlock(Builder &b);
 void callAttentionBlockBackward(Builder &b);
 // CallsRandom.cpp
 void callDropout(Builder &b);
+// CallsCodec.cpp
+void callRandomKey(Builder &b);
+void callRandom(Builder &b);
+void callPack(Builder &b);
+void callUnpack(Builder &b);
 // CallsWindow.cpp
 void callConvolution(Builder &b);
 void callConvolutionTranspose(Builder &b);
