@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <set>
 
 namespace kerf::runtime {
@@ -130,9 +131,21 @@ private:
     };
     return made;
   }
+  /// Returns memory that holds the given bytes and that all instructions with these bytes share, such as the mask of
+  /// causal attention.
+  Result<std::shared_ptr<std::byte>> constantOf(const void *bytes, int64_t size) {
+    std::weak_ptr<std::byte> &known = constants[std::string(static_cast<const char *>(bytes), size_t(size))];
+    if (auto shared = known.lock())
+      return shared;
+    auto made = copyOf(bytes, size);
+    if (made)
+      known = *made;
+    return made;
+  }
   std::shared_ptr<Context> context;
   std::shared_ptr<EventClock> clock;
   std::unique_ptr<AscendStream> copies;
+  std::map<std::string, std::weak_ptr<std::byte>> constants; // by their bytes
   IndexChecks checks;
   std::set<std::string> missingOperators; // a sentence for each
   bool deterministic = false;
@@ -163,7 +176,7 @@ Result<std::unique_ptr<BoundKernel>> AscendDevice::bind(const KernelRequest &req
   if (Status checked = checkInstruction(request); !checked)
     return checked.error();
   Target all = target();
-  all.constant = [&](const void *bytes, int64_t size) { return copyOf(bytes, size); };
+  all.constant = [&](const void *bytes, int64_t size) { return constantOf(bytes, size); };
   all.pinned = [&](int64_t size) { return allocateHost(size); };
   auto calls = callsOf(request, all);
   if (!calls)
