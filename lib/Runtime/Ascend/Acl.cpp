@@ -11,25 +11,27 @@ namespace {
 /// Opens the libraries of operators: the four of newer releases, or the single one of older releases. They are never
 /// used together, because both define the same operators.
 Status openOperators(Acl &acl) {
-  std::string missing;
-  for (const char *name : {"libopapi_math.so", "libopapi_nn.so", "libopapi_transformer.so", "libopapi_cv.so"}) {
+  auto open = [&acl](const char *name) {
     auto library = openLibrary(name);
-    if (library)
+    if (library) {
       acl.operators.push_back(library->handle);
-    else if (missing.empty())
-      missing = library.error().message;
-  }
-  acl.hasNewOperators = !acl.operators.empty();
-  if (acl.hasNewOperators)
+      acl.libraries += fmt::format("{}{}", acl.libraries.empty() ? "" : ", ", name);
+    } else if (acl.unopened.empty()) {
+      acl.unopened = fmt::format("{} cannot be opened ({})", name, library.error().message);
+    }
+    return library ? ok() : Status(library.error());
+  };
+  for (const char *name : {"libopapi_math.so", "libopapi_nn.so", "libopapi_transformer.so", "libopapi_cv.so"})
+    (void)open(name);
+  if (!acl.operators.empty())
     return ok();
-  auto old = openLibrary("libopapi.so");
-  if (!old)
+  if (Status old = open("libopapi.so"); !old)
     return Error{fmt::format("CANN's operators cannot be loaded: neither libopapi_math.so and its like ({}) nor "
                              "libopapi.so ({}); install the operators of CANN (Ascend-cann-kernels or cann-ops), or "
                              "name their folder in KERF_ASCEND_LIBRARIES",
-                             missing, old.error().message),
+                             acl.unopened, old.error().message),
                  ExitStatus::Infeasible};
-  acl.operators.push_back(old->handle);
+  acl.unopened.clear(); // an older release has no others
   return ok();
 }
 

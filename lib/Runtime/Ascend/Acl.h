@@ -92,7 +92,8 @@ struct Acl {
   void *(*createBoolArray)(const bool *values, uint64_t size) = nullptr;
   std::string release;           // CANN's release, as aclrtGetVersion tells it, e.g. "1.15.0"
   std::vector<void *> operators; // the libraries of operators, in the order in which they are searched
-  bool hasNewOperators = false;  // whether `operators` are the four libraries of newer releases
+  std::string libraries;         // the names of `operators`
+  std::string unopened;          // the first library of operators that could not be opened, and why; may be empty
 };
 
 /// Loads AscendCL on the first call, and returns its functions. Fails where a library or a function is missing.

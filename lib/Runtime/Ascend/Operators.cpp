@@ -31,12 +31,9 @@ Result<OperatorFunctions> findOperator(const Acl &acl, const Operator &one) {
     if (found.first && found.second)
       return found;
   }
-  return Error{fmt::format("CANN {} has no operator {} (looked in {}); install a newer CANN with its operators, or "
+  return Error{fmt::format("CANN {} has no operator {} (looked in {}{}{}); install a newer CANN with its operators, or "
                            "train on the device cpu",
-                           acl.release, name,
-                           acl.hasNewOperators ? "libopapi_math.so, libopapi_nn.so, libopapi_transformer.so and "
-                                                 "libopapi_cv.so"
-                                               : "libopapi.so"),
+                           acl.release, name, acl.libraries, acl.unopened.empty() ? "" : "; ", acl.unopened),
                ExitStatus::Infeasible};
 }
 
