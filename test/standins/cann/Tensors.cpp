@@ -57,8 +57,8 @@ void Check::tensor(const aclTensor *tensor, uint32_t types, bool isOptional) {
   rule(types & bitOf(tensor->type), "dtype", "the operator does not take the type " + std::to_string(tensor->type));
   rule(tensor->format == 2 || tensor->format == 0 || tensor->format == 30 || tensor->format == 47, "format",
        "the format is not ND, NCHW, NCDHW or NCL");
-  rule(tensor->data != nullptr, "memory", "a tensor has no memory on the device");
   rule(tensor->elements() > 0, "empty", "a tensor has no elements");
+  rule(tensor->data != nullptr, "memory", "a tensor has no memory on the device");
   tensors.push_back(tensor);
 }
 
