@@ -19,13 +19,17 @@ struct Address {
   socklen_t size = 0;
 };
 
-/// Returns the socket address of a rank: a name that no file has and that vanishes with the socket.
+/// Returns the socket address of a rank: a name that no file has and that vanishes with the socket. With the variable
+/// KERF_STANDIN_WIRE, it is a file in that folder, which ranks in other network namespaces see as well.
 Address addressOf(const std::string &name, int rank) {
+  static const char *const folder = std::getenv("KERF_STANDIN_WIRE");
   Address address;
-  std::string text = name + "/" + std::to_string(rank);
+  std::string text = (folder ? std::string(folder) + "/" : std::string(1, '\0')) + name + "-" + std::to_string(rank);
+  if (text.size() >= sizeof address.value.sun_path)
+    std::abort();
   address.value.sun_family = AF_UNIX;
-  std::memcpy(address.value.sun_path + 1, text.data(), std::min(text.size(), sizeof address.value.sun_path - 1));
-  address.size = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  std::memcpy(address.value.sun_path, text.data(), text.size());
+  address.size = socklen_t(offsetof(sockaddr_un, sun_path) + text.size() + (folder ? 1 : 0));
   return address;
 }
 
