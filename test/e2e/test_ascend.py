@@ -11,7 +11,7 @@ import sys
 import unittest
 from unittest import mock
 
-from support import CLUSTERS, FOLDERS, KERF, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+from support import CLUSTERS, FOLDERS, KERF, ROOT, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
 from test_dropout import transformer
 from test_pipelines import ALL, PLANS, plan, schedule
 from test_pipelines_of_models import MODELS, Model, fitted
@@ -22,6 +22,7 @@ STANDINS = os.path.join(os.path.dirname(os.path.dirname(RUN or KERF)), "standins
 STANDINS_OF_KERF = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins", "ascend")
 OF_RUN = {"--data": 1, "--steps": 1, "--device": 1, "--log": 1, "--json": 0}  # options of a run, and the number of their values
 CONTEXT = 2 * 2**30  # curves of the 910B: what `kerf verify` adds for driver and libraries
+MASK, ON_TOP = 2048 * 2048, 2**19  # bytes
 TOLERANCE = 2e-4  # relative, as on the CPU
 FAMILIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models", "families")
 SOME = ["microbatches, data 2", "sequence parallel", "zero 3", "offload, 1f1b, ring, zero 2", "3-D, zero-bubble, zero 2, sequence parallel"]
@@ -124,6 +125,37 @@ class Ascend(KerfTest):
                 losses[device] = losses_of(self.path("log"))
             self.close(losses["ascend"], losses["cpu"], 2e-3, f"{dtype}: sums are rounded elsewhere")
 
+    def test_late_streams_and_deterministic_runs(self):
+        """The same bits, whenever the streams' work is done. The options that CANN and HCCL have for it are set."""
+        losses = []
+        for late in ({}, {"KERF_STANDIN_ASCEND_LATE": "1"}):
+            with mock.patch.dict(os.environ, late):
+                calls = self.train("gpt2", "--plan", self.write("plan.json", PLANS["3-D, zero-bubble, zero 2, sequence parallel"]), "--deterministic",
+                                   steps=4)["calls"]
+            losses.append(losses_of(self.path("log")))
+        self.assertEqual(losses[0], losses[1])
+        self.assertGreaterEqual(calls["aclrtSetSysParamOpt"], 8, "each rank sets ACL_OPT_DETERMINISTIC")
+        self.assertGreaterEqual(calls["HcclSetConfig"], 8, "and HCCL_DETERMINISTIC")
+        self.assertNotIn("HcclAllReduce", calls, "sums are added in the order of the ranks")
+        calls = self.train("gpt2", "--ranks", 2, "--mode", "data")["calls"]
+        self.assertEqual([name for name in ("aclrtSetSysParamOpt", "HcclSetConfig") if name in calls], [])
+        self.assertIn("HcclAllReduce", calls)
+
+    def test_codecs(self):
+        """Gradients in codes, with the random numbers of the CPU: a code may differ where a sum is rounded elsewhere."""
+        codecs = ["bf16", "int8", "onebit"] if not ALL else [
+            "identity", "bf16", "fp16", "int8", "qsgd", "natural", "int4", "terngrad", "tbq", "onebit", "sign", "topk", "topk-sampled", "graddrop", "dgc",
+            "randomk", "powersgd"]
+        for codec in codecs:
+            with self.subTest(codec):
+                losses = {}
+                for device in ("cpu", "ascend"):
+                    self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 3, "--device", device, "--lr", 0.05,
+                                 "--ranks", 2, "--mode", "data", "--all-ranks", "--compress", f"*.weight={codec}", "--allow-biased", "--log", self.path("log"))
+                    losses[device] = losses_of(self.path("log"))
+                self.close(losses["ascend"], losses["cpu"], 2e-3, codec)
+                self.report()
+
     def test_dropout_is_that_of_the_cpu(self):
         """The host draws the elements that are dropped, so that steps are not captured."""
         model, loss = transformer()
@@ -149,6 +181,9 @@ class Ascend(KerfTest):
                 done = self.succeed("train", *common, "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--device", "ascend", "--json")
                 measured = json.loads(done.stdout)["measured"]["stage_peak_bytes"]
                 self.assertEqual([math.ceil(bytes - CONTEXT) for bytes in full["stage_bytes"]], measured)
+                # On top come workspaces and constants, such as one mask of causal attention.
+                most = max(self.report()["most"].values())
+                self.assertTrue(max(measured) <= most <= max(measured) + MASK + ON_TOP, (measured, most))
 
     def test_an_older_release(self):
         """It has one library of operators and lacks those that test/standins/cann/Old.map lists: they are composed of others. (BERT has GELU by erf.)"""
@@ -202,6 +237,24 @@ class Ascend(KerfTest):
         self.assertTrue(all(math.isfinite(number) and number > 0 for number in numbers), cluster)
         self.assertIn("collectives of HCCL", cluster["source"]["levels.npus"])
         self.succeed("plan", file_of("mlp"), "--cluster", path, "--ranks", 2, "-o", self.path("plan.json"))
+
+    @unittest.skipUnless(ALL, "minutes of attention on the stand-ins: needs --all")
+    def test_npu_check(self):
+        """scripts/npu-check.sh prints a row for each check, and fails where one fails."""
+        run = lambda **more: subprocess.run([os.path.join(ROOT, "scripts", "npu-check.sh")], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                            env={**os.environ, "KERF": KERF, "KERF_ASCEND_LIBRARIES": STANDINS_OF_KERF, **more}, timeout=1200)
+        done = run(KERF_STANDIN_DEVICES="8")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| ")][1:]
+        self.assertEqual({int(row[2]) for row in rows}, {1, 2, 4, 8})
+        self.assertTrue(all(row[-2].strip() == "right" for row in rows), done.stdout)
+        self.assertIn("8 NPUs, 8 used", done.stdout)
+        self.assertIn("all checks passed", done.stdout)
+        failing = run(KERF_STANDIN_DEVICES="1", KERF_STANDIN_ASCEND_FAIL="aclnnGeluV2:1:507899")
+        self.assertEqual(failing.returncode, 1)
+        self.assertRegex(failing.stdout, r"gpt2 .*FAILED: error: .*aclnnGeluV2.*507899")
+        none = run(KERF_STANDIN_DEVICES="0")
+        self.assertIn("no NPU can be used", none.stderr)
 
     @unittest.skipUnless(ALL, "about 250 plans: needs --all")
     def test_matrix_of_plans(self):
