@@ -141,6 +141,18 @@ class Ascend(KerfTest):
         self.assertEqual([name for name in ("aclrtSetSysParamOpt", "HcclSetConfig") if name in calls], [])
         self.assertIn("HcclAllReduce", calls)
 
+    def test_optimizers(self):
+        """Each has the CPU's losses with a learning rate that changes in each step, of which the captured step reads the number."""
+        for optimizer in ("sgd", "adam", "adamw", "onebit-adam", "adagrad", "lion", "lamb", "adafactor", "muon"):
+            with self.subTest(optimizer):
+                losses = {}
+                for device in ("cpu", "ascend"):
+                    self.succeed("train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--steps", 8, "--device", device, "--lr", 1e-3, "--lr-schedule",
+                                 "cosine", "--warmup", 3, "--ranks", 1, "--optimizer", optimizer, "--log", self.path("log"))
+                    losses[device] = losses_of(self.path("log"))
+                self.close(losses["ascend"], losses["cpu"], TOLERANCE, optimizer)
+                self.assertEqual(self.report()["calls"].get("aclmdlRIExecuteAsync"), 6, "steps are captured from the third on")
+
     def test_codecs(self):
         """Gradients in codes, with the random numbers of the CPU: a code may differ where a sum is rounded elsewhere."""
         codecs = ["bf16", "int8", "onebit"] if not ALL else [

@@ -33,7 +33,7 @@ HCCL_CODES = [*range(1, 25)]
 WORK_CODES = [507014, 507015, 507018, 507035, 507054, 507057]
 # Functions whose failure is no failure of the run: without repeatable executors and captures, steps are enqueued call by call; names are for
 # messages; and what is released is not needed any more.
-HARMLESS = re.compile(r"aclSetAclOpExecutorRepeatable|aclmdlRICapture(Begin|End)|aclrtGet(MemInfo|Version|SocName)|aclrtStreamAbort|HcclCommDestroy|"
+HARMLESS = re.compile(r"aclSetAclOpExecutorRepeatable|aclmdlRICapture(Begin|End)|aclrtGet(MemInfo|Version|SocName)|aclsysGetCANNVersion|aclrtStreamAbort|HcclCommDestroy|"
                       r"acl(Destroy\w+|rtDestroy\w+|rtFree|rtFreeHost|rtResetDevice|mdlRIDestroy)")
 # Functions that are called again and again while a run ends: the failure may come when it is over.
 MAY_COME_LATE = {"aclrtSetCurrentContext", "aclrtStreamQuery", "HcclGetCommAsyncError"}
@@ -182,8 +182,10 @@ class AscendFailures(KerfTest):
         for name in os.listdir(STANDINS):
             if name != "libopapi_nn.so":
                 shutil.copy(os.path.join(STANDINS, name), part)
-        missing = ["CANN 1.15.0 has no operator aclnn", "libopapi_math.so", "train on the device cpu"]
+        missing = ["CANN 8.2.RC1 has no operator aclnn", "looked in libopapi_math.so, libopapi_transformer.so;", "libopapi_nn.so cannot be opened", "train on the device cpu"]
         self.refuse_train(missing, KERF_ASCEND_LIBRARIES=part)
+        self.refuse_train(["CANN with AscendCL 1.15.0 has no operator aclnn"], KERF_ASCEND_LIBRARIES=part,
+                          KERF_STANDIN_ASCEND_FAIL="aclsysGetCANNVersion:1:100000")
         with mock.patch.dict(os.environ, KERF_ASCEND_LIBRARIES=part):  # the ranks of both stages fail while they wait for each other's communicators
             self.refuse(2, missing, "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--device", "ascend", "--plan",
                         self.write("stages.json", SCENARIOS["stages"][1]), timeout=60)

@@ -2,6 +2,7 @@
 #include "Acl.h"
 #include "Library.h"
 
+#include <cstring>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -35,6 +36,17 @@ Status openOperators(Acl &acl) {
   return ok();
 }
 
+/// Returns the text for Acl::release.
+std::string releaseOf(const Acl &acl) {
+  AclPackageVersion cann = {};
+  if (acl.getCannVersion && acl.getCannVersion(kPackageCann, &cann) == 0 && cann.version[0] != '\0')
+    return {cann.version, strnlen(cann.version, sizeof cann.version)};
+  int32_t major = 0, minor = 0, patch = 0;
+  if (acl.getVersion && acl.getVersion(&major, &minor, &patch) == 0)
+    return fmt::format("with AscendCL {}.{}.{}", major, minor, patch);
+  return "of an unknown release";
+}
+
 Result<Acl> load() {
   Acl acl;
   std::vector<void *> libraries;
@@ -56,6 +68,9 @@ Result<Acl> load() {
       missing = exported;
     return nullptr;
   };
+#define KERF_LOAD(name, exported, ...) acl.name = reinterpret_cast<decltype(acl.name)>(dlsym(libraries[0], exported));
+  KERF_ACL_OPTIONAL_FUNCTIONS(KERF_LOAD)
+#undef KERF_LOAD
 #define KERF_LOAD(name, exported, ...) acl.name = reinterpret_cast<decltype(acl.name)>(find(exported));
   KERF_ACL_FUNCTIONS(KERF_LOAD)
   KERF_LOAD(getRecentErrMsg, "aclGetRecentErrMsg")
@@ -65,13 +80,11 @@ Result<Acl> load() {
   KERF_LOAD(createIntArray, "aclCreateIntArray")
   KERF_LOAD(createBoolArray, "aclCreateBoolArray")
 #undef KERF_LOAD
-  int32_t major = 0, minor = 0, patch = 0;
-  if (acl.getVersion && acl.getVersion(&major, &minor, &patch) == 0)
-    acl.release = fmt::format("{}.{}.{}", major, minor, patch);
+  acl.release = releaseOf(acl);
   if (!missing.empty())
-    return Error{fmt::format("AscendCL {} has no function {}, which Kerf needs; install CANN 8.1 or newer", acl.release,
-                             missing),
-                 ExitStatus::Infeasible};
+    return Error{
+        fmt::format("CANN {} has no function {}, which Kerf needs; install CANN 8.1 or newer", acl.release, missing),
+        ExitStatus::Infeasible};
   // Another part of the process, such as torch-npu, may have called it before.
   if (AclResult result = acl.init(nullptr); result != 0 && result != kAlreadyInitialized)
     return aclError(acl, result, -1, "initialize AscendCL");

@@ -77,10 +77,21 @@ inline constexpr int kFormatNchw = 0, kFormatNd = 2, kFormatNcdhw = 30, kFormatN
   KERF_ACL(setRepeatable, "aclSetAclOpExecutorRepeatable", void *)                                                     \
   KERF_ACL(destroyExecutor, "aclDestroyAclOpExecutor", void *)
 
+/// A version of CANN, aclCANNPackageVersion.
+struct AclPackageVersion {
+  char version[128]; // "8.2.RC1"
+  char parts[4][64];
+  char reserved[128];
+};
+inline constexpr int kPackageCann = 0; // aclCANNPackageName
+/// Functions that some releases lack and that nothing but messages needs.
+#define KERF_ACL_OPTIONAL_FUNCTIONS(KERF_ACL) KERF_ACL(getCannVersion, "aclsysGetCANNVersion", int, AclPackageVersion *)
+
 /// The table of the functions.
 struct Acl {
 #define KERF_MEMBER(name, exported, ...) AclResult (*name)(__VA_ARGS__) = nullptr;
   KERF_ACL_FUNCTIONS(KERF_MEMBER)
+  KERF_ACL_OPTIONAL_FUNCTIONS(KERF_MEMBER)
 #undef KERF_MEMBER
   // Functions with another result: the text of the thread's last errors, the name of the processor, and objects.
   const char *(*getRecentErrMsg)() = nullptr;
@@ -90,7 +101,7 @@ struct Acl {
   void *(*createScalar)(void *value, int type) = nullptr;
   void *(*createIntArray)(const int64_t *values, uint64_t size) = nullptr;
   void *(*createBoolArray)(const bool *values, uint64_t size) = nullptr;
-  std::string release;           // CANN's release, as aclrtGetVersion tells it, e.g. "1.15.0"
+  std::string release;           // behind "CANN" in messages: "8.2.RC1", or "with AscendCL 1.15.0" if it does not tell
   std::vector<void *> operators; // the libraries of operators, in the order in which they are searched
   std::string libraries;         // the names of `operators`
   std::string unopened;          // the first library of operators that could not be opened, and why; may be empty

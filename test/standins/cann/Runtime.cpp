@@ -175,6 +175,16 @@ int aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) {
   *major = 1, *minor = 15, *patch = 0;
   return 0;
 }
+struct aclCANNPackageVersion {
+  char version[128], majorVersion[64], minorVersion[64], releaseVersion[64], patchVersion[64], reserved[128];
+};
+int aclsysGetCANNVersion(int package, aclCANNPackageVersion *version) {
+  KERF_BEGIN(aclsysGetCANNVersion)
+  if (package != 0)
+    return fail(kInvalid, "option", "this stand-in knows the release of CANN alone");
+  *version = {"8.2.RC1", "8", "2", "RC1", "", ""};
+  return 0;
+}
 const char *aclrtGetSocName() {
   if (injected("aclrtGetSocName"))
     return nullptr;
