@@ -12,6 +12,8 @@ import glob
 import importlib.util
 import os
 import re
+import shutil
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -109,6 +111,18 @@ def with_headers(folder):
     return found, count
 
 
+def numbers(folder):
+    """Compiles numbers.cpp, whose assertions compare enumerations and structures with those of the headers. Returns what the compiler says; None
+    without a compiler."""
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if not compiler:
+        return None
+    places = [os.path.join(ROOT, "include"), folder, os.path.join(folder, "third_party", "hccl", "inc")]
+    done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", *(f"-I{place}" for place in places), os.path.join(ROOT, "test", "ascend", "numbers.cpp")],
+                          capture_output=True, text=True, check=False)
+    return [line for line in done.stderr.splitlines() if "error" in line] + ([] if done.returncode == 0 else ["numbers.cpp is not compiled"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", default=os.path.join(SHARED, "design", "ascend.md"))
@@ -125,7 +139,9 @@ def main():
     if given.headers:
         more, count = with_headers(given.headers)
         found += more
-        compared.append(f"{count} functions of AscendCL and HCCL with {given.headers}")
+        wrong = numbers(given.headers)
+        found += wrong or []
+        compared.append(f"{count} functions of AscendCL and HCCL{'' if wrong is None else ', numbers and structures'} with {given.headers}")
     print("\n".join(found + ["compared: " + "; ".join(compared)]))
     return 1 if found else 0
 

@@ -6,14 +6,7 @@
 namespace kerf::runtime::ascend {
 
 namespace {
-/// The element types that HCCL adds on all NPUs, with their numbers in HcclDataType.
-constexpr LibraryNumbers::Type kTypes[] = {
-    {DType::I8, 0, false}, {DType::I32, 2, false}, {DType::F16, 3, true},
-    {DType::F32, 4, true}, {DType::I64, 5, false}, {DType::BF16, 11, true},
-};
-/// The ways to combine elements, with their numbers in HcclReduceOp.
-constexpr LibraryNumbers::Combine kCombines[] = {{"sum", 0}, {"max", 2}, {"min", 3}};
-constexpr LibraryNumbers kHcclNumbers{kTypes, kCombines, kHcclBytes};
+constexpr LibraryNumbers kHcclNumbers{kHcclTypes, kHcclCombines, kHcclBytes};
 
 /// Adds the copy of a part of a box, in the widest integers that all its offsets and strides allow.
 void addCopy(Builder &b, const CopyStep &copy) {

@@ -8,6 +8,14 @@
 
 namespace kerf::runtime::ascend {
 
+/// The element types that HCCL adds on all NPUs, with their numbers in HcclDataType.
+inline constexpr LibraryNumbers::Type kHcclTypes[] = {
+    {DType::I8, 0, false}, {DType::I32, 2, false}, {DType::F16, 3, true},
+    {DType::F32, 4, true}, {DType::I64, 5, false}, {DType::BF16, 11, true},
+};
+/// The ways to combine elements, with their numbers in HcclReduceOp.
+inline constexpr LibraryNumbers::Combine kHcclCombines[] = {{"sum", 0}, {"max", 2}, {"min", 3}};
+
 /// One group of sends and receives, with the calls before and after it.
 struct Round {
   std::vector<Call> before, after; // pack, and unpack or add

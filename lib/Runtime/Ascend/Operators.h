@@ -210,7 +210,38 @@ KERF_OPERATORS(KERF_RECORD)
 } // namespace op
 
 /// Returns the number of an element type in aclDataType; -1 for a type that CANN does not have.
-int aclTypeOf(DType dtype);
+constexpr int aclTypeOf(DType dtype) {
+  switch (dtype) {
+  case DType::F32:
+    return 0;
+  case DType::F16:
+    return 1;
+  case DType::I8:
+    return 2;
+  case DType::I32:
+    return 3;
+  case DType::U8:
+    return 4;
+  case DType::I16:
+    return 6;
+  case DType::U16:
+    return 7;
+  case DType::U32:
+    return 8;
+  case DType::I64:
+    return 9;
+  case DType::U64:
+    return 10;
+  case DType::F64:
+    return 11;
+  case DType::Bool:
+    return 12;
+  case DType::BF16:
+    return 27;
+  default:
+    return -1;
+  }
+}
 
 /// The two functions of an operator.
 struct OperatorFunctions {
