@@ -17,7 +17,7 @@ import sys
 import unittest
 from unittest import mock
 
-from support import KERF, KerfTest, file_of, main
+from support import CLUSTERS, KERF, KerfTest, file_of, main
 from test_dropout import transformer
 from test_pipelines import ALL, plan, schedule
 
@@ -189,6 +189,19 @@ class AscendFailures(KerfTest):
         with mock.patch.dict(os.environ, KERF_ASCEND_LIBRARIES=part):  # the ranks of both stages fail while they wait for each other's communicators
             self.refuse(2, missing, "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--device", "ascend", "--plan",
                         self.write("stages.json", SCENARIOS["stages"][1]), timeout=60)
+
+    def test_what_no_npu_computes_is_refused_when_it_is_compiled(self):
+        """The model's op and what CANN lacks are named where neither an NPU nor CANN is there, for a cluster file that says NPUs had these types."""
+        with open(os.path.join(CLUSTERS, "ascend-910b.json"), encoding="utf-8") as file:
+            cluster = json.load(file)
+        cluster["device"]["peak_flops"].update(f8=6e14, f64=1e12)
+        path = self.write("cluster.json", cluster)
+        with mock.patch.dict(os.environ, KERF_ASCEND_LIBRARIES="/nowhere"):
+            for dtype, words in (("f8", ["h.0.attn.c_attn", "CANN has no operator for 'quantize'"]), ("f64", ["h.0.ln_1", "f64", "aclnnLayerNorm"])):
+                self.refuse(1, [*words, "train on the device cpu"], "compile", file_of("gpt2"), "--cluster", path, "--ranks", 1, "--dtype", dtype, "-o",
+                            self.path("package"))
+            self.refuse(1, ["Ascend 910A", "bf16", "--dtype f16"], "compile", file_of("gpt2"), "--cluster", os.path.join(CLUSTERS, "ascend-910a.json"),
+                        "--ranks", 1, "--dtype", "bf16", "-o", self.path("package"))
 
     def test_types_that_cann_does_not_compute(self):
         for dtype, words in (("f64", ["f64", "aclnn", "train on the device cpu"]), ("f8", ["quantize", "train on the device cpu"])):
