@@ -163,7 +163,7 @@ class Ascend(KerfTest):
                 losses = {}
                 for device in ("cpu", "ascend"):
                     self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 3, "--device", device, "--lr", 0.05,
-                                 "--ranks", 2, "--mode", "data", "--all-ranks", "--compress", f"*.weight={codec}", "--allow-biased", "--log", self.path("log"))
+                                 "--ranks", 2, "--mode", "data", "--all-ranks", "--compress", f"*.c_*.weight={codec}", "--allow-biased", "--log", self.path("log"))
                     losses[device] = losses_of(self.path("log"))
                 self.close(losses["ascend"], losses["cpu"], 2e-3, codec)
                 self.report()
