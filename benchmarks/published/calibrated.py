@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows what `kerf calibrate` makes of a few small runs: each system's rows of the fewest GPUs are its measurements, and all others are predicted.
 
-    benchmarks/published/calibrated.py runs.csv [more.csv ...] [--kerf build/bin/kerf] [--small 5] [--leave-out]
+    benchmarks/published/calibrated.py runs.csv [more.csv ...] [--kerf build/bin/kerf] [--small 5] [--leave-out] [--unknown-device]
 
 A group is a system on one kind of hardware, with at least three rows besides the measured ones. The measured runs are spread evenly over
 the rows of at most 8 GPUs, or of as few GPUs as the group has. If the group has no three rows of more GPUs, the other small rows are
-predicted. With --leave-out nothing that was fitted to the system is used before.
+predicted. With --leave-out nothing that was fitted to the system is used before. With --unknown-device nothing is used that was fitted to
+its kind of device: the device has the curves of another one, with its own peak rates, as a user's device would that Kerf does not know.
 """
 import argparse
 import csv
@@ -26,11 +27,11 @@ SMALL = 8  # GPUs of a small run
 SAME = 0.1  # percent points by which two median errors differ at most that count as the same
 
 
-def expressed(rows, folder, blind):
+def expressed(rows, folder, blind, unknown_device=False):
     """Returns the rows that can be predicted with a plan of their own, as pairs of the row and its run."""
     for index, row in enumerate(rows):
         try:
-            run = Run(completed(row), convention_of(row), folder, index, blind)
+            run = Run(completed(row), convention_of(row), folder, index, blind, unknown_device)
         except CannotExpress:
             continue
         if not run.lacks_a_plan() and any(number(row, key) for key in ("iter_time_s", "tokens_s_total", "tokens_s_gpu", "samples_s", "tflops_per_gpu")):
@@ -83,6 +84,7 @@ def main():
     parser.add_argument("--small", type=int, default=5, help="number of measured runs")
     parser.add_argument("--only", default="", help="predict only rows whose id contains this text")
     parser.add_argument("--leave-out", action="store_true", help="use nothing that was fitted to the system (predict.py --leave-out)")
+    parser.add_argument("--unknown-device", action="store_true", help="use nothing that was fitted to the kind of device")
     arguments = parser.parse_args()
     rows = []
     for path in arguments.csv:
@@ -92,7 +94,7 @@ def main():
     counts = {"more GPUs": {}, "as many GPUs": {}}
     with tempfile.TemporaryDirectory() as folder:
         groups = {}
-        for row, run in expressed(rows, folder, arguments.leave_out):
+        for row, run in expressed(rows, folder, arguments.leave_out, arguments.unknown_device):
             groups.setdefault((row["system"], (row.get("hardware") or "")[:10], run.trainer), []).append((row, run))
         for (system, hardware, _), group in groups.items():
             result = calibrated(group, arguments.small, arguments.kerf, folder)

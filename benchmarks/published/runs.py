@@ -23,9 +23,14 @@ def whole(row, key, default=None):
     return default if value is None else int(round(value))
 
 
-def cluster_of(row, convention, ranks, folder, index, changes):
+# The known device whose curves stand in for a device's own, as if Kerf did not know it.
+STAND_IN = {"A100": "H100", "H100": "A100", "B200": "H100", "V100": "A100", "T4": "V100"}
+
+
+def cluster_of(row, convention, ranks, folder, index, changes, unknown_device=False):
     """Returns the path of the row's cluster file. A cluster that is too small gets more nodes of the same kind, in a file of its own for
-    the row `index`, because rows are predicted side by side. `changes` are pairs of a key ("levels.0.bandwidth", "curves.sustained") and the value that it gets."""
+    the row `index`, because rows are predicted side by side. `changes` are pairs of a key ("levels.0.bandwidth", "curves.sustained") and the
+    value that it gets. With `unknown_device`, the device has the curves of another one, and its own peak rates."""
     name = convention["cluster"]
     if not name:
         raise CannotExpress(f"no cluster file for '{row.get('hardware')}'")
@@ -33,8 +38,11 @@ def cluster_of(row, convention, ranks, folder, index, changes):
     with open(path) as file:
         cluster = json.load(file)
     size = math.prod(level["size"] for level in cluster["levels"])
-    if size >= ranks and not changes:
+    if size >= ranks and not changes and not unknown_device:
         return path
+    if unknown_device:
+        cluster["device"]["name"] = next(other for known, other in STAND_IN.items() if cluster["device"]["name"].startswith(known))
+        cluster["device"].pop("curves", None)
     last = cluster["levels"][-1]
     if size < ranks:
         last["size"] = math.ceil(ranks / (size // last["size"]))
@@ -198,9 +206,10 @@ PLAN_KEYS = ("kerf", "mesh", "order", "global_batch", "microbatch", "schedule", 
 
 class Run:
     """A row as files in `folder`; `index` makes their names distinct. With `blind`, nothing is used that was fitted to rows of the row's
-    system: the trainer and the constants of the column `blind` of conventions.csv take the place of the fitted ones."""
+    system: the trainer and the constants of the column `blind` of conventions.csv take the place of the fitted ones. With `unknown_device`,
+    nothing is used that was fitted to the row's device."""
 
-    def __init__(self, row, convention, folder, index, blind=False):
+    def __init__(self, row, convention, folder, index, blind=False, unknown_device=False):
         changes = dict(pairs_of(convention["blind"])) if blind else {}
         self.trainer = changes.pop("trainer", convention["trainer"])
         self.row, self.convention = row, convention
@@ -208,7 +217,7 @@ class Run:
         if self.dtype != "f32":
             self.plan["gradient_dtype"] = convention["gradient_dtype"]
         self.ranks = math.prod(self.plan["mesh"].values())
-        self.cluster = cluster_of(row, convention, self.ranks, folder, index, list(changes.items()))
+        self.cluster = cluster_of(row, convention, self.ranks, folder, index, list(changes.items()), unknown_device)
         self.paths = {}
         for name, value in (("config", self.config), ("plan", self.plan)):
             self.paths[name] = os.path.join(folder, f"{index}-{name}.json")

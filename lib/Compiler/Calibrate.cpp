@@ -297,7 +297,8 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
   auto first = residualsOf(context, cluster, trainer, measurements, /*steps=*/true, spreads);
   if (!first)
     return first.error();
-  result.evidence = leaveOneOut(*first);
+  const ByPrice least = leastFactors(cluster, spreads);
+  result.evidence = leaveOneOut(*first, least);
   const bool steps = result.evidence.scale > 0;
   const double scale = steps ? result.evidence.scale : 1;
   ByPrice at = {};
@@ -311,7 +312,7 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
       spread = spreadOfSteps(*residuals);
     if (iteration >= kIterations)
       reweight(*residuals, spread);
-    posterior = posteriorOf(*residuals, at, scale);
+    posterior = posteriorOf(*residuals, at, scale, least);
     at = posterior.mean;
   }
   result.cluster = withFactors(cluster, at, spreads);
@@ -326,14 +327,17 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
                   countText(static_cast<int64_t>(measurements.collectives.size()), "collective"),
                   countText(static_cast<int64_t>(measurements.products.size()), "product"));
   std::vector<Candidate> candidates;
+  const double unmeasured = trainer.prices.unmeasured ? kSpreadOfTrainer * kSpreadOfTrainer : 0;
+  const double others = result.evidence.steps >= 2 ? spreadOfOthers(*first, result.evidence.scale, least) : 0;
   for (const MeasuredRun &run : runs) {
     auto before = predict(context, run, cluster, trainer), after = predict(context, run, result.cluster, trainer);
     if (!before || !after)
       return before ? after.error() : before.error();
-    double old = kSpreadOfPlan * kSpreadOfPlan,
+    double old = kSpreadOfPlan * kSpreadOfPlan + unmeasured,
            now = spread * spread + product(after->effects, posterior.covariance, after->effects);
     for (double effect : before->effects)
       old += effect * effect;
+    now = std::max(now + (measured.empty() ? unmeasured : 0), others * others);
     result.runs.push_back({run, before->seconds, after->seconds, around(before->seconds, std::sqrt(old)),
                            around(after->seconds, std::sqrt(now)), after->effects});
     if (run.seconds == 0)

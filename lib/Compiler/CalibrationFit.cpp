@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace kerf {
@@ -18,6 +19,8 @@ constexpr int64_t kManySteps = 3;             // with fewer steps nothing tells 
 // Scales of the spreads before the measurements that leave-one-out compares. Above 1: prices are further off than those
 // of the published runs usually are.
 constexpr double kScales[] = {0, 0.5, 1, 2, 4};
+constexpr double kTolerance = 1e-6; // by which a factor may lie below its limit, in spreads
+constexpr double kCertain = 1e12;   // precision with which a factor is kept at its limit
 // The share of the errors by which steps other than the one that gains the most have to become better. Chosen together
 // with the table of docs/cost-model.md, "Calibration".
 constexpr double kGainOfOthers = 0.2;
@@ -52,11 +55,11 @@ double residualAt(const Residual &one, const ByPrice &at) {
 }
 
 /// Returns the factors that measurements ask for, if seconds were linear in the prices.
-ByPrice factorsOf(const std::vector<Residual> &measurements, double scale) {
+ByPrice factorsOf(const std::vector<Residual> &measurements, double scale, const ByPrice &least) {
   ByPrice at = {};
   std::vector<Residual> weighted = measurements;
   for (int fit = 0; fit <= kWeightedFits; ++fit) {
-    at = posteriorOf(weighted, {}, scale).mean;
+    at = posteriorOf(weighted, {}, scale, least).mean;
     std::vector<Residual> left = measurements;
     for (Residual &one : left)
       one.logRatio = residualAt(one, at);
@@ -70,7 +73,7 @@ ByPrice factorsOf(const std::vector<Residual> &measurements, double scale) {
 
 /// Returns the error of each step that is predicted from all other measurements. With the scale 0 only measurements of
 /// kernels and collectives count.
-std::vector<double> errorsOfOthers(const std::vector<Residual> &residuals, double scale) {
+std::vector<double> errorsOfOthers(const std::vector<Residual> &residuals, double scale, const ByPrice &least) {
   std::vector<double> errors;
   for (size_t out = 0; out < residuals.size(); ++out) {
     if (!residuals[out].isStep)
@@ -79,13 +82,23 @@ std::vector<double> errorsOfOthers(const std::vector<Residual> &residuals, doubl
     for (size_t i = 0; i < residuals.size(); ++i)
       if (i != out && (scale > 0 || !residuals[i].isStep))
         others.push_back(residuals[i]);
-    errors.push_back(std::abs(residualAt(residuals[out], factorsOf(others, scale > 0 ? scale : 1))));
+    errors.push_back(std::abs(residualAt(residuals[out], factorsOf(others, scale > 0 ? scale : 1, least))));
   }
   return errors;
 }
 
 int64_t stepsOf(const std::vector<Residual> &residuals) {
   return std::ranges::count_if(residuals, [](const Residual &one) { return one.isStep; });
+}
+
+/// Returns the standard deviation of a normal distribution whose sizes have the median of `sizes`, at least that of a
+/// plan; that of a plan if there are few sizes.
+double spreadOf(std::vector<double> sizes) {
+  if (static_cast<int64_t>(sizes.size()) < kManySteps)
+    return kSpreadOfPlan;
+  std::sort(sizes.begin(), sizes.end());
+  double median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+  return std::max(kSpreadOfPlan, kDeviationOfMedian * median);
 }
 
 double sumOf(const std::vector<double> &values) { return std::accumulate(values.begin(), values.end(), 0.0); }
@@ -100,7 +113,26 @@ bool helpsSeveral(const std::vector<double> &smaller, const std::vector<double> 
 
 } // namespace
 
-Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at, double scale) {
+ByPrice leastFactors(const Cluster &cluster, const ByPrice &spreads) {
+  ByPrice least;
+  least.fill(-std::numeric_limits<double>::infinity());
+  auto limit = [&](WorkKind kind, double share) {
+    auto k = static_cast<size_t>(kind);
+    if (share > 0)
+      least[k] = std::max(least[k], std::log(std::min(share, 1.0)) / spreads[k]);
+  };
+  for (const Cluster &group : cluster.mixed() ? cluster.groups : std::vector<Cluster>{cluster}) {
+    const DeviceCurves &curves = group.device.curves;
+    limit(WorkKind::Products, std::max(curves.productEfficiency, curves.productMemory));
+    limit(WorkKind::Attention, std::max(curves.attentionEfficiency, curves.vendorAttention));
+    limit(WorkKind::Memory,
+          std::max({curves.memoryEfficiency, curves.reductionMemory, curves.gatherMemory, curves.movementMemory}));
+  }
+  return least;
+}
+
+Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at, double scale,
+                      const ByPrice &least) {
   std::array<ByPrice, kPrices> precision = {};
   ByPrice right = {};
   for (size_t k = 0; k < kPrices; ++k)
@@ -116,12 +148,22 @@ Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &
         precision[k][j] += weight * one.effects[k] * one.effects[j];
     }
   }
-  Posterior posterior;
-  posterior.covariance = inverseOf(precision);
-  for (size_t k = 0; k < kPrices; ++k)
-    for (size_t j = 0; j < kPrices; ++j)
-      posterior.mean[k] += posterior.covariance[k][j] * right[j];
-  return posterior;
+  while (true) {
+    Posterior posterior;
+    posterior.covariance = inverseOf(precision);
+    for (size_t k = 0; k < kPrices; ++k)
+      for (size_t j = 0; j < kPrices; ++j)
+        posterior.mean[k] += posterior.covariance[k][j] * right[j];
+    size_t furthest = 0;
+    for (size_t k = 1; k < kPrices; ++k)
+      if (posterior.mean[k] - least[k] < posterior.mean[furthest] - least[furthest])
+        furthest = k;
+    if (posterior.mean[furthest] - least[furthest] >= -kTolerance)
+      return posterior;
+    // As if the factor had been measured to be at its limit.
+    precision[furthest][furthest] += kCertain;
+    right[furthest] += kCertain * least[furthest];
+  }
 }
 
 double spreadOfSteps(const std::vector<Residual> &residuals) {
@@ -129,11 +171,11 @@ double spreadOfSteps(const std::vector<Residual> &residuals) {
   for (const Residual &one : residuals)
     if (one.isStep)
       sizes.push_back(std::abs(one.logRatio));
-  if (static_cast<int64_t>(sizes.size()) < kManySteps)
-    return kSpreadOfPlan;
-  std::sort(sizes.begin(), sizes.end());
-  double median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
-  return std::max(kSpreadOfPlan, kDeviationOfMedian * median);
+  return spreadOf(std::move(sizes));
+}
+
+double spreadOfOthers(const std::vector<Residual> &residuals, double scale, const ByPrice &least) {
+  return spreadOf(errorsOfOthers(residuals, scale, least));
 }
 
 void reweight(std::vector<Residual> &residuals, double spread) {
@@ -145,14 +187,14 @@ void reweight(std::vector<Residual> &residuals, double spread) {
   }
 }
 
-LeaveOneOut leaveOneOut(const std::vector<Residual> &residuals) {
+LeaveOneOut leaveOneOut(const std::vector<Residual> &residuals, const ByPrice &least) {
   LeaveOneOut result;
   result.steps = stepsOf(residuals);
   if (result.steps < 2)
     return result;
   std::vector<std::vector<double>> errors;
   for (double scale : kScales)
-    errors.push_back(errorsOfOthers(residuals, scale));
+    errors.push_back(errorsOfOthers(residuals, scale, least));
   size_t best = 0;
   for (size_t i = 1; i < errors.size(); ++i)
     if (sumOf(errors[i]) < sumOf(errors[best]))

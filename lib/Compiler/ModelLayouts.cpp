@@ -22,7 +22,7 @@ ModelLayouts::ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOp
                            const Cluster &cluster, const Plan &pins, const Trainer &trainer)
     : context(context), model(std::move(model)), step(std::move(step)), dtype(std::move(dtype)),
       cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins), ownPrograms(trainer.ownPrograms),
-      lossBytes(trainer.prices.memory.lossBytes) {
+      memory(trainer.prices.memory) {
   this->step.import.floatType = DType::F32; // the predictions apply `dtype` themselves
   this->step.precision.reset();
   this->step.import.structureOnly = true;
@@ -278,7 +278,8 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
                          .joinsProducts = ownPrograms && cluster.device.kind == "cuda",
                          .fusesReductions = ownPrograms && cluster.device.kind == "cuda",
                          .fusedLoss = ownPrograms,
-                         .lossBytes = lossBytes});
+                         .lossBytes = memory.lossBytes,
+                         .ring = memory.ring});
   if (!work)
     return work.error();
   work->samples = batchOf(placed->module);

@@ -134,6 +134,11 @@ constexpr std::string_view kMegatronUpdate =
     "clip them and update the weights";
 constexpr UpdateKernel kMegatronPasses = {.gradientAccesses = 4, .scaleAccesses = 2, .widensGradients = true};
 
+constexpr std::string_view kTorchMemory =
+    "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them; ring attention: "
+    "repeat_kv of torchtitan's models, context_parallel_rotate_method allgather, and "
+    "_templated_ring_attention_backward of torch.distributed.tensor, which sums gradients in f32";
+
 Trainer torchTitan() {
   return {.name = "torchtitan",
           .title = "TorchTitan",
@@ -144,7 +149,7 @@ Trainer torchTitan() {
                      .accumulatesInProducts = false,
                      .sends = StageSends::Scattered,
                      .bucketBytes = 0,
-                     .memory = {.lossBytes = 6},
+                     .memory = {.lossBytes = 6, .ring = {.gathers = true, .repeatsHeads = true, .wideGradients = true}},
                      .interpreted = true},
           .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
           .space = torchTitanSpace(),
@@ -153,7 +158,7 @@ Trainer torchTitan() {
               {"update", "clip_grad_norm_ reads the gradient, then reads and writes it; AdamW's fused kernel reads it"},
               {"gathers", "FSDP2 wraps transformer layers; fsdp_reshard_after_forward default: pipelines keep "
                           "the gathered parameters of a stage, and reduce gradients after the last microbatch"},
-              {"memory", "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them"},
+              {"memory", kTorchMemory},
               {"accumulation", "autograd adds gradients by a separate kernel"},
               {"sends", "tensor parallelism always comes with sequence parallelism: a rank sends its share"},
               {"buckets", "FSDP2 reduces a layer's gradients at once"},
@@ -161,6 +166,9 @@ Trainer torchTitan() {
                           "receives, the others do not"},
               {"space", "torchtitan/config/job_config.py of the 0.2 releases"}}};
 }
+
+constexpr std::string_view kTorchMemory03 =
+    "as of TorchTitan 0.2; torch/distributed/pipelining/_backward.py, stage_backward_input: retain_graph=True";
 
 /// Returns the record of TorchTitan 0.3: that of 0.2, but sequence parallelism may be off, and all schedules run by
 /// PyTorch's runtime for orders that are read from a file, whose sends overlap.
@@ -181,8 +189,7 @@ Trainer torchTitan03() {
       source = "FSDP2's own; torch.distributed.pipelining: _PipelineScheduleRuntime, which runs orders from a file, "
                "waits for messages only before a task needs them";
     else if (topic == "memory")
-      source = "torch's cross_entropy in f32 holds the log-probabilities and two gradients of them; "
-               "torch/distributed/pipelining/_backward.py, stage_backward_input: retain_graph=True";
+      source = kTorchMemory03;
     else if (topic == "update")
       source = "clip_grad_norm_ reads the gradient, then reads and writes it, and sums its norm over the stages; "
                "AdamW's fused kernel reads it";
@@ -246,7 +253,8 @@ const std::vector<Trainer> &records() {
             .accumulatesInProducts = false,
             .sends = StageSends::Scattered,
             .bucketBytes = 1e9,
-            .interpreted = true},
+            .interpreted = true,
+            .unmeasured = true},
        .overlap =
            [](const StepShape &shape) {
              return Overlap{.gradients = shape.stages == 1 && shape.optimizerSharding >= 1,
@@ -274,7 +282,8 @@ const std::vector<Trainer> &records() {
                   .sends = StageSends::Full,
                   .bucketBytes = 100.0 * (1 << 20),
                   .interpreted = true,
-                  .vendorAttention = true},
+                  .vendorAttention = true,
+                  .unmeasured = true},
        .overlap =
            [](const StepShape &shape) {
              bool shards = shape.optimizerSharding >= 1;
@@ -299,7 +308,8 @@ const std::vector<Trainer> &records() {
                   .update = kMegatronPasses,
                   .sends = StageSends::Full,
                   .bucketBytes = 160e6,
-                  .interpreted = true},
+                  .interpreted = true,
+                  .unmeasured = true},
        .overlap =
            [](const StepShape &shape) { return Overlap{.tensor = true, .stage = shape.schedule == Interleaved}; },
        .space = mindSpeedSpace(),
@@ -446,7 +456,8 @@ const std::vector<Trainer> &records() {
        .prices = {.issueSeconds = 5e-6,
                   .update = {.gradientAccesses = 1},
                   .accumulatesInProducts = false,
-                  .sends = StageSends::Scattered},
+                  .sends = StageSends::Scattered,
+                  .unmeasured = true},
        .overlap = nothing,
        .space = {},
        .sources = {{"issue", "estimate: XLA's compiled programs launch kernels from C++"},

@@ -77,6 +77,10 @@ const ByWorkKind &kerf::spreadOfKinds() {
   return spreads;
 }
 
+double kerf::spreadOfJob(const TrainerPrices &trainer) {
+  return std::hypot(kSpreadOfJob, trainer.unmeasured ? kSpreadOfTrainer : 0);
+}
+
 Cluster kerf::withScaledWork(Cluster cluster, WorkKind kind, double factor) {
   scale(cluster.device.curves, kind, factor);
   for (size_t l = 0; l < cluster.levels.size(); ++l)
@@ -119,7 +123,7 @@ std::pair<Interval, Interval> kerf::memoryIntervals(const StageMemory &memory, c
 Result<Uncertainty> kerf::uncertaintyOf(const StepWork &work, const StepPlan &plan, const Cluster &cluster,
                                         const MakePipeline &make, const Simulation &simulation) {
   Uncertainty result;
-  double variance = kSpreadOfPlan * kSpreadOfPlan + kSpreadOfJob * kSpreadOfJob;
+  double variance = std::pow(kSpreadOfPlan, 2) + std::pow(spreadOfJob(plan.trainer), 2);
   for (size_t k = 0; k < kWorkKinds; ++k) {
     double logs[2];
     for (int up : {0, 1}) {

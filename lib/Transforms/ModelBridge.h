@@ -18,7 +18,6 @@ using namespace mlir;
 using namespace kerf::ir;
 
 inline constexpr double kMaskBytes = 1;          // bytes of one element of a dropout mask
-inline constexpr double kRingBuffers = 4;        // copies of a rank's keys and values that ring attention needs
 inline constexpr double kForwardAndBackward = 3; // ratio of a step's FLOP to those of its forward pass
 
 /// Returns whether the op belongs to the optimizer, or is the synchronization of a gradient before it.
@@ -161,6 +160,8 @@ private:
   std::vector<AxisRef> ringOf(Operation *attention) const;
   /// Returns the bytes of one rank's block of keys and values.
   double keyValueBytes(Operation *attention) const;
+  /// Returns the bytes that ring attention needs besides its operands and results; 0 if it is none.
+  double ringBytes(AttentionOp attention) const;
   /// Adds the collectives by which ranks that hold parts of a product's 8-bit factors agree on the magnitudes.
   void addMagnitudes(Operation *product, PassWork &pass);
   /// Adds the messages of ring attention to `pass`.

@@ -147,6 +147,21 @@ double Bridge::keyValueBytes(Operation *attention) const {
   return bytes;
 }
 
+double Bridge::ringBytes(AttentionOp attention) const {
+  std::vector<AxisRef> ring = ringOf(attention);
+  if (ring.empty())
+    return 0;
+  const OpSharding &sharding = *shardingOfOp.lookup(attention);
+  Shape query = localShape(shapeOf(attention.getQuery()), sharding.operands[0]),
+        key = localShape(shapeOf(attention.getKey()), sharding.operands[1]);
+  double block = keyValueBytes(attention);
+  if (options.ring.repeatsHeads)
+    block *= static_cast<double>(query[2]) / static_cast<double>(key[2]);
+  double element = elementBytes(attention.getQuery(), types);
+  return options.ring.bytes(static_cast<double>(shardCount(ring)), block,
+                            static_cast<double>(elementsOf(query)) * element, element);
+}
+
 /// Each of n ranks sends the block that it works on to its neighbour n - 1 times (Liu et al. 2023). In the backward
 /// pass, the gradients of the block are sent along with it.
 void Bridge::addRing(Operation *attention, PassWork &pass) const {
@@ -484,9 +499,8 @@ void Bridge::addLayer(Run &run, ChainSegment &chainSegment) {
   segment.workspaceBytes = workspaceBytes(backward, kernels);
   for (Value gradient : gradients)
     segment.workspaceBytes += localBytes(gradient);
-  for (auto attention : run.layer.getOps<AttentionOp>()) // the block in use, the arriving one, their gradients
-    if (!ringOf(attention).empty())
-      segment.workspaceBytes += kRingBuffers * keyValueBytes(attention);
+  for (auto attention : run.layer.getOps<AttentionOp>())
+    segment.workspaceBytes += ringBytes(attention);
   if (!options.fusedAttention)
     for (auto attention : run.layer.getOps<AttentionOp>()) // the scores' gradient, before and after softmax
       segment.workspaceBytes += 2 * types.bytes * static_cast<double>(elementsOf(localOf(attention.getLse()))) *

@@ -64,6 +64,20 @@ class Calibrate(KerfTest):
         for run, seconds in zip(told["runs"], self.predicted(runs, self.path("new.json"))):
             self.assertAlmostEqual(seconds / run["after"], 1, places=6)
 
+    def test_no_kernel_runs_above_the_peak_of_its_device(self):
+        with open(CLUSTER) as file:
+            cluster = json.load(file)
+        cluster["device"]["memory_bandwidth"] *= 3  # of a cluster file with a wrong bandwidth, say
+        with open(self.path("fast.json"), "w") as file:
+            json.dump(cluster, file)
+        runs = [*RUNS, {**RUNS[0], "id": "narrow", "hidden": 1024}, {**RUNS[2], "id": "short", "seq": 512}]
+        truth = self.predicted(runs, self.path("fast.json"))
+        told = self.calibrate([{**run, "iter_time_s": seconds} for run, seconds in zip(runs, truth)])
+        self.assertGreater(told["leave_one_out"]["scale"], 0, told)
+        self.assertGreaterEqual(told["prices"]["memory"]["factor"], 0.8 - 1e-6, "kernels that are bound by memory reach 0.8 of the peak before")
+        for run, seconds in zip(told["runs"], truth):
+            self.assertLess(abs(run["after"] / seconds - 1), abs(run["before"] / seconds - 1), run)
+
     def test_the_next_run_is_one_that_was_not_measured(self):
         seconds = self.predicted(RUNS[:1], CLUSTER)
         told = self.calibrate([{**RUNS[0], "iter_time_s": seconds[0]}, *RUNS[1:]], "--next", self.path("next.json"))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of intervals with steps whose spread can be computed by hand, and of messages that stay inside a node.
+#include "kerf/CostModel/Trainer.h"
 #include "kerf/CostModel/Uncertainty.h"
 #include "kerf/CostModel/Simulator.h"
 #include <cmath>
@@ -40,8 +41,9 @@ StepWork oneRank(double memorySeconds, double productSeconds) {
   return work;
 }
 
-Uncertainty uncertaintyOfStep(const StepWork &work, int64_t stages = 1, int64_t nodes = 1) {
+Uncertainty uncertaintyOfStep(const StepWork &work, int64_t stages = 1, int64_t nodes = 1, bool unmeasured = false) {
   StepPlan plan;
+  plan.trainer.unmeasured = unmeasured;
   plan.schedule.stages = stages;
   Mesh mesh{{{"stage", stages}, {"data", 1}}};
   auto make = [&](const Cluster &on) { return PipelineModel::make(mesh, on); };
@@ -77,6 +79,13 @@ TEST(Uncertainty, IndependentKindsAddUpLessThanTheirSum) {
   EXPECT_NEAR(at(both.changes, WorkKind::Products), at(spreadOfKinds(), WorkKind::Products) / 2, 2e-3);
   EXPECT_LT(both.spread,
             at(both.changes, WorkKind::Memory) + at(both.changes, WorkKind::Products) + kSpreadOfPlan + kSpreadOfJob);
+}
+
+TEST(Uncertainty, ATrainerToWhoseRunsNothingWasFittedIsLessSure) {
+  Uncertainty known = uncertaintyOfStep(oneRank(5, 5)), unknown = uncertaintyOfStep(oneRank(5, 5), 1, 1, true);
+  EXPECT_NEAR(unknown.spread, std::hypot(known.spread, kSpreadOfTrainer), 1e-9);
+  EXPECT_TRUE(findTrainer("alpa-2022")->prices.unmeasured);
+  EXPECT_FALSE(findTrainer("megatron")->prices.unmeasured);
 }
 
 TEST(Uncertainty, QuantilesOfAnInterval) {

@@ -78,9 +78,12 @@ struct Residual {
   double weight = 1;    // as MeasuredCollective::weight
   bool isStep = true;   // whether it is the time of a step; false: of kernels or collectives
 };
+/// The smallest possible logarithms of the factors, in units of their spreads: no kernel runs above a device's peak.
+ByPrice leastFactors(const Cluster &cluster, const ByPrice &spreads);
 /// Returns the distribution of the factors after measurements, which were predicted with the factors `at`: a ridge
-/// regression. `scale` multiplies the spreads that the factors have before the measurements.
-Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at, double scale = 1);
+/// regression. `scale` multiplies the spreads that the factors have before the measurements. A factor that the
+/// measurements would move below `least` stays there, and the others explain what is left.
+Posterior posteriorOf(const std::vector<Residual> &measurements, const ByPrice &at, double scale, const ByPrice &least);
 /// Returns the spread of measured steps around their predictions, at least the usual one.
 double spreadOfSteps(const std::vector<Residual> &residuals);
 /// Gives measurements the weights of a t distribution with `spread`: one that is far from all others says little. With
@@ -95,7 +98,10 @@ struct LeaveOneOut {
 };
 /// Chooses the smallest of a few scales that no larger one beats, where a larger one has to reduce the errors of more
 /// steps than one by a fifth of all errors. `residuals` are predictions with the prices as they are.
-LeaveOneOut leaveOneOut(const std::vector<Residual> &residuals);
+LeaveOneOut leaveOneOut(const std::vector<Residual> &residuals, const ByPrice &least);
+/// Returns the spread of measured steps around what the other measurements predict for them, with the scale that
+/// leaveOneOut chose; at least that of a plan, and that of a plan if there are fewer than three steps.
+double spreadOfOthers(const std::vector<Residual> &residuals, double scale, const ByPrice &least);
 
 /// A run before and after a calibration.
 struct CalibratedRun {

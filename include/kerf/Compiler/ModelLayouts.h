@@ -63,7 +63,7 @@ private:
   Cluster cluster;
   Plan pins;
   bool ownPrograms;                      // whether Kerf itself runs the plan, and not another trainer
-  double lossBytes;                      // TrainerMemory::lossBytes of the trainer
+  TrainerMemory memory;                  // what the trainer allocates besides
   std::map<int64_t, TrainingStep> steps; // imported steps by batch; an exported model has the key 0
   std::map<LayoutKey, ModelWork> works;
   std::map<LayoutKey, DecidedLayout> decided; // layouts decided for small microbatches, which larger ones follow

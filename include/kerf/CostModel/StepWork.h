@@ -13,6 +13,7 @@
 #include "kerf/CostModel/Collectives.h"
 #include "kerf/Support/PlanWords.h"
 #include "kerf/Support/Work.h"
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,6 +66,22 @@ struct PassCollective {
   /// pieces that overlap (Overlap::products).
   bool overlapsProduct = false;
   bool operator==(const PassCollective &) const = default;
+};
+
+/// What a rank of ring attention holds besides its own tensors while the backward of attention runs. The default is two
+/// blocks of keys and values (the one in use and the arriving one), and two blocks of their gradients.
+struct RingMemory {
+  bool gathers = false;      // whether the blocks of all ranks of the ring are gathered at once, from a copy of its own
+  bool repeatsHeads = false; // whether a block has a copy of a key/value head for each of its query heads
+  bool wideGradients = false; // whether gradients are f32: of the queries once, and of a block three times (the sum,
+                              // the one on its way out, and the arriving one)
+  /// Returns the bytes for blocks and queries of `blockBytes` and `queryBytes`, whose elements have `elementBytes`, on
+  /// a ring of `ranks` ranks.
+  double bytes(double ranks, double blockBytes, double queryBytes, double elementBytes) const {
+    double wide = std::max(1.0, 4 / elementBytes);
+    return (gathers ? ranks + 1 : 2) * blockBytes +
+           (wideGradients ? wide * (3 * blockBytes + queryBytes) : 2 * blockBytes);
+  }
 };
 
 /// The kernels and collectives of one pass (forward, input gradient or weight gradient) over one segment.

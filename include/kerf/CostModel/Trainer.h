@@ -55,6 +55,7 @@ struct TrainerMemory {
   double wideGradientBytes = 0;   // bytes per element of a second, narrow gradient beside accumulated f32 gradients
   double lossBytes = 0;           // bytes per score of the classifier while the gradient of the loss is computed
   double bufferBytes = 0;         // bytes of buffers for collectives, whatever the model
+  RingMemory ring = {};           // what ring attention holds
   bool keepsStageOutputs = false; // whether a pipeline stage keeps its result for each microbatch in flight
   /// Whether a split backward keeps all activations of a microbatch until its weight gradient; false: only those that
   /// the weight gradient reads.
@@ -81,6 +82,8 @@ struct TrainerPrices {
   bool interpreted = false; // whether an interpreter issues kernels, so that issueSeconds depends on the host's speed
   /// Whether fused attention runs the device vendor's kernels (DeviceCurves::vendorAttention).
   bool vendorAttention = false;
+  /// Whether no constant was fitted to runs of this trainer, so that its predictions are less sure (kSpreadOfTrainer).
+  bool unmeasured = false;
 };
 
 /// Returns the seconds that the host needs to issue a kernel to the device; 0 on CPUs, where the host runs the kernel.

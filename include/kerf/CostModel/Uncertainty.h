@@ -17,6 +17,7 @@
 namespace kerf {
 
 struct StepWork;
+struct TrainerPrices;
 struct StepPlan;
 struct Simulation;
 struct StageMemory;
@@ -42,6 +43,10 @@ std::string_view toString(WorkKind kind);
 const ByWorkKind &spreadOfKinds();
 /// The spread of what no kind explains and what differs from plan to plan, and of what all plans of one job share.
 inline constexpr double kSpreadOfPlan = 0.03, kSpreadOfJob = 0.03;
+/// The spread of what all plans share under a trainer to whose runs nothing was fitted.
+inline constexpr double kSpreadOfTrainer = 0.1;
+/// Returns the spread of what all plans of one job share under a trainer.
+double spreadOfJob(const TrainerPrices &trainer);
 /// The distance from the median to either end of an interval that holds 80 % of a normal distribution, in spreads.
 inline constexpr double kEightyPercent = 1.2816;
 

@@ -33,6 +33,7 @@ struct WorkOptions {
   /// Bytes per score of a classifier that a trainer needs beside the scores in f32 and their gradient while it computes
   /// this gradient (TrainerMemory::lossBytes).
   double lossBytes = 0;
+  RingMemory ring = {}; // what ring attention holds (TrainerMemory::ring)
 };
 
 /// Returns the work of one rank for one microbatch of the step, with strategy `choice[i]` for node i of `placement`.
