@@ -328,7 +328,7 @@ Result<Calibration> calibrate(mlir::MLIRContext &context, const Cluster &cluster
                   countText(static_cast<int64_t>(measurements.products.size()), "product"));
   std::vector<Candidate> candidates;
   const double unmeasured = trainer.prices.unmeasured ? kSpreadOfTrainer * kSpreadOfTrainer : 0;
-  const double others = result.evidence.steps >= 2 ? spreadOfOthers(*first, result.evidence.scale, least) : 0;
+  const double others = result.evidence.steps >= 2 && steps ? spreadOfOthers(*first, scale, least) : 0;
   for (const MeasuredRun &run : runs) {
     auto before = predict(context, run, cluster, trainer), after = predict(context, run, result.cluster, trainer);
     if (!before || !after)

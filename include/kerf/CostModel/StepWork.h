@@ -68,8 +68,8 @@ struct PassCollective {
   bool operator==(const PassCollective &) const = default;
 };
 
-/// What a rank of ring attention holds besides its own tensors while the backward of attention runs. The default is two
-/// blocks of keys and values (the one in use and the arriving one), and two blocks of their gradients.
+/// The tensors that a rank of ring attention holds besides its own while the backward of attention runs. The default
+/// is two blocks of keys and values (the one in use and the arriving one), and two blocks of their gradients.
 struct RingMemory {
   bool gathers = false;      // whether the blocks of all ranks of the ring are gathered at once, from a copy of its own
   bool repeatsHeads = false; // whether a block has a copy of a key/value head for each of its query heads
