@@ -88,17 +88,33 @@ void joinHeads(OpPlan &op) {
 }
 
 /// Removes strategies with factors that only predictions support, such as sharding the capacity of experts by
-/// "context". These operators take the sharding of their operands.
+/// "context". These operators take the sharding of their operands. So do operators through which their results would
+/// pass as partial sums, because these may be partial over other axes than the layout has.
 void dropForeignFactors(Plan &passes, const llvm::MapVector<Operation *, OpKey> &keys) {
-  std::map<std::string, Operation *> ops;
-  for (auto &[op, key] : keys)
-    ops[key.key] = op;
-  std::erase_if(passes.ops, [&](const OpPlan &plan) {
-    Rule rule = cast<ShardingRuleOpInterface>(ops.at(plan.pattern)).getShardingRule();
-    return llvm::any_of(plan.strategy, [&](const auto &cut) {
-      return llvm::none_of(rule.factors, [&](const Factor &factor) { return factor.name == cut.first; });
+  std::map<std::string, const OpPlan *> plans;
+  for (const OpPlan &plan : passes.ops)
+    plans[plan.pattern] = &plan;
+  std::set<Operation *> follows;
+  std::set<std::string> dropped;
+  for (auto &[op, key] : keys) { // in the order of the program
+    auto plan = plans.find(key.key);
+    if (plan == plans.end())
+      continue;
+    Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    bool drops = llvm::any_of(plan->second->strategy, [&, op = op](const auto &cut) {
+      auto factor = llvm::find_if(rule.factors, [&](const Factor &its) { return its.name == cut.first; });
+      if (factor == rule.factors.end())
+        return true;
+      return factor->kind == FactorKind::PartialSum && llvm::any_of(factor->partialOperands, [&](int operand) {
+               return follows.contains(op->getOperand(operand).getDefiningOp());
+             });
     });
-  });
+    if (drops) {
+      follows.insert(op);
+      dropped.insert(key.key);
+    }
+  }
+  std::erase_if(passes.ops, [&](const OpPlan &plan) { return dropped.contains(plan.pattern); });
 }
 
 /// Leaves the inputs of a step unsharded, because the axes that come after the microbatch axis shard each microbatch

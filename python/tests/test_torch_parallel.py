@@ -11,6 +11,8 @@ import os
 import socket
 import sys
 import tempfile
+import time
+import traceback
 import unittest
 
 try:
@@ -107,6 +109,7 @@ EIGHT = [*((name, 4, {"mesh": {"data": 2, "model": 2, "stage": 2}, "microbatch":
                       "recompute": "full", "optimizer_sharding": 0, "sequence_parallel": False}, 1)
            for name in ("gpt2", "llama", "bert", "vit", "mixtral", "resnet", "mixer")),
          ("experts", 2, {"mesh": {"expert": 2, "model": 2, "stage": 2}, "microbatch": 2}, 1),
+         ("experts", 2, {"mesh": {"expert": 2, "context": 2, "model": 2}, "optimizer_sharding": 0}, 1),
          ("llama", 2, {"mesh": {"context": 2, "model": 2, "stage": 2}, "microbatch": 4, "recompute": "selective"}, 1)]
 
 MEGATRON = [  # plans whose bytes PyTorch moves too
@@ -149,8 +152,15 @@ def alone(name, layers):
 def start(function, args, ranks):
     """Runs a function in processes that are forked from one that has imported all modules, because imports take longer than most plans."""
     models = [f"transformers.models.{name}.modeling_{name}" for name in ("llama", "bert", "vit", "mixtral", "resnet")]
-    multiprocessing.set_forkserver_preload(["kerf.torch", "torch.distributed.checkpoint", *(models if ALL else [])])
+    lazy = ["kerf.torch.pipeline", "kerf.torch.placed", "torch._dynamo", "torch.distributed.tensor.debug", "networkx"]  # imported by the first use
+    multiprocessing.set_forkserver_preload(["kerf.torch", "torch.distributed.checkpoint", *lazy, *(models if ALL else [])])
     torch.multiprocessing.start_processes(function, args, nprocs=ranks, start_method="forkserver")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 def worker(*args):
@@ -158,40 +168,54 @@ def worker(*args):
         run_all(*args)
 
 
-def run_all(rank, ranks, port, cases, folder):
-    """Runs all cases on one of the processes, and writes the losses of rank 0."""
-    from torch.distributed.tensor.debug import CommDebugMode
-
+def run_all(rank, ranks, port, cases, folder, first):
+    """Runs all cases on one of the processes, and writes the results of rank 0. A case that fails ends this process, and with it all others,
+    which would wait for it; `first` is the number of the first case."""
     torch.set_num_threads(1)
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=600))
+    store = dist.TCPStore("127.0.0.1", port, ranks, rank == 0, timeout=datetime.timedelta(seconds=600))
     results = []
-    for number, (name, layers, text, factor) in enumerate(cases):
-        module, batches = parallel_models.make(name, layers)
-        module.double()
-        counted = ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 and name not in ("resnet", "experts")  # CommDebugMode fails on others
-        counts = CommDebugMode() if counted else contextlib.nullcontext()
+    for number, case in enumerate(cases, first):
+        begin = time.monotonic()
+        # Groups of a case end with it: each of them has threads of its own.
+        dist.init_process_group("gloo", store=dist.PrefixStore(str(number), store), rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=600))
         try:
-            parallel = kerf.torch.parallelize(module, kerf.Plan(text), batch=parallel_models.double(batches[0]), loss=lambda m, **batch: m(**batch),
-                                               unsupported="warn" if name in ("vit", "resnet") else "raise",
-                                               count=(lambda batch: (batch["labels"][:, 1:] != -100).sum()) if name == "masked" else None)
-            parallel.load_state_dict(parallel.state_dict())  # changes nothing, as the losses show
-            with counts:
-                traffic = parallel.traffic(parallel_models.double(batches[0]))
-            losses = train(module, batches, parallel.step, parallel.parameters(), factor)
-            if number in CHECKPOINTS:
-                torch.distributed.checkpoint.save(parallel.state_dict(), checkpoint_id=os.path.join(folder, f"checkpoint{number}"))
-            results.append({"losses": losses, "notes": parallel.notes, "table": str(traffic), "calls": sum(one.calls for one in traffic.measured),
-                            "traffic": [traffic.sent_bytes(), traffic.planned and traffic.planned_bytes()], "collectives": {
-                str(key).rsplit(".", 1)[-1]: value for key, value in counts.get_comm_counts().items()} if isinstance(counts, CommDebugMode) else {}})
+            results.append(run_case(case, os.path.join(folder, f"checkpoint{number}") if number in CHECKPOINTS else None))
         except (kerf.InputError, NotImplementedError) as error:  # the same on all ranks
             results.append({"refused": str(error)})
-        except Exception as error:  # the next cases can run all the same; this one fails the test
-            results.append({"failed": f"{type(error).__name__}: {error}"[:400]})
+        except Exception as error:
+            with contextlib.suppress(FileExistsError), open(os.path.join(folder, "failed"), "x") as file:  # others fail because of this one
+                file.write(f"{number} {''.join(traceback.format_exception(error))}")
+            raise
+        dist.destroy_process_group()
         if rank == 0:
+            if ALL:
+                print(f"{time.monotonic() - begin:6.1f} s case {number} {case[0]}", flush=True)
             with open(os.path.join(folder, "results.json"), "w") as file:
                 json.dump(results, file)
-    dist.destroy_process_group()
+
+
+def run_case(case, checkpoint):
+    """Trains a module under a plan, and returns the losses and what was counted."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    name, layers, text, factor = case
+    module, batches = parallel_models.make(name, layers)
+    module.double()
+    counted = ALL and kerf.Plan(text).mesh.get("stage", 1) == 1 and name not in ("resnet", "experts")  # CommDebugMode fails on others
+    counts = CommDebugMode() if counted else contextlib.nullcontext()
+    parallel = kerf.torch.parallelize(module, kerf.Plan(text), batch=parallel_models.double(batches[0]), loss=lambda m, **batch: m(**batch),
+                                      unsupported="warn" if name in ("vit", "resnet") else "raise",
+                                      count=(lambda batch: (batch["labels"][:, 1:] != -100).sum()) if name == "masked" else None)
+    parallel.load_state_dict(parallel.state_dict())  # changes nothing, as the losses show
+    with counts:
+        traffic = parallel.traffic(parallel_models.double(batches[0]))
+    losses = train(module, batches, parallel.step, parallel.parameters(), factor)
+    if checkpoint:
+        torch.distributed.checkpoint.save(parallel.state_dict(), checkpoint_id=checkpoint)
+    found = counts.get_comm_counts() if isinstance(counts, CommDebugMode) else {}
+    return {"losses": losses, "notes": parallel.notes, "table": str(traffic), "calls": sum(one.calls for one in traffic.measured),
+            "traffic": [traffic.sent_bytes(), traffic.planned and traffic.planned_bytes()],
+            "collectives": {str(key).rsplit(".", 1)[-1]: value for key, value in found.items()}}
 
 
 def attention_worker(rank, port):
@@ -241,12 +265,26 @@ class Parallelize(unittest.TestCase):
         folder = tempfile.mkdtemp()
         models = {key: parallel_models.export(*key, folder) for key in dict.fromkeys((name, layers) for name, layers, _, _ in cases)}
         plans = [(name, layers, make_plan(models[name, layers], ranks, plan).text, factor) for name, layers, plan, factor in cases]
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        start(worker, (ranks, port, plans, folder), ranks)
-        with open(os.path.join(folder, "results.json")) as file:
-            return json.load(file), folder
+        results = []
+        while len(results) < len(cases):
+            files = {name: os.path.join(folder, name) for name in ("results.json", "failed")}
+            for path in filter(os.path.exists, files.values()):
+                os.remove(path)
+            try:
+                start(worker, (ranks, free_port(), plans[len(results):], folder, len(results)), ranks)
+            except (torch.multiprocessing.ProcessRaisedException, torch.multiprocessing.ProcessExitedException):
+                if not os.path.exists(files["failed"]):
+                    raise
+            first = len(results)
+            if os.path.exists(files["results.json"]):
+                with open(files["results.json"]) as file:
+                    results += json.load(file)
+            if os.path.exists(files["failed"]):  # the next cases can run all the same; this one fails the test
+                with open(files["failed"]) as file:
+                    number, text = file.read().split(" ", 1)
+                results = [*results[:int(number)], {"failed": text}]
+            self.assertGreater(len(results), first)
+        return results, folder
 
     def check(self, ranks, cases):
         results, folder = self.run_cases(ranks, cases)
@@ -301,10 +339,7 @@ class Parallelize(unittest.TestCase):
 
     @unittest.skipUnless(ALL, "KERF_ALL=1 runs four and eight processes")
     def test_learned_masks_of_attention(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        start(attention_worker, (port,), 4)
+        start(attention_worker, (free_port(),), 4)
 
     def test_page_has_the_table_of_what_is_supported(self):
         with open(os.path.join(parallel_models.ROOT, "docs", "parallelize.md")) as file:

@@ -10,7 +10,7 @@ import torch
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from . import vocabulary
-from .axes import along, moved
+from .axes import along, moved, places
 from .context import attention, product
 
 ATEN = torch.ops.aten
@@ -47,10 +47,34 @@ def bmm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return product(ATEN.bmm.default, left, right)
 
 
+def _convolve(function: Any, args: tuple[Any, ...]) -> torch.Tensor:
+    """Computes a convolution as a whole on each rank, because DTensor has no rule for its gradient where only some operands are DTensors."""
+    mesh = next((one.device_mesh for one in args if isinstance(one, DTensor)), None)
+    if mesh is None:
+        return function(*args)
+    whole = [one.redistribute(placements=places(mesh)).to_local() if isinstance(one, DTensor) else one for one in args]
+    return DTensor.from_local(function(*whole), mesh, places(mesh), run_check=False)
+
+
+def conv1d(*args: Any) -> torch.Tensor:
+    """Computes a convolution along one dimension."""
+    return _convolve(ATEN.conv1d.default, args)
+
+
+def conv2d(*args: Any) -> torch.Tensor:
+    """Computes a convolution along two dimensions."""
+    return _convolve(ATEN.conv2d.default, args)
+
+
+def conv3d(*args: Any) -> torch.Tensor:
+    """Computes a convolution along three dimensions."""
+    return _convolve(ATEN.conv3d.default, args)
+
+
 ATTENTION = (ATEN.scaled_dot_product_attention.default, fused_attention)
 REPLACED: dict[Any, Callable[..., Any]] = {
     ATEN.scaled_dot_product_attention.default: fused_attention, ATEN.matmul.default: matmul, ATEN.bmm.default: bmm,
-    ATEN.cross_entropy_loss.default: vocabulary.loss}
+    ATEN.cross_entropy_loss.default: vocabulary.loss, ATEN.conv1d.default: conv1d, ATEN.conv2d.default: conv2d, ATEN.conv3d.default: conv3d}
 
 
 @dataclasses.dataclass(frozen=True)
