@@ -233,6 +233,9 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
   Plan plan = withLayers(module, given);
   addPins(step, plan);
   plan.gradientDtype.clear(); // gradient_dtype only affects predictions; the step has its types already
+  if (plan.optimizerStates.value_or(OptimizerStates::Device) != OptimizerStates::Device)
+    return Error{fmt::format("{}: optimizer_states \"{}\" can only be simulated and exported; leave it out", where,
+                             toString(*plan.optimizerStates))};
   TrainingJob job;
   job.model = "the model";
   job.exportedBatch = batchOf(module);

@@ -76,6 +76,12 @@ Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel
             fmt::format("recompute is offload, but the bandwidth between {} and the host's memory is not known; give "
                         "device.host_bandwidth, in bytes/s, in the cluster file (docs/clusters.md)",
                         device.name.empty() ? "the device" : device.name)};
+  for (int64_t s = 0; s < stages; ++s)
+    if (const DeviceSpec &device = pipeline.device(s); plan.bytes.hostStates > 0 && hostBandwidth(device) == 0)
+      return Error{
+          fmt::format("optimizer_states is host, but the bandwidth between {} and the host's memory is not known; give "
+                      "device.host_bandwidth, in bytes/s, in the cluster file (docs/clusters.md)",
+                      device.name.empty() ? "the device" : device.name)};
   if (pipeline.stages() && *pipeline.stages() != stages)
     return Error{fmt::format("the mesh has {} stages, but the model is cut into {}; give the mesh {}",
                              *pipeline.stages(), stages, countText(stages, "stage"))};
@@ -259,13 +265,46 @@ void addEvents(Simulation &result, const Schedule &schedule, const ScheduleTimes
 
 } // namespace
 
-StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDtype, double moments) {
+namespace {
+
+/// Bytes per parameter element of one way of keeping the optimizer's states (megatron/core/optimizer of Megatron Core
+/// 0.16.1: distrib_optimizer.py, cpu_offloading/hybrid_optimizer.py).
+struct StatesRecord {
+  double master, moment;         // bytes on the device: of the master weight, and of each moment
+  double hostMaster, hostMoment; // the same in the host's memory
+};
+/// Indexed by OptimizerStates.
+constexpr StatesRecord kStatesRecords[] = {{4, 4, 0, 0}, {2, 4, 0, 0}, {2, 2, 0, 0}, {0, 0, 4, 4}};
+static_assert(std::size(kStatesRecords) == PlanWords<OptimizerStates>::words.size());
+
+/// Bytes/s at which a device's share of the host reads and writes memory during an update. Estimate: the host of a DGX
+/// A100 has 409.6 GB/s for 8 devices, of which an update reaches 0.45 (Ren et al. 2021, ZeRO-Offload, table 4: CPU-Adam
+/// updates 10^10 parameters, 30 bytes each, in 2.57 s on the host of a DGX-2, with 256 GB/s).
+constexpr double kHostUpdateBandwidth = 23e9;
+
+} // namespace
+
+double kerf::hostUpdateSeconds(const DeviceSpec &device, double elements, const StateBytes &bytes) {
+  if (bytes.hostStates == 0 || elements == 0)
+    return 0;
+  constexpr double wide = 4; // gradients and weights are f32 in the host's memory
+  double copies = (wide + bytes.weight) / hostBandwidth(device);
+  // The update reads and writes states and reads the gradient; the copies write the gradient, and read and write
+  // weights.
+  double update = (2 * bytes.hostStates + 2 * wide + wide + bytes.weight) / kHostUpdateBandwidth;
+  return elements * std::max(copies, update);
+}
+
+StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDtype, double moments,
+                            OptimizerStates states) {
   if (dtype == "f64")
     return {8, 8, 8 * moments};
   if (dtype == "f32")
     return {4, 4, 4 * moments};
   double weight = 2; // f8 training multiplies 8-bit copies of 16-bit weights
-  return {weight, gradientDtype == "f32" ? 4.0 : 2.0, 4 + 4 * moments};
+  const StatesRecord &kept = kStatesRecords[static_cast<size_t>(states)];
+  return {weight, gradientDtype == "f32" ? 4.0 : 2.0, kept.master + kept.moment * moments,
+          kept.hostMaster + kept.hostMoment * moments, states != OptimizerStates::Device};
 }
 
 Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,

@@ -60,6 +60,14 @@ std::map<std::string, double> tensorsOf(const Part &part, const LayerModes &mode
   return tensors;
 }
 
+/// Returns the bytes of the microbatch whose forward runs beside a backward, where exchanges of tokens overlap.
+double pairedBytes(const std::vector<LayerActivationBytes> &held, const StepPlan &plan) {
+  double most = 0;
+  for (const LayerActivationBytes &part : held)
+    most = std::max(most, part.untilInputGradient);
+  return plan.overlap.experts && plan.schedule.microbatches > 1 ? most : 0;
+}
+
 struct Fixed {
   double weights = 0, gradients = 0, states = 0;
   // Parameters of two layers (one in use, one fetched ahead) and their gradients under ZeRO stage 3, and buffers.
@@ -170,13 +178,14 @@ void walkHeld(const StepWork &work, const StepPlan &plan, const Schedule &schedu
   for (size_t c = 0; c < work.part[stage].size(); ++c)
     held.push_back(
         activationsOf(work.parts[work.part[stage][c]], plan.recomputeAt(stage, static_cast<int64_t>(c)), plan));
+  const double paired = pairedBytes(held, plan);
   double now = 0;
   for (const Task &task : schedule.order[stage]) {
     const LayerActivationBytes &part = held[task.chunk];
     bool forward = task.kind == TaskKind::Forward;
     if (forward)
       now += part.untilInputGradient;
-    double during = now;
+    double during = now + paired;
     if (task.kind == TaskKind::Backward)
       now -= part.untilInputGradient;
     if (task.kind == TaskKind::InputGradient)
@@ -280,6 +289,7 @@ double kerf::peakDeviceBytes(const std::vector<PeakCandidate> &candidates, const
                static_cast<double>(candidate.beforeWeightGradient[c]) * held[c].untilWeightGradient;
     most = std::max(most, bytes);
   }
+  most += pairedBytes(held, plan);
   return deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + most, device);
 }
 

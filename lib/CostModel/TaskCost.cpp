@@ -124,6 +124,9 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
     };
     if (collective.overlapsAttention) {
       hide(attention, std::min(seconds, attention * hops / (hops + 1)));
+    } else if (plan.overlap.experts && collective.exchangesTokens) {
+      result.tokenSeconds += seconds;
+      result.tokenAxes = axes;
     } else if (plan.overlap.tensor && collective.independent) {
       result.independentSeconds += seconds;
       result.independentAxes = axes;
@@ -144,6 +147,9 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
 TaskPricer::Pass TaskPricer::combined(Pass input, const Pass &weights) const {
   input.compute += weights.compute;
   input.exposedSeconds += weights.exposedSeconds;
+  input.tokenSeconds += weights.tokenSeconds;
+  if (input.tokenAxes.empty())
+    input.tokenAxes = weights.tokenAxes;
   add(input.collectives, weights.collectives);
   add(input.exposed, weights.exposed);
   double independent = input.independentSeconds + weights.independentSeconds;
@@ -155,6 +161,24 @@ TaskPricer::Pass TaskPricer::combined(Pass input, const Pass &weights) const {
   input.exposed[input.independentSeconds > 0 ? input.independentAxes : weights.independentAxes] += left;
   input.independentSeconds = 0;
   return input;
+}
+
+double kerf::pairedShare(const ScheduleOptions &schedule) {
+  auto passes = static_cast<double>(schedule.microbatches * schedule.chunks);
+  int64_t alone = schedule.stages == 1 ? 1 : 2 * (schedule.stages - 1) + (schedule.chunks - 1) * schedule.stages + 1;
+  return std::max(0.0, passes - static_cast<double>(alone)) / passes;
+}
+
+TaskPricer::Pass TaskPricer::withTokensBeside(Pass pass, double kernelSeconds) const {
+  if (pass.tokenSeconds == 0)
+    return pass;
+  double hidden = std::min(pass.tokenSeconds, kernelSeconds) * pairedShare(plan.schedule),
+         left = pass.tokenSeconds - hidden;
+  pass.compute += kContention * hidden;
+  pass.exposedSeconds += left;
+  pass.exposed[pass.tokenAxes] += left;
+  pass.tokenSeconds = 0;
+  return pass;
 }
 
 bool TaskPricer::recomputesKernels(const Segment &segment, Recompute layer) const {
@@ -211,20 +235,24 @@ double TaskPricer::copiesSeconds(const ShardAxes &shares, double elements) const
 }
 
 TaskPricer::LayerPasses TaskPricer::layerPasses(const Segment &segment, TaskKind kind, Recompute mode) const {
+  auto backward = [&] {
+    return pass(segment, PassKind::InputGradient).compute + pass(segment, PassKind::WeightGradient).compute;
+  };
   if (kind == TaskKind::Forward)
-    return {combined(pass(segment, PassKind::Forward), Pass()), Pass()};
+    return {withTokensBeside(combined(pass(segment, PassKind::Forward), Pass()), backward()), Pass()};
   LayerPasses layer;
   if (kind != TaskKind::WeightGradient) {
     layer.run = pass(segment, PassKind::InputGradient);
     if (kind == TaskKind::InputGradient)
       layer.run = combined(std::move(layer.run), Pass());
     if (recomputesAny(segment, mode))
-      layer.recomputed = combined(recomputedPass(segment, mode), Pass());
+      layer.recomputed = withTokensBeside(combined(recomputedPass(segment, mode), Pass()), 0);
   }
   if (reducesGradients(kind)) {
     layer.run = combined(std::move(layer.run), pass(segment, PassKind::WeightGradient));
     layer.run.compute += accumulation(segment);
   }
+  layer.run = withTokensBeside(std::move(layer.run), pass(segment, PassKind::Forward).compute);
   return layer;
 }
 
@@ -421,21 +449,23 @@ std::map<std::string, double> TaskPricer::gatherAfterStep(int part) const {
 }
 
 double TaskPricer::optimizer(int part) const {
-  double bytes = 0, flops = 0;
+  double bytes = 0, flops = 0, allElements = 0;
   for (const Segment &segment : work.parts[part].segments)
     for (const ParameterGroup &group : segment.parameters) {
       double updates = static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
       double elements = group.elements * updates;
       flops += group.updateFlops * updates;
+      allElements += elements;
       // The trainer determines the accesses to the gradient. States are read and written. 16-bit weights are written
-      // after the f32 master weights are read.
+      // after the f32 master weights are read, or read and written together with the states.
       const UpdateKernel &update = plan.trainer.update;
       bool mixed = plan.bytes.weight < 4, narrow = plan.bytes.gradient < 4;
-      double width = narrow && !update.widensGradients ? plan.bytes.gradient : std::max(4.0, plan.bytes.gradient);
-      double copied = narrow && update.widensGradients ? plan.bytes.gradient + width : 0;
+      bool widens = narrow && update.widensGradients && !plan.bytes.readsWeights;
+      double width = narrow && !widens ? plan.bytes.gradient : std::max(4.0, plan.bytes.gradient);
+      double copied = widens ? plan.bytes.gradient + width : 0;
       double accesses = update.gradientAccesses + (mixed ? update.scaleAccesses : 0);
       bytes += elements * (copied + accesses * width + 2 * plan.bytes.states + plan.bytes.weight +
-                           (mixed ? 4 : plan.bytes.weight));
+                           (mixed && !plan.bytes.readsWeights ? 4 : plan.bytes.weight));
     }
   Work kernel;
   kernel.kernelClass = KernelClass::Pointwise;
@@ -445,5 +475,6 @@ double TaskPricer::optimizer(int part) const {
   products.flops = flops;
   products.dtype = work.dtype == "f64" ? "f64" : "f32"; // element type in which weights are updated
   const DeviceSpec &device = collectives.cluster().device;
-  return (bytes > 0 ? computeSeconds(device, kernel) : 0) + (flops > 0 ? computeSeconds(device, products) : 0);
+  return (bytes > 0 ? computeSeconds(device, kernel) : 0) + (flops > 0 ? computeSeconds(device, products) : 0) +
+         hostUpdateSeconds(device, allElements, plan.bytes);
 }

@@ -106,6 +106,9 @@ private:
     double exposedSeconds = 0;                          // sum of `exposed`
     double independentSeconds = 0;                      // collectives that may overlap with kernels; not in `exposed`
     std::string independentAxes;
+    double tokenSeconds =
+        0; // exchanges of tokens that may run beside the other pass (Overlap::experts); not in `exposed`
+    std::string tokenAxes;
   };
   enum class PassKind { Forward, InputGradient, WeightGradient };
   /// Returns the seconds of a pass, cached for segments that have a chainIndex.
@@ -117,6 +120,8 @@ private:
   /// Returns the sum of two passes, whose independent collectives overlap with the kernels of both; the seconds that do
   /// not fit beside the kernels are exposed.
   Pass combined(Pass input, const Pass &weights) const;
+  /// Hides a pass's exchanges of tokens behind `kernelSeconds` of the other pass, and exposes the rest.
+  Pass withTokensBeside(Pass pass, double kernelSeconds) const;
   struct LayerPasses {
     Pass run;        // the task's own passes
     Pass recomputed; // parts of the forward that the backward recomputes

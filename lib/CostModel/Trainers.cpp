@@ -51,6 +51,8 @@ TrainerSpace megatronOf2025Space() {
   TrainerSpace space = megatronSpace();
   space.offloadsAllButLast = true;
   space.optimizers.emplace_back("muon");
+  space.optimizerStates = {OptimizerStates::Remainders, OptimizerStates::Bf16, OptimizerStates::Host};
+  space.overlapsExperts = true;
   return space;
 }
 

@@ -96,6 +96,7 @@ const Table &commonTable() {
       {"job", writeInformation},
       {"ops", writeOps},
       {"arguments", writeArguments},
+      {"optimizer_states", noteStatesOnDevice},
       {"compression",
        [](const View &view, Draft &out) {
          out.value = fmt::format("{} patterns of parameters", view.plan.compression.size());
@@ -246,6 +247,21 @@ void noteMixedSharding(const View &view, Draft &out) {
     out.differs(
         fmt::format("one value for all stages: {}, the one that shards most, so that every stage fits", view.sharding));
   }
+}
+
+void noteStatesOnDevice(const View &view, Draft &out) {
+  out.runs.plan.optimizerStates.reset();
+  if (view.plan.optimizerStates == OptimizerStates::Device)
+    return out.expressed("in f32 on the device, the default");
+  out.differs("all states are in f32 on the device, and take more memory");
+}
+
+void noteTokensWait(const View &view, Draft &out) {
+  if (!view.overlaps("experts"))
+    return;
+  runsOverlap("experts", false, out);
+  if (view.experts() && view.expert > 1)
+    out.differs("exchanges of tokens with experts run between kernels (the plan lists \"experts\")");
 }
 
 void noteTask(const View &view, Draft &out) {

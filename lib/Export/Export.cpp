@@ -26,7 +26,7 @@ struct Target {
 const std::vector<Target> &targets() {
   static const std::vector<Target> table = {
       {ExportTarget::Megatron, "megatron", "Megatron-LM", "megatron.sh", "megatron",
-       "megatron/training/arguments.py of Megatron-LM core_v0.16 (2026)",
+       "megatron/training/arguments.py of Megatron-LM core_v0.19.2 (2026)",
        "DATA_PATH, TOKENIZER_MODEL, LEARNING_RATE, STEPS and OUTPUT, variables at the top, or MOCK_DATA=1",
        megatronTable},
       {ExportTarget::TorchTitan, "torchtitan", "TorchTitan", "torchtitan.toml", "torchtitan",
@@ -63,7 +63,7 @@ const std::vector<Target> &targets() {
        "swift/megatron/arguments/megatron_args.py of ms-swift, 2026 (commit 006938be6c7c)",
        "MODEL, DATASET, LEARNING_RATE, STEPS and OUTPUT, variables at the top", msSwiftTable},
       {ExportTarget::MegatronBridge, "megatron-bridge", "Megatron Bridge", "megatron_bridge_job.py", "megatron",
-       "megatron/bridge/training/config.py of Megatron Bridge 0.3.1, and Megatron Core 0.16.1",
+       "megatron/bridge/training/config.py of Megatron Bridge 0.6.2, and Megatron Core 0.19.2",
        "DATA_PATH, TOKENIZER_MODEL, LEARNING_RATE, WARMUP_STEPS, STEPS and OUTPUT, variables at the top, or "
        "MOCK_DATA=1",
        megatronBridgeTable},
@@ -252,6 +252,11 @@ static bool offloads(ExportTarget target) {
          target == ExportTarget::MindSpore;
 }
 
+/// Returns whether a target can overlap exchanges of tokens with experts.
+static bool overlapsExperts(ExportTarget target) {
+  return target == ExportTarget::Megatron || target == ExportTarget::MegatronBridge;
+}
+
 /// Writes every setting by the row for its key in the target's table, or else in the common table.
 static Draft draftOf(const Target &target, const View &view) {
   Draft draft;
@@ -282,6 +287,8 @@ static Draft draftOf(const Target &target, const View &view) {
       row->write(view, draft);
     else
       draft.differs(fmt::format("{} does not get this key, which kerf export does not know", target.title));
+    if (key == "overlap" && !overlapsExperts(target.target))
+      noteTokensWait(view, draft);
   }
   if (int64_t rest = view.ranks % view.devicesPerNode) {
     draft.key = "mesh";

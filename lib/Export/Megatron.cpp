@@ -224,6 +224,25 @@ void writeOverlap(const View &view, Draft &out) {
   out.expressed("what is not listed is off, the default");
 }
 
+/// Writes how Adam's states are kept. Every way but the default is that of the precision-aware optimizer, which keeps
+/// remainders of bf16 weights as master weights unless the host has the states.
+void writeStates(const View &view, Draft &out) {
+  OptimizerStates states = view.plan.optimizerStates.value_or(OptimizerStates::Device);
+  if (states == OptimizerStates::Device)
+    return out.expressed("in f32 on the device, the default");
+  out.argument("--use-precision-aware-optimizer");
+  if (view.plan.gradientDtype == "bf16")
+    out.argument("--main-grads-dtype", "bf16");
+  if (states == OptimizerStates::Bf16)
+    for (const char *moment : {"--exp-avg-dtype", "--exp-avg-sq-dtype"})
+      out.argument(moment, "bf16");
+  if (states != OptimizerStates::Host)
+    return;
+  out.argument("--optimizer-cpu-offload");
+  out.argument("--optimizer-offload-fraction", 1.0);
+  out.argument("--overlap-cpu-optimizer-d2h-h2d");
+}
+
 void writeGradientDtype(const View &view, Draft &out) {
   const std::string &type = view.plan.gradientDtype, &dtype = view.in.job.dtype;
   bool b16 = dtype == "bf16" || dtype == "f8";
@@ -282,6 +301,7 @@ Table executionTable() {
       {"optimizer_sharding", writeSharding},
       {"optimizer_sharding_ranks", writeShardingRanks},
       {"sequence_parallel", writeSequenceParallel},
+      {"optimizer_states", writeStates},
       {"overlap", writeOverlap},
       {"gradient_dtype", writeGradientDtype},
       {"layout", writeLayout},
@@ -324,8 +344,26 @@ const Table &megatronCoreTable() {
   return table;
 }
 
+/// Returns the row "overlap" of Megatron-LM's core with exchanges of tokens that overlap.
+static Row withExpertOverlap(const Row &row) {
+  return {row.key, [row](const View &view, Draft &out) {
+            row.write(view, out);
+            if (!view.overlaps("experts") || !view.experts() || view.expert == 1)
+              return runsOverlap("experts", false, out);
+            out.argument("--overlap-moe-expert-parallel-comm");
+            out.argument("--delay-wgrad-compute");
+            out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"; // kernels and exchanges run on streams of their own
+          }};
+}
+
 const Table &megatronTable() {
-  static const Table table = megatronMuonTable(megatronCoreTable());
+  static const Table table = [] {
+    Table rows = megatronCoreTable();
+    for (Row &row : rows)
+      if (std::string_view(row.key) == "overlap")
+        row = withExpertOverlap(row);
+    return megatronMuonTable(rows);
+  }();
   return table;
 }
 

@@ -39,6 +39,15 @@ constexpr Field kFields[] = {
     {"--num-distributed-optimizer-instances", "ddp.num_distributed_optimizer_instances", nullptr},
     {"--use-megatron-fsdp", "ddp.use_megatron_fsdp", nullptr},
     {"--data-parallel-sharding-strategy", "ddp.data_parallel_sharding_strategy", nullptr},
+    {"--use-precision-aware-optimizer", "optimizer.use_precision_aware_optimizer", nullptr},
+    {"--main-grads-dtype", "optimizer.main_grads_dtype", "torch.bfloat16"},
+    {"--exp-avg-dtype", "optimizer.exp_avg_dtype", "torch.bfloat16"},
+    {"--exp-avg-sq-dtype", "optimizer.exp_avg_sq_dtype", "torch.bfloat16"},
+    {"--optimizer-cpu-offload", "optimizer.optimizer_cpu_offload", nullptr},
+    {"--optimizer-offload-fraction", "optimizer.optimizer_offload_fraction", nullptr},
+    {"--overlap-cpu-optimizer-d2h-h2d", "optimizer.overlap_cpu_optimizer_d2h_h2d", nullptr},
+    {"--delay-wgrad-compute", "model.delay_wgrad_compute", nullptr},
+    {"--delay-wgrad-compute", "ddp.delay_wgrad_compute", nullptr},
     {"--overlap-grad-reduce", "ddp.overlap_grad_reduce", nullptr},
     {"--overlap-param-gather", "ddp.overlap_param_gather", nullptr},
     {"--accumulate-allreduce-grads-in-fp32", "ddp.grad_reduce_in_fp32", "True"},
@@ -55,7 +64,7 @@ constexpr Field kFields[] = {
     {"--adam-eps", "optimizer.adam_eps", nullptr},
     {"--sgd-momentum", "optimizer.sgd_momentum", nullptr},
     {"--muon-momentum", "optimizer.muon_momentum", nullptr},
-    {"--muon-use-nesterov", "optimizer.muon_use_nesterov", nullptr},
+    {"--muon-nesterov", "optimizer.muon_nesterov", nullptr},
     {"--muon-num-ns-steps", "optimizer.muon_num_ns_steps", nullptr},
     {"--muon-scale-mode", "optimizer.muon_scale_mode", nullptr},
     {"--muon-extra-scale-factor", "optimizer.muon_extra_scale_factor", nullptr},
@@ -86,6 +95,10 @@ void adapt(const std::string &name, const Json &value, Draft &out) {
       other = true;
       if (!*field.path)
         continue;
+      if (isPython(field.path)) {
+        python(field.path, field.value, out);
+        continue;
+      }
       Json wanted = field.value ? Json(std::string_view(field.value) == "True") : value;
       out.file(field.path, std::move(wanted));
     }
@@ -189,8 +202,8 @@ def job():
         ),
         train=TrainingConfig(
             train_iters=STEPS,
-            eval_iters=0 if MOCK_DATA else 32,
 {train}        ),
+        validation=ValidationConfig(eval_iters=0 if MOCK_DATA else 32),
         optimizer=OptimizerConfig(
             lr=LEARNING_RATE,
 {optimizer}        ),
@@ -272,7 +285,8 @@ std::string megatronBridgeText(const std::vector<std::string> &head, const Json 
                                : "from megatron.bridge.models import GPTModelProvider\n";
   text += "from megatron.bridge.training.config import (\n    CheckpointConfig,\n    ConfigContainer,\n"
           "    DistributedDataParallelConfig,\n    DistributedInitConfig,\n    GPTDatasetConfig,\n    LoggerConfig,\n"
-          "    OptimizerConfig,\n    SchedulerConfig,\n    TokenizerConfig,\n    TrainingConfig,\n)\n"
+          "    OptimizerConfig,\n    SchedulerConfig,\n    TokenizerConfig,\n    TrainingConfig,\n    "
+          "ValidationConfig,\n)\n"
           "from megatron.bridge.training.mixed_precision import MixedPrecisionConfig\n";
   if (model.experts)
     text += "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Export of plans with the optimizer Muon to Megatron-LM's core, which has it in two forms: `muon`, where every rank
-// has all states, and `dist_muon`, where each rank has those of some whole parameters. Neither is combined with the
-// distributed optimizer, with FSDP, or with overlap of gradients and parameters (validate_args of
-// megatron/training/arguments.py, core_v0.16).
+// has all states, and `dist_muon`, where each rank has those of some whole parameters. Neither is combined with FSDP
+// (validate_args of megatron/training/arguments.py, core_v0.19.2), and the files do not overlap gradients and
+// parameters, which core_v0.16 refused.
 #include "Megatron.h"
 
 namespace kerf::exporting {
@@ -22,7 +22,7 @@ void writeSettings(const View &view, Draft &out) {
   const OptimizerSettings &its = view.in.optimizer;
   out.argument("--muon-momentum", its["momentum"]);
   if (its["nesterov"] != 0)
-    out.argument("--muon-use-nesterov");
+    out.argument("--muon-nesterov");
   out.argument("--muon-num-ns-steps", int64_t(its["ns-steps"]));
   if (its["match-rms"] != 0) { // 0.2 sqrt(max(rows, columns)), the size of AdamW's steps
     out.argument("--muon-scale-mode", "spectral");

@@ -94,6 +94,7 @@ const Table &mindSpeedTable() {
         {"optimizer_sharding", writeSharding},
         {"stages", writeStages},
         {"dtype", writeDtype},
+        {"optimizer_states", noteStatesOnDevice},
     };
     for (const Row &row : megatronCoreTable())
       rows.push_back(adapted(row));

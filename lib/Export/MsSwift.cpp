@@ -30,6 +30,8 @@ constexpr Missing kMissing[] = {
     {"--ckpt-format", ""},
     {"--init-model-with-meta-device",
      "ms-swift has no init_model_with_meta_device: a rank may make the whole model before it is sharded"},
+    {"--overlap-cpu-optimizer-d2h-h2d",
+     "ms-swift has no overlap_cpu_optimizer_d2h_h2d: the host copies gradients and weights and updates by turns"},
     {"--use-tp-pp-dp-mapping", "ranks lie as tp-cp-ep-dp-pp (innermost first): stages use other links than planned"},
     {"--num-distributed-optimizer-instances",
      "states are sharded over all ranks of data, context and expert: they take less memory, but gathers and reductions "

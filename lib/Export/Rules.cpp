@@ -10,7 +10,7 @@ namespace {
 
 using enum ExportTarget;
 
-// Versions of the sources: Megatron Core 0.16.1, TorchTitan 0.3.0, PyTorch 2.13, DeepSpeed 0.19.8,
+// Versions of the sources: Megatron Core 0.19.2, TorchTitan 0.3.0, PyTorch 2.13, DeepSpeed 0.19.8,
 // Megatron-DeepSpeed commit 207b2d5aad1e.
 const std::vector<ExportTarget> kMegatronCore = {Megatron, NeMo, MsSwift, MegatronBridge, MindSpeed};
 const std::vector<ExportTarget> kTorchTitans = {TorchTitan, TorchTitanPython};
@@ -37,6 +37,25 @@ bool biasedExperts(const View &v) { return v.experts() && v.model.queryKeyValueB
 
 /// Returns whether the plan shards parameters or gradients without a pipeline, for which NeMo takes PyTorch's FSDP.
 bool shardsMoreThanStates(const View &v) { return v.sharding >= 2 && v.pipeline == 1; }
+
+/// Returns why Megatron-LM's core cannot overlap exchanges of tokens in this plan; empty if it can, or need not.
+std::string whyTokensWait(const View &v) {
+  if (!v.overlaps("experts") || !v.experts() || v.expert == 1)
+    return "";
+  const std::string &dtype = v.in.job.dtype;
+  if (v.pipeline > 1 && v.chunks == 1)
+    return fmt::format("{} stages without chunks; pin the schedule interleaved", v.pipeline);
+  if (v.recompute == "full" || v.recompute == "offload")
+    return fmt::format("recompute {}; pin \"recompute\": \"none\" or \"selective\"", v.recompute);
+  if (v.tensor > 1 || v.context > 1)
+    return fmt::format(
+        "{} ranks of mesh.model and {} of mesh.context, whose collectives need a single connection of the "
+        "device; pin both to 1",
+        v.tensor, v.context);
+  if (v.sharding > 1)
+    return fmt::format("optimizer_sharding {}; pin 0 or 1", v.sharding);
+  return dtype == "bf16" || dtype == "f8" ? "" : fmt::format("the type {}; give <dtype> bf16", dtype);
+}
 
 bool splitsBackward(const View &v) { return v.pipeline > 1 && recordOf(v.schedule).splitsBackward; }
 
@@ -271,6 +290,15 @@ std::vector<TargetRule> expertRules() {
                             v.expert);
        },
        "megatron/training/arguments.py: no expert parallelism in fp16"},
+      {"overlap-of-experts",
+       {Megatron, MegatronBridge},
+       [](const View &v) { return !whyTokensWait(v).empty(); },
+       [](const View &v) {
+         return fmt::format("exchanges of tokens (\"experts\" of \"overlap\") do not overlap with {}",
+                            whyTokensWait(v));
+       },
+       "megatron/core/transformer/transformer_config.py and megatron/training/arguments.py, "
+       "overlap_moe_expert_parallel_comm"},
       {"experts-with-apex",
        {NeMo},
        [](const View &v) { return v.experts() && v.expert > 1 && v.sharding >= 1 && !shardsMoreThanStates(v); },

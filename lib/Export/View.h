@@ -132,6 +132,10 @@ void noteShardingOverAllRanks(const View &view, Draft &out);
 void noteNoZeroBubble(const View &view, Draft &out);
 /// Notes that the target's program trains causal language models, if the model is another one.
 void noteTask(const View &view, Draft &out);
+/// Writes the key "optimizer_states" for targets that keep all states in f32 on the device.
+void noteStatesOnDevice(const View &view, Draft &out);
+/// Notes, for targets that wait for exchanges of tokens with experts, that the plan overlaps them.
+void noteTokensWait(const View &view, Draft &out);
 /// Writes the key "layout": expressed for Megatron-LM's layout, a difference for a solved one.
 void writeLayout(const View &view, Draft &out);
 /// Returns the order of the mesh's axes as text, outermost first.

@@ -12,19 +12,31 @@ namespace kerf::plansearch {
 
 namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-}
+constexpr double kSumRounding = 1 - 1e-9; // relative difference of sums of doubles in another order
+} // namespace
 
-StateBytes plannedStateBytes(const TrainingJob &job, const Plan &constraints) {
+StateBytes keptStateBytes(const TrainingJob &job, const Plan &constraints, OptimizerStates states) {
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   std::string gradients = constraints.gradientDtype;
   return kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
-                          gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.optimizerMoments);
+                          gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.optimizerMoments, states);
+}
+
+StateBytes plannedStateBytes(const TrainingJob &job, const Plan &constraints) {
+  StateBytes least = keptStateBytes(job, constraints, constraints.optimizerStates.value_or(OptimizerStates::Device));
+  bool varies = !constraints.optimizerStates && mayKeepStatesOtherwise(job);
+  for (OptimizerStates one : varies ? job.trainer->space.optimizerStates : std::vector<OptimizerStates>())
+    if (StateBytes its = keptStateBytes(job, constraints, one); its.states < least.states && keepsNumbers(one))
+      least = its;
+  return least;
 }
 
 Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                const PlanSearchOptions &options, MemoryLimit memoryLimit)
     : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit), trainer(*job.trainer),
       stateBytes(plannedStateBytes(job, options.constraints)) {
+  for (size_t kind = 0; kind < stateBytesOfKind.size(); ++kind)
+    stateBytesOfKind[kind] = keptStateBytes(job, options.constraints, static_cast<OptimizerStates>(kind));
   if (options.constraints.overlap)
     pinnedOverlap = parseOverlap(*options.constraints.overlap);
 }
@@ -39,8 +51,12 @@ Overlap Bounds::plannedOverlap(const Choice &choice) const {
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
   int sharding =
       pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
-  return pinnedOverlap ? *pinnedOverlap
-                       : trainer.overlap({choice.sizes.stage, choice.schedule, sharding, choice.sequenceParallel});
+  if (pinnedOverlap)
+    return *pinnedOverlap;
+  Overlap overlap = trainer.overlap({choice.sizes.stage, choice.schedule, sharding, choice.sequenceParallel});
+  overlap.experts =
+      choice.level >= Choice::Level::Execution ? choice.overlapsExperts : theSpace->mayOverlapExperts(choice);
+  return overlap;
 }
 
 Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
@@ -122,14 +138,15 @@ const PassSeconds &Bounds::passesOn(const Choice &choice, const ModelWork &work,
   const bool accumulates = accumulatesFullGradients(choice);
   const int reduced = microbatchReductionLevel(choice);
   const bool splits = reduced && recordOf(choice.schedule).splitsBackward;
+  const Overlap overlap = plannedOverlap(choice);
   auto [entry, isNew] = passes.try_emplace(
-      {keyOf(choice), &collectives, accumulates, reduced, reduced ? choice.shardingRanks : 0, splits});
+      {keyOf(choice), &collectives, accumulates, reduced, reduced ? choice.shardingRanks : 0, splits, overlap.experts});
   if (isNew) {
     MicrobatchGradients gradients{accumulates ? &stateBytes : nullptr, nullptr, splits};
     if (reduced)
       gradients.reductionSeconds = &parametersOf(choice, work, collectives, reduced).seconds.reductionBySegment;
-    entry->second = passSeconds(work, collectives.cluster().device, &collectives, plannedOverlap(choice),
-                                trainer.prices, options.constraints.recompute, gradients);
+    entry->second = passSeconds(work, collectives.cluster().device, &collectives, overlap, trainer.prices,
+                                options.constraints.recompute, gradients);
   }
   return entry->second;
 }
@@ -393,14 +410,16 @@ Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &
   LayoutKey key = keyOf(choice);
   key.microbatch = 1;
   bool besideBackwards = plannedOverlap(choice).gradients;
-  auto [entry, isNew] = parameters.try_emplace({key, &collectives, level, choice.shardingRanks, besideBackwards});
+  const StateBytes &bytes = stateBytesAt(choice);
+  auto [entry, isNew] =
+      parameters.try_emplace({key, &collectives, level, choice.shardingRanks, besideBackwards, bytes.states});
   if (isNew) {
     OptimizerSharding sharding{level};
     if (choice.shardingRanks)
       sharding.axes = shardingAxes(collectives.mesh(), choice.shardingRanks);
-    entry->second = {
-        stateBytesOf(work, collectives.mesh(), stateBytes, sharding),
-        parameterSeconds(work, collectives, stateBytes, sharding, besideBackwards, trainer.prices.bucketBytes)};
+    entry->second = {stateBytesOf(work, collectives.mesh(), bytes, sharding),
+                     parameterSeconds(work, collectives, bytes, sharding, besideBackwards, trainer.prices.bucketBytes),
+                     totalOverChain(work, stateBytesOf(work, collectives.mesh(), {0, 0, 1}, sharding))};
   }
   return entry->second;
 }
@@ -535,6 +554,19 @@ Result<double> Bounds::cutBound(const Choice &choice, double cutoff) {
                               theSpace->layersOfParts(choice), theSpace->schedule(choice), cutoff);
 }
 
+Result<double> Bounds::hostSeconds(const Choice &choice) {
+  const StateBytes &bytes = stateBytesAt(choice);
+  if (bytes.hostStates == 0)
+    return 0.0;
+  auto work = workOf(keyOf(choice));
+  if (!work)
+    return work.error();
+  const CollectiveModel &collectives = pipelineOf(choice).collectives(0);
+  double elements = parametersOf(choice, **work, collectives, 1).updatedElements;
+  return kSumRounding *
+         hostUpdateSeconds(collectives.cluster().device, elements / static_cast<double>(choice.sizes.stage), bytes);
+}
+
 Result<double> Bounds::lowerBound(const Choice &choice, double cutoff) {
   switch (choice.level) {
   case Choice::Level::Mesh:
@@ -544,9 +576,13 @@ Result<double> Bounds::lowerBound(const Choice &choice, double cutoff) {
   case Choice::Level::Order:
     return orderBound(choice);
   case Choice::Level::Execution:
-    return executionBound(choice);
-  case Choice::Level::Cut:
-    return cutBound(choice, cutoff);
+  case Choice::Level::Cut: {
+    auto host = hostSeconds(choice);
+    if (!host)
+      return host.error();
+    auto bound = choice.level == Choice::Level::Cut ? cutBound(choice, cutoff - *host) : executionBound(choice);
+    return bound ? Result<double>(*bound + *host) : bound;
+  }
   case Choice::Level::Recomputation:
     break; // TreeSearch::decideRecomputation bounds these choices
   }

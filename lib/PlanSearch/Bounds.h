@@ -20,8 +20,10 @@ struct MemoryLimit {
   }
 };
 
-/// Returns the bytes of weights, gradients and optimizer states per parameter, under every plan that keeps the
-/// constraints.
+/// Returns the bytes of weights, gradients and optimizer states per parameter, under plans that keep the constraints
+/// and the states as `states` says.
+StateBytes keptStateBytes(const TrainingJob &job, const Plan &constraints, OptimizerStates states);
+/// Returns the least of these bytes under all plans of the search space.
 StateBytes plannedStateBytes(const TrainingJob &job, const Plan &constraints);
 
 /// Describes the memory limit of a cluster's devices, for messages.
@@ -109,6 +111,7 @@ private:
   struct Parameters {
     std::vector<double> stateBytes; // as stateBytesOf
     ParameterSeconds seconds;
+    double updatedElements = 0; // elements of the whole model that one rank's optimizer updates
   };
   Parameters &parametersOf(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives, int level);
 
@@ -131,7 +134,16 @@ private:
   /// `tensor` and `products` are meaningful.
   Overlap plannedOverlap(const Choice &choice) const;
   const Trainer &trainer;
-  StateBytes stateBytes;
+  StateBytes stateBytes;                                                             // the least of all plans
+  std::array<StateBytes, PlanWords<OptimizerStates>::words.size()> stateBytesOfKind; // indexed by OptimizerStates
+  /// Returns the bytes of the plans below the choice, the least ones while how states are kept is undecided.
+  const StateBytes &stateBytesAt(const Choice &choice) const {
+    bool decided = choice.level >= Choice::Level::Execution;
+    return decided ? stateBytesOfKind[static_cast<size_t>(choice.states)] : stateBytes;
+  }
+  /// Returns the seconds of a stage's update in the host's memory, averaged over the stages; 0 where states are on the
+  /// device.
+  Result<double> hostSeconds(const Choice &choice);
   std::optional<Overlap> pinnedOverlap;
   int64_t layoutCount = 0;
   std::map<int64_t, Cluster> clusters; // first ranks of the cluster, by their number
@@ -145,10 +157,10 @@ private:
   std::map<LayoutKey, std::vector<PassSeconds>> kernelSeconds; // without communication, indexed by device group
   std::map<LayoutKey, ActivationBytes> activationBytesByLayout;
   std::map<std::pair<int64_t, int64_t>, std::optional<LeastShare>> leastShares; // by samples and ranks
-  /// Indexed by layout, links, accumulatesFullGradients, microbatchReductionLevel, the ranks that share the states, and
-  /// whether the schedule splits the backward pass.
-  std::map<std::tuple<LayoutKey, const CollectiveModel *, bool, int, int64_t, bool>, PassSeconds> passes;
-  std::map<std::tuple<LayoutKey, const CollectiveModel *, int, int64_t, bool>, Parameters> parameters;
+  /// Indexed by layout, links, accumulatesFullGradients, microbatchReductionLevel, the ranks that share the states,
+  /// whether the schedule splits the backward pass, and whether exchanges of tokens overlap.
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, bool, int, int64_t, bool, bool>, PassSeconds> passes;
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, int, int64_t, bool, double>, Parameters> parameters;
 };
 
 } // namespace kerf::plansearch

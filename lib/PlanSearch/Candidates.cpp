@@ -259,7 +259,8 @@ std::vector<Recomputation> Candidates::trainerRecomputations(Candidate &one) {
     if (first && !hasSearchedOrder(one.step.schedule)) // no recomputation is the fastest
       return list;
   }
-  if (can.recomputeForm != RecomputeForm::FirstOfParts || hasSearchedOrder(one.step.schedule))
+  if (can.recomputeForm != RecomputeForm::FirstOfParts || hasSearchedOrder(one.step.schedule) ||
+      one.step.overlap.experts)
     return list;
   for (int64_t rung = 1; rung < most; ++rung) {
     Recomputation block{RecomputationLadder::Full, {rung}};
@@ -276,6 +277,8 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
   int64_t most = *std::max_element(layers.begin(), layers.end());
   if (most == 0)
+    return std::nullopt;
+  if (mode == Recompute::Full && one.step.overlap.experts) // exchanges of tokens overlap without it only
     return std::nullopt;
   if (mode != Recompute::None && recordOf(one.step.schedule.kind).splitsBackward &&
       !job.trainer->space.zeroBubbleWithRecompute)

@@ -27,6 +27,7 @@ private:
   Status checkBatchOfStages() const;
   Status completeExecution();
   Status checkShardingRanks() const;
+  Status checkOptimizerStates() const;
   Error wrong(const std::string &message) const { return {fmt::format("{}: {}", where, message)}; }
   int64_t size(const char *axis) const { return plan.meshSizes.at(axis); }
 
@@ -205,6 +206,21 @@ Status Completion::checkShardingRanks() const {
   return ok();
 }
 
+Status Completion::checkOptimizerStates() const {
+  if (plan.optimizerStates.value_or(OptimizerStates::Device) == OptimizerStates::Device)
+    return ok();
+  std::string_view word = toString(*plan.optimizerStates);
+  if (std::any_of(plan.optimizerSharding.begin(), plan.optimizerSharding.end(), [](int64_t its) { return its != 1; }))
+    return wrong(fmt::format("optimizer_states is {}, but optimizer_sharding is {}; give optimizer_sharding 1", word,
+                             fmt::join(plan.optimizerSharding, ", ")));
+  if (!mayKeepStatesOtherwise(job))
+    return wrong(fmt::format("optimizer_states is {}, which is for bf16 parameters and the two moments of Adam, but "
+                             "<dtype> is {} and the optimizer keeps {:g} for each element; give <dtype> bf16 or f8 and "
+                             "<optimizer> adamw, or leave optimizer_states out",
+                             word, job.dtype, job.optimizerMoments));
+  return ok();
+}
+
 Status Completion::completeExecution() {
   int64_t stages = size("stage");
   if (plan.schedule.name.empty())
@@ -236,6 +252,8 @@ Status Completion::completeExecution() {
   if (plan.layout == OpLayout::Solved && *sequence)
     return wrong("layout is \"solved\" and sequence_parallel true: the solver decides for each op what is cut; leave "
                  "one of them out");
+  if (Status status = checkOptimizerStates(); !status)
+    return status;
   if (sharding > 0 && plan.optimizerShardingRanks)
     if (Status status = checkShardingRanks(); !status)
       return status;
@@ -271,13 +289,18 @@ Result<CompletedPlan> Completion::run() {
 
 } // namespace
 
+bool mayKeepStatesOtherwise(const TrainingJob &job) {
+  return (job.dtype == "bf16" || job.dtype == "f8") && job.optimizerMoments == 2;
+}
+
 Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster,
                                    const TrainingJob &job) {
   return Completion(std::move(plan), where, cluster, job).run();
 }
 
 std::vector<std::string> overlapWords(const Overlap &overlap) {
-  const bool on[] = {overlap.gradients, overlap.parameters, overlap.tensor, overlap.stage, overlap.products};
+  const bool on[] = {overlap.gradients, overlap.parameters, overlap.tensor,
+                     overlap.stage,     overlap.products,   overlap.experts};
   static_assert(std::size(on) == std::size(kPlanOverlaps));
   std::vector<std::string> words;
   for (size_t i = 0; i < std::size(on); ++i)
@@ -288,7 +311,7 @@ std::vector<std::string> overlapWords(const Overlap &overlap) {
 
 Overlap parseOverlap(const std::vector<std::string> &words) {
   auto has = [&](const char *word) { return std::find(words.begin(), words.end(), word) != words.end(); };
-  return {has("gradients"), has("parameters"), has("tensor"), has("stage"), has("products")};
+  return {has("gradients"), has("parameters"), has("tensor"), has("stage"), has("products"), has("experts")};
 }
 
 std::string stageMeshText(const std::map<std::string, int64_t> &sizes) {

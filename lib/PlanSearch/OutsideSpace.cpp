@@ -44,6 +44,8 @@ std::vector<std::string> decisionsOutsideSpace(const Cluster &cluster, const Tra
                                                : fmt::format("overlap: other lists than {}'s", job.trainer->title));
   bool sixteen = job.dtype != "f32" && job.dtype != "f64";
   add(sixteen && given.gradientDtype.empty(), "gradient_dtype: types of 16 bits, which change the training's numbers");
+  add(mayKeepStatesOtherwise(job) && !given.optimizerStates && !job.trainer->space.optimizerStates.empty(),
+      "optimizer_states: moments of 16 bits, which change the training's numbers");
   add(!given.attention, "attention: unfused");
   add(ranks > 1 && given.ops.empty(), "ops: strategies and recomputation of single ops");
   add(ranks > 1 && given.arguments.empty(), "arguments: shardings of single parameters");

@@ -85,6 +85,7 @@ Plan decisionsOf(const Plan &plan) {
   decisions.recomputeLayers = plan.recomputeLayers;
   decisions.optimizerSharding = plan.optimizerSharding;
   decisions.optimizerShardingRanks = plan.optimizerShardingRanks;
+  decisions.optimizerStates = plan.optimizerStates;
   decisions.sequenceParallel = plan.sequenceParallel;
   decisions.layout = plan.layout;
   decisions.contextStyle = plan.contextStyle;

@@ -28,7 +28,8 @@ double bodySeconds(const PassWork &pass, const DeviceSpec &device, const Collect
   if (collectives)
     for (const PassCollective &collective : pass.collectives)
       if ((!recompute || isRecomputed(collective.recomputedBy, *recompute)) && !collective.overlapsAttention &&
-          !(overlap.tensor && collective.independent) && !(overlap.products && collective.overlapsProduct))
+          !(overlap.tensor && collective.independent) && !(overlap.products && collective.overlapsProduct) &&
+          !(overlap.experts && collective.exchangesTokens))
         waiting +=
             collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
   return std::max(compute + waiting, issue);

@@ -46,7 +46,8 @@ Space::Space(const PlanSearchOptions &options, const TrainingJob &job, const Clu
       batch(job.exportedBatch ? job.exportedBatch
             : job.globalBatch ? job.globalBatch
                               : options.constraints.globalBatch),
-      noMicrobatchesReason(job.noMicrobatchesReason) {
+      noMicrobatchesReason(job.noMicrobatchesReason), sixteenBits(job.dtype == "bf16" || job.dtype == "f8"),
+      variesStates(mayKeepStatesOtherwise(job)) {
   for (const Cluster &group : cluster.groups)
     flopsOfGroup.push_back(peakFlops(group.device, job.dtype));
 }
@@ -268,14 +269,51 @@ std::vector<Choice> Space::executions(const Choice &order) const {
   }
 
   std::vector<Choice> list;
+  const std::vector<int64_t> &pins = constraints.optimizerSharding;
   for (const Choice &pipeline : pipelines)
-    for (auto [level, ranks] : shardings(order)) {
-      Choice choice = pipeline;
-      choice.optimizerSharding = level;
-      choice.shardingRanks = ranks;
-      list.push_back(choice);
-    }
+    for (auto [level, ranks] : shardings(order))
+      for (OptimizerStates states : statesAt(pins.size() == 1 ? pins.front() : level)) {
+        Choice choice = pipeline;
+        choice.optimizerSharding = level;
+        choice.shardingRanks = ranks;
+        choice.states = states;
+        list.push_back(choice);
+        choice.overlapsExperts = true;
+        if (mayOverlapExperts(choice))
+          list.push_back(choice);
+      }
   return list;
+}
+
+std::vector<OptimizerStates> Space::statesAt(int64_t sharding) const {
+  const std::vector<OptimizerStates> &can = trainerSpace.optimizerStates;
+  bool varies = variesStates && sharding == 1 && !can.empty();
+  if (auto pinned = constraints.optimizerStates) // what cannot have them where it is pinned too is refused by name
+    return varies || *pinned == OptimizerStates::Device || !constraints.optimizerSharding.empty() || !variesStates
+               ? std::vector{*pinned}
+               : std::vector<OptimizerStates>();
+  std::vector<OptimizerStates> states;
+  for (OptimizerStates one : can)
+    if (varies && keepsNumbers(one))
+      states.push_back(one);
+  if (states.empty() || states.front() != OptimizerStates::Remainders)
+    states.insert(states.begin(), OptimizerStates::Device);
+  return states;
+}
+
+bool Space::mayOverlapExperts(const Choice &choice) const {
+  const AxisSizes &sizes = choice.sizes;
+  auto recomputes = [](Recompute mode) { return mode == Recompute::Full || mode == Recompute::Offload; };
+  bool can = trainerSpace.overlapsExperts && sixteenBits && !constraints.overlap && sizes.expert > 1 &&
+             options.expertSizes.size() > 1 && sizes.model == 1 && sizes.context == 1 &&
+             std::ranges::none_of(constraints.recompute, recomputes) && constraints.recomputeLayers.empty();
+  if (!can || choice.level < Choice::Level::Layout)
+    return can;
+  const std::vector<int64_t> &pins = constraints.optimizerSharding;
+  bool decided = choice.level >= Choice::Level::Execution;
+  bool runs = !decided || ((sizes.stage == 1 || choice.chunks > 1) && choice.optimizerSharding <= 1 &&
+                           std::ranges::all_of(pins, [](int64_t level) { return level <= 1; }));
+  return microbatches(choice) > 1 && runs;
 }
 
 /// Offers the replicas that lie on one node, and all replicas.
@@ -317,6 +355,11 @@ std::vector<std::pair<int, int64_t>> Space::shardings(const Choice &order) const
   bool copies = has(0) && (trainerSpace.replicatesBesideOtherAxes || onlyData);
   if (!always && copies)
     list.emplace_back(0, 0);
+  if (!always && !pinned && !cuts && copies) {
+    if (statesAt(1) != std::vector{OptimizerStates::Device} && has(1)) // a single rank may keep states in other ways
+      list.emplace_back(1, 0);
+    return list;
+  }
   if (!always && (pinned || (!cuts && copies)))
     return list; // empty where the trainer has no copies beside the other axes
   std::vector<int64_t> ranks = shardingRanks(mesh(order));
@@ -539,6 +582,14 @@ Plan Space::plan(const Choice &choice) const {
     plan.optimizerSharding = {choice.optimizerSharding};
   if (choice.shardingRanks)
     plan.optimizerShardingRanks = choice.shardingRanks;
+  if (choice.states != OptimizerStates::Device)
+    plan.optimizerStates = choice.states;
+  if (choice.overlapsExperts) {
+    Overlap overlap =
+        trainer.overlap({choice.sizes.stage, choice.schedule, choice.optimizerSharding, choice.sequenceParallel});
+    overlap.experts = true;
+    plan.overlap = overlapWords(overlap);
+  }
   if (layerCount == 0 || choice.level < Choice::Level::Cut || !decidesCut(choice))
     return plan;
   plan.stages.clear();

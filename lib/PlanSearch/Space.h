@@ -43,6 +43,8 @@ struct Choice {
   int64_t chunks = 1;                             // parts of the model that each stage holds
   int optimizerSharding = 0;                      // the ZeRO level; 0 where the constraints decide it
   int64_t shardingRanks = 0; // ranks that share one copy of the states; 0: all that hold the same parameters
+  OptimizerStates states = OptimizerStates::Device; // how the optimizer's states are kept
+  bool overlapsExperts = false;                     // whether Overlap::experts is on beside the trainer's own overlap
   // Cut. The parts between the first and the last share the remaining layers evenly; earlier ones get the extra layers.
   int64_t firstPartLayers = 0, lastPartLayers = 0;
   std::array<int32_t, kMostPlannedGroups> layersOfGroup = {}; // mixed cluster only: layers on each device group
@@ -76,6 +78,11 @@ public:
   std::vector<Choice> executions(const Choice &order) const;
   /// Returns all cuts of the layers into parts for an execution.
   std::vector<Choice> cuts(const Choice &execution) const;
+  /// Returns how the optimizer's states may be kept at a level of optimizer sharding. Where the trainer can keep
+  /// remainders, they take the place of Device: they need less memory and time, and the numbers are the same.
+  std::vector<OptimizerStates> statesAt(int64_t sharding) const;
+  /// Returns whether some plans below a choice may overlap exchanges of tokens (Overlap::experts).
+  bool mayOverlapExperts(const Choice &choice) const;
   /// Returns the numbers of ranks that may share optimizer states on a mesh; 0 stands for all that
   /// hold the same parameters.
   std::vector<int64_t> shardingRanks(const Mesh &mesh) const;
@@ -135,6 +142,7 @@ private:
   const TrainerSpace &trainerSpace;
   int64_t available, layerCount, batch; // ranks, layers of the model, samples of a step
   std::string noMicrobatchesReason;     // as in TrainingJob
+  bool sixteenBits, variesStates;       // whether parameters are bf16, and mayKeepStatesOtherwise()
   std::vector<double> flopsOfGroup;     // FLOP/s of a rank of each device group; empty: all ranks are alike
   /// The device group of each stage, by (ranks, stages); nothing when a stage would lie in two groups.
   mutable std::map<std::pair<int64_t, int64_t>, std::optional<std::vector<int>>> groupsOfMesh;

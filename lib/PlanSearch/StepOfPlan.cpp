@@ -471,7 +471,8 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   for (int64_t s = 0; stagesDiffer(plan) && s < plan.meshSizes.at("stage"); ++s)
     step.shardingAxesOfStage.push_back(sharesOn(planOfStage(plan, s).mesh()));
   step.overlap = parseOverlap(*plan.overlap);
-  step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.optimizerMoments);
+  step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.optimizerMoments,
+                          plan.optimizerStates.value_or(OptimizerStates::Device));
   step.trainer = job.trainer->prices;
   return step;
 }

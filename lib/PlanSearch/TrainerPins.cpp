@@ -91,9 +91,17 @@ Status checkTrainer(const Trainer &trainer, const Cluster &cluster, const std::s
 }
 
 Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &where) {
+  const TrainerSpace &can = trainer.space;
+  if (auto states = pins.optimizerStates;
+      states && *states != OptimizerStates::Device && !has(can.optimizerStates, *states))
+    return Error{fmt::format("{}: optimizer_states is {}, which plans for {} with this optimizer cannot have; leave it "
+                             "out, or give <for> megatron and <optimizer> adamw",
+                             where, toString(*states), trainer.title)};
+  if (pins.overlap && has(*pins.overlap, "experts") && !can.overlapsExperts)
+    return Error{fmt::format("{}: overlap has \"experts\", which {} does not run; leave it out, or give <for> megatron",
+                             where, trainer.title)};
   if (trainer.ownPrograms) // Kerf runs plans beyond its search space too
     return ok();
-  const TrainerSpace &can = trainer.space;
   auto wrong = [&](const std::string &what, const std::string &way) {
     return Error{fmt::format("{}: {}, which {} does not run; {}, or give <for> {}", where, what, trainer.title, way,
                              ownTrainer().name)};

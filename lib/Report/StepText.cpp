@@ -122,10 +122,13 @@ std::string toText(const Simulation &s, int64_t ranks, const std::string &cluste
   return text;
 }
 
-/// Returns the plan's optimizer sharding: "3", or "3 over 8 ranks".
+/// Returns the plan's optimizer sharding: "3", "3 over 8 ranks", or "1, states host".
 static std::string shardingText(const Plan &plan) {
   std::string text = valuesText(plan.optimizerSharding);
-  return plan.optimizerShardingRanks ? fmt::format("{} over {} ranks", text, plan.optimizerShardingRanks) : text;
+  if (plan.optimizerShardingRanks)
+    text += fmt::format(" over {} ranks", plan.optimizerShardingRanks);
+  bool full = plan.optimizerStates.value_or(OptimizerStates::Device) == OptimizerStates::Device;
+  return full ? text : fmt::format("{}, states {}", text, toString(*plan.optimizerStates));
 }
 
 /// Returns the plan's mesh, followed by the meshes of stages that differ: "stage 2 x data 4 x model 2; stage 1:

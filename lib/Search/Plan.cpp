@@ -112,6 +112,7 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
       {plan.layout == OpLayout::Solved, "layout"},
       {plan.stages.size() > 1, "stages"},
       {plan.schedule.chunks > 1, "schedule.chunks"},
+      {plan.optimizerStates.value_or(OptimizerStates::Device) != OptimizerStates::Device, "optimizer_states"},
       {plan.attention == AttentionKernels::Unfused, "attention"},
   };
   for (const auto &row : table)

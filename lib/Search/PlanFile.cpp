@@ -38,6 +38,7 @@ const std::vector<std::string> kTopLevelKeys = {"kerf",
                                                 "layout",
                                                 "overlap",
                                                 "gradient_dtype",
+                                                "optimizer_states",
                                                 "attention",
                                                 "compression",
                                                 "context_style",
@@ -385,6 +386,8 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
       plan.overlap->push_back(in.word(item, key, kPlanOverlaps));
   } else if (key == "gradient_dtype")
     plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16", "f64"});
+  else if (key == "optimizer_states")
+    plan.optimizerStates = in.enumerator<OptimizerStates>(value, key);
   else if (key == "attention")
     plan.attention = in.enumerator<AttentionKernels>(value, key);
   else if (key == "context_style")

@@ -94,6 +94,7 @@ void writeExecution(const Plan &plan, Json &root) {
   auto wordOf = [](auto value) { return value ? toString(*value) : std::string_view(); };
   write("layout", wordOf(plan.layout));
   write("gradient_dtype", plan.gradientDtype);
+  write("optimizer_states", wordOf(plan.optimizerStates));
   write("attention", wordOf(plan.attention));
   write("context_style", wordOf(plan.contextStyle));
   if (!plan.compression.empty())

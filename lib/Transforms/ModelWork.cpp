@@ -103,6 +103,9 @@ void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, boo
     collective.independent = independent && (reduces ? isSum : isa<BlockArgument>(value));
     collective.overlapsProduct = (reduces && isa_and_nonnull<DotGeneralOp>(value.getDefiningOp())) ||
                                  (byProduct && step.kind == ReshardStepKind::AllGather);
+    collective.exchangesTokens =
+        collective.kind == Collective::AllToAll &&
+        llvm::any_of(collective.axes, [](const AxisRef &axis) { return axis.axis == planAxis("expert"); });
     pass->collectives.push_back(std::move(collective));
   }
 }

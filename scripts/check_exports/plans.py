@@ -107,6 +107,10 @@ CASES = [
     Case("moe-olmoe", "olmoe", "dgx-a100", 8, 64, 4096),
     Case("moe-deepseek-v2", "deepseek-v2-lite", "dgx-h100", 16, 64, 4096, pins={"mesh": {"expert": 8}}),
     Case("moe-deepseek-v3", "deepseek-v3", "eos", 512, 2048, 4096, pins={"mesh": {"expert": 32}}),
+    Case("moe-qwen3-overlap", "qwen3-30b-a3b", "dgx-h100", 64, 256, 4096, pins={
+        "mesh": {"expert": 8, "model": 1, "stage": 1, "context": 1}, "optimizer_sharding": 1, "overlap": ["gradients", "parameters", "tensor", "experts"]}),
+    Case("states-host", "llama-3.1-8b", "dgx-a100", 8, 64, 4096, pins={"optimizer_sharding": 1, "optimizer_states": "host"}),
+    Case("states-bf16", "llama-3.1-8b", "dgx-a100", 16, 64, 4096, pins={"optimizer_sharding": 1, "optimizer_states": "bf16", "gradient_dtype": "bf16"}),
     Case("gpt2-xl", "gpt2-xl", "dgx-a100", 8, 64, 1024, pins={"mesh": {"model": 2}}),
     Case("gpt2", "gpt2-medium", "dgx-a100", 8, 64, 1024, pins={"mesh": {"model": 2}}),
     Case("gpt-neox", "gpt-neox-20b", "dgx-a100", 32, 128, 2048),

@@ -30,7 +30,8 @@ OTHER_NAMES = {
     "--overlap-param-gather": "ddp.overlap_param_gather", "--ckpt-format": "checkpoint.ckpt_format", "--use-tp-pp-dp-mapping": "dist.use_tp_pp_dp_mapping",
     "--accumulate-allreduce-grads-in-fp32": "mixed_precision.grad_reduce_in_fp32", "--bf16": "mixed_precision.bf16", "--fp16": "mixed_precision.fp16",
     "--fp8-format": "mixed_precision.fp8", **{f"--{name}": f"optimizer.{name.replace('-', '_')}" for name in (
-        "optimizer", "adam-beta1", "adam-beta2", "adam-eps", "weight-decay", "clip-grad")}}
+        "optimizer", "adam-beta1", "adam-beta2", "adam-eps", "weight-decay", "clip-grad", "use-precision-aware-optimizer", "optimizer-cpu-offload",
+        "optimizer-offload-fraction", "overlap-cpu-optimizer-d2h-h2d")}}
 NEGATED = {"--disable-bias-linear": "model.add_bias_linear", "--untie-embeddings-and-output-weights": "model.share_embeddings_and_output_weights",
            "--no-gradient-accumulation-fusion": "model.gradient_accumulation_fusion", "--no-bias-gelu-fusion": "model.bias_activation_fusion"}
 WITHOUT_FIELD = {"--group-query-attention", "--max-position-embeddings", "--make-vocab-size-divisible-by", "--vocab-size", "--no-overlap-p2p-communication"}
@@ -93,6 +94,8 @@ class Bridge(KerfTest):
                  (LLAMA, {"mesh": {"stage": 2, "data": 4}, "microbatch": 1, "schedule": {"name": "interleaved", "chunks": 2}, "overlap": ["stage"],
                           "stages": [{"layers": [0, 2]}, {"layers": [3, 7]}, {"layers": [8, 12]}, {"layers": [13, 15]}]}, 2048, "bf16"),
                  (MIXTRAL, {"mesh": {"expert": 4, "data": 2}, "optimizer_sharding": 1}, 1024, "bf16"),
+                 (MIXTRAL, {"mesh": {"expert": 4, "data": 2}, "microbatch": 1, "optimizer_sharding": 1, "optimizer_states": "host",
+                            "overlap": ["gradients", "experts"]}, 1024, "bf16"),
                  (DEEPSEEK, {"mesh": {"expert": 4, "model": 2}, "sequence_parallel": True}, 1024, "bf16"),
                  (GPT2, {"mesh": {"model": 2, "data": 2}, "optimizer_sharding": 0}, 1024, "f16")]
         for model, plan, sequence, dtype in cases:

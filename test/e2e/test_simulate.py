@@ -268,6 +268,33 @@ class Simulate(KerfTest):
         self.refuse(1, ["meshes of their own", "kerf simulate"], "plan", self.write("config.json", GPT), "--cluster", CLUSTER,
                     "--constraints", self.write("plan.json", plan_of(2, 4, 2, stages=[{"layers": [0, 3]}, {"layers": [4, 7], "mesh": other}])))
 
+    def test_optimizer_states(self):
+        """Bytes of a parameter's states on the device, of 12 in full; and the time of an update, which is the longest on the host."""
+        size = ["--dtype", "bf16", "--optimizer", "adamw", "--for", "megatron"]
+        plans = {states: self.simulate(plan_of(data=4, optimizer_sharding=1, optimizer_states=states), GPT, CLUSTER, *size)
+                 for states in ("device", "remainders", "bf16", "host")}
+        full = self.simulate(plan_of(data=4, optimizer_sharding=1), GPT, CLUSTER, *size)
+        self.assertTrue(alike(full, plans["device"]))
+        states = full["memory"][0]["states"]
+        for kept, bytes_of_12 in (("remainders", 10), ("bf16", 6), ("host", 0)):
+            self.assertAlmostEqual(plans[kept]["memory"][0]["states"] / states, bytes_of_12 / 12, places=6)
+            self.assertEqual(plans[kept]["memory"][0]["weights"], full["memory"][0]["weights"])
+        update = {kept: plan["breakdown"]["optimizer"] for kept, plan in plans.items()}
+        self.assertEqual(sorted(update, key=update.get), ["bf16", "remainders", "device", "host"])
+
+    def test_exchanges_of_tokens_that_overlap(self):
+        """The exchanges of all microbatches but one hide, as far as there are kernels, and a microbatch more is held."""
+        def expert(overlap, microbatches):
+            plan = {"kerf": 1, "mesh": {"expert": 4}, "global_batch": 4 * microbatches, "microbatch": 1, "overlap": ["gradients", *overlap]}
+            return self.simulate(plan, DEEPSEEK, H100, "--dtype", "bf16", "--optimizer", "adamw", "--sequence", "2048", "--for", "megatron")
+        waits, hides = expert([], 16), expert(["experts"], 16)
+        self.assertLess(hides["step_seconds"], waits["step_seconds"])
+        exposed = hides["breakdown"]["exposed"]["expert"] / waits["breakdown"]["exposed"]["expert"]
+        self.assertGreaterEqual(exposed, 1 / 16)
+        self.assertLess(exposed, 1)
+        self.assertGreater(hides["memory"][0]["activations"], 1.5 * waits["memory"][0]["activations"])
+        self.assertEqual(expert([], 1)["step_seconds"], expert(["experts"], 1)["step_seconds"])
+
     def test_families_and_exports(self):
         for config in (LLAMA, {"model_type": "bert", "num_hidden_layers": 4}, {"model_type": "vit", "num_hidden_layers": 4},
                        {"model_type": "t5", "num_layers": 4, "vocab_size": 512}, {"model_type": "falcon", "num_hidden_layers": 4,
@@ -390,6 +417,13 @@ class Simulate(KerfTest):
         self.refuse_plan(["recompute", "3", "2"], plan_of(2, recompute=["full", "none", "none"]))
         self.refuse_plan(["optimizer_sharding", "4"], plan_of(optimizer_sharding=4))
         self.refuse_plan(["attention"], plan_of(attention="flash"))
+        self.refuse_plan(["optimizer_states", "disk"], plan_of(optimizer_states="disk"))
+        self.refuse_plan(["optimizer_states is host", "optimizer_sharding is 0"], plan_of(data=2, optimizer_states="host"))
+        states = plan_of(data=2, optimizer_sharding=1, optimizer_states="host")
+        self.refuse_plan(["optimizer_states is host", "--dtype is f32"], states, "--optimizer", "adamw")
+        self.refuse_plan(["optimizer_states is host", "keeps 0 for each element"], states, "--dtype", "bf16")
+        self.refuse(1, ["optimizer_states is host", "--for megatron"], "plan", self.write("config.json", GPT), "--cluster", CLUSTER, "--dtype", "bf16",
+                    "--optimizer", "adamw", "--constraints", self.write("plan.json", states))
         self.refuse_plan(["8 layers", "16"], plan_of(16))
         self.refuse_plan(["stages", "7", "8"], plan_of(2, stages=[{"layers": [0, 3]}, {"layers": [4, 6]}]))
         self.refuse_plan(["stage 1", "layer 5", "layer 4"], plan_of(2, stages=[{"layers": [0, 3]}, {"layers": [5, 7]}]))
@@ -474,6 +508,9 @@ class Simulate(KerfTest):
         plan = plan_of(batch=2, predicted={"step_seconds": 1.0}, attention="unfused", recompute="full")
         self.refuse(1, ["attention", "can only be simulated", "fused"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2", "-o",
                     self.path("package"))
+        plan = plan_of(data=2, batch=2, micro=1, optimizer_sharding=1, optimizer_states="remainders")
+        self.refuse(1, ["optimizer_states", "can only be simulated and exported"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch",
+                    "2", "-o", self.path("package"))
         # The search of operators' strategies does not choose how a step is executed.
         for more, words in (({"recompute": "full"}, ["recompute"]), ({"optimizer_sharding": 1}, ["optimizer_sharding"]),
                             ({"mesh": {"stage": 2}}, ["mesh.stage is 2"]), ({"microbatch": 1, "global_batch": 2}, ["microbatch 1", "2 samples"])):

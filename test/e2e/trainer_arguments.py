@@ -2,7 +2,8 @@
 """Argument rules of trainers whose parsers are not on PyPI: name, type, number of values and choices of each argument that
 kerf export writes, and the checks of the trainer's own validation that need nothing but the arguments.
 
-Sources: Megatron-LM, megatron/training/arguments.py and the fields of TransformerConfig, release core_v0.16 (March 2026);
+Sources: Megatron-LM, megatron/training/arguments.py and the fields of TransformerConfig, release core_v0.19.2 (2026), whose
+parser scripts/check-exports.sh compares with this table;
 Megatron-DeepSpeed, megatron/arguments.py, commit 207b2d5aad1e. An argument that a trainer drops, renames or restricts is
 changed here, and the tests and scripts/check-exports.sh then show which exports it breaks.
 """
@@ -55,6 +56,7 @@ MEGATRON_LM = {
     "--decoder-last-pipeline-num-layers": int, "--pipeline-model-parallel-layout": str, "--no-overlap-p2p-communication": FLAG,
     "--micro-batch-size": int, "--global-batch-size": int, "--recompute-granularity": ("full", "selective"), "--recompute-method": ("uniform", "block"),
     "--recompute-num-layers": int, "--recompute-modules": ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts"),
+    "--overlap-moe-expert-parallel-comm": FLAG, "--delay-wgrad-compute": FLAG,
     "--use-distributed-optimizer": FLAG, "--num-distributed-optimizer-instances": int, "--use-megatron-fsdp": FLAG,
     "--data-parallel-sharding-strategy": ("no_shard", "optim", "optim_grads", "optim_grads_params"), "--init-model-with-meta-device": FLAG,
     "--no-gradient-accumulation-fusion": FLAG, "--ckpt-format": ("torch", "torch_dist", "zarr", "torch_dcp", "fsdp_dtensor"),
@@ -62,8 +64,11 @@ MEGATRON_LM = {
     "--grad-reduce-in-bf16": FLAG, "--attention-backend": ("flash", "fused", "unfused", "local", "auto"), "--bf16": FLAG, "--fp16": FLAG,
     "--fp8-format": ("e4m3", "hybrid"), "--transformer-impl": ("local", "transformer_engine"), "--cpu-offloading-num-layers": int,
     # the optimizer
+    "--use-precision-aware-optimizer": FLAG, "--main-grads-dtype": ("fp32", "bf16"), "--main-params-dtype": ("fp32", "fp16"),
+    "--exp-avg-dtype": ("fp32", "fp16", "bf16", "fp8"), "--exp-avg-sq-dtype": ("fp32", "fp16", "bf16", "fp8"), "--optimizer-cpu-offload": FLAG,
+    "--optimizer-offload-fraction": float, "--overlap-cpu-optimizer-d2h-h2d": FLAG,
     "--optimizer": ("adam", "sgd", "muon", "dist_muon"), "--adam-beta1": float, "--adam-beta2": float, "--adam-eps": float, "--sgd-momentum": float,
-    "--weight-decay": float, "--clip-grad": float, "--muon-momentum": float, "--muon-use-nesterov": FLAG, "--muon-num-ns-steps": int,
+    "--weight-decay": float, "--clip-grad": float, "--muon-momentum": float, "--muon-nesterov": FLAG, "--muon-num-ns-steps": int,
     "--muon-scale-mode": ("spectral", "unit_rms_norm", "shape_scaling"), "--muon-extra-scale-factor": float,
     "--muon-tp-mode": ("blockwise", "duplicated", "distributed"),
     # the run
@@ -167,6 +172,20 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
         need(tensor == 1 or args.disable_bias_linear, "experts with biases go without tensor parallelism")
         need(not args.moe_grouped_gemm or args.bf16, "--moe-grouped-gemm wants --bf16")
         need(not args.moe_router_enable_expert_bias or args.moe_router_score_function == "sigmoid", "expert bias wants sigmoid")
+    aware = args.use_precision_aware_optimizer
+    need(not aware or args.optimizer == "adam", "--use-precision-aware-optimizer is for adam")
+    need(not aware or args.use_distributed_optimizer, "--use-precision-aware-optimizer is for the distributed optimizer")
+    need(aware or not args.optimizer_cpu_offload, "--optimizer-cpu-offload wants --use-precision-aware-optimizer")
+    need(aware or args.main_grads_dtype in (None, "fp32"), "--main-grads-dtype wants --use-precision-aware-optimizer")
+    need(args.main_grads_dtype != "bf16" or not args.accumulate_allreduce_grads_in_fp32, "main gradients in bf16 are summed in bf16")
+    if args.overlap_moe_expert_parallel_comm:
+        need(args.num_experts and expert > 1, "overlap of expert parallelism wants expert parallelism")
+        need(args.moe_token_dispatcher_type in ("alltoall", "flex"), "overlap of expert parallelism wants all-to-alls")
+        need(pipeline == 1 or virtual > 1, "overlap of expert parallelism wants virtual stages in pipelines")
+        need(args.recompute_granularity != "full", "overlap of expert parallelism goes without full recomputation")
+        need(args.bf16 or args.fp16, "overlap of expert parallelism wants 16 bits")
+    need(not args.delay_wgrad_compute or args.overlap_moe_expert_parallel_comm, "--delay-wgrad-compute wants the overlap of expert parallelism")
+    need(not args.delay_wgrad_compute or args.transformer_impl in (None, "transformer_engine"), "--delay-wgrad-compute wants Transformer Engine")
     if args.expert_tensor_parallel_size:
         need(ranks % (args.expert_tensor_parallel_size * pipeline * expert) == 0, "the ranks are no multiple of etp x pp x ep")
     if "muon" in (args.optimizer or ""):

@@ -329,6 +329,58 @@ TEST(Simulator, StateBytes) {
   EXPECT_EQ(all(stateBytes("f32", "f32", 2)), 16);
   EXPECT_EQ(all(stateBytes("f32", "f32", 1)), 12);
   EXPECT_EQ(all(stateBytes("f64", "f64", 0)), 16);
+  EXPECT_EQ(all(stateBytes("bf16", "f32", 2, OptimizerStates::Remainders)), 16) << "2 bytes of a master weight";
+  EXPECT_EQ(all(stateBytes("bf16", "f32", 2, OptimizerStates::Bf16)), 12);
+  EXPECT_EQ(all(stateBytes("bf16", "bf16", 2, OptimizerStates::Bf16)), 10);
+  EXPECT_EQ(all(stateBytes("bf16", "f32", 2, OptimizerStates::Host)), 6);
+  EXPECT_EQ(stateBytes("bf16", "f32", 2, OptimizerStates::Host).hostStates, 12);
+}
+
+/// The bytes that an update on the device reads and writes, with four accesses to the f32 gradient and two more for
+/// loss scaling; and the seconds of an update in the host's memory.
+TEST(Simulator, UpdatesOfStatesThatAreKeptOtherwise) {
+  Step s = pipeline(1, 2);
+  s.work.parts[0].segments[0].parameters = {{"w", 1, {}}};
+  s.plan.trainer.update = {.gradientAccesses = 4, .scaleAccesses = 2, .widensGradients = true};
+  auto seconds = [&](const char *gradients, OptimizerStates states) {
+    s.plan.bytes = stateBytes("bf16", gradients, 2, states);
+    return s.run().breakdown.optimizer;
+  };
+  EXPECT_NEAR(seconds("f32", OptimizerStates::Device), 6 * 4 + 2 * 12 + 2 + 4, kEps);
+  EXPECT_NEAR(seconds("f32", OptimizerStates::Remainders), 6 * 4 + 2 * 10 + 2 + 2, kEps);
+  EXPECT_NEAR(seconds("bf16", OptimizerStates::Device), (2 + 4) + 6 * 4 + 2 * 12 + 2 + 4, kEps);
+  EXPECT_NEAR(seconds("bf16", OptimizerStates::Bf16), 6 * 2 + 2 * 6 + 2 + 2, kEps);
+  EXPECT_NEAR(seconds("f32", OptimizerStates::Host), 6 * 4 + 2 + 2, 1e-6) << "and little on the host";
+  StateBytes host = stateBytes("bf16", "f32", 2, OptimizerStates::Host);
+  DeviceSpec device = slowCluster(1, 1).device;
+  EXPECT_NEAR(hostUpdateSeconds(device, 1e9, host), 1e9 * (2 * 12 + 14) / 23e9, kEps) << "the host's memory";
+  device.hostBandwidth = 1e9;
+  EXPECT_NEAR(hostUpdateSeconds(device, 1e9, host), 1e9 * (4 + 2) / 1e9, kEps) << "the link to the host";
+  EXPECT_EQ(hostUpdateSeconds(device, 1e9, stateBytes("bf16", "f32", 2)), 0);
+}
+
+/// Exchanges of tokens hide behind the kernels of the other pass for all microbatches that have a partner, and the
+/// activations of one more microbatch are held.
+TEST(Simulator, ExchangesOfTokensBesideTheOtherPass) {
+  EXPECT_EQ(pairedShare({.stages = 1, .microbatches = 8}), 7.0 / 8);
+  EXPECT_EQ(pairedShare({.kind = ScheduleKind::Interleaved, .stages = 4, .microbatches = 16, .chunks = 2}), 21.0 / 32);
+  EXPECT_EQ(pairedShare({.stages = 4, .microbatches = 2}), 0);
+  Step s = pipeline(1, 8);
+  s.mesh.axes[1].size = 2;
+  Segment &layer = s.work.parts[0].segments[0];
+  PassCollective exchange{"tokens", Collective::AllToAll, s.axis(1), 1000};
+  exchange.exchangesTokens = true;
+  layer.forward.collectives.push_back(exchange);
+  layer.inputGradient.collectives.push_back(exchange);
+  Simulation waits = s.run();
+  s.plan.overlap.experts = true;
+  Simulation hides = s.run();
+  double whole = waits.breakdown.exposed["data"], left = hides.breakdown.exposed["data"];
+  ASSERT_GT(whole, 0);
+  EXPECT_LT(left, whole);
+  EXPECT_GE(left, whole / 8 - kEps) << "the first forward and the last backward have no partner";
+  EXPECT_LT(hides.stepSeconds, waits.stepSeconds);
+  EXPECT_GT(hides.memory[0].activations, waits.memory[0].activations);
 }
 
 TEST(Simulator, ZeroBubbleSplitsTheBackward) {

@@ -179,7 +179,7 @@ TEST(Export, MuonInMegatron) {
   const char *overlaps = R"("overlap": ["gradients", "parameters", "tensor"])";
   ExportInput whole = with(R"("optimizer_sharding": 0, "overlap": ["tensor"])");
   std::string script = exported(ExportTarget::Megatron, whole).config;
-  expectHas(script, {"--optimizer muon ", "--muon-momentum 0.95 ", "--muon-use-nesterov ", "--muon-num-ns-steps 6 ",
+  expectHas(script, {"--optimizer muon ", "--muon-momentum 0.95 ", "--muon-nesterov ", "--muon-num-ns-steps 6 ",
                      "--muon-scale-mode spectral ", "--muon-extra-scale-factor 0.2 ", "--muon-tp-mode distributed ",
                      "--weight-decay 0.1 "});
   expectHasNot(script, {"--overlap-grad-reduce", "--use-distributed-optimizer", "--adam-beta1"});
@@ -198,7 +198,7 @@ TEST(Export, MuonInMegatron) {
   std::string bridge = exported(ExportTarget::MegatronBridge, sharded).config;
   expectHas(bridge, {"optimizer=\"dist_muon\"", "muon_momentum=0.95", "muon_scale_mode=\"shape_scaling\"",
                      "muon_num_ns_steps=6", "end_weight_decay=0.1"});
-  expectHasNot(bridge, {"muon_use_nesterov", "muon_extra_scale_factor"});
+  expectHasNot(bridge, {"muon_nesterov", "muon_extra_scale_factor"});
   for (ExportTarget target : {ExportTarget::MsSwift, ExportTarget::NeMo}) // their versions do not have it
     expectHasNot(exported(target, whole).config, {"muon_momentum", "muon_num_ns_steps"});
   sharded.job.dtype = "f16";

@@ -22,7 +22,7 @@ std::set<std::string> keysSet(const Plan &plan) {
   const auto &[meshSizes, order, stages, layout, sequenceParallel, contextStyle, optimizerSharding,
                optimizerShardingRanks, ops, arguments] = static_cast<const PlanLayout &>(plan);
   const auto &[globalBatch, microbatch, schedule, recompute, recomputeLayers, recomputeOps, overlap, gradientDtype,
-               attention, compression] = static_cast<const PlanExecution &>(plan);
+               attention, optimizerStates, compression] = static_cast<const PlanExecution &>(plan);
   const auto &[name, chunks, variant] = schedule;
   std::set<std::string> keys = {"kerf"};
   auto add = [&](const char *key, bool set) {
@@ -46,6 +46,7 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("overlap", overlap.has_value());
   add("gradient_dtype", !gradientDtype.empty());
   add("attention", attention.has_value());
+  add("optimizer_states", optimizerStates.has_value());
   add("compression", !compression.empty());
   add("context_style", contextStyle.has_value());
   add("ops", !ops.empty() || !recomputeOps.empty());
@@ -167,6 +168,10 @@ struct RandomPlans {
         p.overlap->push_back(what);
     p.gradientDtype = dtype == "f32" || dtype == "f64" ? "" : oneOf<const char *>({"f32", "bf16", "f16"});
     p.attention = oneOf<AttentionKernels>({AttentionKernels::Fused, AttentionKernels::Unfused});
+    bool sixteen = dtype == "bf16" || dtype == "f8";
+    if (sixteen && p.optimizerSharding == std::vector<int64_t>(p.optimizerSharding.size(), 1))
+      p.optimizerStates = oneOf<OptimizerStates>(
+          {OptimizerStates::Device, OptimizerStates::Remainders, OptimizerStates::Bf16, OptimizerStates::Host});
     if (coin())
       p.compression.push_back({"*", {.codec = compression::findCodec("int8"), .errorFeedback = true}});
     p.contextStyle = oneOf<ContextStyle>({ContextStyle::Ring, ContextStyle::Ulysses});

@@ -79,6 +79,8 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
                  samples * link.selective / ways, key.ulysses ? 1 : key.context - 1);
       if (key.expert > 1 && link.layer)
         exchange(*pass, "dispatch", Collective::AllToAll, "expert", streamHere, 1);
+      for (PassCollective &one : pass->collectives)
+        one.exchangesTokens = one.name == "dispatch";
     }
     segment.saved = {{"stream", streamHere, RecomputedBy::Full, true},
                      {"inner", samples * link.width / (key.solved ? 1 : ways), RecomputedBy::Full, false},

@@ -83,8 +83,18 @@ void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
     EXPECT_NE(plan.recompute.front(), Recompute::Selective);
   }
   int sharding = static_cast<int>(plan.optimizerSharding.front());
-  EXPECT_EQ(*plan.overlap, overlapWords(trainer.overlap(
-                               {size(plan, "stage"), schedule->kind, sharding, plan.sequenceParallel.front()})));
+  Overlap overlap = trainer.overlap({size(plan, "stage"), schedule->kind, sharding, plan.sequenceParallel.front()});
+  overlap.experts = has(*plan.overlap, "experts");
+  EXPECT_EQ(*plan.overlap, overlapWords(overlap));
+  if (overlap.experts) {
+    EXPECT_TRUE(can.overlapsExperts && size(plan, "expert") > 1 && size(plan, "model") == 1 && sharding <= 1);
+    EXPECT_TRUE(!pipeline || plan.schedule.chunks > 1);
+    for (int64_t layer = 0; layer < layers; ++layer)
+      EXPECT_NE(recomputeModeOf(plan, 0, layer, ""), Recompute::Full);
+  }
+  OptimizerStates states = plan.optimizerStates.value_or(OptimizerStates::Device);
+  EXPECT_TRUE(states == OptimizerStates::Device || (sharding == 1 && has(can.optimizerStates, states)));
+  EXPECT_TRUE(keepsNumbers(states));
 }
 
 } // namespace
@@ -109,6 +119,8 @@ TEST(TrainerSpace, WhatIsFoundCanBeRun) {
       // A search over all plans with the same costs finds a plan that is at least as fast.
       Trainer free = trainer;
       free.space = TrainerSpace();
+      free.space.optimizerStates = trainer.space.optimizerStates;
+      free.space.overlapsExperts = trainer.space.overlapsExperts;
       job.job.trainer = &free;
       auto more = searchPlans(job.cluster, job.job, job.source(), job.options);
       ASSERT_TRUE(more) << more.error().message;
@@ -118,6 +130,53 @@ TEST(TrainerSpace, WhatIsFoundCanBeRun) {
     }
     EXPECT_GT(found, 0) << trainer.name;
   }
+}
+
+/// The search decides how states are kept and whether exchanges of tokens overlap: no pin of either gives a faster
+/// plan, the pins of what it found give the same plan, and each way is the best one for some job.
+TEST(TrainerSpace, StatesAndExchangesOfTokens) {
+  Trainer trainer = ownTrainer();
+  trainer.ownPrograms = false;
+  trainer.space.optimizerStates = {OptimizerStates::Remainders, OptimizerStates::Bf16, OptimizerStates::Host};
+  trainer.space.overlapsExperts = true;
+  std::map<std::string, int> chosen;
+  auto [first, last] = seedsOr(1, 60);
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomJob job = randomJob(seed);
+    if (job.cluster.mixed())
+      continue;
+    job.cluster.device.hostBandwidth = 2.5e10;
+    job.options.constraints = Plan();
+    job.options.expertSizes = {1, 2};
+    job.job.optimizerMoments = 2;
+    job.job.trainer = &trainer;
+    auto search = [&](const Plan &pins) {
+      job.options.constraints = pins;
+      auto plans = searchPlans(job.cluster, job.job, job.source(), job.options);
+      return plans ? std::optional(plans->plans.front()) : std::nullopt;
+    };
+    auto best = search(Plan());
+    Plan pins;
+    for (OptimizerStates states : {OptimizerStates::Device, OptimizerStates::Remainders, OptimizerStates::Host}) {
+      pins.optimizerStates = states;
+      auto its = search(pins);
+      ASSERT_TRUE(best || !its);
+      if (its) {
+        EXPECT_LE(best->simulation.stepSeconds, its->simulation.stepSeconds * kRounding) << toString(states);
+      }
+    }
+    if (!best)
+      continue;
+    pins.optimizerStates = best->plan.optimizerStates.value_or(OptimizerStates::Device);
+    pins.overlap = best->plan.overlap;
+    EXPECT_EQ(search(pins)->simulation.stepSeconds, best->simulation.stepSeconds);
+    ++chosen[std::string(toString(*pins.optimizerStates))];
+    if (has(*best->plan.overlap, "experts"))
+      ++chosen["experts"];
+  }
+  for (const char *way : {"device", "remainders", "host", "experts"})
+    EXPECT_GT(chosen[way], 0) << way;
 }
 
 TEST(TrainerSpace, PinsThatATrainerCannotRunAreRefused) {

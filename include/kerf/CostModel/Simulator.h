@@ -20,22 +20,34 @@ namespace kerf {
 
 /// Bytes of memory per parameter element on one rank, before optimizer sharding.
 struct StateBytes {
-  double weight = 2;   // bytes of the weight that the kernels read
-  double gradient = 4; // bytes of the accumulated gradient
-  double states = 12;  // bytes of the optimizer's states: f32 master weight and moments
+  double weight = 2;     // bytes of the weight that the kernels read
+  double gradient = 4;   // bytes of the accumulated gradient
+  double states = 12;    // bytes of the optimizer's states on the device: f32 master weight and moments
+  double hostStates = 0; // bytes of the optimizer's states in the host's memory, where the host updates them
+  /// Whether the update reads gradients in their own type, and the 16-bit weights in place of a part of the master
+  /// weights (every OptimizerStates but Device).
+  bool readsWeights = false;
 };
 /// Returns the bytes per parameter element for training in the element type `dtype` with an optimizer that keeps
 /// `momentsPerElement` moments (2 for Adam). In f32 and f64, weight, gradient and moments have the size of the
 /// type. In bf16, f16 and f8, weights have 2 bytes, master weights and moments are f32, and gradients have
 /// `gradientDtype` (Rajbhandari et al. 2020, section 3.1: 2 + 12 bytes with Adam; Korthikanti et al. 2022: with f32
-/// gradients 18 bytes).
-StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, double momentsPerElement);
+/// gradients 18 bytes). `states` other than Device are for the types of 16 bits.
+StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, double momentsPerElement,
+                      OptimizerStates states = OptimizerStates::Device);
+/// Returns the seconds in which a device's gradients of `elements` elements go to the host, the host updates the states
+/// there, and the weights come back. The copies run beside the update.
+double hostUpdateSeconds(const DeviceSpec &device, double elements, const StateBytes &bytes);
 /// Returns the seconds in which `launches` kernels add one microbatch's gradients, `elements` elements in all, to the
 /// gradients that are accumulated so far. `bytes` gives the bytes of an element of a weight and of a gradient.
 double accumulationSeconds(const DeviceSpec &device, double elements, double launches, const StateBytes &bytes);
 /// Returns the seconds by which `computeSeconds` of kernels become slower when `communicationSeconds` of collectives
 /// run beside them (docs/cost-model.md, "The step").
 double contentionSeconds(double computeSeconds, double communicationSeconds);
+/// Returns the share of a stage's forwards that run beside a backward of another microbatch under Overlap::experts, and
+/// as many backwards: all but those that fill and drain the pipeline (the first stage's), or the first forward
+/// without a pipeline.
+double pairedShare(const ScheduleOptions &schedule);
 
 /// How each gradient of a part is synchronized.
 using GradientChoices = std::vector<compression::SyncChoice>;

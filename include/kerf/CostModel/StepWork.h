@@ -65,6 +65,8 @@ struct PassCollective {
   /// Whether the collective gathers the operand of a matrix product or sums its result, so that both can be split into
   /// pieces that overlap (Overlap::products).
   bool overlapsProduct = false;
+  /// Whether the collective brings tokens to their experts, or results back (Overlap::experts).
+  bool exchangesTokens = false;
   bool operator==(const PassCollective &) const = default;
 };
 

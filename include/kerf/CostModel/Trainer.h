@@ -23,6 +23,9 @@ struct Overlap {
   bool tensor = false;    // whether collectives that some kernels of a layer do not need overlap with these kernels
   bool stage = true;      // whether messages between pipeline stages overlap with the next task
   bool products = false;  // whether a product and an adjacent collective are split into pieces that overlap
+  /// Whether exchanges of tokens with experts run beside the kernels of the other pass of another microbatch: those of
+  /// a forward beside a backward, and the other way round.
+  bool experts = false;
 };
 
 /// How often the optimizer's update reads and writes the gradient, in addition to one read and write of the
@@ -144,10 +147,17 @@ struct TrainerSpace {
   /// Whether plans may pin that the activations of all layers but the last wait in the host's memory.
   bool offloadsAllButLast = false;
   RecomputeForm recomputeForm = RecomputeForm::ByStage; // distribution of recomputation over the layers
-  bool partialNodes = true;                             // whether the last of several nodes may be used in part
-  bool mixedClusters = true;                            // whether pipeline stages may run on devices of different kinds
-  std::vector<std::string_view> dtypes = {};            // element types; empty: all
-  std::vector<std::string_view> optimizers = {};        // optimizers; empty: all
+  /// How the states of Adam may be kept, beside OptimizerStates::Device, with optimizer sharding 1 and types of 16
+  /// bits.
+  std::vector<OptimizerStates> optimizerStates = {};
+  /// Whether exchanges of tokens with experts can overlap (Overlap::experts) where no ranks of "model" or "context"
+  /// are, with one stage or several chunks, with optimizer sharding of at most 1, without full recomputation, in 16
+  /// bits.
+  bool overlapsExperts = false;
+  bool partialNodes = true;                      // whether the last of several nodes may be used in part
+  bool mixedClusters = true;                     // whether pipeline stages may run on devices of different kinds
+  std::vector<std::string_view> dtypes = {};     // element types; empty: all
+  std::vector<std::string_view> optimizers = {}; // optimizers; empty: all
 };
 
 /// Everything that Kerf needs to know about a trainer. A new trainer is a record in lib/CostModel/Trainers.cpp.

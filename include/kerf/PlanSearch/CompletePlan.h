@@ -48,6 +48,10 @@ struct CompletedPlan {
   ScheduleOptions schedule; // pipeline schedule; its task durations are left for the simulator to fill in
 };
 
+/// Returns whether the job's optimizer states may be kept otherwise than by OptimizerStates::Device: parameters are
+/// bf16, and the optimizer is Adam, with two moments.
+bool mayKeepStatesOtherwise(const TrainingJob &job);
+
 /// Completes `plan` for the cluster. Fails when the plan contradicts itself, the job or the cluster. `where` names the
 /// plan in messages.
 Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster, const TrainingJob &job);

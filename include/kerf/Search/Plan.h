@@ -20,7 +20,7 @@ inline constexpr const char *kPlanAxes[] = {"stage", "data", "context", "expert"
 int planAxis(std::string_view name);
 
 /// The words that a plan's key "overlap" may list: kinds of communication that run beside computation.
-inline constexpr const char *kPlanOverlaps[] = {"gradients", "parameters", "tensor", "stage", "products"};
+inline constexpr const char *kPlanOverlaps[] = {"gradients", "parameters", "tensor", "stage", "products", "experts"};
 
 /// The sharding strategy of some ops: the mesh axes that cut each factor of the op's iteration space.
 struct OpPlan {
@@ -113,6 +113,7 @@ struct PlanExecution {
   std::optional<std::vector<std::string>> overlap; // communication that runs beside computation: words of kPlanOverlaps
   std::string gradientDtype;                       // element type in which gradients are summed, for example "f32"
   std::optional<AttentionKernels> attention;       // the implementation of attention
+  std::optional<OptimizerStates> optimizerStates;  // how the optimizer's states are kept; absent: undecided, or Device
   /// Compression of gradients; the first pattern that matches a parameter counts, and others are not compressed.
   std::vector<CompressionPin> compression;
 

@@ -31,6 +31,13 @@ enum class ContextStyle {
   Ring,    // queries stay; blocks of keys and values travel around a ring of all ranks (Liu et al. 2023)
   Ulysses, // all-to-alls exchange the cut of the sequence for a cut of the heads, and back (Jacobs et al. 2023)
 };
+/// How Adam's states of parameters with 16 bits are kept: the master weight and the two moments of each element.
+enum class OptimizerStates {
+  Device,     // all in f32 on the device
+  Remainders, // of a master weight only the 16 bits that the bf16 weight lacks, moments in f32; the same numbers
+  Bf16,       // master weights as remainders, moments in bf16
+  Host,       // all in f32 in the host's memory, where the host updates them
+};
 
 /// The plan.json words of the enumeration `Choice`, in the order of its values. Specialized for each enumeration above.
 template <typename Choice> struct PlanWords;
@@ -46,6 +53,12 @@ template <> struct PlanWords<AttentionKernels> {
 template <> struct PlanWords<ContextStyle> {
   static constexpr std::array<std::string_view, 2> words = {"ring", "ulysses"};
 };
+template <> struct PlanWords<OptimizerStates> {
+  static constexpr std::array<std::string_view, 4> words = {"device", "remainders", "bf16", "host"};
+};
+
+/// Returns whether training with states kept so computes the numbers that it computes with OptimizerStates::Device.
+constexpr bool keepsNumbers(OptimizerStates states) { return states != OptimizerStates::Bf16; }
 
 /// Returns the word of `choice` in plan.json, for example "selective" for Recompute::Selective.
 template <typename Choice>
