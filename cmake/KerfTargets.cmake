@@ -11,6 +11,9 @@ target_compile_features(kerf_flags INTERFACE cxx_std_20)
 target_compile_options(kerf_flags INTERFACE $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<BUILD_INTERFACE:-Wno-unused-parameter>
   $<BUILD_INTERFACE:-Wno-unknown-pragmas> $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>
   $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>)
+# g++ collects its garbage from 1 GiB (the value is in KiB) of memory on, not from 128 MiB: a file takes 10 to 15 % less time and 1 to
+# 12 % more memory (g++ 12, three files measured).
+target_compile_options(kerf_flags INTERFACE $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>>)
 if(KERF_SANITIZE)
   # The packaged LLVM is not instrumented: vptr and container checks would see half of each object.
   set(KERF_SANITIZERS -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
