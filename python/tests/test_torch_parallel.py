@@ -309,6 +309,10 @@ class Parallelize(unittest.TestCase):
                 with self.subTest("traffic", name=name, plan=plan):
                     sent, planned = result["traffic"]
                     self.assertLess(abs(sent / (2 * planned) - 1), 0.05, result["table"])
+            if (name, plan) == ("gpt2", {"search": "placement", "mesh": {"model": 2}}):  # 1.7 times where only results of ops are placed
+                with self.subTest("traffic", name=name, plan=plan):
+                    sent, planned = result["traffic"]
+                    self.assertLess(sent / (2 * planned), 1.5, result["table"])
             with self.subTest(name=name, plan=plan, factor=factor):
                 self.assertTrue(difference < 1e-10 if factor == 1 else difference > 1e-6, f"{result['losses']} instead of {wanted[name, layers][0]}")
         return folder, wanted
