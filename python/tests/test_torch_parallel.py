@@ -177,7 +177,8 @@ def run_all(rank, ranks, port, cases, folder, first):
     for number, case in enumerate(cases, first):
         begin = time.monotonic()
         # Groups of a case end with it: each of them has threads of its own.
-        dist.init_process_group("gloo", store=dist.PrefixStore(str(number), store), rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=600))
+        dist.init_process_group("gloo", store=dist.PrefixStore(str(number), store), rank=rank, world_size=ranks,
+                                timeout=datetime.timedelta(seconds=600))
         try:
             results.append(run_case(case, os.path.join(folder, f"checkpoint{number}") if number in CHECKPOINTS else None))
         except (kerf.InputError, NotImplementedError) as error:  # the same on all ranks
