@@ -177,7 +177,8 @@ def run_all(rank, ranks, port, cases, folder, first):
     for number, case in enumerate(cases, first):
         begin = time.monotonic()
         # Groups of a case end with it: each of them has threads of its own.
-        dist.init_process_group("gloo", store=dist.PrefixStore(str(number), store), rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=600))
+        dist.init_process_group("gloo", store=dist.PrefixStore(str(number), store), rank=rank, world_size=ranks,
+                                timeout=datetime.timedelta(seconds=600))
         try:
             results.append(run_case(case, os.path.join(folder, f"checkpoint{number}") if number in CHECKPOINTS else None))
         except (kerf.InputError, NotImplementedError) as error:  # the same on all ranks
@@ -309,6 +310,10 @@ class Parallelize(unittest.TestCase):
                 with self.subTest("traffic", name=name, plan=plan):
                     sent, planned = result["traffic"]
                     self.assertLess(abs(sent / (2 * planned) - 1), 0.05, result["table"])
+            if (name, plan) == ("gpt2", {"search": "placement", "mesh": {"model": 2}}):  # 1.7 times where only results of ops are placed
+                with self.subTest("traffic", name=name, plan=plan):
+                    sent, planned = result["traffic"]
+                    self.assertLess(sent / (2 * planned), 1.5, result["table"])
             with self.subTest(name=name, plan=plan, factor=factor):
                 self.assertTrue(difference < 1e-10 if factor == 1 else difference > 1e-6, f"{result['losses']} instead of {wanted[name, layers][0]}")
         return folder, wanted

@@ -3,10 +3,8 @@
 plan says. Each redistribution keeps the values, so that a strategy changes where values are and never what they are."""
 from __future__ import annotations
 
-import fnmatch
 import functools
-import re
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -18,85 +16,12 @@ from ..errors import InputError
 from . import vocabulary
 from .checks import Batch, Loss
 from .fused import find_fused, split
-from .graph import Piece, Shell, cut_graph, op_names, refuse_random
+from .graph import Piece, Shell, cut_graph, refuse_random
 from .placement import Job, Placement, recompute_mode
 from .recompute import PRODUCTS, layers
 from .steer import REPLACED
+from .strategies import gradients_of, operands_of, place, strategies_of
 from .tensor import reorder
-
-LETTERS = "ijklmn"  # the factors of a pointwise op, one for each dimension of its result
-WITH_BIAS = {"linear": 2, "addmm": 0}  # products whose last op in Kerf's dialect is the addition of this argument
-
-
-def dimension_of(factor: str, kind: str, rank: int) -> Optional[int]:
-    """Returns the dimension of an op's result that a factor of a strategy cuts; -1 where it is summed, None where that is unknown."""
-    number = int(factor[1:]) if factor[1:].isdigit() else None
-    if kind == "dot_general":
-        if factor[0] == "k":
-            return -1
-        return number if factor[0] == "m" and number is not None else rank - 1 if factor == "n" else 0 if factor == "m" and rank == 2 else None
-    if kind == "attention":
-        return {"b": 0, "g": 1, "h": 1}.get(factor)
-    if kind == "embedding":
-        return number if factor[0] == "t" and number is not None else rank - 1 if factor == "d" else -1 if factor == "v" else None
-    if kind == "layer_norm":
-        return number if factor[0] == "i" and number is not None else None
-    return LETTERS.index(factor) if factor in LETTERS and LETTERS.index(factor) < rank else None
-
-
-def placements_of(strategy: dict[str, list[str]], kind: str, value: DTensor) -> Optional[list[Any]]:
-    """Returns the placements that a strategy gives an op's result, or None where the result has other dimensions in the plan."""
-    names, wanted = value.device_mesh.mesh_dim_names or (), []
-    for position, axis in enumerate(names):
-        factor = next((factor for factor, axes in strategy.items() if axis in axes), None)
-        if factor is None:
-            wanted.append(Replicate())
-            continue
-        dimension = dimension_of(factor, kind, value.dim())
-        if dimension is None or dimension >= value.dim():
-            return None
-        if dimension >= 0 and value.shape[dimension] % value.device_mesh.size(position):
-            return None
-        wanted.append(value.placements[position] if dimension == -1 else Shard(dimension))
-    return wanted
-
-
-def _place(strategy: dict[str, list[str]], kind: str, value: DTensor) -> DTensor:
-    wanted = placements_of(strategy, kind, value)
-    return value if wanted is None or tuple(wanted) == tuple(value.placements) else value.redistribute(placements=wanted)
-
-
-def strategies_of(pieces: list[Piece], pins: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Returns for each node that an entry of the plan's key `ops` names the kind of its op and that entry."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    counts: dict[str, int] = {}
-    forward = {pattern: pin for pattern, pin in pins.items() if "@backward" not in pattern}
-    for node in (node for piece in pieces for node in piece.graph_module.graph.nodes if node.op == "call_function"):
-        for name in _names(node):
-            number = counts[name] = counts.get(name, -1) + 1
-            layer = re.sub(r"\.\d+(?=[./])", ".*", name, count=1)  # the name in the function that identical layers share
-            entry = next((forward[one] for one in (f"{name}#{number}", name, f"{layer}#{number}", layer) if one in forward), None)
-            if entry is None:
-                entry = next((pin for pattern, pin in forward.items() if "#" not in pattern and fnmatch.fnmatchcase(name, pattern)), None)
-            if entry is not None and node.name not in found:
-                found[node.name] = name.rsplit("/", 1)[-1], entry
-    used = {id(entry) for _, entry in found.values()}
-    unused = [pattern for pattern, pin in forward.items() if "recompute" in pin and id(pin) not in used]
-    if unused:
-        raise InputError(f'ops["{unused[0]}"] says whether to recompute, but it matches no op of the exported graph; the names of its first ops are '
-                         f"{', '.join(op_names(node)[-1] for node in list(pieces[0].graph_module.graph.nodes) if node.op == 'call_function')[:300]}")
-    return found
-
-
-def _names(node: torch.fx.Node) -> list[str]:
-    """Returns the names of an op, that of its last op in Kerf's dialect first; products of two activations are parts of attention."""
-    names, target = op_names(node), getattr(node.target, "_opname", "")
-    bias = WITH_BIAS.get(target)
-    if bias is not None and len(node.args) > bias and isinstance(node.args[bias], torch.fx.Node):
-        return [re.sub(r"dot_general$", "add", names[-1]), *names]
-    if target in ("matmul", "bmm") and all(isinstance(one, torch.fx.Node) and one.op != "get_attr" for one in node.args[:2]):
-        return [*names, re.sub(r"dot_general$", "attention", names[-1])]
-    return names
 
 
 class _Interpreter(torch.fx.Interpreter):
@@ -109,20 +34,38 @@ class _Interpreter(torch.fx.Interpreter):
         self._owner.running = n.name
         if n.target is torch.ops.aten._assert_tensor_metadata.default:
             return None  # it speaks of the tensors of the export, and DTensor has no rule for it
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
         if n.target is torch.ops.aten.cross_entropy_loss.default:
-            args, kwargs = self.fetch_args_kwargs_from_env(n)
             return vocabulary.mean_by_sum(*args, **kwargs)
         kind, entry = self._owner.strategies.get(n.name, ("", {}))
+        if kind == "attention" and "strategy" in entry:
+            args, kwargs = pytree.tree_map_only(DTensor, functools.partial(place, entry["strategy"], kind), (args, kwargs))
+        if n.name in self._owner.operands:
+            args = self._owner.operands[n.name].of(args)
+        if n.name in self._owner.gradients:
+            args = self._owner.gradients[n.name].of(args)
+        if n.name in self._owner.splits:
+            return split(args[0], self._owner.splits[n.name])
         if kind == "attention":
-            args, kwargs = self.fetch_args_kwargs_from_env(n)
-            if "strategy" in entry:
-                args, kwargs = pytree.tree_map_only(DTensor, functools.partial(_place, entry["strategy"], kind), (args, kwargs))
             function: Any = REPLACED.get(n.target, n.target)
             return function(*args, **kwargs)
-        if n.name in self._owner.splits:
-            return split(self.fetch_args_kwargs_from_env(n)[0][0], self._owner.splits[n.name])
-        out = super().run_node(n)
-        return _place(entry["strategy"], kind, out) if isinstance(out, DTensor) and "strategy" in entry else out
+        bias = None
+        if n.name in self._owner.operands and n.target in (torch.ops.aten.linear.default, torch.ops.aten.addmm.default) and not kwargs:
+            n_target, args, bias = _without_bias(n.target, args)
+        else:
+            n_target = n.target
+        out = getattr(self, n.op)(n_target, args, kwargs)
+        if not isinstance(out, DTensor) or "strategy" not in entry:
+            return out if bias is None else out + bias
+        out = place(entry["strategy"], kind, out)
+        return out if bias is None else place(entry["strategy"], kind, out + bias)
+
+
+def _without_bias(target: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], Any]:
+    """Returns a product without its bias, and the bias: DTensor gathers the weight of a product of terms of a sum that has one."""
+    if target is torch.ops.aten.addmm.default:
+        return torch.ops.aten.mm.default, args[1:3], args[0]
+    return target, args[:2], args[2] if len(args) > 2 else None
 
 
 class PlacedGraph(torch.nn.Module):
@@ -143,6 +86,8 @@ class PlacedGraph(torch.nn.Module):
         for node in (node for piece in pieces for node in piece.graph_module.graph.nodes if "conv" in getattr(node.target, "_opname", "")):
             raise InputError(f"{node.name}: DTensor has no rule for convolutions that are cut; give the plan no strategies in ops")
         self.strategies = strategies_of(pieces, content.get("ops", {}))
+        self.operands = operands_of(pieces, content.get("ops", {}))
+        self.gradients = gradients_of(pieces, content.get("ops", {}))
         self._inputs = {name: [set(axes) for axes in content.get("arguments", {}).get(name, [["data"]])] for name in sample}
         self._modes = [recompute_mode(job.settings.recompute, number, name, 0, 1) for number, name in enumerate(repeated or [""])]
         self.pieces = torch.nn.ModuleList(pieces)
