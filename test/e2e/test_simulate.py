@@ -285,8 +285,9 @@ class Simulate(KerfTest):
     def test_exchanges_of_tokens_that_overlap(self):
         """The exchanges of all microbatches but one hide, as far as there are kernels, and a microbatch more is held."""
         def expert(overlap, microbatches):
-            plan = {"kerf": 1, "mesh": {"expert": 4}, "global_batch": 4 * microbatches, "microbatch": 1, "overlap": ["gradients", *overlap]}
-            return self.simulate(plan, DEEPSEEK, H100, "--dtype", "bf16", "--optimizer", "adamw", "--sequence", "2048", "--for", "megatron")
+            wide = {**DEEPSEEK, "hidden_size": 4096, "moe_intermediate_size": 2048}  # its kernels run longer than the host takes to issue them
+            plan = {"kerf": 1, "mesh": {"data": 1, "expert": 4}, "global_batch": 16 * microbatches, "microbatch": 4, "overlap": ["gradients", *overlap]}
+            return self.simulate(plan, wide, H100, "--dtype", "bf16", "--optimizer", "adamw", "--sequence", "2048", "--for", "megatron")
         waits, hides = expert([], 16), expert(["experts"], 16)
         self.assertLess(hides["step_seconds"], waits["step_seconds"])
         exposed = hides["breakdown"]["exposed"]["expert"] / waits["breakdown"]["exposed"]["expert"]
