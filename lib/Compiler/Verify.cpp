@@ -193,7 +193,8 @@ Result<VerifyResult> runSmall(const TrainingStep &step, ShrunkPlan small, FullSi
 
 Result<VerifyResult> verifyPlan(const VerifyRequest &request) {
   Plan plan = request.plan;
-  plan.clusterHash.clear(); // the verification does not need the machines of the plan
+  plan.clusterHash.clear();     // the verification does not need the machines of the plan
+  plan.optimizerStates.reset(); // Kerf's runtime, which checks the plan, keeps them in full on the device
   StepOptions options = request.step;
   if (Status status = setPlanDependentOptions(options, plan, request.planFile); !status)
     return status.error();
@@ -223,6 +224,10 @@ Result<VerifyResult> verifyPlan(const VerifyRequest &request) {
                             request.model.isConfig() ? ShrunkModel::Configured : ShrunkModel::Exported);
   if (opByOp)
     small.plan = strategiesOn(small.plan.meshSizes, plan);
+  if (OptimizerStates states = request.plan.optimizerStates.value_or(OptimizerStates::Device);
+      states != OptimizerStates::Device)
+    small.notes.push_back(
+        fmt::format("optimizer_states {} -> device, also in the memory at full size", toString(states)));
   options.import.floatType = DType::F64;
   options.optimizer.gradientNorms = true;
   const bool ofAllOps = options.patternsOfAllOps;
