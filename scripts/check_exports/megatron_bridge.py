@@ -2,8 +2,8 @@
 """Runs a program for Megatron Bridge up to its configuration, finalizes and validates that as Megatron Bridge does before it
 trains, and builds the model on the device "meta" with Megatron Core's own layers.
 
-Megatron Bridge imports Transformer Engine, NVIDIA's resiliency extension and ModelOpt, which need CUDA. Modules of the same
-names with empty classes stand for them: nothing of them runs here."""
+Megatron Bridge imports Transformer Engine, NVIDIA's resiliency extension and ModelOpt, which need CUDA, and Megatron Energon,
+which reads data. Modules of the same names with empty classes stand for them: nothing of them runs here."""
 from __future__ import annotations
 
 import importlib.abc
@@ -28,6 +28,9 @@ class Empty(type):
             raise AttributeError(name)
         return empty(name)
 
+    def __getitem__(cls, _):
+        return cls
+
 
 def empty(name):
     return Empty(name, (), {"__init__": lambda self, *a, **k: None})
@@ -45,12 +48,12 @@ class EmptyModule(types.ModuleType):
 
 
 class EmptyModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds empty modules in place of packages that need CUDA."""
+    """Finds empty modules in place of packages that need CUDA, and of those that read data."""
 
-    packages = ("transformer_engine", "transformer_engine_torch", "nvidia_resiliency_ext", "modelopt")
+    packages = ("transformer_engine", "transformer_engine_torch", "nvidia_resiliency_ext", "modelopt", "megatron.energon")
 
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in self.packages:
+        if any(f"{name}.".startswith(f"{package}.") for package in self.packages):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec):

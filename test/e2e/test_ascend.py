@@ -20,7 +20,7 @@ from test_pipelines_of_models import MODELS, Model, fitted
 RUN = os.environ.get("KERF_RUN")
 STANDINS = os.path.join(os.path.dirname(os.path.dirname(RUN or KERF)), "standins", "ascend")
 STANDINS_OF_KERF = os.path.join(os.path.dirname(os.path.dirname(KERF)), "standins", "ascend")
-OF_RUN = {"--data": 1, "--steps": 1, "--device": 1, "--log": 1, "--json": 0}  # options of a run, and the number of their values
+OF_RUN = {"--data": 1, "--steps": 1, "--device": 1, "--log": 1, "--json": 0, "--deterministic": 0}  # options of a run, and the number of their values
 CONTEXT = 2 * 2**30  # curves of the 910B: what `kerf verify` adds for driver and libraries
 MASK, ON_TOP = 2048 * 2048, 2**19  # bytes
 TOLERANCE = 2e-4  # relative, as on the CPU
@@ -62,7 +62,8 @@ class Ascend(KerfTest):
         """With KERF_RUN, training is compiling and a run of that program."""
         if not RUN or args[0] != "train":
             return super().succeed(*args, timeout=timeout, **more)
-        run, compiled, rest = [], [], list(args[1:])
+        rest = list(args[1:])
+        run, compiled = [], ["--deterministic"] if "--deterministic" in rest else []  # memory is planned for it, too
         while rest:
             to, width = (run, OF_RUN[rest[0]]) if rest[0] in OF_RUN else (compiled, 0)
             to += rest[:1 + width]
