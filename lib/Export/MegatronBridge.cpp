@@ -123,9 +123,6 @@ void addFields(const View &view, Draft &out) {
     python("model.activation_func", m.gated && m.activation == "silu" ? "F.silu" : "F.gelu", out);
     if (m.gated || m.activation == "gelu-tanh")
       out.file("model.bias_activation_fusion", true);
-  } else if (key == "model.latent_attention") {
-    if (!m.queryLatent)
-      out.file("model.q_lora_rank", nullptr); // queries are whole; the default is a rank of 512
   } else if (key == "model.experts") {
     python("model.transformer_layer_spec", "partial(get_gpt_decoder_block_spec, use_transformer_engine=True)", out);
   } else if (key == "overlap" && view.pipeline > 1 && view.chunks > 1) {

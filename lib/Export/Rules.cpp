@@ -105,6 +105,16 @@ std::vector<TargetRule> headRules() {
                             v.model.heads, v.tensor, v.context);
        },
        "Transformer Engine, AttnFuncWithCPAndQKVOA2A; deepspeed/sequence/layer.py"},
+      {"norm-of-queries",
+       {Megatron, MegatronBridge},
+       [](const View &v) { return v.model.keyValueLatent && !v.model.queryLatent; },
+       [](const View &) {
+         return std::string("Megatron Core 0.19 adds a norm before the projection of queries where latent attention "
+                            "does not compress them (q_lora_rank is null), which is another model; give another "
+                            "target");
+       },
+       "megatron/core/transformer/mla_qk_norm_config.py, _resolve_mla_qk_layernorm: linear_q_proj is the linear layer "
+       "with a norm"},
   };
 }
 

@@ -97,7 +97,6 @@ def parameters(args, config):
     """Returns the number of parameters of the model that Megatron Core builds of the configuration on one rank."""
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
     from megatron.core.models.gpt.gpt_model import GPTModel
-    from megatron.core.transformer.identity_op import IdentityOp
 
     for size in ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size", "expert_model_parallel_size",
                  "expert_tensor_parallel_size"):
@@ -111,10 +110,6 @@ def parameters(args, config):
     config.window_size = config.fp8 = None
     if args.num_experts:
         spec = get_gpt_decoder_block_spec(config, use_transformer_engine=False)
-        if args.multi_latent_attention and args.q_lora_rank is None:
-            # Transformer Engine's layers have no norm of queries here; those without it have one, which Megatron Core then refuses.
-            for layer in spec.layer_specs:
-                layer.submodules.self_attention.submodules.q_layernorm = IdentityOp
     else:
         spec = get_gpt_layer_local_spec(qk_layernorm=args.qk_layernorm, multi_latent_attention=args.multi_latent_attention, normalization=args.normalization)
     multiple = args.make_vocab_size_divisible_by

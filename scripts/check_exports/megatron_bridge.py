@@ -60,6 +60,14 @@ class EmptyModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return EmptyModule(spec.name)
 
     def exec_module(self, module):
+        if module.__name__ == "transformer_engine.pytorch.optimizers":
+            module.FusedAdam = FusedAdam
+
+
+class FusedAdam:
+    """Stands for the newest Transformer Engine's optimizer, whose arguments Megatron Core looks for."""
+
+    def __init__(self, params, master_weight_dtype, exp_avg_dtype, exp_avg_sq_dtype, use_decoupled_grad):
         pass
 
 

@@ -12,7 +12,7 @@ from support import CLUSTERS, KerfTest, main
 from test_export import LLAMA, LLAMA31, MIXTRAL, PLAN, arguments
 
 H100 = os.path.join(CLUSTERS, "dgx-h100.json")
-DEEPSEEK = {"model_type": "deepseek_v2", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": None,
+DEEPSEEK = {"model_type": "deepseek_v2", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 384,
             "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64, "intermediate_size": 4096, "moe_intermediate_size": 704,
             "n_routed_experts": 16, "n_shared_experts": 2, "num_experts_per_tok": 4, "first_k_dense_replace": 1, "topk_method": "greedy", "vocab_size": 32001,
             "rope_scaling": {"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 0.7, "mscale_all_dim": 0.7,
@@ -131,7 +131,7 @@ class Bridge(KerfTest):
     def test_what_has_other_defaults(self):
         """Fields that Megatron-LM derives from its arguments, and of which Megatron Bridge has another default."""
         deepseek = run(self.export("megatron-bridge", DEEPSEEK, {"mesh": {"expert": 4}}).stdout, MOCK_DATA="1").model
-        self.assertEqual((deepseek.class_name, deepseek.q_lora_rank, deepseek.multi_latent_attention), ("MLAModelProvider", None, True))
+        self.assertEqual((deepseek.class_name, deepseek.q_lora_rank, deepseek.multi_latent_attention), ("MLAModelProvider", 384, True))
         self.assertEqual(deepseek.transformer_layer_spec.func, "get_gpt_decoder_block_spec")
         interleaved = {"mesh": {"stage": 4, "data": 2}, "microbatch": 1, "schedule": {"name": "interleaved", "chunks": 2}}
         for overlap in ([], ["stage"]):

@@ -141,6 +141,8 @@ EDGES = [
     ("context in DeepSpeed's pipelines", GPT2, {"mesh": {"stage": 2, "context": 2}}, A100, BF16, 1024, "deepspeed", 1, ["rule context-in-pipelines"]),
     ("a gate of the shared expert", QWEN2_MOE, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 0, ["--moe-shared-expert-gate"]),
     ("YaRN of latent attention", DEEPSEEK, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 0, ["--rope-type yarn", "--mscale 0.7", "--mscale-all-dim 0.7"]),
+    ("latent attention with whole queries", {**DEEPSEEK, "q_lora_rank": None}, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 1,
+     ["q_lora_rank is null", "another model", "rule norm-of-queries"]),
     ("YaRN of latent attention", DEEPSEEK, {"mesh": {"expert": 4}}, A100, BF16, 1024, "torchtitan-0.3", 0, ["rope_factor=40.0", "mscale=0.7"]),
     ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "YaRN is for latent attention"]),
     ("T5", T5, {"mesh": {"data": 4}}, A100, BF16, 512, "megatron", 1, ["another model", "not t5 (sequence-to-sequence)"]),
