@@ -20,6 +20,6 @@ run kerf-profile --version
 run kerf compile examples/gpt2/model.onnx --ranks 2 -o "$folder/package" >/dev/null
 run kerf-run "$folder/package" --data examples/gpt2/batches.npz --steps 2
 { PMI_RANK=0 run kerf-run "$folder/package" --data examples/gpt2/batches.npz 2>&1 || true; } | grep 'built without MPI'
-run ldd "$("$bin/python" -c 'import kerf._core as core; print(core.__file__)')" | { ! grep -E 'LLVM|MLIR|libmpi|not found'; }
+run ldd "$(run python -c 'import kerf._core as core; print(core.__file__)')" | { ! grep -E 'LLVM|MLIR|libmpi|not found'; }
 cd python/tests
 run python -m unittest "${tests[@]}"
