@@ -96,7 +96,7 @@ const Table &mindSpeedTable() {
         {"dtype", writeDtype},
         {"optimizer_states", noteStatesOnDevice},
     };
-    for (const Row &row : megatronCoreTable())
+    for (const Row &row : ofPretrainGpt(megatronCoreTable()))
       rows.push_back(adapted(row));
     return rows;
   }();
