@@ -184,6 +184,8 @@ EDGES = [
     ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron-bridge", 0,
      ['position_embedding_type="yarn"', "yarn_rotary_scaling_factor=4.0", "yarn_mscale=1.0", "yarn_mscale_all_dim=0.0", "yarn_beta_slow=1.0"]),
     ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, ASCEND, BF16, 1024, "mindspeed", 1, ["another model", "YaRN is for latent attention"]),
+    ("stretched positions", dict(LLAMA, rope_scaling={"rope_type": "linear", "factor": 2.0}), {"mesh": {"data": 4}}, ASCEND, BF16, 1024, "mindspeed", 1,
+     ["another model", "stretches no positions"]),
     ("waves divided by 32", dict(LLAMA, rope_scaling=LLAMA32), {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "divides waves by 8, not by 32"]),
     ("waves divided by 32", dict(LLAMA, rope_scaling=LLAMA32), {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron-bridge", 0, ["rope_scaling_factor=32.0"]),
     ("a scaled embedding and gated GELU", GEMMA, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "there is no such activation"]),
