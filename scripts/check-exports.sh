@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Exports 48 plans to each trainer, and reads every file with the trainer's own parser, or, where its parser is not on
+# Exports 50 plans to each trainer, and reads every file with the trainer's own parser, or, where its parser is not on
 # PyPI, with the argument rules of test/e2e/trainer_arguments.py. Prints the table of docs/export.md. Needs the network
 # for the first run, which makes a virtual environment in build/check-exports, and a built kerf (KERF=...).
 #

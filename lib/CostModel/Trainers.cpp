@@ -474,14 +474,11 @@ const std::vector<Trainer> &records() {
   return table;
 }
 
-/// Returns Megatron-LM's record for Muon: `muon` has all states on every rank, and `dist_muon` the states of whole
-/// parameters on some rank. Neither goes with FSDP or with overlap of gradients and parameters (validate_args of
-/// megatron/training/arguments.py, core_v0.16).
+/// Returns Megatron-LM's record for Muon, which goes without FSDP and shards states over all ranks
+/// (megatron/training/arguments.py, validate_args, and megatron/core/optimizer/layer_wise_optimizer.py of
+/// core_v0.19.2).
 Trainer megatronForMuon() {
   Trainer trainer = *findTrainer("megatron");
-  trainer.overlap = [](const StepShape &shape) {
-    return Overlap{.gradients = false, .parameters = false, .tensor = true, .stage = shape.schedule == Interleaved};
-  };
   trainer.space.optimizerShardings = {0, 1};
   trainer.space.shardsOverSubgroups = false;
   return trainer;

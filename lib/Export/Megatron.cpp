@@ -344,26 +344,13 @@ const Table &megatronCoreTable() {
   return table;
 }
 
-/// Returns the row "overlap" of Megatron-LM's core with exchanges of tokens that overlap.
-static Row withExpertOverlap(const Row &row) {
-  return {row.key, [row](const View &view, Draft &out) {
-            row.write(view, out);
-            if (!view.overlaps("experts") || !view.experts() || view.expert == 1)
-              return runsOverlap("experts", false, out);
-            out.argument("--overlap-moe-expert-parallel-comm");
-            out.argument("--delay-wgrad-compute");
-            out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"; // kernels and exchanges run on streams of their own
-          }};
+const Table &newestMegatronTable() {
+  static const Table table = megatronMuonTable(megatronNewestTable(megatronCoreTable()));
+  return table;
 }
 
 const Table &megatronTable() {
-  static const Table table = [] {
-    Table rows = megatronCoreTable();
-    for (Row &row : rows)
-      if (std::string_view(row.key) == "overlap")
-        row = withExpertOverlap(row);
-    return megatronMuonTable(rows);
-  }();
+  static const Table table = ofPretrainGpt(newestMegatronTable());
   return table;
 }
 

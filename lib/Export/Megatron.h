@@ -16,6 +16,12 @@ Table megatronOptimizerTable();
 
 /// Returns the rows of Megatron-LM that all trainers on its core have, without its newest optimizers.
 const Table &megatronCoreTable();
+/// Returns the rows `usual` of Megatron-LM with those whose arguments only its newest core has.
+Table megatronNewestTable(const Table &usual);
+/// Returns the rows of Megatron-LM on its newest core, without what its program pretrain_gpt.py leaves out.
+const Table &newestMegatronTable();
+/// Returns `rows` with notes on the arguments that pretrain_gpt.py does not read.
+Table ofPretrainGpt(Table rows);
 /// Returns the rows `usual` of Megatron-LM with those for plans whose optimizer is Muon.
 Table megatronMuonTable(const Table &usual);
 
@@ -26,5 +32,13 @@ Row rowOfMegatron(const Row &row, std::function<void(const std::string &name, co
 /// Writes the sharding of the optimizer as far as all trainers on Megatron-LM's core have it. Returns whether the plan
 /// shards gradients too, which the caller has to write.
 bool writeDistributedOptimizer(const View &view, Draft &out);
+
+/// Returns the number of microbatches in the groups of the interleaved schedule, the last of which can be smaller.
+/// Unset if Kerf's order has other groups than Megatron Core's, or if there are fewer microbatches than stages.
+std::optional<int64_t> interleavedGroup(const View &view);
+
+/// Returns the argument --mscale with which Megatron-LM multiplies the cosines and sines of YaRN by the model's factor,
+/// if --mscale-all-dim is `all`. The factor of the positions has to be above 1.
+double yarnWeight(const ModelSizes &model, double all);
 
 } // namespace kerf::exporting

@@ -27,6 +27,8 @@ constexpr Field kFields[] = {
     {"--rotary-seq-len-interpolation-factor", "model.seq_len_interpolation_factor", nullptr},
     {"--no-rope-fusion", "model.apply_rope_fusion", "False"},
     {"--num-experts", "model.num_moe_experts", nullptr},
+    {"--microbatch-group-size-per-virtual-pipeline-stage", "model.microbatch_group_size_per_vp_stage", nullptr},
+    {"--no-yarn-correction-range-round-to-int", "model.yarn_correction_range_round_to_int", "False"},
     {"--num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size", nullptr},
     {"--decoder-first-pipeline-num-layers", "model.num_layers_in_first_pipeline_stage", nullptr},
     {"--decoder-last-pipeline-num-layers", "model.num_layers_in_last_pipeline_stage", nullptr},
@@ -115,24 +117,55 @@ void adapt(const std::string &name, const Json &value, Draft &out) {
   isPython(path) ? python(path, value.get<std::string>(), out) : out.file(path, value);
 }
 
+/// Writes an argument of YaRN beside other attention than the latent one. Some of its fields have a prefix that the
+/// arguments have not.
+void adaptYarn(const std::string &name, const Json &value, Draft &out) {
+  adapt(name.find("yarn") == std::string::npos ? "--yarn-" + name.substr(2) : name, value, out);
+}
+
 /// Writes what Megatron Bridge has another default for than Megatron-LM, or another form.
 void addFields(const View &view, Draft &out) {
-  const ModelSizes &m = view.model;
   const std::string &key = out.key;
-  if (key == "model.activation") {
-    python("model.activation_func", m.gated && m.activation == "silu" ? "F.silu" : "F.gelu", out);
-    if (m.gated || m.activation == "gelu-tanh")
-      out.file("model.bias_activation_fusion", true);
-  } else if (key == "model.experts") {
+  if (key == "model.experts") {
     python("model.transformer_layer_spec", "partial(get_gpt_decoder_block_spec, use_transformer_engine=True)", out);
   } else if (key == "overlap" && view.pipeline > 1 && view.chunks > 1) {
     bool overlaps = view.overlaps("stage") || view.pipeline == 2;
     out.file("model.overlap_p2p_comm", overlaps);
     out.file("model.batch_p2p_comm", !overlaps);
+  } else if (key == "optimizer.kind" && view.in.optimizer.kind == "muon" && view.sharding > 0) {
+    out.file("optimizer.optimizer", "dist_muon");
   } else if (key == "optimizer.weight_decay" || (key == "optimizer.settings" && view.in.optimizer.kind == "muon")) {
     for (const char *path : {"scheduler.start_weight_decay", "scheduler.end_weight_decay"})
       out.file(path, view.in.optimizer["weight-decay"]);
   }
+}
+
+/// Writes the activation, which is a function here. GELU by tanh is fused with a bias, or a function of its own.
+void writeActivation(const View &view, Draft &out) {
+  const ModelSizes &m = view.model;
+  const std::string &name = m.activation;
+  bool fused = m.gated ? name == "silu" : name == "gelu-tanh" && m.mlpBias;
+  if (m.gated)
+    out.file("model.gated_linear_unit", true);
+  python("model.activation_func",
+         name == "gelu-tanh" && !fused ? "fast_gelu"
+         : name == "gelu-tanh"         ? "F.gelu"
+                                       : "F." + name,
+         out);
+  out.file("model.bias_activation_fusion", fused);
+}
+
+/// Writes optimizer sharding. Muon has it by its name, and then Megatron Bridge does not scatter sums of gradients.
+void writeMuonSharding(const View &view, Draft &out) {
+  noteMixedSharding(view, out);
+  if (view.sharding == 0)
+    return out.expressed("every rank has all states, the default");
+  out.expressed("optimizer.optimizer = dist_muon: each rank has the states of some of the parameters");
+  out.runs.plan.optimizerSharding = {1};
+  out.differs(view.sharding == 1
+                  ? "every rank gets the whole sums of gradients, of which the plan scatters shares: reductions send "
+                    "twice as much"
+                  : "Muon goes without FSDP: gradients and parameters are replicated and take more memory");
 }
 
 void writeVocabulary(const View &view, Draft &out) {
@@ -255,12 +288,17 @@ const Table &megatronBridgeTable() {
          }},
         {"model.vocabulary", writeVocabulary},
         {"model.positions", writePositions},
+        {"model.activation", writeActivation},
         {"dtype", writeDtype},
     };
-    for (const Row &row : megatronTable()) {
-      Row ours = rowOfMegatron(row, adapt);
-      rows.push_back({row.key, [ours](const View &view, Draft &out) {
-                        ours.write(view, out);
+    for (const Row &row : newestMegatronTable()) {
+      Row ours = rowOfMegatron(row, adapt), ofYarn = rowOfMegatron(row, adaptYarn);
+      rows.push_back({row.key, [ours, ofYarn](const View &view, Draft &out) {
+                        const ModelSizes &m = view.model;
+                        if (out.key == "optimizer_sharding" && view.in.optimizer.kind == "muon")
+                          return writeMuonSharding(view, out);
+                        bool yarn = out.key == "model.rotary_scaling" && m.rotaryScaling == "yarn" && !m.keyValueLatent;
+                        (yarn ? ofYarn : ours).write(view, out);
                         addFields(view, out);
                       }});
     }
@@ -285,6 +323,8 @@ std::string megatronBridgeText(const std::vector<std::string> &head, const Json 
           "    OptimizerConfig,\n    SchedulerConfig,\n    TokenizerConfig,\n    TrainingConfig,\n    "
           "ValidationConfig,\n)\n"
           "from megatron.bridge.training.mixed_precision import MixedPrecisionConfig\n";
+  if (config.value("/model/activation_func"_json_pointer, "") == "fast_gelu")
+    text += "from megatron.core.activations import fast_gelu\n";
   if (model.experts)
     text += "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n";
   text += "from megatron.core.transformer.enums import AttnBackend\n";

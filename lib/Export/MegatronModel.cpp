@@ -81,15 +81,14 @@ void writeRotaryScaling(const View &view, Draft &out) {
   if (m.rotaryScaling == "yarn") {
     out.argument("--rope-type", "yarn");
     out.argument("--rotary-scaling-factor", factor);
-    if (m.rotaryScale != 0 && m.rotaryScaleAll != 0) {
-      out.argument("--mscale", m.rotaryScale);
+    if (factor > 1) {
+      out.argument("--mscale", yarnWeight(m, m.rotaryScaleAll));
       out.argument("--mscale-all-dim", m.rotaryScaleAll);
-    } else if (m.rotaryScale != 0 || m.rotaryScaleAll != 0) {
-      out.differs(fmt::format("mscale {} and mscale_all_dim {} scale attention otherwise when one of them is 0",
-                              m.rotaryScale, m.rotaryScaleAll));
     }
     if (!m.keyValueLatent)
-      out.differs("YaRN is for latent attention: it is refused here");
+      out.differs("YaRN is for latent attention here");
+    if (!m.rotaryRounds)
+      out.differs("the range of frequencies that are scaled in part has whole ends, but truncate is false");
     if (m.rotaryPositions != 4096 || m.rotaryFast != 32 || m.rotarySlow != 1)
       out.differs(fmt::format("waves are scaled from 4096 positions with beta 32 and 1, the defaults, not from {} with "
                               "{} and {}",
@@ -107,18 +106,21 @@ void writeResidual(const View &view, Draft &out) {
   out.differs("norms stand before attention and MLP, one after the other");
 }
 
+/// Writes biases. Megatron-LM's switch for all of them gives experts biases as well, which none of Kerf's models has,
+/// and latent attention biases of its output alone.
 void writeBiases(const View &view, Draft &out) {
   const ModelSizes &m = view.model;
-  if (m.queryKeyValueBias && m.outputBias && m.mlpBias)
-    return out.expressed("all products have one, the default");
-  if (m.experts && m.queryKeyValueBias && m.outputBias)
+  bool alike = !m.experts && !m.keyValueLatent;
+  if (alike && m.queryKeyValueBias && m.outputBias && m.mlpBias)
     return out.expressed("all products have one, the default");
   out.argument("--disable-bias-linear");
-  if (m.queryKeyValueBias)
+  if (m.queryKeyValueBias && !m.keyValueLatent)
     out.argument("--add-qkv-bias");
-  if (m.outputBias || m.mlpBias)
-    out.differs("only all products, only queries, keys and values, or no product can have biases: the other biases are "
-                "left out");
+  if (m.outputBias || m.mlpBias || (m.queryKeyValueBias && m.keyValueLatent))
+    out.differs(alike ? "only all products, only queries, keys and values, or no product can have biases: the other "
+                        "biases are left out"
+                      : "beside experts and latent attention only queries, keys and values can have biases, and "
+                        "latent ones cannot: the other biases are left out");
 }
 
 void writeTied(const View &view, Draft &out) {
@@ -143,7 +145,13 @@ void writeExperts(const View &view, Draft &out) {
 }
 
 void writeExpertWeights(const View &view, Draft &out) {
-  if (view.model.normalizedExpertWeights)
+  const ModelSizes &m = view.model;
+  if (m.router == "corrected-sigmoid") { // moe_utils.py, topk_routing_with_score_function
+    if (m.normalizedExpertWeights == (m.expertsPerToken > 1))
+      return out.expressed("what sigmoid scores do");
+    return out.differs("sigmoid scores of several chosen experts are divided by their sum, a single one is not");
+  }
+  if (m.normalizedExpertWeights)
     return out.expressed("softmax over the chosen experts, the default");
   out.argument("--moe-router-pre-softmax");
 }
@@ -168,8 +176,14 @@ void writeRouter(const View &view, Draft &out) {
 void writeExpertGroups(const View &view, Draft &out) {
   out.argument("--moe-router-num-groups", view.model.expertGroups);
   out.argument("--moe-router-group-topk", view.model.groupsPerToken);
-  if (view.model.router == "softmax")
-    out.differs("groups are chosen by the sum of their best experts' scores, not by the best one");
+  // megatron/core/transformer/moe/moe_utils.py, group_limited_topk
+  int64_t wanted = view.model.router == "softmax" ? 1 : 2,
+          summed = view.model.expertsPerToken / view.model.groupsPerToken;
+  if (summed != wanted)
+    out.differs(
+        fmt::format("groups are chosen by the sum of their {} best experts' scores ({} experts of a token in {} "
+                    "groups), not of {}",
+                    summed, view.model.expertsPerToken, view.model.groupsPerToken, wanted));
 }
 
 void writeLatent(const View &view, Draft &out) {
@@ -238,6 +252,12 @@ Table sharedModelTable() {
 
 } // namespace
 
+double yarnWeight(const ModelSizes &model, double all) {
+  double perWeight = 0.1 * std::log(model.rotaryFactor);
+  double weight = (model.rotaryAttention * (1 + perWeight * all) - 1) / perWeight;
+  return std::round(weight * 1e12) / 1e12; // 0.7, not 0.7000000000000002
+}
+
 Table megatronModelTable() {
   Table table = sharedModelTable();
   Table core = {
@@ -274,6 +294,20 @@ Table megatronModelTable() {
   };
   table.insert(table.end(), core.begin(), core.end());
   return table;
+}
+
+Table ofPretrainGpt(Table rows) {
+  for (Row &row : rows)
+    if (std::string_view(row.key) == "model.rotary_scaling")
+      row.write = [write = row.write](const View &view, Draft &out) {
+        write(view, out);
+        const ModelSizes &m = view.model;
+        if (m.rotaryScaling == "llama3" && m.rotaryFactor != 8) // argument_utils.py, gpt_config_from_args
+          out.differs(fmt::format("pretrain_gpt.py does not read --rope-scaling-factor, and divides waves by 8, not by "
+                                  "{}; Megatron Bridge reads it",
+                                  m.rotaryFactor));
+      };
+  return rows;
 }
 
 Table megatronDeepSpeedModelTable() {

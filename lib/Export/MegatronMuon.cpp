@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Export of plans with the optimizer Muon to Megatron-LM's core, which has it in two forms: `muon`, where every rank
-// has all states, and `dist_muon`, where each rank has those of some whole parameters. Neither is combined with FSDP
-// (validate_args of megatron/training/arguments.py, core_v0.19.2), and the files do not overlap gradients and
-// parameters, which core_v0.16 refused.
+// Export of plans with the optimizer Muon to Megatron-LM's core. With --use-distributed-optimizer each rank has the
+// states of some whole matrices, and gradients and parameters overlap as they do with Adam; Muon does not go with FSDP
+// (validate_args of megatron/training/arguments.py, core_v0.19.2).
 #include "Megatron.h"
+
+#include <algorithm>
 
 namespace kerf::exporting {
 
@@ -12,7 +13,7 @@ namespace {
 bool isMuon(const View &view) { return view.in.optimizer.kind == "muon"; }
 
 void writeKind(const View &view, Draft &out) {
-  out.argument("--optimizer", view.sharding == 0 ? "muon" : "dist_muon");
+  out.argument("--optimizer", "muon");
   if (view.tensor > 1)
     out.argument("--muon-tp-mode", "distributed"); // whole matrices are orthogonalized, not each rank's share
   out.differs("embeddings and the output head get Adam, and a gated MLP's first two products count as one matrix");
@@ -34,28 +35,20 @@ void writeSettings(const View &view, Draft &out) {
 }
 
 void writeSharding(const View &view, Draft &out) {
-  noteMixedSharding(view, out);
-  if (view.sharding == 0)
-    return out.expressed("--optimizer muon: every rank has all states");
-  out.expressed("--optimizer dist_muon: each rank has the states of some of the parameters");
-  if (view.sharding == 1)
+  if (!writeDistributedOptimizer(view, out))
     return;
   out.runs.plan.optimizerSharding = {1};
   out.differs("Muon goes without FSDP: gradients and parameters are replicated and take more memory");
 }
 
-void writeOverlap(const View &view, Draft &out, const Row &usual) {
-  bool asked = view.overlaps("gradients") || view.overlaps("parameters");
-  usual.write(view, out);
-  for (const char *what : {"gradients", "parameters"})
-    runsOverlap(what, false, out);
-  for (const char *argument : {"--overlap-grad-reduce", "--overlap-param-gather"})
-    out.arguments.erase(argument);
-  std::erase_if(out.decisions, [&](const ExportDecision &decision) {
-    return decision.key == out.key && decision.text.starts_with("--overlap-");
-  });
-  if (asked)
-    out.differs("with Muon gradients are reduced after the backward, and parameters are gathered before the forward");
+/// Returns a row that is written as if the plan sharded no more than the optimizer's states, because Muon has no FSDP.
+Row withoutFsdp(const Row &row) {
+  return {row.key, [row](const View &view, Draft &out) {
+            View whole = view;
+            if (isMuon(view))
+              whole.sharding = std::min<int64_t>(view.sharding, 1);
+            row.write(whole, out);
+          }};
 }
 
 } // namespace
@@ -75,8 +68,8 @@ Table megatronMuonTable(const Table &usual) {
       instead(writeSharding);
     else if (key == "optimizer_sharding_ranks")
       instead(noteShardingOverAllRanks);
-    else if (key == "overlap")
-      instead([row](const View &view, Draft &out) { writeOverlap(view, out, row); });
+    else if (key == "overlap" || key == "mesh.model")
+      table.push_back(withoutFsdp(row));
     else
       table.push_back(row);
   }

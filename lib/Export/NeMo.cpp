@@ -53,7 +53,7 @@ void writeRotaryScaling(const View &view, Draft &out) {
 
 void writeBiases(const View &view, Draft &out) {
   const ModelSizes &m = view.model;
-  bool all = m.queryKeyValueBias && m.outputBias && (m.mlpBias || m.experts);
+  bool all = m.queryKeyValueBias && m.outputBias && m.mlpBias && !m.experts; // experts would get biases too
   out.file("model.bias", all);
   if (!all && m.queryKeyValueBias)
     out.file("model.add_qkv_bias", true);

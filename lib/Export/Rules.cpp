@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Rules.h"
+#include "Megatron.h"
 #include "TorchTitanModel.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@ namespace {
 
 using enum ExportTarget;
 
-// Versions of the sources: Megatron Core 0.19.2, TorchTitan 0.3.0, PyTorch 2.13, DeepSpeed 0.19.8,
-// Megatron-DeepSpeed commit 207b2d5aad1e.
+// Versions of the sources: Megatron Core 0.19.2 (core_r0.12.0 where older cores have another rule), TorchTitan 0.3.0,
+// PyTorch 2.13, DeepSpeed 0.19.8, Megatron-DeepSpeed commit 207b2d5aad1e.
 const std::vector<ExportTarget> kMegatronCore = {Megatron, NeMo, MsSwift, MegatronBridge, MindSpeed};
 const std::vector<ExportTarget> kTorchTitans = {TorchTitan, TorchTitanPython};
 
@@ -19,6 +20,10 @@ std::vector<ExportTarget> both(std::vector<ExportTarget> some, std::initializer_
   some.insert(some.end(), others);
   return some;
 }
+
+/// The trainers on the newest Megatron Core, and those on older ones.
+const std::vector<ExportTarget> kNewestCore = {Megatron, MegatronBridge};
+const std::vector<ExportTarget> kOlderCores = {NeMo, MsSwift, MindSpeed};
 
 /// The trainers whose fused attention is FlashAttention's or cuDNN's.
 const std::vector<ExportTarget> kFlashTargets = both(kMegatronCore, {DeepSpeed});
@@ -54,7 +59,7 @@ std::string whyTokensWait(const View &v) {
         v.tensor, v.context);
   if (v.sharding > 1)
     return fmt::format("optimizer_sharding {}; pin 0 or 1", v.sharding);
-  return dtype == "bf16" || dtype == "f8" ? "" : fmt::format("the type {}; give <dtype> bf16", dtype);
+  return dtype == "f32" ? "the type f32; give <dtype> bf16" : "";
 }
 
 bool splitsBackward(const View &v) { return v.pipeline > 1 && recordOf(v.schedule).splitsBackward; }
@@ -105,9 +110,7 @@ std::vector<TargetRule> headRules() {
                             v.model.heads, v.tensor, v.context);
        },
        "Transformer Engine, AttnFuncWithCPAndQKVOA2A; deepspeed/sequence/layer.py"},
-      {"norm-of-queries",
-       {Megatron, MegatronBridge},
-       [](const View &v) { return v.model.keyValueLatent && !v.model.queryLatent; },
+      {"norm-of-queries", kNewestCore, [](const View &v) { return v.model.keyValueLatent && !v.model.queryLatent; },
        [](const View &) {
          return std::string("Megatron Core 0.19 adds a norm before the projection of queries where latent attention "
                             "does not compress them (q_lora_rank is null), which is another model; give another "
@@ -159,10 +162,24 @@ std::vector<TargetRule> sequenceRules() {
 
 std::vector<TargetRule> scheduleRules() {
   return {
-      {"microbatches-of-interleaving", kMegatronCore,
+      {"microbatches-of-interleaving", kNewestCore,
+       [](const View &v) { return v.pipeline > 1 && v.chunks > 1 && !interleavedGroup(v); },
+       [](const View &v) {
+         if (v.microbatches < v.pipeline)
+           return fewer(v, "the interleaved schedule", v.pipeline);
+         int64_t groups = v.microbatches / v.pipeline, size = v.microbatches / groups;
+         return fmt::format("{} microbatches pass the chunks in {} groups of {} and {}, but only the last group of the "
+                            "interleaved schedule can be smaller; pin another \"microbatch\" (multiples of {} always "
+                            "go), or another schedule",
+                            v.microbatches, groups, size + 1, size, v.pipeline);
+       },
+       "megatron/core/pipeline_parallel/schedules.py, forward_backward_pipelining_with_interleaving: groups of "
+       "microbatches are alike but for the last, and have one for each stage at least"},
+      {"microbatches-of-interleaving", kOlderCores,
        [](const View &v) { return v.pipeline > 1 && v.chunks > 1 && !divides(v.pipeline, v.microbatches); },
        [](const View &v) { return fewer(v, "the interleaved schedule", v.pipeline); },
-       "megatron/core/pipeline_parallel/schedules.py: the remainder of the microbatches by the stages is 0"},
+       "megatron/core/pipeline_parallel/schedules.py of core_r0.12.0: the remainder of the microbatches by the stages "
+       "is 0"},
       {"microbatches-of-interleaving",
        {TorchTitan},
        [](const View &v) {
@@ -171,9 +188,7 @@ std::vector<TargetRule> scheduleRules() {
        },
        [](const View &v) { return fewer(v, "Interleaved1F1B", std::max<int64_t>(1, v.microbatches / v.pipeline)); },
        "torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B: a multiple of the number of rounds"},
-      {"offload-in-pipelines",
-       {Megatron, MegatronBridge},
-       [](const View &v) { return v.pipeline > 1 && v.recompute == "offload"; },
+      {"offload-in-pipelines", kNewestCore, [](const View &v) { return v.pipeline > 1 && v.recompute == "offload"; },
        [](const View &v) {
          return fmt::format("activations go to the host's memory without pipelines only, but the plan has {} stages; "
                             "pin mesh.stage 1, or another \"recompute\"",
@@ -267,7 +282,9 @@ std::vector<TargetRule> expertRules() {
        [](const View &v) { return v.experts() && !divides(v.expert, v.model.experts); },
        [](const View &v) { return parts("experts", v.model.experts, "expert", v.expert); },
        "megatron/training/arguments.py: the number of experts is a multiple of the expert-parallel size"},
-      {"biased-experts", kMegatronCore, [](const View &v) { return biasedExperts(v) && v.tensor > 1; },
+      {"biased-experts",
+       {MsSwift},
+       [](const View &v) { return biasedExperts(v) && v.tensor > 1; },
        [](const View &v) {
          return fmt::format("experts with biases cannot be cut, but mesh.model is {}; pin mesh.model 1", v.tensor);
        },
@@ -292,17 +309,15 @@ std::vector<TargetRule> expertRules() {
        },
        "torchtitan/distributed/parallel_dims.py of TorchTitan 0.3.0: the sparse mesh (efsdp, ep) unfolds dp, cp and "
        "tp"},
-      {"experts-in-f16", kMegatronCore,
+      {"experts-in-f16", kOlderCores,
        [](const View &v) { return v.experts() && v.expert > 1 && v.in.job.dtype == "f16"; },
        [](const View &v) {
          return fmt::format("expert parallelism does not train in f16, but mesh.expert is {}; give --dtype bf16, or "
                             "pin mesh.expert 1",
                             v.expert);
        },
-       "megatron/training/arguments.py: no expert parallelism in fp16"},
-      {"overlap-of-experts",
-       {Megatron, MegatronBridge},
-       [](const View &v) { return !whyTokensWait(v).empty(); },
+       "megatron/training/arguments.py of core_r0.12.0: no expert parallelism in fp16"},
+      {"overlap-of-experts", kNewestCore, [](const View &v) { return !whyTokensWait(v).empty(); },
        [](const View &v) {
          return fmt::format("exchanges of tokens (\"experts\" of \"overlap\") do not overlap with {}",
                             whyTokensWait(v));
@@ -361,11 +376,10 @@ std::vector<TargetRule> typeRules() {
 
 std::vector<TargetRule> optimizerRules() {
   return {
-      {"muon-in-f16",
-       {Megatron, MegatronBridge},
+      {"muon-in-f16", kNewestCore,
        [](const View &v) { return v.in.optimizer.kind == "muon" && v.in.job.dtype == "f16"; },
        [](const View &) { return std::string("Muon does not train in f16; give --dtype bf16 or f32"); },
-       "megatron/core/optimizer/muon.py: no Muon in fp16"},
+       "megatron/core/optimizer/__init__.py, _get_megatron_emerging_optimizer: no emerging optimizer in fp16"},
   };
 }
 

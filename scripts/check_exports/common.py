@@ -30,9 +30,11 @@ def _parameters(text: str) -> int:
     config = AutoConfig.for_model(content.pop("model_type"), **content)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    return sum(parameter.numel() for parameter in model.parameters())
+    unread = sum(module.offset * module.embedding_dim for module in model.modules() if hasattr(module, "offset"))
+    return sum(parameter.numel() for parameter in model.parameters()) - unread
 
 
 def parameters_of(model: dict) -> int:
-    """Returns how many parameters Transformers' class of the model has; shared ones count once."""
+    """Returns how many parameters Transformers' class of the model has. Shared ones count once, and the first rows of
+    OPT's table of positions, which stand for padding, do not count."""
     return _parameters(json.dumps(model, sort_keys=True))

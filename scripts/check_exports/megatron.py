@@ -104,8 +104,8 @@ def parameters(args, config):
     config.virtual_pipeline_model_parallel_size = config.pipeline_model_parallel_layout = None
     config.num_layers_in_first_pipeline_stage = config.num_layers_in_last_pipeline_stage = None
     config.use_cpu_initialization, config.perform_initialization = True, False
-    for kernels in ("sequence_parallel", "moe_grouped_gemm", "gradient_accumulation_fusion", "persist_layer_norm", "bias_activation_fusion",
-                    "masked_softmax_fusion", "cpu_offloading", "overlap_moe_expert_parallel_comm", "delay_wgrad_compute", "tp_comm_overlap"):
+    for kernels in ("sequence_parallel", "layernorm_zero_centered_gamma", "moe_grouped_gemm", "gradient_accumulation_fusion", "persist_layer_norm",
+                    "bias_activation_fusion", "masked_softmax_fusion", "cpu_offloading", "overlap_moe_expert_parallel_comm", "delay_wgrad_compute", "tp_comm_overlap"):
         setattr(config, kernels, False)
     config.window_size = config.fp8 = None
     if args.num_experts:

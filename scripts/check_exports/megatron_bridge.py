@@ -109,7 +109,7 @@ def parameters(model, words):
     model.expert_tensor_parallel_size, model.sequence_parallel = 1, False
     model.virtual_pipeline_model_parallel_size = model.pipeline_model_parallel_layout = None
     model.num_layers_in_first_pipeline_stage = model.num_layers_in_last_pipeline_stage = None
-    model.moe_grouped_gemm = model.gradient_accumulation_fusion = model.persist_layer_norm = False
+    model.moe_grouped_gemm = model.gradient_accumulation_fusion = model.persist_layer_norm = model.layernorm_zero_centered_gamma = False
     model.use_cpu_initialization, model.perform_initialization = True, False
     model.window_size = None
     model.cpu_offloading = False  # it needs Transformer Engine, which the layers here are not made of

@@ -92,12 +92,12 @@ class Export(KerfTest):
 
     def test_forms_of_models(self):
         """What config.json says, and what it leaves to its class's defaults, as Megatron-LM's arguments."""
-        scaled = dict(LLAMA, rope_theta=10000, rope_scaling={"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        scaled = dict(LLAMA, rope_theta=10000, rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                                              "original_max_position_embeddings": 8192})
         stretched = dict(LLAMA, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 25000})
         del stretched["rope_theta"]
         for config, wanted in (
-                (scaled, {"--rotary-base": "10000", "--use-rope-scaling": True, "--rope-scaling-factor": "32.0", "--normalization": "RMSNorm"}),
+                (scaled, {"--rotary-base": "10000", "--use-rope-scaling": True, "--rope-scaling-factor": "8.0", "--normalization": "RMSNorm"}),
                 (stretched, {"--rotary-base": "25000", "--rotary-seq-len-interpolation-factor": "4"}),
                 ({"model_type": "mixtral", "num_hidden_layers": 8}, {"--rotary-base": "1000000", "--num-experts": "8", "--moe-ffn-hidden-size": "14336", "--moe-router-topk": "2"}),
                 ({"model_type": "qwen3"}, {"--qk-layernorm": True, "--kv-channels": "128", "--disable-bias-linear": True}),

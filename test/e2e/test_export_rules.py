@@ -24,6 +24,9 @@ T5 = {"model_type": "t5", "d_model": 512, "d_ff": 2048, "num_layers": 4, "num_he
 VIT = {"model_type": "vit", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048}
 BERT = {"model_type": "bert", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048}
 YARN = dict(LLAMA, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16384})
+LLAMA32 = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+GEMMA = {"model_type": "gemma", "num_hidden_layers": 4, "hidden_size": 1024, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 256,
+         "intermediate_size": 4096, "vocab_size": 32000}
 QWEN2_MOE = {"model_type": "qwen2_moe", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
              "moe_intermediate_size": 256, "shared_expert_intermediate_size": 512, "num_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000}
 DEEPSEEK = {"model_type": "deepseek_v3", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
@@ -34,7 +37,7 @@ DEEPSEEK = {"model_type": "deepseek_v3", "num_hidden_layers": 4, "hidden_size": 
                              "original_max_position_embeddings": 4096}}
 
 # A row is (name, model, mesh and further keys of the plan, cluster and options, target, status, words of the file or of the message).
-A100, V100, T4, H100 = "dgx-a100", "dgx-v100", "t4-nodes", "dgx-h100"
+A100, V100, T4, H100, ASCEND = "dgx-a100", "dgx-v100", "t4-nodes", "dgx-h100", "ascend-910b"
 BF16, F16, F32, F8 = "bf16", "f16", "f32", "f8"
 EDGES = [
     ("25 heads on 2 ranks", ODD, {"mesh": {"data": 2, "model": 2}}, A100, BF16, 2048, "megatron", 1, ["25 attention heads", "2 ranks", "rule heads"]),
@@ -43,7 +46,19 @@ EDGES = [
     ("4 key/value heads on 8 ranks", LLAMA, {"mesh": {"model": 8}}, A100, BF16, 2048, "megatron", 0, ["--num-query-groups 4", "--tensor-model-parallel-size 8"]),
     ("4 key/value heads on 8 ranks", LLAMA, {"mesh": {"model": 8}}, A100, BF16, 2048, "torchtitan-0.3", 1, ["4 key/value heads", "rule key-value-heads"]),
     ("6 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 6, "microbatch": 1,
+                                                     "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "megatron", 0,
+     ["--microbatch-group-size-per-virtual-pipeline-stage 6"]),
+    ("11 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 11, "microbatch": 1,
+                                                      "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "megatron-bridge", 0,
+     ["microbatch_group_size_per_vp_stage=6"]),
+    ("13 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 13, "microbatch": 1,
+                                                      "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "megatron", 1,
+     ["13 microbatches", "3 groups of 5 and 4", "multiples of 4", "rule microbatches-of-interleaving"]),
+    ("3 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 3, "microbatch": 1,
                                                      "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "megatron", 1,
+     ["3 microbatches", "at least 4", "rule microbatches-of-interleaving"]),
+    ("6 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 6, "microbatch": 1,
+                                                     "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "nemo", 1,
      ["6 microbatches", "multiples of 4", "rule microbatches-of-interleaving"]),
     ("8 microbatches, 4 stages of 2 chunks", LLAMA, {"mesh": {"stage": 4}, "global_batch": 8, "microbatch": 1,
                                                      "schedule": {"name": "interleaved", "chunks": 2}}, A100, BF16, 2048, "megatron", 0,
@@ -127,15 +142,24 @@ EDGES = [
      "megatron", 1, ["rule overlap-of-experts", "recompute full"]),
     ("exchanges that overlap beside tensor parallelism", MIXTRAL, {"mesh": {"expert": 2, "model": 2}, "sequence_parallel": True, "overlap": ["experts"]}, A100,
      BF16, 1024, "megatron", 1, ["rule overlap-of-experts", "2 ranks of mesh.model"]),
+    ("exchanges that overlap in f32", MIXTRAL, {"mesh": {"expert": 4}, "attention": "unfused", "overlap": ["experts"]}, A100, F32, 1024, "megatron", 1,
+     ["rule overlap-of-experts", "the type f32"]),
+    ("exchanges that overlap in f16", MIXTRAL, {"mesh": {"expert": 4}, "overlap": ["experts"]}, A100, F16, 1024, "megatron", 0,
+     ["--overlap-moe-expert-parallel-comm", "--fp16"]),
     ("biased experts on 2 ranks", BIASED, {"mesh": {"model": 2, "data": 2}, "sequence_parallel": True}, A100, BF16, 1024, "megatron-bridge", 1,
+     ["another model", "the other biases are left out"]),
+    ("biased experts on 2 ranks", BIASED, {"mesh": {"model": 2, "data": 2}, "sequence_parallel": True}, A100, BF16, 1024, "ms-swift", 1,
      ["experts with biases", "rule biased-experts"]),
-    ("biased experts on 2 ranks", BIASED, {"mesh": {"model": 2, "data": 2}, "sequence_parallel": True}, A100, BF16, 1024, "megatron", 1,
-     ["experts with biases", "rule biased-experts"]),
+    ("biased experts", BIASED, {"mesh": {"data": 4}}, A100, BF16, 1024, "nemo", 1, ["another model", "the other biases are left out"]),
+    ("biases of latent attention", {**DEEPSEEK, "attention_bias": True}, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 1,
+     ["another model", "the other biases are left out"]),
     ("6 experts on 4 ranks", dict(BIASED, attention_bias=False), {"mesh": {"expert": 4}}, A100, BF16, 1024, "torchtitan-0.3", 1,
      ["6 experts", "4 ranks", "rule experts"]),
     ("experts without sequence parallelism", MIXTRAL, {"mesh": {"model": 2, "data": 2}, "sequence_parallel": False}, A100, BF16, 1024, "megatron", 1,
      ["rule experts-with-tensor-parallelism", "sequence parallelism"]),
-    ("experts in f16", MIXTRAL, {"mesh": {"expert": 4}, "attention": "unfused"}, V100, F16, 1024, "megatron", 1, ["rule experts-in-f16", "mesh.expert is 4"]),
+    ("experts in f16", MIXTRAL, {"mesh": {"expert": 4}, "attention": "unfused"}, V100, F16, 1024, "megatron", 0,
+     ["--fp16", "--expert-model-parallel-size 4"]),
+    ("experts in f16", MIXTRAL, {"mesh": {"expert": 4}, "attention": "unfused"}, V100, F16, 1024, "nemo", 1, ["rule experts-in-f16", "mesh.expert is 4"]),
     ("experts and Apex", MIXTRAL, {"mesh": {"expert": 4}, "optimizer_sharding": 1}, A100, BF16, 1024, "nemo", 1, ["Apex", "rule experts-with-apex"]),
     ("experts in DeepSpeed's pipelines", MIXTRAL, {"mesh": {"stage": 2, "data": 2}}, A100, BF16, 1024, "deepspeed", 1, ["pipelines have no layers with experts"]),
     ("context in DeepSpeed's pipelines", GPT2, {"mesh": {"stage": 2, "context": 2}}, A100, BF16, 1024, "deepspeed", 1, ["rule context-in-pipelines"]),
@@ -144,7 +168,31 @@ EDGES = [
     ("latent attention with whole queries", {**DEEPSEEK, "q_lora_rank": None}, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 1,
      ["q_lora_rank is null", "another model", "rule norm-of-queries"]),
     ("YaRN of latent attention", DEEPSEEK, {"mesh": {"expert": 4}}, A100, BF16, 1024, "torchtitan-0.3", 0, ["rope_factor=40.0", "mscale=0.7"]),
-    ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "YaRN is for latent attention"]),
+    ("latent attention of one group of experts", {**DEEPSEEK, "n_group": 4, "topk_group": 2}, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 1,
+     ["another model", "sum of their 1 best experts' scores (2 experts of a token in 2 groups), not of 2"]),
+    ("two experts of one group", {**DEEPSEEK, "n_group": 4, "topk_group": 1}, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 0,
+     ["--moe-router-num-groups 4", "--moe-router-group-topk 1"]),
+    ("weights of sigmoids that do not add to one", {**DEEPSEEK, "norm_topk_prob": False}, {"mesh": {"expert": 4}}, A100, BF16, 1024, "megatron", 1,
+     ["another model", "divided by their sum"]),
+    ("YaRN with mscale alone", {**DEEPSEEK, "rope_scaling": {**DEEPSEEK["rope_scaling"], "mscale_all_dim": 0}}, {"mesh": {"expert": 4}}, A100, BF16, 1024,
+     "megatron", 0, ["--mscale 1.0", "--mscale-all-dim 0.0"]),
+    ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 0,
+     ["--position-embedding-type yarn", "--rotary-scaling-factor 4.0", "--yarn-original-max-position-embeddings 16384", "--yarn-beta-fast 32.0", "--mscale 1.0",
+      "--mscale-all-dim 0.0", "--yarn-correction-range-round-to-int"]),
+    ("YaRN with a factor of attention", dict(YARN, rope_scaling={**YARN["rope_scaling"], "attention_factor": 1.5, "truncate": False}), {"mesh": {"data": 4}},
+     A100, BF16, 1024, "megatron", 0, ["--mscale 3.606737602222", "--no-yarn-correction-range-round-to-int"]),
+    ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron-bridge", 0,
+     ['position_embedding_type="yarn"', "yarn_rotary_scaling_factor=4.0", "yarn_mscale=1.0", "yarn_mscale_all_dim=0.0", "yarn_beta_slow=1.0"]),
+    ("YaRN of grouped queries", YARN, {"mesh": {"data": 4}}, ASCEND, BF16, 1024, "mindspeed", 1, ["another model", "YaRN is for latent attention"]),
+    ("stretched positions", dict(LLAMA, rope_scaling={"rope_type": "linear", "factor": 2.0}), {"mesh": {"data": 4}}, ASCEND, BF16, 1024, "mindspeed", 1,
+     ["another model", "stretches no positions"]),
+    ("waves divided by 32", dict(LLAMA, rope_scaling=LLAMA32), {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "divides waves by 8, not by 32"]),
+    ("waves divided by 32", dict(LLAMA, rope_scaling=LLAMA32), {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron-bridge", 0, ["rope_scaling_factor=32.0"]),
+    ("a scaled embedding and gated GELU", GEMMA, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron", 1, ["another model", "there is no such activation"]),
+    ("a scaled embedding and gated GELU", GEMMA, {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron-bridge", 0,
+     ["activation_func=fast_gelu", "gated_linear_unit=True", "bias_activation_fusion=False", "use_mup=True", "mup_embedding_mult=32.0", "mup_attn_scale_power=0.5"]),
+    ("ReLU", dict(GPT2, activation_function="relu"), {"mesh": {"data": 4}}, A100, BF16, 1024, "megatron-bridge", 0,
+     ["activation_func=F.relu", "bias_activation_fusion=False"]),
     ("T5", T5, {"mesh": {"data": 4}}, A100, BF16, 512, "megatron", 1, ["another model", "not t5 (sequence-to-sequence)"]),
     ("ViT", VIT, {"mesh": {"data": 4}}, A100, BF16, 0, "megatron", 1, ["another model", "not vit (image)"]),
     ("FSDP overlaps gradients", LLAMA, {"mesh": {"data": 8}, "optimizer_sharding": 2, "overlap": ["parameters"]}, H100, BF16, 2048, "megatron", 0,
@@ -244,18 +292,19 @@ class Rules(KerfTest):
             if wanted:
                 self.assertEqual(plan["attention"], wanted)
             self.succeed("export", "--plan", self.path("found.json"), "--to", "megatron")
-        # Muon goes without FSDP and without overlap of gradients and parameters, and the plan has none of them.
-        for pins, kind in (({}, None), ({"optimizer_sharding": 0}, "muon"), ({"optimizer_sharding": 1, "mesh": {"data": 4, "model": 2}}, "dist_muon")):
+        # Muon goes without FSDP, and the plan has none of it. Gradients and parameters overlap.
+        for pins in ({}, {"optimizer_sharding": 0}, {"optimizer_sharding": 1, "mesh": {"data": 4, "model": 2}}):
             self.succeed("plan", self.write("config.json", LLAMA), "--for", "megatron", "--cluster", os.path.join(CLUSTERS, "dgx-h100.json"), "--ranks", 8,
                          "--global-batch", 16, "--sequence", 2048, "--dtype", "bf16", "--optimizer", "muon", "--budget", 1, "--top", 0, "--constraints",
                          self.write("pins.json", dict(pins, kerf=1)), "-o", self.path("found.json"))
             plan = json.loads(self.read("found.json"))
-            self.assertEqual({"gradients", "parameters"} & set(plan["overlap"]), set())
             told = self.succeed("export", "--plan", self.path("found.json"), "--to", "megatron", "-o", self.path("muon.sh")).stdout
             self.assertNotRegex(told, r"(?m)^ *(overlap|optimizer_sharding\w*) = ")
             args = parser_of(MEGATRON_LM).parse_args(arguments_after_program(self.read("muon.sh").decode()))
             check_megatron_lm(args, 8)
-            self.assertEqual(args.optimizer, kind or ("dist_muon" if plan["optimizer_sharding"] else "muon"))
+            self.assertEqual((args.optimizer, args.use_distributed_optimizer), ("muon", plan["optimizer_sharding"] == 1))
+            self.assertEqual(args.overlap_grad_reduce, "gradients" in plan["overlap"])
+            self.assertEqual(args.overlap_param_gather, {"gradients", "parameters"} <= set(plan["overlap"]) and plan["optimizer_sharding"] == 1)
             expected = float(re.search(r"Expected as written: (\S+) s a step", told).group(1))
             self.assertAlmostEqual(expected / plan["predicted"]["step_seconds"], 1, delta=0.02)
         self.refuse(1, ["optimizer_sharding is 3", "it has 0, 1"], "plan", self.write("config.json", LLAMA), "--for", "megatron", "--cluster",

@@ -36,8 +36,9 @@ MEGATRON_LM = {
     "--group-query-attention": FLAG, "--num-query-groups": int, "--max-position-embeddings": int, "--seq-length": int,
     "--position-embedding-type": ("learned_absolute", "rope", "mrope", "yarn", "relative", "none"), "--rotary-base": int, "--rotary-percent": float,
     "--rotary-seq-len-interpolation-factor": int, "--use-rope-scaling": FLAG, "--rope-scaling-factor": float, "--rope-type": ("rope", "yarn"), "--no-rope-fusion": FLAG,
-    "--rotary-scaling-factor": float, "--mscale": float, "--mscale-all-dim": float, "--original-max-position-embeddings": int, "--beta-fast": float,
-    "--beta-slow": float, "--make-vocab-size-divisible-by": int, "--vocab-size": int, "--padded-vocab-size": int,
+    "--rotary-scaling-factor": float, "--mscale": float, "--mscale-all-dim": float, "--yarn-original-max-position-embeddings": int,
+    "--yarn-beta-fast": float, "--yarn-beta-slow": float, "--yarn-correction-range-round-to-int": FLAG, "--no-yarn-correction-range-round-to-int": FLAG,
+    "--use-mup": FLAG, "--mup-embedding-mult": float, "--mup-attn-scale-power": float, "--make-vocab-size-divisible-by": int, "--vocab-size": int, "--padded-vocab-size": int,
     "--normalization": ("LayerNorm", "RMSNorm"), "--norm-epsilon": float, "--apply-layernorm-1p": FLAG, "--swiglu": FLAG, "--no-bias-gelu-fusion": FLAG,
     "--disable-bias-linear": FLAG, "--add-qkv-bias": FLAG, "--untie-embeddings-and-output-weights": FLAG, "--qk-layernorm": FLAG, "--window-size": window,
     "--attention-dropout": float, "--hidden-dropout": float, "--multi-latent-attention": FLAG, "--q-lora-rank": int, "--kv-lora-rank": int,
@@ -53,6 +54,7 @@ MEGATRON_LM = {
     "--tensor-model-parallel-size": int, "--pipeline-model-parallel-size": int, "--context-parallel-size": int, "--expert-model-parallel-size": int,
     "--expert-tensor-parallel-size": int, "--cp-comm-type": ("p2p", "a2a", "allgather", "a2a+p2p"), "--use-tp-pp-dp-mapping": FLAG,
     "--sequence-parallel": FLAG, "--num-virtual-stages-per-pipeline-rank": int, "--decoder-first-pipeline-num-layers": int,
+    "--microbatch-group-size-per-virtual-pipeline-stage": int,
     "--decoder-last-pipeline-num-layers": int, "--pipeline-model-parallel-layout": str, "--no-overlap-p2p-communication": FLAG,
     "--micro-batch-size": int, "--global-batch-size": int, "--recompute-granularity": ("full", "selective"), "--recompute-method": ("uniform", "block"),
     "--recompute-num-layers": int, "--recompute-modules": ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts"),
@@ -149,7 +151,9 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
         need(inner == 0 or rest % inner == 0, "the inner stages have different numbers of layers")
     if virtual > 1:
         need(pipeline > (2 if args.no_overlap_p2p_communication else 1), "interleaving wants more stages")
-        need(microbatches % pipeline == 0, "the remainder of the microbatches by the stages is not 0")
+        group = args.microbatch_group_size_per_virtual_pipeline_stage or pipeline
+        need(pipeline <= group <= microbatches, "a group of microbatches has fewer than the stages, or more than the step")
+        need(microbatches % group == 0 or microbatches % group >= pipeline, "the last group of microbatches has fewer than the stages")
     need(not args.overlap_param_gather or args.overlap_grad_reduce, "--overlap-param-gather wants --overlap-grad-reduce")
     need(not args.overlap_param_gather or args.use_distributed_optimizer or args.use_megatron_fsdp, "--overlap-param-gather wants shards")
     need(not args.tp_comm_overlap or args.sequence_parallel, "--tp-comm-overlap wants --sequence-parallel")
@@ -164,13 +168,11 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     elif args.recompute_granularity == "full":
         need(args.recompute_method and args.recompute_num_layers, "full recomputation wants a method and a number")
     need(not (args.bf16 and args.fp16), "one of --bf16 and --fp16")
-    need(args.rope_type != "yarn" or args.multi_latent_attention, "yarn is for latent attention only")
+    need(args.rope_type != "yarn" or args.multi_latent_attention, "Common attention only support rope_type=rope")
     if args.num_experts:
         need(args.num_experts % expert == 0, "the experts are no multiple of ep")
-        need(not (expert > 1 and args.fp16), "expert parallelism wants bf16 or fp32")
         need(tensor == 1 or args.sequence_parallel, "MoE with tensor parallelism wants sequence parallelism")
         need(tensor == 1 or args.disable_bias_linear, "experts with biases go without tensor parallelism")
-        need(not args.moe_grouped_gemm or args.bf16, "--moe-grouped-gemm wants --bf16")
         need(not args.moe_router_enable_expert_bias or args.moe_router_score_function == "sigmoid", "expert bias wants sigmoid")
     aware = args.use_precision_aware_optimizer
     need(not aware or args.optimizer == "adam", "--use-precision-aware-optimizer is for adam")
@@ -189,7 +191,8 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     if args.expert_tensor_parallel_size:
         need(ranks % (args.expert_tensor_parallel_size * pipeline * expert) == 0, "the ranks are no multiple of etp x pp x ep")
     if "muon" in (args.optimizer or ""):
-        need(not (args.overlap_grad_reduce or args.overlap_param_gather), "core_v0.16 runs Muon without overlap of gradients and parameters")
-        need(not (args.use_distributed_optimizer or args.use_megatron_fsdp), "core_v0.16 shards Muon by layers (dist_muon) only")
-        need(not args.fp16, "core_v0.16 runs Muon in bf16 and fp32")
+        need(not args.use_megatron_fsdp, "Emerging optimizer does not support Megatron-FSDP")
+        need(args.ckpt_format in (None, "torch", "torch_dist"), "Emerging optimizer supports torch and torch_dist checkpoint format")
+        need(not (args.num_distributed_optimizer_instances or 1) > 1, "LayerWiseDistributedOptimizer does not support several instances")
+        need(not args.fp16, "emerging optimizer with fp16 is not supported")
     need(args.attention_backend not in ("fused", "flash") or args.bf16 or args.fp16, "no fused attention in fp32")

@@ -162,7 +162,7 @@ TEST(Export, OrdersThatTorchTitanReads) {
   expectHas(compiled.error().message, {"rule zero-bubble-without-compilation", "--dtype bf16"});
 }
 
-/// Megatron-LM's core has Muon, but only without FSDP and without overlap of gradients.
+/// Megatron-LM's core has Muon, but only without FSDP.
 TEST(Export, MuonInMegatron) {
   auto with = [](const char *more) {
     ExportInput input = inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"data": 4, "model": 2}}, "global_batch": 8,
@@ -186,19 +186,21 @@ TEST(Export, MuonInMegatron) {
   EXPECT_FALSE(differing(exported(ExportTarget::Megatron, whole)).contains("overlap"));
   ExportInput sharded = with(fmt::format(R"("optimizer_sharding": 1, {})", overlaps).c_str());
   ExportResult layers = exported(ExportTarget::Megatron, sharded);
-  expectHas(layers.config, {"--optimizer dist_muon "});
-  expectHasNot(layers.config, {"--overlap-grad-reduce", "--overlap-param-gather", "--use-distributed-optimizer"});
-  EXPECT_TRUE(differing(layers).contains("overlap"));
+  expectHas(layers.config,
+            {"--optimizer muon ", "--overlap-grad-reduce ", "--overlap-param-gather ", "--use-distributed-optimizer "});
+  EXPECT_FALSE(differing(layers).contains("overlap"));
   EXPECT_FALSE(differing(layers).contains("optimizer_sharding"));
   ExportInput fsdp = with(R"("optimizer_sharding": 3)");
   expectHasNot(exported(ExportTarget::Megatron, fsdp).config, {"--use-megatron-fsdp"});
   EXPECT_TRUE(differing(exported(ExportTarget::Megatron, fsdp)).contains("optimizer_sharding"));
+  EXPECT_TRUE(differing(exported(ExportTarget::MegatronBridge, sharded)).contains("optimizer_sharding"));
   sharded.optimizer.settings["match-rms"] = 0;
   sharded.optimizer.settings["nesterov"] = 0;
   std::string bridge = exported(ExportTarget::MegatronBridge, sharded).config;
   expectHas(bridge, {"optimizer=\"dist_muon\"", "muon_momentum=0.95", "muon_scale_mode=\"shape_scaling\"",
                      "muon_num_ns_steps=6", "end_weight_decay=0.1"});
   expectHasNot(bridge, {"muon_nesterov", "muon_extra_scale_factor"});
+  expectHasNot(bridge, {"use_distributed_optimizer"});
   for (ExportTarget target : {ExportTarget::MsSwift, ExportTarget::NeMo}) // their versions do not have it
     expectHasNot(exported(target, whole).config, {"muon_momentum", "muon_num_ns_steps"});
   sharded.job.dtype = "f16";

@@ -351,6 +351,7 @@ TEST(Export, ModelForms) {
   deepseek.router = "corrected-sigmoid";
   deepseek.expertGroups = 8;
   deepseek.groupsPerToken = 4;
+  deepseek.expertsPerToken = 8; // Megatron Core sums as many of a group as come from it, DeepSeek the best two
   deepseek.routedScale = 2.5;
   expectHas(exported(ExportTarget::Megatron, inputOf(plan, deepseek)).config,
             {"--multi-latent-attention ", "--q-lora-rank 1536 ", "--kv-lora-rank 512 ", "--qk-head-dim 128 ",

@@ -52,7 +52,9 @@ struct ModelSizes {
   double rotaryLow = 1, rotaryHigh = 4;   // factors of low and of high frequencies (llama3)
   double rotaryFast = 32, rotarySlow = 1; // rotations above which a frequency is kept, below which it is divided (yarn)
   double rotaryScale = 0, rotaryScaleAll = 0; // weights mscale and mscale_all_dim of the scale of attention (yarn)
-  int64_t window = 0; // number of tokens that a token attends to, itself included; 0: all before
+  double rotaryAttention = 1;                 // factor of the cosines and sines (yarn)
+  bool rotaryRounds = true; // true if the range of frequencies that are divided in part has whole ends
+  int64_t window = 0;       // number of tokens that a token attends to, itself included; 0: all before
   /// Place of the norms and branches in a layer: "pre" or "post" (norm before or after each branch), "parallel"
   /// (attention and MLP side by side), "parallel-shared" (side by side, with one norm for both).
   std::string residual;

@@ -107,6 +107,8 @@ void readRotary(ConfigReader &config, const TransformerModel &m, ModelSizes &siz
     sizes.rotarySlow = section->number("beta_slow", 1, 0);
     sizes.rotaryScale = section->number("mscale", 0, -1);
     sizes.rotaryScaleAll = section->number("mscale_all_dim", 0, -1);
+    sizes.rotaryAttention = m.rotaryScale;
+    sizes.rotaryRounds = section->flag("truncate", true);
   }
 }
 
