@@ -65,7 +65,7 @@ MORE_OF_TWO = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral"
 UNTIL = {"gpt2": "transformer.h.0.attn*", "llama": "model.layers.0.self_attn*", "bert": "bert.encoder.layer.0.attention*",
          "vit": "vit.layers.0.attention*", "mixtral": "model.layers.0.self_attn*", "resnet": "resnet.encoder.stages.0.layers.1*",
          "mixer": "blocks.0.t2*"}  # in the middle of a layer
-POINTWISE = {"gpt2": "transformer.h.*/gelu", "llama": "model.layers.*.act_fn/silu", "bert": "bert.encoder.layer.*/gelu",
+POINTWISE = {"gpt2": "transformer.h.*/gelu", "llama": "model.layers.*.act_fn/*", "bert": "bert.encoder.layer.*/gelu",
              "vit": "vit.layers.*/gelu", "mixtral": "model.layers.*/rms_norm", "resnet": "resnet.*/maximum", "mixer": "blocks.*/gelu"}
 TEXT = ("llama", "bert", "mixtral")  # models of sequences, which alone have plans with sequence_parallel or mesh.context
 ROWS = [(name, 2, plan, 1) for name in ("llama", "bert", "vit", "mixtral", "resnet", "mixer") for plan in (
@@ -110,7 +110,7 @@ EIGHT = [*((name, 4, {"mesh": {"data": 2, "model": 2, "stage": 2}, "microbatch":
            for name in ("gpt2", "llama", "bert", "vit", "mixtral", "resnet", "mixer")),
          ("experts", 2, {"mesh": {"expert": 2, "model": 2, "stage": 2}, "microbatch": 2}, 1),
          ("experts", 2, {"mesh": {"expert": 2, "context": 2, "model": 2}, "optimizer_sharding": 0}, 1),
-         ("llama", 2, {"mesh": {"context": 2, "model": 2, "stage": 2}, "microbatch": 4, "recompute": "selective"}, 1)]
+         ("llama", 2, {"mesh": {"context": 2, "model": 2, "stage": 2}, "microbatch": 4, "recompute": "selective", "schedule": {"name": "1f1b"}}, 1)]
 
 MEGATRON = [  # plans whose bytes PyTorch moves too
     *(("gpt2", plan) for plan in (
@@ -363,6 +363,7 @@ class Parallelize(unittest.TestCase):
                 ({"mesh": {"data": 2}, "compression": {"*": {"codec": "int8"}}}, "compression of the gradients of *"),
                 ({"mesh": {"stage": 2}, "ops": {"*gelu": {"recompute": True}}}, "recompute in ops with mesh.stage 2"),
                 ({"mesh": {"stage": 2}, "recompute": ["full", "none"], "stages": [{"until": "*attn*"}, {}]}, "stages that end at ops"),
+                ({"mesh": {"stage": 2}, "recompute": ["none", "selective"], "schedule": {"name": "zero-bubble"}}, "selective in a zero-bubble schedule"),
                 ({"mesh": {"stage": 2}, "optimizer_sharding": 3}, "optimizer_sharding 3 with mesh.stage 2")):
             with self.subTest(plan=plan):
                 self.assertTrue(any(message in one for one in settings(kerf.Plan(plan)).refused), settings(kerf.Plan(plan)).refused)

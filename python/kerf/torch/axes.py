@@ -41,6 +41,13 @@ def moved(value: DTensor, **given: Any) -> DTensor:
     return cast(DTensor, value.redistribute(placements=wanted))
 
 
+def summed(value: DTensor, place: Any) -> DTensor:
+    """Returns a lookup in a table whose rows the axis model cuts, with the placement `place` along that axis.
+
+    The second call sums a gradient whose ranks hold terms of a sum: DTensor cannot give such terms to the lookup."""
+    return moved(moved(value, model=place), model=place)
+
+
 def part_of(value: DTensor, wanted: list[Any], grads: list[Any]) -> torch.Tensor:
     """Returns the part of this rank of a value with the placements `wanted`. Its gradient has the placements `grads`, and gets the order
     of elements that DTensor expects."""

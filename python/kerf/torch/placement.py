@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import json
 import math
 import re
 from typing import Any, Optional
@@ -39,7 +40,8 @@ SUPPORT = (
     Row("optimizer_sharding_ranks", "fully_shard on a mesh (replicate, shard)", BOTH, ""),
     Row("microbatch", "sum of gradients over microbatches", BOTH, ""),
     Row("recompute full", "torch.utils.checkpoint of a layer", BOTH, ""),
-    Row("recompute selective", "torch.utils.checkpoint that saves matrix products of parameters", BOTH, "also recomputes pointwise ops"),
+    Row("recompute selective", "torch.utils.checkpoint that saves matrix products of parameters", BOTH,
+        "also recomputes pointwise ops; refused in a zero-bubble schedule, with a warning full"),
     Row("stages", "torch.export, one graph for each stage, PipelineStage", BOTH, "dense tensors of fixed shapes"),
     Row("stages until an op", "the exported graph is cut at the op", BOTH, "recompute has one value; each part is recomputed as a whole"),
     Row("schedule gpipe, 1f1b, interleaved", "ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B", BOTH,
@@ -141,6 +143,10 @@ def settings(plan: Plan, stage_number: Optional[int] = None) -> Settings:
     by_op = _by_op(content, sizes, level, refused, notes)
     schedule = content.get("schedule", {})
     name, chunks = schedule.get("name", "1f1b"), schedule.get("chunks", 1)
+    if name == "zero-bubble" and stage > 1 and "selective" in _modes(recompute):
+        refused.append("recompute selective in a zero-bubble schedule: both halves of a backward pass recompute, and PyTorch keeps what it saved for "
+                       "one of them; give recompute full, or the schedule 1f1b")
+        recompute = json.loads(json.dumps(recompute).replace('"selective"', '"full"'))
     until, parts = _stages(content, stage, chunks, refused)
     if until and not isinstance(recompute, str):
         refused.append("recompute by layers or stages with stages that end at ops; give recompute one value")
@@ -155,6 +161,11 @@ def settings(plan: Plan, stage_number: Optional[int] = None) -> Settings:
             refused += [text for text in one.refused if text not in refused]
     return Settings(used, content.get("global_batch"), microbatch, level, shard_ranks, bool(content.get("sequence_parallel", False)),
                     recompute, name, chunks, parts, counted, tuple(refused), tuple(notes), by_op, until, stage if apart else 0)
+
+
+def _modes(recompute: Any) -> list[str]:
+    """Returns the modes in a plan's key recompute: one for all layers, a list by stage, or an object by layers."""
+    return [recompute] if isinstance(recompute, str) else list(recompute.values() if isinstance(recompute, dict) else recompute)
 
 
 def own_mesh(content: dict[str, Any], sizes: dict[str, int], stage: int) -> tuple[dict[str, int], Optional[int], bool]:

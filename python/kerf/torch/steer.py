@@ -10,7 +10,7 @@ import torch
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from . import vocabulary
-from .axes import along, moved, places
+from .axes import along, moved, places, summed
 from .context import attention, product
 
 ATEN = torch.ops.aten
@@ -18,11 +18,14 @@ WEIGHTS: dict[Any, tuple[int, int, int]] = {  # products of parameters: the posi
     ATEN.linear.default: (0, 1, 0), ATEN.addmm.default: (1, 2, 1), ATEN.mm.default: (0, 1, 1), ATEN.matmul.default: (0, 1, 1)}
 
 
-def settle(value: torch.Tensor, sequence: bool) -> torch.Tensor:
-    """Sums a DTensor over the axis model where its ranks hold terms of a sum; with `sequence`, each keeps a part of the sequence."""
+def settle(value: torch.Tensor, sequence: bool, lookup: bool) -> torch.Tensor:
+    """Sums a DTensor over the axis model where its ranks hold terms of a sum; with `sequence`, each keeps a part of the sequence.
+
+    `lookup` says that the value is that of an embedding."""
     if not isinstance(value, DTensor) or not along(value, "model").is_partial():
         return value
-    return moved(value, model=Shard(1) if sequence and value.dim() > 2 else Replicate())
+    place = Shard(1) if sequence and value.dim() > 2 else Replicate()
+    return summed(value, place) if lookup else moved(value, model=place)
 
 
 def gather(value: torch.Tensor, weight: torch.Tensor, columns: int) -> torch.Tensor:
@@ -94,4 +97,5 @@ class Steer:
         function: Any = REPLACED.get(node.target, node.target)
         made = graph.call_function(function, args, kwargs)
         made.meta = dict(node.meta)
-        return graph.call_function(settle, (made, self.sequence)) if where is not None or node.target is ATEN.embedding.default else made
+        lookup = node.target is ATEN.embedding.default
+        return graph.call_function(settle, (made, self.sequence, lookup)) if where is not None or lookup else made

@@ -11,7 +11,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError
-from .axes import inner_mesh, moved, places, spread_mesh
+from .axes import inner_mesh, moved, places, spread_mesh, summed
 from .placement import Placement
 from .shared import SharedGathers
 
@@ -142,8 +142,9 @@ def steer(module: torch.nn.Module, placed: dict[str, Placement], stored: dict[st
     gathers = SharedGathers()
     repeat = {id(one) for layer in repeating for one in layer.modules()} if sequence else set()
 
-    def sum_up(_: Any, args: Any, out: DTensor) -> DTensor:
-        return moved(out, model=Shard(1) if sequence and out.dim() > 2 else Replicate())
+    def sum_up(owner: Any, args: Any, out: DTensor) -> DTensor:
+        place = Shard(1) if sequence and out.dim() > 2 else Replicate()
+        return summed(out, place) if _kind(owner) == "embedding" else moved(out, model=place)
 
     def fused(blocks: int) -> Any:
         def cut(owner: Any, args: Any, out: DTensor) -> Pieces:
