@@ -168,6 +168,14 @@ def worker(*args):
         run_all(*args)
 
 
+def forget_meshes():
+    """Clears the caches in which PyTorch keeps meshes: the mesh of the next case may be equal to one of an earlier case, whose groups are gone."""
+    from torch.distributed.tensor import _redistribute, debug
+
+    debug._clear_sharding_prop_cache()
+    _redistribute._gen_transform_infos.cache_clear()
+
+
 def run_all(rank, ranks, port, cases, folder, first):
     """Runs all cases on one of the processes, and writes the results of rank 0. A case that fails ends this process, and with it all others,
     which would wait for it; `first` is the number of the first case."""
@@ -188,6 +196,7 @@ def run_all(rank, ranks, port, cases, folder, first):
                 file.write(f"{number} {''.join(traceback.format_exception(error))}")
             raise
         dist.destroy_process_group()
+        forget_meshes()
         if rank == 0:
             if ALL:
                 print(f"{time.monotonic() - begin:6.1f} s case {number} {case[0]}", flush=True)
