@@ -49,8 +49,8 @@ class Processes(KerfTest):
         args = ["run", package, "--data", file_of(model, "batches.npz"), "--steps", steps]
         self.succeed(*args, "--log", self.path("threads"), "--save", self.path("threads.safetensors"))
         ends = self.run_ranks(environments, *args, "--log", self.path("processes"), "--save", self.path("processes.safetensors"))
-        for status, _, messages in ends:
-            self.assertEqual(status, 0, messages)
+        everything = "\n".join(f"rank {rank}: status {status}\n{messages}" for rank, (status, _, messages) in enumerate(ends))
+        self.assertEqual([status for status, _, _ in ends], [0] * len(ends), everything)
         self.assertEqual([messages for _, _, messages in ends[1:]], [""] * (len(ends) - 1), "only rank 0 prints")
         self.assertEqual(losses_of(self.path("threads")), losses_of(self.path("processes")))
         self.assertEqual(self.read("threads.safetensors"), self.read("processes.safetensors"))
