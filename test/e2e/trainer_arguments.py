@@ -168,7 +168,7 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     elif args.recompute_granularity == "full":
         need(args.recompute_method and args.recompute_num_layers, "full recomputation wants a method and a number")
     need(not (args.bf16 and args.fp16), "one of --bf16 and --fp16")
-    need(args.rope_type != "yarn" or args.multi_latent_attention, "Common attention only support rope_type=rope")
+    need(args.rope_type != "yarn" or args.multi_latent_attention, "--rope-type yarn is for latent attention")
     if args.num_experts:
         need(args.num_experts % expert == 0, "the experts are no multiple of ep")
         need(tensor == 1 or args.sequence_parallel, "MoE with tensor parallelism wants sequence parallelism")
@@ -191,8 +191,8 @@ def check_megatron_lm(args: argparse.Namespace, ranks: int) -> None:
     if args.expert_tensor_parallel_size:
         need(ranks % (args.expert_tensor_parallel_size * pipeline * expert) == 0, "the ranks are no multiple of etp x pp x ep")
     if "muon" in (args.optimizer or ""):
-        need(not args.use_megatron_fsdp, "Emerging optimizer does not support Megatron-FSDP")
-        need(args.ckpt_format in (None, "torch", "torch_dist"), "Emerging optimizer supports torch and torch_dist checkpoint format")
-        need(not (args.num_distributed_optimizer_instances or 1) > 1, "LayerWiseDistributedOptimizer does not support several instances")
-        need(not args.fp16, "emerging optimizer with fp16 is not supported")
+        need(not args.use_megatron_fsdp, "Muon goes without FSDP")
+        need(args.ckpt_format in (None, "torch", "torch_dist"), "Muon has checkpoints of the formats torch and torch_dist")
+        need(not (args.num_distributed_optimizer_instances or 1) > 1, "Muon shards states over all ranks")
+        need(not args.fp16, "Muon runs in bf16 and fp32")
     need(args.attention_backend not in ("fused", "flash") or args.bf16 or args.fp16, "no fused attention in fp32")
