@@ -330,6 +330,12 @@ Row rowOfMegatron(const Row &row, std::function<void(const std::string &name, co
           }};
 }
 
+Row rowWhere(const Row &row, bool (*applies)(const View &), void (*write)(const View &, Draft &)) {
+  return {row.key, [row, applies, write](const View &view, Draft &out) {
+            applies(view) ? write(view, out) : row.write(view, out);
+          }};
+}
+
 bool writeDistributedOptimizer(const View &view, Draft &out) {
   noteMixedSharding(view, out);
   if (view.sharding == 0)

@@ -33,6 +33,9 @@ Row rowOfMegatron(const Row &row, std::function<void(const std::string &name, co
 /// shards gradients too, which the caller has to write.
 bool writeDistributedOptimizer(const View &view, Draft &out);
 
+/// Returns `row`, with `write` in its place for the jobs of which `applies` holds.
+Row rowWhere(const Row &row, bool (*applies)(const View &), void (*write)(const View &, Draft &));
+
 /// Returns the number of microbatches in the groups of the interleaved schedule, the last of which can be smaller.
 /// Unset if Kerf's order has other groups than Megatron Core's, or if there are fewer microbatches than stages.
 std::optional<int64_t> interleavedGroup(const View &view);

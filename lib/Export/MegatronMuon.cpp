@@ -57,11 +57,7 @@ Table megatronMuonTable(const Table &usual) {
   Table table;
   for (const Row &row : usual) {
     std::string_view key = row.key;
-    auto instead = [&](auto write) {
-      table.push_back({row.key, [row, write](const View &view, Draft &out) {
-                         isMuon(view) ? write(view, out) : row.write(view, out);
-                       }});
-    };
+    auto instead = [&](auto write) { table.push_back(rowWhere(row, isMuon, write)); };
     if (key == "optimizer.kind")
       instead(writeKind);
     else if (key == "optimizer_sharding")

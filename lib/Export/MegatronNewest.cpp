@@ -28,7 +28,8 @@ void addGroupSize(const View &view, Draft &out) {
 
 /// Returns whether the model has YaRN beside other attention than the latent one, which has arguments of its own. All
 /// elements of a head have to be rotated: YarnRotaryEmbedding does not read --rotary-percent.
-bool hasPlainYarn(const ModelSizes &m) {
+bool hasPlainYarn(const View &view) {
+  const ModelSizes &m = view.model;
   return m.rotaryScaling == "yarn" && !m.keyValueLatent && m.rotaryFraction == 1 && m.rotaryFactor > 1;
 }
 
@@ -43,6 +44,10 @@ void writeYarn(const View &view, Draft &out) {
   out.argument("--mscale-all-dim", 0.0);
   out.argument(m.rotaryRounds ? "--yarn-correction-range-round-to-int" : "--no-yarn-correction-range-round-to-int");
 }
+
+void writeYarnPositions(const View &, Draft &out) { out.argument("--position-embedding-type", "yarn"); }
+
+bool canScaleEmbedding(const View &view) { return !view.model.keyValueLatent && view.model.position == "rotary"; }
 
 /// Writes that the embedding is multiplied by the square root of the hidden size: as maximal update parametrization of
 /// a model that is as wide as its base model, with the usual scale of attention's scores. Nothing else differs then.
@@ -78,19 +83,11 @@ Table megatronNewestTable(const Table &usual) {
     else if (key == "schedule.chunks")
       then(addGroupSize);
     else if (key == "model.position")
-      table.push_back({row.key, [row](const View &view, Draft &out) {
-                         hasPlainYarn(view.model) ? out.argument("--position-embedding-type", "yarn")
-                                                  : row.write(view, out);
-                       }});
+      table.push_back(rowWhere(row, hasPlainYarn, writeYarnPositions));
     else if (key == "model.rotary_scaling")
-      table.push_back({row.key, [row](const View &view, Draft &out) {
-                         hasPlainYarn(view.model) ? writeYarn(view, out) : row.write(view, out);
-                       }});
+      table.push_back(rowWhere(row, hasPlainYarn, writeYarn));
     else if (key == "model.scaled_embedding")
-      table.push_back({row.key, [row](const View &view, Draft &out) {
-                         view.model.keyValueLatent || view.model.position != "rotary" ? row.write(view, out)
-                                                                                      : writeScaledEmbedding(view, out);
-                       }});
+      table.push_back(rowWhere(row, canScaleEmbedding, writeScaledEmbedding));
     else
       table.push_back(row);
   }
