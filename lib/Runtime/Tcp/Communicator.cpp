@@ -197,10 +197,18 @@ private:
       error.message = fmt::format("{} sent a message whose header is damaged; look for errors of the network or the "
                                   "memory of its machine",
                                   name);
+    const bool isError = !connection.hasLeft() || end.how == tcp::ReadEnd::Damaged;
     {
       std::lock_guard lock(shared.mutex);
-      if (!connection.hasLeft() || end.how == tcp::ReadEnd::Damaged)
+      if (isError)
         failLocked(error, true, connection.member().rank);
+      else
+        connection.leave(); // a rank that has said goodbye waits for this rank's before the connection ends
+    }
+    if (!isError)
+      connection.flush(tcp::kBurstBytes);
+    {
+      std::lock_guard lock(shared.mutex);
       connection.detach();
       connection.close();
     }
