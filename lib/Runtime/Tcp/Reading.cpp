@@ -58,10 +58,11 @@ ReadEnd Connection::read(std::span<std::byte> scratch) {
   return {};
 }
 
-/// Takes headers and the messages behind them out of the buffer. Returns false if a header is damaged.
+/// Takes headers and the messages behind them out of the buffer. Returns false if a header is damaged. What follows the
+/// message of a failure stays there until the failure is known: a goodbye would end receives without its reason.
 bool Connection::parse() {
   size_t at = 0;
-  while (true) {
+  while (!aborted) {
     if (incoming.missing > 0) {
       const size_t count = std::min(incoming.missing, held - at);
       if (incoming.to) {
