@@ -58,8 +58,8 @@ ReadEnd Connection::read(std::span<std::byte> scratch) {
   return {};
 }
 
-/// Takes headers and the messages behind them out of the buffer. Returns false if a header is damaged. The function stops
-/// behind the message of a failure until the failure is known: a goodbye would end receives without the reason.
+/// Takes headers and the messages behind them out of the buffer. Returns false if a header is damaged. The function
+/// stops behind the message of a failure until the failure is known: a goodbye would end receives without the reason.
 bool Connection::parse() {
   size_t at = 0;
   while (!aborted) {
