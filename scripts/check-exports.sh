@@ -22,7 +22,10 @@ if [ ! -x "$python" ]; then
   for wheel in "$work"/wheels/megatron_*.whl; do
     python3 -m zipfile -e "$wheel" "$("$work/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
   done
-  "$pip" install -q accelerate datasets hydra-core omegaconf regex rich six timm
+  "$pip" install -q accelerate datasets hydra-core nanobind-backend omegaconf regex rich six timm
 fi
 mkdir -p "$work"
-PYTHONPATH=test/e2e:scripts KERF=${KERF:-$PWD/build/bin/kerf} exec "$python" -m check_exports --work "$work" "$@"
+export KERF=${KERF:-$PWD/build/bin/kerf}
+PYTHONPATH=test/e2e:scripts "$python" -m check_exports --work "$work" "$@"
+# Trains a model of TorchTitan under plans; needs the Python package of the build.
+KERF_ALL=1 PYTHONPATH=build/lib/python:python/tests "$python" -W ignore python/tests/test_titan.py
