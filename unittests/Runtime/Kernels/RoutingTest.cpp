@@ -4,6 +4,7 @@
 #include "KernelTestSupport.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace kerf::runtime::test {
@@ -36,6 +37,58 @@ TEST(TopK, PicksTheLargestFirstAndTheFirstOfEqualOnes) {
     EXPECT_EQ(picked[0].values, values);
     EXPECT_EQ(picked[1].values, places);
     EXPECT_EQ(runKernel("top_k_backward", {}, {picked[1], gradient}, {{dtype, scores.shape}})[0].values, spread);
+  }
+}
+
+/// Long rows are cut into groups. Returns the places of the `count` greatest scores of a row, by sorting all of it.
+std::vector<double> greatestPlaces(const std::vector<double> &row, int64_t count) {
+  std::vector<int64_t> order(row.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return row[a] > row[b]; });
+  return {order.begin(), order.begin() + count};
+}
+
+TEST(TopK, PicksFromLongRowsAsBySortingThem) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (int seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    int64_t rows = random.integer(1, 3), size = random.integer(65, 5000);
+    int64_t count = std::min(size, seed % 3 == 0   ? random.integer(1, 60)
+                                   : seed % 3 == 1 ? random.integer(1, size)
+                                                   : size);
+    // Scores of many values, of few values, sorted ones, ones of which most are equal, and ones with infinite ones.
+    HostTensor scores = seed % 5 == 1 ? random.integers(F32, {rows, size}, -3, 3) : random.normals(F32, {rows, size});
+    for (int64_t i = 0; i < rows * size; ++i) {
+      double &x = scores.values[i];
+      if (seed % 5 == 2)
+        x = double(seed % 2 ? i : -i);
+      if (seed % 5 == 3 && random.integer(0, 99))
+        x = 0;
+      if (seed % 5 == 4 && !random.integer(0, 9))
+        x = random.integer(0, 1) ? infinity : -infinity;
+    }
+    auto picked = runKernel("top_k", {}, {scores}, {{F32, {rows, count}}, {DType::I32, {rows, count}}});
+    for (int64_t row = 0; row < rows; ++row) {
+      std::vector<double> from(scores.values.begin() + row * size, scores.values.begin() + (row + 1) * size);
+      std::vector<double> places = greatestPlaces(from, count);
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(picked[1].values[row * count + i], places[i]) << "choice " << i;
+        ASSERT_EQ(picked[0].values[row * count + i], from[size_t(places[i])]);
+      }
+    }
+  }
+}
+
+TEST(TopK, NeverPicksNanAheadOfWhatCameBefore) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t size : {8, 300}) {
+    HostTensor scores{F32, {1, size}, std::vector<double>(size_t(size), 0)};
+    scores.values[3] = nan;
+    scores.values[2] = 5;
+    scores.values[size - 1] = 7;
+    auto picked = runKernel("top_k", {}, {scores}, {{F32, {1, 2}}, {DType::I32, {1, 2}}});
+    EXPECT_EQ(picked[1].values, (std::vector<double>{double(size - 1), 2}));
   }
 }
 

@@ -116,11 +116,12 @@ Result<PlannedKernel> planScatterAdd(const BindRequest &request);
 Result<PlannedKernel> planEmbedding(const BindRequest &request);
 /// Checks an instruction of embedding_backward and builds its kernel.
 Result<PlannedKernel> planEmbeddingBackward(const BindRequest &request);
-// Routing.cpp
+// TopK.cpp
 /// Checks an instruction of top_k and builds its kernel.
 Result<PlannedKernel> planTopK(const BindRequest &request);
 /// Checks an instruction of top_k_backward and builds its kernel.
 Result<PlannedKernel> planTopKBackward(const BindRequest &request);
+// Routing.cpp
 /// Checks an instruction of dispatch (from tokens to the slots of experts) and builds its kernel.
 Result<PlannedKernel> planDispatch(const BindRequest &request);
 /// Checks an instruction of combine (from the slots of experts back to tokens) and builds its kernel.

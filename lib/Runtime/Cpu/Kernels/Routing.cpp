@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Routing of tokens to experts and back: top_k, dispatch and combine, and their gradients. dispatch makes a copy of a
+// Routing of tokens to experts and back: dispatch and combine, and their gradients. dispatch makes a copy of a
 // token for each of its chosen experts, and each copy gets a slot of its expert. The slot is the number of earlier
 // copies in the same batch entry that go to the same expert, ordered by token and then by choice. Every op counts the
 // slots again, so that only the choices have to be saved for the backward pass.
@@ -141,93 +141,6 @@ Result<PlannedKernel> planRouting(const BindRequest &request, const RoutingViews
 bool countsFit(Checker &check) { return check.counts(3, 4, 1); }
 
 } // namespace
-
-Result<PlannedKernel> planTopK(const BindRequest &request) {
-  Checker check(request);
-  if (!check.counts(1, 1, 2))
-    return check.error();
-  const TensorView &scores = request.operands[0], &values = request.results[0], &indices = request.results[1];
-  check.require(!scores.shape.empty() && values.shape.size() == scores.shape.size(),
-                "the scores have {} dimensions and the values {}", scores.shape.size(), values.shape.size());
-  check.dtype(values, "the values", scores.dtype);
-  check.indices(indices, "the indices");
-  if (check.failed())
-    return check.error();
-  Shape expected = scores.shape;
-  int64_t size = scores.shape.back(), count = expected.back() = values.shape.back();
-  check.shape(values, "the values", expected);
-  check.shape(indices, "the indices", expected);
-  check.require(count <= size, "{} of {} elements are picked", count, size);
-  if (check.failed())
-    return check.error();
-  return withIndexType(request, indices.dtype, [&](auto index) {
-    using I = typename decltype(index)::type;
-    return withFloatType(request, scores.dtype, [&](auto type) -> Result<PlannedKernel> {
-      using T = typename decltype(type)::type;
-      return PlannedKernel{[=, x = dataOf<T>(scores), y = mutableDataOf<T>(values), at = mutableDataOf<I>(indices),
-                            rows = product(scores.shape, 0, scores.shape.size() - 1)]() -> Status {
-        for (int64_t row = 0; row < rows; ++row) {
-          const T *from = x + row * size;
-          T *best = y + row * count;
-          I *place = at + row * count;
-          // The list of the best scores stays sorted; the first of equal scores comes first. NaN is never greater.
-          int64_t have = 0;
-          for (int64_t i = 0; i < size; ++i) {
-            int64_t to = have;
-            while (to > 0 && from[i] > best[to - 1])
-              --to;
-            if (to == count)
-              continue;
-            have = std::min(have + 1, count);
-            for (int64_t move = have - 1; move > to; --move) {
-              best[move] = best[move - 1];
-              place[move] = place[move - 1];
-            }
-            best[to] = from[i];
-            place[to] = I(i);
-          }
-        }
-        return ok();
-      }};
-    });
-  });
-}
-
-Result<PlannedKernel> planTopKBackward(const BindRequest &request) {
-  Checker check(request);
-  if (!check.counts(2, 2, 1))
-    return check.error();
-  const TensorView &indices = request.operands[0], &gradient = request.operands[1], &result = request.results[0];
-  check.indices(indices, "the indices");
-  check.dtype(gradient, "the gradient", result.dtype);
-  check.require(!gradient.shape.empty() && gradient.shape.size() == result.shape.size(),
-                "the gradient has {} dimensions and the result {}", gradient.shape.size(), result.shape.size());
-  if (check.failed())
-    return check.error();
-  Shape expected = result.shape;
-  int64_t size = result.shape.back(), count = expected.back() = gradient.shape.back();
-  check.shape(gradient, "the gradient", expected);
-  check.shape(indices, "the indices", expected);
-  if (check.failed())
-    return check.error();
-  return withIndexType(request, indices.dtype, [&](auto index) {
-    using I = typename decltype(index)::type;
-    return withFloatType(request, result.dtype, [&](auto type) -> Result<PlannedKernel> {
-      using T = typename decltype(type)::type;
-      return PlannedKernel{[=, at = dataOf<I>(indices), dy = dataOf<T>(gradient), dx = mutableDataOf<T>(result),
-                            rows = product(result.shape, 0, result.shape.size() - 1)]() -> Status {
-        std::fill_n(dx, rows * size, T(0));
-        for (int64_t i = 0; i < rows * count; ++i) {
-          if (at[i] < 0 || at[i] >= size)
-            return Error{fmt::format("index {} at row {} is outside of [0, {}); check the input data", int64_t(at[i]),
-                                     i / count, size)};
-          dx[i / count * size + at[i]] += dy[i];
-        }
-        return ok();
-      }};
-    });
-  });
-}
 
 Result<PlannedKernel> planDispatch(const BindRequest &request) {
   if (Checker check(request); !countsFit(check))
