@@ -73,6 +73,9 @@ endfunction()
 # Each file still includes what it uses: the other presets parse it by itself.
 function(kerf_begin_with name headers)
   if(KERF_PRECOMPILE)
+    if(NOT TARGET ${headers}) # CMake 3.25 wants it, later ones do not
+      message(FATAL_ERROR "${name} begins with the headers of ${headers}, which is defined after it; define ${headers} first")
+    endif()
     target_precompile_headers(${name} REUSE_FROM ${headers})
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # for ccache
   endif()
