@@ -166,24 +166,36 @@ private:
     std::vector<ExchangeGroup> groups = groupsOf(exchanges);
     for (size_t g = 0; g <= groups.size(); ++g) {
       Operation *last = nullptr;
-      for (size_t i = g < groups.size() ? groups[g].begin : exchanges.size(); i < exchanges.size() && i < groups[g].end;
-           ++i) {
-        last = exchanges[i]->replaced();
-        OpBuilder builder(last);
-        exchanges[i]->send(builder);
-      }
+      if (g < groups.size())
+        for (size_t i = groups[g].begin; i < groups[g].end; ++i) {
+          last = exchanges[i]->replaced();
+          OpBuilder builder(last);
+          exchanges[i]->send(builder);
+        }
       if (g == 0)
         continue;
       const ExchangeGroup &before = groups[g - 1];
-      OpBuilder builder(last && last->isBeforeInBlock(before.firstUser) ? last : before.firstUser);
+      Operation *place = last && last->isBeforeInBlock(before.firstUser) ? last : before.firstUser;
+      OpBuilder builder(place);
       for (size_t i = before.begin; i < before.end; ++i)
         exchanges[i]->add(builder);
+      // The sum of a piece is decoded while later pieces are under way. Its first user needs all pieces.
+      if (g < kPiecesUnderWay || g == groups.size())
+        continue;
+      const ExchangeGroup &done = groups[g - kPiecesUnderWay];
+      if (GradientExchange &piece = *exchanges[done.begin]; piece.isPiece() && place->isBeforeInBlock(done.firstUser))
+        piece.receive(builder);
     }
     for (auto &exchange : exchanges) {
+      if (!exchange->replaced())
+        continue;
       OpBuilder builder(exchange->firstUser());
       exchange->receive(builder);
     }
   }
+
+  /// Pieces between the one that is encoded and the one whose sum is decoded.
+  static constexpr size_t kPiecesUnderWay = 2;
 
   /// The exchanges `begin` to `end` - 1, and the first op that uses one of their sums.
   struct ExchangeGroup {

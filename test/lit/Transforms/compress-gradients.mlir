@@ -104,6 +104,28 @@ func.func @main(%g: tensor<64xf32>) -> tensor<64xf32> {
 
 // -----
 
+// Four pieces: the first one is decoded while later ones are under way.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<128xf32>
+// CHECK: %[[P0:.*]] = kerf.all_gather
+// CHECK: %[[P1:.*]] = kerf.all_gather
+// CHECK-NOT: kerf.wait
+// CHECK: %[[P2:.*]] = kerf.all_gather
+// CHECK: kerf.wait %[[P0]]
+// CHECK: %[[P3:.*]] = kerf.all_gather
+// CHECK: kerf.wait %[[P1]]
+// CHECK: kerf.wait %[[P2]]
+// CHECK: kerf.wait %[[P3]]
+// CHECK: kerf.concatenate
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<128xf32>) -> tensor<128xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "bf16", parameter = "w", pieces = 4 : i64}} : (tensor<128xf32>) -> !kerf.pending<tensor<128xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<128xf32>>) -> tensor<128xf32>
+  return %s : tensor<128xf32>
+}
+
+// -----
+
 // Before batch 5 the plain sum runs, then that of payloads, and the number of the batch selects the result.
 
 // CHECK-LABEL: func.func @main(%arg0: tensor<32xf32>
