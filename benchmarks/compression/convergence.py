@@ -5,7 +5,8 @@
 The data are the pages of docs/ as text, a token for each printable ASCII character; every tenth piece of the text is kept for the evaluation. Each seed has initial
 weights and an order of the text of its own. Needs numpy.
 
-`convergence.py losses [--steps 2000] [--seeds 3] [CODEC...]` prints the evaluation's loss of each codec beside float32, as means over the seeds.
+`convergence.py losses [--steps 2000] [--seeds 3] [CODEC...]` prints the evaluation's loss of each codec beside float32, as means over the seeds. With --dtype bf16 all
+of them compute in 16 bits. With --fewer-ranks 2, the second half of each training resumes the checkpoint of the first half on 2 ranks.
 `convergence.py times --rate 100mbit [--steps 200] [--python PYTHON] [CODEC...]` prints the seconds of a step on links of that rate (scripts/shaped-network.sh; needs
 root). With the steps that the part `losses` needs to a loss, given as `--steps-to CODEC=N`, it prints the seconds to that loss. PYTHON has torch and transformers: the
 table then has DistributedDataParallel over gloo without a hook, with fp16_compress_hook and with powerSGD_hook, in the same namespaces. KERF names the program.
@@ -70,25 +71,30 @@ def write_weights(folder, seed):
                random.normal(0, 0.02, shape)).astype(numpy.float32) for name, shape in shapes().items()})
 
 
-def arguments(folder, codec, steps):
+def arguments(folder, codec, steps, ranks=RANKS, sums=False):
+    """The model and the options of a training. With `sums`, every gradient is summed over the ranks, also where gathering a few activations were faster."""
     with open(os.path.join(folder, "plan.json"), "w") as file:
-        json.dump({"kerf": 1, "mesh": {"data": RANKS, "model": 1}}, file)
+        json.dump({"kerf": 1, "mesh": {"data": ranks, "model": 1}, **({"optimizer_sharding": 0, "recompute": "none", "overlap": ["gradients"]} if sums else {})}, file)
     compress = [] if codec == "none" else ["--compress", f"transformer.h.*.weight={codec}", "--compress", "*=none"]
     if codec != "none":  # norms are vectors, which stay plain
         compress = ["--compress", "*.ln_*=none", *compress]
-    return [MODEL, "--data", os.path.join(folder, "data.npz"), "--weights", os.path.join(folder, "weights.npz"), "--ranks", str(RANKS), "--all-ranks",
-            "--constraints", os.path.join(folder, "plan.json"), "--optimizer", "sgd", "--lr", str(RATE), "--momentum", str(MOMENTUM), *compress, "--steps", str(steps)]
+    return [MODEL, "--data", os.path.join(folder, "data.npz"), "--weights", os.path.join(folder, "weights.npz"), "--ranks", str(ranks), "--all-ranks",
+            "--constraints", os.path.join(folder, "plan.json"), "--optimizer", "sgd", "--lr", str(RATE), "--momentum", str(MOMENTUM), *compress, *(["--search", "whole"] if sums else []),
+            "--steps", str(steps)]
 
 
-def trained(folder, codec, steps):
-    """Trains one codec, and returns the loss of the evaluation and the loss of each step."""
-    log = os.path.join(folder, f"{codec}.jsonl")
-    done = subprocess.run([KERF, "train", *arguments(folder, codec, steps), "--eval-data", os.path.join(folder, "eval.npz"), "--log", log, "--json"],
-                          capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
-    with open(log) as file:
-        curve = [json.loads(line)["loss"] for line in file if '"loss"' in line]
+def trained(folder, codec, steps, dtype="f32", fewer=None):
+    """Trains one codec, and returns the loss of the evaluation and the loss of each step. With `fewer`, the second half runs on so many ranks."""
+    curve, saved = [], os.path.join(folder, f"checkpoint-{codec}")
+    halves = [(steps // 2, RANKS, ["--checkpoint", saved, "--every", str(steps)]), (steps, fewer, ["--resume", saved])] if fewer else [(steps, RANKS, [])]
+    for end, ranks, more in halves:
+        log = os.path.join(folder, f"{codec}-{end}.jsonl")
+        done = subprocess.run([KERF, "train", *arguments(folder, codec, end, ranks, sums=True), "--dtype", dtype, "--eval-data", os.path.join(folder, "eval.npz"), "--log", log,
+                               *more, "--json"], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
+        with open(log) as file:
+            curve += [json.loads(line)["loss"] for line in file if '"loss"' in line]
     return json.loads(done.stdout)["evaluations"][-1]["eval_loss"], curve
 
 
@@ -99,7 +105,7 @@ def losses(options):
             write_data(folder, seed, options.steps)
             write_weights(folder, seed)
             for codec in options.codecs:
-                table[codec].append(trained(folder, codec, options.steps))
+                table[codec].append(trained(folder, codec, options.steps, options.dtype, options.fewer_ranks))
                 print(f"seed {seed}, {codec}: {table[codec][-1][0]:.4f}", file=sys.stderr, flush=True)
     print_losses(options, table)
 
@@ -238,6 +244,8 @@ def main():
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--loss", type=float, default=2.4, help="the loss to which steps are counted (default 2.4)")
+    parser.add_argument("--dtype", default="f32", help="with `losses`: the type in which all codecs compute (default f32)")
+    parser.add_argument("--fewer-ranks", type=int, default=None, metavar="N", help="with `losses`: the ranks of the second half of the steps")
     parser.add_argument("--rate", default="", help="rate of each link, as tc writes it; default: not limited")
     parser.add_argument("--steps-to", action="append", default=[], metavar="CODEC=N")
     parser.add_argument("--python", default="", help="a Python with torch and transformers, for DistributedDataParallel")

@@ -34,13 +34,13 @@ func.func @main(%x: tensor<{ranks}x{rows}x{columns}xf32> {{kerf.kind = "input", 
 
 
 def run(folder, codec, options, steps):
-    """The bytes that each rank's link sent in a run of `steps` steps, and the seconds of each step."""
+    """The bytes that each rank's link sent in a run of `steps` steps, and the seconds of each step. `options` may have more `links` for the network and a `cluster`."""
     compress = [] if codec == "none" else ["--compress", f"w*={codec}"]
     package, log, sent = (os.path.join(folder, name) for name in ("package", "log.jsonl", "bytes"))
-    subprocess.run([KERF, "compile", os.path.join(folder, "model.mlir"), "--optimizer", "sgd", "--ranks", str(options.ranks), "--all-ranks",
+    subprocess.run([KERF, "compile", os.path.join(folder, "model.mlir"), "--optimizer", "sgd", "--ranks", str(options.ranks), "--all-ranks", *getattr(options, "cluster", []),
                     "--constraints", os.path.join(folder, "plan.json"), *compress, "-o", package], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    rate = ["--rate", options.rate] if options.rate else []
-    done = subprocess.run([os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(options.ranks), *rate, "--bytes", sent, "--",
+    links_of_ranks = [*(["--rate", options.rate] if options.rate else []), *getattr(options, "links", [])]
+    done = subprocess.run([os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(options.ranks), *links_of_ranks, "--bytes", sent, "--",
                            KERF, "run", package, "--data", os.path.join(folder, "x.npz"), "--steps", str(steps), "--log", log], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{codec}: {done.stderr[-2000:]}")

@@ -12,6 +12,9 @@ tries all rows with tiny models and few steps, whose figures mean nothing. The r
   small      200 layers of 4 KB each, coded, at 1 Gbit/s, against 200 steps with one layer, whose other work counts as well
   no-harm    links without a limit: the codecs that the planner chooses, and the seconds of a step against a plan without codecs
   predicted  8 pairs of a model and a rate, with 4 ranks and with 2 (a core each): the predicted seconds of a step against the measured ones
+  count      the number of pieces that the planner chooses for a gradient of 4 and of 64 MB with a slow codec at 1 Gbit/s, against the fastest of 1, 2, 4, 8 and 16
+  islands    a gradient of 32 MB on two islands of 2 ranks, 10 Gbit/s inside and 1 Gbit/s between: only the slow hop in codes, and all in codes, against float32
+  slow-rank  a GPT on 2 ranks with a core each, on one of which another program runs all the while, so that the rank is half as fast
   end-to-end a GPT of 25 million parameters at 100 Mbit/s: seconds of a step with int8, int4, onebit and topk against float32
 
 Seconds are medians of the steps after the first one. KERF names the program; the default is build/bin/kerf.
@@ -62,12 +65,12 @@ class Job:
             json.dump(content, file)
         return self.path(self.folder, name)
 
-    def seconds(self, rate, plan, *more):
-        """The median seconds of a step on links of a rate."""
+    def seconds(self, rate, plan, *more, command=()):
+        """The median seconds of a step on links of a rate. `command` starts the ranks."""
         package, log = self.path(self.folder, "package"), self.path(self.folder, "log.jsonl")
         kerf("compile", self.model, *self.arguments, "--ranks", self.ranks, "--all-ranks", "--search", "whole", "--constraints", plan, *more, "-o", package)
         links = [os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(self.ranks), *(["--rate", rate] if rate else []), "--"]
-        done = subprocess.run([*links, KERF, "run", package, "--data", self.data, "--seed", "1", "--steps", str(self.steps), "--log", log],
+        done = subprocess.run([*links, *command, KERF, "run", package, "--data", self.data, "--seed", "1", "--steps", str(self.steps), "--log", log],
                               capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{self.model}, {rate}, {more}: {done.stderr[-2000:]}")
@@ -223,6 +226,71 @@ def predicted(folder, options):
         yield "predicted", f"{ranks} ranks: largest error at most 25 %", f"{100 * max(errors):.0f} %; predicted/measured: {'; '.join(points)}", max(errors) <= 0.25
 
 
+def count(folder, options):
+    quick = options.quick
+    for mebibytes in (1,) if quick else (4, 64):
+        sums = types.SimpleNamespace(ranks=RANKS, rate="1gbit", mebibytes=mebibytes)
+        network.write_job(folder, sums)
+        with open(os.path.join(folder, "plan.json")) as file:
+            plan = json.load(file)
+        chosen = os.path.join(folder, "chosen.json")
+        kerf("plan", os.path.join(folder, "model.mlir"), "--optimizer", "sgd", "--cluster", write_cluster(options, folder, TCP_SHARE * 1e9 / 8), "--all-ranks",
+             "--constraints", os.path.join(folder, "plan.json"), "--compress", "plan", "--compress-codecs", "natural", "-o", chosen)
+        with open(chosen) as file:
+            choice = next(iter(json.load(file).get("compression", {}).values()), {"codec": "none"})
+        seconds = {}
+        for pieces in (1, 2, 4, 8, 16):
+            with open(os.path.join(folder, "plan.json"), "w") as file:
+                json.dump({**plan, "compression": {"w*": {"codec": "natural", "scheme": "two-stage", "pieces": pieces}}}, file)
+            seconds[pieces] = statistics.median(network.run(folder, "none", sums, 3 if quick else 8)[1][1:])
+        best, its = min(seconds, key=seconds.get), choice.get("pieces", 1)
+        yield "count", f"{mebibytes} MB: the chosen number of pieces is at most one step from the fastest", \
+            f"{choice['codec']} in {its}; fastest {best}: " + ", ".join(f"{pieces} {took:.3f} s" for pieces, took in seconds.items()), \
+            choice["codec"] != "none" and max(its, best) <= 2 * min(its, best)
+
+
+def islands(folder, options):
+    quick = options.quick
+    with open(os.path.join(ROOT, "clusters", "cpu-4.json")) as file:
+        cluster = json.load(file)
+    cluster["levels"] = [{"name": "inside", "size": 2, "bandwidth": 1.2e9, "latency": 1e-4},
+                         {"name": "between", "size": 2, "bandwidth": 0.12e9, "latency": 1e-4, "node_bandwidth": 0.12e9}]
+    path = os.path.join(folder, "islands.json")
+    with open(path, "w") as file:
+        json.dump(cluster, file)
+    sums = types.SimpleNamespace(ranks=RANKS, rate="10gbit", mebibytes=1 if quick else 32, links=["--islands", "2", "--between", "1gbit"], cluster=["--cluster", path])
+    network.write_job(folder, sums)
+    with open(os.path.join(folder, "plan.json")) as file:
+        plan = json.load(file)
+
+    def seconds(codec, **more):
+        with open(os.path.join(folder, "plan.json"), "w") as file:
+            json.dump({**plan, "compression": {"w*": {"codec": codec, **more}}}, file)
+        return statistics.median(network.run(folder, "none", sums, 3 if quick else 8)[1][1:])
+    plain = seconds("none")
+    for codec in ("int8", "int4"):
+        slow, everywhere = seconds(codec, scheme="two-stage", hierarchy=True), seconds(codec, scheme="two-stage")
+        yield "islands", f"{codec} on the slow hop only at least 2 times as fast as float32", \
+            f"{plain / slow:.2f} times; {slow:.3f} s, float32 {plain:.3f} s, {codec} everywhere {everywhere:.3f} s", plain >= 2 * slow
+
+
+def slow_rank(folder, options):
+    quick = options.quick
+    job = gpt(folder, 2, 64 if quick else 256, 4 if quick else 20, ranks=2, samples=2, sequence=64)
+
+    def seconds(*slow):
+        others = [subprocess.Popen(["taskset", "-c", str(rank), sys.executable, "-c", "while True: pass"]) for rank in slow]
+        try:
+            return job.seconds("", job.plan, "--compress", "*.h.*.weight=int8", command=["sh", "-c", 'exec taskset -c $RANK "$@"', "sh"])
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+    rounds = [(seconds(), seconds(1)) for _ in range(1 if quick else 3)]
+    fast, slow = (statistics.median(column) for column in zip(*rounds))
+    yield "slow-rank", "a step takes at most 2 times as long with a rank that is half as fast", f"{slow / fast:.2f} times; {slow:.4f} s, {fast:.4f} s without it", slow <= 2 * fast
+
+
 def end_to_end(folder, options):
     quick = options.quick
     job = gpt(folder, 2 if quick else 8, 64 if quick else 512, 3)
@@ -233,7 +301,8 @@ def end_to_end(folder, options):
             None if asked is None else plain >= asked * took
 
 
-ROWS = {"pieces": pieces, "exposed": exposed, "small": small, "no-harm": no_harm, "predicted": predicted, "end-to-end": end_to_end}
+ROWS = {"pieces": pieces, "exposed": exposed, "small": small, "no-harm": no_harm, "predicted": predicted, "count": count, "islands": islands, "slow-rank": slow_rank,
+        "end-to-end": end_to_end}
 
 
 def main():

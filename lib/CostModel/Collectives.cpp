@@ -25,6 +25,9 @@ constexpr double kNetworkEfficiency = 0.95;
 // reach 8.1 GB/s each by all-reduce and 7.7-8.8 by sends, of the 12.5 that four 200 Gb/s cards provide for each.
 constexpr double kSharedNetworkEfficiency = 0.65;
 constexpr double kThreadLinkEfficiency = 1.0;
+// The rate at which a core sends and receives messages over the system's network, as a share of its memory bandwidth:
+// pairs of ranks on one core of 12 GB/s move 0.35 GB/s each through links without a limit, in both directions.
+constexpr double kMessageShare = 1.0 / 16;
 // A group with some but not all devices of a node cannot use all network cards in its rings. On the same machines, with
 // all devices busy, all-reduces of groups of 1, 2 and 4 devices per node reach 8.1, 10.8 and 11.9 GB/s between nodes.
 constexpr double kPartGroupCards = 4.0 / 3;
@@ -281,13 +284,17 @@ GroupShape kerf::groupLinkShape(const Cluster &from, const Cluster &to, const Gr
 CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared)
     : theMesh(std::move(mesh)), theCluster(std::move(cluster)), shared(std::move(shared)) {
   assert(theMesh.ranks() <= theCluster.ranks() && !theCluster.mixed());
-  // Ranks that oversubscribe a host's cores compute and move bytes more slowly.
-  if (double factor = oversubscription(theCluster.device, theMesh.ranks()); factor > 1)
+  // Ranks that oversubscribe a host's cores compute and move bytes more slowly. A link that is slower than a core is
+  // not shared: it keeps its bandwidth as long as the rank's share of the core moves as many bytes.
+  if (double factor = oversubscription(theCluster.device, theMesh.ranks()); factor > 1) {
+    const double core = kMessageShare * theCluster.device.memoryBandwidth;
     for (Level &level : theCluster.levels) {
-      level.bandwidth /= factor;
-      level.nodeBandwidth /= factor;
+      double slowdown = std::clamp(factor * level.bandwidth / core, 1.0, factor);
+      level.bandwidth /= slowdown;
+      level.nodeBandwidth /= slowdown;
       level.latency *= factor;
     }
+  }
   theCluster.device = sharedDevice(theCluster.device, theMesh.ranks());
 }
 

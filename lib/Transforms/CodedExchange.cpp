@@ -38,6 +38,7 @@ public:
     }
     for (Value part : payload)
       first.push_back(gathers ? startGather(emit, part) : startAllToAll(emit, part));
+    markPayload(first);
   }
 
   void add(OpBuilder &builder) override {
@@ -55,6 +56,7 @@ public:
       keepError(emit, emit.subtract(x, decodeBlocks(builder, emit.loc, codec, payload, ownersKey)), feedback);
     for (Value part : payload)
       second.push_back(startGather(emit, part));
+    markPayload(second);
   }
 
   void receive(OpBuilder &builder) override {
@@ -72,16 +74,16 @@ private:
     int64_t count = tensorType(part).getNumElements();
     Type element = tensorType(part).getElementType();
     auto pending = PendingType::get(emit.builder.getContext(), RankedTensorType::get({ranks * count}, element));
-    return limited(AllGatherOp::create(emit.builder, emit.loc, pending, emit.reshape(part, {count}), axes,
-                                       emit.builder.getI64IntegerAttr(0), stream(emit), cause(emit)));
+    return AllGatherOp::create(emit.builder, emit.loc, pending, emit.reshape(part, {count}), axes,
+                               emit.builder.getI64IntegerAttr(0), stream(emit), cause(emit));
   }
 
   Value startAllToAll(Emitter &emit, Value part) {
     int64_t count = tensorType(part).getNumElements();
     auto received = RankedTensorType::get({ranks, count / ranks}, tensorType(part).getElementType());
-    return limited(AllToAllOp::create(emit.builder, emit.loc, PendingType::get(emit.builder.getContext(), received),
-                                      emit.reshape(part, {1, count}), axes, emit.builder.getI64IntegerAttr(0),
-                                      emit.builder.getI64IntegerAttr(1), stream(emit), cause(emit)));
+    return AllToAllOp::create(emit.builder, emit.loc, PendingType::get(emit.builder.getContext(), received),
+                              emit.reshape(part, {1, count}), axes, emit.builder.getI64IntegerAttr(0),
+                              emit.builder.getI64IntegerAttr(1), stream(emit), cause(emit));
   }
 
   /// Waits for collectives, and returns what arrived with the blocks of all senders as the first dimension.

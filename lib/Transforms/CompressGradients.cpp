@@ -5,6 +5,7 @@
 #include "GradientExchange.h"
 #include "GradientPieces.h"
 #include "TimeAxis.h"
+#include "kerf/Steps/Steps.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -158,25 +159,68 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
   }
 
 private:
-  /// The second part of an exchange comes after the first part of the next one, so that its messages travel meanwhile.
+  /// Emits the parts of all exchanges. Gradients that fill a bucket together are a group, whose messages travel
+  /// together: the second parts of a group's exchanges come after the first parts of the next group's, so that messages
+  /// travel meanwhile, and no first part of a group waits for a second part of the same group.
   static void emit(std::vector<std::unique_ptr<GradientExchange>> &exchanges) {
-    for (size_t i = 0; i <= exchanges.size(); ++i) {
-      if (i < exchanges.size()) {
-        OpBuilder builder(exchanges[i]->replaced());
-        exchanges[i]->send(builder);
-      }
-      if (i == 0)
+    std::vector<ExchangeGroup> groups = groupsOf(exchanges);
+    for (size_t g = 0; g <= groups.size(); ++g) {
+      Operation *last = nullptr;
+      if (g < groups.size())
+        for (size_t i = groups[g].begin; i < groups[g].end; ++i) {
+          last = exchanges[i]->replaced();
+          OpBuilder builder(last);
+          exchanges[i]->send(builder);
+        }
+      if (g == 0)
         continue;
-      Operation *place = exchanges[i - 1]->firstUser();
-      if (i < exchanges.size() && exchanges[i]->replaced()->isBeforeInBlock(place))
-        place = exchanges[i]->replaced();
+      const ExchangeGroup &before = groups[g - 1];
+      Operation *place = last && last->isBeforeInBlock(before.firstUser) ? last : before.firstUser;
       OpBuilder builder(place);
-      exchanges[i - 1]->add(builder);
+      for (size_t i = before.begin; i < before.end; ++i)
+        exchanges[i]->add(builder);
+      // The sum of a piece is decoded while later pieces are under way. Its first user needs all pieces.
+      if (g < kPiecesUnderWay || g == groups.size())
+        continue;
+      const ExchangeGroup &done = groups[g - kPiecesUnderWay];
+      if (GradientExchange &piece = *exchanges[done.begin]; piece.isPiece() && place->isBeforeInBlock(done.firstUser))
+        piece.receive(builder);
     }
     for (auto &exchange : exchanges) {
+      if (!exchange->replaced())
+        continue;
       OpBuilder builder(exchange->firstUser());
       exchange->receive(builder);
     }
+  }
+
+  /// Pieces between the one that is encoded and the one whose sum is decoded.
+  static constexpr size_t kPiecesUnderWay = 2;
+
+  /// The exchanges `begin` to `end` - 1, and the first op that uses one of their sums.
+  struct ExchangeGroup {
+    size_t begin = 0, end = 0;
+    Operation *firstUser = nullptr;
+  };
+  /// Returns groups of successive exchanges with at least steps::kBucketBytes of gradients each. A sum that is used
+  /// before a later gradient exists is in an earlier group than that gradient, and a piece is a group of its own.
+  static std::vector<ExchangeGroup> groupsOf(const std::vector<std::unique_ptr<GradientExchange>> &exchanges) {
+    std::vector<ExchangeGroup> groups;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < exchanges.size(); ++i) {
+      const GradientExchange &exchange = *exchanges[i];
+      if (groups.empty() || bytes >= steps::kBucketBytes || exchange.isPiece() ||
+          groups.back().firstUser->isBeforeInBlock(exchange.replaced())) {
+        groups.push_back({i, i, exchange.firstUser()});
+        bytes = 0;
+      }
+      ExchangeGroup &group = groups.back();
+      group.end = i + 1;
+      if (Operation *user = exchange.firstUser(); user->isBeforeInBlock(group.firstUser))
+        group.firstUser = user;
+      bytes += exchange.gradientBytes();
+    }
+    return groups;
   }
 };
 

@@ -16,6 +16,8 @@ inline constexpr llvm::StringLiteral kGatherCodecAttr = "kerf.gather_codec";
 /// On a collective: the batches in which it runs, as the numbers of the first one and of the one after the last one. In
 /// all other batches its result is zeros.
 inline constexpr llvm::StringLiteral kBatchesAttr = "kerf.batches";
+/// On a collective of a payload: the bytes of the gradient that the payload stands for, by which buckets fill.
+inline constexpr llvm::StringLiteral kGradientBytesAttr = "kerf.gradient_bytes";
 /// On a scalar i1 (unit): true in a step that changes no parameter and no state.
 inline constexpr llvm::StringLiteral kSkipsStepAttr = "kerf.skips_step";
 

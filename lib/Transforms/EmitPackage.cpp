@@ -171,6 +171,8 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
     }
     if (auto batches = op.getAttrOfType<DenseI64ArrayAttr>(kBatchesAttr))
       instruction.attrs[package::kBatches] = batches.asArrayRef().vec();
+    if (auto bytes = op.getAttrOfType<IntegerAttr>(kGradientBytesAttr))
+      instruction.attrs[package::kGradientBytes] = bytes.getInt();
     if (auto task = op.getAttrOfType<DictionaryAttr>(KerfDialect::kTaskAttr)) {
       auto read = taskOf(task);
       if (!read)

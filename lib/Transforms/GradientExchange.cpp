@@ -4,10 +4,18 @@
 #include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace kerf::ir;
 
 namespace kerf {
+
+namespace {
+int64_t bytesOfTensor(Value value) {
+  return (tensorType(value).getNumElements() * tensorType(value).getElementTypeBitWidth() + 7) / 8;
+}
+} // namespace
 
 GradientExchange::GradientExchange(Operation *start, const CompressedSync &how, const ExchangeContext &context)
     : start(start), how(how), context(context), axes(start->getAttrOfType<DenseI64ArrayAttr>("axes")), ranks(1) {
@@ -16,6 +24,8 @@ GradientExchange::GradientExchange(Operation *start, const CompressedSync &how, 
 }
 
 Operation *GradientExchange::firstUser() const { return firstUserOf(cast<WaitOp>(*start->user_begin())); }
+
+int64_t GradientExchange::gradientBytes() const { return bytesOfTensor(start->getOperand(0)); }
 
 Value GradientExchange::like(Emitter &emit, Value scalar, Value x) {
   return emit.broadcast(emit.convert(scalar, emit.builder.getF32Type()), shapeOf(x), {});
@@ -97,10 +107,19 @@ void GradientExchange::replaceState(Emitter &emit, size_t state, Value value, Va
   context.states.replace(state, value);
 }
 
-Value GradientExchange::limited(Operation *collective) {
-  if (how.firstBatch > 0)
-    collective->setAttr(kBatchesAttr, DenseI64ArrayAttr::get(collective->getContext(), {how.firstBatch, INT64_MAX}));
-  return collective->getResult(0);
+void GradientExchange::markPayload(ArrayRef<Value> pending) {
+  int64_t payload = 0;
+  for (Value part : pending)
+    payload += bytesOfTensor(part.getDefiningOp()->getOperand(0));
+  Builder builder(start->getContext());
+  for (Value part : pending) {
+    Operation *collective = part.getDefiningOp();
+    double share = double(bytesOfTensor(collective->getOperand(0))) / double(payload);
+    auto bytes = int64_t(std::ceil(share * double(gradientBytes()))); // a full group has to fill its bucket
+    collective->setAttr(kGradientBytesAttr, builder.getI64IntegerAttr(bytes));
+    if (how.firstBatch > 0)
+      collective->setAttr(kBatchesAttr, builder.getDenseI64ArrayAttr({how.firstBatch, INT64_MAX}));
+  }
 }
 
 Value GradientExchange::randomKey(Emitter &emit, bool owner, bool shared) {

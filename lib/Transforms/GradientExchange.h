@@ -32,6 +32,10 @@ public:
   mlir::Operation *firstUser() const;
   /// Returns the collective that is replaced; null after `receive`.
   mlir::Operation *replaced() const { return start; }
+  /// Returns the bytes of the gradient before it is encoded.
+  int64_t gradientBytes() const;
+  /// Returns whether the gradient is a piece of a parameter's gradient.
+  bool isPiece() const { return !how.piece.empty(); }
 
 protected:
   /// Returns `x` without the loss scale, so that states hold numbers that do not depend on it.
@@ -60,8 +64,9 @@ protected:
   mlir::Value withPlain(ir::Emitter &emit, mlir::Value sum);
   /// Replaces a state, except in the batches before the first compressed one, which keep `before`.
   void replaceState(ir::Emitter &emit, size_t state, mlir::Value value, mlir::Value before);
-  /// Limits a collective of payloads to the batches that are compressed.
-  mlir::Value limited(mlir::Operation *collective);
+  /// Limits collectives, which send one payload together, to the batches that are compressed, and divides the bytes of
+  /// the gradient among them (kGradientBytesAttr).
+  void markPayload(mlir::ArrayRef<mlir::Value> pending);
   /// Returns the name of a state.
   std::string stateName(const char *prefix) const { return prefix + how.parameter + how.piece; }
   /// Returns the key of random numbers; `owner` is that of the second encoding. With `shared`, all ranks have one key.

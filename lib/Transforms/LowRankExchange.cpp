@@ -99,9 +99,11 @@ private:
 
   Value startAllReduce(Emitter &emit, Value factor) {
     auto type = PendingType::get(emit.builder.getContext(), tensorType(factor));
-    return limited(AllReduceOp::create(emit.builder, emit.loc, type, factor, axes,
-                                       ReduceKindIRAttr::get(emit.builder.getContext(), ReduceKindIR::sum),
-                                       stream(emit), cause(emit)));
+    Value pending = AllReduceOp::create(emit.builder, emit.loc, type, factor, axes,
+                                        ReduceKindIRAttr::get(emit.builder.getContext(), ReduceKindIR::sum),
+                                        stream(emit), cause(emit));
+    markPayload(pending);
+    return pending;
   }
   Value wait(Emitter &emit, Value pending) {
     return WaitOp::create(emit.builder, emit.loc, cast<PendingType>(pending.getType()).getTensor(), pending);

@@ -181,6 +181,20 @@ class Feedback(CompressionTest):
                 self.assertAlmostEqual(errors[0][i] + errors[1][i] - moved[i], total[i], delta=1e-4 * steps, msg=codec)
             self.assertTrue(any(errors[0]), codec)
 
+    def test_a_change_of_the_learning_rate_loses_nothing(self):
+        # Errors are kept as updates. Were they kept as gradients, what is left of the first steps would be moved with the later, smaller rate.
+        n, half = 4096, 3
+        rows = [[normal(n, 10 + step), normal(n, 50 + step, 0.5)] for step in range(2 * half)]
+        rates = [1.0] * half + [0.125] * half
+        total = [sum(rate * (step[0][i] + step[1][i]) for rate, step in zip(rates, rows)) for i in range(n)]
+        for codec in WITH_FEEDBACK:
+            first, last = self.path(f"first-{codec}"), self.path(f"last-{codec}")
+            self.train(codec, rows, "--checkpoint", first, "--every", half, stop=half)
+            moved = self.train(codec, rows, "--resume", first, "--checkpoint", last, "--every", 2 * half, optimizer=("--optimizer", "sgd", "--lr", 0.125))
+            errors = self.states(last)["compression_error/w"]
+            for i in range(n):
+                self.assertAlmostEqual(errors[0][i] + errors[1][i] - moved[i], total[i], delta=1e-3, msg=codec)
+
     def test_what_top_k_holds_back_arrives(self):
         n = 4096
         rows = [[normal(n, 7), [0.0] * n]] + [[[0.0] * n] * 2] * 103
@@ -262,6 +276,31 @@ class Exchanges(CompressionTest):
         row[::256] = [127.0] * 4
         rows = [[row] * 4]
         self.same(self.train("int8", rows), self.train(None, rows))
+
+    def test_ranks_with_unequal_shares_of_a_batch_count_each_sample_once(self):
+        # Three ranks have 9, 9 and 7 of 25 samples. Kerf gathers such a batch before it adds up, so that no sum over ranks is left to code.
+        model = """
+func.func @main(%x: tensor<25x512xf32> {kerf.kind = "input", kerf.name = "x"}, %w: tensor<512xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> (tensor<f32> {kerf.name = "loss"}) {
+  %wide = kerf.broadcast_in_dim %w {broadcast_dimensions = array<i64: 1>} : (tensor<512xf32>) -> tensor<25x512xf32>
+  %products = kerf.multiply %wide, %x : (tensor<25x512xf32>, tensor<25x512xf32>) -> tensor<25x512xf32>
+  %sum = kerf.reduce %products {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<25x512xf32>) -> tensor<f32>
+  %samples = kerf.constant dense<25.0> : tensor<f32>
+  %loss = kerf.divide %sum, %samples : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+"""
+        self.write("model.mlir", model)
+        samples = [normal(512, number) for number in range(25)]
+        flat = [value for sample in samples for value in sample]
+        data = write_npz(self.path("x.npz"), {"x": ("<f4", [1, 25, 512], struct.pack(f"<{len(flat)}f", *flat))})
+        zeros = write_npz(self.path("w.npz"), {"w": ("<f4", [512], bytes(4 * 512))})
+        for codec in ("identity", "bf16"):
+            self.write("plan.json", {"kerf": 1, "mesh": {"data": 3, "model": 1}, "arguments": {"x": [["data"], []]}})
+            self.succeed("train", self.path("model.mlir"), "--data", data, "--weights", zeros, "--optimizer", "sgd", "--lr", 1, "--ranks", 3, "--all-ranks",
+                         "--constraints", self.path("plan.json"), "--compress", f"w={codec}", "--steps", 1, "--save", self.path("out.safetensors"))
+            moved = struct.unpack("<512f", read_safetensors(self.path("out.safetensors"))["w"][2])
+            for i in range(512):
+                self.assertAlmostEqual(-moved[i], sum(sample[i] for sample in samples) / 25, delta=1e-6, msg=codec)
 
     def test_two_runs_are_equal_and_machine_code_changes_nothing(self):
         rows = [[normal(5000, 10 * step + rank) for rank in range(4)] for step in range(3)]

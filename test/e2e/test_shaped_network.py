@@ -29,7 +29,7 @@ class ShapedNetwork(KerfTest):
         return subprocess.run([SCRIPT, *map(str, args)], capture_output=True, text=True, timeout=60)
 
     def test_wrong_options_are_refused(self):
-        for args in (["--ranks", "one", "--", "true"], ["--speed", "1", "--", "true"], []):
+        for args in (["--ranks", "one", "--", "true"], ["--speed", "1", "--", "true"], ["--islands", "3", "--", "true"], []):
             self.assertEqual(self.run_script(*args).returncode, 1, args)
 
     @unittest.skipUnless(works(), "network namespaces need root, ip and tc")
@@ -44,6 +44,38 @@ class ShapedNetwork(KerfTest):
         self.assertEqual(len(self.read("bytes").split()), 3)
         names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
         self.assertFalse([line for line in names.splitlines() if line.startswith("kerf") and not is_running(line)], names)
+
+    @unittest.skipUnless(works(), "network namespaces need root, ip and tc")
+    def test_only_the_link_between_islands_is_slow(self):
+        # Rank 0 sends 2 MB to its neighbour and then to rank 2, which is on the other island: 0.3 s at 50 Mbit/s, of which a burst of 256 KiB passes at once.
+        script = """
+import os, socket, time
+rank = int(os.environ["RANK"])
+if rank in (1, 2):
+    listener = socket.create_server(("", 5000))
+    other = listener.accept()[0]
+    while other.recv(65536):
+        pass
+    other.sendall(b"x")
+if rank == 0:
+    for to in (1, 2):
+        while True:
+            try:
+                other = socket.create_connection((f"10.77.0.{to + 1}", 5000))
+                break
+            except OSError:
+                time.sleep(0.05)
+        start = time.monotonic()
+        other.sendall(bytes(2_000_000))
+        other.shutdown(socket.SHUT_WR)
+        other.recv(1)
+        print(time.monotonic() - start)
+"""
+        done = self.run_script("--ranks", 4, "--rate", "10gbit", "--islands", 2, "--between", "50mbit", "--", sys.executable, "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        inside, between = map(float, done.stdout.split())
+        self.assertGreaterEqual(between, 0.25, done.stdout)
+        self.assertLess(inside, between / 2, done.stdout)
 
     @unittest.skipUnless(works(), "network namespaces need root, ip and tc")
     def test_codecs_send_the_bytes_of_their_payloads(self):

@@ -215,6 +215,24 @@ TEST(Collectives, FasterLinksAndFewerBytesNeverTakeLonger) {
   }
 }
 
+// A core of 12 GB/s moves 0.75 GB/s of messages over a network. Four ranks that share two cores halve what a core does,
+// and leave what a slow wire does.
+TEST(Collectives, SharedCoresSlowDownCopiesAndNotTheWire) {
+  Cluster cluster = load("cpu-4");
+  cluster.levels[0].latency = cluster.device.curves.collectiveSeconds = 0;
+  Mesh m = mesh({4});
+  auto slowdown = [&](double bandwidth) {
+    cluster.levels[0].bandwidth = cluster.levels[0].nodeBandwidth = bandwidth;
+    cluster.device.curves.hostCores = 0;
+    double own = CollectiveModel(m, cluster).seconds(Collective::AllReduce, axes(m, {0}), 1e9);
+    cluster.device.curves.hostCores = 2;
+    return CollectiveModel(m, cluster).seconds(Collective::AllReduce, axes(m, {0}), 1e9) / own;
+  };
+  EXPECT_DOUBLE_EQ(slowdown(0.125e9), 1) << "1 Gbit/s";
+  EXPECT_DOUBLE_EQ(slowdown(0.5e9), 0.5e9 / 0.375e9) << "faster than the half of a core";
+  EXPECT_DOUBLE_EQ(slowdown(5e9), 2) << "memory";
+}
+
 TEST(Collectives, OrderOfAxesAndRepetitionChangeNothing) {
   Mesh m = mesh({2, 2, 2});
   CollectiveModel model(m, *firstRanks(load("dgx-a100"), 8));

@@ -2,6 +2,7 @@
 // Ranks over TCP whose processes are threads of this test, on the loopback interface.
 #include "TcpRanks.h"
 
+#include <atomic>
 #include <cstring>
 #include <ctime>
 #include <gtest/gtest.h>
@@ -56,6 +57,46 @@ TEST(TcpCommunicator, AReceiveMayComeBeforeItsMessage) {
     receiver.join();
     EXPECT_EQ(got, sent);
   }
+  endTogether(ranks);
+}
+
+TEST(TcpCommunicator, HeldMessagesLeaveTogetherInTheirOrder) {
+  Ranks ranks = connected(2);
+  // More small messages than one call of the system writes, with large ones and messages that are not held between
+  // them.
+  std::vector<std::vector<std::byte>> sent;
+  for (uint32_t i = 0; i < 700; ++i)
+    sent.push_back(pattern(i == 150 || i == 650 ? 3'000'000 : i % 5 == 0 ? 0 : 4 * (i % 90), i));
+  std::thread sender([&] {
+    for (size_t i = 0; i < sent.size(); ++i)
+      ASSERT_TRUE(i % 100 == 99 ? ranks[0]->startSend(sent[i], 1, 7) : ranks[0]->holdSend(sent[i], 1, 7));
+    ranks[0]->releaseSends();
+    EXPECT_TRUE(ranks[0]->finishSends(7));
+  });
+  for (const auto &bytes : sent) {
+    std::vector<std::byte> got(bytes.size(), std::byte(0xAA));
+    ASSERT_TRUE(ranks[1]->receive(got, 0, 7));
+    ASSERT_EQ(got, bytes);
+  }
+  sender.join();
+  endTogether(ranks);
+}
+
+TEST(TcpCommunicator, ASmallMessageIsHeldUntilItIsReleased) {
+  Ranks ranks = connected(2);
+  std::vector<std::byte> sent = pattern(100, 1), got(100);
+  ASSERT_TRUE(ranks[0]->holdSend(sent, 1, 7));
+  std::atomic<bool> arrived = false;
+  std::thread receiver([&] {
+    EXPECT_TRUE(ranks[1]->receive(got, 0, 7));
+    arrived = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(arrived);
+  ranks[0]->releaseSends();
+  EXPECT_TRUE(ranks[0]->finishSends(7));
+  receiver.join();
+  EXPECT_EQ(got, sent);
   endTogether(ranks);
 }
 

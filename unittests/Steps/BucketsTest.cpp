@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../../lib/Steps/Buckets.h"
 #include "../../lib/Steps/GatherAhead.h"
+#include "kerf/Package/Batches.h"
 
 #include <deque>
 #include <fmt/format.h>
@@ -113,6 +114,36 @@ TEST(Buckets, SumsOfMicrobatchesArePutOffUntilTheNextBucket) {
   body.add("neg", {last});
   EXPECT_EQ(body.filled(1), "neg 0 -> 2; all_reduce 2 -> 3; neg 0 -> 6; wait 3 -> 4; accumulate 1 4 -> 5; "
                             "all_reduce 6 -> 7; wait 7 -> 8; accumulate 1 8 -> 9; neg 9 -> 10");
+}
+
+TEST(Buckets, ResultsOfAnEarlierBucketLeaveTheNextOneOpen) {
+  // Two gradients that are sent in codes: each is coded and sent, added by its owner, and gathered.
+  Body body;
+  int input = body.value();
+  std::vector<int> sent, gathered;
+  for (int i = 0; i < 2; ++i)
+    sent.push_back(body.add("all_to_all", {body.add("neg", {input})}, "gradients"));
+  for (int pending : sent)
+    gathered.push_back(body.add("all_gather", {body.add("neg", {body.add("wait", {pending})})}, "gradients"));
+  for (int pending : gathered)
+    body.add("neg", {body.add("wait", {pending})});
+  EXPECT_EQ(body.filled(1000), "neg 0 -> 1; neg 0 -> 3; all_to_all 1 3 -> 2 4; wait 2 -> 5; neg 5 -> 6; wait 4 -> 8; "
+                               "neg 8 -> 9; all_gather 6 9 -> 7 10; wait 7 -> 11; neg 11 -> 12; wait 10 -> 13; "
+                               "neg 13 -> 14");
+}
+
+TEST(Buckets, PayloadsFillABucketByTheirGradients) {
+  for (int64_t gradientBytes : {8, 16}) {
+    Body body;
+    int input = body.value();
+    for (int i = 0; i < 3; ++i) {
+      body.reduce(body.add("neg", {input}));
+      body.sources.back().attrs[package::kGradientBytes] = gradientBytes;
+    }
+    EXPECT_EQ(body.filled(32), gradientBytes == 8
+                                   ? "neg 0 -> 1; neg 0 -> 3; neg 0 -> 5; all_reduce 1 3 5 -> 2 4 6"
+                                   : "neg 0 -> 1; neg 0 -> 3; all_reduce 1 3 -> 2 4; neg 0 -> 5; all_reduce 5 -> 6");
+  }
 }
 
 TEST(GatherAhead, ALayerAheadAllOfALayerAtOnce) {

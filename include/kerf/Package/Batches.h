@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives that run in some batches only, such as those of payloads in a training that compresses from some step on.
+// Attributes of the collectives of coded gradients: the batches in which they run, where a training compresses from
+// some step on, and the gradients for which their payloads stand.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -18,5 +19,8 @@ inline constexpr const char *kBatches = "batches";
 /// Returns the batches in which a collective runs: all of them if it has no attribute kBatches. Fails where the
 /// attribute is no list of two integers from 0 on, the second of which is above the first.
 Result<BatchRange> batchesOf(const Instruction &collective);
+
+/// The attribute of a collective that sends the payload of a gradient: the bytes of the gradient before it is encoded.
+inline constexpr const char *kGradientBytes = "gradient_bytes";
 
 } // namespace kerf::package

@@ -33,6 +33,13 @@ public:
   /// Starts to send `bytes` to rank `to`. The bytes must not change or be freed until `finishSends(tag)` has returned,
   /// whether that call succeeds or fails.
   virtual Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) = 0;
+  /// Starts to send like `startSend`, but may hold a small message back until `releaseSends`, so that messages to one
+  /// rank leave together. A communicator for which this saves nothing sends at once.
+  virtual Status holdSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) {
+    return startSend(bytes, to, tag);
+  }
+  /// Sends what is held back. A thread has to call it before it waits for any message.
+  virtual void releaseSends() {}
   /// Waits until every message that this rank has sent under `tag` has left its buffer.
   virtual Status finishSends(int64_t tag) = 0;
   /// Waits for a message from rank `from` under `tag`, and copies it to `bytes`. Fails if the message has another

@@ -495,6 +495,10 @@ def CompressGradients : Pass<"kerf-compress-gradients", "::mlir::ModuleOp"> {
       ranks, and for codecs with the word `gathers`.
     * A reduce-scatter becomes the first half of the two-stage form.
 
+    Gradients of 1 MiB together are a group. The pass encodes a group before it waits for any payload of the group, and
+    encodes the next group before it waits for this one. Each payload has the bytes of its gradient as
+    `kerf.gradient_bytes`, by which buckets fill.
+
     With `pieces`, the gradient is cut, and each piece is a gradient of its own: the pass encodes piece 2 before it waits
     for piece 1. With `first_batch` N, a plain collective runs in the batches before N, and those of payloads run from
     batch N on (`kerf.batches`); the sum is selected by the number of the batch. With `mean`, a mean of gradients that

@@ -5,7 +5,7 @@
 
 namespace kerf::runtime {
 
-Status Phase::startSends() const {
+Status Phase::holdSends() const {
   const Outgoing *last = nullptr;
   for (const Outgoing &out : outgoing) {
     if (out.pack.bytes() == 0)
@@ -17,7 +17,7 @@ Status Phase::startSends() const {
       bytes = out.packed;
       last = &out;
     }
-    if (Status sent = communicator->startSend({bytes, size_t(out.pack.bytes())}, out.peer, tag); !sent)
+    if (Status sent = communicator->holdSend({bytes, size_t(out.pack.bytes())}, out.peer, tag); !sent)
       return sent;
   }
   return ok();
@@ -82,14 +82,17 @@ Status CollectivePlan::run() const {
   for (const PlannedCollective &member : collectives)
     if (member.zeroFirst)
       std::memset(member.result.data, 0, size_t(member.result.bytes()));
-  Status status = each(ReducesFirst::Yes, [](const PlannedCollective &member) { return member.reduce->startSends(); });
+  Status status = each(ReducesFirst::Yes, [](const PlannedCollective &member) { return member.reduce->holdSends(); });
   if (status)
-    status = each(ReducesFirst::No, [](const PlannedCollective &member) { return member.move->startSends(); });
+    status = each(ReducesFirst::No, [](const PlannedCollective &member) { return member.move->holdSends(); });
+  communicator->releaseSends();
+  // No receive of a reduction waits for a movement behind a reduction, so that these may be held back until the end.
   if (status)
     status = each(ReducesFirst::Yes, [](const PlannedCollective &member) {
       Status received = member.reduce->receive();
-      return received && member.move ? member.move->startSends() : received;
+      return received && member.move ? member.move->holdSends() : received;
     });
+  communicator->releaseSends();
   for (ReducesFirst reduced : {ReducesFirst::No, ReducesFirst::Yes})
     if (status)
       status =

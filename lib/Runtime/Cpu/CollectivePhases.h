@@ -28,8 +28,8 @@ struct Phase {
   const std::byte *source = nullptr;    // the tensor whose boxes are sent
   std::vector<Outgoing> outgoing;
 
-  /// Starts to send all outgoing boxes.
-  Status startSends() const;
+  /// Starts to send all outgoing boxes. Small ones may be held back until the communicator's releaseSends().
+  Status holdSends() const;
 };
 
 /// A phase that copies the box that each peer sends to its place in the result.

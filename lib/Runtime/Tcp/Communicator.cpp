@@ -79,16 +79,22 @@ public:
   }
 
   Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) override {
-    {
-      std::lock_guard lock(shared.mutex);
-      if (shared.failure)
-        return *shared.failure;
-      if (Status started = connections[size_t(to)]->startSend(bytes, tag); !started)
-        return started;
+    return startSend(bytes, to, tag, MayHold::No);
+  }
+
+  Status holdSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) override {
+    return startSend(bytes, to, tag, bytes.size() <= tcp::kMostEagerBytes ? MayHold::Yes : MayHold::No);
+  }
+
+  void releaseSends() override {
+    for (auto &connection : connections) {
+      {
+        std::lock_guard lock(shared.mutex);
+        if (!connection->hasUnsent())
+          continue;
+      }
+      connection->flush(tcp::kBurstBytes);
     }
-    if (to != shared.self)
-      connections[size_t(to)]->flush(1);
-    return ok();
   }
 
   Status finishSends(int64_t tag) override {
@@ -122,6 +128,22 @@ public:
   }
 
 private:
+  enum class MayHold { No, Yes };
+  Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag, MayHold hold) {
+    Connection &connection = *connections[size_t(to)];
+    {
+      std::lock_guard lock(shared.mutex);
+      if (shared.failure)
+        return *shared.failure;
+      if (Status started = connection.startSend(bytes, tag); !started)
+        return started;
+      if (to == shared.self || (hold == MayHold::Yes && connection.mayHold()))
+        return ok();
+    }
+    connection.flush(1);
+    return ok();
+  }
+
   void wakeUp() {
     const uint64_t one = 1;
     [[maybe_unused]] ssize_t written = ::write(wake.get(), &one, sizeof one); // fails only where it is awake anyway

@@ -47,7 +47,7 @@ void Connection::close() {
     epoll_ctl(shared.epoll.get(), EPOLL_CTL_DEL, who.socket.get(), nullptr);
   // Another thread may be writing: the socket's number stays taken until the communicator ends.
   ::shutdown(who.socket.get(), SHUT_RDWR);
-  dropQueue(isWriting ? 1 : 0);
+  dropQueue(writing);
   for (const Offered &one : offered)
     shared.finishSend(one.tag);
   offered.clear();
@@ -65,13 +65,18 @@ void Connection::dropQueue(size_t kept) {
     if (queue[i].isMessage)
       shared.finishSend(queue[i].tag);
   queue.resize(std::min(kept, queue.size()));
+  queuedBytes = 0;
+  for (const Outgoing &each : queue)
+    queuedBytes += each.header.size() + each.content.size() - each.written;
 }
 
 void Connection::queueMessage(const Header &header, std::span<const std::byte> content, bool isMessage) {
-  if (!closed && !isShut)
+  if (!closed && !isShut) {
     queue.push_back({encode(header), content, header.tag, isMessage});
-  else if (isMessage)
+    queuedBytes += queue.back().header.size() + content.size();
+  } else if (isMessage) {
     shared.finishSend(header.tag);
+  }
 }
 
 Status Connection::startSend(std::span<const std::byte> bytes, int64_t tag) {
@@ -188,7 +193,7 @@ void Connection::fail() {
     if (who.rank == shared.self)
       shared.finishSend(message.tag);
   arrived.clear();
-  dropQueue(!queue.empty() && (isWriting || queue.front().written > 0) ? 1 : 0);
+  dropQueue(std::max<size_t>(writing, !queue.empty() && queue.front().written > 0));
 }
 
 void Connection::tellFailure() {
@@ -207,23 +212,45 @@ void Connection::leave() {
   leaving = true;
 }
 
+/// Takes `count` bytes that have been written from the front of the queue.
+void Connection::takeWritten(size_t count) {
+  queuedBytes -= count;
+  size_t whole = 0; // messages of which nothing is left
+  for (; whole < queue.size() && count > 0; ++whole) {
+    Outgoing &front = queue[whole];
+    const size_t left = front.header.size() + front.content.size() - front.written;
+    front.written += std::min(count, left);
+    if (count < left)
+      break;
+    count -= left;
+    if (front.isMessage)
+      shared.finishSend(front.tag);
+  }
+  queue.erase(queue.begin(), queue.begin() + std::ptrdiff_t(whole));
+}
+
 void Connection::flush(size_t most) {
   std::unique_lock lock(shared.mutex);
-  if (isWriting || closed || !who.socket)
+  if (writing > 0 || closed || !who.socket)
     return;
-  isWriting = true;
+  std::array<HeaderBytes, kMostTogether> headers; // the queue may grow, and so move, while nobody holds the mutex
+  std::array<iovec, 2 * kMostTogether> parts;
   while (!queue.empty() && most > 0) {
-    // The queue may grow, and so move, while this thread writes without the mutex.
-    HeaderBytes header = queue.front().header;
-    const std::span<const std::byte> content = queue.front().content;
-    const size_t written = queue.front().written, all = header.size() + content.size();
+    size_t bytes = 0;
+    for (writing = 0; writing < std::min(queue.size(), kMostTogether) && bytes < kBurstBytes; ++writing) {
+      const Outgoing &next = queue[writing];
+      HeaderBytes &header = headers[writing] = next.header;
+      const size_t ofHeader = std::min(next.written, header.size()), ofContent = next.written - ofHeader;
+      parts[2 * writing] = {header.data() + ofHeader, header.size() - ofHeader};
+      parts[2 * writing + 1] = {const_cast<std::byte *>(next.content.data()) + ofContent,
+                                next.content.size() - ofContent};
+      bytes += header.size() + next.content.size() - next.written;
+    }
+    const size_t together = writing;
     lock.unlock();
-    const size_t ofHeader = std::min(written, header.size()), ofContent = written - ofHeader;
-    iovec parts[2] = {{header.data() + ofHeader, header.size() - ofHeader},
-                      {const_cast<std::byte *>(content.data()) + ofContent, content.size() - ofContent}};
     msghdr message = {};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
+    message.msg_iov = parts.data();
+    message.msg_iovlen = 2 * together;
     const ssize_t count = sendmsg(who.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     const int error = errno;
     lock.lock();
@@ -236,14 +263,9 @@ void Connection::flush(size_t most) {
       break;
     }
     most -= std::min(most, size_t(count));
-    queue.front().written += size_t(count);
-    if (queue.front().written < all)
-      continue;
-    if (queue.front().isMessage)
-      shared.finishSend(queue.front().tag);
-    queue.erase(queue.begin());
+    takeWritten(size_t(count));
   }
-  isWriting = false;
+  writing = 0;
   if (leaving && queue.empty() && !isShut && !closed) {
     isShut = true;
     ::shutdown(who.socket.get(), SHUT_WR);

@@ -12,6 +12,8 @@
 namespace kerf::runtime::tcp {
 
 inline constexpr size_t kMostEagerBytes = size_t(64) << 10; // larger messages are offered first
+inline constexpr size_t kMostHeldBytes = kMostEagerBytes;   // held back until more messages follow
+inline constexpr size_t kMostTogether = 64;                 // messages that one call of the system writes
 inline constexpr size_t kBurstBytes = size_t(4) << 20;      // read or written before the next connection has its turn
 
 /// The state that all connections of a rank share.
@@ -52,6 +54,8 @@ public:
   bool mayTell() const { return knowsFailure || !hasEnded(); }
   bool isClosed() const { return closed; }
   bool hasUnsent() const { return !queue.empty(); }
+  /// Returns whether all that is queued are small messages that may wait for others.
+  bool mayHold() const { return queuedBytes < kMostHeldBytes; }
   /// Begins to watch the socket.
   void open();
   /// Ends the connection; nothing is read or written any more.
@@ -120,6 +124,7 @@ private:
   void queueMessage(const Header &header, std::span<const std::byte> content, bool isMessage);
   void watch();
   void dropQueue(size_t kept);
+  void takeWritten(size_t count);
   void finish(Waiting &receive, std::optional<Error> error);
   Waiting *takePosted(int64_t tag);
   Error wrongSize(size_t expected, size_t sent, int64_t tag) const;
@@ -139,7 +144,8 @@ private:
   Member who;
   Shared &shared;
   std::vector<Outgoing> queue;
-  bool isWriting = false; // a thread is writing the first of the queue
+  size_t queuedBytes = 0; // of headers and contents in the queue
+  size_t writing = 0;     // how many from the front of the queue a thread is writing
   bool isWatched = false, watchesOutput = false;
   bool leaving = false, isShut = false;
   bool left = false, knowsFailure = false, closed = false;

@@ -104,6 +104,28 @@ func.func @main(%g: tensor<64xf32>) -> tensor<64xf32> {
 
 // -----
 
+// Four pieces: the first one is decoded while later ones are under way.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<128xf32>
+// CHECK: %[[P0:.*]] = kerf.all_gather
+// CHECK: %[[P1:.*]] = kerf.all_gather
+// CHECK-NOT: kerf.wait
+// CHECK: %[[P2:.*]] = kerf.all_gather
+// CHECK: kerf.wait %[[P0]]
+// CHECK: %[[P3:.*]] = kerf.all_gather
+// CHECK: kerf.wait %[[P1]]
+// CHECK: kerf.wait %[[P2]]
+// CHECK: kerf.wait %[[P3]]
+// CHECK: kerf.concatenate
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<128xf32>) -> tensor<128xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "bf16", parameter = "w", pieces = 4 : i64}} : (tensor<128xf32>) -> !kerf.pending<tensor<128xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<128xf32>>) -> tensor<128xf32>
+  return %s : tensor<128xf32>
+}
+
+// -----
+
 // Before batch 5 the plain sum runs, then that of payloads, and the number of the batch selects the result.
 
 // CHECK-LABEL: func.func @main(%arg0: tensor<32xf32>
@@ -117,4 +139,49 @@ func.func @main(%g: tensor<32xf32>) -> tensor<32xf32> {
   %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "bf16", parameter = "w", first_batch = 5 : i64}} : (tensor<32xf32>) -> !kerf.pending<tensor<32xf32>>
   %s = kerf.wait %p : (!kerf.pending<tensor<32xf32>>) -> tensor<32xf32>
   return %s : tensor<32xf32>
+}
+
+// -----
+
+// Small gradients are encoded and sent before the owners wait for any of them, so that their payloads share messages. The
+// payload of a gradient stands for the bytes of the gradient. A gradient of 1 MiB is a group of its own.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[A:.*]] = kerf.all_to_all {{.*}}cause = "gradient of a"{{.*}}kerf.gradient_bytes = 256 : i64
+// CHECK: %[[B:.*]] = kerf.all_to_all {{.*}}cause = "gradient of b"{{.*}}kerf.gradient_bytes = 1048576 : i64
+// CHECK: %[[C:.*]] = kerf.all_to_all {{.*}}cause = "gradient of c"{{.*}}kerf.gradient_bytes = 128 : i64
+// CHECK: kerf.wait %[[A]]
+// CHECK: kerf.all_gather {{.*}}cause = "gradient of a"
+// CHECK: kerf.wait %[[B]]
+// CHECK: kerf.all_gather {{.*}}cause = "gradient of b"
+// CHECK: kerf.wait %[[C]]
+// CHECK: kerf.all_gather {{.*}}cause = "gradient of c"
+kerf.mesh @mesh #kerf.mesh<"data"=4>
+func.func @main(%a: tensor<64xf32>, %b: tensor<262144xf32>, %c: tensor<32xf32>) -> (tensor<64xf32>, tensor<262144xf32>, tensor<32xf32>) {
+  %pa = kerf.all_reduce %a {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of a", kerf.compression = {codec = "bf16", parameter = "a"}} : (tensor<64xf32>) -> !kerf.pending<tensor<64xf32>>
+  %pb = kerf.all_reduce %b {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of b", kerf.compression = {codec = "bf16", parameter = "b"}} : (tensor<262144xf32>) -> !kerf.pending<tensor<262144xf32>>
+  %pc = kerf.all_reduce %c {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of c", kerf.compression = {codec = "bf16", parameter = "c"}} : (tensor<32xf32>) -> !kerf.pending<tensor<32xf32>>
+  %sa = kerf.wait %pa : (!kerf.pending<tensor<64xf32>>) -> tensor<64xf32>
+  %sb = kerf.wait %pb : (!kerf.pending<tensor<262144xf32>>) -> tensor<262144xf32>
+  %sc = kerf.wait %pc : (!kerf.pending<tensor<32xf32>>) -> tensor<32xf32>
+  return %sa, %sb, %sc : tensor<64xf32>, tensor<262144xf32>, tensor<32xf32>
+}
+
+// -----
+
+// A sum that is used before the next gradient exists does not wait for that gradient.
+
+// CHECK-LABEL: func.func @main
+// CHECK: kerf.all_to_all {{.*}}cause = "gradient of a"
+// CHECK: kerf.all_gather {{.*}}cause = "gradient of a"
+// CHECK: kerf.negate
+// CHECK: kerf.all_to_all {{.*}}cause = "gradient of b"
+kerf.mesh @mesh #kerf.mesh<"data"=4>
+func.func @main(%a: tensor<64xf32>) -> tensor<64xf32> {
+  %pa = kerf.all_reduce %a {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of a", kerf.compression = {codec = "bf16", parameter = "a"}} : (tensor<64xf32>) -> !kerf.pending<tensor<64xf32>>
+  %sa = kerf.wait %pa : (!kerf.pending<tensor<64xf32>>) -> tensor<64xf32>
+  %b = kerf.negate %sa : (tensor<64xf32>) -> tensor<64xf32>
+  %pb = kerf.all_reduce %b {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of b", kerf.compression = {codec = "bf16", parameter = "b"}} : (tensor<64xf32>) -> !kerf.pending<tensor<64xf32>>
+  %sb = kerf.wait %pb : (!kerf.pending<tensor<64xf32>>) -> tensor<64xf32>
+  return %sb : tensor<64xf32>
 }
