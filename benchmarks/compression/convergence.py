@@ -12,7 +12,8 @@ root). With the steps that the part `losses` needs to a loss, given as `--steps-
 table then has DistributedDataParallel over gloo without a hook, with fp16_compress_hook and with powerSGD_hook, in the same namespaces. KERF names the program.
 `convergence.py all --results FOLDER [--rates 100mbit,1gbit,] [--minutes 9] [--python PYTHON]` does both. Each training and each timing is kept in FOLDER as soon as it
 ends, so that the command may be stopped and run again; it stops by itself before a part that would begin after so many minutes, with the exit status 3, and prints
-the tables when nothing is missing. The seconds to the loss use the steps that the same codec needed, and the steps of float32 for DistributedDataParallel.
+the tables when nothing is missing. The seconds to the loss use the steps that the same codec needed, and the steps of float32 for DistributedDataParallel. The way
+"planned" has the codecs that `kerf plan --compress plan` chooses for links of each rate.
 """
 import argparse
 import glob
@@ -23,11 +24,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 import numpy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START = time.monotonic()
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from rows import TCP_SHARE, unlimited_bandwidth, write_cluster  # noqa: E402
+
 KERF = os.path.abspath(os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf")))
 MODEL = os.path.join(ROOT, "examples", "gpt2", "model.onnx")
 RANKS, BATCH, SEQUENCE, VOCABULARY, RATE, MOMENTUM = 4, 8, 32, 97, 0.1, 0.9
@@ -71,25 +76,32 @@ def write_weights(folder, seed):
                random.normal(0, 0.02, shape)).astype(numpy.float32) for name, shape in shapes().items()})
 
 
-def arguments(folder, codec, steps, ranks=RANKS, sums=False):
-    """The model and the options of a training. With `sums`, every gradient is summed over the ranks, also where gathering a few activations were faster."""
+def write_pins(folder, ranks, choices=None):
+    """Writes plan.json: every gradient is summed over the ranks, also where gathering a few activations were faster. `choices` are those of codecs."""
     with open(os.path.join(folder, "plan.json"), "w") as file:
-        json.dump({"kerf": 1, "mesh": {"data": ranks, "model": 1}, **({"optimizer_sharding": 0, "recompute": "none", "overlap": ["gradients"]} if sums else {})}, file)
-    compress = [] if codec == "none" else ["--compress", f"transformer.h.*.weight={codec}", "--compress", "*=none"]
-    if codec != "none":  # norms are vectors, which stay plain
-        compress = ["--compress", "*.ln_*=none", *compress]
+        json.dump({"kerf": 1, "mesh": {"data": ranks, "model": 1}, "optimizer_sharding": 0, "recompute": "none", "overlap": ["gradients"],
+                   **({} if choices is None else {"compression": choices})}, file)
+    return os.path.join(folder, "plan.json")
+
+
+def arguments(folder, codec, steps, ranks=RANKS, choices=None):
+    """The model and the options of a training with one codec for all matrices of the layers, or with `choices` of codecs."""
+    pins = write_pins(folder, ranks, choices)
+    compress = ["--compress", "*.ln_*=none", "--compress", f"transformer.h.*.weight={codec}", "--compress", "*=none"]  # norms are vectors, which stay plain
+    if codec == "none" or choices is not None:
+        compress = []
     return [MODEL, "--data", os.path.join(folder, "data.npz"), "--weights", os.path.join(folder, "weights.npz"), "--ranks", str(ranks), "--all-ranks",
-            "--constraints", os.path.join(folder, "plan.json"), "--optimizer", "sgd", "--lr", str(RATE), "--momentum", str(MOMENTUM), *compress, *(["--search", "whole"] if sums else []),
+            "--constraints", pins, "--search", "whole", "--optimizer", "sgd", "--lr", str(RATE), "--momentum", str(MOMENTUM), *compress,
             "--steps", str(steps)]
 
 
-def trained(folder, codec, steps, dtype="f32", fewer=None):
+def trained(folder, codec, steps, dtype="f32", fewer=None, choices=None):
     """Trains one codec, and returns the loss of the evaluation and the loss of each step. With `fewer`, the second half runs on so many ranks."""
     curve, saved = [], os.path.join(folder, f"checkpoint-{codec}")
     halves = [(steps // 2, RANKS, ["--checkpoint", saved, "--every", str(steps)]), (steps, fewer, ["--resume", saved])] if fewer else [(steps, RANKS, [])]
     for end, ranks, more in halves:
         log = os.path.join(folder, f"{codec}-{end}.jsonl")
-        done = subprocess.run([KERF, "train", *arguments(folder, codec, end, ranks, sums=True), "--dtype", dtype, "--eval-data", os.path.join(folder, "eval.npz"), "--log", log,
+        done = subprocess.run([KERF, "train", *arguments(folder, codec, end, ranks, choices), "--dtype", dtype, "--eval-data", os.path.join(folder, "eval.npz"), "--log", log,
                                *more, "--json"], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{codec}: {done.stderr[-2000:]}")
@@ -160,8 +172,20 @@ torch.distributed.destroy_process_group()
 """
 
 
-def seconds_of_steps(options, folder, codec, rate, steps):
-    """The median seconds of a step with a codec or a hook of PyTorch on links of a rate."""
+def chosen(folder, rate):
+    """The codecs that kerf plan chooses for links of a rate, as the key `compression` of its plan."""
+    units = {"mbit": 1e6, "gbit": 1e9}
+    bandwidth = TCP_SHARE * float(rate[:-4]) * units[rate[-4:]] / 8 if rate else unlimited_bandwidth(folder, 16)
+    cluster = write_cluster(types.SimpleNamespace(cluster="", folder=folder), folder, bandwidth)
+    plan = os.path.join(folder, "chosen.json")
+    subprocess.run([KERF, "plan", MODEL, "--cluster", cluster, "--all-ranks", "--search", "whole", "--constraints", write_pins(folder, RANKS), "--optimizer", "sgd",
+                    "--momentum", str(MOMENTUM), "--compress", "plan", "-o", plan], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with open(plan) as file:
+        return json.load(file).get("compression", {})
+
+
+def seconds_of_steps(options, folder, codec, rate, steps, choices=None):
+    """The median seconds of a step with a codec, with `choices` of codecs, or with a hook of PyTorch, on links of a rate."""
     network = [os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(RANKS), *(["--rate", rate] if rate else []), "--"]
     if codec in HOOKS:
         script = os.path.join(folder, "ddp.py")
@@ -172,7 +196,7 @@ def seconds_of_steps(options, folder, codec, rate, steps):
     else:
         log = os.path.join(folder, f"{codec}.jsonl")
         package = os.path.join(folder, "package")
-        what = arguments(folder, codec, steps)
+        what = arguments(folder, codec, steps, choices=choices)
         compiled = subprocess.run([KERF, "compile", what[0], *what[3:-2], "-o", package], capture_output=True, text=True)
         if compiled.returncode:
             raise SystemExit(compiled.stderr[-2000:])
@@ -221,21 +245,32 @@ def prepared(folder, seed, steps):
 
 def both(options):
     os.makedirs(options.results, exist_ok=True)
-    steps, timed = options.steps, options.timed_steps
-    table = {codec: [kept(options, f"loss-{steps}-{seed}-{codec}", lambda folder: trained(prepared(folder, seed, steps), codec, steps)) for seed in range(options.seeds)]
-             for codec in options.codecs}
-    ways = [*options.codecs, *(HOOKS if options.python else ())]
-    rates = options.rates.split(",")
-    seconds = {(way, rate): kept(options, f"time-{timed}-{rate or 'unlimited'}-{way}", lambda folder: seconds_of_steps(options, prepared(folder, 0, timed), way, rate, timed))
-               for rate in rates for way in ways}
+    steps, timed, rates = options.steps, options.timed_steps, options.rates.split(",")
+
+    def losses_of(codec, name, choices=None):
+        return [kept(options, f"loss-{steps}-{seed}-{name}", lambda folder: trained(prepared(folder, seed, steps), codec, steps, choices=choices))
+                for seed in range(options.seeds)]
+
+    table = {codec: losses_of(codec, codec) for codec in options.codecs}
+    choices = {rate: kept(options, f"plan-{rate or 'unlimited'}", lambda folder: chosen(folder, rate)) for rate in rates}
+    for rate in rates:
+        table[f"planned, {rate or 'no limit'}"] = losses_of("planned", f"planned-{rate or 'unlimited'}", choices[rate])
+    ways = [*options.codecs, "planned", *(HOOKS if options.python else ())]
+    seconds = {(way, rate): kept(options, f"time-{timed}-{rate or 'unlimited'}-{way}", lambda folder: seconds_of_steps(
+        options, prepared(folder, 0, timed), way, rate, timed, choices[rate] if way == "planned" else None)) for rate in rates for way in ways}
     print_losses(options, table)
     print(f"\nMedian seconds of {timed} steps, and seconds to the loss {options.loss}, on links of each rate\n")
     print(f"| way |{''.join(f' step, {rate or chr(45)} | to the loss |' for rate in rates)}\n|---|{'---|---|' * len(rates)}")
     for way in ways:
-        reached = [steps_to(options, curve) for _, curve in table[way if way in table else options.codecs[0]]]
-        count = None if None in reached else statistics.mean(reached)
-        cells = [f" {seconds[way, rate]:.4f} | {'-' if count is None else format(count * seconds[way, rate], '.1f')} |" for rate in rates]
+        cells = []
+        for rate in rates:
+            runs = table[f"planned, {rate or 'no limit'}" if way == "planned" else way if way in table else options.codecs[0]]
+            reached = [steps_to(options, curve) for _, curve in runs]
+            to_loss = "-" if None in reached else format(statistics.mean(reached) * seconds[way, rate], ".1f")
+            cells.append(f" {seconds[way, rate]:.4f} | {to_loss} |")
         print(f"| {way} |{''.join(cells)}")
+    for rate, one in choices.items():
+        print(f"\nplanned, {rate or 'no limit'}: {json.dumps(one)}")
 
 
 def main():

@@ -185,12 +185,17 @@ def small(folder, options):
         layers * one >= 5 * together
 
 
+def unlimited_bandwidth(folder, mebibytes):
+    """The bytes per second at which the ranks send gradients of so many MiB over links without a limit."""
+    sums = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=mebibytes)
+    network.write_job(folder, sums)
+    return 2 * (RANKS - 1) / RANKS * sums.mebibytes * 2 ** 20 / min(network.run(folder, "none", sums, 3)[1][1:])
+
+
 def no_harm(folder, options):
     quick = options.quick
     job = gpt(folder, 2, 64 if quick else 256, 4 if quick else 20)
-    sums = types.SimpleNamespace(ranks=RANKS, rate="", mebibytes=1 if quick else 16)
-    network.write_job(folder, sums)
-    bandwidth = 2 * (RANKS - 1) / RANKS * sums.mebibytes * 2 ** 20 / min(network.run(folder, "none", sums, 3)[1][1:])
+    bandwidth = unlimited_bandwidth(folder, 1 if quick else 16)
     cluster = write_cluster(options, folder, bandwidth)
     plan, pins = os.path.join(folder, "chosen.json"), job.write("plan.json", {"kerf": 1, "mesh": {"data": RANKS}, **SUMS})
     kerf("plan", job.model, *job.arguments, "--cluster", cluster, "--all-ranks", "--search", "whole", "--constraints", pins, "--compress", "plan", "-o", plan)
