@@ -6,6 +6,7 @@
 #include "ReshardLayout.h"
 #include "ReshardSteps.h"
 #include "SubAxes.h"
+#include "kerf/Sharding/ReshardPrice.h"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -26,6 +28,9 @@ constexpr int kMaxSettledLayouts = 500; // a longer search ends, and the reshard
 // If at most this many sub-axes move, a dimension may gain any of them. If more move (parts of three axes), a dimension
 // gains only those that cut it in `to`.
 constexpr int kMaxFreeSubAxes = 3;
+// With more sub-axes than this, reshardPrice does not estimate the remaining price: it would price too many groups.
+constexpr size_t kMaxEstimatedSubAxes = 5;
+constexpr double kLessRounding = 1 - 1e-9; // keeps the rounding of sums from making an estimate too high
 
 /// A step of the search. `axes` are sub-axes; for a permute they are empty and follow from the two layouts.
 struct Move {
@@ -37,6 +42,7 @@ struct Move {
 struct Node {
   Layout layout;
   double total = 0;
+  double remaining = 0; // least price of a path from here to the goal; 0 where it is not estimated
   int steps = 0, parent = -1;
   bool settled = false;
   Move move{};
@@ -44,7 +50,8 @@ struct Node {
 
 /// The memory of a search, which the next search on the same thread uses again.
 struct Scratch {
-  using Open = std::tuple<double, int, int>; // total price, number of steps, node
+  using Open =
+      std::tuple<double, double, int, int>; // total and remaining price, remaining price, number of steps, node
   std::vector<Node> nodes;
   std::vector<int> slots; // a hash table with open addressing: index of a node, or -1
   std::vector<Open> open; // a heap with the cheapest entry on top
@@ -59,6 +66,8 @@ public:
         slots(scratch.slots), open(scratch.open) {}
 
   std::vector<ReshardStep> plan();
+  /// Returns the total price of the steps that `plan` returns.
+  double priceOfPlan(LeastStepPrices &known);
 
 private:
   bool buildLayouts();
@@ -66,6 +75,11 @@ private:
   void limitMoves();
   bool planDirectly(std::vector<ReshardStep> &steps);
   std::vector<ReshardStep> search(std::vector<ReshardStep> fallback);
+  /// Settles nodes until the goal is settled, and returns its node; -1: the search ended without it. No path costs more
+  /// than `most`.
+  int settleGoal(double most);
+  void estimateRemaining(LeastStepPrices &known);
+  double remainingFrom(const Layout &layout) const;
 
   void expand(int node);
   void expandReductions(int node);
@@ -116,7 +130,12 @@ private:
   std::vector<int> &slots;
   std::vector<Scratch::Open> &open;
   double bound = 0;
-  ReshardStep priced; // reused argument of `price`, to avoid allocations
+  bool estimates = false;                                    // whether remainingFrom knows more than 0
+  std::array<double, kMaxSubAxes> moved{}, gone{}, summed{}; // by sub-axis: as LeastStepPrices::Entry
+  double anyStep = 0;
+  std::array<uint32_t, kMaxCutDims> goalBits{}; // by dimension: bits of the sub-axes that cut it in `goal`
+  uint32_t goalCuts = 0;                        // bits of the sub-axes that cut any dimension in `goal`
+  ReshardStep priced;                           // reused argument of `price`, to avoid allocations
 };
 
 int64_t Planner::shardCountOf(const Digits &digits, size_t first) const {
@@ -336,10 +355,13 @@ void Planner::relax(int node, const Layout &next, const Move &move) {
   if (known >= 0 &&
       std::pair(nodes[known].total, nodes[known].steps) <= std::pair(nodes[node].total, nodes[node].steps + 1))
     return;
+  const double remaining = known >= 0 ? nodes[known].remaining : remainingFrom(next);
+  if (nodes[node].total + remaining > bound)
+    return;
   writeStep(priced, nodes[node].layout, next, move);
   const double total = nodes[node].total + price(priced, bytesOf(nodes[node].layout), bytesOf(next));
   const int steps = nodes[node].steps + 1;
-  if (!(total <= bound)) // also rejects a price that is not a number
+  if (!(total + remaining <= bound)) // also rejects a price that is not a number
     return;
   const int index = known >= 0 ? known : static_cast<int>(nodes.size());
   if (known < 0) {
@@ -348,8 +370,8 @@ void Planner::relax(int node, const Layout &next, const Move &move) {
   } else if (std::pair(total, steps) >= std::pair(nodes[index].total, nodes[index].steps)) {
     return;
   }
-  nodes[index] = {next, total, steps, node, false, move};
-  open.push_back({total, steps, index});
+  nodes[index] = {next, total, remaining, steps, node, false, move};
+  open.push_back({total + remaining, remaining, steps, index});
   std::push_heap(open.begin(), open.end(), std::greater<>());
   if (2 * nodes.size() > slots.size())
     addSlots();
@@ -520,31 +542,99 @@ double Planner::totalPrice(const std::vector<ReshardStep> &steps) const {
   return total;
 }
 
-std::vector<ReshardStep> Planner::search(std::vector<ReshardStep> fallback) {
-  bound = totalPrice(fallback);
+int Planner::settleGoal(double most) {
+  bound = most;
   nodes.assign(1, {start});
   slots.assign(kFirstSlots, -1);
   slotOf(start) = 0;
-  open.assign(1, {0.0, 0, 0});
+  open.assign(1, {0.0, 0.0, 0, 0});
   for (int settled = 0; !open.empty() && settled < kMaxSettledLayouts;) {
-    const auto [total, steps, node] = open.front();
+    const auto [estimate, remaining, steps, node] = open.front();
     std::pop_heap(open.begin(), open.end(), std::greater<>());
     open.pop_back();
-    if (nodes[node].settled || std::pair(total, steps) != std::pair(nodes[node].total, nodes[node].steps))
+    if (nodes[node].settled ||
+        (node > 0 &&
+         std::pair(estimate, steps) != std::pair(nodes[node].total + nodes[node].remaining, nodes[node].steps)))
       continue;
-    if (nodes[node].layout == goal) {
-      std::vector<ReshardStep> path;
-      for (int n = node; nodes[n].parent >= 0; n = nodes[n].parent) {
-        path.push_back(makeStep(nodes[nodes[n].parent].layout, nodes[n].layout, nodes[n].move));
-      }
-      std::reverse(path.begin(), path.end());
-      return path;
-    }
+    if (nodes[node].layout == goal)
+      return node;
     nodes[node].settled = true;
     ++settled;
     expand(node);
   }
-  return fallback;
+  return -1;
+}
+
+std::vector<ReshardStep> Planner::search(std::vector<ReshardStep> fallback) {
+  const int end = settleGoal(totalPrice(fallback));
+  if (end < 0)
+    return fallback;
+  std::vector<ReshardStep> path;
+  for (int n = end; nodes[n].parent >= 0; n = nodes[n].parent)
+    path.push_back(makeStep(nodes[nodes[n].parent].layout, nodes[n].layout, nodes[n].move));
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+/// Looks up the least prices of the steps that the search may still need. A rank holds at least the tensor's bytes
+/// divided by the sizes of all sub-axes that can cut it.
+void Planner::estimateRemaining(LeastStepPrices &known) {
+  const size_t count = subAxes.size();
+  if (anyOverlap || count > kMaxEstimatedSubAxes)
+    return;
+  int64_t all = elementBytes, ofGoal = 1, ofAxes = 1;
+  for (int64_t size : shape)
+    all *= size;
+  for (size_t d = 0; d < cutDims.size(); ++d) {
+    goalBits[d] = goal.dims[d].mask();
+    goalCuts |= goalBits[d];
+    ofGoal *= shardCountOf(goal.dims[d]);
+  }
+  std::vector<AxisRef> sorted;
+  for (uint8_t a : inOrder) {
+    sorted.push_back(subAxes[a]);
+    ofAxes *= subAxes[a].size;
+  }
+  const LeastStepPrices::Entry &entry = known.of(sorted, all, ofAxes, ofGoal, price);
+  for (size_t i = 0; i < count; ++i) {
+    moved[inOrder[i]] = entry.axes[i].moved * kLessRounding;
+    gone[inOrder[i]] = entry.axes[i].gone * kLessRounding;
+    summed[inOrder[i]] = entry.axes[i].summed * kLessRounding;
+  }
+  anyStep = entry.anyStep * kLessRounding;
+  estimates = true;
+}
+
+/// A sub-axis that cuts a dimension which it does not cut in the goal has to take part in some step that communicates,
+/// and so has a sub-axis over which the value is partial and the goal is not.
+double Planner::remainingFrom(const Layout &layout) const {
+  if (!estimates)
+    return 0;
+  uint32_t leaving = 0;
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    leaving |= layout.dims[d].mask() & ~goalBits[d];
+  uint32_t partial = layout.partial & ~goal.partial;
+  double most = leaving | partial ? anyStep : 0;
+  for (; leaving; leaving &= leaving - 1) {
+    const int a = std::countr_zero(leaving);
+    most = std::max(most, goalCuts >> a & 1 ? moved[a] : gone[a]);
+  }
+  for (; partial; partial &= partial - 1)
+    most = std::max(most, summed[std::countr_zero(partial)]);
+  return most;
+}
+
+double Planner::priceOfPlan(LeastStepPrices &known) {
+  if (!buildLayouts())
+    return totalPrice(gatherThenSlice(mesh, from, to));
+  limitMoves();
+  std::vector<ReshardStep> steps;
+  if (planDirectly(steps))
+    return totalPrice(steps);
+  estimateRemaining(known);
+  const double most = totalPrice(gatherThenSlice(mesh, from, to));
+  const int end = settleGoal(most);
+  return end < 0 ? most : nodes[end].total;
 }
 
 std::vector<ReshardStep> Planner::plan() {
@@ -559,8 +649,54 @@ std::vector<ReshardStep> Planner::plan() {
 
 } // namespace
 
-Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shape, int64_t elementBytes,
-                                             const Sharding &from, const Sharding &to, const StepPrice &price) {
+const LeastStepPrices::Entry &LeastStepPrices::of(const std::vector<AxisRef> &axes, int64_t bytes, int64_t shardsOfAxes,
+                                                  int64_t shardsOfGoal, const StepPrice &price) {
+  std::vector<int64_t> key = {bytes, shardsOfGoal};
+  for (const AxisRef &axis : axes)
+    key.insert(key.end(), {axis.axis, axis.before, axis.size});
+  auto [found, isNew] = known.try_emplace(std::move(key));
+  Entry &entry = found->second;
+  if (!isNew)
+    return entry;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  entry.axes.assign(axes.size(), {kInfinity, kInfinity, kInfinity});
+  entry.anyStep = kInfinity;
+  for (uint32_t some = 1; some < 1u << axes.size(); ++some) {
+    ReshardStep step;
+    int64_t ranks = 1;
+    for (size_t a = 0; a < axes.size(); ++a)
+      if (some >> a & 1) {
+        appendMerged(step.axes, axes[a]);
+        ranks *= axes[a].size;
+      }
+    auto least = [&](ReshardStepKind kind, int64_t bytesIn, int64_t bytesOut) {
+      step.kind = kind;
+      return price(step, bytesIn, bytesOut);
+    };
+    const int64_t cut = bytes / shardsOfAxes, whole = bytes / (shardsOfAxes / ranks), goal = bytes / shardsOfGoal;
+    const double gather = least(ReshardStepKind::AllGather, cut, whole),
+                 exchange = std::min({gather, least(ReshardStepKind::AllToAll, cut, cut),
+                                      least(ReshardStepKind::CollectivePermute, cut, cut)}),
+                 sum = std::min(least(ReshardStepKind::ReduceScatter, whole, cut),
+                                least(ReshardStepKind::AllReduce, whole, whole));
+    for (size_t a = 0; a < axes.size(); ++a)
+      if (some >> a & 1) {
+        Axis &its = entry.axes[a];
+        const int64_t without = bytes / (shardsOfAxes / axes[a].size);
+        its.moved = std::min(its.moved, exchange);
+        its.gone = std::min({its.gone, gather, least(ReshardStepKind::CollectivePermute, without, without)});
+        its.summed = std::min(its.summed, sum);
+      }
+    entry.anyStep = std::min(
+        {entry.anyStep, least(ReshardStepKind::AllGather, goal / ranks, goal),
+         least(ReshardStepKind::AllToAll, goal, goal), least(ReshardStepKind::CollectivePermute, goal, goal),
+         least(ReshardStepKind::ReduceScatter, goal, goal / ranks), least(ReshardStepKind::AllReduce, goal, goal)});
+  }
+  return entry;
+}
+
+/// Fails with the reason where no reshard exists.
+static Status checkReshard(const Mesh &mesh, const Shape &shape, const Sharding &from, const Sharding &to) {
   if (Status status = checkSharding(mesh, shape, from); !status)
     return Error{"reshard from: " + status.error().message, status.error().status};
   if (Status status = checkSharding(mesh, shape, to); !status)
@@ -569,15 +705,37 @@ Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shap
     return Error{fmt::format("cannot reshard {} to {}: a value that is not partial does not become partial; choose a "
                              "target that is not partial",
                              toString(mesh, shape, from), toString(mesh, shape, to))};
+  return ok();
+}
+
+/// The memory of a thread's searches.
+static Scratch &scratchOfThread() {
+  thread_local Scratch scratch;
+  return scratch;
+}
+
+Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shape, int64_t elementBytes,
+                                             const Sharding &from, const Sharding &to, const StepPrice &price) {
+  if (Status status = checkReshard(mesh, shape, from, to); !status)
+    return status.error();
   const Sharding canonicalFrom = canonical(from), canonicalTo = canonical(to);
   if (canonicalFrom == canonicalTo)
     return std::vector<ReshardStep>{};
-  thread_local Scratch scratch;
   std::vector<ReshardStep> steps =
-      Planner(mesh, shape, elementBytes, canonicalFrom, canonicalTo, price, scratch).plan();
+      Planner(mesh, shape, elementBytes, canonicalFrom, canonicalTo, price, scratchOfThread()).plan();
   if (!steps.empty())
     steps.back().after = to;
   return steps;
+}
+
+Result<double> reshardPrice(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from,
+                            const Sharding &to, const StepPrice &price, LeastStepPrices &known) {
+  if (Status status = checkReshard(mesh, shape, from, to); !status)
+    return status.error();
+  const Sharding canonicalFrom = canonical(from), canonicalTo = canonical(to);
+  if (canonicalFrom == canonicalTo)
+    return 0.0;
+  return Planner(mesh, shape, elementBytes, canonicalFrom, canonicalTo, price, scratchOfThread()).priceOfPlan(known);
 }
 
 } // namespace kerf

@@ -3,6 +3,7 @@
 
 #include "kerf/Transforms/Work.h"
 #include <algorithm>
+#include <limits>
 
 namespace kerf {
 
@@ -47,8 +48,12 @@ double ReshardSeconds::operator()(const Shape &shape, int64_t elementBytes, cons
   for (const std::vector<int64_t> &numbers : cut)
     key.insert(key.end(), numbers.begin(), numbers.end());
   auto [found, isNew] = known.try_emplace(std::move(key), 0.0);
-  if (isNew)
-    found->second = secondsToReshard(collectives, shape, elementBytes, from, to);
+  if (!isNew)
+    return found->second;
+  auto seconds = canReshard(from, to) ? reshardPrice(collectives.mesh(), shape, elementBytes, from, to,
+                                                     stepPriceFor(collectives), leastPrices)
+                                      : Result<double>(Error{""});
+  found->second = seconds ? *seconds : std::numeric_limits<double>::infinity();
   return found->second;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the price of planReshard with an independent shortest path over all shardings of a small tensor.
+#include "kerf/Sharding/ReshardPrice.h"
 #include "Simulation.h"
 
 #include <algorithm>
@@ -156,6 +157,7 @@ struct Graph {
 /// Compares all pairs of shardings. Returns a description of the first difference, or nothing.
 std::string compareAll(const Mesh &mesh, const Shape &shape, const StepPrice &price) {
   const Graph graph(mesh, shape, price);
+  LeastStepPrices known;
   for (size_t i = 0; i < graph.all.size(); ++i)
     for (size_t j = 0; j < graph.all.size(); ++j) {
       const Sharding &from = graph.all[i], &to = graph.all[j];
@@ -178,6 +180,9 @@ std::string compareAll(const Mesh &mesh, const Shape &shape, const StepPrice &pr
       }
       if (std::abs(found - best) > 1e-9)
         return what + fmt::format("{} instead of {}{}", found, best, text);
+      if (Result<double> alone = reshardPrice(mesh, shape, 4, from, to, price, known);
+          !alone || std::abs(*alone - best) > 1e-9)
+        return what + fmt::format("{} by reshardPrice instead of {}{}", alone ? *alone : NAN, best, text);
     }
   return "";
 }
@@ -193,6 +198,40 @@ TEST(ReshardPrice, EqualsExhaustiveShortestPathOnTwoAxes) {
 TEST(ReshardPrice, EqualsExhaustiveShortestPathOnThreeAxes) {
   EXPECT_EQ(compareAll({{{"x", 2}, {"y", 2}, {"z", 2}}}, {8, 8}, bytesReceived), "");
   EXPECT_EQ(compareAll({{{"x", 2}, {"y", 3}, {"z", 2}}}, {12, 12}, withLatency), "");
+}
+
+TEST(ReshardPrice, PriceAloneIsThatOfThePlan) {
+  // Some axes are slow, kinds of steps differ in latency, and sizes do not divide evenly.
+  const StepPrice uneven = [](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
+    double slowest = 1;
+    for (const AxisRef &axis : step.axes)
+      slowest = std::max(slowest, axis.axis == 0 ? 9.0 : static_cast<double>(axis.axis));
+    return slowest * bytesReceived(step, bytesIn, bytesOut) + 3 * static_cast<double>(step.kind);
+  };
+  int compared = 0;
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    std::mt19937 random(seed);
+    const Mesh mesh = randomMesh(random, 96);
+    const Shape shape = randomShape(random, 3);
+    LeastStepPrices known;
+    for (int i = 0; i < 4; ++i) {
+      const Sharding from = randomSharding(mesh, shape, random), to = randomSharding(mesh, shape, random);
+      if (!canReshard(from, to))
+        continue;
+      double planned = 0;
+      Sharding now = from;
+      const Result<std::vector<ReshardStep>> steps = planReshard(mesh, shape, 4, from, to, uneven);
+      ASSERT_TRUE(steps);
+      for (const ReshardStep &step : *steps) {
+        planned += uneven(step, 4 * elements(localShape(shape, now)), 4 * elements(localShape(shape, step.after)));
+        now = step.after;
+      }
+      EXPECT_NEAR(*reshardPrice(mesh, shape, 4, from, to, uneven, known), planned, 1e-9 * planned)
+          << "seed " << seed << ": " << toString(mesh, shape, from) << " -> " << toString(mesh, shape, to);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 3000);
 }
 
 TEST(ReshardPrice, PlansAreTheSameEveryTime) {

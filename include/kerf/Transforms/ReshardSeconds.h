@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kerf/CostModel/Collectives.h"
+#include "kerf/Sharding/ReshardPrice.h"
 #include <unordered_map>
 
 namespace kerf {
@@ -21,6 +22,7 @@ private:
     size_t operator()(const std::vector<int64_t> &numbers) const;
   };
   const CollectiveModel &collectives;
+  LeastStepPrices leastPrices;
   std::unordered_map<std::vector<int64_t>, double, Hash> known; // by everything on which the seconds depend
 };
 
