@@ -25,8 +25,9 @@ constexpr double kNetworkEfficiency = 0.95;
 // reach 8.1 GB/s each by all-reduce and 7.7-8.8 by sends, of the 12.5 that four 200 Gb/s cards provide for each.
 constexpr double kSharedNetworkEfficiency = 0.65;
 constexpr double kThreadLinkEfficiency = 1.0;
-// The rate at which a core sends and receives messages over the system's network, as a share of its memory bandwidth:
-// pairs of ranks on one core of 12 GB/s move 0.35 GB/s each through links without a limit, in both directions.
+// The rate at which a core sends and receives messages over the system's network, as a share of its memory bandwidth
+// (an estimate): pairs of ranks on a core of about 12 GB/s move 0.35 GB/s each through links without a limit, in both
+// directions.
 constexpr double kMessageShare = 1.0 / 16;
 // A group with some but not all devices of a node cannot use all network cards in its rings. On the same machines, with
 // all devices busy, all-reduces of groups of 1, 2 and 4 devices per node reach 8.1, 10.8 and 11.9 GB/s between nodes.
