@@ -2,6 +2,7 @@
 // The records of the codecs. Payload sizes follow from the formats; docs/compression-planning.md lists the source of
 // each speed and default.
 #include "kerf/Compression/Codec.h"
+#include "kerf/Support/Compression.h"
 
 #include <algorithm>
 
@@ -237,9 +238,9 @@ bool accepts(const CodecRecord &codec, GradientShape shape) {
   return !codec.rank2Only || (shape.size() >= 2 && elementsOf(shape) > 0);
 }
 
-bool excludedByDefault(GradientShape shape) {
-  return shape.size() < 2 || 4 * elementsOf(shape) < kLeastCompressedBytes;
-}
+bool isVector(GradientShape shape) { return shape.size() < 2; }
+
+bool excludedByDefault(GradientShape shape) { return isVector(shape) || 4 * elementsOf(shape) < kLeastBytesCoded; }
 
 double stateBytes(const CodecRecord &codec, GradientShape shape, bool errorFeedback, double owns) {
   auto elements = static_cast<double>(elementsOf(shape));

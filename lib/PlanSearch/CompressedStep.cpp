@@ -59,7 +59,9 @@ PartProblem problemOfPart(const StepView &view, int64_t p, const std::vector<std
       return std::vector<SyncOption>{option};
     }
     bool fast = !request.always && linkIsTooFast(collectives, group.reduceAxes);
-    if (fast || group.isTable || excludedByDefault(sync.shape))
+    // The planner chooses for small gradients too: their costs say whether it pays.
+    bool excluded = request.always ? excludedByDefault(sync.shape) : isVector(sync.shape);
+    if (fast || group.isTable || excluded)
       return std::vector<SyncOption>{plainOption(sync, network)};
     std::vector<SyncOption> &all = known[&group];
     if (all.empty()) {

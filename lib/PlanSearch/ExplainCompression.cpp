@@ -67,7 +67,7 @@ std::string_view toString(CompressionReason reason) {
   case CompressionReason::NoLater:
     return "saves nothing alone";
   case CompressionReason::Excluded:
-    return "left out: a vector, a table or small";
+    return "left out: a vector or a table";
   case CompressionReason::Hidden:
     return "hidden behind the backward";
   case CompressionReason::SavesNothing:
@@ -143,9 +143,9 @@ Result<ExplainedCompression> explainCompression(const Plan &plan, const Cluster 
       one.reason = one.savedSeconds > 1e-9 * result.seconds ? CompressionReason::Saves : CompressionReason::NoLater;
       result.stateBytes += compressionStateBytes(one.choice, group);
     } else {
-      one.reason = group.isTable || excludedByDefault(gradient.gradient.shape) ? CompressionReason::Excluded
-                   : gradient.layer < first                                    ? CompressionReason::Hidden
-                                                                               : CompressionReason::SavesNothing;
+      one.reason = group.isTable || isVector(gradient.gradient.shape) ? CompressionReason::Excluded
+                   : gradient.layer < first                           ? CompressionReason::Hidden
+                                                                      : CompressionReason::SavesNothing;
     }
     auto alike = std::find_if(result.gradients.begin(), result.gradients.end(), [&](const ExplainedGradient &known) {
       return known.name == one.name && known.choice == one.choice && known.reason == one.reason &&

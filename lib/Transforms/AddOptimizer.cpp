@@ -54,6 +54,7 @@ public:
 
 private:
   LogicalResult findGradients();
+  Shape exportedShapeOf(const Trained &one);
   void chooseOptimizer(Trained &one);
   LogicalResult chooseCompressions();
   void addArguments();
@@ -167,10 +168,14 @@ LogicalResult StepBuilder::findGradients() {
 }
 
 /// Chooses the optimizer that updates the parameter, and the shape that its rule sees.
-void StepBuilder::chooseOptimizer(Trained &one) {
-  Shape exported = shapeOf(one.parameter);
+Shape StepBuilder::exportedShapeOf(const Trained &one) {
   if (auto attribute = main.getArgAttrOfType<DenseI64ArrayAttr>(one.argument, KerfDialect::kExportedShapeAttr))
-    exported = Shape(attribute.asArrayRef());
+    return Shape(attribute.asArrayRef());
+  return shapeOf(one.parameter);
+}
+
+void StepBuilder::chooseOptimizer(Trained &one) {
+  Shape exported = exportedShapeOf(one);
   one.optimizer = parameterOptimizer(options, one.name, exported);
   one.shape = one.optimizer.record->readsParameterShape ? exported : shapeOf(one.parameter);
 }
@@ -188,7 +193,8 @@ LogicalResult StepBuilder::chooseCompressions() {
     return failure();
   bool any = false;
   for (Trained &one : trained) {
-    auto how = chooseCompression(module, options, {one.name, one.gradient, &one.optimizer});
+    auto how =
+        chooseCompression(module, options, {one.name, one.gradient, exportedShapeOf(one).size(), &one.optimizer});
     if (failed(how))
       return failure();
     if (!*how)

@@ -113,7 +113,7 @@ LogicalResult chooseGatherCodec(ModuleOp module, const CompressionOptions &optio
 FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, const OptimizerOptions &options,
                                                            const CompressedParameter &parameter) {
   auto type = tensorType(parameter.gradient);
-  const CompressionRule *rule = compressionOf(options.compression, parameter.name, size_t(type.getRank()),
+  const CompressionRule *rule = compressionOf(options.compression, parameter.name, parameter.rank,
                                               type.getNumElements(), isTable(parameter.gradient));
   if (!rule)
     return std::optional<CompressedSync>();

@@ -11,6 +11,7 @@ namespace kerf {
 struct CompressedParameter {
   std::string name;
   mlir::Value gradient;
+  size_t rank; // number of dimensions of the parameter as exported: 1 for norms and biases
   ParameterOptimizer *optimizer; // its momentum may move to where the gradient is encoded
 };
 

@@ -299,6 +299,10 @@ void Bridge::addParameters() {
     double share = elements / static_cast<double>(std::max<int64_t>(1, elementsOf(shapeOf(argument))));
     ParameterGroup its{name ? name.str() : "", elements, std::move(axes), flops * share};
     its.shape = localOf(argument);
+    // A vector stays one where passes have split its dimension.
+    auto exported = main.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(), KerfDialect::kExportedShapeAttr);
+    if (exported && exported.size() < 2)
+      its.shape = {elementsOf(its.shape)};
     its.parameter = its.name;
     its.isTable = llvm::any_of(argument.getUsers(), [](Operation *user) { return user->hasTrait<UsesTable>(); });
     return its;

@@ -50,6 +50,17 @@ class CompressionPlanning(KerfTest):
         self.assertTrue(all(entry["hierarchy"] for entry in plan["compression"].values()), plan["compression"])
         self.assertTrue(all("norm" not in pattern and "embed" not in pattern for pattern in plan["compression"]), plan["compression"])
 
+    def test_small_matrices_are_chosen_and_biases_are_not(self):
+        # The GPT-2 of the examples has matrices of 48 KiB, and a bias that passes split into queries, keys and values of several heads.
+        cluster = self.write("slow.json", {"name": "made up", "device": {"kind": "cpu", "name": "core", "memory_bytes": 1 << 33, "peak_flops": {"f32": 5e10},
+                                           "memory_bandwidth": 1e10}, "levels": [{"name": "link", "size": 4, "bandwidth": 1.2e7, "latency": 1e-4}]})
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"data": 4, "model": 1}, "optimizer_sharding": 0, "recompute": "none"})
+        self.succeed("plan", file_of("gpt2"), "--cluster", cluster, "--all-ranks", "--search", "whole", "--constraints", pins,
+                     "--optimizer", "sgd", "--compress", "plan", "-o", self.path("plan.json"))
+        patterns = json.loads(self.read("plan.json"))["compression"]
+        self.assertIn("transformer.h.*.attn.c_attn.weight", patterns)
+        self.assertFalse([pattern for pattern in patterns if "bias" in pattern or "ln_" in pattern or "wte" in pattern], patterns)
+
     def test_nothing_is_compressed_over_nvlink(self):
         for cluster in ("dgx-a100.json", "dgx-h100.json"):
             _, plan = self.simulate(os.path.join(CLUSTERS, cluster), "--ranks", 8, "--compress", "plan")

@@ -78,6 +78,8 @@ TEST(Codec, RatiosAreThoseOfTheFormats) {
 
 TEST(Codec, VectorsAndSmallMatricesAreExcludedByDefault) {
   int64_t vector[] = {1 << 20}, small[] = {100, 100}, matrix[] = {128, 128};
+  EXPECT_TRUE(isVector(vector));
+  EXPECT_FALSE(isVector(small));
   EXPECT_TRUE(excludedByDefault(vector));
   EXPECT_TRUE(excludedByDefault(small));
   EXPECT_FALSE(excludedByDefault(matrix));

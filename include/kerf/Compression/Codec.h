@@ -73,10 +73,11 @@ double compressionRatio(const CodecRecord &codec, GradientShape shape);
 /// Returns whether the codec can encode gradients of this shape: a low-rank codec needs a matrix.
 bool accepts(const CodecRecord &codec, GradientShape shape);
 
-/// Gradients below this number of bytes in f32 are not compressed unless a plan names them (BytePS: 64 KiB).
-inline constexpr int64_t kLeastCompressedBytes = 65536;
-/// Returns whether gradients of this shape stay uncompressed unless a plan names them: vectors (norms and biases), and
-/// gradients below kLeastCompressedBytes.
+/// Returns whether gradients of this shape are those of norms and biases, which are not compressed unless a plan names
+/// them.
+bool isVector(GradientShape shape);
+/// Returns whether the pattern "*" leaves gradients of this shape uncompressed: vectors, and gradients below
+/// kLeastBytesCoded.
 bool excludedByDefault(GradientShape shape);
 
 /// Returns the bytes that one rank keeps from step to step for the codec: error feedback of the worker (the gradient in

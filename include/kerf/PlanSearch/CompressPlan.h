@@ -74,7 +74,7 @@ void addDifference(Simulation &figures, const Simulation &plain, const Simulatio
 enum class CompressionReason {
   Saves,       // it is compressed, and the last sum would be later without
   NoLater,     // it is compressed, and without its compression alone the last sum would not be later
-  Excluded,    // vectors, tables and small gradients are left out by default
+  Excluded,    // vectors and tables are left out by default
   Hidden,      // it is sent beside the backward, before the communication stream last waits
   SavesNothing // no choice that is allowed makes the last sum earlier
 };

@@ -29,7 +29,7 @@ struct CompressionRule {
   std::optional<bool> errorFeedback = {}; // absent: for biased codecs only
   int64_t firstStep = 0;                  // the first step that compresses
   /// Returns whether the rule names its parameters. The pattern "*" alone leaves out vectors, tables of embeddings and
-  /// gradients below kLeastCompressedBytes.
+  /// gradients below kLeastBytesCoded.
   bool namesParameters() const { return glob != "*"; }
   bool operator==(const CompressionRule &) const = default;
 };
