@@ -92,5 +92,6 @@ int main(int argc, char **argv) {
     return report ? 0 : 1;
   }
   int failures = collectives(communicator) + training(communicator) + pipeline(communicator);
-  return agree(communicator, failures ? Status(Error{"failed"}) : ok()) ? 0 : 1;
+  Status agreed = agree(communicator, failures ? Status(Error{"failed"}) : ok());
+  return agreed ? 0 : fail(communicator.rank(), agreed.error().message);
 }
