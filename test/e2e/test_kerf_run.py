@@ -28,7 +28,7 @@ class KerfRun(KerfTest):
     def test_it_is_small(self):
         stripped = self.path("stripped")
         subprocess.run(["strip", "-o", stripped, KERF_RUN], check=True)
-        self.assertLess(os.path.getsize(stripped), 11 * MEGABYTE)
+        self.assertLess(os.path.getsize(stripped), 10 * MEGABYTE)
 
     def test_it_trains_as_kerf_run_does(self):
         package, data = self.package(), file_of("gpt2", "batches.npz")
