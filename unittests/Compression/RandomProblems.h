@@ -36,7 +36,7 @@ inline PlanProblem problemOf(const std::vector<std::vector<int64_t>> &shapes, do
     gradient.layer = problem.layers.size();
     gradient.name = "layer" + std::to_string(gradient.layer);
     gradient.options = {plainOption(gradient.gradient, network)};
-    if (!isVector(shape))
+    if (!excludedByDefault(shape))
       gradient.options = withoutBeaten(allOptions(gradient.gradient, network, limits, curveOnCore));
     StreamLayer layer;
     layer.body = secondsPerElement * elements;
