@@ -3,7 +3,8 @@
 // dimension, in order, the chunks, and the sub-axes over which the value is partial. An edge is a step. Layouts are
 // small values so that thousands of searches are fast.
 #include "kerf/Sharding/Reshard.h"
-#include "ReshardLayout.h"
+#include "LayoutSpace.h"
+#include "RemainingPrice.h"
 #include "ReshardSteps.h"
 #include "SubAxes.h"
 #include "kerf/Sharding/ReshardPrice.h"
@@ -11,11 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <fmt/format.h>
 #include <functional>
-#include <limits>
-#include <numeric>
 #include <tuple>
 
 namespace kerf {
@@ -28,16 +26,6 @@ constexpr int kMaxSettledLayouts = 500; // a longer search ends, and the reshard
 // If at most this many sub-axes move, a dimension may gain any of them. If more move (parts of three axes), a dimension
 // gains only those that cut it in `to`.
 constexpr int kMaxFreeSubAxes = 3;
-// With more sub-axes than this, reshardPrice does not estimate the remaining price: it would price too many groups.
-constexpr size_t kMaxEstimatedSubAxes = 5;
-constexpr double kLessRounding = 1 - 1e-9; // keeps the rounding of sums from making an estimate too high
-
-/// A step of the search. `axes` are sub-axes; for a permute they are empty and follow from the two layouts.
-struct Move {
-  ReshardStepKind kind = ReshardStepKind::LocalSlice;
-  Digits axes;
-  int8_t d = -1, other = -1; // indices into Planner::cutDims; -1: none
-};
 
 struct Node {
   Layout layout;
@@ -58,28 +46,24 @@ struct Scratch {
 };
 constexpr size_t kFirstSlots = 256; // a power of two
 
-class Planner {
+class Planner : LayoutSpace {
 public:
   Planner(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
           const StepPrice &price, Scratch &scratch)
-      : mesh(mesh), shape(shape), elementBytes(elementBytes), from(from), to(to), price(price), nodes(scratch.nodes),
-        slots(scratch.slots), open(scratch.open) {}
+      : LayoutSpace(mesh, shape, elementBytes, from, to), price(price), nodes(scratch.nodes), slots(scratch.slots),
+        open(scratch.open) {}
 
   std::vector<ReshardStep> plan();
   /// Returns the total price of the steps that `plan` returns.
   double priceOfPlan(LeastStepPrices &known);
 
 private:
-  bool buildLayouts();
-  bool toDigits(const std::vector<AxisRef> &refs, Digits &digits);
   void limitMoves();
   bool planDirectly(std::vector<ReshardStep> &steps);
   std::vector<ReshardStep> search(std::vector<ReshardStep> fallback);
   /// Settles nodes until the goal is settled, and returns its node; -1: the search ended without it. No path costs more
   /// than `most`.
   int settleGoal(double most);
-  void estimateRemaining(LeastStepPrices &known);
-  double remainingFrom(const Layout &layout) const;
 
   void expand(int node);
   void expandReductions(int node);
@@ -91,38 +75,9 @@ private:
   int &slotOf(const Layout &layout);
   void addSlots();
 
-  int64_t shardCountOf(const Digits &digits, size_t first = 0) const;
-  uint32_t used(const Layout &layout) const;
-  bool clashes(uint32_t added, uint32_t present) const;
-  int64_t chunkAfterGain(const Layout &layout, size_t d, int64_t n) const;
-  Layout gain(const Layout &layout, size_t d, const Digits &added, int64_t chunk) const;
-  Layout lose(const Layout &layout, size_t d, size_t keep) const;
-  /// Calls `visit` with every ordered choice of sub-axes from `candidates`, appended to `prefix`, that can
-  /// cut one dimension.
-  template <typename Visit> void forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const;
-
-  int64_t bytesOf(const Layout &layout) const;
-  Sharding shardingOf(const Layout &layout) const;
-  std::vector<AxisRef> refsOf(const Digits &digits) const;
-  Digits permuted(const Layout &before, const Layout &after) const;
-  /// Fills in all fields of a step except `after`, which is expensive to compute and which no price reads.
-  void writeStep(ReshardStep &step, const Layout &before, const Layout &after, const Move &move) const;
-  ReshardStep makeStep(const Layout &before, const Layout &after, const Move &move) const;
   double totalPrice(const std::vector<ReshardStep> &steps) const;
 
-  const Mesh &mesh;
-  const Shape &shape;
-  const int64_t elementBytes;
-  const Sharding &from, &to;
   const StepPrice &price;
-
-  std::vector<AxisRef> subAxes;
-  std::vector<uint8_t> inOrder;   // indices of the sub-axes in sorted order
-  std::vector<uint32_t> overlaps; // by sub-axis: bits of the sub-axes that share digits with it
-  bool anyOverlap = false;
-  std::vector<size_t> cutDims; // tensor dimensions that `from` or `to` cuts; layouts have entries for these only
-  int64_t uncutElements = 1;
-  Layout start, goal;
   std::array<size_t, kMaxCutDims> frozen{};    // by dimension: number of most significant sub-axes that never move
   std::array<uint32_t, kMaxCutDims> mayGain{}; // by dimension: bits of the sub-axes that may come to cut it
 
@@ -130,64 +85,9 @@ private:
   std::vector<int> &slots;
   std::vector<Scratch::Open> &open;
   double bound = 0;
-  bool estimates = false;                                    // whether remainingFrom knows more than 0
-  std::array<double, kMaxSubAxes> moved{}, gone{}, summed{}; // by sub-axis: as LeastStepPrices::Entry
-  double anyStep = 0;
-  std::array<uint32_t, kMaxCutDims> goalBits{}; // by dimension: bits of the sub-axes that cut it in `goal`
-  uint32_t goalCuts = 0;                        // bits of the sub-axes that cut any dimension in `goal`
-  ReshardStep priced;                           // reused argument of `price`, to avoid allocations
+  RemainingPrice remaining;
+  ReshardStep priced; // reused argument of `price`, to avoid allocations
 };
-
-int64_t Planner::shardCountOf(const Digits &digits, size_t first) const {
-  int64_t product = 1;
-  for (size_t i = first; i < digits.count(); ++i)
-    product *= subAxes[digits[i]].size;
-  return product;
-}
-
-bool Planner::toDigits(const std::vector<AxisRef> &refs, Digits &digits) {
-  for (const AxisRef &ref : refs) {
-    const size_t id = std::find(subAxes.begin(), subAxes.end(), ref) - subAxes.begin();
-    if (id == subAxes.size())
-      subAxes.push_back(ref);
-    if (id >= kMaxSubAxes)
-      return false;
-    digits.append(static_cast<uint8_t>(id));
-  }
-  return true;
-}
-
-bool Planner::buildLayouts() {
-  const CommonBoundaries boundaries = commonBoundaries(mesh, from, to);
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (from.dims[d].axes.empty() && to.dims[d].axes.empty()) {
-      uncutElements *= shape[d];
-      continue;
-    }
-    const size_t slot = cutDims.size();
-    if (slot == kMaxCutDims || !toDigits(split(from.dims[d].axes, boundaries.source), start.dims[slot]) ||
-        !toDigits(split(to.dims[d].axes, boundaries.target), goal.dims[slot]))
-      return false;
-    start.chunk[slot] = from.dims[d].chunk;
-    goal.chunk[slot] = to.dims[d].chunk;
-    cutDims.push_back(d);
-  }
-  Digits fromPartial, toPartial;
-  if (!toDigits(split(from.partial, boundaries.source), fromPartial) ||
-      !toDigits(split(to.partial, boundaries.target), toPartial))
-    return false;
-  start.partial = fromPartial.mask();
-  goal.partial = toPartial.mask();
-  inOrder.resize(subAxes.size());
-  std::iota(inOrder.begin(), inOrder.end(), 0);
-  std::sort(inOrder.begin(), inOrder.end(), [&](uint8_t a, uint8_t b) { return subAxes[a] < subAxes[b]; });
-  overlaps.assign(subAxes.size(), 0);
-  for (size_t i = 0; i < subAxes.size(); ++i)
-    for (size_t j = 0; j < subAxes.size(); ++j)
-      if (i != j && overlap(subAxes[i], subAxes[j]))
-        overlaps[i] |= 1u << j, anyOverlap = true;
-  return true;
-}
 
 /// Freezes the most significant sub-axes of each dimension that `from` and `to` have in common with the same
 /// chunk. They are not frozen if the remaining chunk is larger than the dimension, because gathering them too
@@ -207,131 +107,6 @@ void Planner::limitMoves() {
   moving &= ~(start.partial & goal.partial);
   for (size_t d = 0; d < cutDims.size(); ++d)
     mayGain[d] = std::popcount(moving) <= kMaxFreeSubAxes ? moving : goal.dims[d].mask() & moving;
-}
-
-uint32_t Planner::used(const Layout &layout) const {
-  uint32_t bits = layout.partial;
-  for (size_t d = 0; d < cutDims.size(); ++d)
-    bits |= layout.dims[d].mask();
-  return bits;
-}
-
-bool Planner::clashes(uint32_t added, uint32_t present) const {
-  if (added & present)
-    return true;
-  for (uint32_t rest = added; rest; rest &= rest - 1)
-    if (overlaps[std::countr_zero(rest)] & (present | added))
-      return true;
-  return false;
-}
-
-int64_t Planner::chunkAfterGain(const Layout &layout, size_t d, int64_t n) const {
-  if (layout.dims[d].count() > 0)
-    return layout.chunk[d] % n == 0 ? layout.chunk[d] / n : 0;
-  const int64_t span = goal.chunk[d] * shardCountOf(goal.dims[d]), size = shape[cutDims[d]];
-  if (span % n == 0 && span > 0)
-    return span / n; // a chunk that can be cut into chunks of the goal
-  return std::max<int64_t>(1, size / n + (size % n != 0));
-}
-
-Layout Planner::gain(const Layout &layout, size_t d, const Digits &added, int64_t chunk) const {
-  Layout next = layout;
-  next.dims[d] = layout.dims[d].plus(added);
-  next.chunk[d] = chunk;
-  return next;
-}
-
-Layout Planner::lose(const Layout &layout, size_t d, size_t keep) const {
-  Layout next = layout;
-  next.chunk[d] = keep == 0 ? 0 : layout.chunk[d] * shardCountOf(layout.dims[d], keep);
-  next.dims[d] = layout.dims[d].part(0, keep);
-  return next;
-}
-
-template <typename Visit> void Planner::forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const {
-  for (uint32_t rest = candidates; rest; rest &= rest - 1) {
-    const uint32_t bit = rest & -rest;
-    if (clashes(bit, prefix.mask()))
-      continue;
-    Digits sequence = prefix;
-    sequence.append(static_cast<uint8_t>(std::countr_zero(bit)));
-    visit(sequence);
-    forEachSequence(candidates & ~bit, sequence, visit);
-  }
-}
-
-int64_t Planner::bytesOf(const Layout &layout) const {
-  int64_t elements = uncutElements;
-  for (size_t d = 0; d < cutDims.size(); ++d)
-    elements *= layout.dims[d].count() ? layout.chunk[d] : shape[cutDims[d]];
-  return elements * elementBytes;
-}
-
-std::vector<AxisRef> Planner::refsOf(const Digits &digits) const {
-  std::vector<AxisRef> refs;
-  for (size_t i = 0; i < digits.count(); ++i)
-    refs.push_back(subAxes[digits[i]]);
-  return mergeParts(refs);
-}
-
-Sharding Planner::shardingOf(const Layout &layout) const {
-  if (layout == goal)
-    return to;
-  Sharding sharding = Sharding::replicated(shape.size());
-  for (size_t d = 0; d < cutDims.size(); ++d)
-    sharding.dims[cutDims[d]] = {refsOf(layout.dims[d]), layout.chunk[d]};
-  if (layout.partial == 0)
-    return sharding;
-  for (size_t a = 0; a < subAxes.size(); ++a)
-    if (layout.partial >> a & 1)
-      sharding.partial.push_back(subAxes[a]);
-  std::sort(sharding.partial.begin(), sharding.partial.end());
-  sharding.partial = mergeParts(sharding.partial);
-  sharding.partialKind = from.partialKind;
-  return sharding;
-}
-
-/// Returns the sub-axes that cut another dimension or position in `after` than in `before`. Equals permuteAxes() as
-/// long as no sub-axes overlap.
-Digits Planner::permuted(const Layout &before, const Layout &after) const {
-  // The dimension + 1, and the distance in positions of that dimension between neighbours along the sub-axis.
-  using Place = std::pair<size_t, int64_t>;
-  std::array<Place, kMaxSubAxes> held{}, needed{};
-  auto note = [&](const Layout &layout, std::array<Place, kMaxSubAxes> &places) {
-    for (size_t d = 0; d < cutDims.size(); ++d) {
-      int64_t worth = 1;
-      for (size_t i = layout.dims[d].count(); i-- > 0; worth *= subAxes[layout.dims[d][i]].size)
-        places[layout.dims[d][i]] = {d + 1, worth};
-    }
-  };
-  note(before, held);
-  note(after, needed);
-  Digits moved;
-  for (uint8_t a : inOrder)
-    if (held[a] != needed[a])
-      moved.append(a);
-  return moved;
-}
-
-void Planner::writeStep(ReshardStep &step, const Layout &before, const Layout &after, const Move &move) const {
-  step.kind = move.kind;
-  step.dim = move.d < 0 ? -1 : static_cast<int>(cutDims[move.d]);
-  step.otherDim = move.other < 0 ? -1 : static_cast<int>(cutDims[move.other]);
-  if (move.kind == ReshardStepKind::CollectivePermute && anyOverlap) {
-    step.axes = permuteAxes(mesh, shardingOf(before), shardingOf(after));
-    return;
-  }
-  const Digits axes = move.kind == ReshardStepKind::CollectivePermute ? permuted(before, after) : move.axes;
-  step.axes.clear();
-  for (size_t i = 0; i < axes.count(); ++i)
-    appendMerged(step.axes, subAxes[axes[i]]);
-}
-
-ReshardStep Planner::makeStep(const Layout &before, const Layout &after, const Move &move) const {
-  ReshardStep step;
-  writeStep(step, before, after, move);
-  step.after = shardingOf(after);
-  return step;
 }
 
 int &Planner::slotOf(const Layout &layout) {
@@ -355,13 +130,13 @@ void Planner::relax(int node, const Layout &next, const Move &move) {
   if (known >= 0 &&
       std::pair(nodes[known].total, nodes[known].steps) <= std::pair(nodes[node].total, nodes[node].steps + 1))
     return;
-  const double remaining = known >= 0 ? nodes[known].remaining : remainingFrom(next);
-  if (nodes[node].total + remaining > bound)
+  const double rest = known >= 0 ? nodes[known].remaining : remaining.from(next);
+  if (nodes[node].total + rest > bound)
     return;
   writeStep(priced, nodes[node].layout, next, move);
   const double total = nodes[node].total + price(priced, bytesOf(nodes[node].layout), bytesOf(next));
   const int steps = nodes[node].steps + 1;
-  if (!(total + remaining <= bound)) // also rejects a price that is not a number
+  if (!(total + rest <= bound)) // also rejects a price that is not a number
     return;
   const int index = known >= 0 ? known : static_cast<int>(nodes.size());
   if (known < 0) {
@@ -370,8 +145,8 @@ void Planner::relax(int node, const Layout &next, const Move &move) {
   } else if (std::pair(total, steps) >= std::pair(nodes[index].total, nodes[index].steps)) {
     return;
   }
-  nodes[index] = {next, total, remaining, steps, node, false, move};
-  open.push_back({total + remaining, remaining, steps, index});
+  nodes[index] = {next, total, rest, steps, node, false, move};
+  open.push_back({total + rest, rest, steps, index});
   std::push_heap(open.begin(), open.end(), std::greater<>());
   if (2 * nodes.size() > slots.size())
     addSlots();
@@ -576,62 +351,14 @@ std::vector<ReshardStep> Planner::search(std::vector<ReshardStep> fallback) {
   return path;
 }
 
-/// Looks up the least prices of the steps that the search may still need. A rank holds at least the tensor's bytes
-/// divided by the sizes of all sub-axes that can cut it.
-void Planner::estimateRemaining(LeastStepPrices &known) {
-  const size_t count = subAxes.size();
-  if (anyOverlap || count > kMaxEstimatedSubAxes)
-    return;
-  int64_t all = elementBytes, ofGoal = 1, ofAxes = 1;
-  for (int64_t size : shape)
-    all *= size;
-  for (size_t d = 0; d < cutDims.size(); ++d) {
-    goalBits[d] = goal.dims[d].mask();
-    goalCuts |= goalBits[d];
-    ofGoal *= shardCountOf(goal.dims[d]);
-  }
-  std::vector<AxisRef> sorted;
-  for (uint8_t a : inOrder) {
-    sorted.push_back(subAxes[a]);
-    ofAxes *= subAxes[a].size;
-  }
-  const LeastStepPrices::Entry &entry = known.of(sorted, all, ofAxes, ofGoal, price);
-  for (size_t i = 0; i < count; ++i) {
-    moved[inOrder[i]] = entry.axes[i].moved * kLessRounding;
-    gone[inOrder[i]] = entry.axes[i].gone * kLessRounding;
-    summed[inOrder[i]] = entry.axes[i].summed * kLessRounding;
-  }
-  anyStep = entry.anyStep * kLessRounding;
-  estimates = true;
-}
-
-/// A sub-axis that cuts a dimension which it does not cut in the goal has to take part in some step that communicates,
-/// and so has a sub-axis over which the value is partial and the goal is not.
-double Planner::remainingFrom(const Layout &layout) const {
-  if (!estimates)
-    return 0;
-  uint32_t leaving = 0;
-  for (size_t d = 0; d < cutDims.size(); ++d)
-    leaving |= layout.dims[d].mask() & ~goalBits[d];
-  uint32_t partial = layout.partial & ~goal.partial;
-  double most = leaving | partial ? anyStep : 0;
-  for (; leaving; leaving &= leaving - 1) {
-    const int a = std::countr_zero(leaving);
-    most = std::max(most, goalCuts >> a & 1 ? moved[a] : gone[a]);
-  }
-  for (; partial; partial &= partial - 1)
-    most = std::max(most, summed[std::countr_zero(partial)]);
-  return most;
-}
-
 double Planner::priceOfPlan(LeastStepPrices &known) {
-  if (!buildLayouts())
+  if (!build())
     return totalPrice(gatherThenSlice(mesh, from, to));
   limitMoves();
   std::vector<ReshardStep> steps;
   if (planDirectly(steps))
     return totalPrice(steps);
-  estimateRemaining(known);
+  remaining = RemainingPrice(*this, known, price);
   const double most = totalPrice(gatherThenSlice(mesh, from, to));
   const int end = settleGoal(most);
   return end < 0 ? most : nodes[end].total;
@@ -639,7 +366,7 @@ double Planner::priceOfPlan(LeastStepPrices &known) {
 
 std::vector<ReshardStep> Planner::plan() {
   std::vector<ReshardStep> steps;
-  if (!buildLayouts())
+  if (!build())
     return gatherThenSlice(mesh, from, to);
   limitMoves();
   if (planDirectly(steps))
@@ -648,52 +375,6 @@ std::vector<ReshardStep> Planner::plan() {
 }
 
 } // namespace
-
-const LeastStepPrices::Entry &LeastStepPrices::of(const std::vector<AxisRef> &axes, int64_t bytes, int64_t shardsOfAxes,
-                                                  int64_t shardsOfGoal, const StepPrice &price) {
-  std::vector<int64_t> key = {bytes, shardsOfGoal};
-  for (const AxisRef &axis : axes)
-    key.insert(key.end(), {axis.axis, axis.before, axis.size});
-  auto [found, isNew] = known.try_emplace(std::move(key));
-  Entry &entry = found->second;
-  if (!isNew)
-    return entry;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  entry.axes.assign(axes.size(), {kInfinity, kInfinity, kInfinity});
-  entry.anyStep = kInfinity;
-  for (uint32_t some = 1; some < 1u << axes.size(); ++some) {
-    ReshardStep step;
-    int64_t ranks = 1;
-    for (size_t a = 0; a < axes.size(); ++a)
-      if (some >> a & 1) {
-        appendMerged(step.axes, axes[a]);
-        ranks *= axes[a].size;
-      }
-    auto least = [&](ReshardStepKind kind, int64_t bytesIn, int64_t bytesOut) {
-      step.kind = kind;
-      return price(step, bytesIn, bytesOut);
-    };
-    const int64_t cut = bytes / shardsOfAxes, whole = bytes / (shardsOfAxes / ranks), goal = bytes / shardsOfGoal;
-    const double gather = least(ReshardStepKind::AllGather, cut, whole),
-                 exchange = std::min({gather, least(ReshardStepKind::AllToAll, cut, cut),
-                                      least(ReshardStepKind::CollectivePermute, cut, cut)}),
-                 sum = std::min(least(ReshardStepKind::ReduceScatter, whole, cut),
-                                least(ReshardStepKind::AllReduce, whole, whole));
-    for (size_t a = 0; a < axes.size(); ++a)
-      if (some >> a & 1) {
-        Axis &its = entry.axes[a];
-        const int64_t without = bytes / (shardsOfAxes / axes[a].size);
-        its.moved = std::min(its.moved, exchange);
-        its.gone = std::min({its.gone, gather, least(ReshardStepKind::CollectivePermute, without, without)});
-        its.summed = std::min(its.summed, sum);
-      }
-    entry.anyStep = std::min(
-        {entry.anyStep, least(ReshardStepKind::AllGather, goal / ranks, goal),
-         least(ReshardStepKind::AllToAll, goal, goal), least(ReshardStepKind::CollectivePermute, goal, goal),
-         least(ReshardStepKind::ReduceScatter, goal, goal / ranks), least(ReshardStepKind::AllReduce, goal, goal)});
-  }
-  return entry;
-}
 
 /// Fails with the reason where no reshard exists.
 static Status checkReshard(const Mesh &mesh, const Shape &shape, const Sharding &from, const Sharding &to) {
