@@ -194,7 +194,7 @@ private:
   }
 
   void serve(Connection &connection, uint32_t events, std::span<std::byte> scratch) {
-    if (events & ~uint32_t(EPOLLOUT)) {
+    if ((events & ~uint32_t(EPOLLOUT)) && !connection.hasAnswered()) {
       tcp::ReadEnd end = connection.read(scratch);
       if (end.how == tcp::ReadEnd::Aborted)
         fail(end.error, false, end.lost);
@@ -220,20 +220,12 @@ private:
                                   "memory of its machine",
                                   name);
     const bool isError = !connection.hasLeft() || end.how == tcp::ReadEnd::Damaged;
-    {
-      std::lock_guard lock(shared.mutex);
-      if (isError)
-        failLocked(error, true, connection.member().rank);
-      else
-        connection.leave(); // a rank that has said goodbye waits for this rank's before the connection ends
-    }
+    std::lock_guard lock(shared.mutex);
     if (!isError)
-      connection.flush(tcp::kBurstBytes);
-    {
-      std::lock_guard lock(shared.mutex);
-      connection.detach();
-      connection.close();
-    }
+      return connection.answerGoodbye(); // the flush that follows writes it
+    failLocked(error, true, connection.member().rank);
+    connection.detach();
+    connection.close();
     wakeUp();
   }
 

@@ -24,26 +24,27 @@ void Connection::open() {
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.ptr = this;
-  isWatched = epoll_ctl(shared.epoll.get(), EPOLL_CTL_ADD, who.socket.get(), &event) == 0;
+  if (epoll_ctl(shared.epoll.get(), EPOLL_CTL_ADD, who.socket.get(), &event) == 0)
+    watched = event.events;
 }
 
-/// Watches for room in the socket as long as anything is queued.
+/// Watches for room in the socket as long as anything is queued, and for what comes until the other rank has left.
 void Connection::watch() {
-  const bool wanted = !queue.empty();
-  if (!isWatched || closed || wanted == watchesOutput)
+  const uint32_t wanted = (answered ? 0 : uint32_t(EPOLLIN)) | (queue.empty() ? 0 : uint32_t(EPOLLOUT));
+  if (watched == 0 || closed || wanted == watched)
     return;
   epoll_event event = {};
-  event.events = wanted ? uint32_t(EPOLLIN) | uint32_t(EPOLLOUT) : uint32_t(EPOLLIN);
+  event.events = wanted;
   event.data.ptr = this;
   epoll_ctl(shared.epoll.get(), EPOLL_CTL_MOD, who.socket.get(), &event);
-  watchesOutput = wanted;
+  watched = wanted;
 }
 
 void Connection::close() {
   if (closed)
     return;
   closed = true;
-  if (isWatched)
+  if (watched != 0)
     epoll_ctl(shared.epoll.get(), EPOLL_CTL_DEL, who.socket.get(), nullptr);
   // Another thread may be writing: the socket's number stays taken until the communicator ends.
   ::shutdown(who.socket.get(), SHUT_RDWR);
@@ -212,6 +213,11 @@ void Connection::leave() {
   leaving = true;
 }
 
+void Connection::answerGoodbye() {
+  leave();
+  answered = true;
+}
+
 /// Takes `count` bytes that have been written from the front of the queue.
 void Connection::takeWritten(size_t count) {
   queuedBytes -= count;
@@ -270,6 +276,8 @@ void Connection::flush(size_t most) {
     isShut = true;
     ::shutdown(who.socket.get(), SHUT_WR);
   }
+  if (answered && queue.empty())
+    close();
   watch();
 }
 

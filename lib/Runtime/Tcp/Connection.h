@@ -66,6 +66,11 @@ public:
   void tellFailure();
   /// Ends the sending: says goodbye.
   void leave();
+  /// Answers the goodbye of the other rank, which sends nothing more: says goodbye too. The connection closes once that
+  /// is written, perhaps by another thread, because the other rank takes a connection that ends without it for a
+  /// failure.
+  void answerGoodbye();
+  bool hasAnswered() const { return answered; }
   /// Takes the memory of a receive away from the serving thread, which calls this, after the run has failed.
   void detach();
 
@@ -146,8 +151,8 @@ private:
   std::vector<Outgoing> queue;
   size_t queuedBytes = 0; // of headers and contents in the queue
   size_t writing = 0;     // how many from the front of the queue a thread is writing
-  bool isWatched = false, watchesOutput = false;
-  bool leaving = false, isShut = false;
+  uint32_t watched = 0;   // events of the socket that wake the serving thread; 0: it is not watched
+  bool leaving = false, isShut = false, answered = false;
   bool left = false, knowsFailure = false, closed = false;
   uint64_t lastId = 0;
   std::vector<Offered> offered;
