@@ -2,12 +2,36 @@
 // Ranks over TCP whose processes are threads of this test, on the loopback interface.
 #include "TcpRanks.h"
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <dlfcn.h>
+#include <functional>
+#include <future>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <random>
+#include <sys/socket.h>
 #include <thread>
+
+namespace {
+/// What a thread does after each call of sendmsg, so that a test can hold a thread where it has just written.
+thread_local std::function<void()> afterSendmsg;
+} // namespace
+
+/// Takes the place of the system's function in this program, and calls it.
+extern "C" ssize_t sendmsg(int socket, const msghdr *message, int flags) {
+  using Function = ssize_t (*)(int, const msghdr *, int);
+  static const auto original = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "sendmsg"));
+  ssize_t written = original(socket, message, flags);
+  const int error = errno;
+  if (auto then = afterSendmsg) // a copy: it may change the variable
+    then();
+  errno = error;
+  return written;
+}
 
 namespace kerf::runtime {
 namespace {
@@ -275,6 +299,45 @@ struct WithSocket {
     return zero->receive(std::as_writable_bytes(std::span(&number, 1)), 1, 4).error().message;
   }
 };
+
+TEST(TcpCommunicator, ARankThatLeavesGetsAGoodbyeFromOneThatIsWritingToIt) {
+  using tcp::Kind;
+  WithSocket pair;
+  ASSERT_TRUE(pair.zero);
+  const int socket = pair.one.members[0].socket.get();
+  int sent = 5;
+  std::promise<void> isWritten, mayGoOn;
+  std::thread sender([&] {
+    // The system has the message, but the call that wrote it has not returned yet.
+    afterSendmsg = [&] {
+      afterSendmsg = nullptr;
+      isWritten.set_value();
+      mayGoOn.get_future().wait();
+    };
+    EXPECT_TRUE(pair.zero->startSend(std::as_bytes(std::span(&sent, 1)), 1, 3));
+    EXPECT_TRUE(pair.zero->finishSends(3));
+  });
+  isWritten.get_future().wait();
+  pair.write(tcp::encode({Kind::Bye, 0, 0, 0}));
+  ::shutdown(socket, SHUT_WR);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200)); // rank 0 reads the goodbye
+  mayGoOn.set_value();
+  sender.join();
+  // The message, rank 0's goodbye, and the end.
+  std::vector<std::byte> got;
+  std::array<std::byte, 256> part;
+  for (pollfd ready{socket, POLLIN, 0}; poll(&ready, 1, 5000) == 1;) {
+    const ssize_t count = recv(socket, part.data(), part.size(), 0);
+    if (count <= 0)
+      break;
+    got.insert(got.end(), part.begin(), part.begin() + count);
+  }
+  ASSERT_EQ(got.size(), 32 + sizeof sent + 32);
+  auto header = tcp::decode(std::span<const std::byte, 32>(got.data() + 32 + sizeof sent, 32));
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->kind, Kind::Bye);
+  EXPECT_FALSE(pair.zero->failure());
+}
 
 TEST(TcpCommunicator, ADamagedHeaderEndsTheRun) {
   using tcp::Kind;
