@@ -17,7 +17,7 @@
 #include <thread>
 
 namespace {
-/// What a thread does after each call of sendmsg, so that a test can hold a thread where it has just written.
+/// A thread calls this after each call of sendmsg, so that a test can hold a thread where it has just written.
 thread_local std::function<void()> afterSendmsg;
 } // namespace
 
