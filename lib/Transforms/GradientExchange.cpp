@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientExchange.h"
 #include "GradientBlocks.h"
+#include "KernelOutline.h"
 #include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 
@@ -10,12 +11,6 @@ using namespace mlir;
 using namespace kerf::ir;
 
 namespace kerf {
-
-namespace {
-int64_t bytesOfTensor(Value value) {
-  return (tensorType(value).getNumElements() * tensorType(value).getElementTypeBitWidth() + 7) / 8;
-}
-} // namespace
 
 GradientExchange::GradientExchange(Operation *start, const CompressedSync &how, const ExchangeContext &context)
     : start(start), how(how), context(context), axes(start->getAttrOfType<DenseI64ArrayAttr>("axes")), ranks(1) {
