@@ -224,6 +224,7 @@ class Titan(unittest.TestCase):
                 ({"schedule": {"name": "zero-bubble", "variant": "h1"}, "recompute": "full"}, "recomputes in a zero-bubble schedule")):
             with self.subTest(changes=changes), self.assertRaisesRegex(kerf.InputError, message):
                 kerf.torch.titan_parallelize_fn(changes)
+        kerf.torch.titan_parallelize_fn({"mesh": {"stage": 2}, "schedule": {"name": "zero-bubble", "variant": "h1"}, "recompute": ["none", "none"]})
         with self.assertWarnsRegex(kerf.Warning, "ranks lie as model, data"):
             kerf.torch.titan_parallelize_fn({"mesh": {"data": 2, "model": 2}, "order": ["model", "data", "stage", "context", "expert"]})
         with self.assertRaisesRegex(TypeError, "parallelize_fn is a function"):

@@ -143,7 +143,7 @@ def settings(plan: Plan, stage_number: Optional[int] = None) -> Settings:
     by_op = _by_op(content, sizes, level, refused, notes)
     schedule = content.get("schedule", {})
     name, chunks = schedule.get("name", "1f1b"), schedule.get("chunks", 1)
-    if name == "zero-bubble" and stage > 1 and "selective" in _modes(recompute):
+    if name == "zero-bubble" and stage > 1 and "selective" in modes(recompute):
         refused.append("recompute selective in a zero-bubble schedule: both halves of a backward pass recompute, and PyTorch keeps what it saved for "
                        "one of them; give recompute full, or the schedule 1f1b")
         recompute = json.loads(json.dumps(recompute).replace('"selective"', '"full"'))
@@ -163,7 +163,7 @@ def settings(plan: Plan, stage_number: Optional[int] = None) -> Settings:
                     recompute, name, chunks, parts, counted, tuple(refused), tuple(notes), by_op, until, stage if apart else 0)
 
 
-def _modes(recompute: Any) -> list[str]:
+def modes(recompute: Any) -> list[str]:
     """Returns the modes in a plan's key recompute: one for all layers, a list by stage, or an object by layers."""
     return [recompute] if isinstance(recompute, str) else list(recompute.values() if isinstance(recompute, dict) else recompute)
 

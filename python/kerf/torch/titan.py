@@ -19,7 +19,7 @@ from ..checks import callable_
 from ..errors import InputError
 from ..errors import Warning as KerfWarning
 from ..plans import Plan, PlanLike, as_plan
-from .placement import recompute_mode
+from .placement import modes, recompute_mode
 from .recompute import recompute
 
 ORDER = ["stage", "data", "expert", "context", "model"]  # of TorchTitan's axes, the outermost first
@@ -89,7 +89,7 @@ def _refuse(content: dict[str, Any], plan: Plan) -> None:
         raise InputError("stages of the plan have meshes of their own, but TorchTitan has one mesh for all stages; plan without meshes in stages")
     if isinstance(level, list) and len(set(level)) > 1:
         raise InputError(f"optimizer_sharding differs between stages: {level}; plan with constraints={{'optimizer_sharding': {max(level)}}}")
-    if content.get("schedule", {}).get("name") == "zero-bubble" and content.get("recompute", "none") != "none":
+    if content.get("schedule", {}).get("name") == "zero-bubble" and set(modes(content.get("recompute", "none"))) != {"none"}:
         raise InputError("the plan recomputes in a zero-bubble schedule, in which PyTorch would recompute for each half of a backward pass; plan "
                          "with constraints={'recompute': 'none'} or {'schedule': {'name': '1f1b'}}")
     if order != [axis for axis in ORDER if axis in order]:
