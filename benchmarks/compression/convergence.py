@@ -172,10 +172,18 @@ torch.distributed.destroy_process_group()
 """
 
 
+def bits_of(rate):
+    """The bits per second of a rate as tc writes it, such as 100mbit."""
+    units = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+    number, unit = rate[:-4], rate[-4:]
+    if unit not in units or not number.replace(".", "", 1).isdigit():
+        raise SystemExit(f"the rate {rate!r} is not understood; write a number with kbit, mbit or gbit, such as 100mbit")
+    return float(number) * units[unit]
+
+
 def chosen(folder, rate):
     """The codecs that kerf plan chooses for links of a rate, as the key `compression` of its plan."""
-    units = {"mbit": 1e6, "gbit": 1e9}
-    bandwidth = TCP_SHARE * float(rate[:-4]) * units[rate[-4:]] / 8 if rate else unlimited_bandwidth(folder, 16)
+    bandwidth = TCP_SHARE * bits_of(rate) / 8 if rate else unlimited_bandwidth(folder, 16)
     cluster = write_cluster(types.SimpleNamespace(cluster="", folder=folder), folder, bandwidth)
     plan = os.path.join(folder, "chosen.json")
     subprocess.run([KERF, "plan", MODEL, "--cluster", cluster, "--all-ranks", "--search", "whole", "--constraints", write_pins(folder, RANKS), "--optimizer", "sgd",
@@ -292,6 +300,9 @@ def main():
     options = parser.parse_intermixed_args()
     if options.part == "all" and not options.results:
         parser.error("`all` needs --results FOLDER")
+    for rate in options.rates.split(",") if options.part == "all" else ():
+        if rate:
+            bits_of(rate)
     {"losses": losses, "times": times, "all": both}[options.part](options)
 
 
