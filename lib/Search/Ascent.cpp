@@ -21,17 +21,13 @@ kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, c
   size_t rows = core.slack.size();
   AscentResult best;
   best.rate = options.rate;
-  best.width = options.width;
   std::vector<double> direction(rows, 0.0);
   double reference = -kInfinity;
+  double shrunk = 1; // of the width
   int stalled = 0, streak = 0;
   for (int pass = 0; pass < options.passes; ++pass) {
     double bound = dual.pass(prices);
     best.steps += dual.workPerPass() * 2 + static_cast<int64_t>(rows) + kOverhead;
-    if (pass == 0) {
-      double ofBound = std::max(kFirstWidth * std::abs(bound), core.quantum);
-      best.width = best.width > 0 ? std::min(best.width, ofBound) : ofBound;
-    }
     if (bound > best.bound || pass == 0) {
       best.bound = bound;
       best.prices = prices;
@@ -42,6 +38,8 @@ kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, c
     } else {
       streak = 0;
     }
+    double widest = std::max(kFirstWidth * std::abs(best.bound), core.quantum);
+    best.width = shrunk * (options.width > 0 ? std::min(options.width, widest) : widest);
     if (best.bound > options.enough || !shouldContinue(best, prices))
       break;
     double worthwhile =
@@ -53,7 +51,7 @@ kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, c
       if (rows == 0 || best.rate < options.rate * kLeastRate)
         break;
       best.rate *= kShrink;
-      best.width *= kShrink;
+      shrunk *= kShrink;
       stalled = 0;
       prices = best.prices;
     }
@@ -67,8 +65,8 @@ kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, c
     for (size_t r = 0; r < rows; ++r) {
       double excess = (expected[r] - static_cast<double>(core.slack[r])) / slackOf(core, r);
       direction[r] = kMemory * direction[r] + (1 - kMemory) * std::clamp(excess, -1.0, 1.0);
-      double change = best.rate * direction[r];
-      prices[r] = std::max(least / slackOf(core, r), prices[r] * (1 + change * (1 + change / 2)));
+      double change = best.rate * std::abs(direction[r]), factor = 1 + change * (1 + change / 2);
+      prices[r] = std::max(least / slackOf(core, r), direction[r] > 0 ? prices[r] * factor : prices[r] / factor);
     }
   }
   return best;

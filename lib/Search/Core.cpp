@@ -250,6 +250,14 @@ int64_t Core::allLabels() const {
   return sum;
 }
 
+int64_t Core::usageEntries() const {
+  int64_t sum = 0;
+  for (const std::vector<CoreUsage> &list : usages)
+    for (const CoreUsage &usage : list)
+      sum += static_cast<int64_t>(usage.bytes.size());
+  return sum;
+}
+
 int64_t Core::cells() const {
   int64_t sum = 0;
   for (const CoreTable &table : tables)

@@ -55,6 +55,8 @@ struct Core {
   int labels(int variable) const { return static_cast<int>(costs[variable].size()); }
   /// Returns the number of labels of all variables together.
   int64_t allLabels() const;
+  /// Returns the number of bytes that the usages state, one for each label of each usage.
+  int64_t usageEntries() const;
   /// Returns the number of entries of all tables together.
   int64_t cells() const;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CoreSolver.h"
 #include "Neighbourhoods.h"
+#include "PriceWalk.h"
 #include "Primal.h"
 #include "Tuning.h"
 #include <algorithm>
@@ -120,7 +121,7 @@ private:
       double gapBefore = limits.cutoff - result.bound;
       bool shrunk = false;
       int pass = 0;
-      int64_t primal = 0, before = limits.stepsLeft;
+      int64_t walked = 0, rounded = 0, before = limits.stepsLeft;
       int64_t each = 2 * dual.workPerPass() + static_cast<int64_t>(core.slack.size());
       OnChoice onChoice = [&](const Labels &labels) { accept(labels); };
       AscentResult ascent =
@@ -128,11 +129,16 @@ private:
             limits.stepsLeft -= each;
             if (sofar.bound > result.bound + 1e-4 * std::abs(result.bound) || limits.prunes(sofar.bound))
               raiseBound(sofar.bound);
-            if (++pass % kRoundEvery == 0 &&
-                static_cast<double>(primal) <= kPrimalShare * static_cast<double>(before - limits.stepsLeft)) {
+            if (++pass % kRoundEvery == 0) {
               int64_t now = limits.stepsLeft;
-              offerRoundedChoice(core, dual, current, limits, onChoice);
-              primal += now - limits.stepsLeft;
+              auto used = static_cast<double>(before - now);
+              if (static_cast<double>(walked + stepsOfWalk(core)) <= walkShare * used) {
+                walk(core, dual, current, onChoice);
+                walked += now - limits.stepsLeft;
+              } else if (!limits.hasIncumbent && static_cast<double>(rounded) <= kRoundShare * used) {
+                offerRoundedChoice(core, dual, current, limits, onChoice);
+                rounded += now - limits.stepsLeft;
+              }
             }
             double gap = limits.cutoff - sofar.bound;
             bool again = checkpoint && pass >= kReplayPasses && gap < kReplayGap * checkpoint->gap;
@@ -166,6 +172,25 @@ private:
       if (!shrunk && !worthwhile && !replaying())
         return;
     }
+  }
+
+  /// Returns the steps that a walk takes, roughly.
+  static int64_t stepsOfWalk(const Core &core) {
+    return kWalkRounds * kWalkSteps * (core.cells() + core.usageEntries() + core.allLabels());
+  }
+
+  /// Walks under the prices `current` from a choice made from the messages.
+  void walk(const Core &core, const Dual &dual, const std::vector<double> &current, const OnChoice &onChoice) {
+    double cutoff = limits.cutoff;
+    double spread = kWidestSpread / static_cast<double>(1 << 2 * (walks % kSpreads));
+    PriceWalk prices(core, dual.round(), current, spread, Random{static_cast<uint64_t>(++walks)});
+    for (int round = 0; round < kWalkRounds && !limits.exhausted(); ++round)
+      limits.stepsLeft -= kWalkSteps * prices.round([&](const LocalSearchState &state) {
+        if (state.cost < limits.cutoff)
+          onChoice(state.labels);
+      });
+    walkShare =
+        limits.cutoff < cutoff ? std::min(walkShare * 2, kMostWalkShare) : std::max(walkShare / 2, kLeastWalkShare);
   }
 
   bool replaying() const { return options.history && result.history.size() < options.history->size(); }
@@ -253,6 +278,8 @@ private:
   std::vector<double> prices; // one for each row of the reduced core
   Labels best;                // labels of the original core
   std::vector<NeighbourhoodSizes> sizes;
+  int walks = 0;                     // begun so far
+  double walkShare = kMostWalkShare; // most steps of walks, as a share of an ascent's steps
   CoreSolverResult result;
 };
 

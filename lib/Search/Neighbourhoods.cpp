@@ -9,13 +9,6 @@ using namespace kerf;
 using namespace kerf::search;
 using namespace kerf::search::tuning::neighbourhoods;
 
-uint64_t Random::next() {
-  uint64_t z = (state += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
 namespace {
 
 /// Returns the core of the free variables, with all other variables fixed to their labels in `state`.
@@ -88,8 +81,7 @@ public:
         continue;
       sum += core.labels(variable);
       std::vector<int> tables = core.tablesOf[variable];
-      for (size_t n = tables.size(); n > 1; --n)
-        std::swap(tables[n - 1], tables[random.below(static_cast<int>(n))]);
+      random.shuffle(tables);
       if (tables.size() > 12)
         tables.resize(12);
       for (int t : tables)

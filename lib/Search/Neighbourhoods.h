@@ -5,19 +5,9 @@
 
 #include "Branch.h"
 #include "LocalSearchState.h"
-#include <cstdint>
+#include "Random.h"
 
 namespace kerf::search {
-
-/// A pseudo-random number generator that gives the same numbers on every machine (SplitMix64: Steele,
-/// Lea & Flood 2014).
-struct Random {
-  uint64_t state = 0; // the seed
-  /// Returns the next 64 random bits.
-  uint64_t next();
-  /// Returns a number from 0 to bound - 1.
-  int below(int bound) { return static_cast<int>(next() % static_cast<uint64_t>(bound)); }
-};
 
 /// The number of labels that are free in one neighbourhood, for each kind of neighbourhood. A size grows when its last
 /// neighbourhood was solved to the end and shrinks otherwise.

@@ -35,44 +35,6 @@ private:
   std::deque<int> waiting;
 };
 
-/// Returns the price of the memory of each label, indexed by [variable][label]: bytes times price, summed over rows.
-std::vector<std::vector<double>> pricesOfLabels(const Core &core, const std::vector<double> &prices) {
-  std::vector<double> sum(prices.size() + 1, 0.0);
-  for (size_t r = 0; r < prices.size(); ++r)
-    sum[r + 1] = sum[r] + prices[r];
-  std::vector<std::vector<double>> priced(core.size());
-  for (int i = 0; i < core.size(); ++i) {
-    priced[i].assign(core.costs[i].size(), 0.0);
-    for (const CoreUsage &usage : core.usages[i]) {
-      double price = sum[usage.endRow] - sum[usage.firstRow];
-      for (size_t s = 0; s < priced[i].size(); ++s)
-        priced[i][s] += price * static_cast<double>(usage.bytes[s]);
-    }
-  }
-  return priced;
-}
-
-/// Gives each variable in turn its cheapest label under costs and memory prices, until nothing changes.
-void descendPriced(LocalSearchState &state, const std::vector<std::vector<double>> &priced) {
-  const Core &core = state.core;
-  Queue queue(core.size());
-  for (int i = 0; i < core.size(); ++i)
-    queue.push(i);
-  for (int64_t left = 20LL * core.size(); left > 0 && !queue.empty(); --left) {
-    int i = queue.pop(), now = state.labels[i], best = now;
-    double least = state.local(i, now) + priced[i][now];
-    state.steps += core.labels(i);
-    least -= 1e-9 * std::abs(least); // a gain within rounding errors could repeat endlessly
-    for (int s = 0; s < core.labels(i); ++s)
-      if (double cost = state.local(i, s) + priced[i][s]; cost < least)
-        least = cost, best = s;
-    if (best == now)
-      continue;
-    state.set(i, best);
-    queue.pushNeighbours(core, i);
-  }
-}
-
 /// Makes the most profitable change of one variable that the memory constraint R allows. Returns whether there was one.
 bool moveOne(LocalSearchState &state, int variable) {
   std::vector<std::pair<double, int>> better;
@@ -138,6 +100,42 @@ bool moveTwo(LocalSearchState &state, const CoreTable &table, double leastOfTabl
 
 } // namespace
 
+std::vector<std::vector<double>> kerf::search::pricesOfLabels(const Core &core, const std::vector<double> &prices) {
+  std::vector<double> sum(prices.size() + 1, 0.0);
+  for (size_t r = 0; r < prices.size(); ++r)
+    sum[r + 1] = sum[r] + prices[r];
+  std::vector<std::vector<double>> priced(core.size());
+  for (int i = 0; i < core.size(); ++i) {
+    priced[i].assign(core.costs[i].size(), 0.0);
+    for (const CoreUsage &usage : core.usages[i]) {
+      double price = sum[usage.endRow] - sum[usage.firstRow];
+      for (size_t s = 0; s < priced[i].size(); ++s)
+        priced[i][s] += price * static_cast<double>(usage.bytes[s]);
+    }
+  }
+  return priced;
+}
+
+void kerf::search::descendPriced(LocalSearchState &state, const std::vector<std::vector<double>> &priced) {
+  const Core &core = state.core;
+  Queue queue(core.size());
+  for (int i = 0; i < core.size(); ++i)
+    queue.push(i);
+  for (int64_t left = 20LL * core.size(); left > 0 && !queue.empty(); --left) {
+    int i = queue.pop(), now = state.labels[i], best = now;
+    double least = state.local(i, now) + priced[i][now];
+    state.steps += core.labels(i);
+    least -= 1e-9 * std::abs(least); // a gain within rounding errors could repeat endlessly
+    for (int s = 0; s < core.labels(i); ++s)
+      if (double cost = state.local(i, s) + priced[i][s]; cost < least)
+        least = cost, best = s;
+    if (best == now)
+      continue;
+    state.set(i, best);
+    queue.pushNeighbours(core, i);
+  }
+}
+
 void kerf::search::descend(LocalSearchState &state) {
   const Core &core = state.core;
   std::vector<double> leastOfTable;
@@ -177,6 +175,7 @@ void kerf::search::descend(LocalSearchState &state) {
 bool kerf::search::repair(LocalSearchState &state, std::vector<double> prices) {
   const Core &core = state.core;
   auto slack = [&](size_t r) { return std::max(1.0, static_cast<double>(core.slack[r])); };
+  int64_t usageEntries = core.usageEntries();
   for (int round = 0; round < kRepairRounds && !(state.fits() && state.allowed()); ++round) {
     std::vector<int64_t> over = state.loads.all();
     double total = 0;
@@ -188,7 +187,7 @@ bool kerf::search::repair(LocalSearchState &state, std::vector<double> prices) {
         double share = std::min(1.0, static_cast<double>(over[r]) / slack(r));
         prices[r] = std::max(prices[r] * (1.05 + 0.5 * share), 1e-4 * total / slack(r));
       }
-    state.steps += core.allLabels() + static_cast<int64_t>(prices.size());
+    state.steps += core.allLabels() + usageEntries + static_cast<int64_t>(prices.size());
     descendPriced(state, pricesOfLabels(core, prices));
   }
   return state.fits() && state.allowed();

@@ -11,6 +11,14 @@ namespace kerf::search {
 /// the memory constraint R still holds. `state` must satisfy the memory constraint R at the start.
 void descend(LocalSearchState &state);
 
+/// Returns the price of the memory of each label in cost units, indexed by [variable][label]: bytes times price, summed
+/// over the rows. `prices` is in cost units per byte, one for each row.
+std::vector<std::vector<double>> pricesOfLabels(const Core &core, const std::vector<double> &prices);
+
+/// Gives each variable in turn its cheapest label under costs and the memory prices `priced` ([variable][label], in
+/// cost units), until nothing changes. The state may violate the memory constraint R.
+void descendPriced(LocalSearchState &state, const std::vector<std::vector<double>> &priced);
+
 /// Changes labels until the memory constraint R holds and nothing forbidden is taken: the prices of rows that overflow
 /// are raised, and each variable takes its cheapest label under the prices. Returns whether that succeeded. `prices` is
 /// in cost units per byte, one for each row.

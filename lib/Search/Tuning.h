@@ -17,7 +17,7 @@ inline constexpr double kWorthwhile = 2e-2; // a worthwhile gain, as a share of 
 inline constexpr int64_t kOverhead = 200;   // steps that a pass counts besides the table entries it reads
 inline constexpr int kStreak = 5;           // gains in a row before the rate grows again
 inline constexpr double kGrow = 1.6;        // factor by which the rate grows
-inline constexpr double kMostRate = 1;      // largest rate
+inline constexpr double kMostRate = 3;      // largest rate
 inline constexpr int kScalePasses = 2;      // passes of the dual at each common factor of the prices that is tried
 inline constexpr double kScaleStep = 1.3;   // ratio of two common factors that are tried in a row
 inline constexpr int kScaleSteps = 20;      // most common factors that are tried in one direction
@@ -30,7 +30,15 @@ inline constexpr double kLeastShare = 1e-7;
 
 namespace coreSolver {                 // alternation of ascents, rounding, pruning and improvement (CoreSolver.cpp)
 inline constexpr int kRoundEvery = 10; // passes of the dual between two roundings to a choice
-inline constexpr double kPrimalShare = 0.2; // most steps of rounding, as a share of an ascent's steps
+/// Most steps of walks, as a share of an ascent's steps: halved by a walk that finds nothing, doubled by one that does.
+inline constexpr double kMostWalkShare = 0.5, kLeastWalkShare = 0.1;
+inline constexpr double kRoundShare = 0.2; // most steps of roundings, as a share of an ascent's steps
+inline constexpr int kWalkRounds = 30;     // rounds of a walk
+/// Largest difference of a variable's random factor from 1 (PriceWalk), in the first of kSpreads walks; each further
+/// one has a quarter of it.
+inline constexpr double kWidestSpread = 0.02;
+inline constexpr int kSpreads = 4;
+inline constexpr int64_t kWalkSteps = 4; // steps of the budget for each step of a walk, which takes longer than others
 /// Least share of the labels that a pruning must forbid; otherwise the pruning waits for a smaller gap. Pruning
 /// as soon as anything can be forbidden was tried: a warm start after a small change of the problem then takes
 /// five times as long.
@@ -70,6 +78,15 @@ inline constexpr int64_t kLeastSteps = 100'000; // least steps that a memory lim
 namespace neighbourhoods {                   // large neighbourhood search (Neighbourhoods.cpp)
 inline constexpr int64_t kOverhead = 20'000; // steps that a neighbourhood counts besides the table entries it reads
 } // namespace neighbourhoods
+
+namespace priceWalk {                   // walks under memory prices (PriceWalk.cpp)
+inline constexpr double kSpread = 0.02; // largest difference of a variable's random factor from 1
+inline constexpr double kPersist = 1.3; // growth of a rise with each further round over the limit
+inline constexpr double kMostRise = 2;  // most a price rises in one round, relative to itself
+inline constexpr double kFall = 0.02;   // how much a price falls, relative to itself, times 0.2 to 1.2
+inline constexpr double kShrink = 0.97; // change of the size of changes with each choice that fits
+inline constexpr int kRedraw = 10;      // choices that fit before new random factors are drawn
+} // namespace priceWalk
 
 namespace primal {                       // repair and local search (Primal.cpp)
 inline constexpr int kRepairRounds = 60; // most rounds of raising prices to repair a choice
