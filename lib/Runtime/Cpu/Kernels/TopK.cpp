@@ -2,6 +2,7 @@
 // The greatest scores of each row (top_k), which routing and sparse codecs choose, and their gradient.
 #include "Families.h"
 #include "PickLargest.h"
+#include "kerf/Package/RowKernel.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -76,6 +77,12 @@ template <typename T, typename I> int64_t bytesToPickFrom(int64_t size, int64_t 
 }
 
 } // namespace
+
+void pickLargestOfRow(const float *row, float *values, int32_t *places, int64_t size, int64_t count) {
+  constexpr int64_t kLongest = package::kLongestRow;
+  alignas(64) std::byte memory[bytesToPick(kLongest) + kLongest * sizeof(int32_t)];
+  pick(row, size, count, memory, values, places);
+}
 
 Result<PlannedKernel> planTopK(const BindRequest &request) {
   Checker check(request);
