@@ -3,15 +3,16 @@
 // it), one payload is decoded and added to a sum, and the payloads of 4 ranks are decoded, added and encoded again, as
 // the owner of a part of a gradient does. The programs are compiled and run as a training step would be. Each line has
 // the speed by the least processor time of many runs, and for the owner's work how many times the time is that reading
-// its payloads alone takes at the speed at which one thread reads memory here. PowerSGD's gradient is a matrix of 2,048 x
-// 2,048: its encoding is the computation of both factors and of the error, without the messages in between, and its
-// decoding adds the product of the factors: `codec-speed [CODEC...]`.
+// its payloads alone takes at the speed at which one thread reads memory here. PowerSGD's gradient is a matrix of 2,048
+// x 2,048: its encoding is the computation of both factors and of the error, without the messages in between, and its
+// decoding adds the product of the factors: `codec-speed [CODEC or FILE.mlir...]`.
 #include "kerf/Codec/Codec.h"
 #include "kerf/Codec/LowRank.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Steps/Steps.h"
+#include "kerf/Support/File.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Pipelines.h"
 
@@ -113,8 +114,8 @@ double readingSpeed() {
   return double(kElements) * sizeof(float) / least;
 }
 
-void measure(MLIRContext &context, const std::string &name, double readBytesPerSecond) {
-  Codec codec = need(readCodec(context, codecText(name), name));
+void measure(MLIRContext &context, const std::string &name, std::string_view text, double readBytesPerSecond) {
+  Codec codec = need(readCodec(context, text, name));
   auto f32 = Float32Type::get(&context);
   auto blocks = RankedTensorType::get({kElements / codec.block, codec.block}, f32);
   auto key = RankedTensorType::get({}, IntegerType::get(&context, 32));
@@ -190,6 +191,8 @@ int main(int count, char **words) {
   for (const std::string &name : names.empty() ? codecNames() : names)
     if (auto lowRank = lowRankCodec(name))
       measureLowRank(context, name, *lowRank);
-    else if (!codecText(name).empty())
-      measure(context, name, reading);
+    else if (auto text = codecText(name); !text.empty())
+      measure(context, name, text, reading);
+    else
+      measure(context, name, need(readFile(name)), reading);
 }

@@ -112,6 +112,12 @@ private:
       if (instruction.op == "top_k" && !topK)
         topK = load(addresses, pointer, routineIndex(routines, routineName(instruction, DType::F32)));
     }
+    // Where few elements are spread, it is faster to put zeros back after a row than to clear all of the row before.
+    for (const Instruction &instruction : function.body)
+      if (int to = instruction.results[0]; instruction.op == "take_along_backward" && !isStoredInPlace(to)) {
+        zeros.insert(to);
+        clear(to, blocks.at(to));
+      }
     wrong = LLVM::AllocaOp::create(builder, loc, pointer, i64, integer(1), kStackAlignment);
     LLVM::StoreOp::create(builder, loc, integer(0), wrong);
   }
@@ -149,10 +155,13 @@ private:
     for (auto [result, address] : llvm::zip(function.results, stored))
       if (roleOf(result) == RowRole::PerRow)
         storeRaw(ops.toMemory(scalars.at(result), dtypeOf(result)), address);
+    for (const Instruction &instruction : function.body)
+      if (zeros.count(instruction.results[0]))
+        takeBack(instruction);
   }
   /// Returns whether a row op writes the result where it is wanted: parts of rows share no memory with arguments.
   bool isStoredInPlace(int result) const {
-    return roleOf(result) == RowRole::Part && package::isRowOp(*makerOf(result));
+    return roleOf(result) == RowRole::Part && isResult(result) && package::isRowOp(*makerOf(result));
   }
 
   /// Generates what an instruction does before the loop over elements of its stage.

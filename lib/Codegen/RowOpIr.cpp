@@ -99,16 +99,22 @@ void RowOpIr::pickLargest(const Instruction &instruction) {
   LLVM::CallOp::create(builder, loc, type, given);
 }
 
+/// Returns the place in a row of `width` elements that index number `i` names, and whether it is outside of the row.
+/// Then the place is the first.
+std::pair<RowOpIr::Value, RowOpIr::Value> RowOpIr::placeAt(int places, Value i, int64_t width) {
+  Value given = loadRaw(builder.getI32Type(), at(rows.at(places), builder.getI32Type(), i), 1);
+  Value place = arith::ExtSIOp::create(builder, loc, i64, given);
+  Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, place, integer(0));
+  place = arith::SelectOp::create(builder, loc, isNegative, sum(place, integer(width)), place);
+  Value isOutside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, place, integer(width));
+  return {arith::SelectOp::create(builder, loc, isOutside, integer(0), place), isOutside};
+}
+
 /// Calls `body` in a loop over indices, with the number of an index and the place in a row of `width` elements that it
-/// names. An index outside of the row counts as wrong and names the first place.
+/// names. An index outside of the row counts as wrong.
 template <typename F> void RowOpIr::forPlaces(int places, int64_t width, F &&body) {
   loop(integer(0), integer(widthOf(places)), 1, [&](Value i) {
-    Value given = loadRaw(builder.getI32Type(), at(rows.at(places), builder.getI32Type(), i), 1);
-    Value place = arith::ExtSIOp::create(builder, loc, i64, given);
-    Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, place, integer(0));
-    place = arith::SelectOp::create(builder, loc, isNegative, sum(place, integer(width)), place);
-    Value isOutside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, place, integer(width));
-    place = arith::SelectOp::create(builder, loc, isOutside, integer(0), place);
+    auto [place, isOutside] = placeAt(places, i, width);
     Value sofar = LLVM::LoadOp::create(builder, loc, i64, wrong);
     LLVM::StoreOp::create(builder, loc, sum(sofar, arith::ExtUIOp::create(builder, loc, i64, isOutside)), wrong);
     body(i, place);
@@ -123,23 +129,36 @@ void RowOpIr::takeAlong(const Instruction &instruction) {
   });
 }
 
+void RowOpIr::clear(int value, Value address) {
+  Type element = ops.memoryType(dtypeOf(value));
+  const int64_t width = widthOf(value), whole = width / kLanes * kLanes;
+  auto store = [&](int64_t begin, int64_t end, int64_t lanes) {
+    Value zero = ops.constant(vectorType(element, lanes), dtypeOf(value), 0);
+    loop(integer(begin), integer(end), lanes, [&](Value i) { storeRaw(zero, at(address, element, i)); });
+  };
+  store(0, whole, kLanes);
+  store(whole, width, 1);
+}
+
 /// Adds elements to a row of zeros, as the gradient of a lookup does.
 void RowOpIr::spreadAlong(const Instruction &instruction) {
   const int from = instruction.operands[1], to = instruction.results[0];
   Type element = ops.memoryType(dtypeOf(to));
-  Value target = rows.at(to);
-  const int64_t width = widthOf(to), whole = width / kLanes * kLanes;
-  auto clear = [&](int64_t begin, int64_t end, int64_t lanes) {
-    Value zero = ops.constant(vectorType(element, lanes), dtypeOf(to), 0);
-    loop(integer(begin), integer(end), lanes, [&](Value i) { storeRaw(zero, at(target, element, i)); });
-  };
-  clear(0, whole, kLanes);
-  clear(whole, width, 1);
-  forPlaces(instruction.operands[0], width, [&](Value i, Value place) {
-    Value address = at(target, element, place);
+  if (!zeros.count(to))
+    clear(to, rows.at(to));
+  forPlaces(instruction.operands[0], widthOf(to), [&](Value i, Value place) {
+    Value address = at(rows.at(to), element, place);
     Value more = loadRaw(element, at(rows.at(from), element, i), 1);
     storeRaw(arith::AddFOp::create(builder, loc, loadRaw(element, address, 1), more), address);
   });
+}
+
+void RowOpIr::takeBack(const Instruction &instruction) {
+  const int places = instruction.operands[0], to = instruction.results[0];
+  Type element = ops.memoryType(dtypeOf(to));
+  Value zero = ops.constant(element, dtypeOf(to), 0);
+  loop(integer(0), integer(widthOf(places)), 1,
+       [&](Value i) { storeRaw(zero, at(rows.at(to), element, placeAt(places, i, widthOf(to)).first)); });
 }
 
 } // namespace kerf::codegen
