@@ -21,6 +21,9 @@ namespace {
 using package::Instruction;
 using package::RowRole;
 
+/// Clearing so many elements of a row, in full vectors, takes as long as storing one element somewhere in it.
+constexpr int64_t kStoresOfClear = 4 * kLanes;
+
 class RowKernelBuilder : RowOpIr {
 public:
   RowKernelBuilder(ModuleOp module, const package::Function &function, const package::KernelSpace &space,
@@ -114,7 +117,8 @@ private:
     }
     // Where few elements are spread, it is faster to put zeros back after a row than to clear all of the row before.
     for (const Instruction &instruction : function.body)
-      if (int to = instruction.results[0]; instruction.op == "take_along_backward" && !isStoredInPlace(to)) {
+      if (int to = instruction.results[0]; instruction.op == "take_along_backward" && !isStoredInPlace(to) &&
+                                           kStoresOfClear * widthOf(instruction.operands[0]) <= widthOf(to)) {
         zeros.insert(to);
         clear(to, blocks.at(to));
       }
