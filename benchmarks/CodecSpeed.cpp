@@ -3,12 +3,16 @@
 // it), one payload is decoded and added to a sum, and the payloads of 4 ranks are decoded, added and encoded again, as
 // the owner of a part of a gradient does. The programs are compiled and run as a training step would be. Each line has
 // the speed by the least processor time of many runs, and for the owner's work how many times the time is that reading
-// its payloads alone takes at the speed at which one thread reads memory here: `codec-speed [CODEC...]`.
+// its payloads alone takes at the speed at which one thread reads memory here. PowerSGD's gradient is a matrix of 2,048
+// x 2,048: its encoding is the computation of both factors and of the error, without the messages in between, and its
+// decoding adds the product of the factors: `codec-speed [CODEC or FILE.mlir...]`.
 #include "kerf/Codec/Codec.h"
+#include "kerf/Codec/LowRank.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Steps/Steps.h"
+#include "kerf/Support/File.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Pipelines.h"
 
@@ -22,7 +26,8 @@ using namespace kerf;
 using namespace kerf::ir;
 
 namespace {
-constexpr int64_t kElements = int64_t{1} << 22; // 16 MiB
+constexpr int64_t kSide = 2048;
+constexpr int64_t kElements = kSide * kSide; // 16 MiB
 constexpr int kRuns = 60;
 constexpr int64_t kSenders = 4;
 constexpr double kGigabyte = 1e9;
@@ -109,8 +114,8 @@ double readingSpeed() {
   return double(kElements) * sizeof(float) / least;
 }
 
-void measure(MLIRContext &context, const std::string &name, double readBytesPerSecond) {
-  Codec codec = need(readCodec(context, codecText(name), name));
+void measure(MLIRContext &context, const std::string &name, std::string_view text, double readBytesPerSecond) {
+  Codec codec = need(readCodec(context, text, name));
   auto f32 = Float32Type::get(&context);
   auto blocks = RankedTensorType::get({kElements / codec.block, codec.block}, f32);
   auto key = RankedTensorType::get({}, IntegerType::get(&context, 32));
@@ -156,6 +161,25 @@ void measure(MLIRContext &context, const std::string &name, double readBytesPerS
               owner * readBytesPerSecond / moved);
   std::fflush(stdout);
 }
+
+/// Measures PowerSGD, whose owners do nothing.
+void measureLowRank(MLIRContext &context, const std::string &name, const Codec &codec) {
+  auto f32 = Float32Type::get(&context);
+  auto matrix = RankedTensorType::get({kSide, kSide}, f32), factor = RankedTensorType::get({codec.rank, kSide}, f32);
+  auto encoding = moduleOf(context, {matrix, matrix, factor}, [&](Emitter &emit, ValueRange given) {
+    Value x = emit.add(given[0], given[1]);
+    Value left = orthogonalRows(emit, lowRankLeft(emit, given[2], x));
+    Value right = lowRankRight(emit, left, x);
+    return SmallVector<Value>{left, right, emit.subtract(x, lowRankMatrix(emit, left, right))};
+  });
+  auto decoding = moduleOf(context, {factor, factor, matrix}, [&](Emitter &emit, ValueRange given) {
+    return SmallVector<Value>{emit.add(given[2], lowRankMatrix(emit, given[0], given[1]))};
+  });
+  const double bytes = double(kElements) * sizeof(float);
+  const double encode = leastSeconds(*encoding), decode = leastSeconds(*decoding);
+  std::printf("%-10s encode with error feedback %7.2f GB/s   decode and add %7.2f GB/s\n", name.c_str(),
+              bytes / encode / kGigabyte, bytes / decode / kGigabyte);
+}
 } // namespace
 
 int main(int count, char **words) {
@@ -165,6 +189,10 @@ int main(int count, char **words) {
   std::printf("reading    %7.2f GB/s\n", reading / kGigabyte);
   std::vector<std::string> names(words + 1, words + count);
   for (const std::string &name : names.empty() ? codecNames() : names)
-    if (!codecText(name).empty())
-      measure(context, name, reading);
+    if (auto lowRank = lowRankCodec(name))
+      measureLowRank(context, name, *lowRank);
+    else if (auto text = codecText(name); !text.empty())
+      measure(context, name, text, reading);
+    else
+      measure(context, name, need(readFile(name)), reading);
 }

@@ -5,14 +5,14 @@
 `rows.py [--quick] [ROW...]` measures on 4 ranks behind links of scripts/shaped-network.sh, on a machine that does nothing else; --quick
 tries all rows with tiny models and few steps, whose figures mean nothing. The rows are:
 
-  pieces     a gradient of 64 MB with a slow codec (natural): 2, 4 and 8 pieces against one, and against the formula of pieces, at 1 Gbit/s, where 4 ranks that share
+  pieces     a gradient of 64 MB with the codec natural: 2, 4 and 8 pieces against one, and against the formula of pieces, at 1 Gbit/s, where 4 ranks that share
              2 cores need longer for the codec than the link needs, and at 250 Mbit/s, where both need about as long
   exposed    a GPT of 12 layers on 2 ranks with an emulated link on which sums take as long as the backward, and one on which they take as long as all kernels, of
              which the forward cannot hide a sum: seconds that kernels wait for sums, relative to the seconds of sums
   small      200 layers of 4 KB each, coded, at 1 Gbit/s, against 200 steps with one layer, whose other work counts as well
   no-harm    links without a limit: the codecs that the planner chooses, and the seconds of a step against a plan without codecs
   predicted  8 pairs of a model and a rate, with 4 ranks and with 2 (a core each): the predicted seconds of a step against the measured ones
-  count      the number of pieces that the planner chooses for a gradient of 4 and of 64 MB with a slow codec at 1 Gbit/s, against the fastest of 1, 2, 4, 8 and 16
+  count      the number of pieces that the planner chooses for a gradient of 4 and of 64 MB with the codec natural at 1 Gbit/s, against the fastest of 1, 2, 4, 8 and 16
   islands    a gradient of 32 MB on two islands of 2 ranks, 10 Gbit/s inside and 1 Gbit/s between: only the slow hop in codes, and all in codes, against float32
   slow-rank  a GPT on 2 ranks with a core each, on one of which another program runs all the while, so that the rank is half as fast
   end-to-end a GPT of 25 million parameters at 100 Mbit/s: seconds of a step with int8, int4, onebit and topk against float32

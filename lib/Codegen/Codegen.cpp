@@ -45,9 +45,9 @@ Result<package::NativeImage> ptxImage(MLIRContext &context, const std::string &i
     if (!space.roles.empty())
       continue; // GPUs run the ops of row kernels one by one
     auto reduction = package::ptxReduction(*function);
-    entries.push_back({package::ptxEntry(k, function->name),
-                       function->args.size() + package::storedValues(*function).size() +
-                           (reduction ? reduction->results.size() : 0)});
+    entries.push_back({package::ptxEntry(k, function->name), function->args.size() +
+                                                                 package::storedValues(*function).size() +
+                                                                 (reduction ? reduction->results.size() : 0)});
     buildPtxKernel(*module, *function, space, entries.back().entry);
   }
   auto text = compilePtx(*module, isa, entries);
@@ -92,7 +92,7 @@ Result<std::shared_ptr<const package::NativeCode>> compileKernels(const package:
   if (!std::all_of(isas.begin(), isas.end(), forGpu))
     for (const auto &[function, space] : kernels)
       space.roles.empty() ? buildKernel(*module, *function, space, native->routines)
-                          : buildRowKernel(*module, *function, space);
+                          : buildRowKernel(*module, *function, space, native->routines);
   for (const std::string &isa : isas) {
     auto image = forGpu(isa) ? ptxImage(context, isa, kernels) : hostImage(*module, isa, native->kernels);
     if (!image)

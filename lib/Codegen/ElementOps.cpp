@@ -32,10 +32,12 @@ std::string routineName(const Instruction &instruction, DType dtype) {
 }
 
 Status checkTypes(const package::Function &kernel) {
-  auto storable = [](DType dtype, std::string_view op) {
-    // Codes of gradients (i8) are only converted and packed, and keys of random numbers (i32) only broadcast and
-    // hashed.
+  const bool isRow = package::isRowKernel(kernel);
+  auto storable = [isRow](DType dtype, std::string_view op) {
+    // Codes of gradients (i8) are only converted and packed, places of elements in a row (i32, and i16 where they are
+    // sent) only converted and looked up, and keys of random numbers (i32) only broadcast and hashed.
     return dtype == DType::F64 || dtype == DType::F32 || isHalf(dtype) || dtype == DType::Bool ||
+           (isRow && (dtype == DType::I16 || dtype == DType::I32)) ||
            (dtype == DType::I8 && (op == "convert" || op == "pack" || op == "unpack")) ||
            (dtype == DType::I32 && (op == "broadcast_in_dim" || op == "random"));
   };
@@ -46,10 +48,10 @@ Status checkTypes(const package::Function &kernel) {
           return Error{
               fmt::format("kernel '{}': {} has a value of type {}, but kernels have only floating types and bool",
                           kernel.name, instruction.op, toString(dtype))};
-  if (package::isRowKernel(kernel))
+  if (isRow)
     for (const Instruction &instruction : kernel.body)
       if (const std::string &op = instruction.op; op != "constant" && op != "broadcast_in_dim" && op != "reduce" &&
-                                                  op != "pack" && op != "unpack" && !ElementOps::isInline(op))
+                                                  !package::isRowOp(instruction) && !ElementOps::isInline(op))
         return Error{
             fmt::format("kernel '{}': {} calls a routine, which a kernel that reads its own reductions cannot; "
                         "compile with <no-native>",
@@ -58,10 +60,10 @@ Status checkTypes(const package::Function &kernel) {
 }
 
 Type ElementOps::registerType(DType dtype) const {
-  return dtype == DType::F64                         ? Type(builder.getF64Type())
-         : dtype == DType::Bool                      ? Type(builder.getI1Type())
-         : dtype == DType::I8 || dtype == DType::I32 ? Type(builder.getI32Type())
-                                                     : Type(builder.getF32Type());
+  return dtype == DType::F64                                                ? Type(builder.getF64Type())
+         : dtype == DType::Bool                                             ? Type(builder.getI1Type())
+         : dtype == DType::I8 || dtype == DType::I16 || dtype == DType::I32 ? Type(builder.getI32Type())
+                                                                            : Type(builder.getF32Type());
 }
 
 Type ElementOps::memoryType(DType dtype) const {
@@ -70,6 +72,7 @@ Type ElementOps::memoryType(DType dtype) const {
   case DType::I8:
     return builder.getI8Type();
   case DType::BF16:
+  case DType::I16:
     return builder.getI16Type();
   case DType::F16:
     return builder.getF16Type();
@@ -105,6 +108,8 @@ Value ElementOps::rounded(Value value, DType dtype) const {
   const int64_t lanes = lanesOf(value.getType());
   if (dtype == DType::F16)
     return toRegister(arith::TruncFOp::create(builder, loc, vectorType(builder.getF16Type(), lanes), value), dtype);
+  if (dtype == DType::I16)
+    return toRegister(toMemory(value, dtype), dtype);
   if (dtype != DType::BF16)
     return value;
   // The operations of bf16FromFloat; the result stays in the upper 16 bits.
@@ -136,7 +141,7 @@ Value ElementOps::toRegister(Value value, DType dtype) const {
   }
   if (dtype == DType::Bool)
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, integerConstant(value.getType(), 0));
-  if (dtype == DType::I8)
+  if (dtype == DType::I8 || dtype == DType::I16)
     return arith::ExtSIOp::create(builder, loc, to, value);
   return value;
 }
@@ -154,7 +159,7 @@ Value ElementOps::toMemory(Value value, DType dtype) const {
   }
   if (dtype == DType::Bool)
     return arith::ExtUIOp::create(builder, loc, to, value);
-  if (dtype == DType::I8)
+  if (dtype == DType::I8 || dtype == DType::I16)
     return arith::TruncIOp::create(builder, loc, to, value);
   return value;
 }

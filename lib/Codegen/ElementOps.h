@@ -20,7 +20,8 @@ public:
   /// Creates a builder that inserts ops at the insertion point of `builder`.
   explicit ElementOps(mlir::OpBuilder &builder) : builder(builder), loc(builder.getUnknownLoc()) {}
 
-  /// Returns the type of one element in a register: f64, i1 for Bool, i32 for I8 and I32, and f32 for all other types.
+  /// Returns the type of one element in a register: f64, i1 for Bool, i32 for I8, I16 and I32, and f32 for all other
+  /// types.
   mlir::Type registerType(DType dtype) const;
   /// Returns the type of one element in memory, e.g. i8 for Bool and i16 for BF16.
   mlir::Type memoryType(DType dtype) const;

@@ -36,7 +36,7 @@ public:
     auto given = beginKernel(function.name);
     loadPointers(given[0], given[1]);
     buildRows(given.drop_front(2));
-    LLVM::ReturnOp::create(builder, loc, ValueRange());
+    endKernel(integer(0));
   }
 
 private:
@@ -120,8 +120,8 @@ private:
   };
 
   void loadPointers(Value buffers, Value table) {
-    auto load = [&](Value from, Type type, size_t index) -> Value {
-      return LLVM::LoadOp::create(builder, loc, type, at(from, pointer, integer(int64_t(index))));
+    auto load = [&](Value from, Type type, int64_t index) -> Value {
+      return LLVM::LoadOp::create(builder, loc, type, at(from, pointer, integer(index)));
     };
     auto buffer = [&](size_t index) {
       return Buffer{load(buffers, pointer, 2 * index), load(buffers, i64, 2 * index + 1), {}};
@@ -132,18 +132,11 @@ private:
       results.push_back(buffer(function.args.size() + r));
     for (const Instruction &instruction : function.body)
       if (isRoutine(&instruction))
-        called[&instruction] = load(table, pointer, routineIndex(instruction));
+        called[&instruction] =
+            load(table, pointer, routineIndex(routines, routineName(instruction, dtypeOf(instruction.results[0]))));
     for (auto &[value, keptIn] : keptAt)
       blocks[value] = LLVM::AllocaOp::create(builder, loc, pointer, blockType(dtypeOf(value)), integer(kBlock),
                                              unsigned(kStackAlignment));
-  }
-
-  size_t routineIndex(const Instruction &instruction) {
-    std::string name = routineName(instruction, dtypeOf(instruction.results[0]));
-    auto found = std::find(routines.begin(), routines.end(), name);
-    if (found == routines.end())
-      found = routines.insert(routines.end(), name);
-    return size_t(found - routines.begin());
   }
 
   /// Generates the loop over rows. `range` holds the first row, the end of the rows, the first column and the end of

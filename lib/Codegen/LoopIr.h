@@ -28,14 +28,16 @@ protected:
   /// point into it. Returns its arguments.
   mlir::Block::BlockArgListType beginKernel(llvm::StringRef name) {
     builder.setInsertionPointToEnd(module.getBody());
-    auto type = mlir::LLVM::LLVMFunctionType::get(mlir::LLVM::LLVMVoidType::get(module.getContext()),
-                                                  {pointer, pointer, i64, i64, i64, i64});
+    auto type = mlir::LLVM::LLVMFunctionType::get(i64, {pointer, pointer, i64, i64, i64, i64});
     mlir::Block *entry = mlir::LLVM::LLVMFuncOp::create(builder, loc, name, type).addEntryBlock(builder);
     builder.setInsertionPointToStart(entry);
     return entry->getArguments();
   }
 
   Value integer(int64_t value) { return mlir::arith::ConstantIntOp::create(builder, loc, i64, value); }
+  /// Ends the function of a kernel that found so many wrong indices.
+  void endKernel(Value wrong) { mlir::LLVM::ReturnOp::create(builder, loc, wrong); }
+
   Value sum(Value a, Value b) { return mlir::arith::AddIOp::create(builder, loc, a, b); }
   Value product(Value a, int64_t b) { return mlir::arith::MulIOp::create(builder, loc, a, integer(b)); }
   /// Returns the address of element number `index` from `base` on.
@@ -69,6 +71,14 @@ protected:
                                                     mlir::DenseElementsAttr::get(type, llvm::ArrayRef<int32_t>(steps)));
     return mlir::arith::AddIOp::create(builder, loc, mlir::vector::BroadcastOp::create(builder, loc, type, start),
                                        offsets);
+  }
+
+  /// Returns the number of a routine in the list `routines`, to which it is added unless it is there.
+  static int64_t routineIndex(std::vector<std::string> &routines, const std::string &name) {
+    auto found = std::find(routines.begin(), routines.end(), name);
+    if (found == routines.end())
+      found = routines.insert(routines.end(), name);
+    return found - routines.begin();
   }
 
   mlir::ModuleOp module;

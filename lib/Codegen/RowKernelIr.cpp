@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row is computed in stages. A stage first computes the elements of the row (one for each row) that depend on the
-// reductions of the stages before it, then packs and unpacks bytes, and then loops over the row's elements in full
-// vectors, in which its own reductions combine them. Values that a later stage or a packing reads are kept on the
-// stack, in the first-level cache. Only the last stage stores rows of results, after all reads of their elements, so
-// that they may overwrite arguments. A reduction combines elements in the order of the runtime's op `reduce`.
+// reductions of the stages before it, and runs the row ops: they pack and unpack bytes, slice, and choose and look up
+// elements of a row in memory (RowOpIr.cpp). Then it loops over the row's elements in full vectors, in which its own
+// reductions combine them, and over parts of the row, whose last elements may be fewer than a vector. Values that a
+// later stage or a row op reads are kept on the stack, close to the processor. Only the last stage stores rows of
+// results, after all reads of their elements, so that they may overwrite arguments. A reduction combines elements in
+// the order of the runtime's op `reduce`.
 #include "RowKernelIr.h"
-#include "LoopIr.h"
+#include "RowOpIr.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include <algorithm>
@@ -19,34 +21,32 @@ namespace {
 using package::Instruction;
 using package::RowRole;
 
-constexpr int64_t kMostBytes = 64;  // bytes that are packed at a time: one AVX-512 register
-constexpr int64_t kBytesOfWord = 4; // bytes are packed as parts of 32-bit words
+/// Clearing so many elements of a row, in full vectors, takes as long as storing one element somewhere in it.
+constexpr int64_t kStoresOfClear = 4 * kLanes;
 
-class RowKernelBuilder : LoopIr {
+class RowKernelBuilder : RowOpIr {
 public:
-  RowKernelBuilder(ModuleOp module, const package::Function &function, const package::KernelSpace &space)
-      : LoopIr(module), function(function), space(space), makers(function.values.size(), nullptr),
+  RowKernelBuilder(ModuleOp module, const package::Function &function, const package::KernelSpace &space,
+                   std::vector<std::string> &routines)
+      : RowOpIr(module, function), space(space), routines(routines), makers(function.values.size(), nullptr),
         stages(function.values.size(), 0) {}
 
   void run() {
     plan();
     ValueRange given = beginKernel(function.name);
-    loadPointers(given[0]);
+    loadPointers(given[0], given[1]);
     loop(given[2], given[3], 1, [&](Value row) { buildRow(row); });
-    LLVM::ReturnOp::create(builder, loc, ValueRange());
+    endKernel(LLVM::LoadOp::create(builder, loc, i64, wrong));
   }
 
 private:
   // The stages.
 
-  DType dtypeOf(int value) const { return function.values[size_t(value)].dtype; }
   RowRole roleOf(int value) const { return space.roles[size_t(value)]; }
+  bool hasRow(int value) const { return roleOf(value) == RowRole::Row || roleOf(value) == RowRole::Part; }
   const Instruction *makerOf(int value) const { return makers[size_t(value)]; }
   bool isMadeBy(int value, std::string_view op) const { return makerOf(value) && makerOf(value)->op == op; }
   bool isReduced(int value) const { return isMadeBy(value, "reduce"); }
-  static bool isPacking(const Instruction &instruction) {
-    return instruction.op == "pack" || instruction.op == "unpack";
-  }
   /// Returns whether the value is read or computed anew by each use: arguments, constants and broadcasts.
   bool isFree(int value) const {
     return !makerOf(value) || isMadeBy(value, "constant") || isMadeBy(value, "broadcast_in_dim");
@@ -57,27 +57,32 @@ private:
 
   void plan() {
     for (const Instruction &instruction : function.body) {
-      int result = instruction.results[0];
-      makers[size_t(result)] = &instruction;
-      int &stage = stages[size_t(result)];
-      for (int operand : instruction.operands)
-        stage = std::max(stage, stages[size_t(operand)] + (isReduced(operand) && instruction.op != "reduce"));
-      stage +=
-          instruction.op == "pack" && !isFree(instruction.operands[0]) && !isMadeBy(instruction.operands[0], "unpack");
+      const bool rowOp = package::isRowOp(instruction);
+      int stage = 0;
+      for (int operand : instruction.operands) {
+        const bool waits = rowOp ? !isPlaced(operand) : isReduced(operand) && instruction.op != "reduce";
+        stage = std::max(stage, stages[size_t(operand)] + waits);
+      }
+      for (int result : instruction.results) {
+        makers[size_t(result)] = &instruction;
+        stages[size_t(result)] = stage;
+      }
       last = std::max(last, stage);
     }
     for (const Instruction &instruction : function.body)
       for (int operand : instruction.operands)
-        if (roleOf(operand) == RowRole::Row && !isPlaced(operand) &&
-            (instruction.op == "pack" || (!isFree(operand) && stages[size_t(operand)] < stageOf(instruction))))
+        if (hasRow(operand) && !isPlaced(operand) &&
+            (package::isRowOp(instruction) || (!isFree(operand) && stages[size_t(operand)] < stageOf(instruction))))
           kept.insert({operand, stages[size_t(operand)]});
     for (int result : function.results)
-      if (roleOf(result) == RowRole::Row && !isFree(result) && !isPlaced(result) && stages[size_t(result)] < last)
+      if (hasRow(result) && !isFree(result) && !isPlaced(result) && stages[size_t(result)] < last)
         kept.insert({result, stages[size_t(result)]});
   }
   int stageOf(const Instruction &instruction) const { return stages[size_t(instruction.results[0])]; }
   /// Returns whether a row of the value lies in memory without a loop over elements that puts it there.
-  bool isPlaced(int value) const { return !makerOf(value) || isPacking(*makerOf(value)); }
+  bool isPlaced(int value) const {
+    return !makerOf(value) || package::isRowOp(*makerOf(value)) || package::repeatsRow(function, *makerOf(value));
+  }
 
   // Arguments and results.
 
@@ -85,33 +90,46 @@ private:
     Value data, rowStride;
   };
 
-  void loadPointers(Value table) {
+  void loadPointers(Value table, Value addresses) {
+    auto load = [&](Value from, Type type, int64_t word) -> Value {
+      return LLVM::LoadOp::create(builder, loc, type, at(from, pointer, integer(word)));
+    };
     auto buffer = [&](size_t index) {
-      auto load = [&](Type type, size_t word) -> Value {
-        return LLVM::LoadOp::create(builder, loc, type, at(table, pointer, integer(int64_t(word))));
-      };
-      return Buffer{load(pointer, 2 * index), load(i64, 2 * index + 1)};
+      return Buffer{load(table, pointer, int64_t(2 * index)), load(table, i64, int64_t(2 * index + 1))};
     };
     for (size_t i = 0; i < function.args.size(); ++i)
       arguments[function.args[i]] = buffer(i);
     for (size_t r = 0; r < function.results.size(); ++r)
       results.push_back(buffer(function.args.size() + r));
     auto reserve = [&](int value) {
-      if (!blocks.count(value))
+      if (hasRow(value) && !blocks.count(value))
         blocks[value] = LLVM::AllocaOp::create(builder, loc, pointer, ops.memoryType(dtypeOf(value)),
-                                               integer(function.values[size_t(value)].shape[1]), kStackAlignment);
+                                               integer(llvm::alignTo(widthOf(value), kLanes)), kStackAlignment);
     };
     for (auto &[value, stage] : kept)
       reserve(value);
+    for (const Instruction &instruction : function.body) {
+      for (int result : instruction.results)
+        if (package::isRowOp(instruction))
+          reserve(result);
+      if (instruction.op == "top_k" && !topK)
+        topK = load(addresses, pointer, routineIndex(routines, routineName(instruction, DType::F32)));
+    }
+    // Where few elements are spread, it is faster to put zeros back after a row than to clear all of the row before.
     for (const Instruction &instruction : function.body)
-      if (isPacking(instruction))
-        reserve(instruction.results[0]);
+      if (int to = instruction.results[0]; instruction.op == "take_along_backward" && !isStoredInPlace(to) &&
+                                           kStoresOfClear * widthOf(instruction.operands[0]) <= widthOf(to)) {
+        zeros.insert(to);
+        clear(to, blocks.at(to));
+      }
+    wrong = LLVM::AllocaOp::create(builder, loc, pointer, i64, integer(1), kStackAlignment);
+    LLVM::StoreOp::create(builder, loc, integer(0), wrong);
   }
 
   // A row.
 
   void buildRow(Value row) {
-    rowStart = product(row, space.columns());
+    this->row = row;
     scalars.clear();
     rows = blocks;
     for (auto &[value, buffer] : arguments) {
@@ -122,12 +140,15 @@ private:
       else
         rows[value] = address;
     }
+    for (const Instruction &instruction : function.body)
+      if (package::repeatsRow(function, instruction))
+        rows[instruction.results[0]] = rows.at(instruction.operands[0]);
     stored.clear();
     for (auto [result, buffer] : llvm::zip(function.results, results)) {
       Value offset = arith::MulIOp::create(builder, loc, row, buffer.rowStride);
       stored.push_back(at(buffer.data, ops.memoryType(dtypeOf(result)), offset));
-      if (roleOf(result) == RowRole::Packed)
-        rows[result] = stored.back(); // bytes are packed where the result is wanted
+      if (isStoredInPlace(result))
+        rows[result] = stored.back();
     }
     for (int stage = 0; stage <= last; ++stage) {
       for (const Instruction &instruction : function.body)
@@ -138,13 +159,25 @@ private:
     for (auto [result, address] : llvm::zip(function.results, stored))
       if (roleOf(result) == RowRole::PerRow)
         storeRaw(ops.toMemory(scalars.at(result), dtypeOf(result)), address);
+    for (const Instruction &instruction : function.body)
+      if (zeros.count(instruction.results[0]))
+        takeBack(instruction);
+  }
+  /// Returns whether a row op writes the result where it is wanted: parts of rows share no memory with arguments.
+  bool isStoredInPlace(int result) const {
+    return roleOf(result) == RowRole::Part && isResult(result) && package::isRowOp(*makerOf(result));
   }
 
   /// Generates what an instruction does before the loop over elements of its stage.
   void beforeElements(const Instruction &instruction) {
     int result = instruction.results[0];
-    if (isPacking(instruction))
-      return instruction.op == "pack" ? pack(instruction) : unpack(instruction);
+    if (roleOf(result) == RowRole::PerRow && package::isRowOp(instruction)) { // a reshape of one element
+      Type element = ops.memoryType(dtypeOf(result));
+      scalars[result] = ops.toRegister(loadRaw(element, rows.at(instruction.operands[0]), 1), dtypeOf(result));
+      return;
+    }
+    if (package::isRowOp(instruction))
+      return buildRowOp(instruction);
     if (roleOf(result) != RowRole::PerRow || isReduced(result) || isFree(result))
       return;
     SmallVector<Value> x;
@@ -166,99 +199,98 @@ private:
                                        : scalarOf(makerOf(value)->operands[0]);
   }
 
-  // Bytes.
-
-  /// Calls `part` in a loop over the bytes of a packed row with an index and a number of bytes, a multiple of a word's.
-  template <typename F> void forBytes(const Instruction &packing, int packed, F &&part) {
-    const int64_t bits = packing.attrs["bits"].get<int64_t>(), width = function.values[size_t(packed)].shape[1];
-    int64_t bytes = kMostBytes;
-    while (width % bytes != 0)
-      bytes /= 2;
-    Type words = vectorType(builder.getI32Type(), bytes / kBytesOfWord);
-    Value mask = ops.integerConstant(words, ((uint64_t(1) << bits) - 1) * 0x01010101u);
-    loop(integer(0), integer(width), bytes, [&](Value index) {
-      auto shift = [&](int64_t element) { return ops.integerConstant(words, uint64_t(element * bits)); };
-      for (int64_t element = 0; element < 8 / bits; ++element)
-        part(index, sum(index, integer(element * width)), words, mask, shift(element), element == 0,
-             element + 1 == 8 / bits);
-    });
-  }
-  Value wordsAt(Value row, Value index, Type words) {
-    return LLVM::LoadOp::create(builder, loc, words, at(row, builder.getI8Type(), index), 1);
-  }
-  void storeWords(Value value, Value row, Value index) {
-    LLVM::StoreOp::create(builder, loc, value, at(row, builder.getI8Type(), index), 1);
-  }
-
-  void pack(const Instruction &instruction) {
-    Value codes = rows.at(instruction.operands[0]), packed = rows.at(instruction.results[0]), all;
-    forBytes(instruction, instruction.results[0],
-             [&](Value to, Value from, Type words, Value mask, Value shift, bool isFirst, bool isLast) {
-               Value part = arith::AndIOp::create(builder, loc, wordsAt(codes, from, words), mask);
-               part = arith::ShLIOp::create(builder, loc, part, shift);
-               all = isFirst ? part : arith::OrIOp::create(builder, loc, all, part).getResult();
-               if (isLast)
-                 storeWords(all, packed, to);
-             });
-  }
-  void unpack(const Instruction &instruction) {
-    Value packed = rows.at(instruction.operands[0]), codes = rows.at(instruction.results[0]), all;
-    forBytes(instruction, instruction.operands[0],
-             [&](Value from, Value to, Type words, Value mask, Value shift, bool isFirst, bool) {
-               all = isFirst ? wordsAt(packed, from, words) : all;
-               Value part = arith::ShRUIOp::create(builder, loc, all, shift);
-               storeWords(arith::AndIOp::create(builder, loc, part, mask), codes, to);
-             });
-  }
-
   // Elements.
 
-  /// Generates the loop over the elements of a row in one stage, and completes the stage's reductions.
+  /// Generates the loops over the elements of a row and of its parts in one stage, and completes the stage's
+  /// reductions.
   void buildElements(int stage) {
-    SmallVector<int> reduced;
-    SmallVector<Value> begin;
+    std::map<int64_t, RowLoop> loops; // by the number of elements
     for (const Instruction &instruction : function.body)
-      if (instruction.op == "reduce" && stageOf(instruction) == stage) {
-        reduced.push_back(instruction.results[0]);
-        Type element = instruction.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : builder.getF32Type();
-        begin.push_back(ops.neutral(instruction, vectorType(element, kLanes)));
-      }
-    bool keeps = std::any_of(kept.begin(), kept.end(), [&](const auto &one) { return one.second == stage; });
-    bool stores = stage == last && std::any_of(function.results.begin(), function.results.end(),
-                                               [&](int result) { return roleOf(result) == RowRole::Row; });
-    if (reduced.empty() && !keeps && !stores)
-      return;
-    auto elements =
-        scf::ForOp::create(builder, loc, integer(0), integer(space.columns()), integer(kLanes), ValueRange(begin));
+      if (instruction.op == "reduce" && stageOf(instruction) == stage)
+        loops[space.columns()].reduced.push_back(instruction.results[0]);
+    for (auto &[value, keptIn] : kept)
+      if (keptIn == stage)
+        loops[widthOf(value)].kept.push_back(value);
+    if (stage == last)
+      for (auto [result, address] : llvm::zip(function.results, stored))
+        if (hasRow(result) && !isStoredInPlace(result))
+          loops[widthOf(result)].results.push_back({result, address});
+    for (auto &[width, elements] : loops)
+      buildLoop(elements, width, stage);
+  }
+
+  /// The values that a loop over elements reduces, those that it keeps on the stack, and the results that it stores.
+  struct RowLoop {
+    SmallVector<int> reduced, kept;
+    SmallVector<std::pair<int, Value>> results;
+  };
+
+  void buildLoop(const RowLoop &elements, int64_t width, int stage) {
+    SmallVector<Value> begin;
+    for (int result : elements.reduced)
+      begin.push_back(isCount(result) ? integer(0) : ops.neutral(*makerOf(result), lanesType(*makerOf(result))));
+    const int64_t whole = width / kLanes * kLanes;
+    auto vectors = scf::ForOp::create(builder, loc, integer(0), integer(whole), integer(kLanes), ValueRange(begin));
     {
       OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(elements.getBody());
-      index = elements.getInductionVar();
-      known.clear();
+      builder.setInsertionPointToStart(vectors.getBody());
+      beginElements(vectors.getInductionVar(), kLanes);
       SmallVector<Value> running;
-      for (auto [result, sofar] : llvm::zip(reduced, elements.getRegionIterArgs()))
-        running.push_back(ops.combine(*makerOf(result), sofar, read(makerOf(result)->operands[0], stage)));
-      for (auto &[value, keptIn] : kept)
-        if (keptIn == stage)
-          storeRaw(ops.toMemory(read(value, stage), dtypeOf(value)),
-                   at(rows.at(value), ops.memoryType(dtypeOf(value)), index));
-      if (stores)
-        storeResults(stage);
+      for (auto [result, sofar] : llvm::zip(elements.reduced, vectors.getRegionIterArgs()))
+        running.push_back(combined(result, sofar, stage));
+      storeElements(elements, stage);
       if (!begin.empty())
         scf::YieldOp::create(builder, loc, running);
     }
-    for (auto [result, lanes] : llvm::zip(reduced, elements.getResults()))
-      scalars[result] = combinedLanes(*makerOf(result), lanes);
+    for (auto [result, lanes] : llvm::zip(elements.reduced, vectors.getResults()))
+      scalars[result] = isCount(result) ? arith::SIToFPOp::create(builder, loc, builder.getF32Type(), lanes).getResult()
+                                        : combinedLanes(*makerOf(result), lanes);
+    if (whole < width)
+      loop(integer(whole), integer(width), 1, [&](Value i) {
+        beginElements(i, 1);
+        storeElements(elements, stage);
+      });
+  }
+  void beginElements(Value i, int64_t count) {
+    index = i;
+    lanes = count;
+    known.clear();
   }
 
-  void storeResults(int stage) {
-    SmallVector<std::pair<Value, Value>> made;
-    for (auto [result, address] : llvm::zip(function.results, stored))
-      if (roleOf(result) == RowRole::Row)
-        made.push_back(
-            {ops.toMemory(read(result, stage), dtypeOf(result)), at(address, ops.memoryType(dtypeOf(result)), index)});
+  void storeElements(const RowLoop &elements, int stage) {
+    for (int value : elements.kept)
+      storeRaw(ops.toMemory(read(value, stage), dtypeOf(value)),
+               at(rows.at(value), ops.memoryType(dtypeOf(value)), index));
+    SmallVector<std::pair<Value, Value>> made; // all is read before anything is stored
+    for (auto [result, address] : elements.results)
+      made.push_back(
+          {ops.toMemory(read(result, stage), dtypeOf(result)), at(address, ops.memoryType(dtypeOf(result)), index)});
     for (auto [value, address] : made)
       storeRaw(value, address);
+  }
+
+  // Reductions.
+
+  Type lanesType(const Instruction &reduce) {
+    return vectorType(reduce.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : builder.getF32Type(), kLanes);
+  }
+  /// Returns whether a reduction counts elements of which something is true: a sum of converted bools. In whole numbers
+  /// it has the same bits, because f64 holds all numbers of elements of a row.
+  bool isCount(int result) const {
+    const Instruction &reduce = *makerOf(result);
+    return reduce.attrs["kind"] == "sum" && isMadeBy(reduce.operands[0], "convert") &&
+           dtypeOf(makerOf(reduce.operands[0])->operands[0]) == DType::Bool;
+  }
+  Value combined(int result, Value sofar, int stage) {
+    const Instruction &reduce = *makerOf(result);
+    if (!isCount(result))
+      return ops.combine(reduce, sofar, read(reduce.operands[0], stage));
+    Value which = read(makerOf(reduce.operands[0])->operands[0], stage);
+    Type word = builder.getIntegerType(kLanes);
+    Value bits = vector::BitCastOp::create(builder, loc, VectorType::get({1}, word), which);
+    Value count =
+        math::CtPopOp::create(builder, loc, vector::ExtractOp::create(builder, loc, bits, ArrayRef<int64_t>{0}));
+    return sum(sofar, arith::ExtUIOp::create(builder, loc, i64, count));
   }
 
   /// Combines the lanes of a row as the runtime does. The order matters for sums. The largest or smallest lane is found
@@ -288,7 +320,9 @@ private:
     return ops.combine(reduce, result, lane(0));
   }
 
-  /// Returns kLanes elements of a value that has a row, in a stage.
+  // Elements of values.
+
+  /// Returns elements of a value that has a row, in a stage.
   Value read(int value, int stage) {
     if (auto found = known.find(value); found != known.end())
       return found->second;
@@ -299,26 +333,28 @@ private:
 
   Value readAnew(int value, int stage) {
     DType dtype = dtypeOf(value);
-    Type type = vectorType(ops.registerType(dtype), kLanes);
+    Type type = vectorType(ops.registerType(dtype), lanes);
     const Instruction *maker = makerOf(value);
     if (isPlaced(value) || (stages[size_t(value)] < stage && kept.count(value))) {
       Type element = ops.memoryType(dtype);
-      return ops.toRegister(loadRaw(element, at(rows.at(value), element, index), kLanes), dtype);
+      return ops.toRegister(loadRaw(element, at(rows.at(value), element, index), lanes), dtype);
     }
     if (maker->op == "constant")
-      return constantOf(*maker, dtype, kLanes);
-    if (maker->op == "broadcast_in_dim")
-      return vector::BroadcastOp::create(builder, loc, type, scalarOf(maker->operands[0]));
+      return constantOf(*maker, dtype, lanes);
+    if (maker->op == "broadcast_in_dim") {
+      Value element = scalarOf(maker->operands[0]);
+      return lanes == 1 ? element : vector::BroadcastOp::create(builder, loc, type, element).getResult();
+    }
     SmallVector<Value> x;
     for (int operand : maker->operands)
       x.push_back(read(operand, stage));
     if (maker->op == kRandom)
-      return ops.random(x[0], indices(sum(rowStart, index), kLanes));
+      return ops.random(x[0], indices(sum(product(row, widthOf(value)), index), lanes));
     return ops.rounded(ops.compute(*maker, x, type), dtype);
   }
 
-  const package::Function &function;
   const package::KernelSpace &space;
+  std::vector<std::string> &routines;
   std::vector<const Instruction *> makers; // for each value: the instruction that computes it; null for arguments
   std::vector<int> stages;                 // for each value: the stage that computes it
   int last = 0;                            // the last stage
@@ -326,16 +362,17 @@ private:
   std::map<int, Buffer> arguments;
   std::vector<Buffer> results;
   std::map<int, Value> blocks;      // addresses on the stack
-  std::map<int, Value> rows;        // addresses of the current row of values in memory
   std::map<int, Value> scalars;     // values of which the current row has one element
   std::vector<Value> stored;        // for each result: the address of the current row
   llvm::DenseMap<int, Value> known; // values of the current elements
-  Value rowStart, index;            // the row-major index of the row's first element; the current column
+  Value row, index;                 // the current row and column
+  int64_t lanes = kLanes;           // the number of current elements
 };
 } // namespace
 
-void buildRowKernel(ModuleOp module, const package::Function &function, const package::KernelSpace &space) {
-  RowKernelBuilder(module, function, space).run();
+void buildRowKernel(ModuleOp module, const package::Function &function, const package::KernelSpace &space,
+                    std::vector<std::string> &routines) {
+  RowKernelBuilder(module, function, space, routines).run();
 }
 
 } // namespace kerf::codegen

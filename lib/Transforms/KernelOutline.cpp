@@ -95,7 +95,8 @@ bool BlockOrder::mayDelay(const llvm::SetVector<Operation *> &group, const llvm:
         return false;
       stored = true;
     }
-    notStored += crosses && !stored ? bytesOfTensor(op->getResult(0)) : 0;
+    for (Value result : op->getResults())
+      notStored += crosses && !stored ? bytesOfTensor(result) : 0;
     for (Value operand : op->getOperands())
       if (!inside(operand.getDefiningOp()) && !operand.getDefiningOp<BroadcastInDimOp>() &&
           read.insert(operand).second && lastUse(operand) < positions.at(last))
@@ -129,8 +130,9 @@ KernelOutline outlineOf(ArrayRef<Operation *> ops, function_ref<bool(BroadcastIn
       }
       outline.arguments.insert(operand);
     }
-    if (llvm::any_of(op->getUsers(), [&](Operation *user) { return !inside.contains(user); }))
-      outline.results.push_back(op->getResult(0));
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+        outline.results.push_back(result);
   }
   return outline;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PowerSGD (Vogels et al. 2019): a gradient M of a x b is sent as P = M Q and Q = M' P of r columns, by two
-// all-reduces. Factors are kept as rows (P' and Q'), whose elements are contiguous.
+// PowerSGD: the factors of a gradient (kerf/Codec/LowRank.h) are summed by two all-reduces.
 #include "GradientBlocks.h"
 #include "GradientExchange.h"
+#include "kerf/Codec/LowRank.h"
 
 using namespace mlir;
 using namespace kerf::ir;
@@ -10,9 +10,6 @@ using namespace kerf::ir;
 namespace kerf {
 
 namespace {
-
-/// The number that the norm of a row gets before the row is divided by it (as in PyTorch's hook).
-constexpr double kOrthogonalEps = 1e-8;
 
 class LowRankExchange : public GradientExchange {
 public:
@@ -31,20 +28,20 @@ public:
     startPlain(emit, gradient);
     matrix = withFeedback(emit, gradient, "compression_error/", feedback);
     state = context.states.add(stateName("compression_factor/"), {rank, columns});
-    firstFactor = startAllReduce(emit, product(emit, startingFactor(emit), 1, matrix, 1));
+    firstFactor = startAllReduce(emit, lowRankLeft(emit, startingFactor(emit), matrix));
   }
 
   void add(OpBuilder &builder) override {
     Emitter emit{builder, start->getLoc()};
-    left = orthogonal(emit, wait(emit, firstFactor));
-    secondFactor = startAllReduce(emit, product(emit, left, 1, matrix, 0));
+    left = orthogonalRows(emit, wait(emit, firstFactor));
+    secondFactor = startAllReduce(emit, lowRankRight(emit, left, matrix));
   }
 
   void receive(OpBuilder &builder) override {
     Emitter emit{builder, start->getLoc()};
     Value right = wait(emit, secondFactor);
     replaceState(emit, state, right, context.states.before(state));
-    Value sum = product(emit, left, 0, right, 0);
+    Value sum = lowRankMatrix(emit, left, right);
     if (how.feedback)
       keepError(emit, emit.subtract(matrix, emit.multiply(sum, emit.splat(1.0 / double(ranks), sum))), feedback);
     auto type = tensorType(start->getOperand(0));
@@ -60,10 +57,6 @@ public:
   }
 
 private:
-  Value product(Emitter &emit, Value x, int64_t xDim, Value y, int64_t yDim) {
-    return emit.dot(x, y, {}, {}, {xDim}, {yDim});
-  }
-
   /// Returns the factor of the last step, or random numbers where it is zero: in the first step, and after a gradient
   /// that was zero.
   Value startingFactor(Emitter &emit) {
@@ -75,26 +68,6 @@ private:
         emit.reduce(AbsOp::create(emit.builder, emit.loc, before.getType(), before), ReduceKindIR::max, {0, 1});
     Value isZero = emit.compare(size, emit.splat(0.0, size), Comparison::EQ);
     return emit.select(emit.broadcast(isZero, shapeOf(before), {}), random, before);
-  }
-
-  /// Makes the rows orthogonal, one after the other (modified Gram-Schmidt).
-  Value orthogonal(Emitter &emit, Value factor) {
-    SmallVector<Value> made;
-    for (int64_t row = 0; row < rank; ++row) {
-      Value x = emit.reshape(rowsOf(emit, factor, row, row + 1), {rows});
-      for (Value other : made) {
-        Value share = emit.sum(emit.multiply(x, other), {0});
-        x = emit.subtract(x, emit.multiply(other, like(emit, share, x)));
-      }
-      Value squared = emit.sum(emit.multiply(x, x), {0});
-      Value norm = SqrtOp::create(emit.builder, emit.loc, squared.getType(), squared);
-      norm = emit.add(norm, emit.splat(kOrthogonalEps, norm));
-      made.push_back(emit.divide(x, like(emit, norm, x)));
-    }
-    SmallVector<Value> parts;
-    for (Value x : made)
-      parts.push_back(emit.reshape(x, {1, rows}));
-    return ConcatenateOp::create(emit.builder, emit.loc, factor.getType(), parts, emit.builder.getI64IntegerAttr(0));
   }
 
   Value startAllReduce(Emitter &emit, Value factor) {

@@ -36,7 +36,7 @@ ALLOWED = {
     # Lists of operators that a pass treats alike.
     "lists of operators": {"lib/Codec/ApplyToBlocks.cpp": "the operators that codecs may have, and whose attributes name dimensions",
                            "lib/Transforms/QuantizeOnce.cpp": "the operators of which a quantization is made",
-                           "lib/Transforms/FuseRows.cpp": "the operators that pack codes, which row kernels know beside pointwise ones",
+                           "lib/Transforms/FuseRows.cpp": "the operators that pack codes and look up elements, which row kernels know beside pointwise ones",
                            "lib/Transforms/StepKernels.cpp": "the operators that the epilogue of a product computes",
                            "lib/Transforms/Recognize": "the operators of which a composite's formula is made",
                            "lib/Transforms/CausalMask.cpp": "a mask is followed through the operators that make it",
@@ -48,7 +48,8 @@ ALLOWED = {
     "names of operators": {"lib/Codegen/ElementOps": "the scalar code of operators",
                            "lib/Codegen/KernelIr.cpp": "constants, broadcasts and reductions are no steps of a kernel",
                            "lib/Codegen/RowKernelIr.cpp": "reductions, broadcasts and packing decide the stages of a row's kernel",
-                           "lib/Package/RowKernel.cpp": "reductions, broadcasts and packing decide how a row's elements lie",
+                           "lib/Codegen/RowOpIr.cpp": "the code of operators that read and write a row in memory",
+                           "lib/Package/RowKernel.cpp": "reductions, broadcasts, packing and choices of elements decide how a row's elements lie",
                            "lib/Codegen/PtxIr.cpp": "constants, broadcasts and reductions are no steps of a kernel",
                            "lib/Compiler/RunsFile.cpp": "columns of published runs",
                            "lib/Compiler/CalibrationReport.cpp": "what reports call the kinds of work",

@@ -304,7 +304,7 @@ func.func @main(%x: tensor<25x512xf32> {kerf.kind = "input", kerf.name = "x"}, %
 
     def test_two_runs_are_equal_and_machine_code_changes_nothing(self):
         rows = [[normal(5000, 10 * step + rank) for rank in range(4)] for step in range(3)]
-        for codec in ("int8", "int4", "onebit", "topk", "tbq", "terngrad", "natural"):
+        for codec in ("int8", "int4", "onebit", "topk", "topk-sampled", "graddrop", "dgc", "randomk", "tbq", "terngrad", "natural"):
             once = self.train(codec, rows)
             self.same(self.train(codec, rows), once, codec)
             self.same(self.train(codec, rows, "--no-native"), once, codec)

@@ -5,6 +5,7 @@
 #include "kerf/Codegen/Codegen.h"
 #include "RandomKernels.h"
 #include "kerf/Runtime/Cpu/Native.h"
+#include "kerf/Runtime/Executor.h"
 
 #include <gtest/gtest.h>
 
@@ -117,6 +118,110 @@ TEST(Codegen, RowKernelsGiveTheBitsOfTheOpsOneByOne) {
       }
 }
 
+/// Returns a kernel as a sparse codec has it: of each row of x + e the `count` largest elements above a threshold,
+/// which is one of the largest of every `stride`-th element or, where few elements are above it, a smaller one. The
+/// places are sent in 16 bits. Each element is weighted by its column, and what is sent is taken from x + e, which may
+/// replace e.
+Function sparseKernel(const Shape &rows, int64_t count, int64_t stride, bool hidesNan) {
+  Function kernel;
+  kernel.name = "kernel";
+  kernel.kernel = true;
+  const Shape each{rows[0]}, one{rows[0], 1}, sample{rows[0], (rows[1] - 1 + stride - 1) / stride},
+      largest{rows[0], std::min(count, sample[1])}, sent{rows[0], count};
+  auto op = [&](const char *name, std::vector<int> operands, const Shape &shape, DType dtype = DType::F32,
+                nlohmann::ordered_json attrs = nlohmann::ordered_json::object()) {
+    return addOp(kernel, name, std::move(operands), dtype, shape, std::move(attrs));
+  };
+  auto like = [&](int value, const Shape &dimensions, const Shape &shape) {
+    return op("broadcast_in_dim", {value}, shape, DType::F32, {{"broadcast_dimensions", dimensions}});
+  };
+  auto number = [&](double value, const Shape &shape) {
+    int scalar = op("constant", {}, {}, DType::F32, {{"value", {value}}});
+    return shape.empty() ? scalar : like(scalar, {}, shape);
+  };
+  auto pick = [&](int from, const Shape &shape) {
+    int values = op("top_k", {from}, shape), places = addValue(kernel, DType::I32, shape);
+    kernel.body.back().results.push_back(places);
+    return std::pair(values, places);
+  };
+  int e = addArg(kernel, DType::F32, rows), x = addArg(kernel, DType::F32, rows),
+      weights = addArg(kernel, DType::F32, {rows[1]});
+  int sum = op("add", {op("multiply", {x, like(weights, {1}, rows)}, rows), e}, rows);
+  int size = op("abs", {sum}, rows);
+  if (hidesNan)
+    size = op("select", {op("is_nan", {sum}, rows, DType::Bool), number(7, rows), size}, rows);
+  int every = op("slice", {size}, sample, DType::F32, {{"start", {0, 1}}, {"limit", rows}, {"strides", {1, stride}}});
+  int best = pick(every, largest).first;
+  auto bestAt = [&](int64_t at) {
+    return op(
+        "reshape",
+        {op("slice", {best}, one, DType::F32, {{"start", {0, at}}, {"limit", {rows[0], at + 1}}, {"strides", {1, 1}}})},
+        each);
+  };
+  int first = bestAt(0), second = bestAt(largest[1] - 1);
+  int ones =
+      op("convert", {op("compare", {size, like(first, {0}, rows)}, rows, DType::Bool, {{"direction", "GE"}})}, rows);
+  int above = op("reduce", {ones}, each, DType::F32, {{"kind", "sum"}, {"dimensions", {1}}});
+  int few = op("compare", {above, number(double(count), each)}, each, DType::Bool, {{"direction", "LT"}});
+  int threshold = op("select", {few, second, first}, each);
+  int isAbove = op("compare", {size, like(threshold, {0}, rows)}, rows, DType::Bool, {{"direction", "GE"}});
+  auto [sizes, places] = pick(op("select", {isAbove, size, number(0, rows)}, rows), sent);
+  int elements = op("take_along", {sum, places}, sent, DType::F32, {{"batch_dims", 1}, {"size", rows[1]}});
+  int isSent = op("compare", {sizes, like(threshold, {0}, sent)}, sent, DType::Bool, {{"direction", "GE"}});
+  int values = op("select", {isSent, elements, number(0, sent)}, sent);
+  int inBytes = op("convert", {places}, sent, DType::I16);
+  int back = op("convert", {inBytes}, sent, DType::I32);
+  int decoded = op("take_along_backward", {back, values}, rows, DType::F32, {{"batch_dims", 1}, {"size", rows[1]}});
+  int left = op("subtract", {sum, decoded}, rows);
+  kernel.results = {left, values, places, sizes, decoded, above};
+  return kernel;
+}
+
+TEST(Codegen, KernelsOfSparseCodecsGiveTheBitsOfTheOpsOneByOne) {
+  uint32_t seed = 0;
+  for (const Shape &rows : {Shape{1, 128}, Shape{7, 256}, Shape{40, 4096}, Shape{5, 1024}})
+    for (int64_t count : {1, 40, 110})
+      for (int64_t stride : {1, 4, 9})
+        for (bool hidesNan : {false, true}) {
+          SCOPED_TRACE(testing::Message() << count << " of " << shapeText(rows) << ", stride " << stride);
+          expectTheBitsOfTheOps(stepOf(sparseKernel(rows, count, stride, hidesNan)), ++seed);
+          if (HasFatalFailure())
+            return;
+        }
+}
+
+TEST(Codegen, AnIndexOutsideOfItsRowEndsTheStep) {
+  Function kernel;
+  kernel.name = "kernel";
+  kernel.kernel = true;
+  int x = addArg(kernel, DType::F32, {3, 64}), places = addArg(kernel, DType::I32, {3, 5});
+  kernel.results = {addOp(kernel, "take_along", {x, places}, DType::F32, {3, 5}, {{"batch_dims", 1}, {"size", 64}}),
+                    addOp(kernel, "take_along_backward", {places, kernel.body[0].results[0]}, DType::F32, {3, 64},
+                          {{"batch_dims", 1}, {"size", 64}})};
+  Program program = stepOf(kernel);
+  auto native = compileKernels(program, kAll);
+  ASSERT_TRUE(native) << native.error().message;
+  program.native = *native;
+  auto communicators = runtime::createThreadCommunicators(1);
+  auto device = runtime::createDevice("cpu", {.threads = 1});
+  ASSERT_TRUE(device) << device.error().message;
+  auto executor = runtime::Executor::create(program, **device, *communicators[0], {});
+  ASSERT_TRUE(executor) << executor.error().message;
+  auto run = [&](std::vector<int32_t> indices) {
+    for (const runtime::ArgumentPiece &piece : (*executor)->arguments())
+      if (piece.tensor.dtype == DType::I32) {
+        EXPECT_TRUE((*device)->copyIn(piece.tensor.data, indices.data(), piece.tensor.bytes()));
+      }
+    Status done = (*executor)->step();
+    return done ? "" : done.error().message;
+  };
+  EXPECT_EQ(run({0, 1, 2, 3, 63, -1, -64, 5, 5, 5, 60, 61, 62, 63, 0}), "");
+  std::string message = run({0, 1, 2, 3, 64, -1, -65, 5, 5, 5, 60, 61, 62, 63, 2000000000});
+  EXPECT_NE(message.find("6 indices are outside of their rows of at most 64 elements; check the input data"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Codegen, RowKernelsRefuseWhatDoesNotFit) {
   auto reasonOf = [](auto change) {
     Function kernel = codecKernel("max", 2, {3, 64});
@@ -136,6 +241,27 @@ TEST(Codegen, RowKernelsRefuseWhatDoesNotFit) {
               }),
               "")
         << op;
+  auto sparse = [](auto change) {
+    Function kernel = sparseKernel({3, 64}, 4, 4, true);
+    change(kernel);
+    auto space = package::kernelSpace(kernel);
+    return space ? std::string() : space.error().message;
+  };
+  EXPECT_EQ(sparse([](Function &) {}), "");
+  for (const char *op : {"slice", "reshape", "top_k", "take_along", "take_along_backward"})
+    EXPECT_NE(sparse([&](Function &kernel) {
+                for (package::Instruction &instruction : kernel.body)
+                  if (instruction.op == op)
+                    instruction.operands.back() = kernel.args[2];
+              }),
+              "")
+        << op;
+  EXPECT_NE(sparse([](Function &kernel) {
+              for (package::Instruction &instruction : kernel.body)
+                if (instruction.op == "take_along")
+                  instruction.attrs["size"] = 63;
+            }),
+            "");
 }
 
 TEST(Codegen, CodeForGpusLeavesRowKernelsOut) {
@@ -203,7 +329,7 @@ TEST(Codegen, CodeThatDoesNotFitIsNotUsed) {
               for (package::NativeImage &image : code.images)
                 image.interface = 7;
             }),
-            "its interface is 7, this runtime has 2");
+            "its interface is 7, this runtime has 3");
   EXPECT_EQ(unusedAfter([](package::NativeCode &code) {
               code.images.resize(1);
               code.images[0].kind = "ptx";

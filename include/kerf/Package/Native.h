@@ -12,7 +12,7 @@ namespace kerf::package {
 /// NativeImage::kind of machine code for x86-64 processors. A device uses only images of the kinds that it knows.
 inline constexpr std::string_view kHostImage = "x86-64";
 /// Version of the calling interface (NativeEntry) of images of kind kHostImage. Images of another version are ignored.
-inline constexpr int64_t kNativeInterface = 2;
+inline constexpr int64_t kNativeInterface = 3;
 /// Number of running results that a kernel keeps for a row that it reduces (see NativeBuffer).
 inline constexpr int64_t kReductionLanes = 16;
 /// Location of a kernel's argument or result. Element (row, column) lies `row` * `rowStride` + `column` elements after
@@ -27,9 +27,10 @@ struct NativeBuffer {
 };
 /// Entry point of a kernel's machine code: computes columns [columnBegin, columnEnd) of rows [rowBegin, rowEnd) of
 /// the kernel's KernelSpace. `buffers` holds the kernel's arguments, then its results; `routines` holds the addresses
-/// of NativeCode::routines.
-using NativeEntry = void (*)(const NativeBuffer *buffers, const void *const *routines, int64_t rowBegin, int64_t rowEnd,
-                             int64_t columnBegin, int64_t columnEnd);
+/// of NativeCode::routines. Returns how many indices of lookups (take_along and its gradient) are outside of their row;
+/// the results of these rows mean nothing.
+using NativeEntry = int64_t (*)(const NativeBuffer *buffers, const void *const *routines, int64_t rowBegin,
+                                int64_t rowEnd, int64_t columnBegin, int64_t columnEnd);
 
 /// Code of all kernels for one instruction set. The code of a kHostImage is one block of machine code without
 /// references to anything outside, so that it can be mapped at any page. The code of PTX images is described in Ptx.h.
@@ -54,7 +55,7 @@ struct NativeCode {
   std::vector<std::string> kernels; // names of the program's functions that have code
   std::vector<uint32_t> checksums;  // for each of `kernels`: CRC-32 of the text that writeFunction returns
   /// Names of the runtime's routines that host code calls, in the order of the address table that it is given:
-  /// "OP.f32", "OP.f64", or "OP.tanh.f32" where the op has the attribute `approximate`.
+  /// "OP.f32", "OP.f64", or "OP.tanh.f32" where the op has the attribute `approximate`, and "top_k.f32" for a row.
   std::vector<std::string> routines;
   std::vector<NativeImage> images; // within a kind, from the oldest instruction set to the newest
 };

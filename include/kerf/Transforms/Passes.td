@@ -840,11 +840,13 @@ def FuseRows : Pass<"kerf-fuse-rows", "::mlir::ModuleOp"> {
     first-level cache once (docs/native.md). The kernel includes additions to the gradient before it is encoded, and the
     sum of the payloads of several ranks.
 
-    * The ops work on a matrix of R x C elements, where C is a multiple of 16 and at most 1,024: pointwise ops without
-      math routines on R x C or R elements, reductions of f32 rows, broadcasts of R elements or of one, pack and unpack.
-      They have the same `kerf.task`.
-    * A kernel is made where elements are packed or unpacked, or where an op reads a reduction of the kernel and another
-      op makes codes of one byte. All other ops are left to `kerf-fuse-pointwise`.
+    * The ops work on a matrix of R x C elements, where C is a multiple of 16 and at most 4,096: pointwise ops without
+      math routines on R x C, on R x W (W below C) or on R elements, reductions of f32 rows, broadcasts of R elements, of
+      one, or of one row, pack and unpack, and what sparse codecs need: slice, top_k, take_along, take_along_backward and
+      conversions of places to 16 bits and back. They have the same `kerf.task`.
+    * A kernel is made in three cases: elements are packed or unpacked; an op makes codes of one byte and another one reads
+      a reduction of the kernel or looks up elements of rows; or elements are looked up at places that are sent in 16 bits
+      or that are the same for all rows. All other ops are left to `kerf-fuse-pointwise`.
     * As in `kerf-fuse-pointwise`, no op outside of the kernel reads a value of the kernel before the kernel's end, and
       moving ops to the kernel's end keeps no more memory alive than fusion saves.
 

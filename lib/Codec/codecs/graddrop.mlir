@@ -16,9 +16,12 @@ module @graddrop attributes {kerf.codec = {block = 4096 : i64, biased, gathers}}
     %zero = kerf.broadcast_in_dim %zero_one {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
     %above = kerf.compare %size, %thresholds {direction = #kerf<comparison GE>} : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xi1>
     %kept = kerf.select %above, %size, %zero : (tensor<4096xi1>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
-    %elements = kerf.select %above, %x, %zero : (tensor<4096xi1>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
     %sizes, %indices = kerf.top_k %kept : (tensor<4096xf32>) -> (tensor<52xf32>, tensor<52xi32>)
-    %values = kerf.take_along %elements, %indices {batch_dims = 0 : i64, size = 4096 : i64} : (tensor<4096xf32>, tensor<52xi32>) -> tensor<52xf32>
+    %elements = kerf.take_along %x, %indices {batch_dims = 0 : i64, size = 4096 : i64} : (tensor<4096xf32>, tensor<52xi32>) -> tensor<52xf32>
+    %bounds = kerf.broadcast_in_dim %threshold {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<52xf32>
+    %nothing = kerf.broadcast_in_dim %zero_one {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<52xf32>
+    %sent = kerf.compare %sizes, %bounds {direction = #kerf<comparison GE>} : (tensor<52xf32>, tensor<52xf32>) -> tensor<52xi1>
+    %values = kerf.select %sent, %elements, %nothing : (tensor<52xi1>, tensor<52xf32>, tensor<52xf32>) -> tensor<52xf32>
     %places = kerf.convert %indices : (tensor<52xi32>) -> tensor<52xi16>
     return %values, %places : tensor<52xf32>, tensor<52xi16>
   }

@@ -23,20 +23,24 @@ module @"topk-sampled" attributes {kerf.codec = {block = 4096 : i64, biased, gat
     %few_count = kerf.reduce %few_ones {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4096xf32>) -> tensor<f32>
     %few = kerf.compare %few_count, %least {direction = #kerf<comparison LT>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
     %lower = kerf.select %few, %second, %first : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
-    %still_few_all = kerf.broadcast_in_dim %lower {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
-    %still_few_above = kerf.compare %size, %still_few_all {direction = #kerf<comparison GE>} : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xi1>
-    %still_few_ones = kerf.convert %still_few_above : (tensor<4096xi1>) -> tensor<4096xf32>
-    %still_few_count = kerf.reduce %still_few_ones {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4096xf32>) -> tensor<f32>
-    %still_few = kerf.compare %still_few_count, %least {direction = #kerf<comparison LT>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %second_all = kerf.broadcast_in_dim %second {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
+    %second_above = kerf.compare %size, %second_all {direction = #kerf<comparison GE>} : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xi1>
+    %second_ones = kerf.convert %second_above : (tensor<4096xi1>) -> tensor<4096xf32>
+    %second_count = kerf.reduce %second_ones {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4096xf32>) -> tensor<f32>
+    %second_few = kerf.compare %second_count, %least {direction = #kerf<comparison LT>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %still_few = kerf.and %few, %second_few : (tensor<i1>, tensor<i1>) -> tensor<i1>
     %threshold = kerf.select %still_few, %third, %lower : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
     %thresholds = kerf.broadcast_in_dim %threshold {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
     %zero_one = kerf.constant dense<0.0> : tensor<f32>
     %zero = kerf.broadcast_in_dim %zero_one {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4096xf32>
     %above = kerf.compare %size, %thresholds {direction = #kerf<comparison GE>} : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xi1>
     %kept = kerf.select %above, %size, %zero : (tensor<4096xi1>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
-    %elements = kerf.select %above, %x, %zero : (tensor<4096xi1>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
     %sizes, %indices = kerf.top_k %kept : (tensor<4096xf32>) -> (tensor<52xf32>, tensor<52xi32>)
-    %values = kerf.take_along %elements, %indices {batch_dims = 0 : i64, size = 4096 : i64} : (tensor<4096xf32>, tensor<52xi32>) -> tensor<52xf32>
+    %elements = kerf.take_along %x, %indices {batch_dims = 0 : i64, size = 4096 : i64} : (tensor<4096xf32>, tensor<52xi32>) -> tensor<52xf32>
+    %bounds = kerf.broadcast_in_dim %threshold {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<52xf32>
+    %nothing = kerf.broadcast_in_dim %zero_one {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<52xf32>
+    %sent = kerf.compare %sizes, %bounds {direction = #kerf<comparison GE>} : (tensor<52xf32>, tensor<52xf32>) -> tensor<52xi1>
+    %values = kerf.select %sent, %elements, %nothing : (tensor<52xi1>, tensor<52xf32>, tensor<52xf32>) -> tensor<52xf32>
     %places = kerf.convert %indices : (tensor<52xi32>) -> tensor<52xi16>
     return %values, %places : tensor<52xf32>, tensor<52xi16>
   }

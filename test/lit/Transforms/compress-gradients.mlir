@@ -75,7 +75,9 @@ func.func @main(%g: tensor<64x8xf32>, %seed: tensor<i64> {kerf.kind = "seed", ke
 // CHECK: kerf.sqrt
 // CHECK: kerf.concatenate
 // CHECK: kerf.all_reduce %{{.*}} : (tensor<2x32xf32>) -> !kerf.pending<tensor<2x32xf32>>
-// CHECK: kerf.dot_general %{{.*}} : (tensor<2x64xf32>, tensor<2x32xf32>) -> tensor<64x32xf32>
+// CHECK: %[[P:.*]] = kerf.broadcast_in_dim %{{.*}} {broadcast_dimensions = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x32xf32>
+// CHECK: %[[Q:.*]] = kerf.broadcast_in_dim %{{.*}} {broadcast_dimensions = array<i64: 1>} : (tensor<32xf32>) -> tensor<64x32xf32>
+// CHECK: kerf.multiply %[[P]], %[[Q]]
 kerf.mesh @mesh #kerf.mesh<"data"=4>
 func.func @main(%g: tensor<64x32xf32>) -> tensor<64x32xf32> {
   %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 4>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "powersgd-2", parameter = "w", error_feedback = true}} : (tensor<64x32xf32>) -> !kerf.pending<tensor<64x32xf32>>

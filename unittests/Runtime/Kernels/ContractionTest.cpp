@@ -185,6 +185,30 @@ TEST(Contraction, AProductIsAddedInPartsPastTheBlockSizes) {
   }
 }
 
+TEST(Contraction, AProductOfFewRowsHasTheBitsOfOneOfMany) {
+  if (!isOnCpu())
+    GTEST_SKIP() << "a GPU's library chooses the order of additions by the shape";
+  constexpr int64_t kRows = 20;
+  for (DType dtype : {DType::F32, DType::F64})
+    for (bool byColumns : {false, true})
+      for (auto [terms, columns] : {std::pair<int64_t, int64_t>{3, 70}, {300, 801}, {515, 5}, {1, 40}, {260, 64}}) {
+        SCOPED_TRACE(::testing::Message() << terms << " terms, " << columns << " columns, by columns " << byColumns);
+        Random random(int(terms + columns));
+        DotCase c;
+        c.lhsContracted = {1};
+        c.rhsContracted = {byColumns ? 1 : 0};
+        HostTensor x = random.normals(dtype, {kRows, terms});
+        HostTensor y = random.normals(dtype, byColumns ? Shape{columns, terms} : Shape{terms, columns});
+        HostTensor all = runKernel("dot_general", c.attrs(), {x, y}, {{dtype, {kRows, columns}}})[0];
+        for (int64_t rows : {1, 3, 4, 8, 9}) {
+          HostTensor few{dtype, {rows, terms}, {x.values.begin(), x.values.begin() + rows * terms}};
+          HostTensor got = runKernel("dot_general", c.attrs(), {few, y}, {{dtype, {rows, columns}}})[0];
+          EXPECT_EQ(got.values, std::vector<double>(all.values.begin(), all.values.begin() + rows * columns))
+              << rows << " rows";
+        }
+      }
+}
+
 TEST(Contraction, RanksAsThreadsAgreeAndStartNoThreadsOfTheirOwn) {
   DotCase c;
   c.lhs = {90, 120};

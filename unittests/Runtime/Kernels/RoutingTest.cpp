@@ -68,7 +68,9 @@ TEST(TopK, PicksFromLongRowsAsBySortingThem) {
       if (seed % 5 == 4 && !random.integer(0, 9))
         x = random.integer(0, 1) ? infinity : -infinity;
     }
-    auto picked = runKernel("top_k", {}, {scores}, {{F32, {rows, count}}, {DType::I32, {rows, count}}});
+    scores.dtype = seed % 7 ? F32 : F64;
+    DType index = seed % 2 ? DType::I64 : DType::I32;
+    auto picked = runKernel("top_k", {}, {scores}, {{scores.dtype, {rows, count}}, {index, {rows, count}}});
     for (int64_t row = 0; row < rows; ++row) {
       std::vector<double> from(scores.values.begin() + row * size, scores.values.begin() + (row + 1) * size);
       std::vector<double> places = greatestPlaces(from, count);

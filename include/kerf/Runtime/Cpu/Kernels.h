@@ -61,7 +61,7 @@ BindRequest hostRequest(const KernelRequest &request, ThreadTeam *team);
 
 /// Returns the address of a function that compiled kernels may call (package::NativeCode::routines), or null if there
 /// is none of that name. The function computes n elements: f(const T *x, T *y, int64_t n), or f(x, y, z, n) with two
-/// operands x and y and the result z.
+/// operands x and y and the result z. For top_k it computes a row (kernels::pickLargestOfRow).
 const void *routine(std::string_view name);
 
 } // namespace kerf::runtime

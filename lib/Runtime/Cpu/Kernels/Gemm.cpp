@@ -153,6 +153,92 @@ template <typename T, Isa isa>
     }
   }
 }
+
+/// Computes `together` terms of the sums of one row of the result: sums[j] += a[p] * b[p][j] for neighbouring p.
+template <typename T, Isa isa, int64_t together>
+[[gnu::always_inline]] inline void addTerms(const T *a, int64_t aStride, const T *b, int64_t bStride, int64_t columns,
+                                            T *sums) {
+  using Shape = Tile<T, isa>;
+  using Vector = typename Shape::Vector;
+  T factors[together];
+  for (int64_t p = 0; p < together; ++p)
+    factors[p] = a[p * aStride];
+  const int64_t whole = columns / Shape::lanes * Shape::lanes;
+  for (int64_t j = 0; j < whole; j += Shape::lanes) {
+    Vector sum = *reinterpret_cast<Vector *>(sums + j);
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < together; ++p)
+      sum += factors[p] * *reinterpret_cast<const Vector *>(b + p * bStride + j);
+    *reinterpret_cast<Vector *>(sums + j) = sum;
+  }
+  for (int64_t j = whole; j < columns; ++j)
+    for (int64_t p = 0; p < together; ++p)
+      sums[j] += factors[p] * b[p * bStride + j];
+}
+
+/// Computes a product with few rows, in which a packed block of b would be read once only: rows of b are read as they
+/// lie. The terms of an element are added in the same order as in `multiply`. `sums` holds the sums of up to
+/// kColumns columns.
+template <typename T, Isa isa>
+[[gnu::always_inline]] inline void multiplyFewRows(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a,
+                                                   MatrixView<T> b, T *c, int64_t ldc, GemmOutput output, T *sums) {
+  constexpr int64_t kTogether = 4;
+  const int64_t stride = std::min(n, kColumns);
+  for (int64_t j0 = 0; j0 < n; j0 += kColumns)
+    for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
+      const int64_t columns = std::min(kColumns, n - j0), end = p0 + std::min(kDepth, k - p0);
+      const bool adds = p0 > 0 || output == GemmOutput::Add;
+      std::fill_n(sums, m * stride, T(0));
+      for (int64_t p = p0; p < end;) {
+        const T *row = b.data + p * b.row + j0;
+        const bool four = p + kTogether <= end;
+        for (int64_t i = 0; i < m; ++i) {
+          const T *factors = a.data + i * a.row + p * a.column;
+          if (four)
+            addTerms<T, isa, kTogether>(factors, a.column, row, b.row, columns, sums + i * stride);
+          else
+            addTerms<T, isa, 1>(factors, a.column, row, b.row, columns, sums + i * stride);
+        }
+        p += four ? kTogether : 1;
+      }
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < columns; ++j) {
+          T value = sums[i * stride + j], &at = c[i * ldc + j0 + j];
+          at = adds ? at + alpha * value : alpha * value;
+        }
+    }
+}
+
+/// Computes a product with few rows whose b lies column by column. Each panel of b is read while it is in the cache.
+template <typename T, Isa isa>
+[[gnu::always_inline]] inline void multiplyByPanels(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a,
+                                                    MatrixView<T> b, T *c, int64_t ldc, GemmOutput output, T *packedA,
+                                                    T *packedB) {
+  using Shape = Tile<T, isa>;
+  for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
+    const int64_t depth = std::min(kDepth, k - p0);
+    pack<T, Shape::rows, TileShape<isa>::vectorBytes>(a.data + p0 * a.column, a.row, a.column, m, depth, packedA);
+    for (int64_t j = 0; j < n; j += Shape::columns) {
+      const int64_t columns = std::min(Shape::columns, n - j);
+      pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + j * b.column, b.column, b.row, columns,
+                                                           depth, packedB);
+      multiplyTile<T, isa>(depth, alpha, packedA, packedB, c + j, ldc, m, columns, p0 == 0 ? output : GemmOutput::Add);
+    }
+  }
+}
+
+template <typename T, Isa isa>
+[[gnu::always_inline]] inline void multiplyAny(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a,
+                                               MatrixView<T> b, T *c, int64_t ldc, GemmOutput output, T *packedA,
+                                               T *packedB) {
+  const bool few = m <= Tile<T, isa>::rows;
+  if (few && b.column == 1 && k >= m && n >= Tile<T, isa>::lanes)
+    multiplyFewRows<T, isa>(m, n, k, alpha, a, b, c, ldc, output, packedB);
+  else if (few)
+    multiplyByPanels<T, isa>(m, n, k, alpha, a, b, c, ldc, output, packedA, packedB);
+  else
+    multiply<T, isa>(m, n, k, alpha, a, b, c, ldc, output, packedA, packedB);
+}
 } // namespace
 
 template <typename T> int64_t gemmScratchBytes(int64_t m, int64_t n, int64_t k) {
@@ -173,7 +259,7 @@ void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<
   dispatch(
       [](auto isa, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc,
          GemmOutput output, T *packedA,
-         T *packedB) { multiply<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, output, packedA, packedB); },
+         T *packedB) { multiplyAny<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, output, packedA, packedB); },
       m, n, k, alpha, a, b, c, ldc, output, packedA, packedB);
 }
 

@@ -2,6 +2,7 @@
 // The table from names of ops to plan functions. An op that does not itself support 16-bit floats runs on float32
 // copies in scratch memory.
 #include "Families.h"
+#include "PickLargest.h"
 #include "TakeAlong.h"
 #include "ThroughFloat.h"
 
@@ -143,6 +144,8 @@ Result<int64_t> scratchBytes(const BindRequest &request) {
 }
 
 const void *routine(std::string_view name) {
+  if (name == "top_k.f32")
+    return reinterpret_cast<const void *>(&pickLargestOfRow);
   size_t dot = name.rfind('.');
   auto dtype = dot == std::string_view::npos ? std::nullopt : parseDType(name.substr(dot + 1));
   if (dtype != DType::F32 && dtype != DType::F64)

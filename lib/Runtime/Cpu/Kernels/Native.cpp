@@ -6,6 +6,8 @@
 #include "Families.h"
 #include "Reduction.h"
 
+#include <atomic>
+
 namespace kerf::runtime::kernels {
 
 namespace {
@@ -17,15 +19,25 @@ struct NativeCall {
   const void *const *routines;
   std::vector<NativeBuffer> buffers;
   int64_t rows, columns;
-  bool byRows; // whether only whole rows are computed (package/RowKernel.h)
+  bool byRows;             // whether only whole rows are computed (package/RowKernel.h)
+  std::string_view kernel; // name of the kernel
 
   /// Runs the kernel over all rows and columns.
-  void run(ThreadTeam *team) const {
+  Status run(ThreadTeam *team) const {
+    std::atomic<int64_t> wrong = 0;
+    auto compute = [&](int64_t row, int64_t endRow, int64_t column, int64_t endColumn) {
+      if (int64_t outside = entry(buffers.data(), routines, row, endRow, column, endColumn))
+        wrong += outside;
+    };
     if (rows == 1 && !byRows)
-      return forElements(team, columns,
-                         [&](int64_t begin, int64_t end) { entry(buffers.data(), routines, 0, 1, begin, end); });
-    forPieces(team, rows, rowsOfTask(columns),
-              [&](int64_t begin, int64_t end) { entry(buffers.data(), routines, begin, end, 0, columns); });
+      forElements(team, columns, [&](int64_t begin, int64_t end) { compute(0, 1, begin, end); });
+    else
+      forPieces(team, rows, rowsOfTask(columns), [&](int64_t begin, int64_t end) { compute(begin, end, 0, columns); });
+    if (wrong > 0)
+      return Error{fmt::format("{}: {} indices are outside of their rows of at most {} elements; check the input data "
+                               "(a package made with <no-native> says which one)",
+                               kernel, wrong.load(), columns)};
+    return ok();
   }
 };
 
@@ -145,27 +157,36 @@ PlannedKernel plannedReduction(const BindRequest &request, NativeCall call) {
           layout.bytes()};
 }
 
-/// Returns the distance from one row of a kernel's argument or result to the next, in elements.
-int64_t rowStride(const package::KernelSpace &space, const TensorView &view) {
-  if (space.roles.empty() || view.shape.empty())
-    return space.roles.empty() ? space.columns() : 0;
-  return view.shape.size() == 1 ? 1 : view.shape[1];
+/// Returns the distance from one row of a kernel's argument or result, a value of its function, to the next.
+int64_t rowStride(const package::KernelSpace &space, int value, const TensorView &view) {
+  if (space.roles.empty())
+    return space.columns();
+  switch (space.roles[size_t(value)]) {
+  case package::RowRole::One:
+  case package::RowRole::Shared:
+    return 0;
+  case package::RowRole::PerRow:
+    return 1;
+  default:
+    return view.shape[1];
+  }
 }
 } // namespace
 
 Result<PlannedKernel> planNative(const BindRequest &request) {
   const NativeKernel &kernel = *request.native;
   const package::KernelSpace &space = kernel.space;
-  NativeCall call{kernel.entry, kernel.routines, {}, space.rows(), space.columns(), !space.roles.empty()};
-  for (const std::vector<TensorView> *views : {&request.operands, &request.results})
-    for (const TensorView &view : *views)
-      call.buffers.push_back({view.data, rowStride(space, view)});
+  NativeCall call{kernel.entry,         kernel.routines,      {}, space.rows(), space.columns(),
+                  !space.roles.empty(), kernel.function->name};
+  auto add = [&](const std::vector<TensorView> &views, const std::vector<int> &values) {
+    for (size_t i = 0; i < views.size(); ++i)
+      call.buffers.push_back({views[i].data, rowStride(space, values[i], views[i])});
+  };
+  add(request.operands, kernel.function->args);
+  add(request.results, kernel.function->results);
   if (!space.reduced.empty())
     return plannedReduction(request, std::move(call));
-  return PlannedKernel{[call = std::move(call), team = request.team] {
-    call.run(team);
-    return ok();
-  }};
+  return PlannedKernel{[call = std::move(call), team = request.team] { return call.run(team); }};
 }
 
 } // namespace kerf::runtime::kernels
