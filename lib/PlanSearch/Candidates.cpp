@@ -293,13 +293,18 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
 }
 
 bool Candidates::mayFit(const Candidate &one) const {
-  Schedule single;
-  single.stages = one.step.schedule.stages;
-  single.microbatches = 1;
-  single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
-  for (int64_t s = 0; s < single.stages; ++s)
+  ScheduleOptions options = one.step.schedule;
+  describeActivations(one.work, one.step, options);
+  Schedule least; // the first backward, and the most microbatches in flight before it
+  least.stages = options.stages;
+  for (int64_t s = 0; s < options.stages; ++s) {
+    std::vector<Task> &order = least.order.emplace_back();
+    order = {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}};
+    order.resize(2 + minInFlight(options, s, 0), {TaskKind::Forward, 0, 0});
+  }
+  for (int64_t s = 0; s < options.stages; ++s)
     if (const DeviceSpec &device = one.pipeline->device(s);
-        peakDeviceBytes(one.work, one.step, single, device, s) > memoryLimit.onDevice(device))
+        peakDeviceBytes(one.work, one.step, least, device, s) > memoryLimit.onDevice(device))
       return false;
   return true;
 }
