@@ -399,10 +399,9 @@ const std::vector<RepeatedCollective> &Bounds::exchangesOfTokens(int64_t expert)
 /// The products of a Megatron-LM layout are cut over "model" wherever they can be cut, whatever the other axes are: the
 /// inputs of some are gathered, and the results of others are sums over the axis. "expert" cuts the batch, from which
 /// tokens are brought to their experts and back; "context" and "model" can at most cut what is exchanged.
-Bounds::WaitingSeconds Bounds::leastWaiting(const Choice &order) {
+Bounds::WaitingSeconds Bounds::leastWaiting(const Choice &order, const CollectiveModel &collectives) {
   WaitingSeconds waiting;
   const AxisSizes &sizes = order.sizes;
-  const CollectiveModel &collectives = pipelineOf(order).collectives(0);
   const Overlap overlap = plannedOverlap(order);
   auto add = [&](const std::vector<RepeatedCollective> &list, double share) {
     for (const RepeatedCollective &one : list) {
@@ -441,9 +440,9 @@ Bounds::WaitingSeconds Bounds::leastWaiting(const Choice &order) {
 }
 
 /// "context" cuts no parameters, "expert" only those of experts, and "model" at most all of them.
-const ParameterSeconds &Bounds::leastParameterSeconds(const Choice &order, int level, int64_t shardingRanks) {
-  const CollectiveModel &collectives = pipelineOf(order).collectives(0);
-  auto [entry, isNew] = leastReductions.try_emplace({&collectives, level, shardingRanks});
+Bounds::LeastReductions Bounds::leastReductionsOf(const Choice &order, const CollectiveModel &collectives, int level,
+                                                  int64_t shardingRanks) {
+  auto [entry, isNew] = reductions.try_emplace({order.sizes.asArray(), order.order, level, shardingRanks});
   if (!isNew)
     return entry->second;
   auto [parameters, isFirst] = leastParameters.try_emplace({order.sizes.model, order.sizes.expert});
@@ -460,8 +459,9 @@ const ParameterSeconds &Bounds::leastParameterSeconds(const Choice &order, int l
   if (shardingRanks)
     sharding.axes = shardingAxes(collectives.mesh(), shardingRanks);
   // One reduction after the backward pass takes no longer than several beside it.
-  entry->second = parameterSeconds(parameters->second, collectives, stateBytes, sharding, /*gradientOverlap=*/false,
-                                   trainer.prices.bucketBytes);
+  ParameterSeconds seconds = parameterSeconds(parameters->second, collectives, stateBytes, sharding,
+                                              /*gradientOverlap=*/false, trainer.prices.bucketBytes);
+  entry->second = {seconds.everyMicrobatch, seconds.reductionTotal + seconds.copiesTotal};
   return entry->second;
 }
 
@@ -493,7 +493,9 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known)
 
   /// Returns the bound of one order of the axes.
   auto boundOfOrder = [&](const Choice &order) {
-    WaitingSeconds waiting = leastWaiting(order);
+    // The models of communication are not kept: there are many more orders than layouts that are computed.
+    const CollectiveModel collectives(theSpace->mesh(order), clusterOf(sizes.ranks()), shapes);
+    WaitingSeconds waiting = leastWaiting(order, collectives);
     double total = kernels.total() + waiting.total() + forced,
            backward = kernels.backward + forced + waiting.inputGradient + waiting.weightGradient;
     double there = isMesh ? 0 : total - kernels.weightGradient - waiting.weightGradient;
@@ -502,10 +504,10 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known)
     for (auto [level, ranks] : reduces ? theSpace->shardings(order) : std::vector<std::pair<int, int64_t>>()) {
       int priced =
           pricedSharding(trainer.prices, pinned.empty() ? level : static_cast<int>(pinned.front()), sizes.stage);
-      const ParameterSeconds &seconds = leastParameterSeconds(order, priced, ranks);
-      double reduction = std::max(0.0, seconds.reductionTotal + seconds.copiesTotal - beside * backward);
-      least = std::min(least, std::max(microbatches * total + reduction, (microbatches - 1) * seconds.everyMicrobatch) /
-                                  stages);
+      LeastReductions seconds = leastReductionsOf(order, collectives, priced, ranks);
+      double exposed = std::max(0.0, seconds.last - beside * backward);
+      least = std::min(least,
+                       std::max(microbatches * total + exposed, (microbatches - 1) * seconds.everyMicrobatch) / stages);
     }
     return std::max(bound, reduces && least < kInfinity ? least : 0);
   };
@@ -671,6 +673,9 @@ Result<double> Bounds::executionBound(const Choice &choice) {
     // parts, and the mean over s of these inequalities holds whatever the cut.
     FirstPartSeconds parts = firstPartSeconds(choice, **work, pass);
     MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, 0);
+    // A microbatch passes through all parts and back, and is sent at each border.
+    double borders = stages * static_cast<double>(choice.chunks) - 1;
+    bound = std::max(bound, pass.total() + forced + borders * (messages.forward + messages.backward));
     double hops = stages * (stages - 1) / 2;
     double entering = parts.forward + hops * messages.forward, leaving = parts.backward + hops * messages.backward;
     bound =

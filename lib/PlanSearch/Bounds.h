@@ -148,9 +148,13 @@ private:
     double forward = 0, inputGradient = 0, weightGradient = 0;
     double total() const { return forward + inputGradient + weightGradient; }
   };
-  WaitingSeconds leastWaiting(const Choice &order);
-  /// Returns the least seconds of communication of parameters under every layout with the choice's sizes.
-  const ParameterSeconds &leastParameterSeconds(const Choice &order, int level, int64_t shardingRanks);
+  WaitingSeconds leastWaiting(const Choice &order, const CollectiveModel &collectives);
+  /// Least seconds of communication of parameters under every layout with the choice's sizes.
+  struct LeastReductions {
+    double everyMicrobatch = 0, last = 0; // as ParameterSeconds::everyMicrobatch, and the sum of the totals
+  };
+  LeastReductions leastReductionsOf(const Choice &order, const CollectiveModel &collectives, int level,
+                                    int64_t shardingRanks);
 
   const Cluster &all;
   const LayoutSource &layouts;
@@ -187,7 +191,8 @@ private:
   std::map<std::pair<int64_t, bool>, std::vector<RepeatedCollective>> modelCollectives; // by "model", sequenceParallel
   std::map<int64_t, std::vector<RepeatedCollective>> tokenExchanges;                    // by "expert"
   std::map<std::pair<int64_t, int64_t>, ModelWork> leastParameters; // by "model" and "expert"; parameters only
-  std::map<std::tuple<const CollectiveModel *, int, int64_t>, ParameterSeconds> leastReductions;
+  /// Indexed by sizes and order of the mesh axes, level and ranks of optimizer sharding.
+  std::map<std::tuple<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder, int, int64_t>, LeastReductions> reductions;
   /// Indexed by layout, links, accumulatesFullGradients, microbatchReductionLevel, the ranks that share the states,
   /// whether the schedule splits the backward pass, and whether exchanges of tokens overlap.
   std::map<std::tuple<LayoutKey, const CollectiveModel *, bool, int, int64_t, bool, bool>, PassSeconds> passes;

@@ -450,6 +450,20 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
 
 } // namespace
 
+namespace {
+
+/// Returns the seconds of the tasks of one microbatch on a stage of several chunks, and of the messages that they send.
+double passageSeconds(const CutPrices &prices, const ScheduleOptions &schedule, int64_t stage, const CutStage &its,
+                      const StageOption &option) {
+  const StagePrices &on = prices.at(stage); // the last part sends no activations, and the first one no gradients
+  auto chunks = static_cast<double>(schedule.chunks);
+  return its.all.forward + its.all.backward() + option.recompute +
+         (chunks - (stage + 1 == schedule.stages ? 1 : 0)) * on.sendForward +
+         (chunks - (stage == 0 ? 1 : 0)) * on.sendBackward;
+}
+
+} // namespace
+
 double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> &layersOfParts,
                             const ScheduleOptions &schedule, double cutoff) {
   auto microbatches = static_cast<double>(schedule.microbatches);
@@ -471,6 +485,11 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   double least = std::numeric_limits<double>::infinity();
   for (RecomputationLadder ladder : kRecomputationLadders) {
     bool recomputes = false, fits = true;
+    // The last group of microbatches enters stage 0 after all forwards of the groups before it. Its last microbatch
+    // follows the others of the group, passes through all parts and back, and stage 0 reduces gradients.
+    const bool grouped = schedule.chunks > 1 && schedule.microbatches % schedule.stages == 0;
+    double last = (microbatches - static_cast<double>(schedule.stages)) * cut.stages[0].all.forward +
+                  static_cast<double>(schedule.stages - 1) * cut.stages[0].first.forward;
     for (int64_t s = 0; s < schedule.stages && fits; ++s) {
       const CutStage &its = cut.stages[s];
       // More recomputation is never faster, so the first rung that may fit gives the bound.
@@ -485,9 +504,11 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
       }
       recomputes |= rung > 0;
       stages[s] = secondsOf(prices, schedule, s, its, option, maxWarmupForwards(schedule, s));
+      last += passageSeconds(prices, schedule, s, its, option);
     }
     if (fits)
-      least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
+      least = std::min(least, std::max(pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap),
+                                       grouped ? (last + stages[0].after) * kLess : 0));
     if (!recomputes) // the other ladder begins with the same rung
       break;
   }
