@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Bounds.h"
+#include "Tuning.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/Support/Units.h"
 #include <algorithm>
@@ -465,6 +466,15 @@ Bounds::LeastReductions Bounds::leastReductionsOf(const Choice &order, const Col
   return entry->second;
 }
 
+const CollectiveModel &Bounds::collectivesOf(const Choice &order) {
+  if (communication.size() >= kMostCommunicationModels)
+    communication.clear();
+  auto [entry, isNew] = communication.try_emplace({order.sizes.asArray(), order.order});
+  if (isNew)
+    entry->second = std::make_unique<CollectiveModel>(theSpace->mesh(order), clusterOf(order.sizes.ranks()), shapes);
+  return *entry->second;
+}
+
 Result<double> Bounds::boundWithCommunication(const Choice &given, double known) {
   const AxisSizes &sizes = given.sizes;
   if (sizes.ranks() == sizes.stage || !theSpace->groupsOf(sizes).empty())
@@ -493,8 +503,7 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known)
 
   /// Returns the bound of one order of the axes.
   auto boundOfOrder = [&](const Choice &order) {
-    // The models of communication are not kept: there are many more orders than layouts that are computed.
-    const CollectiveModel collectives(theSpace->mesh(order), clusterOf(sizes.ranks()), shapes);
+    const CollectiveModel &collectives = collectivesOf(order);
     WaitingSeconds waiting = leastWaiting(order, collectives);
     double total = kernels.total() + waiting.total() + forced,
            backward = kernels.backward + forced + waiting.inputGradient + waiting.weightGradient;

@@ -149,6 +149,9 @@ private:
     double total() const { return forward + inputGradient + weightGradient; }
   };
   WaitingSeconds leastWaiting(const Choice &order, const CollectiveModel &collectives);
+  /// Returns the collectives of a mesh in an order of its axes, on a cluster whose ranks are all alike. The reference
+  /// is valid until the next call: there are many more such orders than those of the layouts that are computed.
+  const CollectiveModel &collectivesOf(const Choice &order);
   /// Least seconds of communication of parameters under every layout with the choice's sizes.
   struct LeastReductions {
     double everyMicrobatch = 0, last = 0; // as ParameterSeconds::everyMicrobatch, and the sum of the totals
@@ -191,6 +194,8 @@ private:
   std::map<std::pair<int64_t, bool>, std::vector<RepeatedCollective>> modelCollectives; // by "model", sequenceParallel
   std::map<int64_t, std::vector<RepeatedCollective>> tokenExchanges;                    // by "expert"
   std::map<std::pair<int64_t, int64_t>, ModelWork> leastParameters; // by "model" and "expert"; parameters only
+  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>>
+      communication; // by sizes and order of the mesh axes
   /// Indexed by sizes and order of the mesh axes, level and ranks of optimizer sharding.
   std::map<std::tuple<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder, int, int64_t>, LeastReductions> reductions;
   /// Indexed by layout, links, accumulatesFullGradients, microbatchReductionLevel, the ranks that share the states,
