@@ -6,7 +6,9 @@
 
 Job K of seed S is the same on every machine. A job is a model (the families of docs/models.md, 0.1 to 1,000 billion parameters) on a
 cluster (a file of clusters/, its networks slowed or sped up to 8 times in a third of the jobs, with 8 to 16,384 ranks), a global batch, a
-sequence of up to a million tokens, a type, and in a quarter of the jobs a constraint. Each plan is searched for 10 seconds of CPU time for
+sequence of up to a million tokens, a type, and in a quarter of the jobs a constraint. Models that learn a vector for each position (GPT-2, OPT,
+BERT) get sequences of at most 8,192 tokens and a table of as many rows, because no such model has more. A batch that is limited by the logits
+that Kerf counts is a power of two. Each plan is searched for 10 seconds of CPU time for
 up to 1,024 ranks and 60 above (so that other work on the machine changes nothing), and is then compared with --others random legal plans of the same job and with the plan of a simple rule
 (tensor parallelism inside a node, then pipeline stages, then data; the first combination that fits): it must not be slower than any of
 them that fits, and where the search finds nothing, none of them may fit.
@@ -32,6 +34,7 @@ ACCELERATORS = ["a100-roce", "dgx-a100-40gb", "dgx-a100", "dgx-b200", "dgx-h100"
 WIDTHS = {0.1: (12, 768), 0.4: (24, 1024), 1.3: (24, 2048), 2.7: (32, 2560), 7: (32, 4096), 13: (40, 5120), 30: (48, 7168), 70: (80, 8192),
           175: (96, 12288), 405: (126, 16384), 530: (105, 20480), 1000: (128, 25600)}  # billions of parameters: layers, width
 SECONDS = {1024: 10, 16384: 60}  # the most ranks: CPU seconds of the search
+MOST_LEARNED = 8192  # positions of a table of learned positions, at most
 LONG = 3600  # wall-clock seconds after which a search ends in any case
 REPORT = 1.1  # CPU time of the command by CPU time of its search, at most: import of the model and report
 TOLERANCE = 1e-6  # fraction by which another plan may be faster: prices are sums in another order
@@ -42,13 +45,13 @@ def dense(rnd, layers, width):
     family = rnd.choice(["gpt2", "llama", "llama", "bloom", "gpt_neox", "opt", "mistral", "qwen2", "falcon", "bert"])
     vocabulary = rnd.choice([32000, 50304, 65024, 128256, 151936])
     if family == "gpt2":
-        return {"model_type": family, "n_layer": layers, "n_embd": width, "n_head": heads, "n_positions": 1 << 20, "vocab_size": vocabulary}
+        return {"model_type": family, "n_layer": layers, "n_embd": width, "n_head": heads, "n_positions": MOST_LEARNED, "vocab_size": vocabulary}
     config = {"model_type": family, "num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads, "vocab_size": vocabulary}
     if family in ("llama", "mistral", "qwen2"):
         config["num_key_value_heads"] = rnd.choice([head for head in (heads, heads // 4, 8) if head and heads % head == 0])
         config["intermediate_size"] = rnd.choice([8 * width // 3 // 256 * 256, 7 * width // 2])
     if family in ("opt", "bert"):
-        config.update({"max_position_embeddings": 1 << 20, "ffn_dim" if family == "opt" else "intermediate_size": 4 * width})
+        config.update({"max_position_embeddings": MOST_LEARNED, "ffn_dim" if family == "opt" else "intermediate_size": 4 * width})
     if family == "opt":
         config["word_embed_proj_dim"] = width
     if family == "falcon":
@@ -95,9 +98,14 @@ def job_of(seed, number):
     fewest = next(n for n in (8, 64, 256, 1024) if billions <= {8: 7, 64: 70, 256: 405, 1024: 2000}[n])
     ranks = fewest * 2 ** rnd.randint(0, 4)
     sequence = rnd.choice([512, 1024, 2048, 2048, 4096, 4096, 8192, 32768, 131072, 1048576])
-    batch = max(1, 2 ** rnd.randint(0, 3) * ranks * 2048 // sequence // rnd.choice([1, 4]))
-    batch = min(batch, (1 << 43) // (sequence * 152064)) or 1  # the most logits that Kerf counts
+    samples, fraction = 2 ** rnd.randint(0, 3), rnd.choice([1, 4])
     config = experts(rnd, max(2, layers // 2), max(1024, width // 2)) if rnd.random() < 0.25 else dense(rnd, layers, width)
+    learned = next((key for key in ("n_positions", "max_position_embeddings") if key in config), None)
+    if learned:
+        sequence = config[learned] = min(sequence, MOST_LEARNED)
+    batch = max(1, samples * ranks * 2048 // sequence // fraction)
+    most = (1 << 43) // (sequence * 152064)  # the most logits that Kerf counts
+    batch = batch if batch <= most else 1 << most.bit_length() - 1
     cluster, factor = cluster_for(rnd, ranks)
     rates = cluster["device"]["peak_flops"]
     dtype = rnd.choice([one for one in ("bf16", "bf16", "bf16", "f16", "f32") if one in rates])

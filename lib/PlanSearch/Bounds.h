@@ -45,6 +45,11 @@ public:
   /// from the work on one rank, without the layout, and is at most the choice's `lowerBound`.
   Result<double> boundBeforeLayout(const Choice &choice);
 
+  /// Returns a lower bound, in seconds, of the step time of all plans below a choice of Level::Mesh or Level::Layout,
+  /// computed from communication that no layout avoids, without the layout. `known` is a lower bound, and the result is
+  /// no less.
+  Result<double> boundWithCommunication(const Choice &choice, double known);
+
   /// Returns the search space whose choices are bounded.
   const Space &space() const { return *theSpace; }
   /// Returns the model's work under a layout; null when the model cannot be laid out so.
@@ -68,6 +73,10 @@ private:
   Result<double> orderBound(const Choice &choice);
   Result<double> executionBound(const Choice &choice);
   Result<double> cutBound(const Choice &choice, double cutoff);
+  /// Returns the seconds of recomputation for one microbatch that memory forces on stages that are filled evenly,
+  /// whatever schedule and optimizer sharding are.
+  double forcedEvenly(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
+                      const PassSeconds &pass);
   /// Returns a bound for stages that are filled evenly, whatever schedule and optimizer sharding are.
   double evenSeconds(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
                      const PassSeconds &pass);
@@ -119,11 +128,36 @@ private:
   struct LeastShare {
     ModelWork work;
     std::vector<PassSeconds> passes; // without communication, indexed by device group
+    PassSeconds kernels;             // of the first group, without the host's seconds to issue kernels
     ActivationBytes activations;
   };
   /// Returns the least share of one of `ranks` ranks in a microbatch of `samples` samples; null when the work on one
   /// rank is not known.
   Result<const LeastShare *> leastShareOf(int64_t samples, int64_t ranks);
+
+  /// Returns the work of a layout of one sample with the given sizes, without "context"; null when it is not known.
+  const ModelWork *workOfSample(int64_t model, int64_t expert, bool sequenceParallel);
+  /// Returns the collectives over "model" of the layers for one sample, which layouts of Megatron-LM with any sizes of
+  /// the other axes have too.
+  const std::vector<RepeatedCollective> &collectivesOfModel(int64_t model, bool sequenceParallel);
+  /// Returns the exchanges of tokens of the layers for one sample, which all layouts with as many ranks of "expert"
+  /// share.
+  const std::vector<RepeatedCollective> &exchangesOfTokens(int64_t expert);
+  /// Least seconds in which the layers of a microbatch wait for collectives, by pass.
+  struct WaitingSeconds {
+    double forward = 0, inputGradient = 0, weightGradient = 0;
+    double total() const { return forward + inputGradient + weightGradient; }
+  };
+  WaitingSeconds leastWaiting(const Choice &order, const CollectiveModel &collectives);
+  /// Returns the collectives of a mesh in an order of its axes, on a cluster whose ranks are all alike. The reference
+  /// is valid until the next call: there are many more such orders than those of the layouts that are computed.
+  const CollectiveModel &collectivesOf(const Choice &order);
+  /// Least seconds of communication of parameters under every layout with the choice's sizes.
+  struct LeastReductions {
+    double everyMicrobatch = 0, last = 0; // as ParameterSeconds::everyMicrobatch, and the sum of the totals
+  };
+  LeastReductions leastReductionsOf(const Choice &order, const CollectiveModel &collectives, int level,
+                                    int64_t shardingRanks);
 
   const Cluster &all;
   const LayoutSource &layouts;
@@ -156,7 +190,14 @@ private:
   std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, MeshModels> models;
   std::map<LayoutKey, std::vector<PassSeconds>> kernelSeconds; // without communication, indexed by device group
   std::map<LayoutKey, ActivationBytes> activationBytesByLayout;
-  std::map<std::pair<int64_t, int64_t>, std::optional<LeastShare>> leastShares; // by samples and ranks
+  std::map<std::pair<int64_t, int64_t>, std::optional<LeastShare>> leastShares;         // by samples and ranks
+  std::map<std::pair<int64_t, bool>, std::vector<RepeatedCollective>> modelCollectives; // by "model", sequenceParallel
+  std::map<int64_t, std::vector<RepeatedCollective>> tokenExchanges;                    // by "expert"
+  std::map<std::pair<int64_t, int64_t>, ModelWork> leastParameters; // by "model" and "expert"; parameters only
+  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>>
+      communication; // by sizes and order of the mesh axes
+  /// Indexed by sizes and order of the mesh axes, level and ranks of optimizer sharding.
+  std::map<std::tuple<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder, int, int64_t>, LeastReductions> reductions;
   /// Indexed by layout, links, accumulatesFullGradients, microbatchReductionLevel, the ranks that share the states,
   /// whether the schedule splits the backward pass, and whether exchanges of tokens overlap.
   std::map<std::tuple<LayoutKey, const CollectiveModel *, bool, int, int64_t, bool, bool>, PassSeconds> passes;

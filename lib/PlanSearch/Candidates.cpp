@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Candidates.h"
+#include "Tuning.h"
 
 #include <algorithm>
 
@@ -123,21 +124,28 @@ void Candidates::applyToStep(Candidate &one, const Recomputation &recomputation)
 
 /// Returns the schedule for options whose order does not depend on task durations; null when there is none.
 const Schedule *Candidates::scheduleOf(const ScheduleOptions &options) {
-  std::tuple key(options.kind, options.stages, options.microbatches, options.chunks);
-  if (!lastSchedule || lastKey != key) {
+  ScheduleKey key(options.kind, options.stages, options.microbatches, options.chunks);
+  auto known = knownSchedules.find(key);
+  if (known == knownSchedules.end()) {
     auto made = makeSchedule(options);
-    lastSchedule = made ? std::make_optional(std::move(*made)) : std::nullopt;
-    lastKey = key;
-    lastPeakCandidates.clear();
+    const int64_t tasks = options.stages * options.microbatches * options.chunks;
+    if (knownTasks += tasks; knownTasks > kMostKnownTasks) {
+      knownSchedules.clear();
+      knownTasks = tasks;
+    }
+    known = knownSchedules.try_emplace(key).first;
+    if (made)
+      known->second.schedule = std::move(*made);
   }
-  return lastSchedule ? &*lastSchedule : nullptr;
+  lastSchedule = &known->second;
+  return lastSchedule->schedule ? &*lastSchedule->schedule : nullptr;
 }
 
 /// Returns the peak candidates of a stage under the last schedule that scheduleOf returned.
 const std::vector<PeakCandidate> &Candidates::peakCandidatesOf(int64_t stage) {
-  auto [moments, isNew] = lastPeakCandidates.try_emplace(stage);
+  auto [moments, isNew] = lastSchedule->peakCandidates.try_emplace(stage);
   if (isNew)
-    moments->second = peakCandidates(*lastSchedule, stage);
+    moments->second = peakCandidates(*lastSchedule->schedule, stage);
   return moments->second;
 }
 
@@ -293,13 +301,18 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
 }
 
 bool Candidates::mayFit(const Candidate &one) const {
-  Schedule single;
-  single.stages = one.step.schedule.stages;
-  single.microbatches = 1;
-  single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
-  for (int64_t s = 0; s < single.stages; ++s)
+  ScheduleOptions options = one.step.schedule;
+  describeActivations(one.work, one.step, options);
+  Schedule least; // the first backward, and the most microbatches in flight before it
+  least.stages = options.stages;
+  for (int64_t s = 0; s < options.stages; ++s) {
+    std::vector<Task> &order = least.order.emplace_back();
+    order = {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}};
+    order.resize(2 + minInFlight(options, s, 0), {TaskKind::Forward, 0, 0});
+  }
+  for (int64_t s = 0; s < options.stages; ++s)
     if (const DeviceSpec &device = one.pipeline->device(s);
-        peakDeviceBytes(one.work, one.step, single, device, s) > memoryLimit.onDevice(device))
+        peakDeviceBytes(one.work, one.step, least, device, s) > memoryLimit.onDevice(device))
       return false;
   return true;
 }

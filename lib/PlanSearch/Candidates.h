@@ -80,10 +80,16 @@ private:
   bool anyMade = false;
   bool keepsSmallest = false;
   std::optional<Plan> smallestPlan;
-  double smallestBytes = std::numeric_limits<double>::infinity();   // on the fullest device of smallestPlan
-  std::optional<Schedule> lastSchedule;                             // cuts of one execution have the same schedule
-  std::tuple<ScheduleKind, int64_t, int64_t, int64_t> lastKey;      // of lastSchedule
-  std::map<int64_t, std::vector<PeakCandidate>> lastPeakCandidates; // of lastSchedule, by stage
+  double smallestBytes = std::numeric_limits<double>::infinity(); // on the fullest device of smallestPlan
+  /// A schedule whose order does not depend on the durations of tasks; absent where there is none.
+  struct KnownSchedule {
+    std::optional<Schedule> schedule;
+    std::map<int64_t, std::vector<PeakCandidate>> peakCandidates; // by stage
+  };
+  using ScheduleKey = std::tuple<ScheduleKind, int64_t, int64_t, int64_t>; // kind, stages, microbatches, chunks
+  std::map<ScheduleKey, KnownSchedule> knownSchedules;                     // at most kMostKnownTasks tasks
+  int64_t knownTasks = 0;
+  KnownSchedule *lastSchedule = nullptr; // that scheduleOf returned
 };
 
 } // namespace kerf::plansearch

@@ -23,6 +23,11 @@ Result<bool> TreeSearch::simulateCut(const Choice &cut) {
   return kept > before;
 }
 
+Result<double> TreeSearch::closestBound(const Choice &choice) {
+  auto bound = choice.level == Choice::Level::Mesh ? bounds->lowerBound(choice) : bounds->boundBeforeLayout(choice);
+  return bound && *bound < threshold(choice.questions) ? bounds->boundWithCommunication(choice, *bound) : bound;
+}
+
 /// Simulates plans with the least bounds until one fits, and a few more: the bounds of different schedules are not
 /// equally tight, so the plan with the least bound is seldom the fastest.
 Status TreeSearch::dive(const Choice &layout, int moreDives) {
@@ -114,7 +119,7 @@ Status TreeSearch::simulateRulePlans(std::vector<Choice> meshes) {
     std::vector<Choice> layouts = narrowQuestions(mesh) ? space->layouts(mesh) : std::vector<Choice>();
     if (layouts.empty() || !narrowQuestions(layouts.front()))
       continue;
-    auto bound = bounds->boundBeforeLayout(layouts.front());
+    auto bound = closestBound(layouts.front());
     if (!bound)
       return bound.error();
     // Until a plan is found, a plan that does not fit serves to say how much memory is needed.
@@ -142,7 +147,7 @@ Status TreeSearch::simulateRandomLayouts(const std::vector<Choice> &meshes) {
     Choice layout = layouts[random() % layouts.size()];
     if (!narrowQuestions(layout) || !drawn.insert({layout.sizes.asArray(), bounds->keyOf(layout)}).second)
       continue;
-    auto bound = bounds->boundBeforeLayout(layout);
+    auto bound = closestBound(layout);
     if (!bound)
       return bound.error();
     if (*bound < threshold(layout.questions))
@@ -187,7 +192,7 @@ Status TreeSearch::simulateContextPlans(const std::vector<Choice> &meshes) {
     std::vector<Choice> layouts = space->layouts(meshes[i]);
     if (layouts.empty() || !narrowQuestions(layouts.front()))
       continue;
-    auto bound = bounds->boundBeforeLayout(layouts.front());
+    auto bound = closestBound(layouts.front());
     if (!bound)
       return bound.error();
     auto microbatches = static_cast<double>(space->microbatches(layouts.front()));
@@ -215,13 +220,19 @@ Status TreeSearch::simulateFirstPlans(const std::vector<Choice> &meshes, int64_t
     Choice one = mesh;
     if (!narrowQuestions(one))
       continue;
-    auto bound = bounds->lowerBound(one);
+    auto bound = closestBound(one);
     if (!bound)
       return bound.error();
     if (*bound >= threshold(one.questions))
       continue;
     // The first layout has the smallest microbatch, and sequence parallelism where possible.
-    if (std::vector<Choice> layouts = space->layouts(one); !layouts.empty() && narrowQuestions(layouts.front()))
+    std::vector<Choice> layouts = space->layouts(one);
+    if (layouts.empty() || !narrowQuestions(layouts.front()))
+      continue;
+    bound = closestBound(layouts.front());
+    if (!bound)
+      return bound.error();
+    if (*bound < threshold(layouts.front().questions))
       if (Status status = dive(layouts.front(), moreDives); !status)
         return status;
   }

@@ -46,6 +46,9 @@ std::vector<std::string> decisionsOutsideSpace(const Cluster &cluster, const Tra
   add(sixteen && given.gradientDtype.empty(), "gradient_dtype: types of 16 bits, which change the training's numbers");
   add(mayKeepStatesOtherwise(job) && !given.optimizerStates && !job.trainer->space.optimizerStates.empty(),
       "optimizer_states: moments of 16 bits, which change the training's numbers");
+  add(job.trainer->space.solvedLayout && options.modelSizes.size() > 1 && options.expertSizes.size() > 1 &&
+          !given.layout && given.sequenceParallel.empty() && !isOne("model") && !isOne("expert"),
+      "layout: solved on a mesh with the axis expert");
   add(!given.attention, "attention: unfused");
   add(ranks > 1 && given.ops.empty(), "ops: strategies and recomputation of single ops");
   add(ranks > 1 && given.arguments.empty(), "arguments: shardings of single parameters");

@@ -14,25 +14,39 @@ namespace {
 
 constexpr double kLess = 1 - 1e-9; // keeps rounding from pushing a quotient above an integer
 
+/// Returns the seconds of a pass as TaskPricer::priced, without the collectives that a plan's overlap may hide.
 double bodySeconds(const PassWork &pass, const DeviceSpec &device, const CollectiveModel *collectives,
                    const Overlap &overlap, const TrainerPrices &trainer,
                    std::optional<Recompute> recompute = std::nullopt) {
-  double compute = 0, waiting = 0, issue = 0;
+  double compute = 0, attention = 0, waiting = 0, issue = 0;
   for (const KernelWork &kernel : pass.kernels) {
     if (recompute && !isRecomputed(kernel.recomputedBy, *recompute))
       continue;
-    compute += computeSeconds(device, kernel.work, attentionLibrary(trainer));
+    double seconds = computeSeconds(device, kernel.work, attentionLibrary(trainer));
+    compute += seconds;
+    attention += kernel.work.kernelClass == KernelClass::Attention ? seconds : 0;
     if (kernel.work.kernelClass != KernelClass::Nothing)
       issue += kernel.work.launches * issueSeconds(trainer, device);
   }
-  if (collectives)
-    for (const PassCollective &collective : pass.collectives)
-      if ((!recompute || isRecomputed(collective.recomputedBy, *recompute)) && !collective.overlapsAttention &&
-          !(overlap.tensor && collective.independent) && !(overlap.products && collective.overlapsProduct) &&
-          !(overlap.experts && collective.exchangesTokens))
-        waiting +=
-            collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
-  return std::max(compute + waiting, issue);
+  double beside = 0; // seconds of collectives that attention could hide, but does not
+  for (const PassCollective &collective : pass.collectives) {
+    if (!collectives || (recompute && !isRecomputed(collective.recomputedBy, *recompute)) ||
+        mayHide(overlap, collective))
+      continue;
+    auto hops = static_cast<double>(collective.hops);
+    double seconds =
+        hops * collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
+    issue += seconds > 0 ? hops * issueSeconds(trainer, device) : 0;
+    if (!collective.overlapsAttention) {
+      waiting += seconds;
+      continue;
+    }
+    double hidden = std::min({attention, seconds, attention * hops / (hops + 1)});
+    attention -= hidden;
+    compute += contentionSeconds(hidden, hidden);
+    beside += seconds - hidden;
+  }
+  return (trainer.waitsForKernels ? compute + issue + waiting : std::max(compute + waiting, issue)) + beside;
 }
 
 int64_t times(const ChainSegment &entry) { return entry.layers ? entry.layers : 1; }
@@ -117,6 +131,33 @@ ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks) {
   return share;
 }
 
+std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int axis, bool tokensOnly) {
+  std::vector<RepeatedCollective> list;
+  auto isAlong = [&](const std::vector<AxisRef> &axes) {
+    return !axes.empty() && std::ranges::all_of(axes, [&](const AxisRef &ref) { return ref.axis == axis; });
+  };
+  for (const ChainSegment &entry : model.chain) {
+    const Segment &segment = entry.segment;
+    for (auto [pass, runs] : {std::pair(&segment.forward, &RepeatedCollective::forward),
+                              std::pair(&segment.inputGradient, &RepeatedCollective::inputGradient),
+                              std::pair(&segment.weightGradient, &RepeatedCollective::weightGradient)})
+      for (const PassCollective &one : pass->collectives) {
+        if (entry.layers == 0 || one.overlapsAttention || (tokensOnly && !one.exchangesTokens) || !isAlong(one.axes))
+          continue;
+        PassCollective each = one;
+        each.name.clear();
+        each.bytes = std::min(each.bytes, model.layerOutputBytes);
+        each.recomputedBy = RecomputedBy::Full;
+        each.hops = 1;
+        auto known = std::ranges::find_if(list, [&](const RepeatedCollective &its) { return its.collective == each; });
+        if (known == list.end())
+          known = list.insert(list.end(), {std::move(each)});
+        (*known).*runs += static_cast<double>(entry.layers * one.hops);
+      }
+  }
+  return list;
+}
+
 ActivationBytes activationBytesOf(const ModelWork &model) {
   ActivationBytes bytes;
   for (const ChainSegment &entry : model.chain)
@@ -139,6 +180,7 @@ struct CutStage {
   PassSeconds::SegmentSeconds first, all;     // seconds of its first part, and of all its parts
   double states = 0;                          // bytes of parameters, gradients and optimizer states
   double reductions = 0, firstReductions = 0; // seconds of gradient reductions: all parts, its first part
+  double copies = 0, firstCopies = 0;         // seconds of sums of copies once a step, likewise
   double beside = 0;                          // seconds of tasks that reductions can run beside
   int64_t most = 0;                           // number of layers of its largest part
 };
@@ -212,10 +254,10 @@ double reducingSeconds(const ScheduleOptions &schedule, const CutStage &its, con
 double reductionsAfter(const CutPrices &prices, const ScheduleOptions &schedule, const CutStage &its,
                        const StageOption &option) {
   if (prices.reductionTiming == ReductionTiming::AfterBackward)
-    return its.reductions;
+    return its.reductions + its.copies;
   double last = reducingSeconds(schedule, its, option),
          all = its.beside + (recordOf(schedule.kind).splitsBackward ? 0 : option.besideRecompute);
-  return std::max({0.0, its.firstReductions - last, its.reductions - all});
+  return std::max({0.0, its.firstReductions + its.firstCopies - last, its.reductions + its.copies - all});
 }
 
 /// Returns the stage's seconds for the pipeline bound. `before` is the most forward tasks before
@@ -297,7 +339,8 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
           limited ? maxWarmupForwards(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
       if (!pinned && each > 0)
         before = std::min(before, std::floor(room / each * (1 + 1e-9)));
-      if (before < 1 || room < 0)
+      auto needed = limited ? static_cast<double>(minInFlight(schedule, static_cast<int64_t>(s), 0)) : 1.0;
+      if (before < needed || room < 0)
         return true;
       stages[s] = secondsOf(prices, schedule, static_cast<int64_t>(s), its, options[s], before);
     }
@@ -367,7 +410,7 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
     CutStage &stage = cut.stages[p % schedule.stages];
     const StagePrices &on = prices.at(p % schedule.stages);
     PassSeconds::SegmentSeconds part;
-    double reductions = 0;
+    double reductions = 0, copies = 0;
     for (size_t l = 0; l < chain.size(); ++l) {
       // A segment between two runs may belong to either part, so it is omitted.
       int64_t layers = chain[l].layers, last = l + 1 == chain.size();
@@ -383,6 +426,7 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
       part.weightGradient += count * segment.weightGradient;
       stage.states += count * prices.stateBytes[l];
       reductions += on.reductionSeconds ? count * (*on.reductionSeconds)[l] : 0;
+      copies += on.copiesSeconds ? count * (*on.copiesSeconds)[l] : 0;
       cut.segments.push_back({l, number});
     }
     cut.ends.push_back(cut.segments.size());
@@ -392,14 +436,30 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
     stage.all.inputGradient += part.inputGradient;
     stage.all.weightGradient += part.weightGradient;
     stage.reductions += reductions;
+    stage.copies += copies;
     stage.beside += tasksBesideReductions(schedule, p / schedule.stages) *
                     (recordOf(schedule.kind).splitsBackward ? part.weightGradient : part.backward());
     if (p < schedule.stages) {
       stage.first = part;
       stage.firstReductions = reductions;
+      stage.firstCopies = copies;
     }
   }
   return cut;
+}
+
+} // namespace
+
+namespace {
+
+/// Returns the seconds of the tasks of one microbatch on a stage of several chunks, and of the messages that they send.
+double passageSeconds(const CutPrices &prices, const ScheduleOptions &schedule, int64_t stage, const CutStage &its,
+                      const StageOption &option) {
+  const StagePrices &on = prices.at(stage); // the last part sends no activations, and the first one no gradients
+  auto chunks = static_cast<double>(schedule.chunks);
+  return its.all.forward + its.all.backward() + option.recompute +
+         (chunks - (stage + 1 == schedule.stages ? 1 : 0)) * on.sendForward +
+         (chunks - (stage == 0 ? 1 : 0)) * on.sendBackward;
 }
 
 } // namespace
@@ -425,6 +485,11 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   double least = std::numeric_limits<double>::infinity();
   for (RecomputationLadder ladder : kRecomputationLadders) {
     bool recomputes = false, fits = true;
+    // The last group of microbatches enters stage 0 after all forwards of the groups before it. Its last microbatch
+    // follows the others of the group, passes through all parts and back, and stage 0 reduces gradients.
+    const bool grouped = schedule.chunks > 1 && schedule.microbatches % schedule.stages == 0;
+    double last = (microbatches - static_cast<double>(schedule.stages)) * cut.stages[0].all.forward +
+                  static_cast<double>(schedule.stages - 1) * cut.stages[0].first.forward;
     for (int64_t s = 0; s < schedule.stages && fits; ++s) {
       const CutStage &its = cut.stages[s];
       // More recomputation is never faster, so the first rung that may fit gives the bound.
@@ -439,9 +504,11 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
       }
       recomputes |= rung > 0;
       stages[s] = secondsOf(prices, schedule, s, its, option, maxWarmupForwards(schedule, s));
+      last += passageSeconds(prices, schedule, s, its, option);
     }
     if (fits)
-      least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
+      least = std::min(least, std::max(pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap),
+                                       grouped ? (last + stages[0].after) * kLess : 0));
     if (!recomputes) // the other ladder begins with the same rung
       break;
   }
@@ -523,22 +590,32 @@ ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel 
     ShardAxes shares = shardAxes(axes, sharding.axes);
     double seconds =
         bucketedReductionSeconds(collectives, Collective::ReduceScatter, shares.cut, together * width, bucket);
-    if (!everyMicrobatch) // otherwise it happens once a step, and is left out
+    if (!everyMicrobatch)
       seconds += collectives.seconds(Collective::AllReduce, shares.copies,
                                      together * width / static_cast<double>(shardCount(shares.cut)));
     return seconds * (number / together);
+  };
+  auto sumOfCopies = [&](const std::vector<AxisRef> &axes, double number) {
+    ShardAxes shares = shardAxes(axes, sharding.axes);
+    auto shards = static_cast<double>(std::max<int64_t>(1, shardCount(shares.cut)));
+    return collectives.seconds(Collective::AllReduce, shares.copies, number / shards * bytes.gradient);
   };
   ParameterSeconds seconds;
   for (size_t l = 0; l < model.chain.size(); ++l) {
     auto count = static_cast<double>(times(model.chain[l]));
     double &ofLayer = seconds.reductionBySegment.emplace_back();
+    double copies = 0;
     for (const auto &[axes, number] : elementsOf[l]) {
       if (sharding.level >= 3)
         seconds.everyMicrobatch +=
             2 * count *
             collectives.seconds(Collective::AllGather, shardAxes(axes, sharding.axes).cut, number * bytes.weight);
       ofLayer += reduction(axes, number);
+      if (everyMicrobatch && sharding.axes)
+        copies += sumOfCopies(axes, number);
     }
+    seconds.copiesBySegment.push_back(copies);
+    seconds.copiesTotal += count * copies;
     seconds.reductionTotal += count * ofLayer;
     if (everyMicrobatch)
       seconds.everyMicrobatch += count * ofLayer;

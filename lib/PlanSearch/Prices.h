@@ -65,6 +65,21 @@ double relativeLayerSpeed(const ModelWork &model, const PassSeconds &passes, con
 /// as many launches, and no collectives.
 ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks);
 
+/// A collective that a model runs several times for each microbatch, and the number of runs in all layers, by pass.
+struct RepeatedCollective {
+  PassCollective collective;
+  double forward = 0, inputGradient = 0, weightGradient = 0;
+};
+/// Returns whether plans with this overlap may hide the collective behind kernels other than those of attention.
+inline bool mayHide(const Overlap &overlap, const PassCollective &collective) {
+  return !collective.overlapsAttention &&
+         ((overlap.tensor && collective.independent) || (overlap.products && collective.overlapsProduct) ||
+          (overlap.experts && collective.exchangesTokens));
+}
+/// Returns the collectives of the model's layers over the axis `axis` alone, without those that run beside attention;
+/// with `tokensOnly`, only exchanges of tokens. Bytes count at most one activation of the stream.
+std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int axis, bool tokensOnly);
+
 /// Activation bytes that one layer keeps for its backward pass, indexed by [entry of ModelWork::chain][Recompute].
 using ActivationBytes = std::vector<std::array<LayerActivationBytes, 3>>;
 /// Computes the activation bytes of every segment of the model under every recomputation mode.
@@ -89,7 +104,8 @@ struct StagePrices {
   double memoryLimit = 0; // bytes; infinite: recomputation is pinned, so the memory limit forces none
   /// Seconds to reduce the gradients, as ParameterSeconds::reductionBySegment; null: not counted.
   const std::vector<double> *reductionSeconds = nullptr;
-  double sendForward = 0, sendBackward = 0; // seconds of a message to the next and to the previous stage
+  const std::vector<double> *copiesSeconds = nullptr; // as ParameterSeconds::copiesBySegment; null: not counted
+  double sendForward = 0, sendBackward = 0;           // seconds of a message to the next and to the previous stage
   double stateLimit = std::numeric_limits<double>::infinity(); // bytes into which the stage's states have to fit
 };
 
@@ -127,6 +143,10 @@ struct ParameterSeconds {
   double everyMicrobatch = 0; // gathers of parameters and reductions of gradients that each microbatch repeats
   double reductionTotal = 0;  // one reduction of the gradients of the whole model
   std::vector<double> reductionBySegment; // one reduction, indexed by entry of ModelWork::chain; of one layer of a run
+  /// Sums, once a step, of shards over the ranks that have copies of them, where every microbatch reduces into shards;
+  /// otherwise the reductions contain them. As reductionTotal and reductionBySegment.
+  double copiesTotal = 0;
+  std::vector<double> copiesBySegment;
 };
 /// Computes ParameterSeconds. `bucketBytes` is the trainer's least size of a reduction.
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,

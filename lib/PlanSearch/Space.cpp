@@ -161,7 +161,7 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
     overModel = {{constraints.sequenceParallel.front(), solves}};
   else if (cuts && !solves)
     overModel = {{true, false}, {false, false}};
-  if (cuts && !constraints.layout && constraints.sequenceParallel.empty())
+  if (cuts && mesh.sizes.expert == 1 && !constraints.layout && constraints.sequenceParallel.empty())
     overModel.push_back({false, true});
   std::erase_if(overModel, [&](const ModelAxisLayout &how) {
     bool whole = cuts && !how.solved && !how.sequenceParallel;

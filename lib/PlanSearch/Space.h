@@ -87,6 +87,9 @@ public:
   /// hold the same parameters.
   std::vector<int64_t> shardingRanks(const Mesh &mesh) const;
 
+  /// Returns pairs of a ZeRO level, 0 where the constraints decide it, and the number of ranks that share states.
+  std::vector<std::pair<int, int64_t>> shardings(const Choice &order) const;
+
   /// Returns the samples of a step.
   int64_t globalBatch() const { return batch; }
   /// Returns the number of the model's layers.
@@ -117,8 +120,6 @@ private:
   bool canCut(const Choice &choice) const;
   /// Returns whether every stage of the mesh lies in one device group.
   bool liesInGroups(const AxisSizes &sizes) const;
-  /// Returns pairs of a ZeRO level and the number of ranks that share states.
-  std::vector<std::pair<int, int64_t>> shardings(const Choice &order) const;
   std::vector<Choice> uniformCuts(const Choice &execution) const; // where all ranks are alike
   std::vector<Choice> mixedCuts(const Choice &execution) const;   // on a mixed cluster
   /// The consecutive parts [begin, end), to which the constraints leave `layers` layers together.

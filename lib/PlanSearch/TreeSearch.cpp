@@ -26,7 +26,7 @@ Status TreeSearch::addChoices(std::vector<Choice> choices, double atLeast) {
     if (!narrowQuestions(choice))
       continue;
     // Layouts take long to compute, so each is computed only once its cheap bound is the least of all.
-    bool isLayout = choice.level == Choice::Level::Layout;
+    bool isLayout = choice.level == Choice::Level::Layout, isMesh = choice.level == Choice::Level::Mesh;
     auto bound = isLayout ? bounds->boundBeforeLayout(choice) : bounds->lowerBound(choice, threshold(choice.questions));
     if (!bound)
       return bound.error();
@@ -35,7 +35,8 @@ Status TreeSearch::addChoices(std::vector<Choice> choices, double atLeast) {
     double better = std::max(*bound, atLeast);
     choice.questions = improvable(choice.questions, better);
     if (choice.questions)
-      queue.push({better, numbers++, std::move(choice), !isLayout});
+      queue.push({better, numbers++, std::move(choice),
+                  isLayout || isMesh ? OpenChoice::Bounded::Cheaply : OpenChoice::Bounded::AtLevel});
   }
   return ok();
 }
@@ -174,11 +175,15 @@ Result<std::vector<Choice>> TreeSearch::prepare() {
   return meshes;
 }
 
-Result<bool> TreeSearch::layOut(OpenChoice &top) {
-  auto bound = bounds->lowerBound(top.choice);
+Result<bool> TreeSearch::boundCloser(OpenChoice &top) {
+  using enum OpenChoice::Bounded;
+  const bool isMesh = top.choice.level == Choice::Level::Mesh;
+  const bool withCommunication = top.bounded == Cheaply;
+  auto bound =
+      withCommunication ? bounds->boundWithCommunication(top.choice, top.bound) : bounds->lowerBound(top.choice);
   if (!bound)
     return bound.error();
-  top.laidOut = true;
+  top.bounded = withCommunication && !isMesh ? WithCommunication : AtLevel;
   if (*bound <= top.bound)
     return true;
   top.bound = *bound;
@@ -240,13 +245,15 @@ Status TreeSearch::explore() {
     top.choice.questions = improvable(top.choice.questions, top.bound);
     if (!top.choice.questions)
       continue;
-    if (!top.laidOut) {
-      auto now = layOut(top);
-      if (!now)
-        return now.error();
-      if (!*now)
-        continue;
+    bool same = true;
+    while (same && top.bounded != OpenChoice::Bounded::AtLevel) {
+      auto its = boundCloser(top);
+      if (!its)
+        return its.error();
+      same = *its;
     }
+    if (!same)
+      continue;
     if (Status status = expand(top); !status)
       return status;
   }

@@ -18,7 +18,9 @@ struct OpenChoice {
   double bound = 0;   // seconds of the step
   int64_t number = 0; // position in the order of creation, which breaks ties
   Choice choice;
-  bool laidOut = true; // Level::Layout: whether the bound is that of the layout, or the one before it is computed
+  /// How the bound was computed. Meshes and layouts get the cheaper bounds first.
+  enum class Bounded : int8_t { Cheaply, WithCommunication, AtLevel };
+  Bounded bounded = Bounded::AtLevel;
   /// Returns whether `other` is expanded first: the least bound, then the deepest level, then the earliest created.
   bool operator<(const OpenChoice &other) const {
     return std::tuple(-bound, choice.level, -number) < std::tuple(-other.bound, other.choice.level, -other.number);
@@ -61,9 +63,9 @@ private:
   Status explore();
   /// Opens the meshes, simulates first plans, and explores.
   Status search(std::vector<Choice> meshes);
-  /// Bounds a layout of the queue by its own work. Returns whether it has to be expanded right away; otherwise it is
-  /// back in the queue with its higher bound, or dropped.
-  Result<bool> layOut(OpenChoice &top);
+  /// Bounds a mesh or a layout of the queue by the next bound in the order of OpenChoice::Bounded. Returns whether the
+  /// bound stays the same; otherwise the choice is back in the queue with its higher bound, or dropped.
+  Result<bool> boundCloser(OpenChoice &top);
   /// Replaces an open choice by choices of the next level, or simulates its plan on the last level.
   Status expand(const OpenChoice &top);
   /// Sets each answer's lower bound from the choices that are left open.
@@ -80,6 +82,8 @@ private:
   Result<std::vector<OpenChoice>> decideRecomputation(const Choice &choice, double atLeast);
   /// Returns the choices that may improve an answer, by ascending bound.
   Result<std::vector<Choice>> sortedByBound(std::vector<Choice> choices);
+  /// Returns the bound of a mesh or a layout that is found without computing the layout.
+  Result<double> closestBound(const Choice &choice);
   /// Simulates a few promising plans of a layout, to lower the threshold early.
   Status dive(const Choice &layout, int moreDives = kMoreDives);
   /// Simulates the most promising plan of a cut. Returns whether its time was among the best so far.

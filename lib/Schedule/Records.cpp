@@ -108,6 +108,21 @@ template <int64_t Limit> double asManyAsFit(const ScheduleOptions &options, int6
   return each > 0 ? std::max(limit, std::ceil(limit / each)) : std::numeric_limits<double>::infinity();
 }
 
+/// Before its first backward, a stage of a searched order runs the forwards that arrive from the stages before it until
+/// the first microbatch returns from the last stage, as long as it and they have room for the activations. The
+/// handcrafted orders have as many.
+template <int64_t Limit> int64_t untilTheFirstReturns(const ScheduleOptions &options, int64_t stage, int64_t) {
+  if (options.activations.empty())
+    return 1;
+  auto least = static_cast<double>(std::min(options.microbatches, options.stages - stage));
+  for (int64_t s = 0; s <= stage; ++s) {
+    constexpr double less = 1 - 1e-6; // keeps rounding from pushing a quotient above an integer
+    const double most = static_cast<double>(Limit * options.stages) / options.activations[s] * less;
+    least = options.activations[s] > 0 ? std::min(least, std::floor(most)) : least;
+  }
+  return std::max<int64_t>(1, static_cast<int64_t>(least));
+}
+
 int64_t allAtOnce(const ScheduleOptions &options, int64_t, int64_t) { return options.microbatches; }
 
 int64_t fromHereToTheEnd(const ScheduleOptions &options, int64_t stage, int64_t) {
@@ -150,7 +165,8 @@ constexpr ScheduleRecord kRecords[] = {
      .splitsBackward = true,
      .searched = true,
      .order = searched<1>,
-     .maxWarmupForwards = asManyAsFit<1>},
+     .maxWarmupForwards = asManyAsFit<1>,
+     .minInFlight = untilTheFirstReturns<1>},
     // 2p holds twice as many as 1p and has (nearly) no bubble.
     {.kind = ScheduleKind::ZeroBubble2P,
      .name = "zero-bubble",
@@ -158,7 +174,8 @@ constexpr ScheduleRecord kRecords[] = {
      .splitsBackward = true,
      .searched = true,
      .order = searched<2>,
-     .maxWarmupForwards = asManyAsFit<2>},
+     .maxWarmupForwards = asManyAsFit<2>,
+     .minInFlight = untilTheFirstReturns<2>},
     {.kind = ScheduleKind::GPipe,
      .name = "gpipe",
      .singleStage = SingleStage::WhenNamed,

@@ -9,6 +9,7 @@
 #include "Internal.h"
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 using namespace kerf;
 
@@ -39,55 +40,78 @@ std::vector<Rule> allRules() {
 /// Simulates all stages at once; each idle stage starts the task that the rule selects.
 class ListScheduler {
 public:
-  ListScheduler(const ScheduleOptions &options, int64_t limit, Rule rule)
+  ListScheduler(const ScheduleOptions &options, int64_t limit)
       : d(options.durations), weightGradientShare(options.weightGradientShare), activations(options.activations),
-        p(options.stages), m(options.microbatches), limit(limit), rule(rule), stages(p),
-        forwardAt(p, std::vector<double>(m, kNever)), gradientAt(p, std::vector<double>(m, kNever)) {
-    for (int64_t i = 0; i < m; ++i)
-      forwardAt[0][i] = 0;
-  }
+        p(options.stages), m(options.microbatches), limit(limit) {}
 
-  std::vector<std::vector<Task>> run() {
-    std::vector<Choice> next(p);
-    next[0] = choose(0);
+  /// Returns the longest time from a stage's first task to its last one; infinite where it cannot be less than `least`.
+  /// Writes the order of each stage's tasks to `order`, unless it is null.
+  double run(const Rule &its, double least, std::vector<std::vector<Task>> *order) {
+    rule = its;
+    stages.assign(p, {});
+    forwardAt.assign(p * m, kNever);
+    gradientAt.assign(p * m, kNever);
+    std::fill(forwardAt.begin(), forwardAt.begin() + m, 0.0);
+    next.assign(p, {});
+    starts.assign(p, kNever);
+    if (order)
+      order->assign(p, {});
+    choose(0);
     for (int64_t left = 3 * p * m; left > 0; --left) {
       // The stage with the earliest next decision (a task and its start); ties are broken by stage index.
-      int64_t best = 0;
-      for (int64_t s = 1; s < p; ++s)
-        if (next[s].start < next[best].start)
-          best = s;
-      start(best, next[best]);
+      const int64_t best = std::min_element(starts.begin(), starts.end()) - starts.begin();
+      const int64_t index = start(best, next[best]);
+      if (order)
+        (*order)[best].push_back({next[best].kind, index, 0});
+      else if (leastSpan(stages[best]) >= least * kRounding)
+        return kNever;
       for (int64_t s = std::max<int64_t>(0, best - 1); s <= std::min(p - 1, best + 1); ++s)
-        next[s] = choose(s); // the input of all other stages is unchanged
+        choose(s); // the input of all other stages is unchanged
     }
-    std::vector<std::vector<Task>> order;
-    for (State &state : stages)
-      order.push_back(std::move(state.order));
-    return order;
+    double longest = 0;
+    for (const State &state : stages)
+      longest = std::max(longest, state.free - state.begin);
+    return longest;
   }
+
+  /// Returns the seconds of a stage's tasks, than which no order is faster.
+  double busy() const { return static_cast<double>(m) * (d.forward + d.inputGradient + d.weightGradient); }
 
 private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr double kRounding = 1 + 1e-12; // sums in another order
   struct State {
-    double free = 0;
+    double begin = 0, free = 0; // start of the first task, end of the last one
     int64_t forwards = 0, gradients = 0, weights = 0;
     bool lastWasForward = false;
-    std::vector<Task> order;
   };
   struct Choice {
     TaskKind kind = TaskKind::Forward;
     double start = kNever;
   };
 
-  Choice choose(int64_t s) const {
+  /// Returns the least time from the stage's first task to its last one, which tasks of the stage alone cause.
+  double leastSpan(const State &state) const {
+    return state.free - state.begin + static_cast<double>(m - state.forwards) * d.forward +
+           static_cast<double>(m - state.gradients) * d.inputGradient +
+           static_cast<double>(m - state.weights) * d.weightGradient;
+  }
+
+  void choose(int64_t s) {
+    next[s] = chosen(s);
+    starts[s] = next[s].start;
+  }
+
+  Choice chosen(int64_t s) const {
     const State &state = stages[s];
     double held = static_cast<double>(state.forwards - state.gradients) +
                   weightGradientShare * static_cast<double>(state.gradients - state.weights);
     double size = activations.empty() ? 1 : activations[s];
     // A stage may always hold one microbatch.
     bool room = held == 0 || (held + 1) * size <= static_cast<double>(limit);
-    double forward = state.forwards < m && room ? std::max(state.free, forwardAt[s][state.forwards]) : kNever;
-    double gradient = state.gradients < state.forwards ? std::max(state.free, gradientAt[s][state.gradients]) : kNever;
+    double forward = state.forwards < m && room ? std::max(state.free, forwardAt[s * m + state.forwards]) : kNever;
+    double gradient =
+        state.gradients < state.forwards ? std::max(state.free, gradientAt[s * m + state.gradients]) : kNever;
     bool weight = state.weights < state.gradients;
     if (rule.awaitFirst && state.gradients == 0 && gradient < forward + d.forward)
       forward = kNever;
@@ -97,43 +121,48 @@ private:
     Choice next = preferForward ? Choice{TaskKind::Forward, forward} : Choice{TaskKind::InputGradient, gradient};
     if (next.start == kNever && forward < kNever)
       next = {TaskKind::Forward, forward};
-    if (weight && rule.makeRoom && !room && state.forwards < m && forwardAt[s][state.forwards] <= state.free)
+    if (weight && rule.makeRoom && !room && state.forwards < m && forwardAt[s * m + state.forwards] <= state.free)
       return {TaskKind::WeightGradient, state.free};
     if (weight && next.start > state.free + (1 - rule.patience) * d.weightGradient)
       return {TaskKind::WeightGradient, state.free};
     return next;
   }
 
-  void start(int64_t s, const Choice &choice) {
+  /// Starts a task and returns the number of its microbatch.
+  int64_t start(int64_t s, const Choice &choice) {
     State &state = stages[s];
+    if (state.forwards == 0) // the first task of a stage is a forward
+      state.begin = choice.start;
     int64_t index = 0;
     if (choice.kind == TaskKind::Forward) {
       index = state.forwards++;
       state.free = choice.start + d.forward;
       if (s + 1 < p)
-        forwardAt[s + 1][index] = state.free + d.send;
+        forwardAt[(s + 1) * m + index] = state.free + d.send;
       else
-        gradientAt[s][index] = state.free;
+        gradientAt[s * m + index] = state.free;
     } else if (choice.kind == TaskKind::InputGradient) {
       index = state.gradients++;
       state.free = choice.start + d.inputGradient;
       if (s > 0)
-        gradientAt[s - 1][index] = state.free + d.send;
+        gradientAt[(s - 1) * m + index] = state.free + d.send;
     } else {
       index = state.weights++;
       state.free = choice.start + d.weightGradient;
     }
     state.lastWasForward = choice.kind == TaskKind::Forward;
-    state.order.push_back({choice.kind, index, 0});
+    return index;
   }
 
   PassDurations d;
   double weightGradientShare;
   std::vector<double> activations;
   int64_t p, m, limit;
-  Rule rule;
+  Rule rule = {};
   std::vector<State> stages;
-  std::vector<std::vector<double>> forwardAt, gradientAt; // arrival of the input, by stage and microbatch
+  std::vector<Choice> next;                  // of each stage
+  std::vector<double> starts;                // of `next`
+  std::vector<double> forwardAt, gradientAt; // arrival of the input, by stage and microbatch
 };
 
 double longestStageSpan(const ScheduleOptions &options, const std::vector<std::vector<Task>> &order) {
@@ -193,7 +222,17 @@ std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOption
   };
   if (limit > options.stages)
     consider(zeroBubbleByHand(options.stages, options.microbatches, options.stages));
-  for (const Rule &rule : allRules())
-    consider(ListScheduler(options, limit, rule).run());
+  ListScheduler scheduler(options, limit);
+  std::optional<Rule> fastest;
+  for (const Rule &rule : allRules()) {
+    if (bestSeconds <= scheduler.busy())
+      break;
+    if (double seconds = scheduler.run(rule, bestSeconds, nullptr); seconds < bestSeconds) {
+      bestSeconds = seconds;
+      fastest = rule;
+    }
+  }
+  if (fastest)
+    scheduler.run(*fastest, bestSeconds, &best);
   return best;
 }

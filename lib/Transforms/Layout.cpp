@@ -283,6 +283,9 @@ public:
       return std::nullopt;
     for (size_t part = 0; part < model.size(); ++part) {
       int cut = strategy.factorOfAxis[model[part]];
+      // Sub-axes that cut different factors multiply the strategies, and with them the time to compute a layout.
+      if (solved && part > 0 && cut >= 0 && cut != strategy.factorOfAxis[model[0]])
+        sum += kWhole;
       if (!addPreference(solved ? ofSolved(node, tags, cut) : ofModel(node, tags, isParameter, cut, part)))
         return std::nullopt;
     }

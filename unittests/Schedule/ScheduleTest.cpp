@@ -131,6 +131,34 @@ TEST(Schedule, SearchedZeroBubble) {
   }
 }
 
+/// minInFlight is a lower bound of the forwards before a stage's first backward, whatever the durations and activations
+/// are, and it is not always 1.
+TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
+  std::mt19937_64 random(7);
+  auto between = [&](double low, double high) {
+    return low + (high - low) * static_cast<double>(random() % 1001) / 1000;
+  };
+  int64_t most = 0;
+  for (int i = 0; i < 400; ++i) {
+    ScheduleKind kind = random() % 2 ? ScheduleKind::ZeroBubble1P : ScheduleKind::ZeroBubble2P;
+    ScheduleOptions its =
+        options(kind, 2 + static_cast<int64_t>(random() % 9), 1 + static_cast<int64_t>(random() % 30));
+    its.durations = {between(0.1, 2), between(0.1, 2), between(0.1, 2), random() % 2 ? between(0, 0.5) : 0};
+    its.weightGradientShare = between(0, 1);
+    for (int64_t s = 0; s < its.stages; ++s)
+      its.activations.push_back(between(0.3, 3));
+    Schedule schedule = make(its);
+    for (int64_t s = 0; s < its.stages; ++s) {
+      auto forwards = std::ranges::find_if(schedule.order[s],
+                                           [](const Task &task) { return task.kind == TaskKind::InputGradient; }) -
+                      schedule.order[s].begin();
+      EXPECT_LE(minInFlight(its, s, 0), forwards) << "stage " << s << " of job " << i;
+      most = std::max(most, minInFlight(its, s, 0));
+    }
+  }
+  EXPECT_GT(most, 5);
+}
+
 TEST(Schedule, InFlightCounts) {
   for (int64_t p = 1; p <= 8; ++p)
     for (int64_t m = 1; m <= 20; ++m) {

@@ -134,7 +134,8 @@ Result<ScheduleOptions> scheduleOptions(std::string_view name, std::string_view 
 /// For schedules that are searched, the number depends on `options.activations`.
 double maxWarmupForwards(const ScheduleOptions &options, int64_t stage);
 /// Returns a lower bound of the number of microbatches that are in flight on `chunk` of `stage`, at a moment that is
-/// the same for all chunks of the stage. The bound is used to reject plans that cannot fit into memory.
+/// the same for all chunks of the stage. The bound is used to reject plans that cannot fit into memory. For schedules
+/// that are searched, it is 1 as long as `options.activations` is empty.
 int64_t minInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk);
 
 /// Computes the order of all tasks. Fails if a number is out of range (for example 0 stages, or chunks for a schedule
