@@ -3,12 +3,15 @@
 // on which bounds depend are computed once and kept.
 #pragma once
 
-#include "Prices.h"
+#include "CutBound.h"
 #include "Space.h"
 #include <limits>
 #include <tuple>
 
 namespace kerf::plansearch {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kSumRounding = 1 - 1e-9; // relative difference of sums of doubles in another order
 
 /// The memory that a plan may use on each device.
 struct MemoryLimit {
@@ -87,7 +90,11 @@ private:
   /// Returns the memory limit that forces recomputation; infinite where the constraints decide recomputation.
   double recomputeLimit(const DeviceSpec &device) const;
   /// The stages of a mesh that lie in one device group.
-  struct StageGroup;
+  struct StageGroup {
+    const Cluster *cluster = nullptr;
+    size_t number = 0; // index in uniformGroups
+    int64_t firstStage = 0, stages = 0;
+  };
   std::vector<StageGroup> stageGroups(const Choice &choice);
   /// Returns a bound for a mixed cluster: each stage does at most a share of the layers in proportion to its speed.
   double mixedSeconds(const Choice &choice, const ModelWork &work,

@@ -311,7 +311,7 @@ bool scaleQuantity(Cluster &cluster, const std::string &name, double factor) {
 
 Result<FoundPlan> simulatePlan(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
                                const LayoutSource &layouts) {
-  auto prepared = prepareStep(plan, cluster, job, layouts);
+  auto prepared = plansearch::prepareStep(plan, cluster, job, layouts);
   if (!prepared)
     return prepared.error();
   auto simulation = simulate(prepared->work, prepared->step, *prepared->pipeline);

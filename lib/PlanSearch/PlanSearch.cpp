@@ -11,14 +11,12 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <limits>
 
 namespace kerf {
 
 using namespace plansearch;
 
 namespace {
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRoundingOfSums = 1 + 1e-9; // relative difference of sums of doubles in another order
 } // namespace
 

@@ -97,47 +97,6 @@ std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const
 /// layer of each run.
 double totalOverChain(const ModelWork &model, const std::vector<double> &bySegment);
 
-/// The seconds and the memory of the device on which a pipeline stage runs.
-struct StagePrices {
-  const PassSeconds *seconds = nullptr; // of the whole model on the stage's device
-  const DeviceSpec *device = nullptr;
-  double memoryLimit = 0; // bytes; infinite: recomputation is pinned, so the memory limit forces none
-  /// Seconds to reduce the gradients, as ParameterSeconds::reductionBySegment; null: not counted.
-  const std::vector<double> *reductionSeconds = nullptr;
-  const std::vector<double> *copiesSeconds = nullptr; // as ParameterSeconds::copiesBySegment; null: not counted
-  double sendForward = 0, sendBackward = 0;           // seconds of a message to the next and to the previous stage
-  double stateLimit = std::numeric_limits<double>::infinity(); // bytes into which the stage's states have to fit
-};
-
-/// The time at which gradients are reduced over the ranks that share parameters.
-enum class ReductionTiming {
-  AfterBackward,   // after the backward pass of the last microbatch
-  BesideBackward,  // beside the backward pass of the last microbatch
-  EveryMicrobatch, // beside the backward pass of every microbatch
-};
-/// Returns when gradients are reduced at a level of optimizer sharding; `gradientOverlap` is the plan's overlap.
-ReductionTiming reductionTiming(int optimizerSharding, bool gradientOverlap);
-
-/// Everything that the bound of a cut of the model into pipeline stages depends on, except the cut itself.
-struct CutPrices {
-  const ModelWork &model;
-  const ActivationBytes &activations;
-  const std::vector<double> &stateBytes; // as stateBytesOf
-  std::span<const StagePrices> stages;   // indexed by stage; one entry: all stages are alike
-  ReductionTiming reductionTiming = ReductionTiming::BesideBackward;
-  bool sendsOverlap = true; // whether messages between stages run beside kernels
-  /// Returns the entry of a stage.
-  const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
-};
-/// Returns a lower bound of the seconds of recomputation for one microbatch, summed over all stages, that the memory
-/// limit forces on every cut; infinite when no cut fits. All stages have to be alike.
-double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &schedule);
-/// Returns a lower bound of the pipeline's seconds, without the optimizer, for a cut with the given number of layers in
-/// each part. Each stage recomputes as little as its memory allows; infinite when some stage fits under no
-/// recomputation. The computation stops early once the bound reaches `cutoff`.
-double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> &layersOfParts,
-                            const ScheduleOptions &schedule, double cutoff);
-
 /// Seconds of communication of all parameters of the model, one collective after the other.
 struct ParameterSeconds {
   double everyMicrobatch = 0; // gathers of parameters and reductions of gradients that each microbatch repeats
