@@ -9,12 +9,6 @@ using namespace kerf;
 using namespace kerf::search;
 using namespace kerf::search::tuning::ascent;
 
-namespace {
-
-double slackOf(const Core &core, size_t row) { return std::max(1.0, static_cast<double>(core.slack[row])); }
-
-} // namespace
-
 AscentResult
 kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
                      const std::function<bool(const AscentResult &, const std::vector<double> &)> &shouldContinue) {
@@ -58,15 +52,12 @@ kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, c
     if (rows == 0)
       continue;
     std::vector<double> expected = dual.expectedBytes(best.width);
-    double total = 0;
-    for (size_t r = 0; r < rows; ++r)
-      total += prices[r] * slackOf(core, r);
-    double least = kLeastShare * total / static_cast<double>(rows);
+    double least = kLeastShare * costOfSlack(core, prices) / static_cast<double>(rows);
     for (size_t r = 0; r < rows; ++r) {
-      double excess = (expected[r] - static_cast<double>(core.slack[r])) / slackOf(core, r);
+      double excess = (expected[r] - static_cast<double>(core.slack[r])) / core.positiveSlack(r);
       direction[r] = kMemory * direction[r] + (1 - kMemory) * std::clamp(excess, -1.0, 1.0);
       double change = best.rate * std::abs(direction[r]), factor = 1 + change * (1 + change / 2);
-      prices[r] = std::max(least / slackOf(core, r), direction[r] > 0 ? prices[r] * factor : prices[r] / factor);
+      prices[r] = std::max(least / core.positiveSlack(r), direction[r] > 0 ? prices[r] * factor : prices[r] / factor);
     }
   }
   return best;
@@ -105,7 +96,7 @@ int64_t kerf::search::scalePrices(const Core &core, Dual &dual, std::vector<doub
 std::vector<double> kerf::search::initialPrices(const Core &core, double total) {
   std::vector<double> prices(core.slack.size());
   for (size_t r = 0; r < prices.size(); ++r)
-    prices[r] = total / static_cast<double>(prices.size()) / slackOf(core, r);
+    prices[r] = total / static_cast<double>(prices.size()) / core.positiveSlack(r);
   return prices;
 }
 

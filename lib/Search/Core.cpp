@@ -274,6 +274,13 @@ double kerf::search::largestSum(const Core &core) {
   return sum;
 }
 
+double kerf::search::costOfSlack(const Core &core, const std::vector<double> &prices) {
+  double total = 0;
+  for (size_t r = 0; r < prices.size(); ++r)
+    total += prices[r] * core.positiveSlack(r);
+  return total;
+}
+
 double kerf::search::costOf(const Core &core, const Labels &labels) {
   double cost = core.constant;
   for (int i = 0; i < core.size(); ++i)

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kerf/Search/Problem.h"
+#include <algorithm>
 #include <limits>
 
 namespace kerf::search {
@@ -53,6 +54,8 @@ struct Core {
   int size() const { return static_cast<int>(costs.size()); }
   /// Returns the number of labels of one variable.
   int labels(int variable) const { return static_cast<int>(costs[variable].size()); }
+  /// Returns the bytes that the usages may take in a row, but at least 1, for ratios of bytes.
+  double positiveSlack(size_t row) const { return std::max(1.0, static_cast<double>(slack[row])); }
   /// Returns the number of labels of all variables together.
   int64_t allLabels() const;
   /// Returns the number of bytes that the usages state, one for each label of each usage.
@@ -63,6 +66,9 @@ struct Core {
 
 /// Returns an upper bound, in cost units, of the absolute value of every finite sum of costs of the core.
 double largestSum(const Core &core);
+
+/// Returns the cost of the slack of all rows, in cost units. `prices` is in cost units per byte, one for each row.
+double costOfSlack(const Core &core, const std::vector<double> &prices);
 
 /// Returns the core objective of a choice of labels; +infinity when the choice takes a forbidden label or pair.
 double costOf(const Core &core, const Labels &labels);

@@ -8,6 +8,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning;
 using namespace kerf::search::tuning::priceWalk;
 
 PriceWalk::PriceWalk(const Core &core, Labels start, std::vector<double> prices, double spread, Random random)
@@ -22,29 +23,24 @@ void PriceWalk::drawFactors() {
 }
 
 void PriceWalk::changePrices() {
-  auto slack = [&](size_t r) { return std::max(1.0, static_cast<double>(core.slack[r])); };
-  double total = 0;
-  for (size_t r = 0; r < prices.size(); ++r)
-    total += prices[r] * slack(r);
-  total = std::max(total, 1e-3 * std::abs(state.cost) + 1);
+  double least = leastRowCost(state, prices);
   std::vector<int64_t> over = state.loads.all();
   for (size_t r = 0; r < prices.size(); ++r) {
-    double share = std::min(1.0, std::abs(static_cast<double>(over[r])) / slack(r));
+    double slack = core.positiveSlack(r), share = std::min(1.0, std::abs(static_cast<double>(over[r])) / slack);
     if (over[r] > 0) {
       persistence[r] *= kPersist;
-      double rise = std::min(kMostRise, rate * persistence[r] * (0.05 + 0.5 * share));
-      prices[r] = std::max(prices[r] * (1 + rise), 1e-4 * total / slack(r));
+      double rise = std::min(kMostRise, rate * persistence[r] * (primal::kLeastRise + primal::kRise * share));
+      prices[r] = std::max(prices[r] * (1 + rise), least / slack);
     } else {
       persistence[r] = std::max(1.0, persistence[r] / 2);
       if (fitted > 0)
-        prices[r] *= 1 - kFall * rate * (0.2 + share);
+        prices[r] *= 1 - kFall * rate * (kLeastFall + share);
     }
   }
 }
 
 int64_t PriceWalk::round(const std::function<void(const LocalSearchState &)> &onChoice) {
   int64_t before = state.steps;
-  ++count;
   changePrices();
   std::vector<std::vector<double>> priced = pricesOfLabels(core, prices);
   for (int i = 0; i < core.size(); ++i)
@@ -60,7 +56,7 @@ int64_t PriceWalk::round(const std::function<void(const LocalSearchState &)> &on
     drawFactors();
   LocalSearchState within = state;
   descend(within);
-  state.steps = within.steps + core.cells() / 8; // the copy
+  state.steps = within.steps + core.cells() / 8; // an estimate of the copy
   onChoice(within);
   return state.steps - before;
 }

@@ -21,8 +21,6 @@ public:
   /// satisfies the memory constraint R, it is made cheaper within R (`descend`) and offered to `onChoice`. Returns the
   /// steps taken.
   int64_t round(const std::function<void(const LocalSearchState &)> &onChoice);
-  /// Returns the number of rounds so far.
-  int rounds() const { return count; }
 
 private:
   void changePrices();
@@ -39,7 +37,6 @@ private:
   std::vector<double> persistence; // [row]: grows with each round in which the row's limit is exceeded
   double rate = 1;                 // size of the changes of prices; shrinks with each choice that fits
   int fitted = 0;                  // number of choices that fitted
-  int count = 0;
 };
 
 } // namespace kerf::search

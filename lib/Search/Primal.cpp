@@ -172,20 +172,20 @@ void kerf::search::descend(LocalSearchState &state) {
   }
 }
 
+double kerf::search::leastRowCost(const LocalSearchState &state, const std::vector<double> &prices) {
+  return kLeastRowShare * std::max(costOfSlack(state.core, prices), kLeastSlackShare * std::abs(state.cost) + 1);
+}
+
 bool kerf::search::repair(LocalSearchState &state, std::vector<double> prices) {
   const Core &core = state.core;
-  auto slack = [&](size_t r) { return std::max(1.0, static_cast<double>(core.slack[r])); };
   int64_t usageEntries = core.usageEntries();
   for (int round = 0; round < kRepairRounds && !(state.fits() && state.allowed()); ++round) {
     std::vector<int64_t> over = state.loads.all();
-    double total = 0;
-    for (size_t r = 0; r < prices.size(); ++r)
-      total += prices[r] * slack(r);
-    total = std::max(total, 1e-3 * std::abs(state.cost) + 1);
+    double least = leastRowCost(state, prices);
     for (size_t r = 0; r < prices.size(); ++r)
       if (over[r] > 0) {
-        double share = std::min(1.0, static_cast<double>(over[r]) / slack(r));
-        prices[r] = std::max(prices[r] * (1.05 + 0.5 * share), 1e-4 * total / slack(r));
+        double share = std::min(1.0, static_cast<double>(over[r]) / core.positiveSlack(r));
+        prices[r] = std::max(prices[r] * (1 + kLeastRise + kRise * share), least / core.positiveSlack(r));
       }
     state.steps += core.allLabels() + usageEntries + static_cast<int64_t>(prices.size());
     descendPriced(state, pricesOfLabels(core, prices));

@@ -19,6 +19,10 @@ std::vector<std::vector<double>> pricesOfLabels(const Core &core, const std::vec
 /// cost units), until nothing changes. The state may violate the memory constraint R.
 void descendPriced(LocalSearchState &state, const std::vector<std::vector<double>> &priced);
 
+/// Returns the least cost, in cost units, of the slack of a row whose limit `state` exceeds: a price of 0 could never
+/// grow by multiplication.
+double leastRowCost(const LocalSearchState &state, const std::vector<double> &prices);
+
 /// Changes labels until the memory constraint R holds and nothing forbidden is taken: the prices of rows that overflow
 /// are raised, and each variable takes its cheapest label under the prices. Returns whether that succeeded. `prices` is
 /// in cost units per byte, one for each row.

@@ -32,8 +32,9 @@ namespace coreSolver {                 // alternation of ascents, rounding, prun
 inline constexpr int kRoundEvery = 10; // passes of the dual between two roundings to a choice
 /// Most steps of walks, as a share of an ascent's steps: halved by a walk that finds nothing, doubled by one that does.
 inline constexpr double kMostWalkShare = 0.5, kLeastWalkShare = 0.1;
-inline constexpr double kRoundShare = 0.2; // most steps of roundings, as a share of an ascent's steps
-inline constexpr int kWalkRounds = 30;     // rounds of a walk
+inline constexpr double kRoundShare =
+    0.2;                               // most steps of roundings, until a choice fits, as a share of an ascent's steps
+inline constexpr int kWalkRounds = 30; // rounds of a walk
 /// Largest difference of a variable's random factor from 1 (PriceWalk), in the first of kSpreads walks; each further
 /// one has a quarter of it.
 inline constexpr double kWidestSpread = 0.02;
@@ -80,15 +81,21 @@ inline constexpr int64_t kOverhead = 20'000; // steps that a neighbourhood count
 } // namespace neighbourhoods
 
 namespace priceWalk {                   // walks under memory prices (PriceWalk.cpp)
-inline constexpr double kSpread = 0.02; // largest difference of a variable's random factor from 1
 inline constexpr double kPersist = 1.3; // growth of a rise with each further round over the limit
 inline constexpr double kMostRise = 2;  // most a price rises in one round, relative to itself
-inline constexpr double kFall = 0.02;   // how much a price falls, relative to itself, times 0.2 to 1.2
+/// How much a price falls in one round, relative to itself: this times a number from kLeastFall to kLeastFall + 1.
+inline constexpr double kFall = 0.02, kLeastFall = 0.2;
 inline constexpr double kShrink = 0.97; // change of the size of changes with each choice that fits
 inline constexpr int kRedraw = 10;      // choices that fit before new random factors are drawn
 } // namespace priceWalk
 
-namespace primal {                       // repair and local search (Primal.cpp)
+namespace primal { // repair and local search (Primal.cpp), rises of prices (PriceWalk.cpp)
+/// How much the price of a row over its limit rises, relative to itself, at least, and for each slack of excess.
+inline constexpr double kLeastRise = 0.05, kRise = 0.5;
+/// Least cost of the slack of a row over its limit, as a share of the cost of the slack of all rows.
+inline constexpr double kLeastRowShare = 1e-4;
+/// Least cost of the slack of all rows, as a share of the choice's cost.
+inline constexpr double kLeastSlackShare = 1e-3;
 inline constexpr int kRepairRounds = 60; // most rounds of raising prices to repair a choice
 inline constexpr int kPairsTried = 20;   // cheaper pairs of labels whose memory is checked, the cheapest first
 } // namespace primal
