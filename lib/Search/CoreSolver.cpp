@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CoreSolver.h"
+#include "Join.h"
 #include "Neighbourhoods.h"
 #include "PriceWalk.h"
 #include "Primal.h"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <future>
 #include <thread>
 
 using namespace kerf;
@@ -121,7 +123,8 @@ private:
       double gapBefore = limits.cutoff - result.bound;
       bool shrunk = false;
       int pass = 0;
-      int64_t walked = 0, rounded = 0, before = limits.stepsLeft;
+      int64_t walked = 0, rounded = 0, before = limits.stepsLeft, joinAt = 0;
+      std::future<Walk> beside; // a walk on a second thread
       int64_t each = 2 * dual.workPerPass() + static_cast<int64_t>(core.slack.size());
       OnChoice onChoice = [&](const Labels &labels) { accept(labels); };
       AscentResult ascent =
@@ -132,10 +135,22 @@ private:
             if (++pass % kRoundEvery == 0) {
               int64_t now = limits.stepsLeft;
               auto used = static_cast<double>(before - now);
-              if (static_cast<double>(walked + stepsOfWalk(core)) <= walkShare * used) {
-                walk(core, dual, current, onChoice);
+              if (options.threads > 1) {
+                // Beside the ascent, for as many steps as a walk takes, so that the same steps give the same answer.
+                if (beside.valid() && now <= joinAt)
+                  finish(beside.get());
+                if (!beside.valid() && used >= static_cast<double>(stepsOfWalk(core))) {
+                  joinAt = now - stepsOfWalk(core);
+                  beside = std::async(std::launch::async, walkUnderPrices, std::cref(core), dual.round(), current,
+                                      WalkSettings{limits.cutoff, ++walks}, limits.timeIsUp);
+                }
+              } else if (static_cast<double>(walked + stepsOfWalk(core)) <= walkShare * used) {
+                Walk walk = walkUnderPrices(core, dual.round(), current, {limits.cutoff, ++walks}, limits.timeIsUp);
+                limits.stepsLeft -= walk.steps;
+                finish(walk);
                 walked += now - limits.stepsLeft;
-              } else if (!limits.hasIncumbent && static_cast<double>(rounded) <= kRoundShare * used) {
+              }
+              if (!limits.hasIncumbent && static_cast<double>(rounded) <= kRoundShare * used) {
                 offerRoundedChoice(core, dual, current, limits, onChoice);
                 rounded += now - limits.stepsLeft;
               }
@@ -150,6 +165,8 @@ private:
             }
             return !shrunk && !limits.exhausted();
           });
+      if (beside.valid())
+        finish(beside.get());
       raiseBound(ascent.bound);
       prices = ascent.prices;
       double bound = dual.pass(prices);
@@ -174,23 +191,11 @@ private:
     }
   }
 
-  /// Returns the steps that a walk takes, roughly.
-  static int64_t stepsOfWalk(const Core &core) {
-    return kWalkRounds * kWalkSteps * (core.cells() + core.usageEntries() + core.allLabels());
-  }
-
-  /// Walks under the prices `current` from a choice made from the messages.
-  void walk(const Core &core, const Dual &dual, const std::vector<double> &current, const OnChoice &onChoice) {
-    double cutoff = limits.cutoff;
-    double spread = kWidestSpread / static_cast<double>(1 << 2 * (walks % kSpreads));
-    PriceWalk prices(core, dual.round(), current, spread, Random{static_cast<uint64_t>(++walks)});
-    for (int round = 0; round < kWalkRounds && !limits.exhausted(); ++round)
-      limits.stepsLeft -= kWalkSteps * prices.round([&](const LocalSearchState &state) {
-        if (state.cost < limits.cutoff)
-          onChoice(state.labels);
-      });
-    walkShare =
-        limits.cutoff < cutoff ? std::min(walkShare * 2, kMostWalkShare) : std::max(walkShare / 2, kLeastWalkShare);
+  /// Accepts what a walk found, and changes the share of walks.
+  void finish(const Walk &walk) {
+    if (!walk.found.empty() && walk.cost < limits.cutoff)
+      accept(walk.found);
+    walkShare = walk.found.empty() ? std::max(walkShare / 2, kLeastWalkShare) : std::min(walkShare * 2, kMostWalkShare);
   }
 
   bool replaying() const { return options.history && result.history.size() < options.history->size(); }
@@ -205,16 +210,47 @@ private:
     return &checkpoint;
   }
 
+  /// The task of a thread in a round of improvement.
+  enum class Task { Branch, Join, Neighbourhoods };
+
   /// The share of one thread in a round of improvement.
   struct Part {
     SearchLimits limits;
-    Labels found;                   // labels of the reduced core; empty: nothing better was found
-    double unexplored = -kInfinity; // result of branch(); -infinity without branch and bound
-    bool branched = false;          // whether the thread does branch and bound, not neighbourhood search
+    Task task = Task::Neighbourhoods;
+    uint64_t restart = 0; // seed of the annealing that makes the neighbourhoods' first choice; 0: the best one
+    Labels found;         // labels of the reduced core; empty: nothing better was found
+    double unexplored = -kInfinity; // what branching or joining proved; -infinity: nothing
+    JoinedBound joined;             // of Task::Join
   };
 
-  /// Runs one round of improvement: branch and bound on one thread and neighbourhood search on the others. A single
-  /// thread alternates between the two.
+  /// Returns what the first thread does in a round. A single thread does it in every second round only.
+  Task firstTask(int64_t round) const {
+    bool alone = options.threads <= 1;
+    if (best.empty())
+      return Task::Branch;
+    if (alone && round % 2 == 1)
+      return Task::Neighbourhoods;
+    int64_t turn = alone ? round / 2 : round;
+    return turn >= joining.next ? Task::Join : turn >= branching.next ? Task::Branch : Task::Neighbourhoods;
+  }
+
+  /// Returns a choice that does not depend on the best one, for at most half of the steps of `part`.
+  Labels anneal(Part &part) const {
+    const Core &core = stack.core();
+    int64_t rounds = std::min<int64_t>(part.limits.stepsLeft / 2 / stepsOfWalk(core, 1), kMostRounds);
+    Dual dual(core);
+    double bound = -kInfinity;
+    for (int pass = 0; pass < kAnnealPasses; ++pass)
+      bound = dual.pass(prices);
+    double temperature = kHeat * (limits.cutoff - bound) / core.size();
+    Walk walk = walkUnderPrices(core, dual.round(), prices,
+                                {kInfinity, part.restart, static_cast<int>(rounds), temperature}, part.limits.timeIsUp);
+    part.limits.stepsLeft -= walk.steps;
+    return walk.found.empty() ? stack.project(best) : walk.found;
+  }
+
+  /// Runs one round of improvement: branch and bound or joins on the first thread, as long as they help, and
+  /// neighbourhood search on the others.
   void improve(int64_t steps, int64_t round) {
     const Core &core = stack.core();
     std::vector<Part> parts(std::max(1, options.threads));
@@ -222,23 +258,32 @@ private:
     for (size_t k = 0; k < parts.size(); ++k) {
       parts[k].limits = limits;
       parts[k].limits.stepsLeft = steps;
-      parts[k].branched = k == 0 && (parts.size() > 1 || round % 2 == 0 || best.empty());
     }
+    parts[0].task = firstTask(round);
+    bool restarts = round >= restarting.next && parts.back().task == Task::Neighbourhoods && !core.slack.empty() &&
+                    steps / 2 >= stepsOfWalk(core, kLeastRounds);
+    if (restarts)
+      parts.back().restart = ++walks;
     // Once branch and bound has explored everything, neighbourhoods cannot find a better choice and are stopped.
     std::atomic<bool> settled = false;
     auto work = [&](size_t k) {
       Part &part = parts[k];
       part.limits.timeIsUp = [&] { return settled || (limits.timeIsUp && limits.timeIsUp()); };
-      if (part.branched) {
-        int64_t nodes = std::numeric_limits<int64_t>::max();
-        part.unexplored = branch(core, prices, part.limits, nodes, [&](const Labels &labels) {
+      if (part.task != Task::Neighbourhoods) {
+        OnChoice onChoice = [&](const Labels &labels) {
           part.found = labels;
           part.limits.cutoff = costOf(core, labels);
           part.limits.hasIncumbent = true;
-        });
+        };
+        if (int64_t nodes = std::numeric_limits<int64_t>::max(); part.task == Task::Branch) {
+          part.unexplored = branch(core, prices, part.limits, nodes, onChoice);
+        } else {
+          part.joined = boundByJoining(core, prices, part.limits, onChoice);
+          part.unexplored = part.joined.bound;
+        }
         settled = part.unexplored == kInfinity;
       } else if (!best.empty()) {
-        LocalSearchState state(core, stack.project(best));
+        LocalSearchState state(core, part.restart ? anneal(part) : stack.project(best));
         if (!repair(state, prices))
           return;
         descend(state);
@@ -255,12 +300,15 @@ private:
     for (std::thread &thread : threads)
       thread.join();
     limits.stepsLeft -= steps;
+    if (restarts)
+      restarting.count(round, !parts.back().found.empty());
+    double boundBefore = result.bound;
     for (const Part &part : parts) {
       if (!part.found.empty() && costOf(core, part.found) < limits.cutoff)
         accept(part.found);
-      if (!part.branched)
+      if (part.task == Task::Neighbourhoods)
         continue;
-      // If everything is explored, no choice costs less than the last cutoff of branch and bound.
+      // If everything is explored, no choice costs less than the last cutoff of the thread.
       raiseBound(std::min(part.unexplored, part.limits.cutoff));
       result.closed |= part.unexplored == kInfinity;
       if (result.closed)
@@ -268,7 +316,40 @@ private:
     }
     if (result.closed && limits.exact)
       raiseBound(kInfinity);
+    if (result.closed)
+      return;
+    bool raised = result.bound - boundBefore > kWorthwhileRaise * (limits.cutoff - boundBefore);
+    int64_t turn = options.threads <= 1 ? round / 2 : round;
+    if (parts[0].task == Task::Branch)
+      branching.count(turn, raised);
+    else if (parts[0].task == Task::Join)
+      joining.count(turn, forbidImpossible(parts[0].joined.possible) || raised);
   }
+
+  /// Forbids all labels that joins ruled out. Returns whether it is a worthwhile share of the labels.
+  bool forbidImpossible(const std::vector<std::vector<char>> &possible) {
+    Core core = stack.core();
+    auto labels = static_cast<double>(core.allLabels());
+    for (int i = 0; i < core.size(); ++i)
+      for (int s = 0; s < core.labels(i); ++s)
+        if (!possible[i][s])
+          core.costs[i][s] = kInfinity;
+    Reduction left = reduce(std::move(core));
+    limits.stepsLeft -= 4 * stack.core().cells();
+    auto kept = static_cast<double>(left.core.allLabels());
+    prices = mapPrices(left.core, stack.core().moment, prices);
+    stack.push(std::move(left));
+    return kept < kWorthwhile * labels;
+  }
+
+  /// When a task gets its next turn. Turns that did not help make the task wait, each time twice as long.
+  struct Turns {
+    int64_t next = 0, pause = 1;
+    void count(int64_t turn, bool helped) {
+      pause = helped ? 1 : 2 * pause;
+      next = turn + pause;
+    }
+  };
 
   const Core &first;
   SearchLimits limits;
@@ -278,7 +359,8 @@ private:
   std::vector<double> prices; // one for each row of the reduced core
   Labels best;                // labels of the original core
   std::vector<NeighbourhoodSizes> sizes;
-  int walks = 0;                     // begun so far
+  Turns branching, joining{1}, restarting;
+  uint64_t walks = 0;                // begun so far
   double walkShare = kMostWalkShare; // most steps of walks, as a share of an ascent's steps
   CoreSolverResult result;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PriceWalk.h"
+#include "LocalSearchState.h"
 #include "Primal.h"
+#include "Random.h"
 #include "TreeMoves.h"
 #include "Tuning.h"
 #include <algorithm>
@@ -10,6 +12,41 @@ using namespace kerf;
 using namespace kerf::search;
 using namespace kerf::search::tuning;
 using namespace kerf::search::tuning::priceWalk;
+
+namespace {
+
+class PriceWalk {
+public:
+  /// `spread` is the largest difference from 1 of the random factor of a variable's memory price.
+  PriceWalk(const Core &core, Labels start, std::vector<double> prices, double spread, Random random);
+
+  /// The scale of the labels' random extra costs, in cost units, and whether single variables follow the trees.
+  double temperature = 0;
+  bool followed = true;
+
+  /// Changes the prices, and gives the variables labels that are cheap under the new prices. Where the choice then
+  /// satisfies the memory constraint R, it is made cheaper within R (`descend`) and offered to `onChoice`. Returns the
+  /// steps taken.
+  int64_t round(const std::function<void(const LocalSearchState &)> &onChoice);
+
+private:
+  void changePrices();
+  /// Returns the price of each label's bytes, indexed by [variable][label].
+  std::vector<std::vector<double>> pricedLabels() const;
+  /// Draws a random factor near 1 for the memory price of each variable. Variables with the same costs and bytes, such
+  /// as those of identical layers, would otherwise all change their label at the same price.
+  void drawFactors();
+
+  const Core &core;
+  LocalSearchState state;
+  std::vector<double> prices;
+  double spread;
+  Random random;
+  std::vector<double> factors;     // [variable]
+  std::vector<double> persistence; // [row]: grows with each round in which the row's limit is exceeded
+  double rate = 1;                 // size of the changes of prices; shrinks with each choice that fits
+  int fitted = 0;                  // number of choices that fitted
+};
 
 PriceWalk::PriceWalk(const Core &core, Labels start, std::vector<double> prices, double spread, Random random)
     : core(core), state(core, std::move(start)), prices(std::move(prices)), spread(spread), random(random),
@@ -39,16 +76,31 @@ void PriceWalk::changePrices() {
   }
 }
 
-int64_t PriceWalk::round(const std::function<void(const LocalSearchState &)> &onChoice) {
-  int64_t before = state.steps;
-  changePrices();
+std::vector<std::vector<double>> PriceWalk::pricedLabels() const {
   std::vector<std::vector<double>> priced = pricesOfLabels(core, prices);
   for (int i = 0; i < core.size(); ++i)
     for (double &cost : priced[i])
       cost *= factors[i];
+  return priced;
+}
+
+int64_t PriceWalk::round(const std::function<void(const LocalSearchState &)> &onChoice) {
+  int64_t before = state.steps;
+  changePrices();
+  std::vector<std::vector<double>> priced = pricedLabels();
   state.steps += 2 * core.allLabels() + core.usageEntries() + static_cast<int64_t>(prices.size());
-  moveTrees(state, priced, random);
-  descendPriced(state, priced);
+  if (temperature > 0) {
+    // Labels of least cost plus Gumbel noise are samples of a Gibbs distribution, nearly (Papandreou & Yuille 2011).
+    std::vector<std::vector<double>> noisy = priced;
+    for (std::vector<double> &costs : noisy)
+      for (double &cost : costs)
+        cost += temperature * std::log(-std::log(random.share()));
+    moveTrees(state, noisy, random);
+  } else {
+    moveTrees(state, priced, random);
+  }
+  if (followed)
+    descendPriced(state, priced);
   if (!state.fits() || !state.allowed())
     return state.steps - before;
   rate *= kShrink;
@@ -59,4 +111,30 @@ int64_t PriceWalk::round(const std::function<void(const LocalSearchState &)> &on
   state.steps = within.steps + core.cells() / 8; // an estimate of the copy
   onChoice(within);
   return state.steps - before;
+}
+
+} // namespace
+
+int64_t kerf::search::stepsOfWalk(const Core &core, int rounds) {
+  return rounds * kStepsOfWalk * (core.cells() + core.usageEntries() + core.allLabels());
+}
+
+Walk kerf::search::walkUnderPrices(const Core &core, Labels start, std::vector<double> prices,
+                                   const WalkSettings &settings, const std::function<bool()> &timeIsUp) {
+  Walk walk;
+  walk.cost = settings.cutoff;
+  double spread = kWidestSpread / static_cast<double>(1 << 2 * (settings.seed % kSpreads));
+  PriceWalk under(core, std::move(start), std::move(prices), spread, Random{settings.seed});
+  for (int round = 0; round < settings.rounds && !(timeIsUp && timeIsUp()); ++round) {
+    double cooled = std::pow(kCold, static_cast<double>(round) / settings.rounds);
+    under.temperature = settings.temperature * cooled;
+    under.followed = settings.temperature == 0 || cooled < kFollowed;
+    walk.steps += kStepsOfWalk * under.round([&](const LocalSearchState &state) {
+      if (state.cost < walk.cost) {
+        walk.cost = state.cost;
+        walk.found = state.labels;
+      }
+    });
+  }
+  return walk;
 }

@@ -2,41 +2,40 @@
 // A search for cheap choices that follows the prices of memory. Private to the Search room.
 #pragma once
 
-#include "LocalSearchState.h"
-#include "Random.h"
+#include "Core.h"
+#include "Tuning.h"
 #include <functional>
+#include <vector>
 
 namespace kerf::search {
 
-/// Walks from choice to choice under prices of the memory rows. The prices of rows whose limit the choice exceeds rise,
-/// and once a choice was within all limits, the other prices fall, so that the walk stays near the limits.
-class PriceWalk {
-public:
-  /// Starts at `start`, which may violate the memory constraint R. `prices` is in cost units per byte, one for each
-  /// row; `spread` is the largest difference from 1 of the random factor of a variable's memory price. `core` must
-  /// outlive the walk.
-  PriceWalk(const Core &core, Labels start, std::vector<double> prices, double spread, Random random);
+inline constexpr int kRoundsOfWalk = tuning::priceWalk::kRounds;
 
-  /// Changes the prices, and gives the variables labels that are cheap under the new prices. Where the choice then
-  /// satisfies the memory constraint R, it is made cheaper within R (`descend`) and offered to `onChoice`. Returns the
-  /// steps taken.
-  int64_t round(const std::function<void(const LocalSearchState &)> &onChoice);
-
-private:
-  void changePrices();
-  /// Draws a random factor near 1 for the memory price of each variable. Variables with the same costs and bytes, such
-  /// as those of identical layers, would otherwise all change their label at the same price.
-  void drawFactors();
-
-  const Core &core;
-  LocalSearchState state;
-  std::vector<double> prices;
-  double spread;
-  Random random;
-  std::vector<double> factors;     // [variable]
-  std::vector<double> persistence; // [row]: grows with each round in which the row's limit is exceeded
-  double rate = 1;                 // size of the changes of prices; shrinks with each choice that fits
-  int fitted = 0;                  // number of choices that fitted
+/// The result of a walk.
+struct Walk {
+  Labels found;            // the cheapest choice below the cutoff that satisfies the memory constraint R; empty: none
+  double cost = kInfinity; // of `found`, in cost units
+  int64_t steps = 0;       // table entries and labels that were read, each weighted by kStepsOfWalk
 };
+
+/// The settings of a walk.
+struct WalkSettings {
+  double cutoff = kInfinity; // only choices that cost less, in cost units, are of interest
+  uint64_t seed = 0;         // of the random numbers
+  int rounds = kRoundsOfWalk;
+  /// Above 0, the walk is an annealing: labels change as if each had a random extra cost of about this many cost units,
+  /// which shrinks from round to round.
+  double temperature = 0;
+};
+
+/// Returns the steps that a walk takes, roughly.
+int64_t stepsOfWalk(const Core &core, int rounds = kRoundsOfWalk);
+
+/// Walks from choice to choice under prices of the memory rows (cost units per byte, one for each row). The prices of
+/// rows whose limit the choice exceeds rise, and once a choice was within all limits, the other prices fall, so that
+/// the walk stays near the limits. `start` may violate the memory constraint R. Ends early when `timeIsUp`, which may
+/// be empty, returns true.
+Walk walkUnderPrices(const Core &core, Labels start, std::vector<double> prices, const WalkSettings &settings,
+                     const std::function<bool()> &timeIsUp);
 
 } // namespace kerf::search

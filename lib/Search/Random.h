@@ -20,6 +20,8 @@ struct Random {
   }
   /// Returns a number from 0 to bound - 1.
   int below(int bound) { return static_cast<int>(next() % static_cast<uint64_t>(bound)); }
+  /// Returns a number between 0 and 1, neither of which it can be.
+  double share() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53; }
   /// Puts the elements of `values` from `begin` on into a random order.
   void shuffle(std::vector<int> &values, size_t begin = 0) {
     for (size_t n = values.size(); n > begin + 1; --n)

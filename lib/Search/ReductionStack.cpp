@@ -13,7 +13,7 @@ void ReductionStack::push(Reduction reduction) {
     for (size_t i = 0; i < variables.size(); ++i) {
       for (int &label : labels[i])
         label = labelOf[variables[i]][label];
-      variables[i] = variableOf[variables[i]];
+      variables[i] = reduction.isJoined(i) ? -1 : variableOf[variables[i]];
     }
   variableOf = std::move(variables);
   labelOf = std::move(labels);
@@ -30,6 +30,15 @@ Labels ReductionStack::expand(Labels labels) const {
 Labels ReductionStack::project(Labels labels) const {
   for (const Reduction &reduction : reductions)
     labels = reduction.project(labels);
+  return labels;
+}
+
+std::vector<std::vector<char>> ReductionStack::possible() const {
+  std::vector<std::vector<char>> labels;
+  for (const std::vector<double> &costs : reduced.costs)
+    labels.emplace_back(costs.size(), 1);
+  for (size_t k = reductions.size(); k-- > 0;)
+    labels = reductions[k].possible(labels);
   return labels;
 }
 

@@ -28,6 +28,8 @@ public:
   Labels expand(Labels labels) const;
   /// Returns `core()`'s labels of a choice of the original core; 0 for a variable whose label was eliminated.
   Labels project(Labels labels) const;
+  /// Returns the original core's labels that choices of `core()` can stand for, as 1, indexed by [variable][label].
+  std::vector<std::vector<char>> possible() const;
 
   /// Returns the messages in the tables of `like`, which has the variables and labels of `core()`, by the numbers of
   /// the original core.
@@ -38,7 +40,7 @@ public:
 private:
   Core reduced;
   std::vector<Reduction> reductions;     // in order; their own cores are empty
-  std::vector<int> variableOf;           // the original core's variable, indexed by [variable]
+  std::vector<int> variableOf;           // the original core's variable, indexed by [variable]; -1: two of them
   std::vector<std::vector<int>> labelOf; // the original core's label, indexed by [variable][label]
 };
 

@@ -33,25 +33,26 @@ inline constexpr int kRoundEvery = 10; // passes of the dual between two roundin
 /// Most steps of walks, as a share of an ascent's steps: halved by a walk that finds nothing, doubled by one that does.
 inline constexpr double kMostWalkShare = 0.5, kLeastWalkShare = 0.1;
 inline constexpr double kRoundShare =
-    0.2;                               // most steps of roundings, until a choice fits, as a share of an ascent's steps
-inline constexpr int kWalkRounds = 30; // rounds of a walk
-/// Largest difference of a variable's random factor from 1 (PriceWalk), in the first of kSpreads walks; each further
-/// one has a quarter of it.
-inline constexpr double kWidestSpread = 0.02;
-inline constexpr int kSpreads = 4;
-inline constexpr int64_t kWalkSteps = 4; // steps of the budget for each step of a walk, which takes longer than others
+    0.2; // most steps of roundings, until a choice fits, as a share of an ascent's steps
 /// Least share of the labels that a pruning must forbid; otherwise the pruning waits for a smaller gap. Pruning
 /// as soon as anything can be forbidden was tried: a warm start after a small change of the problem then takes
 /// five times as long.
 inline constexpr double kPruneLeast = 0.03;
-inline constexpr int kPrunePasses = 30;         // least passes of the dual before its labels are pruned
-inline constexpr double kPruneAt = 0.6;         // the gap has to shrink to this share of the last pruning's gap
-inline constexpr double kWorthwhile = 0.9;      // another ascent follows a reduction that leaves less than this share
-inline constexpr int kReplayPasses = 2;         // least passes of the dual at a checkpoint of an earlier search
-inline constexpr double kReplayGap = 1.3;       // a checkpoint prunes once the gap is at most this times its own
-inline constexpr double kNextRate = 0.05;       // rate of an ascent that starts from good prices
-inline constexpr int64_t kRoundSteps = 1 << 26; // first round of improvement, for each thread; doubled later
-inline constexpr int64_t kNodes = 60;           // most subproblems of one neighbourhood
+inline constexpr int kPrunePasses = 30;    // least passes of the dual before its labels are pruned
+inline constexpr double kPruneAt = 0.6;    // the gap has to shrink to this share of the last pruning's gap
+inline constexpr double kWorthwhile = 0.9; // another ascent follows a reduction that leaves less than this share
+inline constexpr int kReplayPasses = 2;    // least passes of the dual at a checkpoint of an earlier search
+inline constexpr double kReplayGap = 1.3;  // a checkpoint prunes once the gap is at most this times its own
+/// First temperature of an annealing: times the variables, this many times the gap. 3 times as hot found the same costs
+/// on a problem of 177 variables, a third as hot 5 % worse ones.
+inline constexpr double kHeat = 15;
+inline constexpr int kAnnealPasses = 10;                      // passes of the dual before an annealing
+inline constexpr int kLeastRounds = 1500, kMostRounds = 6000; // rounds of an annealing
+inline constexpr double kWorthwhileRaise = 0.02; // share of the gap by which branch and bound or joins have to raise
+                                                 // the bound to go on without a longer pause
+inline constexpr double kNextRate = 0.05;        // rate of an ascent that starts from good prices
+inline constexpr int64_t kRoundSteps = 1 << 26;  // first round of improvement, for each thread; doubled later
+inline constexpr int64_t kNodes = 60;            // most subproblems of one neighbourhood
 } // namespace coreSolver
 
 namespace branch {                            // branch and bound (Branch.cpp)
@@ -64,6 +65,16 @@ inline constexpr int64_t kOverhead = 2'000;   // steps that a subproblem counts 
 inline constexpr double kRepeatShare = 0.7;   // a subproblem reduced to less than this share of labels is bounded again
 inline constexpr int kDepth = 2000;           // most nested splits: far more than any budget reaches
 } // namespace branch
+
+namespace join {                                 // bounds by joining variables (Join.cpp)
+inline constexpr double kCycleWeight = 4;        // how much a closed cycle of three counts against growth
+inline constexpr double kRate = 0.05;            // first rate of an ascent
+inline constexpr int kPatience = 30;             // passes in which an ascent has to make a worthwhile gain
+inline constexpr double kWorthwhile = 1e-2;      // a worthwhile gain, as a share of the gap
+inline constexpr int64_t kMostCells = 8'000'000; // most table entries of a joined core
+inline constexpr int64_t kPasses = 600;          // passes of the dual that the budget has to allow after a join
+inline constexpr int64_t kStepsOfPruning = 8;    // steps of a pruning for each table entry
+} // namespace join
 
 namespace explain {                       // reduced costs for explanations (Explain.cpp)
 inline constexpr int kPasses = 150;       // most passes of the dual
@@ -86,7 +97,16 @@ inline constexpr double kMostRise = 2;  // most a price rises in one round, rela
 /// How much a price falls in one round, relative to itself: this times a number from kLeastFall to kLeastFall + 1.
 inline constexpr double kFall = 0.02, kLeastFall = 0.2;
 inline constexpr double kShrink = 0.97; // change of the size of changes with each choice that fits
-inline constexpr int kRedraw = 10;      // choices that fit before new random factors are drawn
+inline constexpr int kRounds = 30;      // rounds of a walk
+/// Largest difference of a variable's random factor from 1, in the first of kSpreads walks; each further one has a
+/// quarter of it.
+inline constexpr double kWidestSpread = 0.02;
+inline constexpr int kSpreads = 4;
+inline constexpr int64_t kStepsOfWalk =
+    4;                                    // steps of the budget for each step of a walk, which takes longer than others
+inline constexpr double kCold = 0.01;     // last temperature of an annealing, as a share of the first
+inline constexpr double kFollowed = 0.02; // share of the first temperature below which single variables move too
+inline constexpr int kRedraw = 10;        // choices that fit before new random factors are drawn
 } // namespace priceWalk
 
 namespace primal { // repair and local search (Primal.cpp), rises of prices (PriceWalk.cpp)
