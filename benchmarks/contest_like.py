@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates placement problems that look like the instances of the ASPLOS/EuroSys 2025 contest, and solves them.
 
-    benchmarks/contest_like.py [NAME...] [--timeout 300 | --work N] [--threads 2] [--keep FOLDER] [--kerf build/bin/kerf]
+    benchmarks/contest_like.py [NAME...] [--timeout 300 | --work N] [--threads 2] [--seed N] [--keep FOLDER] [--kerf build/bin/kerf]
 
 A problem is a train step that a compiler shards over two mesh axes (one has three): parameters that live through the whole step, layers of
 products and chains of elementwise ops forward and backward, and gradients that the updates of the parameters read. It has the figures that the
 instances of the contest have: three quarters of the nodes have one neighbour, a tensor of D dimensions has (D + 1)^axes strategies, half
 of the edges only forbid pairs of strategies, a few hubs have hundreds to thousands of edges, and the limit is 1.1 times the sum of the
-least bytes of all live nodes at the fullest moment. The same name gives the same problem on every machine.
+least bytes of all live nodes at the fullest moment. The same name and seed give the same problem on every machine.
 
 One line is printed for each problem: its figures, and cost, lower bound and gap of `kerf solve`, whose answer is checked here.
 Without --timeout and --work the problems are only generated and described.
@@ -246,6 +246,7 @@ def main():
     parser.add_argument("--timeout", type=float, help="wall-clock seconds of each search")
     parser.add_argument("--work", type=int, help="units of work of each search, which do not depend on the machine's load")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, help="seed of the random numbers (default: one of each name's own)")
     parser.add_argument("--keep", help="folder for the problem files (default: a temporary folder)")
     parser.add_argument("--kerf", default=os.path.join(ROOT, "build", "bin", "kerf"))
     options = parser.parse_args()
@@ -254,7 +255,8 @@ def main():
             parser.error(f"no problem is named '{name}'; the names are {', '.join(PROBLEMS)}")
     with tempfile.TemporaryDirectory() as temporary:
         for name in options.names or PROBLEMS:
-            problem = Generator(*PROBLEMS[name]).make()
+            *figures, seed = PROBLEMS[name]
+            problem = Generator(*figures, seed if options.seed is None else options.seed).make()
             print(describe(name, problem), flush=True)
             path = os.path.join(options.keep or temporary, name + ".json")
             write(problem, name, path)
