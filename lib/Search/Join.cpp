@@ -233,6 +233,8 @@ JoinedBound kerf::search::boundByJoining(const Core &core, const std::vector<dou
     if (!joined)
       break;
     stack.push(std::move(*joined));
+    if (stack.core().infeasible)
+      break;
     left = reduce(stack.core());
     prices = mapPrices(left.core, stack.core().moment, prices);
     stack.push(std::move(left));
