@@ -298,8 +298,8 @@ func.func @main(%x: tensor<{rows}x{w}x{t}> {{kerf.kind = "input", kerf.name = "x
         ranks, n, probe = 3, 1024, normal(1024, 99)
         zeros = [0.0] * n
         rows = self.rows(ranks) + [[zeros] * ranks] * self.LONGEST + [[probe if other == rank else zeros for other in range(ranks)] for rank in range(ranks)]
-        for codec in ("onebit", "int4", "topk"):
-            losses = self.trained(codec, rows)[1]
+        for codec in ("onebit", "int4", "topk", "powersgd"):
+            losses = self.trained(codec, rows, shape=[32, 32])[1]
             self.assertEqual(losses[-ranks:], losses[-1:] * ranks, codec)
             self.assertTrue(all(math.isfinite(loss) for loss in losses), codec)
 
