@@ -4,6 +4,10 @@
 #include "GradientBlocks.h"
 #include "kerf/Transforms/DeviceAxes.h"
 
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
+
 using namespace mlir;
 using namespace kerf::ir;
 
@@ -29,6 +33,19 @@ bool haveOwnSamples(func::FuncOp main, const Mesh &mesh, ArrayRef<AxisRef> axes)
   }
   return llvm::all_of(axes, [&](const AxisRef &axis) { return cutting.contains(axis.axis); });
 }
+
+/// Operations are equal where they compute equal values.
+struct SameOperation : llvm::DenseMapInfo<Operation *> {
+  static unsigned getHashValue(Operation *op) {
+    return static_cast<unsigned>(OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
+                                                                   OperationEquivalence::ignoreHashValue,
+                                                                   OperationEquivalence::IgnoreLocations));
+  }
+  static bool isEqual(Operation *x, Operation *y) {
+    const bool isKey = x == getEmptyKey() || x == getTombstoneKey() || y == getEmptyKey() || y == getTombstoneKey();
+    return x == y || (!isKey && OperationEquivalence::isEquivalentTo(x, y, OperationEquivalence::IgnoreLocations));
+  }
+};
 
 /// The sum of one mean.
 class MeanSum {
@@ -125,18 +142,22 @@ private:
     mean = emit.convert(mean, f32);
     Value rate = scaledRate(emit, states.find("learning_rate", how.rate));
     Value rates = emit.add(scaledRate(emit, states.find("state", (kRatesPrefix + how.rate).str())), rate);
-    Value now = emit.add(mean, states.before(own)), gradient = emit.convert(start.getOperand(), f32);
-    now = emit.add(emit.multiply(now, emit.splat(decay, now)),
-                   emit.multiply(gradient, emit.splat((1 - decay) * ranks, gradient)));
+    Value noRate = emit.splat(0.0, rates); // a schedule may begin and end with rates of 0
+    Value isMoving = emit.compare(rates, noRate, Comparison::GT);
+    Value sums = isIn(emit, states.scalar("step"), batches.sums);
+    // All scalars come first, so that the following ops become one kernel.
+    Value now = emit.add(mean, states.before(own));
+    now = emit.multiply(now, emit.splat(decay, now));
+    Value gradient = emit.convert(start.getOperand(), f32);
+    now = emit.add(now, emit.multiply(gradient, emit.splat((1 - decay) * ranks, gradient)));
     Value moved = emit.add(states.before(moves), emit.multiply(now, like(emit, rate, now)));
-    Value zero = emit.splat(0.0, now), all = like(emit, rates, now);
-    Value isMoving = emit.compare(all, zero, Comparison::GT); // a schedule may begin and end with rates of 0
-    Value sent = emit.select(isMoving, emit.divide(moved, all), now);
+    Value perRate = emit.divide(moved, like(emit, rates, now));
+    Value sent = emit.select(like(emit, isMoving, now), perRate, now);
     sent = emit.multiply(sent, emit.splat(1 / (ranks * (1 - decay)), sent));
     start->setOperand(0, emit.convert(sent, tensorType(start.getOperand()).getElementType()));
-    Value sums = like(emit, isIn(emit, states.scalar("step"), batches.sums), now);
-    states.replace(own, emit.select(sums, zero, emit.subtract(now, mean)));
-    states.replace(moves, emit.select(sums, zero, moved));
+    Value zero = emit.splat(0.0, now), summing = like(emit, sums, now);
+    states.replace(own, emit.select(summing, zero, emit.subtract(now, mean)));
+    states.replace(moves, emit.select(summing, zero, moved));
     return rates;
   }
 
@@ -172,6 +193,22 @@ void updateInEachStep(func::FuncOp main, ArrayRef<CompressedSync> sums) {
       now = ConstantOp::create(builder, op.getLoc(), type, DenseElementsAttr::get(type, false));
     }
     op.getResult(0).replaceAllUsesWith(now);
+    op.erase();
+  }
+}
+
+void mergeScalars(Block &block) {
+  llvm::DenseSet<Operation *, SameOperation> found;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (op.getNumResults() != 1 || op.getNumRegions() > 0 || !isMemoryEffectFree(&op))
+      continue;
+    auto type = dyn_cast<RankedTensorType>(op.getResult(0).getType());
+    if (!type || type.getRank() > 0)
+      continue;
+    auto [same, isNew] = found.insert(&op);
+    if (isNew)
+      continue;
+    op.replaceAllUsesWith(*same);
     op.erase();
   }
 }

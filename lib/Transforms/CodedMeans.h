@@ -35,4 +35,8 @@ void updateInEachStep(mlir::func::FuncOp main, mlir::ArrayRef<CompressedSync> su
 mlir::FailureOr<mlir::Value> sumMeanInstead(mlir::Operation *start, const CompressedSync &how, const Mesh &mesh,
                                             CompressionStates &states);
 
+/// Merges equal scalars: with local steps, all parameters compute the same from the number of the batch. Tensors stay,
+/// so that kernels compute them anew and do not hand them on in memory.
+void mergeScalars(mlir::Block &block);
+
 } // namespace kerf

@@ -10,9 +10,6 @@
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/Passes.h"
 
-#include "mlir/IR/Dominance.h"
-#include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/CSE.h"
 #include <fmt/format.h>
 #include <numeric>
 
@@ -141,11 +138,8 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
     }
     emit(exchanges);
     states.finish();
-    if (hasLocalSteps) { // all parameters compute the same of the number of the batch
-      DominanceInfo dominance(main);
-      IRRewriter rewriter(main.getContext());
-      eliminateCommonSubExpressions(rewriter, dominance, main);
-    }
+    if (hasLocalSteps)
+      mergeScalars(main.front());
     module->removeAttr(kCodecTextsAttr);
   }
 

@@ -21,13 +21,18 @@
 // CHECK: %[[D:.*]] = kerf.reshape %[[MEAN]]
 // CHECK: kerf.exponential %[[READ]]
 // CHECK: %[[ALL:.*]] = kerf.add %{{.*}}, %{{.*}} : (tensor<f32>, tensor<f32>)
+// CHECK: %[[IS_MOVING:.*]] = kerf.compare %[[ALL]]
+// CHECK: kerf.or
+// CHECK: %[[SUMS:.*]] = kerf.or %{{.*}}, %{{.*}} : (tensor<i1>, tensor<i1>)
 // CHECK: kerf.add %[[M]], %[[D]]
 // CHECK: %[[MOVED:.*]] = kerf.add %[[U]], %{{.*}} : (tensor<8xf32>, tensor<8xf32>)
 // CHECK: %[[ALLS:.*]] = kerf.broadcast_in_dim %[[ALL]]
-// CHECK: kerf.divide %[[MOVED]], %[[ALLS]]
-// CHECK: %[[SUMS:.*]] = kerf.broadcast_in_dim %{{.*}} : (tensor<i1>) -> tensor<8xi1>
-// CHECK: kerf.select %[[SUMS]], %[[ZERO:.*]], %{{.*}} :
-// CHECK: kerf.select %[[SUMS]], %[[ZERO]], %[[MOVED]]
+// CHECK: %[[PER_RATE:.*]] = kerf.divide %[[MOVED]], %[[ALLS]]
+// CHECK: %[[MOVING:.*]] = kerf.broadcast_in_dim %[[IS_MOVING]]
+// CHECK: kerf.select %[[MOVING]], %[[PER_RATE]]
+// CHECK: %[[SUMMING:.*]] = kerf.broadcast_in_dim %[[SUMS]]
+// CHECK: kerf.select %[[SUMMING]], %[[ZERO:.*]], %{{.*}} :
+// CHECK: kerf.select %[[SUMMING]], %[[ZERO]], %[[MOVED]]
 // CHECK: kerf.all_reduce {{.*}}kerf.batches = array<i64: 0, 1, 1, 1, 1, 3, 2, 1, 3, 4, 4, 1>
 // CHECK: kerf.all_gather {{.*}}kerf.batches = array<i64: 2, 3, 2, 1, 4, 5, 1, 1, 6, 9223372036854775807, 2, 1>
 // CHECK: kerf.subtract %[[W]], %{{.*}} {kerf.update = "w"}
