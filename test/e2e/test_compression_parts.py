@@ -293,6 +293,11 @@ func.func @main(%x: tensor<{rows}x{w}x{t}> {{kerf.kind = "input", kerf.name = "x
         for x, y in zip((*weights, *losses), (*expected[0], *expected[1])):
             self.assertAlmostEqual(x, y, delta=1e-9 * max(1, abs(y)))
 
+    def test_one_rank_takes_no_local_steps(self):
+        coded, plain = (self.trained(codec, self.rows(1), plan={"arguments": {}}) for codec in ("onebit", None))
+        self.same(coded[0], plain[0])
+        self.same(coded[1], plain[1])
+
     def test_all_ranks_have_equal_weights(self):
         """From step 24 on the rate is 0. After the next sum no rank has moved, and in each further step one rank alone has data: its loss is that of its weights."""
         ranks, n, probe = 3, 1024, normal(1024, 99)
