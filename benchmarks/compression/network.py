@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what codecs send, and how long the sum of one gradient takes, on links of a given rate (scripts/shaped-network.sh; needs root).
 
-`network.py [--rate 1gbit] [--mebibytes 32] [--ranks 4] [--steps 4] [CODEC...]` trains a model whose only work is to sum the gradient of one matrix over the ranks.
+`network.py [--rate 1gbit] [--mebibytes 32] [--ranks 4] [--steps 4] [--optimizer "sgd"] [CODEC...]` trains a model whose only work is to sum the gradient of one matrix over the ranks.
 The table has, for each codec, the bytes that a rank's link sends in a step (counted by the link, so TCP and Ethernet headers are included), the seconds of the
 fastest step of rank 0, and both relative to float32. KERF names the program; the default is build/bin/kerf.
 """
@@ -37,7 +37,7 @@ def run(folder, codec, options, steps):
     """The bytes that each rank's link sent in a run of `steps` steps, and the seconds of each step. `options` may have more `links` for the network and a `cluster`."""
     compress = [] if codec == "none" else ["--compress", f"w*={codec}"]
     package, log, sent = (os.path.join(folder, name) for name in ("package", "log.jsonl", "bytes"))
-    subprocess.run([KERF, "compile", os.path.join(folder, "model.mlir"), "--optimizer", "sgd", "--ranks", str(options.ranks), "--all-ranks", *getattr(options, "cluster", []),
+    subprocess.run([KERF, "compile", os.path.join(folder, "model.mlir"), "--optimizer", *getattr(options, "optimizer", "sgd").split(), "--ranks", str(options.ranks), "--all-ranks", *getattr(options, "cluster", []),
                     "--constraints", os.path.join(folder, "plan.json"), *compress, "-o", package], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     links_of_ranks = [*(["--rate", options.rate] if options.rate else []), *getattr(options, "links", [])]
     done = subprocess.run([os.path.join(ROOT, "scripts", "shaped-network.sh"), "--ranks", str(options.ranks), *links_of_ranks, "--bytes", sent, "--",
@@ -80,6 +80,7 @@ def main():
     parser.add_argument("--mebibytes", type=int, default=32, help="size of the gradient in float32, a multiple of 1 (default 32)")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=4, help="steps that are measured, after one more")
+    parser.add_argument("--optimizer", default="sgd", help="an optimizer and its settings, as one word (default sgd)")
     parser.add_argument("codecs", nargs="*", default=CODECS)
     options = parser.parse_intermixed_args()
     lines = measure(options)

@@ -4,9 +4,11 @@
 
 `short_runs.py [--steps 400] [--seeds 3] [--loss 0.05] [CODEC...]` prints, for each codec, the mean loss of the last 100 steps over the seeds beside float32, and the
 number of steps after which the mean loss of 50 steps is at most --loss. The samples are 3,584 vectors of normal numbers, and a random network of the same form labels
-them. All codecs train with SGD (rate 0.05, a tenth of it in the last fifth of the steps, momentum 0.9); `adam` and `onebit-adam` (warm-up of 20 % of the steps) with
-rate 0.001. Weights are compressed and biases are not. `dgc-1%` is dgc that keeps 1 % of the elements, as topk does, and `dgc-1%-warm` begins with 25, 6.3 and 1.6 %
-for 4 % of the steps each: four runs, each of which resumes the one before. Needs numpy. KERF names the program.
+them. All codecs train with SGD (rate 0.05, a tenth of it in the last fifth of the steps, momentum 0.9); `adam`, `onebit-adam` (warm-up of 20 % of the steps) and
+`zero-one-adam` (the same, and then sums that are 1, 2 and 4 steps apart for 20, 20 and 40 % of the steps) with rate 0.001. Weights are compressed and biases are not;
+the names `onebit-adam:CODEC` and `zero-one-adam:CODEC` choose the codec, by itself `onebit`.
+`dgc-1%` is dgc that keeps 1 % of the elements, as topk does, and `dgc-1%-warm` begins with 25, 6.3 and 1.6 % for 4 % of the steps each: four runs, each of which
+resumes the one before. Needs numpy. KERF names the program.
 """
 import argparse
 import json
@@ -25,7 +27,7 @@ from support import FLOAT, INT64, onnx_model, onnx_node, onnx_tensor, onnx_value
 KERF = os.path.abspath(os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf")))
 SIZES, BATCH, RANKS, SAMPLES = (64, 256, 256, 10), 128, 4, 3584
 CODECS = ("none", "bf16", "int8", "int4", "qsgd", "natural", "terngrad", "onebit", "tbq", "topk", "topk-sampled", "graddrop", "dgc", "dgc-1%", "dgc-1%-warm", "powersgd", "powersgd-2",
-          "adam", "onebit-adam")
+          "adam", "onebit-adam", "zero-one-adam")
 
 
 def network(random):
@@ -64,10 +66,11 @@ def write_plan(folder):
 
 def compress(folder, codec, kept):
     """The options that compress weights. `kept`: elements of 4,096 that a form of dgc keeps."""
-    if codec in ("none", "adam"):
+    code = codec.rpartition(":")[2]
+    if code in ("none", "adam"):
         return []
-    if not codec.startswith("dgc-"):
-        return ["--compress", f"fc*.weight={'onebit' if codec == 'onebit-adam' else codec}"]
+    if not code.startswith("dgc-"):
+        return ["--compress", f"fc*.weight={'onebit' if code.endswith('-adam') else code}"]
     with open(os.path.join(ROOT, "lib", "Codec", "codecs", "dgc.mlir")) as file:
         text = file.read()
     path = os.path.join(folder, f"dgc-{kept}.mlir")
@@ -86,7 +89,10 @@ def parts(codec, steps):
 
 def train(folder, logits, codec, steps):
     """The loss of each step."""
-    optimizer = {"adam": ["--optimizer", "adam"], "onebit-adam": ["--optimizer", codec, "--freeze-step", str(steps // 5)]}.get(codec, ["--momentum", "0.9"])
+    name = codec.partition(":")[0]
+    held = ["--optimizer", name, "--freeze-step", str(steps // 5)]
+    optimizer = {"adam": ["--optimizer", "adam"], "onebit-adam": held,
+                 "zero-one-adam": [*held, "--local-step-scaler", str(steps // 5), "--local-step-clipper", "4"]}.get(name, ["--momentum", "0.9"])
     saved, losses = os.path.join(folder, f"checkpoint-{codec}"), []
     for end, rate, kept in parts(codec, steps):
         resume = ["--resume", saved] if losses else []

@@ -83,21 +83,69 @@ void adam(Update &u) { u.parameter = u.parameter - adamStep(u, withDecay(u), u.r
 
 void adamw(Update &u) { u.parameter = decayed(u) - adamStep(u, u.gradient, u.rate); }
 
-//===-- 1-bit Adam ------------------------------------------------------------------------------------------------===//
-// Tang et al., 1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed, 2021: AdamW in
-// the first steps. Then the mean of the squares stays as it is, so that the update is linear in the mean of the
-// gradients. Elements without any gradient in the first steps do not move later, as with the published code's mask.
+//===-- 1-bit Adam and 0/1 Adam -----------------------------------------------------------------------------------===//
+// 1-bit Adam: Tang et al., 1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed,
+// 2021: AdamW in the first steps. 0/1 Adam: Lu et al., Maximizing Communication Efficiency for Large-scale Training via
+// 0/1 Adam, 2022, algorithm 1, with the distances of DeepSpeed's ZeroOneAdam. In steps that do not sum gradients
+// plainly, the mean of the squares stays as it is, so that the update is linear in the mean of the gradients. Elements
+// without any gradient in the plain steps do not move, as with the mask of the published code.
 
-void onebitAdam(Update &u) {
+/// Returns what the parameter loses by `rate * mean`. `squares`: the batches that have followed the squares.
+Term heldAdamChange(Update &u, const BatchSet &squares, const Term &rate, const Term &mean) {
+  const Term &number = u.number.value(), &square = u.state("exp_avg_sq");
+  Term correction = 1 / sqrt(1 - pow(u["beta2"], countBefore(squares, number)));
+  return wherePositive(square, rate / (1 - pow(u["beta1"], number)) * mean / (sqrt(square) * correction + u["eps"]), 0);
+}
+
+void heldAdam(Update &u, const BatchSet &squares) {
   const Term &number = u.number.value();
   Term &mean = u.state("exp_avg"), &square = u.state("exp_avg_sq");
-  Term follows = min(max(u["freeze-step"] + 1 - number, 0), 1); // 1 in the first steps, then 0
+  Term follows = countBefore(squares, number) - countBefore(squares, number - 1); // 1 in these batches, else 0
   square = square + follows * (1 - u["beta2"]) * (u.gradient * u.gradient - square);
   mean = wherePositive(square, u["beta1"] * mean + (1 - u["beta1"]) * u.gradient, 0);
-  Term correction = 1 / sqrt(1 - pow(u["beta2"], min(number, u["freeze-step"])));
-  Term rate = u.rate / (1 - pow(u["beta1"], number));
-  u.parameter = decayed(u) - rate * mean / (sqrt(square) * correction + u["eps"]);
+  u.parameter = decayed(u) - heldAdamChange(u, squares, u.rate, mean);
 }
+
+OptimizerSetting freezeStep(double defaultValue) {
+  return {
+      "freeze-step",
+      "number of steps after which the divisor stays fixed: onebit-adam may compress from there on, and ranks under "
+      "zero-one-adam take steps of their own between two sums",
+      defaultValue,
+      1,
+      1e15,
+      SettingKind::Integer};
+}
+
+int64_t wholeNumber(const SettingValues &settings, std::string_view name) {
+  return int64_t(settings.find(name)->second);
+}
+
+SumBatches onebitBatches(const SettingValues &settings, int64_t first) {
+  return codedFrom(std::max(first, wholeNumber(settings, "freeze-step")));
+}
+
+void onebitAdam(Update &u) { heldAdam(u, onebitBatches(u.settings, 0).plain); }
+
+SumBatches zeroOneBatches(const SettingValues &settings, int64_t) {
+  return sumsAt({.freeze = wholeNumber(settings, "freeze-step"),
+                 .plainSums = wholeNumber(settings, "var-update-scaler"),
+                 .localSteps = wholeNumber(settings, "local-step-scaler"),
+                 .longest = wholeNumber(settings, "local-step-clipper")});
+}
+
+void zeroOneAdam(Update &u) { heldAdam(u, zeroOneBatches(u.settings, 0).plain); }
+
+Term zeroOneChange(Update &u, const Term &rate, const Term &mean) {
+  return heldAdamChange(u, zeroOneBatches(u.settings, 0).plain, rate, mean);
+}
+
+constexpr CodedMean kOnebitMean = {.state = "exp_avg", .decay = "beta1", .batches = onebitBatches};
+constexpr CodedMean kZeroOneMean = {.state = "exp_avg",
+                                    .decay = "beta1",
+                                    .batches = zeroOneBatches,
+                                    .longest = "local-step-clipper",
+                                    .change = zeroOneChange};
 
 //===-- Adagrad: Duchi et al., Adaptive Subgradient Methods, 2011 -------------------------------------------------===//
 
@@ -234,15 +282,32 @@ std::vector<OptimizerRecord> records() {
       {.name = "onebit-adam",
        .helpText =
            "AdamW whose divisor stays fixed after the first steps, so that ranks may exchange its mean in codes",
+       .settings = {beta1(0.9), beta2(0.999), eps(1e-8), weightDecay(0), freezeStep(1000)},
+       .states = adamStates,
+       .rule = onebitAdam,
+       .readsUpdateNumber = true,
+       .codedMean = &kOnebitMean},
+      {.name = "zero-one-adam",
+       .helpText = "AdamW whose divisor follows at growing distances and whose ranks take steps of their own between "
+                   "two exchanges of its mean in codes",
        .settings = {beta1(0.9),
                     beta2(0.999),
                     eps(1e-8),
                     weightDecay(0),
-                    {"freeze-step", "number of steps after which the divisor stays fixed and compression may begin",
-                     1000, 1, 1e15, SettingKind::Integer}},
+                    freezeStep(100000),
+                    {"var-update-scaler",
+                     "zero-one-adam: number of updates of the divisor after which their distance doubles", 16, 1, 1e15,
+                     SettingKind::Integer},
+                    {"local-step-scaler",
+                     "zero-one-adam: number of steps after which the distance of two sums doubles, once the divisor is "
+                     "fixed",
+                     32678, 1, 1e15, SettingKind::Integer},
+                    {"local-step-clipper", "zero-one-adam: longest distance of two sums", 16, 1, 1e6,
+                     SettingKind::Integer}},
        .states = adamStates,
-       .rule = onebitAdam,
-       .readsUpdateNumber = true},
+       .rule = zeroOneAdam,
+       .readsUpdateNumber = true,
+       .codedMean = &kZeroOneMean},
       {.name = "adagrad",
        .helpText = "steps divided by the root of the sum of all squared gradients so far",
        .settings = {eps(1e-10), weightDecay(0)},
@@ -293,11 +358,6 @@ std::vector<OptimizerRecord> records() {
 }
 
 } // namespace
-
-const CodedMean *codedMeanOf(const OptimizerRecord &record) {
-  static constexpr CodedMean kMean = {"exp_avg", "beta1", "freeze-step"};
-  return record.rule == onebitAdam ? &kMean : nullptr;
-}
 
 const std::vector<OptimizerRecord> &optimizers() {
   static const std::vector<OptimizerRecord> all = records();

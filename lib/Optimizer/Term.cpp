@@ -65,6 +65,9 @@ Term sqrt(const Term &x) {
   return Term::unary(UnaryTerm::Sqrt, x, [](double number) { return std::sqrt(number); });
 }
 Term sign(const Term &x) { return Term::unary(UnaryTerm::Sign, x, signOf); }
+Term floor(const Term &x) {
+  return Term::unary(UnaryTerm::Floor, x, [](double number) { return std::floor(number); });
+}
 
 Term wherePositive(const Term &condition, const Term &x, const Term &y) {
   if (condition.isConstant())

@@ -10,6 +10,7 @@
 #include "kerf/Support/Collectives.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -306,19 +307,34 @@ Status checkEntry(const Program &program, const Function &entry) {
 
 bool isCollective(std::string_view op) { return findCollective(op) != nullptr; }
 
-Result<BatchRange> batchesOf(const Instruction &collective) {
+Result<BatchSet> batchesOf(const Instruction &collective) {
   auto given = collective.attrs.find(kBatches);
   if (given == collective.attrs.end())
-    return BatchRange{};
-  auto isCount = [](const nlohmann::ordered_json &number) {
-    return number.is_number_integer() && !(number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX) &&
-           number.get<int64_t>() >= 0;
+    return BatchSet{{BatchRange{}}};
+  auto wrong = [&](const std::string &what) {
+    return Error{fmt::format("its attribute {} is {}; {}", kBatches, given->dump(), what)};
   };
-  if (given->is_array() && given->size() == 2 && isCount(given->at(0)) && isCount(given->at(1)))
-    if (BatchRange range{given->at(0).get<int64_t>(), given->at(1).get<int64_t>()}; range.begin < range.end)
-      return range;
-  return Error{
-      fmt::format("its attribute {} is {}; it has to be [begin, end] with 0 <= begin < end", kBatches, given->dump())};
+  constexpr size_t kNumbers = 4;
+  if (!given->is_array() || given->empty() || given->size() % kNumbers != 0)
+    return wrong("it has to be a list of ranges, each of which is four integers: begin, end, every, run; "
+                 "compile the model again");
+  BatchSet batches;
+  for (size_t i = 0; i < given->size(); i += kNumbers) {
+    std::array<int64_t, kNumbers> numbers{};
+    for (size_t n = 0; n < kNumbers; ++n) {
+      const nlohmann::ordered_json &number = given->at(i + n);
+      if (!number.is_number_integer() || (number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX))
+        return wrong(fmt::format("number {} has to be an integer of 64 bits", i + n));
+      numbers[n] = number.get<int64_t>();
+    }
+    const auto [begin, end, every, run] = numbers;
+    const int64_t earliest = batches.ranges.empty() ? 0 : batches.ranges.back().end;
+    if (begin < earliest || begin >= end || run < 1 || every < run)
+      return wrong(
+          fmt::format("its range {} has to have {} <= begin < end and 1 <= run <= every", i / kNumbers, earliest));
+    batches.ranges.push_back({begin, end, every, run});
+  }
+  return batches;
 }
 
 bool isAsynchronous(std::string_view op) { return isCollective(op) || isHostCopy(op); }

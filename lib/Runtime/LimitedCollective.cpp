@@ -15,12 +15,12 @@ bool isLimited(const package::FlatInstruction &instruction) {
 
 class CollectiveLimits::Limited : public BoundKernel {
 public:
-  Limited(std::unique_ptr<BoundKernel> collective, package::BatchRange range, std::vector<TensorView> results,
+  Limited(std::unique_ptr<BoundKernel> collective, BatchSet its, std::vector<TensorView> results,
           const CollectiveLimits &limits)
-      : collective(std::move(collective)), range(range), results(std::move(results)), limits(limits) {}
+      : collective(std::move(collective)), batches(std::move(its)), results(std::move(results)), limits(limits) {}
 
   Status launch(Stream &stream) override {
-    if (range.contains(limits.batch))
+    if (batches.contains(limits.batch))
       return collective->launch(stream);
     for (const TensorView &result : results)
       if (Status status = stream.copy(result.data, limits.zeros.get(), result.bytes(), CopyKind::ToDevice); !status)
@@ -30,7 +30,7 @@ public:
 
 private:
   std::unique_ptr<BoundKernel> collective;
-  package::BatchRange range;
+  BatchSet batches;
   std::vector<TensorView> results;
   const CollectiveLimits &limits;
 };
@@ -70,14 +70,14 @@ Result<std::unique_ptr<BoundKernel>> CollectiveLimits::limited(std::unique_ptr<B
                                                                const ViewOf &viewOf) const {
   if (!isLimited(instruction))
     return collective;
-  auto range = package::batchesOf(*instruction.source);
-  if (!range)
-    return range.error();
+  auto batches = package::batchesOf(*instruction.source);
+  if (!batches)
+    return batches.error();
   std::vector<TensorView> results;
   for (int result : instruction.results)
     results.push_back(viewOf(result));
   return std::unique_ptr<BoundKernel>(
-      std::make_unique<Limited>(std::move(collective), *range, std::move(results), *this));
+      std::make_unique<Limited>(std::move(collective), std::move(*batches), std::move(results), *this));
 }
 
 } // namespace kerf::runtime

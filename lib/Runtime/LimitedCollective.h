@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives that run in some batches only (package::BatchRange).
+// Collectives that run in some batches only (kerf/Package/Batches.h).
 #pragma once
 
 #include "kerf/Package/Batches.h"
@@ -25,8 +25,8 @@ public:
   void read(const TensorView &argument, const void *host);
   /// Returns the most results of a limited collective, each of which is one more call where it is set to zero.
   size_t mostResults() const { return most; }
-  /// Returns a kernel that launches a collective, or a bucket of collectives, in the batches of the instruction's
-  /// range. In other batches it sets the results to zero, so that what is computed from them is defined.
+  /// Returns a kernel that launches a collective, or a bucket of collectives, in the instruction's batches.
+  /// In other batches it sets the results to zero, so that what is computed from them is defined.
   Result<std::unique_ptr<BoundKernel>> limited(std::unique_ptr<BoundKernel> collective,
                                                const package::FlatInstruction &instruction, const ViewOf &viewOf) const;
 

@@ -29,6 +29,8 @@ namespace {
 constexpr double kClipEpsilon = 1e-6;
 /// The growth and backoff factors of torch.amp.GradScaler.
 constexpr double kScaleGrowth = 2.0, kScaleBackoff = 0.5;
+/// The name of the argument with the learning rate.
+constexpr const char *kRateName = "learning_rate";
 /// The largest power of two in f32; the loss scale must not grow to infinity.
 constexpr double kLargestScale = 0x1p127;
 
@@ -43,6 +45,7 @@ struct Trained {
   ParameterOptimizer optimizer = {};
   Shape shape = {};                // the parameter's shape as the optimizer's rule sees it
   DictionaryAttr compression = {}; // how the gradient is compressed; null: it is not
+  bool isLocal = false;            // whether ranks take steps of their own between two sums of the gradient
 };
 
 class StepBuilder {
@@ -57,6 +60,9 @@ private:
   Shape exportedShapeOf(const Trained &one);
   void chooseOptimizer(Trained &one);
   LogicalResult chooseCompressions();
+  unsigned rateOf(const Trained &one) const {
+    return one.group && one.group->learningRate ? *rateFactor : learningRate;
+  }
   void addArguments();
   unsigned addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more);
   void sync(Trained &trained);
@@ -66,6 +72,7 @@ private:
   void unscale();
   void adaptScale();
   void countUpdate();
+  void sumRates();
   void replaceScalar(unsigned argument, Value value) { scalars.push_back({argument, value}); }
   void sumSquares();
   void clip();
@@ -76,6 +83,7 @@ private:
     return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/" + trained.name));
   }
   Location scaleLocation() { return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/loss_scale")); }
+  Location rateLocation() { return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/rates")); }
   Location clipLocation() { return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/clip")); }
   Value scalar(Location loc, Type type, double number) {
     auto value = DenseElementsAttr::get(cast<RankedTensorType>(type),
@@ -97,6 +105,11 @@ private:
   SmallVector<DictionaryAttr> argumentAttributes;
   unsigned learningRate = 0, step = 0;
   std::optional<unsigned> rateFactor; // the schedule's factor, for groups with a learning rate of their own
+  /// Present with local steps only: the batches that sum, and for each argument with a learning rate the state that has
+  /// its sum since ranks summed last.
+  BatchSet sums;
+  std::map<unsigned, unsigned> rateSums;
+  Value isSumming; // i1: true where ranks sum in this step
   /// Present with a loss scale only: the scale, the number of steps in a row without overflow, and the
   /// number of updates.
   std::optional<unsigned> lossScale, goodSteps, updates;
@@ -193,14 +206,21 @@ LogicalResult StepBuilder::chooseCompressions() {
     return failure();
   bool any = false;
   for (Trained &one : trained) {
-    auto how =
-        chooseCompression(module, options, {one.name, one.gradient, exportedShapeOf(one).size(), &one.optimizer});
+    auto how = chooseCompression(
+        module, options, {one.name, one.gradient, exportedShapeOf(one).size(), &one.optimizer, lossScale.has_value()});
     if (failed(how))
       return failure();
     if (!*how)
       continue;
-    one.compression = (*how)->toAttr(main.getContext());
     any = true;
+    if (SumBatches batches = sumBatches(**how); batches.hasLocalSteps()) {
+      one.isLocal = true;
+      sums = batches.sums;
+      const bool ofGroup = one.group && one.group->learningRate;
+      (*how)->rate = ofGroup ? package::kRateFactorName : kRateName;
+      (*how)->rateFactor = ofGroup ? *one.group->learningRate : 1;
+    }
+    one.compression = (*how)->toAttr(main.getContext());
   }
   if (!any && llvm::any_of(compression.rules, [](const CompressionRule &rule) { return rule.codec != "none"; }))
     module.emitWarning() << "<compress> compresses no gradient: none of the " << trained.size()
@@ -243,9 +263,14 @@ void StepBuilder::addArguments() {
   if (lossScale && llvm::any_of(trained, [](const Trained &one) { return one.optimizer.record->readsUpdateNumber; }))
     updates = addArgument(counter, "state", "grad_scaler/updates", {});
   Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
-  learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
+  learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", kRateName, {});
   if (llvm::any_of(trained, [](const Trained &one) { return one.group && one.group->learningRate; }))
     rateFactor = addArgument(RankedTensorType::get({}, rate), "learning_rate", package::kRateFactorName, {});
+  for (const Trained &one : trained)
+    if (unsigned its = rateOf(one); one.isLocal && !rateSums.contains(its))
+      rateSums[its] =
+          addArgument(RankedTensorType::get({}, rate), "state",
+                      (kRatesPrefix + (its == learningRate ? kRateName : package::kRateFactorName)).str(), {});
   for (unsigned i = 0; i < main.getNumArguments(); ++i) // a model with dropout already has a step number
     if (auto kind = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kKindAttr); kind && kind.getValue() == "step") {
       step = i;
@@ -341,6 +366,16 @@ void StepBuilder::countUpdate() {
   replaceScalar(*updates, emit.select(skip, before, emit.add(before, emit.splat(int64_t(1), before))));
 }
 
+/// Adds the learning rate to its sum since ranks summed last. A sum sets it to 0.
+void StepBuilder::sumRates() {
+  Emitter emit{builder, rateLocation()};
+  isSumming = isIn(emit, number, sums);
+  for (auto [rate, sum] : rateSums) {
+    Value all = emit.add(main.getArgument(sum), main.getArgument(rate));
+    replaceScalar(sum, emit.select(isSumming, emit.splat(0.0, all), all));
+  }
+}
+
 void StepBuilder::sumSquares() {
   for (Trained &one : trained) {
     Location loc = location(one);
@@ -379,12 +414,19 @@ void StepBuilder::clip() {
 }
 
 void StepBuilder::update(Trained &one) {
-  Value rate = main.getArgument(learningRate);
+  Emitter emit{builder, location(one)};
+  Value rate = main.getArgument(rateOf(one));
+  Value isSkipped = skip;
+  if (one.isLocal) {
+    rate = emit.add(main.getArgument(rateSums[rateOf(one)]), rate);
+    isSkipped = NotOp::create(builder, location(one), isSumming.getType(), isSumming);
+    for (Value waits : {rate, isSkipped})
+      waits.getDefiningOp()->setAttr(kLocalStepsAttr, builder.getStringAttr(one.name));
+  }
   if (one.group && one.group->learningRate)
-    rate = MultiplyOp::create(builder, location(one), rate.getType(), main.getArgument(*rateFactor),
-                              scalar(location(one), rate.getType(), *one.group->learningRate));
+    rate = emit.multiply(rate, scalar(location(one), rate.getType(), *one.group->learningRate));
   UpdateRequest request{location(one), one.name, one.parameter, one.gradient,          {},
-                        rate,          {},       skip,          *one.optimizer.record, one.optimizer.settings,
+                        rate,          {},       isSkipped,     *one.optimizer.record, one.optimizer.settings,
                         one.shape};
   if (one.optimizer.record->readsUpdateNumber)
     request.number = updates ? Value(main.getArgument(*updates)) : number;
@@ -450,6 +492,8 @@ LogicalResult StepBuilder::run() {
     adaptScale();
   if (updates)
     countUpdate();
+  if (!rateSums.empty())
+    sumRates();
   if (options.gradientNorms || options.clipNorm > 0)
     sumSquares();
   if (options.clipNorm > 0)

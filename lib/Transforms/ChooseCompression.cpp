@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ChooseCompression.h"
-#include "kerf/Optimizer/CodedMean.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -22,10 +21,10 @@ bool isTable(Value gradient) {
 
 /// The rules on a codec, in the order in which they are checked. Each function returns what is wrong, or "".
 using CodecRule = std::string (*)(const Codec &codec, const CompressionRule &rule, const OptimizerOptions &options,
-                                  const ParameterOptimizer &optimizer, bool feedback);
+                                  const CompressedParameter &parameter, bool feedback);
 
 std::string checkScheme(const Codec &codec, const CompressionRule &rule, const OptimizerOptions &,
-                        const ParameterOptimizer &, bool) {
+                        const CompressedParameter &, bool) {
   if (!rule.scheme.empty() && rule.scheme != "all-gather" && codec.gathers)
     return fmt::format("its payload cannot hold a sum of payloads, as scheme {} needs; use scheme all-gather, or leave "
                        "the scheme out",
@@ -38,7 +37,7 @@ std::string checkScheme(const Codec &codec, const CompressionRule &rule, const O
 }
 
 std::string checkTypes(const Codec &, const CompressionRule &, const OptimizerOptions &options,
-                       const ParameterOptimizer &, bool) {
+                       const CompressedParameter &, bool) {
   if (options.reduceType.empty())
     return "";
   return fmt::format("gradients are summed in {} already, because of <reduce-dtype=compute>; leave out one of the two",
@@ -46,7 +45,7 @@ std::string checkTypes(const Codec &, const CompressionRule &, const OptimizerOp
 }
 
 std::string checkBias(const Codec &codec, const CompressionRule &, const OptimizerOptions &options,
-                      const ParameterOptimizer &, bool feedback) {
+                      const CompressedParameter &, bool feedback) {
   if (!codec.biased || feedback || options.compression.allowBiased)
     return "";
   if (codec.noFeedback)
@@ -57,23 +56,54 @@ std::string checkBias(const Codec &codec, const CompressionRule &, const Optimiz
 }
 
 std::string checkSquares(const Codec &codec, const CompressionRule &, const OptimizerOptions &,
-                         const ParameterOptimizer &optimizer, bool feedback) {
-  if (!feedback || !optimizer.record->dividesBySquares)
+                         const CompressedParameter &parameter, bool feedback) {
+  if (!feedback || !parameter.optimizer->record->dividesBySquares)
     return "";
   return fmt::format(
       "optimizer {} divides by the squares of gradients, which error feedback on gradients distorts until "
       "training does not converge; use an unbiased codec{}, <optimizer=onebit-adam>, or <optimizer=sgd>",
-      optimizer.record->name, codec.biased ? " such as int8 or int4" : " without error_feedback");
+      parameter.optimizer->record->name, codec.biased ? " such as int8 or int4" : " without error_feedback");
+}
+
+std::string checkMean(const Codec &, const CompressionRule &rule, const OptimizerOptions &options,
+                      const CompressedParameter &parameter, bool) {
+  const OptimizerRecord &record = *parameter.optimizer->record;
+  if (!record.codedMean)
+    return "";
+  if (options.accumulate > 1)
+    return fmt::format("optimizer {} sums a mean of gradients, but <accumulate> is {}, so that gradients are encoded "
+                       "before they are complete; leave out <accumulate> or <compress>",
+                       record.name, options.accumulate);
+  const SumBatches batches = record.codedMean->batches(parameter.optimizer->settings, rule.firstStep);
+  if (const BatchRange &first = batches.plain.ranges.front(); rule.firstStep > first.end)
+    return fmt::format("first_step is {}, but optimizer {} sums only the first {} steps plainly; leave out first_step, "
+                       "or use <optimizer=onebit-adam>",
+                       rule.firstStep, record.name, first.end);
+  if (record.codedMean->longest && parameter.hasLossScale)
+    return fmt::format("optimizer {} tells by the number of a step how ranks sum, and in a step without a sum no rank "
+                       "knows whether gradients of others overflow, but <loss-scale> skips steps; train in bf16 or f32 "
+                       "without <loss-scale>, or use <optimizer=onebit-adam>",
+                       record.name);
+  if (!batches.hasLocalSteps())
+    return "";
+  const std::string wayOut =
+      fmt::format("or give <{}=1>, with which ranks sum in each step", record.codedMean->longest);
+  if (options.clipNorm > 0)
+    return fmt::format("optimizer {} has steps without a sum, in which no rank knows the norm of all gradients, but "
+                       "<clip-norm> is {}; leave out <clip-norm>, {}",
+                       record.name, options.clipNorm, wayOut);
+  if (options.gradientNorms)
+    return fmt::format("optimizer {} has steps without a sum, in which no rank knows the norms of gradients; leave out "
+                       "<gradient-norms>, {}",
+                       record.name, wayOut);
+  return "";
 }
 
 std::string checkMomentum(const Codec &codec, const CompressionRule &, const OptimizerOptions &options,
-                          const ParameterOptimizer &optimizer, bool) {
-  if (codedMeanOf(*optimizer.record))
-    return options.accumulate == 1
-               ? ""
-               : fmt::format("optimizer {} sums a mean of gradients, but <accumulate> is {}, so that gradients are "
-                             "encoded before they are complete; leave out <accumulate> or <compress>",
-                             optimizer.record->name, options.accumulate);
+                          const CompressedParameter &parameter, bool) {
+  const ParameterOptimizer &optimizer = *parameter.optimizer;
+  if (optimizer.record->codedMean)
+    return "";
   if (!codec.momentumFirst || options.compression.allowBiased)
     return "";
   const char *setting = optimizer.record->earlyMomentum;
@@ -92,7 +122,7 @@ std::string checkMomentum(const Codec &codec, const CompressionRule &, const Opt
   return "";
 }
 
-constexpr CodecRule kRules[] = {checkScheme, checkTypes, checkBias, checkSquares, checkMomentum};
+constexpr CodecRule kRules[] = {checkScheme, checkTypes, checkBias, checkSquares, checkMean, checkMomentum};
 
 } // namespace
 
@@ -125,7 +155,7 @@ FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, cons
                             !(options.compression.allowBiased && parameter.optimizer->record->dividesBySquares)) &&
                         !codec->noFeedback;
   for (CodecRule check : kRules)
-    if (std::string wrong = check(*codec, *rule, options, *parameter.optimizer, feedback); !wrong.empty())
+    if (std::string wrong = check(*codec, *rule, options, parameter, feedback); !wrong.empty())
       return module.emitError() << "codec " << rule->codec << " for the gradient of '" << parameter.name
                                 << "': " << wrong;
   if (codec->rank && type.getRank() < 2)
@@ -140,11 +170,9 @@ FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, cons
                      rule->hierarchy,
                      rule->pieces,
                      rule->firstStep * options.accumulate};
-  if (const CodedMean *mean = codedMeanOf(*parameter.optimizer->record)) {
-    SettingValues &settings = parameter.optimizer->settings;
-    how.mean = mean->state;
-    how.meanDecay = settings[mean->decay];
-    how.firstBatch = std::max(how.firstBatch, int64_t(settings[mean->firstStep]));
+  if (parameter.optimizer->record->codedMean) {
+    how.optimizer = parameter.optimizer->record->name;
+    how.settings = parameter.optimizer->settings;
   }
   if (const char *setting = parameter.optimizer->record->earlyMomentum; setting && codec->momentumFirst)
     std::swap(how.momentum, parameter.optimizer->settings[setting]);

@@ -11,8 +11,9 @@ namespace kerf {
 struct CompressedParameter {
   std::string name;
   mlir::Value gradient;
-  size_t rank; // number of dimensions of the parameter as exported: 1 for norms and biases
+  size_t rank;                   // number of dimensions of the parameter as exported: 1 for norms and biases
   ParameterOptimizer *optimizer; // its momentum may move to where the gradient is encoded
+  bool hasLossScale;             // whether the training scales the loss
 };
 
 /// Puts the codec of gathered parameters on the module (kGatherCodecAttr), where the options name one. Reports an error

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-compress-gradients (device level): the collectives of gradients with a codec send payloads instead of numbers.
 #include "CodedGathers.h"
+#include "CodedMeans.h"
 #include "GradientBlocks.h"
 #include "GradientExchange.h"
 #include "GradientPieces.h"
@@ -45,8 +46,8 @@ std::optional<NodeAxes> nodeAxes(const Mesh &mesh, std::vector<AxisRef> axes, in
 }
 
 /// Replaces an all-reduce by a plain reduce-scatter in the node, a compressed all-reduce between nodes, which is
-/// returned, and a plain all-gather in the node.
-Operation *sumInNodesFirst(AllReduceOp start, const NodeAxes &axes) {
+/// returned, and a plain all-gather in the node. The plain ones run in the batches that sum.
+Operation *sumInNodesFirst(AllReduceOp start, const NodeAxes &axes, const SumBatches &batches) {
   auto wait = cast<WaitOp>(*start->user_begin());
   OpBuilder builder(start);
   Emitter emit{builder, start.getLoc()};
@@ -58,49 +59,27 @@ Operation *sumInNodesFirst(AllReduceOp start, const NodeAxes &axes) {
   auto waited = [&](Value pending) -> Value {
     return WaitOp::create(builder, emit.loc, cast<PendingType>(pending.getType()).getTensor(), pending);
   };
+  auto inSums = [&](Value pending) {
+    if (batches.hasLocalSteps())
+      pending.getDefiningOp()->setAttr(kBatchesAttr, builder.getDenseI64ArrayAttr(flatBatches(batches.sums)));
+    return waited(pending);
+  };
   auto flat = [&](const std::vector<AxisRef> &refs) { return builder.getDenseI64ArrayAttr(flatAxes(refs)); };
   auto first = builder.getI64IntegerAttr(0);
   Value whole = padded(emit, emit.reshape(start.getOperand(), {count}), 0, ranks * chunk);
-  Value part = waited(ReduceScatterOp::create(builder, emit.loc, pendingOf(chunk), whole, flat(axes.inner), first,
+  Value part = inSums(ReduceScatterOp::create(builder, emit.loc, pendingOf(chunk), whole, flat(axes.inner), first,
                                               start.getKindAttr(), start.getStreamAttr(), start.getCauseAttr()));
   auto between = AllReduceOp::create(builder, emit.loc, pendingOf(chunk), part, flat(axes.outer), start.getKindAttr(),
                                      start.getStreamAttr(), start.getCauseAttr());
   between->setDiscardableAttrs(start->getDiscardableAttrDictionary());
   Value sum = waited(between);
   builder.setInsertionPoint(firstUserOf(wait));
-  Value all = waited(AllGatherOp::create(builder, emit.loc, pendingOf(ranks * chunk), sum, flat(axes.inner), first,
+  Value all = inSums(AllGatherOp::create(builder, emit.loc, pendingOf(ranks * chunk), sum, flat(axes.inner), first,
                                          start.getStreamAttr(), start.getCauseAttr()));
   wait.getResult().replaceAllUsesWith(emit.reshape(rowsOf(emit, all, 0, count), type.getShape()));
   wait->erase();
   start->erase();
   return between;
-}
-
-/// Replaces the sum of gradients by the sum of what the optimizer's new mean of gradients depends on, on each rank
-///   gradient + f / ranks * mean        f = decay / (1 - decay)
-/// and subtracts f * mean from the sum. The new mean is then (1 - decay) times what was sent, so that codec and error
-/// feedback apply to the mean. Returns false where a rank has not the whole mean.
-bool sumMeanInstead(Operation *start, const CompressedSync &how, CompressionStates &states) {
-  Value mean = states.find("state", how.mean + "/" + how.parameter), gradient = start->getOperand(0);
-  if (!mean || shapeOf(mean) != shapeOf(gradient) || !isa<AllReduceOp>(start))
-    return false;
-  int64_t ranks = 1;
-  for (const AxisRef &axis : axesFromFlat(cast<AllReduceOp>(start).getAxes()))
-    ranks *= axis.size;
-  OpBuilder builder(start);
-  Emitter emit{builder, start->getLoc()};
-  mean = emit.convert(mean, tensorType(gradient).getElementType());
-  mean = emit.multiply(mean, emit.splat(how.meanDecay / (1 - how.meanDecay), mean));
-  if (Value scale = states.find("", KerfDialect::kLossScaleName))
-    mean =
-        emit.multiply(mean, emit.broadcast(emit.convert(scale, tensorType(mean).getElementType()), shapeOf(mean), {}));
-  Value share = emit.multiply(mean, emit.splat(1.0 / double(ranks), mean));
-  start->setOperand(0, emit.add(gradient, share));
-  auto wait = cast<WaitOp>(*start->user_begin());
-  builder.setInsertionPoint(firstUserOf(wait));
-  Value sum = emit.subtract(wait, mean);
-  wait.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
-  return true;
 }
 
 struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
@@ -117,13 +96,18 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
     for (Operation &op : main.front())
       if (auto how = op.getAttrOfType<DictionaryAttr>(kCompressionAttr))
         compressed.push_back({&op, how});
+    std::vector<CompressedSync> sums;
+    for (auto &[start, attr] : compressed)
+      sums.push_back(CompressedSync::fromAttr(attr));
+    updateInEachStep(main, sums);
     if (compressed.empty())
       return;
     Mesh mesh = meshOf(module);
     CompressionStates states(main, mesh);
     std::vector<std::unique_ptr<GradientExchange>> exchanges;
-    for (auto &[start, attr] : compressed) {
-      CompressedSync how = CompressedSync::fromAttr(attr);
+    bool hasLocalSteps = false;
+    for (auto [its, how] : llvm::zip(compressed, sums)) {
+      Operation *start = its.first;
       auto codec = findCodec(module, how.codec);
       if (!codec) {
         start->emitError() << codec.error().message;
@@ -136,25 +120,26 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
                "0 or 1";
         return signalPassFailure();
       }
-      if (!how.mean.empty() && !sumMeanInstead(start, how, states)) {
-        start->emitError() << "the gradient of '" << how.parameter << "' is summed as the mean '" << how.mean
-                           << "' of gradients, which optimizer sharding cuts over ranks; use optimizer sharding 0";
+      FailureOr<Value> rate = sumMeanInstead(start, how, mesh, states);
+      if (failed(rate))
         return signalPassFailure();
-      }
+      hasLocalSteps |= bool(*rate);
       SmallVector<Operation *> pieces = cutIntoPieces(start, how.pieces, codec->block);
       for (auto [index, piece] : llvm::enumerate(pieces)) {
         if (pieces.size() > 1)
           how.piece = fmt::format("#{}", index);
         if (auto sum = dyn_cast<AllReduceOp>(piece); sum && how.hierarchy)
           if (auto axes = nodeAxes(mesh, axesFromFlat(sum.getAxes()), ranksOfNode))
-            piece = sumInNodesFirst(sum, *axes);
-        ExchangeContext context{mesh, states, int64_t(exchanges.size())};
+            piece = sumInNodesFirst(sum, *axes, sumBatches(how));
+        ExchangeContext context{mesh, states, int64_t(exchanges.size()), *rate};
         exchanges.push_back(codec->rank ? createLowRankExchange(piece, how, context, *codec)
                                         : createCodedExchange(piece, how, context, *codec));
       }
     }
     emit(exchanges);
     states.finish();
+    if (hasLocalSteps)
+      mergeScalars(main.front());
     module->removeAttr(kCodecTextsAttr);
   }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kerf/Codec/Codec.h"
+#include "kerf/Dialect/Kerf/Emit.h"
+#include "kerf/Optimizer/CodedMean.h"
 #include "kerf/Support/Compression.h"
 
 namespace kerf {
@@ -13,13 +15,19 @@ inline constexpr llvm::StringLiteral kCompressionAttr = "kerf.compression";
 inline constexpr llvm::StringLiteral kCodecTextsAttr = "kerf.codec_texts";
 /// On the module: the name of the codec of parameters that are gathered over ranks.
 inline constexpr llvm::StringLiteral kGatherCodecAttr = "kerf.gather_codec";
-/// On a collective: the batches in which it runs, as the numbers of the first one and of the one after the last one. In
-/// all other batches its result is zeros.
+/// On a collective: the batches in which it runs (flatBatches). In all other batches its result is zeros.
 inline constexpr llvm::StringLiteral kBatchesAttr = "kerf.batches";
 /// On a collective of a payload: the bytes of the gradient that the payload stands for, by which buckets fill.
 inline constexpr llvm::StringLiteral kGradientBytesAttr = "kerf.gradient_bytes";
 /// On a scalar i1 (unit): true in a step that changes no parameter and no state.
 inline constexpr llvm::StringLiteral kSkipsStepAttr = "kerf.skips_step";
+
+/// On the two scalars that make the update of a parameter wait for a sum, whether this step is local and the sum of
+/// learning rates: the parameter's name.
+inline constexpr llvm::StringLiteral kLocalStepsAttr = "kerf.local_steps";
+/// Prefix of the scalar states that hold the sum of a learning rate since the last sum of ranks: the name of the
+/// argument with the learning rate follows.
+inline constexpr llvm::StringLiteral kRatesPrefix = "compression_rates/";
 
 /// The contents of the attribute `kerf.compression`.
 struct CompressedSync {
@@ -30,12 +38,21 @@ struct CompressedSync {
   bool hierarchy = false; // whether ranks of a node sum plainly first
   int64_t pieces = 1;     // pieces that are encoded, sent and decoded beside each other
   int64_t firstBatch = 0; // number of the first batch whose gradients are compressed; those before are summed plainly
-  std::string mean = {};  // name of the optimizer's state that is summed in place of the gradient; "": none
-  double meanDecay = 0;   // new mean = meanDecay * old mean + (1 - meanDecay) * gradient
+  std::string optimizer = {};  // record whose mean (CodedMean) is summed in place of the gradient; "": none
+  SettingValues settings = {}; // of this optimizer
+  /// With local steps, the learning rate of the parameter is the scalar argument `rate`, times `rateFactor`.
+  std::string rate = {};
+  double rateFactor = 1;
   std::string piece = {}; // end of the names of the states of one piece: "#0", "#1", ...; "": the gradient is whole
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   static CompressedSync fromAttr(mlir::DictionaryAttr attr);
 };
+
+/// Returns the batches in which the gradient, or the mean in its place, is summed plainly and in codes.
+SumBatches sumBatches(const CompressedSync &how);
+
+/// Returns whether `batch`, a scalar of type i64, belongs to the set, as a scalar of type i1.
+mlir::Value isIn(ir::Emitter &emit, mlir::Value batch, const BatchSet &batches);
 
 /// Returns the codec `name`: one of the user's (kCodecTextsAttr of the module) or one of Kerf's.
 Result<Codec> findCodec(mlir::ModuleOp module, const std::string &name);

@@ -3,6 +3,7 @@
 #include "EmitUpdate.h"
 #include "GroupElementwise.h"
 #include "kerf/Dialect/Kerf/Emit.h"
+#include "kerf/Optimizer/CodedMean.h"
 #include "kerf/Optimizer/Update.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -56,7 +57,15 @@ public:
     llvm_unreachable("unknown operation");
   }
   TermValue unary(UnaryTerm operation, TermValue x) override {
-    return operation == UnaryTerm::Sqrt ? create<SqrtOp>(x) : create<SignOp>(x);
+    switch (operation) {
+    case UnaryTerm::Sqrt:
+      return create<SqrtOp>(x);
+    case UnaryTerm::Sign:
+      return create<SignOp>(x);
+    case UnaryTerm::Floor:
+      return create<FloorOp>(x);
+    }
+    llvm_unreachable("unknown operation");
   }
   TermValue wherePositive(TermValue condition, TermValue x, TermValue y) override {
     Value positive = emit.compare(valueOf(condition), number(0, typeOf(condition)), Comparison::GT);
@@ -107,12 +116,7 @@ public:
         wide(isHalf(own) ? Type(builder.getF32Type()) : own) {}
 
   SmallVector<Value> run() {
-    Update update{seen(request.parameter), seen(request.gradient), scalar(request.rate), {}, request.settings, {}};
-    if (request.number)
-      update.number = scalar(request.number) + 1;
-    auto states = request.record.states(request.settings, request.shape);
-    for (auto [state, value] : llvm::zip(states, request.states))
-      update.states.emplace_back(state.name, ops.term(emit.convert(value, wide)));
+    Update update = begin(seen(request.gradient), scalar(request.rate));
     request.record.rule(update);
     SmallVector<Value> results = {stored(update.parameter, request.parameter)};
     for (auto [state, value] : llvm::zip(update.states, request.states))
@@ -120,7 +124,21 @@ public:
     return results;
   }
 
+  Value moved(Value moves) {
+    Update update = begin(0, 1);
+    return stored(update.parameter - request.record.codedMean->change(update, 1, seen(moves)), request.parameter);
+  }
+
 private:
+  Update begin(const Term &gradient, const Term &rate) {
+    Update update{seen(request.parameter), gradient, rate, {}, request.settings, {}};
+    if (request.number)
+      update.number = scalar(request.number) + 1;
+    auto states = request.record.states(request.settings, request.shape);
+    for (auto [state, value] : llvm::zip(states, request.states))
+      update.states.emplace_back(state.name, ops.term(emit.convert(value, wide)));
+    return update;
+  }
   /// Returns a tensor of the parameter's shape in the program, converted to the shape and type that the rule sees.
   Term seen(Value value) { return ops.term(emit.reshape(emit.convert(value, wide), request.shape)); }
   Term scalar(Value value) { return ops.term(emit.convert(value, emit.builder.getF64Type())); }
@@ -169,6 +187,10 @@ SmallVector<Value> emitUpdate(OpBuilder &builder, const UpdateRequest &request) 
   for (Operation *op : groupElementwise(builder, opsOfParameter(recorder.ops, request), results))
     op->setAttr(KerfDialect::kUpdateAttr, builder.getStringAttr(request.name));
   return results;
+}
+
+Value emitMoved(OpBuilder &builder, const UpdateRequest &request, Value moves) {
+  return Emission(builder, request).moved(moves);
 }
 
 } // namespace kerf

@@ -25,4 +25,8 @@ struct UpdateRequest {
 /// `kerf.update`. Returns the new parameter, followed by the new states.
 mlir::SmallVector<mlir::Value> emitUpdate(mlir::OpBuilder &builder, const UpdateRequest &request);
 
+/// Emits the parameter as a rank has it after local steps: less what it loses by `moves`, the rank's sum of learning
+/// rate times mean (CodedMean::change). The request needs no gradient and no rate.
+mlir::Value emitMoved(mlir::OpBuilder &builder, const UpdateRequest &request, mlir::Value moves);
+
 } // namespace kerf

@@ -13,7 +13,8 @@ using namespace kerf::ir;
 namespace kerf {
 
 GradientExchange::GradientExchange(Operation *start, const CompressedSync &how, const ExchangeContext &context)
-    : start(start), how(how), context(context), axes(start->getAttrOfType<DenseI64ArrayAttr>("axes")), ranks(1) {
+    : start(start), how(how), context(context), batches(sumBatches(how)),
+      axes(start->getAttrOfType<DenseI64ArrayAttr>("axes")), ranks(1) {
   for (const AxisRef &axis : axesFromFlat(axes.asArrayRef()))
     ranks *= axis.size;
 }
@@ -51,7 +52,7 @@ Value GradientExchange::withFeedback(Emitter &emit, Value x, const char *prefix,
     return x;
   feedback.state = context.states.add(stateName(prefix), shapeOf(x));
   feedback.before = context.states.before(feedback.state);
-  feedback.rate = context.states.find("learning_rate", "learning_rate");
+  feedback.rate = context.rate ? context.rate : context.states.find("learning_rate", "learning_rate");
   if (!feedback.rate)
     return emit.add(x, feedback.before);
   Value rate = like(emit, feedback.rate, x), zero = emit.splat(0.0, x);
@@ -69,11 +70,16 @@ void GradientExchange::keepError(Emitter &emit, Value error, const Feedback &fee
 }
 
 void GradientExchange::startPlain(Emitter &emit, Value x, std::optional<int64_t> scatterDim) {
-  if (how.firstBatch == 0)
+  if (batches.plain.ranges.empty())
     return;
   OpBuilder &builder = emit.builder;
   Value step = context.states.scalar("step");
-  isPlain = emit.compare(step, emit.splat(how.firstBatch, step), Comparison::LT);
+  isPlain = isIdle = isIn(emit, step, batches.plain);
+  if (batches.hasLocalSteps()) {
+    Value sums = isIn(emit, step, batches.sums);
+    isIdle = OrOp::create(builder, emit.loc, sums.getType(), isPlain,
+                          NotOp::create(builder, emit.loc, sums.getType(), sums));
+  }
   auto sum = ReduceKindIRAttr::get(builder.getContext(), ReduceKindIR::sum);
   auto type = tensorType(x);
   if (scatterDim) {
@@ -86,7 +92,7 @@ void GradientExchange::startPlain(Emitter &emit, Value x, std::optional<int64_t>
     plain = AllReduceOp::create(builder, emit.loc, PendingType::get(builder.getContext(), type), x, axes, sum,
                                 stream(emit), cause(emit));
   }
-  plain.getDefiningOp()->setAttr(kBatchesAttr, builder.getDenseI64ArrayAttr({0, how.firstBatch}));
+  plain.getDefiningOp()->setAttr(kBatchesAttr, builder.getDenseI64ArrayAttr(flatBatches(batches.plain)));
 }
 
 Value GradientExchange::withPlain(Emitter &emit, Value sum) {
@@ -97,8 +103,8 @@ Value GradientExchange::withPlain(Emitter &emit, Value sum) {
 }
 
 void GradientExchange::replaceState(Emitter &emit, size_t state, Value value, Value before) {
-  if (isPlain)
-    value = emit.select(emit.broadcast(isPlain, shapeOf(value), {}), before, value);
+  if (isIdle)
+    value = emit.select(emit.broadcast(isIdle, shapeOf(value), {}), before, value);
   context.states.replace(state, value);
 }
 
@@ -112,8 +118,8 @@ void GradientExchange::markPayload(ArrayRef<Value> pending) {
     double share = double(bytesOfTensor(collective->getOperand(0))) / double(payload);
     auto bytes = int64_t(std::ceil(share * double(gradientBytes()))); // a full group has to fill its bucket
     collective->setAttr(kGradientBytesAttr, builder.getI64IntegerAttr(bytes));
-    if (how.firstBatch > 0)
-      collective->setAttr(kBatchesAttr, builder.getDenseI64ArrayAttr({how.firstBatch, INT64_MAX}));
+    if (!batches.plain.ranges.empty())
+      collective->setAttr(kBatchesAttr, builder.getDenseI64ArrayAttr(flatBatches(batches.coded)));
   }
 }
 

@@ -12,7 +12,8 @@ namespace kerf {
 struct ExchangeContext {
   const Mesh &mesh;
   CompressionStates &states;
-  int64_t number; // of the gradient among the compressed ones of the step
+  int64_t number;        // of the gradient among the compressed ones of the step
+  mlir::Value rate = {}; // scalar with which errors become updates; null: the learning rate
 };
 
 /// The exchange that replaces the collective `start` and its wait.
@@ -57,14 +58,14 @@ protected:
   mlir::Value withFeedback(ir::Emitter &emit, mlir::Value x, const char *prefix, Feedback &feedback);
   /// Keeps `error` for the next step.
   void keepError(ir::Emitter &emit, mlir::Value error, const Feedback &feedback);
-  /// Sums `x`, a gradient before it is encoded, plainly in the batches before the first compressed one. Does nothing
-  /// where all batches are compressed. A `scatterDim` makes it a reduce-scatter along that dimension.
+  /// Sums `x`, a gradient before it is encoded, plainly in the batches of `batches.plain`. Does nothing where there are
+  /// none. A `scatterDim` makes it a reduce-scatter along that dimension.
   void startPlain(ir::Emitter &emit, mlir::Value x, std::optional<int64_t> scatterDim = {});
-  /// Returns the plain sum in the batches before the first compressed one, else `sum`.
+  /// Returns the plain sum in the batches that sum plainly, else `sum`.
   mlir::Value withPlain(ir::Emitter &emit, mlir::Value sum);
-  /// Replaces a state, except in the batches before the first compressed one, which keep `before`.
+  /// Replaces a state, except in the batches that encode nothing, which keep `before`.
   void replaceState(ir::Emitter &emit, size_t state, mlir::Value value, mlir::Value before);
-  /// Limits collectives, which send one payload together, to the batches that are compressed, and divides the bytes of
+  /// Limits collectives, which send one payload together, to the batches that sum in codes, and divides the bytes of
   /// the gradient among them (kGradientBytesAttr).
   void markPayload(mlir::ArrayRef<mlir::Value> pending);
   /// Returns the name of a state.
@@ -82,13 +83,15 @@ protected:
   mlir::Operation *start;
   const CompressedSync how;
   const ExchangeContext context;
+  const SumBatches batches;
   mlir::DenseI64ArrayAttr axes;
   int64_t ranks; // of the group
   mlir::Value momentum;
   size_t momentumState = 0;
 
 private:
-  mlir::Value plain, isPlain; // the plain sum that is under way, and whether this batch needs it; null: all compressed
+  mlir::Value plain;           // the plain sum that is under way; null: all batches sum in codes
+  mlir::Value isPlain, isIdle; // whether this batch sums plainly, and whether it encodes nothing; null with `plain`
 };
 
 /// Creates the exchange of payloads that a codec's functions encode and decode.

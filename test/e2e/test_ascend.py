@@ -144,7 +144,7 @@ class Ascend(KerfTest):
 
     def test_optimizers(self):
         """Each has the CPU's losses with a learning rate that changes in each step, of which the captured step reads the number."""
-        for optimizer in ("sgd", "adam", "adamw", "onebit-adam", "adagrad", "lion", "lamb", "adafactor", "muon"):
+        for optimizer in ("sgd", "adam", "adamw", "onebit-adam", "zero-one-adam", "adagrad", "lion", "lamb", "adafactor", "muon"):
             with self.subTest(optimizer):
                 losses = {}
                 for device in ("cpu", "ascend"):

@@ -44,6 +44,8 @@ def normal(n, seed, scale=1.0):
 
 
 class CompressionTest(KerfTest):
+    MODEL = MODEL
+
     def same(self, got, wanted, what=""):
         """Equal numbers, in every bit. A message that has all of them would be long."""
         self.assertEqual(len(got), len(wanted))
@@ -58,7 +60,7 @@ class CompressionTest(KerfTest):
         rows, n = SAMPLES * len(steps[0]), len(steps[0][0])
         flat = [value for step in steps for row in step for value in row + [0.0] * (n * (SAMPLES - 1))]
         shape = shape or [n]
-        self.write("model.mlir", MODEL.format(rows=rows, w="x".join(map(str, shape)), t=dtype, dims=", ".join(map(str, range(1, len(shape) + 1)))))
+        self.write("model.mlir", self.MODEL.format(rows=rows, w="x".join(map(str, shape)), t=dtype, dims=", ".join(map(str, range(1, len(shape) + 1)))))
         self.write("data.json", {"kerf": 1, "mesh": {"data": len(steps[0]), "model": 1}, "arguments": {"x": [["data"]] + [[] for _ in shape]}})
         return write_npz(self.path("x.npz"), {"x": ("<f8", [len(steps), rows, *shape], struct.pack(f"<{len(flat)}d", *flat))})
 

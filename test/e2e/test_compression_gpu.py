@@ -27,6 +27,14 @@ class OnAGpu(CompressionTest):
             else:
                 self.assertLess(math.dist(on_gpu, on_cpu), 1e-4 * math.hypot(*on_cpu), codec)
 
+    def test_local_steps_are_those_of_the_cpu(self):
+        rows = [[normal(2048, 10 * step + rank) for rank in range(2)] for step in range(12)]
+        optimizer = ("--optimizer", "zero-one-adam", "--lr", 0.01, "--freeze-step", 4, "--var-update-scaler", 1, "--local-step-scaler", 2, "--local-step-clipper", 3)
+        on_cpu = self.train("int4", rows, dtype="f32", optimizer=optimizer)
+        on_gpu = self.train("int4", rows, "--device", "cuda", dtype="f32", optimizer=optimizer)
+        self.assertLess(math.dist(on_gpu, on_cpu), 1e-4 * math.hypot(*on_cpu))
+        self.differ(on_cpu, self.train("int4", rows, dtype="f32", optimizer=(*optimizer[:-1], 1)))
+
     def test_a_package_for_cpus_runs_on_a_gpu(self):
         rows = [[normal(2048, rank) for rank in range(2)]]
         on_cpu = self.train("int8", rows, dtype="f32")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compressed gradients in pieces, training that compresses from some step on, sampled codecs, and 1-bit Adam."""
+"""Compressed gradients in pieces, training that compresses from some step on, sampled codecs, 1-bit Adam and 0/1 Adam."""
 import json
 import math
 import unittest
 
-from support import main
+from support import file_of, main
 from test_compression import CompressionTest, f32, normal
 
 
@@ -13,10 +13,10 @@ class Parts(CompressionTest):
     def compression(self, codec, **more):
         return {"compression": {"w": {"codec": codec, **more}}}
 
-    def instructions(self, *more):
+    def instructions(self, *optimizer):
         """The instructions of the entry function of a package."""
-        self.succeed("compile", self.path("model.mlir"), "--optimizer", "sgd", "--ranks", 4, "--all-ranks", "--constraints", self.path("data.json"), "--no-native",
-                     "-o", self.path("package"), *more)
+        self.succeed("compile", self.path("model.mlir"), *(optimizer or ("--optimizer", "sgd")), "--ranks", 4, "--all-ranks", "--constraints", self.path("data.json"), "--no-native",
+                     "-o", self.path("package"))
         program = json.loads(self.read("package/program.json"))
         return [instruction for function in program["functions"] if function["name"] == program["entry"] for instruction in function["body"]]
 
@@ -107,7 +107,7 @@ class FirstStep(Parts):
         self.data([[[0.0] * 5000] * 4], dtype="f32")
         self.write("data.json", {**json.loads(self.read("data.json")), **self.compression("int8", first_step=7)})
         found = {(instruction["op"], tuple(instruction["attrs"]["batches"])) for instruction in self.instructions() if "batches" in instruction.get("attrs", {})}
-        self.assertEqual(found, {("all_reduce", (0, 7)), ("all_to_all", (7, 2 ** 63 - 1)), ("all_gather", (7, 2 ** 63 - 1))})
+        self.assertEqual(found, {("all_reduce", (0, 7, 1, 1)), ("all_to_all", (7, 2 ** 63 - 1, 1, 1)), ("all_gather", (7, 2 ** 63 - 1, 1, 1))})
 
 
 class Sampled(CompressionTest):
@@ -172,6 +172,210 @@ class OneBitAdam(Parts):
             self.refuse(1, words, "train", self.path("model.mlir"), "--data", data, "--ranks", 2, "--all-ranks", "--constraints", self.path("data.json"), "--dtype", "f64",
                         "--compress", "w=onebit", *self.OPTIONS, *more)
 
+
+class ZeroOneAdam(Parts):
+    """The loss is the sum of w * x * (w * x - 2), so that the gradient of a rank depends on where its local steps have moved w."""
+
+    MODEL = """
+func.func @main(%x: tensor<{rows}x{w}x{t}> {{kerf.kind = "input", kerf.name = "x"}},
+                %w: tensor<{w}x{t}> {{kerf.kind = "parameter", kerf.name = "w", kerf.trainable}}) -> (tensor<{t}> {{kerf.name = "loss"}}) {{
+  %wide = kerf.broadcast_in_dim %w {{broadcast_dimensions = array<i64: {dims}>}} : (tensor<{w}x{t}>) -> tensor<{rows}x{w}x{t}>
+  %products = kerf.multiply %wide, %x : (tensor<{rows}x{w}x{t}>, tensor<{rows}x{w}x{t}>) -> tensor<{rows}x{w}x{t}>
+  %two = kerf.constant dense<2.0> : tensor<{t}>
+  %twos = kerf.broadcast_in_dim %two {{broadcast_dimensions = array<i64>}} : (tensor<{t}>) -> tensor<{rows}x{w}x{t}>
+  %less = kerf.subtract %products, %twos : (tensor<{rows}x{w}x{t}>, tensor<{rows}x{w}x{t}>) -> tensor<{rows}x{w}x{t}>
+  %squares = kerf.multiply %products, %less : (tensor<{rows}x{w}x{t}>, tensor<{rows}x{w}x{t}>) -> tensor<{rows}x{w}x{t}>
+  %loss = kerf.reduce %squares {{kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, {dims}>}} : (tensor<{rows}x{w}x{t}>) -> tensor<{t}>
+  return %loss : tensor<{t}>
+}}
+"""
+    STEPS, FREEZE, UPDATES, LOCAL, LONGEST = 24, 9, 2, 4, 4
+    # The last sum of local steps is that of batch 20, so that the run ends in the middle of an interval.
+    SETTINGS = ("--optimizer", "zero-one-adam", "--eps", 1e-6, "--freeze-step", FREEZE, "--var-update-scaler", UPDATES, "--local-step-scaler", LOCAL,
+                "--local-step-clipper", LONGEST)
+    OPTIONS = ("--lr", 0.05, "--lr-schedule", "linear", "--total", STEPS, *SETTINGS)
+
+    def rows(self, ranks, steps=STEPS, n=1024):
+        return [[normal(n, 100 * step + rank) for rank in range(ranks)] for step in range(steps)]
+
+    def schedule(self, steps, freeze=FREEZE):
+        """The batches that sum plainly, and all that sum."""
+        plain, sums, batch = set(), set(range(freeze)), 0
+        while batch < freeze:
+            distance = 2 ** (len(plain) // self.UPDATES)
+            plain.add(batch)
+            batch += distance
+        begin = end = freeze
+        distance = 1
+        while end < steps:
+            end += distance
+            sums.add(end - 1)
+            if end - begin >= self.LOCAL:
+                begin, distance = end, min(2 * distance, self.LONGEST)
+        return plain, sums
+
+    def reference(self, rows, compress=True, code=None, freeze=FREEZE, wrong=None, b1=0.9, b2=0.999, eps=1e-6):
+        """Algorithm 1 of the paper with Adam's corrections of the start: the weights and the loss of each step. `code` encodes and decodes a rank's sum of moves."""
+        ranks, n = len(rows[0]), len(rows[0][0])
+        plain, sums = self.schedule(len(rows), freeze)
+        w, m, v = [0.0] * n, [0.0] * n, [0.0] * n
+        own, moves, errors = [[0.0] * n for _ in range(ranks)], [[0.0] * n for _ in range(ranks)], [[0.0] * n for _ in range(ranks)]
+        rates, updates, losses = 0.0, 0, []
+        for step, xs in enumerate(rows):
+            rate = 0.05 * (1 - step / self.STEPS)
+            divisors = lambda: [(1 - b1 ** (step + 1)) * (math.sqrt(a / (1 - b2 ** max(updates, 1))) + eps) if a > 0 else math.inf for a in v]
+            d = [1.0] * n if wrong == "divisor" else divisors()
+            seen = [[w[i] - u[i] / d[i] for i in range(n)] for u in moves]
+            losses.append(math.fsum(y[i] * x[i] * (y[i] * x[i] - 2) for y, x in zip(seen, xs) for i in range(n)))
+            gradients = [[2 * (y[i] * x[i] - 1) * x[i] for i in range(n)] for y, x in zip(seen, xs)]
+            together = [math.fsum(g[i] for g in gradients) for i in range(n)]
+            if step in plain:
+                updates += 1
+                v = [b2 * a + (1 - b2) * g * g for a, g in zip(v, together)]
+            if step in plain or not compress:
+                m = [b1 * a + (1 - b1) * g for a, g in zip(m, together)]
+                own = [list(m) for _ in range(ranks)]
+                w = [a - rate * b / c for a, b, c in zip(w, m, divisors())]
+                continue
+            rates += rate
+            for rank in range(ranks):
+                own[rank] = [b1 * a + (1 - b1) * ranks * g for a, g in zip(own[rank], gradients[rank])]
+                moves[rank] = [a + rate * b for a, b in zip(moves[rank], own[rank])]
+            if step not in sums:
+                continue
+            sent = [[a + b for a, b in zip(moves[rank], errors[rank])] for rank in range(ranks)]
+            arrived = [code(x) if code else x for x in sent]
+            errors = [[a - b for a, b in zip(x, y)] for x, y in zip(sent, arrived)]
+            mean = [math.fsum(x[i] for x in arrived) / ranks for i in range(n)]
+            m, w = [a / rates for a in mean], [a - b / c for a, b, c in zip(w, mean, divisors())]
+            own, rates = [list(m) for _ in range(ranks)], 0.0
+            if wrong != "reset":
+                moves = [[0.0] * n for _ in range(ranks)]
+        return w, losses
+
+    def near(self, weights, losses, expected, what):
+        for i, (x, y) in enumerate(zip(weights, expected[0])):
+            self.assertAlmostEqual(x, y, delta=2e-6, msg=f"{what}, weight {i}")
+        for step, (x, y) in enumerate(zip(losses, expected[1])):
+            self.assertAlmostEqual(x, y, delta=2e-6 * len(weights), msg=f"{what}, loss {step}")
+
+    def trained(self, *args, **more):
+        weights = self.train(*args, **{"optimizer": self.OPTIONS, **more})
+        return weights, json.loads(self.done.stdout)["losses"]
+
+    def test_the_formula_through_the_identity_codec(self):
+        for ranks, more in ((2, {}), (2, {"scheme": "two-stage"}), (4, {}), (4, {"pieces": 2})):
+            rows = self.rows(ranks)
+            expected = self.reference(rows)
+            self.near(*self.trained(None, rows, plan=self.compression("identity", **more)), expected, f"{ranks} ranks, {more}")
+        for wrong in ({"freeze": self.FREEZE + 1}, {"freeze": self.FREEZE - 1}, {"wrong": "divisor"}, {"wrong": "reset"}, {"compress": False}):
+            others = self.reference(rows, **wrong)
+            self.assertGreater(max(abs(a - b) for a, b in zip(others[0], expected[0])), 1e-4, wrong)
+            self.assertGreater(max(abs(a - b) for a, b in zip(others[1], expected[1])), 2e-5 * len(expected[0]), wrong)
+
+    def test_moves_go_in_one_bit_with_error_feedback(self):
+        def onebit(x):
+            size = math.fsum(map(abs, x)) / len(x)
+            return [math.copysign(size, a) if a else size for a in x]
+        rows = self.rows(2)
+        weights, losses = self.trained("onebit", rows)
+        expected = self.reference(rows, code=onebit)
+        for x, y in zip(weights, expected[0]):
+            self.assertAlmostEqual(x, y, delta=1e-4)
+        for x, y in zip(losses, expected[1]):
+            self.assertAlmostEqual(x, y, delta=1e-4 * len(weights))
+        self.assertGreater(math.dist(expected[0], self.reference(rows)[0]), 0.1)
+
+    def test_without_compression_it_is_adam_whose_divisor_follows_at_growing_distances(self):
+        rows = self.rows(2)
+        weights, losses = self.trained(None, rows)
+        expected = self.reference(rows, compress=False)
+        for x, y in zip((*weights, *losses), (*expected[0], *expected[1])):
+            self.assertAlmostEqual(x, y, delta=1e-9 * max(1, abs(y)))
+
+    def test_one_rank_takes_no_local_steps(self):
+        coded, plain = (self.trained(codec, self.rows(1), plan={"arguments": {}}) for codec in ("onebit", None))
+        self.same(coded[0], plain[0])
+        self.same(coded[1], plain[1])
+
+    def test_all_ranks_have_equal_weights(self):
+        """From step 24 on the rate is 0. After the next sum no rank has moved, and in each further step one rank alone has data: its loss is that of its weights."""
+        ranks, n, probe = 3, 1024, normal(1024, 99)
+        zeros = [0.0] * n
+        rows = self.rows(ranks) + [[zeros] * ranks] * self.LONGEST + [[probe if other == rank else zeros for other in range(ranks)] for rank in range(ranks)]
+        for codec in ("onebit", "int4", "topk", "powersgd"):
+            losses = self.trained(codec, rows, shape=[32, 32])[1]
+            self.assertEqual(losses[-ranks:], losses[-1:] * ranks, codec)
+            self.assertTrue(all(math.isfinite(loss) for loss in losses), codec)
+
+    def test_a_run_that_resumes_between_two_sums_goes_on_bit_by_bit(self):
+        rows = self.rows(3)
+        sums = self.schedule(self.STEPS)[1]
+        self.assertTrue({18, 19, 22, 23}.isdisjoint(sums) and 20 in sums, sums)
+        for codec in ("onebit", "int4"):
+            whole = self.train(codec, rows, optimizer=self.OPTIONS)
+            for stop in (5, 19, 22):
+                half = self.path(f"half-{codec}-{stop}")
+                self.train(codec, rows, "--checkpoint", half, "--every", stop, stop=stop, optimizer=self.OPTIONS)
+                self.same(self.train(codec, rows, "--resume", half, optimizer=self.OPTIONS), whole, f"{codec}, {stop}")
+                states = self.states(half)
+                self.assertEqual(any(any(box) for box in states["compression_moves/w"]), stop != 5, codec)
+        fewer = self.rows(2)
+        done = self.train("onebit", fewer, "--resume", half, optimizer=self.OPTIONS), self.done
+        self.assertIn("start as zeros", done[1].stderr + done[1].stdout)
+        self.assertTrue(all(math.isfinite(x) for x in done[0]))
+
+    def test_the_rate_of_a_group_counts(self):
+        rows = self.rows(2)
+        expected = self.train("identity", rows, optimizer=self.OPTIONS)
+        got = self.train("identity", rows, "--group", "w:lr=0.05", optimizer=("--lr", 0.01, *self.OPTIONS[2:]))
+        for x, y in zip(got, expected):
+            self.assertAlmostEqual(x, y, delta=2e-6)
+
+    def test_collectives_run_in_their_batches(self):
+        self.data([[[0.0] * 5000] * 4], dtype="f32")
+        self.write("data.json", {**json.loads(self.read("data.json")), **self.compression("int8")})
+        plain, sums = (batches & set(range(60)) for batches in self.schedule(60))
+        found = {}
+        for instruction in self.instructions(*self.SETTINGS):
+            numbers = instruction.get("attrs", {}).get("batches")
+            if numbers:
+                ranges = [numbers[i:i + 4] for i in range(0, len(numbers), 4)]
+                found[instruction["op"]] = {batch for batch in range(60) if any(b <= batch < e and (batch - b) % every < run for b, e, every, run in ranges)}
+        self.assertEqual(found, {"all_reduce": plain, "all_to_all": sums - plain, "all_gather": sums - plain})
+
+    def test_a_mesh_of_data_and_model_has_the_losses_of_data_alone(self):
+        """GPT-2, where each rank has a part of a matrix. Between nodes, in pieces and over stages the sums are the same."""
+        options = ["--optimizer", "zero-one-adam", "--lr", 1e-3, "--freeze-step", 3, "--var-update-scaler", 1, "--local-step-scaler", 2, "--local-step-clipper", 3]
+        level = lambda name: {"name": name, "size": 2, "bandwidth": 1e9, "latency": 1e-6}
+        cluster = self.write("cluster.json", {"name": "two nodes", "levels": [level("inside"), level("between")],
+                                              "device": {"kind": "cpu", "name": "core", "memory_bytes": 10 ** 10, "cores": 1, "memory_bandwidth": 1e10,
+                                                         "peak_flops": {"f64": 1e10, "f32": 1e10}}})
+        losses = {}
+        for name, mesh, more, where in (("data", {"data": 2, "model": 1}, {}, []), ("model", {"data": 2, "model": 2}, {}, []),
+                                        ("stages", {"stage": 2, "data": 2, "model": 1}, {}, []), ("data 4", {"data": 4, "model": 1}, {}, ["--cluster", cluster]),
+                                        ("hierarchy", {"data": 4, "model": 1}, {"hierarchy": True}, ["--cluster", cluster])):
+            plan = self.write("plan.json", {"kerf": 1, "mesh": mesh, "microbatch": 2, "optimizer_sharding": 0, "compression": {"*.weight": {"codec": "identity", **more}}})
+            done = self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--ranks", math.prod(mesh.values()), "--all-ranks", "--constraints", plan,
+                                "--steps", 12, "--json", *options, *where)
+            losses[name] = json.loads(done.stdout)["losses"]
+        for name, other in (("model", "data"), ("stages", "data"), ("hierarchy", "data 4")):
+            for x, y in zip(losses[name], losses[other]):
+                self.assertAlmostEqual(x, y, delta=2e-5 * y, msg=name)
+
+    def test_what_does_not_fit_is_refused(self):
+        data = self.data([[normal(1024, 1), normal(1024, 2)]])
+        for plan, more, words in (({}, ["--accumulate", 2], ["zero-one-adam", "accumulate"]), ({"optimizer_sharding": 1}, [], ["mean", "optimizer sharding 0"]),
+                                  ({}, ["--clip-norm", 1], ["--clip-norm is 1", "--local-step-clipper 1"]),
+                                  ({}, ["--gradient-norms", self.path("norms.csv")], ["--gradient-norms", "--local-step-clipper 1"]),
+                                  ({}, ["--dtype", "f16", "--loss-scale", "dynamic"], ["--loss-scale", "--optimizer onebit-adam"]),
+                                  (self.compression("onebit", first_step=5), [], ["first_step is 5", "first 2 steps"])):
+            self.write("data.json", {**json.loads(self.read("data.json")), "optimizer_sharding": 0, "compression": {}, **plan})
+            compress = [] if "compression" in plan else ["--compress", "w=onebit"]
+            self.refuse(1, words, "train", self.path("model.mlir"), "--data", data, "--ranks", 2, "--all-ranks", "--constraints", self.path("data.json"),
+                        *([] if "--dtype" in more else ["--dtype", "f64"]), *compress, *self.OPTIONS, *more)
+        for more in (["--clip-norm", 1], ["--gradient-norms", self.path("norms.csv")]):
+            self.train("onebit", self.rows(2, steps=1), *more, "--local-step-clipper", 1, optimizer=self.OPTIONS[:-2])
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ CASES = {
     "memory in an unknown unit": ("plan {model} --memory 3furlongs", 1, r"--memory: '3furlongs' is not a number of bytes"),
     "infinite budget": ("plan {model} --budget inf_", 1, r"--budget: 'inf_' is not a finite number"),
     "no threads": ("train {model} --data {data} --threads 0", 1, r"--threads: '0' is not a whole number from 1 to 1024"),
-    "unknown optimizer": ("train {model} --data {data} --optimizer adamm", 1, r"--optimizer is 'adamm'; it has to be one of sgd, adam, adamw, onebit-adam, adagrad, lion, lamb, adafactor, muon"),
+    "unknown optimizer": ("train {model} --data {data} --optimizer adamm", 1, r"--optimizer is 'adamm'; it has to be one of sgd, adam, adamw, onebit-adam, zero-one-adam, adagrad, lion, lamb, adafactor, muon"),
     "unknown type": ("simulate {config} --dtype f12", 1, r"--dtype is 'f12'; it has to be one of f32, f64, bf16"),
     "unknown target": ("export {config} --plan {plan} --to megatrn", 1, r"--to is 'megatrn'; it has to be one of megatron"),
     "link that is none": ("train {model} --data {data} --emulate-link 3", 1, r"--emulate-link: '3' is not BYTES_PER_SECOND .*such as 1e9,5e-5"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of optimizers, computed with numbers instead of IR. test/e2e/test_optimizers.py compares whole trainings with PyTorch.
+// The rules of optimizers, computed with numbers instead of IR. test/e2e/test_optimizers.py compares whole trainings
+// with PyTorch.
 #include "kerf/Optimizer/Options.h"
 #include "kerf/Optimizer/Update.h"
 
@@ -50,7 +51,9 @@ public:
   TermValue unary(UnaryTerm operation, TermValue x) override {
     Number made = of(x);
     for (double &element : made.elements)
-      element = operation == UnaryTerm::Sqrt ? std::sqrt(element) : (element > 0) - (element < 0);
+      element = operation == UnaryTerm::Sqrt    ? std::sqrt(element)
+                : operation == UnaryTerm::Floor ? std::floor(element)
+                                                : (element > 0) - (element < 0);
     return add(made);
   }
   TermValue wherePositive(TermValue condition, TermValue x, TermValue y) override {
@@ -153,6 +156,24 @@ TEST(RulesTest, TheFirstStepOfAdamWHasTheSizeOfTheRate) {
   std::vector<double> after = trained("adamw", {2, -3}, {{"weight-decay", 0.01}}, {{4, -0.5}}, 0.1);
   EXPECT_NEAR(after[0], 2 * (1 - 0.1 * 0.01) - 0.1 * 4 / (4 + 1e-8), 1e-14);
   EXPECT_NEAR(after[1], -3 * (1 - 0.1 * 0.01) + 0.1 * 0.5 / (0.5 + 1e-8), 1e-14);
+}
+
+TEST(RulesTest, TheDivisorOfZeroOneAdamFollowsAtGrowingDistances) {
+  // With two updates at each distance, the squares follow in batches 0 and 1, then 2 and 4, and not from batch 5 on.
+  const double rate = 0.1, beta1 = 0.9, beta2 = 0.999;
+  std::vector<std::vector<double>> gradients = {{1}, {-2}, {30}, {4}, {-50}, {6}, {70}};
+  double parameter = 5, mean = 0, square = 0;
+  int follows = 0;
+  for (size_t step = 0; step < gradients.size(); ++step) {
+    const double gradient = gradients[step][0];
+    if (step == 0 || step == 1 || step == 2 || step == 4)
+      ++follows, square = beta2 * square + (1 - beta2) * gradient * gradient;
+    mean = beta1 * mean + (1 - beta1) * gradient;
+    parameter -= rate * mean / (1 - std::pow(beta1, double(step + 1))) /
+                 (std::sqrt(square / (1 - std::pow(beta2, follows))) + 1e-8);
+  }
+  EXPECT_NEAR(trained("zero-one-adam", {5}, {{"freeze-step", 5}, {"var-update-scaler", 2}}, gradients, rate)[0],
+              parameter, 1e-12);
 }
 
 TEST(RulesTest, LionMovesByTheSign) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kerf/Package/Batches.h"
 #include "kerf/Package/Package.h"
 
 #include <cmath>
@@ -374,6 +375,45 @@ TEST(Program, NestedCallsCannotExplode) {
   Status status = checkProgram(program);
   ASSERT_FALSE(bool(status));
   EXPECT_NE(status.error().message.find("inlined, it has more than"), std::string::npos) << status.error().message;
+}
+
+TEST(Program, BatchesOfACollectiveAreRangesOneAfterTheOther) {
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+  auto batches = [](nlohmann::ordered_json numbers) {
+    Program program = sample();
+    program.functions[1].body[2].attrs[kBatches] = std::move(numbers);
+    Status status = checkProgram(program);
+    return status ? batchesOf(program.functions[1].body[2]) : Result<BatchSet>(status.error());
+  };
+  auto read = batches({0, 4, 1, 1, 4, 12, 4, 3, 15, kLast, 8, 1});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(flatBatches(*read), (std::vector<int64_t>{0, 4, 1, 1, 4, 12, 4, 3, 15, kLast, 8, 1}));
+  std::vector<int64_t> found;
+  for (int64_t batch = 0; batch < 32; ++batch)
+    if (read->contains(batch))
+      found.push_back(batch);
+  EXPECT_EQ(found, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 15, 23, 31}));
+  EXPECT_TRUE(batchesOf(sample().functions[1].body[2])->contains(kLast - 1)) << "without the attribute: all batches";
+  struct Row {
+    nlohmann::ordered_json numbers;
+    std::string message;
+  };
+  for (const Row &row : std::vector<Row>{{nlohmann::ordered_json::array(), "each of which is four integers"},
+                                         {{0, 7}, "each of which is four integers"},
+                                         {7, "each of which is four integers"},
+                                         {{0, 7, 1, "1"}, "number 3 has to be an integer of 64 bits"},
+                                         {{0, 7, 1.5, 1}, "number 2 has to be an integer of 64 bits"},
+                                         {{0, uint64_t(kLast) + 1, 1, 1}, "number 1 has to be an integer of 64 bits"},
+                                         {{-1, 7, 1, 1}, "its range 0 has to have 0 <= begin < end"},
+                                         {{7, 7, 1, 1}, "its range 0 has to have 0 <= begin < end"},
+                                         {{0, 7, 0, 1}, "1 <= run <= every"},
+                                         {{0, 7, 2, 3}, "1 <= run <= every"},
+                                         {{0, 7, 2, 0}, "1 <= run <= every"},
+                                         {{0, 7, 1, 1, 6, 9, 1, 1}, "its range 1 has to have 7 <= begin < end"}}) {
+    auto wrong = batches(row.numbers);
+    ASSERT_FALSE(bool(wrong)) << row.numbers.dump();
+    EXPECT_NE(wrong.error().message.find(row.message), std::string::npos) << wrong.error().message;
+  }
 }
 
 TEST(Program, AnotherVersionIsRefused) {

@@ -35,7 +35,8 @@ struct OptimizerState {
 /// A value for each setting of an optimizer record, by the setting's name.
 using SettingValues = std::map<std::string, double, std::less<>>;
 
-class Update; // the update of one parameter (kerf/Optimizer/Update.h)
+class Update;     // the update of one parameter (kerf/Optimizer/Update.h)
+struct CodedMean; // a mean that ranks may sum in place of gradients (kerf/Optimizer/CodedMean.h)
 
 /// An optimizer, as a row of the table that `optimizers` returns.
 struct OptimizerRecord {
@@ -56,6 +57,8 @@ struct OptimizerRecord {
   /// The setting of a momentum that may as well be added to each rank's gradient before these are summed, because the
   /// rest of the rule is linear in it; null where there is none.
   const char *earlyMomentum = nullptr;
+  /// The mean of gradients that ranks sum where gradients are compressed; null: they sum the gradients themselves.
+  const CodedMean *codedMean = nullptr;
   /// Returns whether the rule applies to parameters of `shape`; null: it applies to all shapes.
   bool (*acceptsShape)(const Shape &shape) = nullptr;
   /// The name of the optimizer for parameters whose shape the rule does not accept; null where it accepts all shapes.

@@ -13,7 +13,7 @@ using TermValue = int;
 /// The binary operations of terms.
 enum class BinaryTerm { Add, Subtract, Multiply, Divide, Power, Maximum, Minimum };
 /// The unary operations of terms.
-enum class UnaryTerm { Sqrt, Sign };
+enum class UnaryTerm { Sqrt, Sign, Floor };
 
 /// The creator of the operations that a formula consists of, in whatever form a program is kept. Each function creates
 /// operations and returns the number of their result. Binary and unary operations work element by element.
@@ -71,6 +71,8 @@ public:
   friend Term min(const Term &x, const Term &y);
   friend Term sqrt(const Term &x);
   friend Term sign(const Term &x);
+  /// Returns x rounded down to an integer.
+  friend Term floor(const Term &x);
   /// Returns x where `condition` is greater than 0, elsewhere y.
   friend Term wherePositive(const Term &condition, const Term &x, const Term &y);
 

@@ -501,8 +501,10 @@ def CompressGradients : Pass<"kerf-compress-gradients", "::mlir::ModuleOp"> {
 
     With `pieces`, the gradient is cut, and each piece is a gradient of its own: the pass encodes piece 2 before it waits
     for piece 1. With `first_batch` N, a plain collective runs in the batches before N, and those of payloads run from
-    batch N on (`kerf.batches`); the sum is selected by the number of the batch. With `mean`, a mean of gradients that
-    the optimizer keeps is summed in place of the gradient.
+    batch N on (`kerf.batches`); the sum is selected by the number of the batch. With `optimizer`, a mean of gradients
+    that this optimizer keeps is summed in place of the gradient, in batches that its record tells. Where some batches
+    sum nothing, each rank takes a step of its own in these: the pass adds the states "compression_mean/NAME" and
+    "compression_moves/NAME", and the model reads the parameter less the rank's moves.
 
     With `hierarchy`, an all-reduce first sums plainly among the ranks of a node (reduce-scatter), sends payloads between
     nodes, and gathers in the node.

@@ -9,7 +9,7 @@
 // RUN: not kerf-opt %s -kerf-add-optimizer="reduce-type=f32" 2>&1 | FileCheck %s --check-prefix=REDUCE
 // RUN: not kerf-opt %s -kerf-add-optimizer="loss-scale-window=0" 2>&1 | FileCheck %s --check-prefix=WINDOW
 
-// NAME: unknown optimizer 'rmsprop'; there are sgd, adam, adamw, onebit-adam, adagrad, lion, lamb, adafactor, muon
+// NAME: unknown optimizer 'rmsprop'; there are sgd, adam, adamw, onebit-adam, zero-one-adam, adagrad, lion, lamb, adafactor, muon
 // MOMENTUM: optimizer option --momentum is 1; it must be 0 or more and less than 1
 // CLIP: optimizer option <clip-norm> is -1; it must be 0 or more and finite
 // EPS: optimizer option --eps is 0; it must be more than 0 and finite

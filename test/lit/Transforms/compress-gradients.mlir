@@ -132,8 +132,8 @@ func.func @main(%g: tensor<128xf32>) -> tensor<128xf32> {
 
 // CHECK-LABEL: func.func @main(%arg0: tensor<32xf32>
 // CHECK-SAME: %[[STEP:[^:]*]]: tensor<i64> {{{.*}}kerf.kind = "step"
-// CHECK: %[[PLAIN:.*]] = kerf.all_reduce %{{.*}} {{{.*}}kerf.batches = array<i64: 0, 5>{{.*}}} : (tensor<2x16xf32>)
-// CHECK: kerf.all_gather %{{.*}} {{{.*}}kerf.batches = array<i64: 5, 9223372036854775807>
+// CHECK: %[[PLAIN:.*]] = kerf.all_reduce %{{.*}} {{{.*}}kerf.batches = array<i64: 0, 5, 1, 1>{{.*}}} : (tensor<2x16xf32>)
+// CHECK: kerf.all_gather %{{.*}} {{{.*}}kerf.batches = array<i64: 5, 9223372036854775807, 1, 1>
 // CHECK: %[[SUM:.*]] = kerf.wait %[[PLAIN]]
 // CHECK: kerf.select %{{.*}}, %[[SUM]], %{{.*}}
 kerf.mesh @mesh #kerf.mesh<"data"=2>

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "CodedMeans.h"
+#include "EmitUpdate.h"
+#include "GradientBlocks.h"
+#include "kerf/Transforms/DeviceAxes.h"
+
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+/// Returns whether the ranks along all these axes have samples of their own: the axes cut the first dimension of
+/// inputs.
+bool haveOwnSamples(func::FuncOp main, const Mesh &mesh, ArrayRef<AxisRef> axes) {
+  llvm::SmallDenseSet<int> cutting;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    auto kind = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kKindAttr);
+    auto sharding = main.getArgAttrOfType<ShardingAttr>(i, KerfDialect::kShardingAttr);
+    auto type = main.getArgAttrOfType<TypeAttr>(i, KerfDialect::kGlobalTypeAttr);
+    if (!kind || kind.getValue() != "input" || !sharding || !type)
+      continue;
+    auto shape = cast<RankedTensorType>(type.getValue()).getShape();
+    auto cut = sharding.toSharding(mesh, Shape(shape.begin(), shape.end()), [&] { return main.emitError(); });
+    if (succeeded(cut) && !cut->dims.empty())
+      for (const AxisRef &axis : cut->dims.front().axes)
+        cutting.insert(axis.axis);
+  }
+  return llvm::all_of(axes, [&](const AxisRef &axis) { return cutting.contains(axis.axis); });
+}
+
+/// Operations are equal where they compute equal values.
+struct SameOperation : llvm::DenseMapInfo<Operation *> {
+  static unsigned getHashValue(Operation *op) {
+    return static_cast<unsigned>(OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
+                                                                   OperationEquivalence::ignoreHashValue,
+                                                                   OperationEquivalence::IgnoreLocations));
+  }
+  static bool isEqual(Operation *x, Operation *y) {
+    const bool isKey = x == getEmptyKey() || x == getTombstoneKey() || y == getEmptyKey() || y == getTombstoneKey();
+    return x == y || (!isKey && OperationEquivalence::isEquivalentTo(x, y, OperationEquivalence::IgnoreLocations));
+  }
+};
+
+/// The sum of one mean.
+class MeanSum {
+public:
+  MeanSum(AllReduceOp start, const CompressedSync &how, const Mesh &mesh, CompressionStates &states)
+      : start(start), how(how), mesh(mesh), states(states), record(*findOptimizer(how.optimizer)),
+        coded(*record.codedMean), decay(how.settings.find(coded.decay)->second), batches(sumBatches(how)) {
+    for (const AxisRef &axis : axesFromFlat(start.getAxes()))
+      ranks *= double(axis.size);
+  }
+
+  FailureOr<Value> run() {
+    Value gradient = start.getOperand(), mean = states.find("state", stateName(coded.state));
+    if (!mean || shapeOf(mean) != shapeOf(gradient))
+      return notWhole();
+    OpBuilder builder(start);
+    Emitter emit{builder, start.getLoc()};
+    Value rates, olds = old(emit, mean);
+    if (batches.hasLocalSteps()) {
+      if (failed(readLocally()))
+        return failure();
+      rates = sumMoves(emit, mean);
+    } else {
+      Value share = emit.multiply(olds, emit.splat(1.0 / ranks, olds));
+      start->setOperand(0, emit.add(gradient, share));
+    }
+    auto wait = cast<WaitOp>(*start->user_begin());
+    builder.setInsertionPoint(firstUserOf(wait));
+    Value sum = emit.subtract(wait, olds);
+    wait.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
+    return rates;
+  }
+
+private:
+  std::string stateName(const char *kind) const { return std::string(kind) + "/" + how.parameter; }
+  LogicalResult notWhole() {
+    return start->emitError() << "the gradient of '" << how.parameter << "' is summed as the mean '" << coded.state
+                              << "' of gradients, which optimizer sharding cuts over ranks; use optimizer sharding 0";
+  }
+
+  /// Returns the part f * mean of what is summed, in the type of the gradient and with its loss scale.
+  Value old(Emitter &emit, Value mean) {
+    mean = emit.convert(mean, tensorType(start.getOperand()).getElementType());
+    mean = emit.multiply(mean, emit.splat(decay / (1 - decay), mean));
+    Value scale = states.find("", KerfDialect::kLossScaleName);
+    return scale ? emit.multiply(mean, like(emit, emit.convert(scale, tensorType(mean).getElementType()), mean)) : mean;
+  }
+
+  /// Makes the model read the parameter as this rank has moved it since the last sum.
+  LogicalResult readLocally() {
+    if (!haveOwnSamples(start->getParentOfType<func::FuncOp>(), mesh, axesFromFlat(start.getAxes())))
+      return start->emitError()
+             << "the gradient of '" << how.parameter
+             << "' is summed over ranks that have parts of the same samples, but optimizer " << record.name
+             << " lets each rank take steps by its own gradient; compress this gradient with codec none, or give <"
+             << coded.longest << "=1>, with which ranks sum in each step";
+    Shape shape = shapeOf(start.getOperand());
+    own = states.add(stateName("compression_mean"), shape);
+    moves = states.add(stateName("compression_moves"), shape);
+    Value parameter = states.find("parameter", how.parameter);
+    SmallVector<OpOperand *> reads;
+    bool isUpdated = false;
+    for (OpOperand &use : parameter.getUses())
+      if (use.getOwner()->hasAttr(KerfDialect::kUpdateAttr))
+        isUpdated = true;
+      else
+        reads.push_back(&use);
+    if (!isUpdated)
+      return notWhole();
+    OpBuilder builder(start->getContext());
+    builder.setInsertionPointAfterValue(states.before(moves));
+    UpdateRequest request{.loc = start->getLoc(),
+                          .name = how.parameter,
+                          .parameter = parameter,
+                          .gradient = {},
+                          .states = {},
+                          .rate = {},
+                          .number = states.scalar("step"),
+                          .skip = {},
+                          .record = record,
+                          .settings = how.settings,
+                          .shape = shape};
+    for (const OptimizerState &state : record.states(how.settings, shape))
+      request.states.push_back(states.find("state", stateName(state.name)));
+    Value moved = emitMoved(builder, request, states.before(moves));
+    for (OpOperand *read : reads)
+      read->set(moved);
+    return success();
+  }
+
+  /// Takes the local step, and makes `start` sum what all ranks have moved. Returns the sum of rates.
+  Value sumMoves(Emitter &emit, Value mean) {
+    Type f32 = emit.builder.getF32Type();
+    mean = emit.convert(mean, f32);
+    Value rate = scaledRate(emit, states.find("learning_rate", how.rate));
+    Value rates = emit.add(scaledRate(emit, states.find("state", (kRatesPrefix + how.rate).str())), rate);
+    Value noRate = emit.splat(0.0, rates); // a schedule may begin and end with rates of 0
+    Value isMoving = emit.compare(rates, noRate, Comparison::GT);
+    Value sums = isIn(emit, states.scalar("step"), batches.sums);
+    // All scalars come first, so that the following ops become one kernel.
+    Value now = emit.add(mean, states.before(own));
+    now = emit.multiply(now, emit.splat(decay, now));
+    Value gradient = emit.convert(start.getOperand(), f32);
+    now = emit.add(now, emit.multiply(gradient, emit.splat((1 - decay) * ranks, gradient)));
+    Value moved = emit.add(states.before(moves), emit.multiply(now, like(emit, rate, now)));
+    Value perRate = emit.divide(moved, like(emit, rates, now));
+    Value sent = emit.select(like(emit, isMoving, now), perRate, now);
+    sent = emit.multiply(sent, emit.splat(1 / (ranks * (1 - decay)), sent));
+    start->setOperand(0, emit.convert(sent, tensorType(start.getOperand()).getElementType()));
+    Value zero = emit.splat(0.0, now), summing = like(emit, sums, now);
+    states.replace(own, emit.select(summing, zero, emit.subtract(now, mean)));
+    states.replace(moves, emit.select(summing, zero, moved));
+    return rates;
+  }
+
+  Value scaledRate(Emitter &emit, Value rate) {
+    rate = emit.convert(rate, emit.builder.getF32Type());
+    return emit.multiply(rate, emit.splat(how.rateFactor, rate));
+  }
+  static Value like(Emitter &emit, Value scalar, Value x) { return emit.broadcast(scalar, shapeOf(x), {}); }
+
+  AllReduceOp start;
+  const CompressedSync &how;
+  const Mesh &mesh;
+  CompressionStates &states;
+  const OptimizerRecord &record;
+  const CodedMean &coded;
+  const double decay;
+  const SumBatches batches;
+  double ranks = 1;
+  size_t own = 0, moves = 0; // states
+};
+
+} // namespace
+
+void updateInEachStep(func::FuncOp main, ArrayRef<CompressedSync> sums) {
+  for (Operation &op : llvm::make_early_inc_range(main.front())) {
+    auto name = op.getAttrOfType<StringAttr>(kLocalStepsAttr);
+    if (!name || llvm::any_of(sums, [&](const CompressedSync &how) { return how.parameter == name.getValue(); }))
+      continue;
+    OpBuilder builder(&op);
+    Value now = op.getOperands().back(); // the rate of this step
+    if (isa<NotOp>(op)) {
+      auto type = cast<RankedTensorType>(op.getResult(0).getType());
+      now = ConstantOp::create(builder, op.getLoc(), type, DenseElementsAttr::get(type, false));
+    }
+    op.getResult(0).replaceAllUsesWith(now);
+    op.erase();
+  }
+}
+
+void mergeScalars(Block &block) {
+  llvm::DenseSet<Operation *, SameOperation> found;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (op.getNumResults() != 1 || op.getNumRegions() > 0 || !isMemoryEffectFree(&op))
+      continue;
+    auto type = dyn_cast<RankedTensorType>(op.getResult(0).getType());
+    if (!type || type.getRank() > 0)
+      continue;
+    auto [same, isNew] = found.insert(&op);
+    if (isNew)
+      continue;
+    op.replaceAllUsesWith(*same);
+    op.erase();
+  }
+}
+
+FailureOr<Value> sumMeanInstead(Operation *start, const CompressedSync &how, const Mesh &mesh,
+                                CompressionStates &states) {
+  if (how.optimizer.empty())
+    return Value();
+  if (auto sum = dyn_cast<AllReduceOp>(start))
+    return MeanSum(sum, how, mesh, states).run();
+  return start->emitError() << "the gradient of '" << how.parameter
+                            << "' is summed as a mean of gradients, which optimizer sharding cuts over ranks; use "
+                               "optimizer sharding 0";
+}
+
+} // namespace kerf
