@@ -82,6 +82,42 @@ Operation *sumInNodesFirst(AllReduceOp start, const NodeAxes &axes, const SumBat
   return between;
 }
 
+/// Returns the axes along which ranks have different numbers of a gradient: those over which `start` sums it, those
+/// along which it was cut before, those that cut its parameter, and the microbatches if each is summed by itself.
+FailureOr<std::vector<AxisRef>> axesOfDifferences(Operation *start, StringRef parameter, const Mesh &mesh,
+                                                  CompressionStates &states) {
+  std::vector<AxisRef> axes;
+  auto add = [&](const AxisRef &axis) {
+    if (axis.axis != stageAxis(mesh) && !llvm::is_contained(axes, axis))
+      axes.push_back(axis);
+  };
+  auto addAxesOf = [&](Operation *op) {
+    for (const AxisRef &axis : axesFromFlat(op->getAttrOfType<DenseI64ArrayAttr>("axes").asArrayRef()))
+      add(axis);
+  };
+  addAxesOf(start);
+  for (Operation *op = start->getOperand(0).getDefiningOp();
+       isa_and_nonnull<WaitOp, AllReduceOp, ReduceScatterOp, LocalSliceOp>(op); op = op->getOperand(0).getDefiningOp())
+    if (isa<ReduceScatterOp, LocalSliceOp>(op))
+      addAxesOf(op);
+  if (auto its = dyn_cast_or_null<BlockArgument>(states.find("parameter", parameter))) {
+    auto main = start->getParentOfType<func::FuncOp>();
+    auto sharding = main.getArgAttrOfType<ShardingAttr>(its.getArgNumber(), KerfDialect::kShardingAttr);
+    auto type = main.getArgAttrOfType<TypeAttr>(its.getArgNumber(), KerfDialect::kGlobalTypeAttr);
+    if (sharding && type) {
+      auto cut = sharding.toSharding(mesh, shapeOf(type.getValue()), [&] { return start->emitError(); });
+      if (failed(cut))
+        return failure();
+      for (const DimSharding &dim : cut->dims)
+        for (const AxisRef &axis : dim.axes)
+          add(axis);
+    }
+  }
+  if (start->hasAttr(KerfDialect::kEachMicrobatchAttr) && microbatchAxis(mesh) >= 0)
+    add(wholeAxis(mesh, microbatchAxis(mesh)));
+  return axes;
+}
+
 struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
   using CompressGradientsBase::CompressGradientsBase;
 
@@ -120,8 +156,9 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
                "0 or 1";
         return signalPassFailure();
       }
+      auto differing = axesOfDifferences(start, how.parameter, mesh, states);
       FailureOr<Value> rate = sumMeanInstead(start, how, mesh, states);
-      if (failed(rate))
+      if (failed(rate) || failed(differing))
         return signalPassFailure();
       hasLocalSteps |= bool(*rate);
       SmallVector<Operation *> pieces = cutIntoPieces(start, how.pieces, codec->block);
@@ -131,7 +168,7 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
         if (auto sum = dyn_cast<AllReduceOp>(piece); sum && how.hierarchy)
           if (auto axes = nodeAxes(mesh, axesFromFlat(sum.getAxes()), ranksOfNode))
             piece = sumInNodesFirst(sum, *axes, sumBatches(how));
-        ExchangeContext context{mesh, states, int64_t(exchanges.size()), *rate};
+        ExchangeContext context{mesh, states, int64_t(exchanges.size()), *differing, *rate};
         exchanges.push_back(codec->rank ? createLowRankExchange(piece, how, context, *codec)
                                         : createCodedExchange(piece, how, context, *codec));
       }

@@ -124,16 +124,11 @@ void GradientExchange::markPayload(ArrayRef<Value> pending) {
 }
 
 Value GradientExchange::randomKey(Emitter &emit, bool owner, bool shared) {
-  const Mesh &mesh = context.mesh;
-  std::vector<AxisRef> all;
-  for (int axis = 0; axis < int(mesh.axes.size()) && !shared; ++axis)
-    if (axis != stageAxis(mesh) && (axis != microbatchAxis(mesh) || start->hasAttr(KerfDialect::kEachMicrobatchAttr)))
-      all.push_back(wholeAxis(mesh, axis));
   auto type = RankedTensorType::get({}, emit.builder.getI32Type());
   Value seed = context.states.scalar("seed"), step = context.states.scalar("step");
-  return RandomKeyOp::create(emit.builder, emit.loc, type, seed, step,
-                             emit.builder.getI64IntegerAttr(2 * context.number + owner),
-                             emit.builder.getDenseI64ArrayAttr(flatAxes(all)));
+  return RandomKeyOp::create(
+      emit.builder, emit.loc, type, seed, step, emit.builder.getI64IntegerAttr(2 * context.number + owner),
+      emit.builder.getDenseI64ArrayAttr(flatAxes(shared ? std::vector<AxisRef>() : context.differing)));
 }
 
 void GradientExchange::finish(Value result) {

@@ -12,7 +12,9 @@ namespace kerf {
 struct ExchangeContext {
   const Mesh &mesh;
   CompressionStates &states;
-  int64_t number;        // of the gradient among the compressed ones of the step
+  int64_t number; // of the gradient among the compressed ones of the step
+  /// The axes along which ranks encode different numbers. Along all others they hold copies of the gradient.
+  std::vector<AxisRef> differing = {};
   mlir::Value rate = {}; // scalar with which errors become updates; null: the learning rate
 };
 
@@ -70,7 +72,8 @@ protected:
   void markPayload(mlir::ArrayRef<mlir::Value> pending);
   /// Returns the name of a state.
   std::string stateName(const char *prefix) const { return prefix + how.parameter + how.piece; }
-  /// Returns the key of random numbers; `owner` is that of the second encoding. With `shared`, all ranks have one key.
+  /// Returns the key of random numbers; `owner` is that of the second encoding. Ranks with copies of the gradient have
+  /// the same key, so that their copies stay equal. With `shared`, all ranks have one key.
   mlir::Value randomKey(ir::Emitter &emit, bool owner, bool shared);
   /// Pieces of a gradient have a stream of their own, on which no bucket waits for more bytes.
   mlir::StringAttr stream(ir::Emitter &emit) {

@@ -187,3 +187,20 @@ func.func @main(%a: tensor<64xf32>) -> tensor<64xf32> {
   %sb = kerf.wait %pb : (!kerf.pending<tensor<64xf32>>) -> tensor<64xf32>
   return %sb : tensor<64xf32>
 }
+
+// -----
+
+// Ranks along "model" hold copies of the sum of the replicated gradient, which stay equal: they have one key. The parts of the cut one have
+// keys of their own.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<512xf32>
+// CHECK: kerf.random_key %{{.*}}, %{{.*}} {axes = array<i64: 0, 1, 2>, stream = 0 : i64}
+// CHECK: kerf.random_key %{{.*}}, %{{.*}} {axes = array<i64: 0, 1, 2, 1, 1, 2>, stream = 2 : i64}
+kerf.mesh @mesh #kerf.mesh<"data"=2, "model"=2>
+func.func @main(%w: tensor<512xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.global_type = tensor<512xf32>, kerf.sharding = #kerf.sharding<[{}]>}, %v: tensor<512xf32> {kerf.kind = "parameter", kerf.name = "v", kerf.global_type = tensor<1024xf32>, kerf.sharding = #kerf.sharding<[{"model"}]>}, %seed: tensor<i64> {kerf.kind = "seed", kerf.name = "seed"}, %step: tensor<i64> {kerf.kind = "step", kerf.name = "step"}) -> (tensor<512xf32>, tensor<512xf32>) {
+  %p = kerf.all_reduce %w {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "int8", parameter = "w"}} : (tensor<512xf32>) -> !kerf.pending<tensor<512xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<512xf32>>) -> tensor<512xf32>
+  %q = kerf.all_reduce %v {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of v", kerf.compression = {codec = "int8", parameter = "v"}} : (tensor<512xf32>) -> !kerf.pending<tensor<512xf32>>
+  %t = kerf.wait %q : (!kerf.pending<tensor<512xf32>>) -> tensor<512xf32>
+  return %s, %t : tensor<512xf32>, tensor<512xf32>
+}
