@@ -262,7 +262,7 @@ public:
       findSummed(module);
   }
 
-  /// What the preference knows of a node.
+  /// The facts about a node on which its preference depends.
   struct NodeFacts {
     const PlacementNode &node;
     std::vector<unsigned> tags; // of the factors
