@@ -7,11 +7,14 @@
 
 namespace kerf {
 
-/// Returns a rank function that allows the same strategies as `rank`, but prefers none of those that shard the batch.
-static StrategyPreference anyOf(StrategyPreference rank) {
-  return [rank = std::move(rank)](auto &&...asked) -> std::optional<int> {
-    std::optional<int> its = rank(asked...);
-    return its && *its < kUnshardedBatch ? 0 : its;
+/// Returns a preference that allows the same strategies as `preference`, but prefers none of those that shard the
+/// batch.
+static StrategyPreference anyOf(StrategyPreference preference) {
+  return [preference = std::move(preference)](auto &&...node) -> StrategyRank {
+    return [rank = preference(node...)](const Strategy &strategy) {
+      std::optional<int> its = rank(strategy);
+      return its && *its < kUnshardedBatch ? 0 : its;
+    };
   };
 }
 
@@ -53,27 +56,27 @@ Result<StepLayout> layOutStep(mlir::ModuleOp module, const std::string &model, c
     enough.usedRanks *= 2;
   }
   CollectiveModel collectives(local, enough);
-  StrategyPreference rank;
+  StrategyPreference preference;
   DecidedStrategy followed;
   if (known)
     followed =
         strategiesOfLayout(module, *known); // fails if sizes that happen to be equal gave this step other operators
   if (!followed)
-    rank = preferenceWithExperts(module, local,
-                                 layoutPreference(module, local,
-                                                  key.solved             ? ModelAxisLayout::Solved
-                                                  : key.sequenceParallel ? ModelAxisLayout::MegatronSequence
-                                                                         : ModelAxisLayout::Megatron));
+    preference = preferenceWithExperts(module, local,
+                                       layoutPreference(module, local,
+                                                        key.solved             ? ModelAxisLayout::Solved
+                                                        : key.sequenceParallel ? ModelAxisLayout::MegatronSequence
+                                                                               : ModelAxisLayout::Megatron));
   auto here = followed ? Result<Plan>(Plan()) : localPins(module, pins, local);
   if (!here)
     return here.error();
   const RuleOfOp rules = key.context > 1 ? rulesWithExpertGroups(local, contextRules(local, style)) : RuleOfOp();
-  auto placement = buildProblem(module, collectives, *here, std::nullopt, rank, rules, followed);
+  auto placement = buildProblem(module, collectives, *here, std::nullopt, preference, rules, followed);
   if (!placement)
     return placement.error();
   auto solution = solve(placement->problem);
-  if (solution && solution->choice.empty() && rank) { // the pins may contradict the preferred strategies
-    placement = buildProblem(module, collectives, *here, std::nullopt, anyOf(rank), rules, followed);
+  if (solution && solution->choice.empty() && preference) { // the pins may contradict the preferred strategies
+    placement = buildProblem(module, collectives, *here, std::nullopt, anyOf(preference), rules, followed);
     if (!placement)
       return placement.error();
     solution = solve(placement->problem);

@@ -31,7 +31,10 @@ Segment segmentOnMesh(Segment segment, const Mesh &mesh, Parameters parameters) 
   for (std::vector<ParameterGroup> *groups : {&segment.parameters, &segment.copied})
     for (ParameterGroup &group : *groups)
       group.reduceAxes = onMesh(group.reduceAxes, mesh);
-  if (parameters == Parameters::Each)
+  // Where no other rank holds the same parameters, sharding changes nothing, and they stay what they are.
+  bool shared =
+      std::ranges::any_of(segment.parameters, [](const ParameterGroup &group) { return !group.reduceAxes.empty(); });
+  if (parameters == Parameters::Each || !shared)
     return segment;
   std::map<std::vector<AxisRef>, ParameterGroup> flat;
   std::map<std::vector<AxisRef>, double> largest; // elements of the largest parameter so far

@@ -36,6 +36,7 @@ static std::optional<CutFactors> cutFactors(const Rule &rule, const Mesh &mesh, 
     return std::nullopt;
   CutFactors cut;
   cut.axes.resize(rule.factors.size());
+  cut.localSize.reserve(rule.factors.size());
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
     const int f = strategy.factorOfAxis[a];
     if (f < -1 || f >= static_cast<int>(rule.factors.size()))
@@ -77,6 +78,7 @@ static std::optional<DimSharding> cutDim(const Rule &rule, const CutFactors &cut
 
 static std::optional<Sharding> cutTensor(const Rule &rule, const CutFactors &cut, const FactorMap &map) {
   Sharding sharding;
+  sharding.dims.reserve(map.size());
   for (const std::vector<int> &dim : map) {
     std::optional<DimSharding> one = cutDim(rule, cut, dim);
     if (!one)
@@ -124,6 +126,8 @@ std::optional<OpSharding> project(const Rule &rule, const Mesh &mesh, const Stra
   if (!cut)
     return std::nullopt;
   OpSharding op;
+  op.operands.reserve(rule.operands.size());
+  op.results.reserve(rule.results.size());
   for (const FactorMap &map : rule.operands) {
     std::optional<Sharding> sharding = cutTensor(rule, *cut, map);
     if (!sharding)
@@ -141,13 +145,12 @@ std::optional<OpSharding> project(const Rule &rule, const Mesh &mesh, const Stra
   return op;
 }
 
-/// Assigns the mesh axes from `axis` on to factors in all combinations, and appends those that `project`
-/// accepts to `found`.
+/// Assigns the mesh axes from `axis` on to factors in all combinations that cut no factor into more shards than it has
+/// elements, and appends them to `found`. `project` may reject some of them.
 static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::vector<int64_t> &roomOfFactor,
-                          Strategy &strategy, std::vector<ProjectedStrategy> &found) {
+                          Strategy &strategy, std::vector<Strategy> &found) {
   if (axis == mesh.axes.size()) {
-    if (auto sharding = project(rule, mesh, strategy))
-      found.push_back({strategy, std::move(*sharding)});
+    found.push_back(strategy);
     return;
   }
   strategy.factorOfAxis[axis] = -1;
@@ -171,12 +174,12 @@ static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::
   strategy.factorOfAxis[axis] = -1;
 }
 
-std::vector<ProjectedStrategy> projectedStrategies(const Rule &rule, const Mesh &mesh) {
+static std::vector<Strategy> assignments(const Rule &rule, const Mesh &mesh) {
   std::vector<int64_t> roomOfFactor;
   for (const Factor &factor : rule.factors)
     roomOfFactor.push_back(factor.size);
   Strategy strategy{std::vector<int>(mesh.axes.size(), -1)};
-  std::vector<ProjectedStrategy> found;
+  std::vector<Strategy> found;
   enumerateFrom(rule, mesh, 0, roomOfFactor, strategy, found);
   return found;
 }
@@ -205,17 +208,26 @@ static std::vector<int64_t> numbersOf(const Rule &rule) {
   return numbers;
 }
 
-const std::vector<ProjectedStrategy> &StrategiesOnMesh::of(const Rule &rule) {
-  auto [found, isNew] = known.try_emplace(numbersOf(rule));
-  if (isNew)
-    found->second = projectedStrategies(rule, mesh);
+RuleStrategies::RuleStrategies(Rule rule, const Mesh &mesh, std::vector<Strategy> strategies)
+    : rule(std::move(rule)), mesh(mesh), strategies(std::move(strategies)), shardings(this->strategies.size()) {}
+
+const OpSharding *RuleStrategies::sharding(size_t i) {
+  if (!shardings[i])
+    shardings[i] = project(rule, mesh, strategies[i]);
+  return *shardings[i] ? &**shardings[i] : nullptr;
+}
+
+RuleStrategies &StrategiesOnMesh::of(const Rule &rule) {
+  std::vector<int64_t> numbers = numbersOf(rule);
+  auto found = known.find(numbers);
+  if (found == known.end())
+    found = known.try_emplace(std::move(numbers), rule, mesh, assignments(rule, mesh)).first;
   return found->second;
 }
 
 std::vector<Strategy> enumerateStrategies(const Rule &rule, const Mesh &mesh) {
-  std::vector<Strategy> strategies;
-  for (ProjectedStrategy &one : projectedStrategies(rule, mesh))
-    strategies.push_back(std::move(one.strategy));
+  std::vector<Strategy> strategies = assignments(rule, mesh);
+  std::erase_if(strategies, [&](const Strategy &strategy) { return !project(rule, mesh, strategy); });
   return strategies;
 }
 

@@ -87,7 +87,7 @@ private:
   void addEdge(int u, int v, std::vector<double> table);
   void writeCosts();
   void tieReplaced(func::FuncOp main);
-  const std::vector<ProjectedStrategy> &strategiesOf(const PlacementNode &node, ValueRange results);
+  RuleStrategies &strategiesOf(const PlacementNode &node, ValueRange results);
   bool pinned(const Strategy &pin, const Strategy &strategy, const Rule &rule,
               const std::vector<bool> &batchFactor) const;
   bool allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const;
@@ -110,20 +110,17 @@ private:
   std::vector<EdgeSeconds> edges;
   std::map<std::pair<int, int>, size_t> edgeBetween;
   StrategiesOnMesh strategies;
-  std::vector<ProjectedStrategy> decidedStrategy; // of the node that was asked for last
+  std::optional<RuleStrategies> decidedStrategy; // of the node that was asked for last
   ReshardSeconds reshards;
   std::vector<bool> opPinUsed, argumentPinUsed;
 };
 
-/// Returns the strategies that the node may take. The list is valid until the next call.
-const std::vector<ProjectedStrategy> &Builder::strategiesOf(const PlacementNode &node, ValueRange results) {
+/// Returns the strategies that the node may take, and impossible ones. The list is valid until the next call.
+RuleStrategies &Builder::strategiesOf(const PlacementNode &node, ValueRange results) {
   if (!decided)
     return strategies.of(node.rule);
-  decidedStrategy.clear();
-  if (const Strategy *its = decided(node, results))
-    if (auto sharding = project(node.rule, placement.mesh, *its))
-      decidedStrategy.push_back({*its, std::move(*sharding)});
-  return decidedStrategy;
+  const Strategy *its = decided(node, results);
+  return decidedStrategy.emplace(node.rule, placement.mesh, its ? std::vector{*its} : std::vector<Strategy>());
 }
 
 /// Returns whether each axis may shard the factor that `strategy` assigns to it: "data" the batch only, "model"
@@ -191,18 +188,27 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
     return pin.error();
   std::vector<double> ofStrategies;
   std::optional<int> leastRank;
-  for (const auto &[strategy, sharding] : strategiesOf(node, results)) {
+  StrategyRank rank = preference ? preference(node, operands, results, batchFactor) : StrategyRank();
+  RuleStrategies &all = strategiesOf(node, results);
+  for (size_t s = 0; s < all.size(); ++s) {
+    const Strategy &strategy = all[s];
     bool fits = *pin ? pinned(**pin, strategy, node.rule, batchFactor) : allowed(node.rule, batchFactor, strategy);
     // Inputs, and values passed between layers, have no partial sums.
     fits &= node.op || !leavesPartial(node.rule, strategy);
     if (!fits)
       continue;
-    if (preference) {
-      std::optional<int> its = preference(node, operands, results, batchFactor, strategy);
+    std::optional<int> its;
+    if (rank) {
+      its = rank(strategy);
       if (!its && *pin) // the layout excludes the strategy, but a pin asks for it
         its = std::numeric_limits<int>::max();
       if (!its || (leastRank && *its > *leastRank))
         continue;
+    }
+    const OpSharding *sharding = all.sharding(s);
+    if (!sharding)
+      continue;
+    if (rank) {
       if (leastRank && *its < *leastRank) {
         node.strategies.clear();
         node.shardings.clear();
@@ -210,9 +216,9 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
       }
       leastRank = its;
     }
-    double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, sharding, collectives) : 0.0;
+    double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, *sharding, collectives) : 0.0;
     node.strategies.push_back(strategy);
-    node.shardings.push_back(sharding);
+    node.shardings.push_back(*sharding);
     ofStrategies.push_back(seconds);
   }
   if (node.strategies.empty()) {
@@ -274,15 +280,16 @@ std::vector<double> Builder::reshardTable(Source from, int to, int operand, Valu
   Shape shape = shapeOf(value);
   int64_t elementBytes = bytesPerElement(value.getType());
   // Many strategies have the same sharding of this value, so each pair of shardings is priced only once.
-  std::map<Sharding, std::vector<size_t>> have, want;
+  auto less = [](const Sharding *a, const Sharding *b) { return *a < *b; };
+  std::map<const Sharding *, std::vector<size_t>, decltype(less)> have, want;
   for (size_t s = 0; s < producer.shardings.size(); ++s)
-    have[producer.shardings[s].results[from.result]].push_back(s);
+    have[&producer.shardings[s].results[from.result]].push_back(s);
   for (size_t s = 0; s < user.shardings.size(); ++s)
-    want[user.shardings[s].operands[operand]].push_back(s);
+    want[&user.shardings[s].operands[operand]].push_back(s);
   std::vector<double> table(producer.strategies.size() * user.strategies.size());
   for (const auto &[source, rows] : have)
     for (const auto &[target, columns] : want) {
-      double seconds = reshards(shape, elementBytes, source, target) * multiplicity;
+      double seconds = reshards(shape, elementBytes, *source, *target) * multiplicity;
       for (size_t row : rows)
         for (size_t column : columns)
           table[row * user.strategies.size() + column] = seconds;
@@ -346,12 +353,14 @@ void Builder::addUses(func::FuncOp function) {
       if (partial && !shared.contains(value)) {
         PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}, value};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
-        for (const auto &[strategy, sharding] : strategiesOf(node, value))
-          if (allowed(node.rule, batchFactor, strategy) &&
-              (!preference || preference(node, value, value, batchFactor, strategy))) {
-            node.strategies.push_back(strategy);
-            node.shardings.push_back(sharding);
-          }
+        StrategyRank rank = preference ? preference(node, value, value, batchFactor) : StrategyRank();
+        RuleStrategies &all = strategiesOf(node, value);
+        for (size_t s = 0; s < all.size(); ++s)
+          if (allowed(node.rule, batchFactor, all[s]) && (!rank || rank(all[s])))
+            if (const OpSharding *sharding = all.sharding(s)) {
+              node.strategies.push_back(all[s]);
+              node.shardings.push_back(*sharding);
+            }
         int index = static_cast<int>(placement.nodes.size());
         placement.nodes.push_back(std::move(node));
         nodeSeconds.emplace_back(placement.nodes.back().strategies.size(), 0.0);

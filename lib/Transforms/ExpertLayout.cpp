@@ -151,25 +151,12 @@ StrategyPreference preferenceWithExperts(ModuleOp module, const Mesh &mesh, Stra
   auto dims = std::make_shared<ExpertDims>(module);
   int expert = mesh.find("expert");
   int64_t shards = expert < 0 ? 1 : mesh.axes[expert].size;
-  return [=](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
-             const Strategy &strategy) -> std::optional<int> {
+  return [=](const PlacementNode &node, ValueRange operands, ValueRange results,
+             const std::vector<bool> &batchFactor) -> StrategyRank {
     const Rule &rule = node.rule;
     std::vector<unsigned> tags = dims->factorTags(rule, operands, results);
     bool routes = node.op && isa<RoutingOpInterface>(node.op);
-    Strategy within = strategy;
-    for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
-      int cut = strategy.factorOfAxis[axis];
-      if (cut < 0 || !mesh.axes[axis].name.starts_with("model")) // this includes the sub-axes of "model"
-        continue;
-      if (tags[cut])
-        return std::nullopt;
-      if (routes && rule.factors[cut].name == "d") // the layout takes this factor for the width of the residual stream
-        within.factorOfAxis[axis] = -1;
-    }
-    std::optional<int> rank = layout(node, operands, results, batchFactor, within);
     bool anyway = node.op && node.op->getNumResults() == 1 && isConstant(node.op->getResult(0));
-    if (!rank || shards <= 1 || anyway)
-      return rank;
     auto firstOf = [&](auto holds) {
       for (size_t f = 0; f < rule.factors.size(); ++f)
         if (holds(f) && rule.factors[f].size >= shards && rule.factors[f].kind != FactorKind::Replicated)
@@ -180,10 +167,27 @@ StrategyPreference preferenceWithExperts(ModuleOp module, const Mesh &mesh, Stra
         ofBatch = firstOf([&](size_t f) { return bool(batchFactor[f]); });
     bool toTokens = node.op ? routes : node.argument && dims->isForRouting(node.argument);
     int wanted = ofExperts >= 0 && !(toTokens && ofBatch >= 0) ? ofExperts : ofBatch;
-    int cut = strategy.factorOfAxis[expert];
-    if (cut >= 0 && cut != ofExperts && cut != ofBatch && rule.factors[cut].kind != FactorKind::PartialSum)
-      return std::nullopt;
-    return *rank + (cut == wanted || wanted < 0 ? 0 : kWorst);
+    std::vector<size_t> modelAxes; // with the sub-axes of "model"
+    for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
+      if (mesh.axes[axis].name.starts_with("model"))
+        modelAxes.push_back(axis);
+    return [=, &rule, ofLayout = layout(node, operands, results, batchFactor),
+            within = Strategy()](const Strategy &strategy) mutable -> std::optional<int> {
+      for (size_t axis : modelAxes)
+        if (int cut = strategy.factorOfAxis[axis]; cut >= 0 && tags[cut])
+          return std::nullopt;
+      within = strategy;
+      for (size_t axis : modelAxes)
+        if (int cut = strategy.factorOfAxis[axis]; routes && cut >= 0 && rule.factors[cut].name == "d")
+          within.factorOfAxis[axis] = -1; // the layout takes this factor for the width of the residual stream
+      std::optional<int> rank = ofLayout(within);
+      if (!rank || shards <= 1 || anyway)
+        return rank;
+      int cut = strategy.factorOfAxis[expert];
+      if (cut >= 0 && cut != ofExperts && cut != ofBatch && rule.factors[cut].kind != FactorKind::PartialSum)
+        return std::nullopt;
+      return *rank + (cut == wanted || wanted < 0 ? 0 : kWorst);
+    };
   };
 }
 

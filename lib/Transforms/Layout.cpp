@@ -262,19 +262,33 @@ public:
       findSummed(module);
   }
 
-  std::optional<int> preference(const PlacementNode &node, ValueRange operands, ValueRange results,
-                                const std::vector<bool> &batchFactor, const Strategy &strategy) const {
-    int sum = kPreferred;
+  /// The facts about a node on which its preference depends.
+  struct NodeFacts {
+    const PlacementNode &node;
+    std::vector<unsigned> tags; // of the factors
+    bool isParameter = false;
+    bool canCutBatch = false; // whether "data" could shard the batch
+  };
+  NodeFacts factsOf(const PlacementNode &node, ValueRange operands, ValueRange results,
+                    const std::vector<bool> &batchFactor) const {
+    NodeFacts facts{node, {}};
+    for (size_t f = 0; f < batchFactor.size(); ++f)
+      facts.canCutBatch |= data >= 0 && batchFactor[f] && node.rule.factors[f].size >= mesh.axes[data].size;
+    if (model.empty() && context < 0)
+      return facts;
+    facts.tags = dims.factorTags(node.rule, operands, results);
+    facts.isParameter = node.argument && dims.isParameter(node.argument);
+    return facts;
+  }
+
+  std::optional<int> preference(const NodeFacts &facts, const Strategy &strategy) const {
+    const auto &[node, tags, isParameter, canCutBatch] = facts;
     const int onData = data < 0 ? -1 : strategy.factorOfAxis[data];
     // An axis that is assigned to a partial sum does not shard the batch either.
-    if (data >= 0 && (onData < 0 || node.rule.factors[onData].kind == FactorKind::PartialSum))
-      for (size_t f = 0; f < batchFactor.size(); ++f)
-        if (batchFactor[f] && node.rule.factors[f].size >= mesh.axes[data].size)
-          sum = kUnshardedBatch;
+    int sum = canCutBatch && (onData < 0 || node.rule.factors[onData].kind == FactorKind::PartialSum) ? kUnshardedBatch
+                                                                                                      : kPreferred;
     if (model.empty() && context < 0)
       return sum;
-    const std::vector<unsigned> tags = dims.factorTags(node.rule, operands, results);
-    const bool isParameter = node.argument && dims.isParameter(node.argument);
     auto addPreference = [&](std::optional<int> ofAxis) {
       sum += ofAxis.value_or(0);
       return ofAxis.has_value();
@@ -412,9 +426,12 @@ private:
 
 StrategyPreference layoutPreference(ModuleOp module, const Mesh &mesh, ModelAxisLayout modelLayout) {
   auto layout = std::make_shared<Layout>(module, mesh, modelLayout);
-  return
-      [layout](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
-               const Strategy &strategy) { return layout->preference(node, operands, results, batchFactor, strategy); };
+  return [layout](const PlacementNode &node, ValueRange operands, ValueRange results,
+                  const std::vector<bool> &batchFactor) -> StrategyRank {
+    return [layout, facts = layout->factsOf(node, operands, results, batchFactor)](const Strategy &strategy) {
+      return layout->preference(facts, strategy);
+    };
+  };
 }
 
 /// Returns the number of heads on the rank with the most heads when the first sub-axis has `first` ranks, and the sizes

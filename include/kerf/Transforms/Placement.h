@@ -36,12 +36,14 @@ struct Placement {
   double seconds(TotalCost cost) const;
 };
 
-/// A function that says how well a strategy suits a requested layout. Lower is better: of the strategies of a node,
-/// only those with the lowest value are kept. Nothing: the strategy is never allowed. `operands` and `results` are the
-/// node's values, and `batchFactor[f]` is true where factor f of the node's rule indexes the batch.
-using StrategyPreference =
-    std::function<std::optional<int>(const PlacementNode &node, mlir::ValueRange operands, mlir::ValueRange results,
-                                     const std::vector<bool> &batchFactor, const Strategy &strategy)>;
+/// A function that says how well a strategy of one node suits a requested layout. Lower is better: of the strategies of
+/// a node, only those with the lowest value are kept. Nothing: the strategy is never allowed.
+using StrategyRank = std::function<std::optional<int>(const Strategy &strategy)>;
+/// A function that returns the StrategyRank of a node, which may be called as long as the arguments live. `operands`
+/// and `results` are the node's values, and `batchFactor[f]` is true where factor f of the node's rule indexes the
+/// batch.
+using StrategyPreference = std::function<StrategyRank(const PlacementNode &node, mlir::ValueRange operands,
+                                                      mlir::ValueRange results, const std::vector<bool> &batchFactor)>;
 
 /// A function that returns the strategy of a node where it is decided beforehand, and null where it is not. A node with
 /// a decided strategy gets no other one.
