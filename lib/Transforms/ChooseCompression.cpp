@@ -167,6 +167,7 @@ FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, cons
                      rule->scheme,
                      feedback,
                      0,
+                     {},
                      rule->hierarchy,
                      rule->pieces,
                      rule->firstStep * options.accumulate};
@@ -174,8 +175,16 @@ FailureOr<std::optional<CompressedSync>> chooseCompression(ModuleOp module, cons
     how.optimizer = parameter.optimizer->record->name;
     how.settings = parameter.optimizer->settings;
   }
-  if (const char *setting = parameter.optimizer->record->earlyMomentum; setting && codec->momentumFirst)
-    std::swap(how.momentum, parameter.optimizer->settings[setting]);
+  const OptimizerRecord &record = *parameter.optimizer->record;
+  if (!record.earlyMomentum || !codec->momentumFirst)
+    return std::optional(how);
+  double &momentum = parameter.optimizer->settings[record.earlyMomentum];
+  if (feedback && !codec->masksMomentum && momentum != 0) {
+    how.momentum = momentum;
+    how.momentumState = record.earlyMomentum;
+  } else {
+    std::swap(how.momentum, momentum);
+  }
   return std::optional(how);
 }
 

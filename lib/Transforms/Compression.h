@@ -32,9 +32,12 @@ inline constexpr llvm::StringLiteral kRatesPrefix = "compression_rates/";
 /// The contents of the attribute `kerf.compression`.
 struct CompressedSync {
   std::string parameter, codec;
-  std::string scheme;     // "two-stage" or "all-gather"; "": chosen by codec and ranks
-  bool feedback = false;  // whether error feedback is kept
-  double momentum = 0;    // factor of the momentum that is added before encoding; 0: none
+  std::string scheme;    // "two-stage" or "all-gather"; "": chosen by codec and ranks
+  bool feedback = false; // whether error feedback is kept
+  double momentum = 0;   // factor of the momentum that is added before encoding; 0: none
+  /// State of the optimizer that is the momentum of what arrived, which is the same on all ranks; "": each rank has a
+  /// momentum of its own.
+  std::string momentumState = {};
   bool hierarchy = false; // whether ranks of a node sum plainly first
   int64_t pieces = 1;     // pieces that are encoded, sent and decoded beside each other
   int64_t firstBatch = 0; // number of the first batch whose gradients are compressed; those before are summed plainly

@@ -228,6 +228,32 @@ class Feedback(CompressionTest):
             for i, (x, y) in enumerate(zip(got, weights)):
                 self.assertAlmostEqual(x, y, delta=1e-4, msg=f"{codec}, element {i}")
 
+    def test_onebit_follows_its_formula(self):
+        """Signs with the momentum of what arrived, and with the errors of ranks and of owners. The rate changes in each step, and the last blocks are padded."""
+        n, ranks, steps, momentum, block, padded = 5000, 3, 5, 0.9, 1024, 6144
+        rows = [[normal(n, 100 * step + rank) for rank in range(ranks)] for step in range(steps)]
+
+        def encode(x, error, rate):
+            full = [e / rate + y for e, y in zip(error, x)]
+            means = [math.fsum(map(abs, full[begin:begin + block])) / block for begin in range(0, padded, block)]
+            decoded = [math.copysign(means[i // block], y) for i, y in enumerate(full)]
+            return decoded, [rate * (y - z) for y, z in zip(full, decoded)]
+
+        weights, velocity, owner = [0.0] * n, [0.0] * padded, [0.0] * padded
+        errors = [[0.0] * padded for _ in range(ranks)]
+        for step in range(steps):
+            rate, total = 1 - step / steps, [0.0] * padded
+            for rank, row in enumerate(rows[step]):
+                sent = [g + momentum / ranks * v for g, v in zip(row + [0.0] * (padded - n), velocity)]
+                decoded, errors[rank] = encode(sent, errors[rank], rate)
+                total = [x + y for x, y in zip(total, decoded)]
+            decoded, owner = encode(total, owner, rate)
+            velocity = decoded[:n] + [0.0] * (padded - n)
+            weights = [w - rate * v for w, v in zip(weights, velocity)]
+        got = self.train("onebit", rows, "--momentum", momentum, "--lr-schedule", "linear", "--total", steps)
+        for i, (x, y) in enumerate(zip(got, weights)):
+            self.assertAlmostEqual(x, y, delta=1e-4, msg=f"element {i}")
+
     def test_a_resumed_run_goes_on_bit_by_bit(self):
         rows = [[normal(1024, step), normal(1024, 40 + step), normal(1024, 70 + step)] for step in range(6)]
         for codec in ("onebit", "int4"):

@@ -55,7 +55,7 @@ struct OptimizerRecord {
   /// Whether the rule divides by a mean of squared gradients. Error feedback of compressed gradients would distort it.
   bool dividesBySquares = false;
   /// The setting of a momentum that may as well be added to each rank's gradient before these are summed, because the
-  /// rest of the rule is linear in it; null where there is none.
+  /// rest of the rule is linear in it; null where there is none. Its state has the same name.
   const char *earlyMomentum = nullptr;
   /// The mean of gradients that ranks sum where gradients are compressed; null: they sum the gradients themselves.
   const CodedMean *codedMean = nullptr;

@@ -512,7 +512,9 @@ def CompressGradients : Pass<"kerf-compress-gradients", "::mlir::ModuleOp"> {
     Where the attribute asks for error feedback, the pass adds states to @main: "compression_error/NAME", what the
     rank's last encodings left out, and "compression_owner_error/NAME" for the owner's encoding of the sum. With
     `momentum`, "compression_momentum/NAME" is added to the gradient before it is encoded. Each rank has its own row of
-    such a state. Random numbers depend on seed, step, tensor, rank and element.
+    such a state. With `momentum_state` too, an all-reduce has no such state: it sums the gradient plus momentum times
+    the rank's share of that state of the optimizer. Random numbers depend on seed, step, tensor and element, and differ
+    between ranks with different parts of the sum.
 
     ```mlir
     %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w",

@@ -204,3 +204,23 @@ func.func @main(%w: tensor<512xf32> {kerf.kind = "parameter", kerf.name = "w", k
   %t = kerf.wait %q : (!kerf.pending<tensor<512xf32>>) -> tensor<512xf32>
   return %s, %t : tensor<512xf32>, tensor<512xf32>
 }
+
+// -----
+
+// With momentum, ranks sum the gradient plus their share of the optimizer's state, and the optimizer adds the momentum to what is left.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<1024xf32>
+// CHECK-SAME: %[[STATE:[^:]*]]: tensor<1024xf32> {kerf.kind = "state", kerf.name = "momentum/w"}
+// CHECK-NOT: compression_momentum
+// CHECK-DAG: %[[OLD:.*]] = kerf.multiply %[[STATE]]
+// CHECK: %[[SHARE:.*]] = kerf.multiply %[[OLD]]
+// CHECK: kerf.add %arg0, %[[SHARE]]
+// CHECK: kerf.all_gather
+// CHECK: %[[NEW:.*]] = kerf.subtract %{{.*}}, %[[OLD]]
+// CHECK: return %[[NEW]]
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<1024xf32>, %state: tensor<1024xf32> {kerf.kind = "state", kerf.name = "momentum/w"}) -> tensor<1024xf32> {
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w", kerf.compression = {codec = "onebit", parameter = "w", error_feedback = true, momentum = 0.9 : f64, momentum_state = "momentum"}} : (tensor<1024xf32>) -> !kerf.pending<tensor<1024xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<1024xf32>>) -> tensor<1024xf32>
+  return %s : tensor<1024xf32>
+}
