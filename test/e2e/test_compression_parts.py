@@ -94,12 +94,12 @@ class FirstStep(Parts):
         got = self.train(None, rows, "--momentum", 0.9, plan=self.compression("onebit", first_step=2, scheme="all-gather"))
         velocity, expected = [0.0] * 1024, [0.0] * 1024
         for step in range(3):
-            velocity = [f32(f32(0.9) * v + x) for v, x in zip(velocity, rows[step][0])]
-            moves = velocity
+            shares = [[f32(f32(0.45) * v + x) for v, x in zip(velocity, row)] for row in rows[step]]  # of each rank
             if step == 2:
-                size = math.fsum(map(abs, velocity)) / 1024
-                moves = [math.copysign(size, v) for v in velocity]
-            expected = [w - v for w, v in zip(expected, moves)]
+                sizes = [math.fsum(map(abs, share)) / 1024 for share in shares]
+                shares = [[math.copysign(size, x) for x in share] for size, share in zip(sizes, shares)]
+            velocity = [x + y for x, y in zip(*shares)]
+            expected = [w - v for w, v in zip(expected, velocity)]
         for x, y in zip(got, expected):
             self.assertAlmostEqual(x, y, delta=1e-4)
 
