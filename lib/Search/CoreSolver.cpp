@@ -4,6 +4,7 @@
 #include "Neighbourhoods.h"
 #include "PriceWalk.h"
 #include "Primal.h"
+#include "Reduce.h"
 #include "Tuning.h"
 #include <algorithm>
 #include <atomic>
@@ -107,6 +108,41 @@ private:
     prices = initialPrices(stack.core(), std::max(1e-3 * std::abs(bound), 1.0));
   }
 
+  /// The searches for choices during one ascent.
+  struct ChoiceSearch {
+    int64_t before = 0;              // steps left when the ascent began
+    int64_t walked = 0, rounded = 0; // steps of walks and of roundings so far
+    std::future<Walk> beside = {};   // a walk on a second thread
+    int64_t joinAt = 0;              // steps left when the ascent waits for it
+  };
+
+  /// Walks under the prices `current`, and rounds the messages until a choice fits, where these have had too small a
+  /// share of the ascent's steps.
+  void searchChoices(const Core &core, const Dual &dual, const std::vector<double> &current, ChoiceSearch &search) {
+    int64_t now = limits.stepsLeft, ofWalk = stepsOfWalk(core);
+    auto used = static_cast<double>(search.before - now);
+    if (options.threads > 1) {
+      // Beside the ascent, for as many steps as a walk takes, so that the same steps give the same answer.
+      if (search.beside.valid() && now <= search.joinAt)
+        finish(search.beside.get());
+      if (!search.beside.valid() && used >= static_cast<double>(ofWalk)) {
+        search.joinAt = now - ofWalk;
+        search.beside = std::async(std::launch::async, walkUnderPrices, std::cref(core), dual.round(), current,
+                                   WalkSettings{limits.cutoff, ++walks}, limits.timeIsUp);
+      }
+    } else if (static_cast<double>(search.walked + ofWalk) <= walkShare * used) {
+      Walk walk = walkUnderPrices(core, dual.round(), current, {limits.cutoff, ++walks}, limits.timeIsUp);
+      limits.stepsLeft -= walk.steps;
+      search.walked += walk.steps;
+      finish(walk);
+    }
+    if (limits.hasIncumbent || static_cast<double>(search.rounded) > kRoundShare * used)
+      return;
+    int64_t left = limits.stepsLeft;
+    offerRoundedChoice(core, dual, current, limits, [&](const Labels &labels) { accept(labels); });
+    search.rounded += left - limits.stepsLeft;
+  }
+
   /// Alternates ascents of the dual with pruning and reduction of the core, as long as either makes good progress.
   void tighten(double rate) {
     double width = limits.undecidedWidth(result.bound);
@@ -123,38 +159,15 @@ private:
       double gapBefore = limits.cutoff - result.bound;
       bool shrunk = false;
       int pass = 0;
-      int64_t walked = 0, rounded = 0, before = limits.stepsLeft, joinAt = 0;
-      std::future<Walk> beside; // a walk on a second thread
+      ChoiceSearch choices{limits.stepsLeft};
       int64_t each = 2 * dual.workPerPass() + static_cast<int64_t>(core.slack.size());
-      OnChoice onChoice = [&](const Labels &labels) { accept(labels); };
       AscentResult ascent =
           ascend(core, dual, prices, ascentOptions, [&](const AscentResult &sofar, const std::vector<double> &current) {
             limits.stepsLeft -= each;
             if (sofar.bound > result.bound + 1e-4 * std::abs(result.bound) || limits.prunes(sofar.bound))
               raiseBound(sofar.bound);
-            if (++pass % kRoundEvery == 0) {
-              int64_t now = limits.stepsLeft;
-              auto used = static_cast<double>(before - now);
-              if (options.threads > 1) {
-                // Beside the ascent, for as many steps as a walk takes, so that the same steps give the same answer.
-                if (beside.valid() && now <= joinAt)
-                  finish(beside.get());
-                if (!beside.valid() && used >= static_cast<double>(stepsOfWalk(core))) {
-                  joinAt = now - stepsOfWalk(core);
-                  beside = std::async(std::launch::async, walkUnderPrices, std::cref(core), dual.round(), current,
-                                      WalkSettings{limits.cutoff, ++walks}, limits.timeIsUp);
-                }
-              } else if (static_cast<double>(walked + stepsOfWalk(core)) <= walkShare * used) {
-                Walk walk = walkUnderPrices(core, dual.round(), current, {limits.cutoff, ++walks}, limits.timeIsUp);
-                limits.stepsLeft -= walk.steps;
-                finish(walk);
-                walked += now - limits.stepsLeft;
-              }
-              if (!limits.hasIncumbent && static_cast<double>(rounded) <= kRoundShare * used) {
-                offerRoundedChoice(core, dual, current, limits, onChoice);
-                rounded += now - limits.stepsLeft;
-              }
-            }
+            if (++pass % kRoundEvery == 0)
+              searchChoices(core, dual, current, choices);
             double gap = limits.cutoff - sofar.bound;
             bool again = checkpoint && pass >= kReplayPasses && gap < kReplayGap * checkpoint->gap;
             shrunk = limits.hasIncumbent && (again || (pass > kPrunePasses && gap < kPruneAt * gapBefore));
@@ -165,13 +178,13 @@ private:
             }
             return !shrunk && !limits.exhausted();
           });
-      if (beside.valid())
-        finish(beside.get());
+      if (choices.beside.valid())
+        finish(choices.beside.get());
       raiseBound(ascent.bound);
       prices = ascent.prices;
       double bound = dual.pass(prices);
       if (!checkpoint || !limits.hasIncumbent)
-        offerRoundedChoice(core, dual, prices, limits, onChoice);
+        offerRoundedChoice(core, dual, prices, limits, [&](const Labels &labels) { accept(labels); });
       if (finished())
         return;
       // The gap without `leastCostStep`: the best known choice stays in the core, where neighbourhoods start from it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Join.h"
 #include "PriceWalk.h"
+#include "Reduce.h"
 #include "Tuning.h"
 #include <algorithm>
 #include <map>

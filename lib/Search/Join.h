@@ -13,7 +13,7 @@
 namespace kerf::search {
 
 /// Joins pairs of neighbouring variables, first those whose tables grow the least for the cycles of three variables
-/// that they close. No two joined pairs are neighbours. The joined core has at most about `mostCells` table entries.
+/// that they close. No two joined pairs are neighbours. The joined core has at most `mostCells` table entries.
 /// Returns nothing where no pair can be joined.
 std::optional<Reduction> joinPairs(const Core &core, int64_t mostCells);
 

@@ -20,14 +20,11 @@ public:
   /// `spread` is the largest difference from 1 of the random factor of a variable's memory price.
   PriceWalk(const Core &core, Labels start, std::vector<double> prices, double spread, Random random);
 
-  /// The scale of the labels' random extra costs, in cost units, and whether single variables follow the trees.
-  double temperature = 0;
-  bool followed = true;
-
   /// Changes the prices, and gives the variables labels that are cheap under the new prices. Where the choice then
   /// satisfies the memory constraint R, it is made cheaper within R (`descend`) and offered to `onChoice`. Returns the
-  /// steps taken.
-  int64_t round(const std::function<void(const LocalSearchState &)> &onChoice);
+  /// steps taken. `temperature` is the scale of the labels' random extra costs, in cost units; with `followed`, single
+  /// variables change their labels after the trees.
+  int64_t round(double temperature, bool followed, const std::function<void(const LocalSearchState &)> &onChoice);
 
 private:
   void changePrices();
@@ -84,7 +81,8 @@ std::vector<std::vector<double>> PriceWalk::pricedLabels() const {
   return priced;
 }
 
-int64_t PriceWalk::round(const std::function<void(const LocalSearchState &)> &onChoice) {
+int64_t PriceWalk::round(double temperature, bool followed,
+                         const std::function<void(const LocalSearchState &)> &onChoice) {
   int64_t before = state.steps;
   changePrices();
   std::vector<std::vector<double>> priced = pricedLabels();
@@ -127,14 +125,14 @@ Walk kerf::search::walkUnderPrices(const Core &core, Labels start, std::vector<d
   PriceWalk under(core, std::move(start), std::move(prices), spread, Random{settings.seed});
   for (int round = 0; round < settings.rounds && !(timeIsUp && timeIsUp()); ++round) {
     double cooled = std::pow(kCold, static_cast<double>(round) / settings.rounds);
-    under.temperature = settings.temperature * cooled;
-    under.followed = settings.temperature == 0 || cooled < kFollowed;
-    walk.steps += kStepsOfWalk * under.round([&](const LocalSearchState &state) {
+    bool followed = settings.temperature == 0 || cooled < kFollowed;
+    auto keep = [&](const LocalSearchState &state) {
       if (state.cost < walk.cost) {
         walk.cost = state.cost;
         walk.found = state.labels;
       }
-    });
+    };
+    walk.steps += kStepsOfWalk * under.round(settings.temperature * cooled, followed, keep);
   }
   return walk;
 }

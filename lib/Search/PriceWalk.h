@@ -9,8 +9,6 @@
 
 namespace kerf::search {
 
-inline constexpr int kRoundsOfWalk = tuning::priceWalk::kRounds;
-
 /// The result of a walk.
 struct Walk {
   Labels found;            // the cheapest choice below the cutoff that satisfies the memory constraint R; empty: none
@@ -22,14 +20,14 @@ struct Walk {
 struct WalkSettings {
   double cutoff = kInfinity; // only choices that cost less, in cost units, are of interest
   uint64_t seed = 0;         // of the random numbers
-  int rounds = kRoundsOfWalk;
+  int rounds = tuning::priceWalk::kRounds;
   /// Above 0, the walk is an annealing: labels change as if each had a random extra cost of about this many cost units,
   /// which shrinks from round to round.
   double temperature = 0;
 };
 
 /// Returns the steps that a walk takes, roughly.
-int64_t stepsOfWalk(const Core &core, int rounds = kRoundsOfWalk);
+int64_t stepsOfWalk(const Core &core, int rounds = tuning::priceWalk::kRounds);
 
 /// Walks from choice to choice under prices of the memory rows (cost units per byte, one for each row). The prices of
 /// rows whose limit the choice exceeds rise, and once a choice was within all limits, the other prices fall, so that

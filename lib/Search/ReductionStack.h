@@ -2,7 +2,7 @@
 // The reductions that were applied to a core one after the other. Private to the Search room.
 #pragma once
 
-#include "Reduce.h"
+#include "Reduction.h"
 #include <map>
 
 namespace kerf::search {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joined cores against the enumeration of all choices.
 #include "../../lib/Search/Join.h"
+#include "Choices.h"
 #include "RandomProblems.h"
 #include <gtest/gtest.h>
 
 using namespace kerf;
 using namespace kerf::search;
+using test::forEachChoice;
 
 namespace {
 
@@ -30,16 +32,6 @@ bool fits(const Core &core, const Labels &labels) {
     if (bytes[row] > core.slack[row])
       return false;
   return true;
-}
-
-/// Calls `visit` with every choice of labels.
-void forEachChoice(const Core &core, const std::function<void(const Labels &)> &visit) {
-  Labels labels(core.size(), 0);
-  for (int i = 0; i < core.size();) {
-    visit(labels);
-    for (i = 0; i < core.size() && ++labels[i] == core.labels(i); ++i)
-      labels[i] = 0;
-  }
 }
 
 double optimumOf(const Core &core) {
@@ -81,12 +73,17 @@ TEST(Join, KeepsEveryChoiceWithItsCostAndItsBytes) {
 }
 
 TEST(Join, KeepsWithinTheTableEntriesAllowed) {
+  int joins = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     Core core = coreOf(seed);
     std::optional<Reduction> joined = joinPairs(core, core.cells() + 20);
-    EXPECT_TRUE(!joined || joined->core.cells() <= core.cells() + 20);
+    if (!joined)
+      continue;
+    ++joins;
+    EXPECT_LE(joined->core.cells(), core.cells() + 20);
   }
+  EXPECT_GT(joins, 50);
 }
 
 TEST(Join, BoundsAreValidAndAnOptimalChoiceStaysPossible) {

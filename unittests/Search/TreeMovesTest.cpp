@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // moveTrees against the enumeration of all choices.
 #include "../../lib/Search/TreeMoves.h"
+#include "Choices.h"
 #include <gtest/gtest.h>
 
 using namespace kerf;
@@ -48,13 +49,8 @@ double valueOf(const Core &core, const Priced &priced, const Labels &labels) {
 }
 
 double leastValue(const Core &core, const Priced &priced) {
-  Labels labels(core.size(), 0);
   double least = kInfinity;
-  for (int i = 0; i < core.size();) {
-    least = std::min(least, valueOf(core, priced, labels));
-    for (i = 0; i < core.size() && ++labels[i] == core.labels(i); ++i)
-      labels[i] = 0;
-  }
+  test::forEachChoice(core, [&](const Labels &labels) { least = std::min(least, valueOf(core, priced, labels)); });
   return least;
 }
 
