@@ -47,15 +47,40 @@ struct SameOperation : llvm::DenseMapInfo<Operation *> {
   }
 };
 
+Value like(Emitter &emit, Value scalar, Value x) { return emit.broadcast(scalar, shapeOf(x), {}); }
+
+/// Returns factor * state in the type of `gradient` and with its loss scale.
+Value multiple(Emitter &emit, double factor, Value state, Value gradient, CompressionStates &states) {
+  state = emit.convert(state, tensorType(gradient).getElementType());
+  state = emit.multiply(state, emit.splat(factor, state));
+  Value scale = states.find("", KerfDialect::kLossScaleName);
+  return scale ? emit.multiply(state, like(emit, emit.convert(scale, tensorType(state).getElementType()), state))
+               : state;
+}
+
+double ranksOf(AllReduceOp start) { return double(shardCount(axesFromFlat(start.getAxes()))); }
+
+/// Makes each rank add its share of `all` to what `start` sums.
+void addShare(Emitter &emit, AllReduceOp start, Value all) {
+  Value share = emit.multiply(all, emit.splat(1.0 / ranksOf(start), all));
+  start->setOperand(0, emit.add(start.getOperand(), share));
+}
+
+/// Subtracts `all` from what arrived, where the sum of `start` is used.
+void subtractFromSum(Operation *start, Value all) {
+  auto wait = cast<WaitOp>(*start->user_begin());
+  OpBuilder builder(firstUserOf(wait));
+  Value sum = Emitter{builder, start->getLoc()}.subtract(wait, all);
+  wait.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
+}
+
 /// The sum of one mean.
 class MeanSum {
 public:
   MeanSum(AllReduceOp start, const CompressedSync &how, const Mesh &mesh, CompressionStates &states)
       : start(start), how(how), mesh(mesh), states(states), record(*findOptimizer(how.optimizer)),
-        coded(*record.codedMean), decay(how.settings.find(coded.decay)->second), batches(sumBatches(how)) {
-    for (const AxisRef &axis : axesFromFlat(start.getAxes()))
-      ranks *= double(axis.size);
-  }
+        coded(*record.codedMean), decay(how.settings.find(coded.decay)->second), batches(sumBatches(how)),
+        ranks(ranksOf(start)) {}
 
   FailureOr<Value> run() {
     Value gradient = start.getOperand(), mean = states.find("state", stateName(coded.state));
@@ -63,19 +88,15 @@ public:
       return notWhole();
     OpBuilder builder(start);
     Emitter emit{builder, start.getLoc()};
-    Value rates, olds = old(emit, mean);
+    Value rates, old = multiple(emit, decay / (1 - decay), mean, gradient, states);
     if (batches.hasLocalSteps()) {
       if (failed(readLocally()))
         return failure();
       rates = sumMoves(emit, mean);
     } else {
-      Value share = emit.multiply(olds, emit.splat(1.0 / ranks, olds));
-      start->setOperand(0, emit.add(gradient, share));
+      addShare(emit, start, old);
     }
-    auto wait = cast<WaitOp>(*start->user_begin());
-    builder.setInsertionPoint(firstUserOf(wait));
-    Value sum = emit.subtract(wait, olds);
-    wait.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
+    subtractFromSum(start, old);
     return rates;
   }
 
@@ -84,14 +105,6 @@ private:
   LogicalResult notWhole() {
     return start->emitError() << "the gradient of '" << how.parameter << "' is summed as the mean '" << coded.state
                               << "' of gradients, which optimizer sharding cuts over ranks; use optimizer sharding 0";
-  }
-
-  /// Returns the part f * mean of what is summed, in the type of the gradient and with its loss scale.
-  Value old(Emitter &emit, Value mean) {
-    mean = emit.convert(mean, tensorType(start.getOperand()).getElementType());
-    mean = emit.multiply(mean, emit.splat(decay / (1 - decay), mean));
-    Value scale = states.find("", KerfDialect::kLossScaleName);
-    return scale ? emit.multiply(mean, like(emit, emit.convert(scale, tensorType(mean).getElementType()), mean)) : mean;
   }
 
   /// Makes the model read the parameter as this rank has moved it since the last sum.
@@ -165,7 +178,6 @@ private:
     rate = emit.convert(rate, emit.builder.getF32Type());
     return emit.multiply(rate, emit.splat(how.rateFactor, rate));
   }
-  static Value like(Emitter &emit, Value scalar, Value x) { return emit.broadcast(scalar, shapeOf(x), {}); }
 
   AllReduceOp start;
   const CompressedSync &how;
@@ -175,7 +187,7 @@ private:
   const CodedMean &coded;
   const double decay;
   const SumBatches batches;
-  double ranks = 1;
+  const double ranks;
   size_t own = 0, moves = 0; // states
 };
 
@@ -222,6 +234,32 @@ FailureOr<Value> sumMeanInstead(Operation *start, const CompressedSync &how, con
   return start->emitError() << "the gradient of '" << how.parameter
                             << "' is summed as a mean of gradients, which optimizer sharding cuts over ranks; use "
                                "optimizer sharding 0";
+}
+
+LogicalResult sumWithMomentum(Operation *start, CompressedSync &how, CompressionStates &states) {
+  if (how.momentumState.empty())
+    return success();
+  auto wait = cast<WaitOp>(*start->user_begin());
+  Value state = states.find("state", how.momentumState + "/" + how.parameter);
+  if (!state || shapeOf(state) != shapeOf(wait.getResult())) {
+    auto error = start->emitError() << "the gradient of '" << how.parameter
+                                    << "' is encoded with its momentum, but a rank has a sum of type "
+                                    << wait.getResult().getType() << " and ";
+    if (state)
+      error << "a state '" << how.momentumState << "' of type " << state.getType();
+    else
+      error << "no state '" << how.momentumState << "'";
+    return error << "; use another codec, or optimizer sharding 0";
+  }
+  OpBuilder builder(start);
+  Emitter emit{builder, start->getLoc()};
+  Value old = multiple(emit, how.momentum, state, start->getOperand(0), states);
+  if (auto sum = dyn_cast<AllReduceOp>(start)) {
+    addShare(emit, sum, old);
+    how.momentum = 0;
+  }
+  subtractFromSum(start, old);
+  return success();
 }
 
 } // namespace kerf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of an optimizer's mean of gradients in place of the gradients, and the steps that ranks take between two sums.
+// Sums of an optimizer's mean or momentum of gradients in place of the gradients, and the steps that ranks take between
+// two sums.
 #pragma once
 
 #include "Compression.h"
@@ -34,6 +35,16 @@ void updateInEachStep(mlir::func::FuncOp main, mlir::ArrayRef<CompressedSync> su
 /// have parts of the same samples.
 mlir::FailureOr<mlir::Value> sumMeanInstead(mlir::Operation *start, const CompressedSync &how, const Mesh &mesh,
                                             CompressionStates &states);
+
+/// Makes `start` sum gradients with momentum, whose sum is the optimizer's new state, on each rank
+///
+///   gradient + momentum / ranks * state
+///
+/// The optimizer adds the momentum by itself, so momentum * state is subtracted from the sum. Where the ranks have only
+/// parts of the state, each rank has a momentum of its own instead, which the exchange adds (`how.momentum`). Does
+/// nothing where `how` names no such state. Reports an error where a rank has another part of the state than of the
+/// sum.
+mlir::LogicalResult sumWithMomentum(mlir::Operation *start, CompressedSync &how, CompressionStates &states);
 
 /// Merges equal scalars: with local steps, all parameters compute the same from the number of the batch. Tensors stay,
 /// so that kernels compute them anew and do not hand them on in memory.

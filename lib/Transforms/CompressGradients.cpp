@@ -118,40 +118,6 @@ FailureOr<std::vector<AxisRef>> axesOfDifferences(Operation *start, StringRef pa
   return axes;
 }
 
-/// Makes `start` sum gradients with momentum, whose sum is the optimizer's new state:
-///
-///   gradient + momentum / ranks * state
-///
-/// The optimizer adds the momentum by itself, so momentum * state is subtracted from the sum. Where the ranks have only
-/// parts of the state, each rank has a momentum of its own instead, which the exchange adds (`how.momentum`).
-LogicalResult sumWithMomentum(Operation *start, CompressedSync &how, CompressionStates &states) {
-  if (how.momentumState.empty())
-    return success();
-  auto wait = cast<WaitOp>(*start->user_begin());
-  Value state = states.find("state", how.momentumState + "/" + how.parameter), gradient = start->getOperand(0);
-  if (!state || shapeOf(state) != shapeOf(wait.getResult()))
-    return start->emitError() << "the gradient of '" << how.parameter << "' is encoded with its momentum, but the "
-                              << "ranks of its sum have other parts of the state '" << how.momentumState
-                              << "' than of the sum; use another codec, or optimizer sharding 0";
-  OpBuilder builder(start);
-  Emitter emit{builder, start->getLoc()};
-  Value old = emit.convert(state, tensorType(gradient).getElementType());
-  old = emit.multiply(old, emit.splat(how.momentum, old));
-  if (Value scale = states.find("", KerfDialect::kLossScaleName))
-    old = emit.multiply(old, emit.broadcast(emit.convert(scale, tensorType(old).getElementType()), shapeOf(old), {}));
-  if (isa<AllReduceOp>(start)) {
-    double ranks = 1;
-    for (const AxisRef &axis : axesFromFlat(cast<AllReduceOp>(start).getAxes()))
-      ranks *= double(axis.size);
-    start->setOperand(0, emit.add(gradient, emit.multiply(old, emit.splat(1 / ranks, old))));
-    how.momentum = 0;
-  }
-  builder.setInsertionPoint(firstUserOf(wait));
-  Value sum = emit.subtract(wait, old);
-  wait.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
-  return success();
-}
-
 struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
   using CompressGradientsBase::CompressGradientsBase;
 
@@ -202,7 +168,7 @@ struct CompressGradients : impl::CompressGradientsBase<CompressGradients> {
         if (auto sum = dyn_cast<AllReduceOp>(piece); sum && how.hierarchy)
           if (auto axes = nodeAxes(mesh, axesFromFlat(sum.getAxes()), ranksOfNode))
             piece = sumInNodesFirst(sum, *axes, sumBatches(how));
-        ExchangeContext context{mesh, states, int64_t(exchanges.size()), *differing, *rate};
+        ExchangeContext context{states, int64_t(exchanges.size()), *differing, *rate};
         exchanges.push_back(codec->rank ? createLowRankExchange(piece, how, context, *codec)
                                         : createCodedExchange(piece, how, context, *codec));
       }

@@ -2,7 +2,6 @@
 #include "GradientExchange.h"
 #include "GradientBlocks.h"
 #include "KernelOutline.h"
-#include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 
 #include <cmath>

@@ -10,7 +10,6 @@ namespace kerf {
 
 /// The place of an exchange in the step.
 struct ExchangeContext {
-  const Mesh &mesh;
   CompressionStates &states;
   int64_t number; // of the gradient among the compressed ones of the step
   /// The axes along which ranks encode different numbers. Along all others they hold copies of the gradient.

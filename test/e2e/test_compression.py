@@ -12,7 +12,7 @@ import random
 import struct
 import unittest
 
-from support import KerfTest, file_of, main, read_safetensors, write_npz
+from support import KerfTest, ROOT, file_of, main, read_safetensors, write_npz
 
 MODEL = """
 func.func @main(%x: tensor<{rows}x{w}x{t}> {{kerf.kind = "input", kerf.name = "x"}},
@@ -253,6 +253,20 @@ class Feedback(CompressionTest):
         got = self.train("onebit", rows, "--momentum", momentum, "--lr-schedule", "linear", "--total", steps)
         for i, (x, y) in enumerate(zip(got, weights)):
             self.assertAlmostEqual(x, y, delta=1e-4, msg=f"element {i}")
+
+    def test_momentum_before_a_codec_that_loses_nothing_gives_the_plain_weights(self):
+        """With optimizer sharding each rank has only a part of the optimizer's state, so that it keeps a momentum of its own."""
+        with open(os.path.join(ROOT, "lib", "Codec", "codecs", "identity.mlir")) as file:
+            codec = self.write("exact.mlir", file.read().replace("@identity", "@exact").replace("{block", "{biased, momentum_first, block"))
+        rows = [[normal(1024, 10 * step + rank) for rank in range(2)] for step in range(4)]
+        for sharding in (0, 1):
+            plan, saved = {"optimizer_sharding": sharding}, self.path(f"saved-{sharding}")
+            plain = self.train(None, rows, "--momentum", 0.9, plan=plan)
+            coded = self.train("exact", rows, "--codec", codec, "--momentum", 0.9, "--checkpoint", saved, "--every", 4, plan=plan)
+            for x, y in zip(coded, plain):
+                self.assertAlmostEqual(x, y, delta=2e-6 * (1 + abs(y)), msg=f"sharding {sharding}")
+            self.assertEqual("compression_momentum/w" in self.states(saved), sharding == 1)
+            self.differ(plain, self.train(None, rows, plan=plan))
 
     def test_a_resumed_run_goes_on_bit_by_bit(self):
         rows = [[normal(1024, step), normal(1024, 40 + step), normal(1024, 70 + step)] for step in range(6)]

@@ -37,3 +37,16 @@ func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x", kerf.
   %new = kerf.subtract %w, %s {kerf.update = "w"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %new : tensor<8xf32>
 }
+
+// -----
+
+// Each rank has the whole sum, but a half of the optimizer's momentum.
+
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+func.func @main(%g: tensor<8xf32>, %m: tensor<4xf32> {kerf.kind = "state", kerf.name = "momentum/w"}) -> tensor<8xf32> {
+  // expected-error @+1 {{the gradient of 'w' is encoded with its momentum, but a rank has a sum of type 'tensor<8xf32>' and a state 'momentum' of type 'tensor<4xf32>'; use another codec, or optimizer sharding 0}}
+  %p = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "gradients", cause = "gradient of w",
+    kerf.compression = {codec = "onebit", parameter = "w", error_feedback = true, momentum = 0.9 : f64, momentum_state = "momentum"}} : (tensor<8xf32>) -> !kerf.pending<tensor<8xf32>>
+  %s = kerf.wait %p : (!kerf.pending<tensor<8xf32>>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
