@@ -3,7 +3,6 @@
 #include "RandomJobs.h"
 #include "kerf/PlanSearch/TrainerPins.h"
 #include <algorithm>
-#include <cstdlib>
 #include <gtest/gtest.h>
 
 using namespace kerf;
@@ -177,8 +176,7 @@ TEST(TrainerSpace, StatesAndExchangesOfTokens) {
       ++chosen["experts"];
   }
   for (const char *way : {"device", "remainders", "host", "experts"})
-    if (!std::getenv("KERF_SEEDS")) // other seeds may lack jobs for which one of them is the best
-      EXPECT_GT(chosen[way], 0) << way;
+    EXPECT_GT(chosen[way], 0) << way;
 }
 
 /// Where no two ranks hold the same parameters, sharding them changes nothing, whatever a trainer's gathers are.
