@@ -241,16 +241,14 @@ LogicalResult sumWithMomentum(Operation *start, CompressedSync &how, Compression
     return success();
   auto wait = cast<WaitOp>(*start->user_begin());
   Value state = states.find("state", how.momentumState + "/" + how.parameter);
-  if (!state || shapeOf(state) != shapeOf(wait.getResult())) {
-    auto error = start->emitError() << "the gradient of '" << how.parameter
-                                    << "' is encoded with its momentum, but a rank has a sum of type "
-                                    << wait.getResult().getType() << " and ";
-    if (state)
-      error << "a state '" << how.momentumState << "' of type " << state.getType();
-    else
-      error << "no state '" << how.momentumState << "'";
-    return error << "; use another codec, or optimizer sharding 0";
-  }
+  if (!state)
+    return start->emitError() << "the gradient of '" << how.parameter << "' is encoded with its momentum, but there is "
+                              << "no state '" << how.momentumState << "'; use another codec, or optimizer sharding 0";
+  if (shapeOf(state) != shapeOf(wait.getResult()))
+    return start->emitError() << "the gradient of '" << how.parameter
+                              << "' is encoded with its momentum, but a rank has a sum of type "
+                              << wait.getResult().getType() << " and a state '" << how.momentumState << "' of type "
+                              << state.getType() << "; use another codec, or optimizer sharding 0";
   OpBuilder builder(start);
   Emitter emit{builder, start->getLoc()};
   Value old = multiple(emit, how.momentum, state, start->getOperand(0), states);
