@@ -272,39 +272,54 @@ TEST(TcpCommunicator, WaitsWithoutSpinning) {
   endTogether(ranks);
 }
 
-/// Rank 0 with a communicator, and the connection of a rank 1 that is only a socket.
+/// A rank with a communicator, and the connection of its peer, a rank that is only a socket.
 struct WithSocket {
-  std::unique_ptr<Communicator> zero;
-  tcp::Mesh one;
-  WithSocket() {
+  const int64_t self, peer;
+  std::unique_ptr<Communicator> communicator;
+  tcp::Mesh ofPeer;
+  explicit WithSocket(int64_t self = 0) : self(self), peer(1 - self) {
     const int port = freePort();
     onEach(2, [&](int64_t rank) {
       auto note = [](const std::string &) {};
-      if (rank == 0) {
-        auto created = createTcpCommunicator(launchOf(0, 2, port), note);
+      if (rank == self) {
+        auto created = createTcpCommunicator(launchOf(rank, 2, port), note);
         ASSERT_TRUE(created) << created.error().message;
-        zero = std::move(*created);
+        communicator = std::move(*created);
       } else {
-        auto joined = tcp::join(launchOf(1, 2, port), note);
+        auto joined = tcp::join(launchOf(rank, 2, port), note);
         ASSERT_TRUE(joined) << joined.error().message;
-        one = std::move(*joined);
+        ofPeer = std::move(*joined);
       }
     });
   }
+  tcp::Fd &socket() { return ofPeer.members[size_t(self)].socket; }
   void write(std::span<const std::byte> bytes) {
-    tcp::writeAll(one.members[0].socket, bytes, Clock::now() + std::chrono::seconds(5));
+    tcp::writeAll(socket(), bytes, Clock::now() + std::chrono::seconds(5));
   }
-  std::string messageOfZero() {
+  /// Returns what the communicator writes to the peer until it closes the connection.
+  std::vector<std::byte> readToEnd() {
+    std::vector<std::byte> got;
+    std::array<std::byte, 256> part;
+    for (pollfd ready{socket().get(), POLLIN, 0}; poll(&ready, 1, 5000) == 1;) {
+      const ssize_t count = recv(ready.fd, part.data(), part.size(), 0);
+      if (count <= 0)
+        break;
+      got.insert(got.end(), part.begin(), part.begin() + count);
+    }
+    return got;
+  }
+  /// Returns the message with which a receive from the peer fails.
+  std::string messageOfReceive() {
     int number = 0;
-    return zero->receive(std::as_writable_bytes(std::span(&number, 1)), 1, 4).error().message;
+    return communicator->receive(std::as_writable_bytes(std::span(&number, 1)), peer, 4).error().message;
   }
 };
 
 TEST(TcpCommunicator, ARankThatLeavesGetsAGoodbyeFromOneThatIsWritingToIt) {
   using tcp::Kind;
   WithSocket pair;
-  ASSERT_TRUE(pair.zero);
-  const int socket = pair.one.members[0].socket.get();
+  ASSERT_TRUE(pair.communicator);
+  const int socket = pair.socket().get();
   int sent = 5;
   std::promise<void> isWritten, mayGoOn;
   std::thread sender([&] {
@@ -314,8 +329,8 @@ TEST(TcpCommunicator, ARankThatLeavesGetsAGoodbyeFromOneThatIsWritingToIt) {
       isWritten.set_value();
       mayGoOn.get_future().wait();
     };
-    EXPECT_TRUE(pair.zero->startSend(std::as_bytes(std::span(&sent, 1)), 1, 3));
-    EXPECT_TRUE(pair.zero->finishSends(3));
+    EXPECT_TRUE(pair.communicator->startSend(std::as_bytes(std::span(&sent, 1)), 1, 3));
+    EXPECT_TRUE(pair.communicator->finishSends(3));
   });
   isWritten.get_future().wait();
   pair.write(tcp::encode({Kind::Bye, 0, 0, 0}));
@@ -324,19 +339,29 @@ TEST(TcpCommunicator, ARankThatLeavesGetsAGoodbyeFromOneThatIsWritingToIt) {
   mayGoOn.set_value();
   sender.join();
   // The message, rank 0's goodbye, and the end.
-  std::vector<std::byte> got;
-  std::array<std::byte, 256> part;
-  for (pollfd ready{socket, POLLIN, 0}; poll(&ready, 1, 5000) == 1;) {
-    const ssize_t count = recv(socket, part.data(), part.size(), 0);
-    if (count <= 0)
-      break;
-    got.insert(got.end(), part.begin(), part.begin() + count);
-  }
+  const std::vector<std::byte> got = pair.readToEnd();
   ASSERT_EQ(got.size(), 32 + sizeof sent + 32);
   auto header = tcp::decode(std::span<const std::byte, 32>(got.data() + 32 + sizeof sent, 32));
   ASSERT_TRUE(header);
   EXPECT_EQ(header->kind, Kind::Bye);
-  EXPECT_FALSE(pair.zero->failure());
+  EXPECT_FALSE(pair.communicator->failure());
+}
+
+TEST(TcpCommunicator, ARankThatToldAFailureAndLeftAtOnceStillTellsIt) {
+  using tcp::Kind;
+  WithSocket pair(/*self=*/1);
+  ASSERT_TRUE(pair.communicator);
+  // All three arrive together: the failure, the goodbye and the end.
+  const std::string text = "rank 2 has ended";
+  const tcp::HeaderBytes abort = tcp::encode({Kind::Abort, 1, text.size(), 3}), bye = tcp::encode({Kind::Bye, 1, 0, 0});
+  std::vector<std::byte> sent(abort.begin(), abort.end());
+  sent.insert(sent.end(), as_bytes(std::span(text)).begin(), as_bytes(std::span(text)).end());
+  sent.insert(sent.end(), bye.begin(), bye.end());
+  pair.write(sent);
+  ::shutdown(pair.socket().get(), SHUT_WR);
+  EXPECT_EQ(pair.messageOfReceive(), text);
+  pair.readToEnd(); // rank 1 has closed the connection
+  EXPECT_FALSE(pair.communicator->tellsErrors());
 }
 
 TEST(TcpCommunicator, ADamagedHeaderEndsTheRun) {
@@ -351,25 +376,25 @@ TEST(TcpCommunicator, ADamagedHeaderEndsTheRun) {
   }
   for (const tcp::HeaderBytes &header : headers) {
     WithSocket pair;
-    ASSERT_TRUE(pair.zero);
+    ASSERT_TRUE(pair.communicator);
     pair.write(header);
-    EXPECT_NE(pair.messageOfZero().find("sent a message whose header is damaged"), std::string::npos);
+    EXPECT_NE(pair.messageOfReceive().find("sent a message whose header is damaged"), std::string::npos);
   }
 }
 
 TEST(TcpCommunicator, AClosedConnectionNamesTheRankAndItsMachine) {
   for (bool isMidway : {false, true}) {
     WithSocket pair;
-    ASSERT_TRUE(pair.zero);
+    ASSERT_TRUE(pair.communicator);
     char host[256] = {};
     gethostname(host, sizeof host - 1);
     if (isMidway)
       pair.write(tcp::encode({tcp::Kind::Eager, 4, 4, 0}));
-    pair.one.members[0].socket.close();
-    std::string message = pair.messageOfZero();
+    pair.socket().close();
+    std::string message = pair.messageOfReceive();
     EXPECT_EQ(message.rfind("rank 1 (process " + std::to_string(getpid()) + " on " + host + ") has ended", 0), 0u)
         << message;
-    EXPECT_TRUE(pair.zero->tellsErrors());
+    EXPECT_TRUE(pair.communicator->tellsErrors());
   }
 }
 

@@ -16,6 +16,8 @@ constexpr size_t kMostTextBytes = size_t(64) << 10; // of an error
 }
 
 ReadEnd Connection::read(std::span<std::byte> scratch) {
+  if (!parse()) // what stood behind the message of a failure
+    return {ReadEnd::Damaged, "", {}};
   for (size_t budget = kBurstBytes; budget > 0;) {
     // The rest of a message goes to its place, and what follows goes to the buffer.
     iovec parts[2];
