@@ -3,6 +3,7 @@
 // Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH" (2005), with bus bandwidth as
 // defined in nccl-tests' PERFORMANCE.md.
 #include "kerf/CostModel/Collectives.h"
+#include "GroupPlacement.h"
 #include "kerf/CostModel/Compute.h"
 #include <algorithm>
 #include <bit>
@@ -11,6 +12,7 @@
 #include <limits>
 
 using namespace kerf;
+using namespace kerf::cost;
 
 namespace {
 
@@ -33,110 +35,38 @@ constexpr double kMessageShare = 1.0 / 16;
 // all devices busy, all-reduces of groups of 1, 2 and 4 devices per node reach 8.1, 10.8 and 11.9 GB/s between nodes.
 constexpr double kPartGroupCards = 4.0 / 3;
 
-/// All process groups along some axes; the members of each are in ascending order.
-struct Groups {
-  std::vector<std::vector<int64_t>> members;
-};
-
-Groups allGroups(const Mesh &mesh, std::span<const AxisRef> axes) {
-  Groups groups;
-  std::vector<char> seen(mesh.ranks(), 0);
-  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
-    if (seen[rank])
-      continue;
-    groups.members.push_back(groupOf(mesh, axes, rank));
-    std::sort(groups.members.back().begin(), groups.members.back().end());
-    for (int64_t member : groups.members.back())
-      seen[member] = 1;
-  }
-  return groups;
-}
-
-/// One network unit in which members of a group are placed.
-struct Presence {
-  int64_t unit = 0, members = 0;
-  double nodes = 0;                     // nodes of the unit that contain members
-  int64_t parts = 0, membersWithin = 0; // units and members of the group in the next larger unit
-};
-
-/// Appends the placement of a group in units of `below` devices, inside units of `within` devices, to `into`.
-void appendPresences(const std::vector<int64_t> &group, int64_t node, int64_t below, int64_t within,
-                     std::vector<Presence> &into) {
-  const size_t begin = into.size();
-  const int64_t nodeDevices = std::min(node, below);
-  int64_t lastNode = -1;
-  for (int64_t rank : group) {
-    if (into.size() == begin || into.back().unit != rank / below)
-      into.push_back({rank / below});
-    ++into.back().members;
-    if (rank / nodeDevices != lastNode)
-      into.back().nodes += 1;
-    lastNode = rank / nodeDevices;
-  }
-  for (size_t first = begin, last; first < into.size(); first = last) {
-    int64_t members = 0;
-    for (last = first; last < into.size() && into[last].unit * below / within == into[first].unit * below / within;
-         ++last)
-      members += into[last].members;
-    for (size_t i = first; i < last; ++i) {
-      into[i].parts = static_cast<int64_t>(last - first);
-      into[i].membersWithin = members;
-    }
-  }
-}
-
 /// Shares of a link's nominal bandwidth that are reached by a group that has the link alone, and by many groups.
 struct LinkShares {
   double one, many;
 };
 
-/// Returns how the groups cross the level that connects units of `below` devices to units of `within` devices; the
-/// result describes the slowest group.
-GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t node, int64_t below, int64_t within,
-                                LinkShares shares) {
+/// Returns how groups cross a level, from their members in its units; the result describes the slowest group.
+GroupShape::Crossing crossingAt(std::span<const UnitMembers> units, const Level &level, const LevelUnits &devices,
+                                int64_t groupSize, LinkShares shares) {
   GroupShape::Crossing worst;
-  worst.innermost = below == 1;
+  worst.innermost = devices.below == 1;
   worst.latency = level.latency;
   double mostLeaving = 1;
-  std::vector<Presence> presences;
-  std::vector<size_t> ends; // end of each group's entries in `presences`
-  for (const std::vector<int64_t> &group : groups.members) {
-    appendPresences(group, node, below, within, presences);
-    ends.push_back(presences.size());
-  }
-  int64_t units = 0;
-  for (const Presence &its : presences)
-    units = std::max(units, its.unit + 1);
-  // The number of groups (one flow each in a ring) and of ranks (all-to-all, permute) that share a
-  // unit's outgoing links.
-  std::vector<int64_t> groupsLeaving(units, 0), ranksLeaving(units, 0);
-  for (const Presence &its : presences)
-    if (its.parts > 1)
-      ++groupsLeaving[its.unit], ranksLeaving[its.unit] += its.members;
   bool first = true;
-  for (size_t g = 0; g < ends.size(); ++g) {
-    auto size = static_cast<double>(groups.members[g].size());
-    for (size_t i = g == 0 ? 0 : ends[g - 1]; i < ends[g]; ++i) {
-      const auto &[unit, members, nodes, parts, membersWithin] = presences[i];
-      if (parts <= 1)
-        continue;
-      // A ring leaves a unit through one of its nodes; a group has as many rings as it has members in the node.
-      auto count = std::ceil(static_cast<double>(members) / nodes);
-      double ring = std::min(count * level.bandwidth, level.nodeBandwidth / static_cast<double>(groupsLeaving[unit]));
-      if (below == node && members > 1 && members < below && shares.many != shares.one)
-        ring = std::min(ring, kPartGroupCards * std::min(level.bandwidth, level.nodeBandwidth /
-                                                                              static_cast<double>(ranksLeaving[unit])));
-      ring *= groupsLeaving[unit] > 1 ? shares.many : shares.one;
-      double member = std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving[unit]));
-      member *= ranksLeaving[unit] > 1 ? shares.many : shares.one;
-      double outside = static_cast<double>(membersWithin - members) / size;
-      worst.parts = std::max(worst.parts, parts);
-      mostLeaving = std::max(mostLeaving, static_cast<double>(groupsLeaving[unit]));
-      worst.ringBandwidth = first ? ring : std::min(worst.ringBandwidth, ring);
-      worst.memberBandwidth = first ? member : std::min(worst.memberBandwidth, member);
-      worst.outsideShare = std::max(worst.outsideShare, outside);
-      first = false;
-    }
+  for (const auto &[members, nodes, parts, membersWithin, groupsLeaving, ranksLeaving] : units) {
+    if (parts <= 1)
+      continue;
+    // A ring leaves a unit through one of its nodes; a group has as many rings as it has members in the node.
+    auto count = std::ceil(static_cast<double>(members) / static_cast<double>(nodes));
+    double ring = std::min(count * level.bandwidth, level.nodeBandwidth / static_cast<double>(groupsLeaving));
+    if (devices.below == devices.node && members > 1 && members < devices.below && shares.many != shares.one)
+      ring = std::min(ring, kPartGroupCards *
+                                std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving)));
+    ring *= groupsLeaving > 1 ? shares.many : shares.one;
+    double member = std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving));
+    member *= ranksLeaving > 1 ? shares.many : shares.one;
+    double outside = static_cast<double>(membersWithin - members) / static_cast<double>(groupSize);
+    worst.parts = std::max(worst.parts, parts);
+    mostLeaving = std::max(mostLeaving, static_cast<double>(groupsLeaving));
+    worst.ringBandwidth = first ? ring : std::min(worst.ringBandwidth, ring);
+    worst.memberBandwidth = first ? member : std::min(worst.memberBandwidth, member);
+    worst.outsideShare = std::max(worst.outsideShare, outside);
+    first = false;
   }
   // A switch is faster than a ring if all units of the level take part (NCCL's tables: 8 GPUs, not 2 or 4). Groups that
   // leave one unit share the switch.
@@ -145,30 +75,31 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
   return worst;
 }
 
-GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const AxisRef> axes) {
+GroupShape shapeOf(std::span<const RankDigit> digits, int64_t ranks, const Cluster &cluster) {
   GroupShape shape;
-  shape.members = shardCount(axes);
+  for (const RankDigit &digit : digits)
+    shape.members *= digit.size;
   if (shape.members <= 1)
     return shape;
   bool cpu = cluster.device.kind == "cpu";
   shape.cutIntoPieces = !cpu;
   shape.reduceShare = cluster.device.curves.reduceShare;
   shape.launchSeconds = cluster.device.curves.collectiveSeconds;
-  Groups groups = allGroups(mesh, axes);
-  int64_t below = 1;
+  LevelUnits devices{cluster.levels.front().size, 1, 1};
   bool lowestLevel = true;
   for (const Level &level : cluster.levels) {
-    int64_t within = below * level.size;
+    devices.within = devices.below * level.size;
     // Above the first network level, the cluster file states the bandwidth that remains when units share it.
-    LinkShares shares = cpu           ? LinkShares{kThreadLinkEfficiency, kThreadLinkEfficiency}
-                        : below == 1  ? LinkShares{kInnermostEfficiency, kInnermostEfficiency}
-                        : lowestLevel ? LinkShares{kNetworkEfficiency, kSharedNetworkEfficiency}
-                                      : LinkShares{kNetworkEfficiency, kNetworkEfficiency};
-    lowestLevel = lowestLevel && below == 1;
-    GroupShape::Crossing crossing = crossingAt(groups, level, cluster.levels.front().size, below, within, shares);
+    LinkShares shares = cpu                  ? LinkShares{kThreadLinkEfficiency, kThreadLinkEfficiency}
+                        : devices.below == 1 ? LinkShares{kInnermostEfficiency, kInnermostEfficiency}
+                        : lowestLevel        ? LinkShares{kNetworkEfficiency, kSharedNetworkEfficiency}
+                                             : LinkShares{kNetworkEfficiency, kNetworkEfficiency};
+    lowestLevel = lowestLevel && devices.below == 1;
+    GroupShape::Crossing crossing =
+        crossingAt(unitsOfGroups(digits, ranks, devices), level, devices, shape.members, shares);
     if (crossing.parts > 1)
       shape.levels.push_back(crossing);
-    below = within;
+    devices.below = devices.within;
   }
   return shape;
 }
@@ -307,19 +238,17 @@ const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
   auto it = groups.find(key);
   if (it != groups.end())
     return it->second;
+  const std::vector<RankDigit> digits = digitsOf(theMesh, key);
   if (!shared)
-    return groups.emplace(key, shapeOf(theMesh, theCluster, key)).first->second;
+    return groups.emplace(key, shapeOf(digits, theMesh.ranks(), theCluster)).first->second;
   std::vector<int64_t> lie = {theMesh.ranks()};
-  for (const AxisRef &ref : key) {
-    int64_t distance = theMesh.axes[ref.axis].size / (ref.before * ref.size);
-    for (size_t inner = ref.axis + 1; inner < theMesh.axes.size(); ++inner)
-      distance *= theMesh.axes[inner].size;
-    lie.push_back(distance);
-    lie.push_back(ref.size);
+  for (const RankDigit &digit : digits) {
+    lie.push_back(digit.distance);
+    lie.push_back(digit.size);
   }
   auto known = shared->find(lie);
   if (known == shared->end())
-    known = shared->emplace(lie, shapeOf(theMesh, theCluster, key)).first;
+    known = shared->emplace(lie, shapeOf(digits, theMesh.ranks(), theCluster)).first;
   return groups.emplace(key, known->second).first->second;
 }
 

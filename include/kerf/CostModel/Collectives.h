@@ -39,7 +39,8 @@ struct GroupShape {
 };
 
 /// A cache of group shapes, which CollectiveModels of several meshes on the first ranks of one cluster share. The key
-/// holds the number of ranks and, for each axis of the group, the distance between its members and their number.
+/// holds the number of ranks and, for each digit of the group (GroupPlacement.h), the distance between its members and
+/// their number.
 using GroupShapes = std::map<std::vector<int64_t>, GroupShape>;
 
 /// Predicts the seconds of collectives between ranks of one mesh on one cluster. The shape of each process group is
