@@ -295,6 +295,22 @@ double kerf::hostUpdateSeconds(const DeviceSpec &device, double elements, const 
   return elements * std::max(copies, update);
 }
 
+double kerf::updateSeconds(const DeviceSpec &device, double elements, const StateBytes &bytes,
+                           const UpdateKernel &update) {
+  // The trainer determines the accesses to the gradient. States are read and written. 16-bit weights are written after
+  // the f32 master weights are read, or read and written together with the states.
+  bool mixed = bytes.weight < 4, narrow = bytes.gradient < 4;
+  bool widens = narrow && update.widensGradients && !bytes.readsWeights;
+  double width = narrow && !widens ? bytes.gradient : std::max(4.0, bytes.gradient);
+  double copied = widens ? bytes.gradient + width : 0;
+  double accesses = update.gradientAccesses + (mixed ? update.scaleAccesses : 0);
+  Work kernel;
+  kernel.kernelClass = KernelClass::Pointwise;
+  kernel.bytes = elements * (copied + accesses * width + 2 * bytes.states + bytes.weight +
+                             (mixed && !bytes.readsWeights ? 4 : bytes.weight));
+  return (kernel.bytes > 0 ? computeSeconds(device, kernel) : 0) + hostUpdateSeconds(device, elements, bytes);
+}
+
 StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDtype, double moments,
                             OptimizerStates states) {
   if (dtype == "f64")

@@ -449,32 +449,18 @@ std::map<std::string, double> TaskPricer::gatherAfterStep(int part) const {
 }
 
 double TaskPricer::optimizer(int part) const {
-  double bytes = 0, flops = 0, allElements = 0;
+  double elements = 0, flops = 0;
   for (const Segment &segment : work.parts[part].segments)
     for (const ParameterGroup &group : segment.parameters) {
       double updates = static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
-      double elements = group.elements * updates;
+      elements += group.elements * updates;
       flops += group.updateFlops * updates;
-      allElements += elements;
-      // The trainer determines the accesses to the gradient. States are read and written. 16-bit weights are written
-      // after the f32 master weights are read, or read and written together with the states.
-      const UpdateKernel &update = plan.trainer.update;
-      bool mixed = plan.bytes.weight < 4, narrow = plan.bytes.gradient < 4;
-      bool widens = narrow && update.widensGradients && !plan.bytes.readsWeights;
-      double width = narrow && !widens ? plan.bytes.gradient : std::max(4.0, plan.bytes.gradient);
-      double copied = widens ? plan.bytes.gradient + width : 0;
-      double accesses = update.gradientAccesses + (mixed ? update.scaleAccesses : 0);
-      bytes += elements * (copied + accesses * width + 2 * plan.bytes.states + plan.bytes.weight +
-                           (mixed && !plan.bytes.readsWeights ? 4 : plan.bytes.weight));
     }
-  Work kernel;
-  kernel.kernelClass = KernelClass::Pointwise;
-  kernel.bytes = bytes;
   Work products;
   products.kernelClass = KernelClass::Product;
   products.flops = flops;
   products.dtype = work.dtype == "f64" ? "f64" : "f32"; // element type in which weights are updated
   const DeviceSpec &device = collectives.cluster().device;
-  return (bytes > 0 ? computeSeconds(device, kernel) : 0) + (flops > 0 ? computeSeconds(device, products) : 0) +
-         hostUpdateSeconds(device, allElements, plan.bytes);
+  return updateSeconds(device, elements, plan.bytes, plan.trainer.update) +
+         (flops > 0 ? computeSeconds(device, products) : 0);
 }

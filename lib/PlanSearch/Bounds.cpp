@@ -157,6 +157,18 @@ Bounds::MessageSeconds Bounds::messageSecondsOf(const Choice &choice, const Mode
   return {seconds(stage + 1), seconds(stage - 1)};
 }
 
+double Bounds::tiedSeconds(const Choice &choice, const ModelWork &work) {
+  if (choice.sizes.stage == 1 || theSpace->layers() == 0)
+    return 0;
+  double elements = 0;
+  for (const ParameterGroup &group : tiedToLast(work))
+    elements += group.elements;
+  const PipelineModel &pipeline = pipelineOf(choice);
+  const StageMessage message = messageOf(work, pipeline.mesh(), trainer.prices.sends);
+  return kSumRounding *
+         pipeline.sendSeconds(0, choice.sizes.stage - 1, message.axes, elements * stateBytesAt(choice).gradient);
+}
+
 std::vector<Bounds::StageGroup> Bounds::stageGroups(const Choice &choice) {
   const std::vector<int> &groups = theSpace->groupsOf(choice.sizes);
   std::vector<const Cluster *> parts = uniformGroups(all);
@@ -331,9 +343,12 @@ Result<double> Bounds::orderBound(const Choice &choice) {
   if (!work)
     return work.error();
   const PipelineModel &pipeline = pipelineOf(choice);
-  if (!pipeline.stages())
-    return evenSeconds(choice, **work, activationBytesOfLayout(key, **work),
-                       passesOn(choice, **work, pipeline.collectives(0)));
+  if (!pipeline.stages()) {
+    const PassSeconds &pass = passesOn(choice, **work, pipeline.collectives(0));
+    double tasks = static_cast<double>(theSpace->microbatches(choice)) * pass.total();
+    return std::max(evenSeconds(choice, **work, activationBytesOfLayout(key, **work), pass),
+                    (tasks + 2 * tiedSeconds(choice, **work)) / static_cast<double>(choice.sizes.stage));
+  }
   return mixedSeconds(choice, **work, [&](const StageGroup &group) -> const PassSeconds & {
     return passesOn(choice, **work, pipeline.collectives(group.firstStage));
   });
@@ -364,9 +379,10 @@ Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &
     OptimizerSharding sharding{level};
     if (choice.shardingRanks)
       sharding.axes = shardingAxes(collectives.mesh(), choice.shardingRanks);
-    entry->second = {stateBytesOf(work, collectives.mesh(), bytes, sharding),
-                     parameterSeconds(work, collectives, bytes, sharding, besideBackwards, trainer.prices.bucketBytes),
-                     totalOverChain(work, stateBytesOf(work, collectives.mesh(), {0, 0, 1}, sharding))};
+    const ModelWork held = parametersOnly(work, choice.sizes.stage);
+    entry->second = {stateBytesOf(held, collectives.mesh(), bytes, sharding),
+                     parameterSeconds(held, collectives, bytes, sharding, besideBackwards, trainer.prices.bucketBytes),
+                     totalOverChain(held, stateBytesOf(held, collectives.mesh(), {0, 0, 1}, sharding))};
   }
   return entry->second;
 }
@@ -424,11 +440,11 @@ Result<double> Bounds::executionBound(const Choice &choice) {
   double forced = forcedRecomputeSeconds(
       {**work, activationBytesOfLayout(key, **work), parameters.stateBytes, std::span(&stage, 1)},
       theSpace->schedule(choice));
-  double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
-  double busiest = std::max((pass.total() + forced) / stages, layers * pass.layer);
-  double bound = microbatches * busiest, reduction = 0; // `reduction`: seconds that no backward pass hides
+  // Seconds of gradients: those that every microbatch repeats, those that no backward pass hides, and those of the
+  // first entry of the chain, whose backward pass is the last.
+  double everyMicrobatch = 0, reduction = 0, last = 0;
   if (alike && trainer.prices.gathers.replicatedBelowElements == 0) {
-    bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
+    everyMicrobatch = (microbatches - 1) * parameters.seconds.everyMicrobatch / stages;
     // A stage's gradients are complete after the last microbatch's backward pass; with several chunks, those of the
     // last chunk are complete before the last group of microbatches passes back through the earlier chunks.
     double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
@@ -437,16 +453,32 @@ Result<double> Bounds::executionBound(const Choice &choice) {
     reduction =
         parameters.seconds.reductionTotal + parameters.seconds.copiesTotal - (afterBackward ? 0 : beside * each);
     reduction = std::max(0.0, reduction);
+    last = parameters.seconds.reductionBySegment.front() + parameters.seconds.copiesBySegment.front();
   }
+  const double tied = tiedSeconds(choice, **work);
+  double bound = std::max(everyMicrobatch, tasksBound(choice, **work, pass, forced, reduction));
+  if (!recordOf(choice.schedule).splitsBackward) // the first stage ends last
+    return std::max(bound, std::max(everyMicrobatch, tasksBound(choice, **work, pass, forced, 0)) + last + tied);
+  bound = std::max(bound, (microbatches * (pass.total() + forced) + reduction + 2 * tied) / stages);
+  return options.constraints.stages.empty() ? std::max(bound, microbatches * pass.layer + tied) : bound;
+}
+
+double Bounds::tasksBound(const Choice &choice, const ModelWork &work, const PassSeconds &pass, double forced,
+                          double reduction) {
+  const PipelineModel &pipeline = pipelineOf(choice);
+  auto stages = static_cast<double>(choice.sizes.stage),
+       microbatches = static_cast<double>(theSpace->microbatches(choice));
+  double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
+  double busiest = std::max((pass.total() + forced) / stages, layers * pass.layer);
   // The busiest stage takes at least the average.
-  bound = std::max(bound, (microbatches * (pass.total() + forced) + reduction) / stages);
+  double bound = std::max(microbatches * busiest, (microbatches * (pass.total() + forced) + reduction) / stages);
   if (choice.chunks > 1 && !recordOf(choice.schedule).splitsBackward && options.constraints.stages.empty()) {
     // Every microbatch enters stage s through the first parts of the stages before it, and leaves it through them: the
     // first task of a stage is the forward pass of its first part, the last one the backward pass of that part. So
     // T >= f_0 + ... + f_{s-1} + s a + m w_s + max(b_0 + ... + b_{s-1} + s a', r_s), with f and b the seconds of first
     // parts, and the mean over s of these inequalities holds whatever the cut.
-    FirstPartSeconds parts = firstPartSeconds(choice, **work, pass);
-    MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, 0);
+    FirstPartSeconds parts = firstPartSeconds(choice, work, pass);
+    MessageSeconds messages = messageSecondsOf(choice, work, pipeline, 0);
     // A microbatch passes through all parts and back, and is sent at each border.
     double borders = stages * static_cast<double>(choice.chunks) - 1;
     bound = std::max(bound, pass.total() + forced + borders * (messages.forward + messages.backward));
@@ -461,7 +493,7 @@ Result<double> Bounds::executionBound(const Choice &choice) {
     // tasks of their own, other tasks may take their place, and reductions follow them.
     const bool split = recordOf(choice.schedule).splitsBackward;
     double left = 1 - 1 / microbatches, between = 0;
-    MessageSeconds messages = messageSecondsOf(choice, **work, pipeline, 0);
+    MessageSeconds messages = messageSecondsOf(choice, work, pipeline, 0);
     for (double s = 1; s < stages; ++s)
       between += std::pow(left, stages - 1 - s) / microbatches * s * (messages.forward + messages.backward);
     double passing = pass.total() - (split ? pass.weightGradient : 0) + forced + between,
@@ -501,21 +533,28 @@ Result<double> Bounds::cutBound(const Choice &choice, double cutoff) {
                       given.optimizerSharding.size() <= 1 ? memoryLimit.onDevice(device) : kInfinity});
   }
   return cutSecondsLowerBound({**work, activationBytesOfLayout(key, **work), parametersAt(0).stateBytes, stages,
-                               reductionTiming(sharding, overlap.gradients), overlap.stage},
+                               reductionTiming(sharding, overlap.gradients), overlap.stage,
+                               tiedSeconds(choice, **work)},
                               theSpace->layersOfParts(choice), theSpace->schedule(choice), cutoff);
 }
 
-Result<double> Bounds::hostSeconds(const Choice &choice) {
-  const StateBytes &bytes = stateBytesAt(choice);
-  if (bytes.hostStates == 0)
-    return 0.0;
+Result<double> Bounds::updateSeconds(const Choice &choice) {
+  const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
   auto work = workOf(keyOf(choice));
   if (!work)
     return work.error();
-  const CollectiveModel &collectives = pipelineOf(choice).collectives(0);
-  double elements = parametersOf(choice, **work, collectives, 1).updatedElements;
+  const PipelineModel &pipeline = pipelineOf(choice);
+  if (pinned.size() > 1 || pipeline.stages() || trainer.prices.gathers.replicatedBelowElements != 0)
+    return 0.0;
+  const int level = pricedSharding(
+      trainer.prices, pinned.empty() ? choice.optimizerSharding : static_cast<int>(pinned.front()), choice.sizes.stage);
+  const CollectiveModel &collectives = pipeline.collectives(0);
+  const Parameters &parameters = parametersOf(choice, **work, collectives, level);
+  auto stages = static_cast<double>(choice.sizes.stage);
+  double gathers = plannedOverlap(choice).parameters ? 0 : parameters.seconds.gatherTotal / stages;
   return kSumRounding *
-         hostUpdateSeconds(collectives.cluster().device, elements / static_cast<double>(choice.sizes.stage), bytes);
+         (gathers + kerf::updateSeconds(collectives.cluster().device, parameters.updatedElements / stages,
+                                        stateBytesAt(choice), trainer.prices.update));
 }
 
 Result<double> Bounds::lowerBound(const Choice &choice, double cutoff) {
@@ -528,11 +567,11 @@ Result<double> Bounds::lowerBound(const Choice &choice, double cutoff) {
     return orderBound(choice);
   case Choice::Level::Execution:
   case Choice::Level::Cut: {
-    auto host = hostSeconds(choice);
-    if (!host)
-      return host.error();
-    auto bound = choice.level == Choice::Level::Cut ? cutBound(choice, cutoff - *host) : executionBound(choice);
-    return bound ? Result<double>(*bound + *host) : bound;
+    auto update = updateSeconds(choice);
+    if (!update)
+      return update.error();
+    auto bound = choice.level == Choice::Level::Cut ? cutBound(choice, cutoff - *update) : executionBound(choice);
+    return bound ? Result<double>(*bound + *update) : bound;
   }
   case Choice::Level::Recomputation:
     break; // TreeSearch::decideRecomputation bounds these choices

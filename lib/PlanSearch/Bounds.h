@@ -109,6 +109,15 @@ private:
   };
   MessageSeconds messageSecondsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline,
                                   int64_t stage);
+  /// Returns the seconds after their last tasks in which the first and the last stage sum the gradients of parameters
+  /// that both hold (tied embeddings).
+  double tiedSeconds(const Choice &choice, const ModelWork &work);
+  /// Bounds the tasks of the stages under a choice of Level::Execution, and `reduction` seconds, the sum over the
+  /// stages, of reductions after the tasks. `forced` is the recomputation of a microbatch that memory forces, in
+  /// seconds. With 0 seconds of reductions, it bounds the end of the first stage's last task if the schedule splits no
+  /// backward pass.
+  double tasksBound(const Choice &choice, const ModelWork &work, const PassSeconds &pass, double forced,
+                    double reduction);
   /// Seconds of one microbatch in the first parts of the stages, each stage's as often as stages follow it.
   struct FirstPartSeconds {
     double forward = 0, backward = 0;
@@ -182,9 +191,9 @@ private:
     bool decided = choice.level >= Choice::Level::Execution;
     return decided ? stateBytesOfKind[static_cast<size_t>(choice.states)] : stateBytes;
   }
-  /// Returns the seconds of a stage's update in the host's memory, averaged over the stages; 0 where states are on the
-  /// device.
-  Result<double> hostSeconds(const Choice &choice);
+  /// Returns a lower bound of the seconds after the last reduction, in which the slowest stage updates its parameters
+  /// and gathers them: the mean over the stages.
+  Result<double> updateSeconds(const Choice &choice);
   std::optional<Overlap> pinnedOverlap;
   int64_t layoutCount = 0;
   std::map<int64_t, Cluster> clusters; // first ranks of the cluster, by their number
@@ -200,7 +209,7 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::optional<LeastShare>> leastShares;         // by samples and ranks
   std::map<std::pair<int64_t, bool>, std::vector<RepeatedCollective>> modelCollectives; // by "model", sequenceParallel
   std::map<int64_t, std::vector<RepeatedCollective>> tokenExchanges;                    // by "expert"
-  std::map<std::pair<int64_t, int64_t>, ModelWork> leastParameters; // by "model" and "expert"; parameters only
+  std::map<std::tuple<int64_t, int64_t, bool>, ModelWork> leastParameters; // by "model", "expert", and whether staged
   std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>>
       communication; // by sizes and order of the mesh axes
   /// Indexed by sizes and order of the mesh axes, level and ranks of optimizer sharding.

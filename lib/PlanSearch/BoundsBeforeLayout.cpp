@@ -119,16 +119,15 @@ Bounds::LeastReductions Bounds::leastReductionsOf(const Choice &order, const Col
   auto [entry, isNew] = reductions.try_emplace({order.sizes.asArray(), order.order, level, shardingRanks});
   if (!isNew)
     return entry->second;
-  auto [parameters, isFirst] = leastParameters.try_emplace({order.sizes.model, order.sizes.expert});
+  auto [parameters, isFirst] =
+      leastParameters.try_emplace({order.sizes.model, order.sizes.expert, order.sizes.stage > 1});
   if (isFirst)
-    if (const ModelWork *work = workOfSample(1, order.sizes.expert, false))
-      for (const ChainSegment &its : work->chain) {
-        ChainSegment &share = parameters->second.chain.emplace_back();
-        share.layers = its.layers;
-        share.segment.parameters = its.segment.parameters;
+    if (const ModelWork *work = workOfSample(1, order.sizes.expert, false)) {
+      parameters->second = parametersOnly(*work, order.sizes.stage);
+      for (ChainSegment &share : parameters->second.chain)
         for (ParameterGroup &group : share.segment.parameters)
           group.elements /= static_cast<double>(order.sizes.model);
-      }
+    }
   OptimizerSharding sharding{level};
   if (shardingRanks)
     sharding.axes = shardingAxes(collectives.mesh(), shardingRanks);

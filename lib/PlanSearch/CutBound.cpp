@@ -25,7 +25,9 @@ struct CutStage {
   double reductions = 0, firstReductions = 0; // seconds of gradient reductions: all parts, its first part
   double copies = 0, firstCopies = 0;         // seconds of sums of copies once a step, likewise
   double beside = 0;                          // seconds of tasks that reductions can run beside
-  int64_t most = 0;                           // number of layers of its largest part
+  /// Seconds of reductions after the last task of its first part: without recomputation, and with all of it.
+  std::array<double, 2> tail = {};
+  int64_t most = 0; // number of layers of its largest part
 };
 
 /// A part's share of one entry of the chain.
@@ -98,9 +100,8 @@ double reductionsAfter(const CutPrices &prices, const ScheduleOptions &schedule,
                        const StageOption &option) {
   if (prices.reductionTiming == ReductionTiming::AfterBackward)
     return its.reductions + its.copies;
-  double last = reducingSeconds(schedule, its, option),
-         all = its.beside + (recordOf(schedule.kind).splitsBackward ? 0 : option.besideRecompute);
-  return std::max({0.0, its.firstReductions + its.firstCopies - last, its.reductions + its.copies - all});
+  double all = its.beside + (recordOf(schedule.kind).splitsBackward ? 0 : option.besideRecompute);
+  return std::max({0.0, its.tail[option.firstRecompute > 0], its.reductions + its.copies - all});
 }
 
 /// Returns the stage's seconds for the pipeline bound. `before` is the most forward tasks before
@@ -123,6 +124,8 @@ StageSeconds secondsOf(const CutPrices &prices, const ScheduleOptions &schedule,
     seconds.warmup += std::min(before, microbatches) * seconds.sendForward;
   }
   seconds.after = reductionsAfter(prices, schedule, its, option);
+  if (schedule.stages > 1 && (stage == 0 || stage + 1 == schedule.stages))
+    seconds.after += prices.tiedSeconds;
   return seconds;
 }
 
@@ -237,6 +240,24 @@ double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &sc
 
 namespace {
 
+/// Returns the seconds for which the reductions of a part go on after its last backward task. The task runs the
+/// backward passes of the layers from the last one to the first one, and the reduction of a layer follows its pass.
+double tailOf(std::span<const PartSegment> part, const CutPrices &prices, const StagePrices &on, bool split,
+              bool recomputes) {
+  double tail = 0, before = 0; // `before`: reductions of the layers passed so far, minus their backward passes
+  for (const auto &[entry, number] : part) {
+    const PassSeconds::SegmentSeconds &seconds = on.seconds->segments[entry];
+    double pass = split ? seconds.weightGradient : seconds.backward();
+    if (recomputes && !split)
+      pass += std::ranges::max(seconds.recompute);
+    double reduction = (*on.reductionSeconds)[entry] + (on.copiesSeconds ? (*on.copiesSeconds)[entry] : 0);
+    auto count = static_cast<double>(number);
+    tail = std::max({tail, before + reduction, before + count * reduction - (count - 1) * pass});
+    before += count * (reduction - pass);
+  }
+  return tail;
+}
+
 Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
   auto parts = static_cast<int64_t>(layersOfParts.size());
   const std::vector<ChainSegment> &chain = prices.model.chain;
@@ -282,6 +303,10 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
       stage.first = part;
       stage.firstReductions = reductions;
       stage.firstCopies = copies;
+      std::span<const PartSegment> segments(cut.segments.begin() + (p == 0 ? 0 : cut.ends[p - 1]), cut.segments.end());
+      for (bool recomputes : {false, true})
+        if (on.reductionSeconds)
+          stage.tail[recomputes] = tailOf(segments, prices, on, recordOf(schedule.kind).splitsBackward, recomputes);
     }
   }
   return cut;

@@ -36,6 +36,7 @@ struct CutPrices {
   std::span<const StagePrices> stages;   // indexed by stage; one entry: all stages are alike
   ReductionTiming reductionTiming = ReductionTiming::BesideBackward;
   bool sendsOverlap = true; // whether messages between stages run beside kernels
+  double tiedSeconds = 0;   // in which the first and the last stage sum gradients of tied parameters at the end
   /// Returns the entry of a stage.
   const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
 };

@@ -128,6 +128,27 @@ ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks) {
   return share;
 }
 
+std::vector<ParameterGroup> tiedToLast(const ModelWork &model) {
+  std::vector<ParameterGroup> groups;
+  for (const auto &[entry, group] : model.tied)
+    if (entry > 0 && entry + 1 == model.chain.size())
+      groups.push_back(group);
+  return groups;
+}
+
+ModelWork parametersOnly(const ModelWork &model, int64_t stages) {
+  ModelWork parameters;
+  for (const ChainSegment &entry : model.chain) {
+    ChainSegment &one = parameters.chain.emplace_back();
+    one.layers = entry.layers;
+    one.segment.parameters = entry.segment.parameters;
+  }
+  if (stages > 1)
+    for (const ParameterGroup &group : tiedToLast(model))
+      parameters.chain.back().segment.parameters.push_back(group);
+  return parameters;
+}
+
 std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int axis, bool tokensOnly) {
   std::vector<RepeatedCollective> list;
   auto isAlong = [&](const std::vector<AxisRef> &axes) {
@@ -244,6 +265,10 @@ ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel 
     return collectives.seconds(Collective::AllReduce, shares.copies, number / shards * bytes.gradient);
   };
   ParameterSeconds seconds;
+  if (sharding.level == 1 || sharding.level == 2)
+    for (const auto &[axes, number] : all)
+      seconds.gatherTotal +=
+          collectives.seconds(Collective::AllGather, shardAxes(axes, sharding.axes).cut, number * bytes.weight);
   for (size_t l = 0; l < model.chain.size(); ++l) {
     auto count = static_cast<double>(times(model.chain[l]));
     double &ofLayer = seconds.reductionBySegment.emplace_back();

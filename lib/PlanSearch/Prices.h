@@ -65,6 +65,12 @@ double relativeLayerSpeed(const ModelWork &model, const PassSeconds &passes, con
 /// as many launches, and no collectives.
 ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks);
 
+/// Returns the parameters of earlier entries of the chain that its last entry uses too (tied embeddings). With several
+/// pipeline stages, the first and the last stage have copies of them.
+std::vector<ParameterGroup> tiedToLast(const ModelWork &model);
+/// Returns the chain of `model` with nothing but the parameters that `stages` pipeline stages hold, with their copies.
+ModelWork parametersOnly(const ModelWork &model, int64_t stages);
+
 /// A collective that a model runs several times for each microbatch, and the number of runs in all layers, by pass.
 struct RepeatedCollective {
   PassCollective collective;
@@ -101,6 +107,7 @@ double totalOverChain(const ModelWork &model, const std::vector<double> &bySegme
 struct ParameterSeconds {
   double everyMicrobatch = 0; // gathers of parameters and reductions of gradients that each microbatch repeats
   double reductionTotal = 0;  // one reduction of the gradients of the whole model
+  double gatherTotal = 0;     // one gather of the parameters of the whole model, with sharding 1 and 2
   std::vector<double> reductionBySegment; // one reduction, indexed by entry of ModelWork::chain; of one layer of a run
   /// Sums, once a step, of shards over the ranks that have copies of them, where every microbatch reduces into shards;
   /// otherwise the reductions contain them. As reductionTotal and reductionBySegment.

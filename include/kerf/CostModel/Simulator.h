@@ -38,6 +38,9 @@ StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, do
 /// Returns the seconds in which a device's gradients of `elements` elements go to the host, the host updates the states
 /// there, and the weights come back. The copies run beside the update.
 double hostUpdateSeconds(const DeviceSpec &device, double elements, const StateBytes &bytes);
+/// Returns the seconds in which the optimizer updates `elements` elements on a device by memory traffic, with
+/// hostUpdateSeconds where states are in the host's memory.
+double updateSeconds(const DeviceSpec &device, double elements, const StateBytes &bytes, const UpdateKernel &update);
 /// Returns the seconds in which `launches` kernels add one microbatch's gradients, `elements` elements in all, to the
 /// gradients that are accumulated so far. `bytes` gives the bytes of an element of a weight and of a gradient.
 double accumulationSeconds(const DeviceSpec &device, double elements, double launches, const StateBytes &bytes);
