@@ -171,6 +171,24 @@ public:
     return mean;
   }
 
+  /// Assigns the index of a cost to each stage and chunk; tasks with the same index cost the same. Called again after
+  /// the plan's recomputation has changed, it keeps the costs of all tasks known so far.
+  void numberTasks() {
+    auto number = [&](int kind, int part, LayerModes modes, const GradientChoices *choices) {
+      return known.try_emplace({kind, part, std::move(modes), choices}, known.size()).first->second;
+    };
+    numbersOf.clear();
+    for (int64_t s = 0; s < plan.schedule.stages; ++s)
+      for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
+        int part = work.part[s][c];
+        LayerModes modes = plan.recomputeAt(s, c);
+        const GradientChoices *choices = plan.compressionAt(s, c);
+        numbersOf.push_back({number(kindOfStage[s], part, offloadsActivations(modes) ? modes : LayerModes(), choices),
+                             number(kindOfStage[s], part, modes, choices)});
+      }
+    costs.resize(known.size());
+  }
+
   const StepWork &work;
   const StepPlan &plan;
   const PipelineModel &pipeline;
@@ -186,28 +204,12 @@ private:
     size_t plain, restoring;
   };
 
-  /// Assigns the index of a cost to each stage and chunk; tasks with the same index cost the same.
-  void numberTasks() {
-    std::map<std::tuple<int, int, LayerModes, const GradientChoices *>, size_t> known;
-    auto number = [&](int kind, int part, LayerModes modes, const GradientChoices *choices) {
-      return known.try_emplace({kind, part, std::move(modes), choices}, known.size()).first->second;
-    };
-    for (int64_t s = 0; s < plan.schedule.stages; ++s)
-      for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
-        int part = work.part[s][c];
-        LayerModes modes = plan.recomputeAt(s, c);
-        const GradientChoices *choices = plan.compressionAt(s, c);
-        numbersOf.push_back({number(kindOfStage[s], part, offloadsActivations(modes) ? modes : LayerModes(), choices),
-                             number(kindOfStage[s], part, modes, choices)});
-      }
-    costs.resize(known.size());
-  }
-
   std::map<StageKind, int> kinds;
   std::deque<StepPlan> plans; // a deque, because the pricers refer to its elements
   std::vector<TaskPricer> pricers;
   std::vector<int> kindOfStage;
-  std::vector<double> toNext, toPrevious; // message seconds, by part
+  std::vector<double> toNext, toPrevious;                                            // message seconds, by part
+  std::map<std::tuple<int, int, LayerModes, const GradientChoices *>, size_t> known; // indices into `costs`
   std::vector<Numbers> numbersOf;
   std::deque<std::array<std::optional<TaskCost>, kTasks>> costs;
 };
@@ -448,8 +450,12 @@ double kerf::pipelineSecondsLowerBound(const std::vector<StageSeconds> &all, con
     if (s + 1 < stages)
       roundTrip[s] += roundTrip[s + 1] + all[s + 1].backward + all[s + 1].sendBackward;
   }
-  // During the round trip the stage can only do the forwards that the schedule runs before its first backward.
-  auto busy = [&](int64_t s) { return all[s].busy + std::max(0.0, roundTrip[s] - all[s].warmup); };
+  // During the round trip the stage can only do the forwards that the schedule runs before its first backward. Each
+  // microbatch is in flight on the stage for a round trip and its backward, and only so many are at once.
+  auto busy = [&](int64_t s) {
+    return std::max(all[s].busy + std::max(0.0, roundTrip[s] - all[s].warmup),
+                    static_cast<double>(schedule.microbatches) * (roundTrip[s] + all[s].backward) / all[s].inFlight);
+  };
   double least = 0;
   if (recordOf(schedule.kind).splitsBackward) { // a stage's step begins with its own first task
     for (int64_t s = 0; s < stages; ++s)
@@ -470,10 +476,30 @@ double kerf::pipelineSecondsLowerBound(const std::vector<StageSeconds> &all, con
   return least * kLessRounding;
 }
 
-double kerf::stepSecondsLowerBound(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
+struct kerf::StepBounds::State {
+  const StepWork &work;
+  const StepPlan &plan;
+  const PipelineModel &pipeline;
+  std::optional<Timeline> timeline; // once the plan fits the work
+  std::vector<Ending> endings;      // by stage
+};
+
+kerf::StepBounds::StepBounds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline)
+    : state(std::make_unique<State>(State{work, plan, pipeline, std::nullopt, {}})) {}
+kerf::StepBounds::~StepBounds() = default;
+
+double kerf::StepBounds::seconds(std::span<const double> memoryLimits) {
+  const auto &[work, plan, pipeline, known, endings] = *state;
   if (!checkFits(work, plan, pipeline))
     return 0;
-  Timeline timeline(work, plan, pipeline);
+  if (known) {
+    state->timeline->numberTasks();
+  } else {
+    state->timeline.emplace(work, plan, pipeline);
+    for (int64_t s = 0; s < plan.schedule.stages; ++s)
+      state->endings.push_back(endingOf(*state->timeline, s));
+  }
+  Timeline &timeline = *state->timeline;
   ScheduleOptions schedule = plan.schedule;
   bool split = recordOf(schedule.kind).splitsBackward;
   if (split)
@@ -501,13 +527,17 @@ double kerf::stepSecondsLowerBound(const StepWork &work, const StepPlan &plan, c
     its.backward = quickest(split ? TaskKind::InputGradient : TaskKind::Backward);
     its.sendForward = s + 1 < stages ? timeline.sendSeconds(s, {TaskKind::Forward, 0, 0}) : 0;
     its.sendBackward = s > 0 ? timeline.sendSeconds(s, {TaskKind::Backward, 0, 0}) : 0;
-    double before = maxWarmupForwards(schedule, s);
-    its.warmup = schedule.chunks > 1 || before > 1e18 ? before : first(TaskKind::Forward, before, 0);
+    double inFlight = maxInFlight(schedule, s);
+    if (!memoryLimits.empty() && schedule.chunks == 1)
+      inFlight = std::min(inFlight, maxInFlightThatFit(work, plan, pipeline.device(s), s, memoryLimits[s]));
+    if (schedule.chunks == 1)
+      its.inFlight = inFlight;
+    its.warmup = schedule.chunks > 1 || inFlight > 1e18 ? inFlight : first(TaskKind::Forward, inFlight, 0);
     if (!plan.overlap.stage && schedule.chunks == 1) { // messages extend the tasks of the stage
       its.busy += whole * (its.sendForward + its.sendBackward);
-      its.warmup += std::min(before, whole) * its.sendForward;
+      its.warmup += std::min(inFlight, whole) * its.sendForward;
     }
-    Ending ending = endingOf(timeline, s);
+    const Ending &ending = endings[s];
     update = std::max(update, ending.optimizer + total(ending.gather));
     its.after = total(ending.reduction) + ending.tied;
     // Reductions follow the last task, and all reductions start at the earliest with the last microbatch's first task.

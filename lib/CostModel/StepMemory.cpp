@@ -4,7 +4,13 @@
 #include "kerf/CostModel/StepMemory.h"
 #include "kerf/CostModel/CompressedGradients.h"
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <fmt/format.h>
+#include <limits>
+#include <random>
+#include <set>
+#include <tuple>
 
 using namespace kerf;
 
@@ -259,18 +265,31 @@ std::vector<PeakCandidate> kerf::peakCandidates(const Schedule &schedule, int64_
   PeakCandidate now;
   now.beforeInputGradient.assign(schedule.chunks, 0);
   now.beforeWeightGradient.assign(schedule.chunks, 0);
+  // The steady part of a schedule repeats the same situations. A sum of the numbers of microbatches with random weights
+  // tells situations apart.
+  std::mt19937_64 random; // with its default seed
+  std::vector<std::array<uint64_t, 2>> weights(schedule.chunks);
+  for (auto &[input, weight] : weights)
+    input = random(), weight = random();
+  uint64_t sum = 0;
+  auto change = [&](std::vector<int64_t> &numbers, int64_t chunk, int64_t by) {
+    numbers[chunk] += by;
+    sum += weights[chunk][&numbers == &now.beforeWeightGradient] * static_cast<uint64_t>(by);
+  };
+  std::set<std::tuple<uint64_t, int64_t, bool>> seen;
   for (const Task &task : schedule.order[stage]) {
     now.chunk = task.chunk;
     now.inBackward = task.kind == TaskKind::Backward || task.kind == TaskKind::InputGradient;
-    now.beforeInputGradient[task.chunk] += task.kind == TaskKind::Forward;
-    if (std::none_of(candidates.begin(), candidates.end(),
+    change(now.beforeInputGradient, task.chunk, task.kind == TaskKind::Forward);
+    if (seen.emplace(sum, now.chunk, now.inBackward).second &&
+        std::none_of(candidates.begin(), candidates.end(),
                      [&](const PeakCandidate &known) { return covers(known, now); })) {
       std::erase_if(candidates, [&](const PeakCandidate &known) { return covers(now, known); });
       candidates.push_back(now);
     }
-    now.beforeInputGradient[task.chunk] -= now.inBackward;
-    now.beforeWeightGradient[task.chunk] += task.kind == TaskKind::InputGradient;
-    now.beforeWeightGradient[task.chunk] -= task.kind == TaskKind::WeightGradient;
+    change(now.beforeInputGradient, task.chunk, -static_cast<int64_t>(now.inBackward));
+    change(now.beforeWeightGradient, task.chunk,
+           static_cast<int64_t>(task.kind == TaskKind::InputGradient) - (task.kind == TaskKind::WeightGradient));
   }
   return candidates;
 }
@@ -291,6 +310,20 @@ double kerf::peakDeviceBytes(const std::vector<PeakCandidate> &candidates, const
   }
   most += pairedBytes(held, plan);
   return deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + most, device);
+}
+
+double kerf::maxInFlightThatFit(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
+                                double limitBytes) {
+  const Fixed fixed = fixedBytes(work, plan, stage);
+  const LayerActivationBytes held =
+      activationsOf(work.parts[work.part[stage].front()], plan.recomputeAt(stage, 0), plan);
+  const double each = deviceBytes(held.untilInputGradient, device) - deviceBytes(0, device),
+               others = deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + held.workspace +
+                                        pairedBytes({held}, plan),
+                                    device);
+  constexpr double more = 1 + 1e-9; // keeps rounding from pushing a quotient below an integer
+  return each > 0 ? std::floor(std::max(0.0, limitBytes - others) / each * more)
+                  : std::numeric_limits<double>::infinity();
 }
 
 StageMemory kerf::stageMemory(const StepWork &work, const StepPlan &plan, const Schedule &schedule,

@@ -125,7 +125,8 @@ int Bounds::microbatchReductionLevel(const Choice &choice) const {
     return 0;
   int level = pricedSharding(
       trainer.prices, pinned.empty() ? choice.optimizerSharding : static_cast<int>(pinned.front()), choice.sizes.stage);
-  return reductionTiming(level, true) == ReductionTiming::EveryMicrobatch ? level : 0;
+  return reductionTiming(level, true) == ReductionTiming::EveryMicrobatch && plannedOverlap(choice).gradients ? level
+                                                                                                              : 0;
 }
 
 const PassSeconds &Bounds::passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives) {
@@ -298,6 +299,16 @@ double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const Ac
                       pass.layer);
 }
 
+double Bounds::roomOfStages(const Choice &choice) {
+  double room = 0;
+  for (const StageGroup &group : stageGroups(choice)) {
+    const DeviceSpec &device = group.cluster->device;
+    const double always = deviceBytes(0, device), each = deviceBytes(1, device) - always; // of one allocated byte
+    room += static_cast<double>(group.stages) * std::max(0.0, memoryLimit.onDevice(device) - always) / each;
+  }
+  return room / kSumRounding;
+}
+
 bool Bounds::partsFit(const Choice &choice, const ModelWork &work, const std::vector<double> *stateBytes, int level) {
   const StateBytes &bytes = this->stateBytes;
   const std::vector<StageGroup> groups = stageGroups(choice);
@@ -428,10 +439,7 @@ Result<double> Bounds::executionBound(const Choice &choice) {
                                            : static_cast<int>(*std::max_element(pinned.begin(), pinned.end())),
                             choice.sizes.stage);
   Parameters &parameters = parametersOf(choice, **work, collectives, most);
-  double room = 0;
-  for (const StageGroup &group : stageGroups(choice))
-    room += static_cast<double>(group.stages) * memoryLimit.onDevice(group.cluster->device);
-  if (totalOverChain(**work, parameters.stateBytes) > room ||
+  if (totalOverChain(**work, parameters.stateBytes) > roomOfStages(choice) ||
       (alike && !partsFit(choice, **work, &parameters.stateBytes, most)))
     return kInfinity;
   if (pipeline.stages())
@@ -499,12 +507,17 @@ double Bounds::tasksBound(const Choice &choice, const ModelWork &work, const Pas
     double passing = pass.total() - (split ? pass.weightGradient : 0) + forced + between,
            after = split ? 0 : std::pow(left, stages - 1) / microbatches * reduction;
     bound = std::max(bound, (passing + after) / filledShare(stages, microbatches));
+    // A microbatch is in flight on the first stage while it goes to the last stage and back.
+    if (!recordOf(choice.schedule).searched) {
+      double there = passing - between + (stages - 1) * (messages.forward + messages.backward);
+      bound = std::max(bound, microbatches * there / maxInFlight(theSpace->schedule(choice), 0));
+    }
   }
   return bound;
 }
 
 /// Bounds a cut by the seconds and the memory of each stage.
-Result<double> Bounds::cutBound(const Choice &choice, double cutoff) {
+Result<double> Bounds::cutBound(const Choice &choice, const std::vector<int64_t> &layersOfParts, double cutoff) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
   if (!work)
@@ -535,7 +548,23 @@ Result<double> Bounds::cutBound(const Choice &choice, double cutoff) {
   return cutSecondsLowerBound({**work, activationBytesOfLayout(key, **work), parametersAt(0).stateBytes, stages,
                                reductionTiming(sharding, overlap.gradients), overlap.stage,
                                tiedSeconds(choice, **work)},
-                              theSpace->layersOfParts(choice), theSpace->schedule(choice), cutoff);
+                              layersOfParts, theSpace->schedule(choice), cutoff);
+}
+
+Result<double> Bounds::boundOfAllCuts(const Choice &execution, double cutoff) {
+  const std::vector<int64_t> least = theSpace->leastLayersOfParts(execution);
+  auto work = workOf(keyOf(execution));
+  if (!work)
+    return work.error();
+  // Where there are several kinds of layers, other cuts give a part other kinds.
+  auto isRun = [](const ChainSegment &entry) { return entry.layers > 0; };
+  if (least.empty() || std::ranges::count_if((*work)->chain, isRun) != 1)
+    return 0.0;
+  auto update = updateSeconds(execution);
+  if (!update)
+    return update.error();
+  auto bound = cutBound(execution, least, cutoff - *update);
+  return bound ? Result<double>(*bound + *update) : bound;
 }
 
 Result<double> Bounds::updateSeconds(const Choice &choice) {
@@ -570,7 +599,9 @@ Result<double> Bounds::lowerBound(const Choice &choice, double cutoff) {
     auto update = updateSeconds(choice);
     if (!update)
       return update.error();
-    auto bound = choice.level == Choice::Level::Cut ? cutBound(choice, cutoff - *update) : executionBound(choice);
+    auto bound = choice.level == Choice::Level::Cut
+                     ? cutBound(choice, theSpace->layersOfParts(choice), cutoff - *update)
+                     : executionBound(choice);
     return bound ? Result<double>(*bound + *update) : bound;
   }
   case Choice::Level::Recomputation:

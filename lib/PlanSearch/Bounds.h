@@ -53,6 +53,10 @@ public:
   /// no less.
   Result<double> boundWithCommunication(const Choice &choice, double known);
 
+  /// Returns a lower bound, in seconds, of the step time of all plans below a choice of Level::Execution, computed from
+  /// the layers and the memory of each part that every cut has; 0 where nothing is known. `cutoff` is as above.
+  Result<double> boundOfAllCuts(const Choice &execution, double cutoff);
+
   /// Returns the search space whose choices are bounded.
   const Space &space() const { return *theSpace; }
   /// Returns the model's work under a layout; null when the model cannot be laid out so.
@@ -75,7 +79,7 @@ private:
   Result<double> layoutBound(const Choice &choice);
   Result<double> orderBound(const Choice &choice);
   Result<double> executionBound(const Choice &choice);
-  Result<double> cutBound(const Choice &choice, double cutoff);
+  Result<double> cutBound(const Choice &choice, const std::vector<int64_t> &layersOfParts, double cutoff);
   /// Returns the seconds of recomputation for one microbatch that memory forces on stages that are filled evenly,
   /// whatever schedule and optimizer sharding are.
   double forcedEvenly(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
@@ -84,6 +88,8 @@ private:
   double evenSeconds(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
                      const PassSeconds &pass);
   const ActivationBytes &activationBytesOfLayout(const LayoutKey &key, const ModelWork &work);
+  /// Returns the bytes that a plan may allocate on one rank of each stage, all stages together.
+  double roomOfStages(const Choice &choice);
   /// Returns whether every part of the model that cannot be cut fits on some device of the mesh. `stateBytes` is as
   /// stateBytesOf, for optimizer sharding of `level`; null: for the level with which each part takes the fewest bytes.
   bool partsFit(const Choice &choice, const ModelWork &work, const std::vector<double> *stateBytes, int level);
@@ -171,6 +177,7 @@ private:
   /// Least seconds of communication of parameters under every layout with the choice's sizes.
   struct LeastReductions {
     double everyMicrobatch = 0, last = 0; // as ParameterSeconds::everyMicrobatch, and the sum of the totals
+    double stateBytes = 0;                // of parameters, gradients and states, all stages together
   };
   LeastReductions leastReductionsOf(const Choice &order, const CollectiveModel &collectives, int level,
                                     int64_t shardingRanks);

@@ -134,7 +134,9 @@ Bounds::LeastReductions Bounds::leastReductionsOf(const Choice &order, const Col
   // One reduction after the backward pass takes no longer than several beside it.
   ParameterSeconds seconds = parameterSeconds(parameters->second, collectives, stateBytes, sharding,
                                               /*gradientOverlap=*/false, trainer.prices.bucketBytes);
-  entry->second = {seconds.everyMicrobatch, seconds.reductionTotal + seconds.copiesTotal};
+  entry->second = {
+      seconds.everyMicrobatch, seconds.reductionTotal + seconds.copiesTotal,
+      totalOverChain(parameters->second, stateBytesOf(parameters->second, collectives.mesh(), stateBytes, sharding))};
   return entry->second;
 }
 
@@ -168,6 +170,7 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known)
   const auto stages = static_cast<double>(sizes.stage);
   const double microbatches = isMesh ? 1 : static_cast<double>(theSpace->microbatches(choice));
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
+  const double room = roomOfStages(choice);
   const bool reduces = pinned.size() <= 1 && trainer.prices.gathers.replicatedBelowElements == 0;
   // As in executionBound, for the schedule that hides the most.
   bool interleaves = stages > 1 && std::fmod(microbatches, stages) == 0;
@@ -186,11 +189,13 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known)
       int priced =
           pricedSharding(trainer.prices, pinned.empty() ? level : static_cast<int>(pinned.front()), sizes.stage);
       LeastReductions seconds = leastReductionsOf(order, collectives, priced, ranks);
+      if (seconds.stateBytes > room)
+        continue;
       double exposed = std::max(0.0, seconds.last - beside * backward);
       least = std::min(least,
                        std::max(microbatches * total + exposed, (microbatches - 1) * seconds.everyMicrobatch) / stages);
     }
-    return std::max(bound, reduces && least < kInfinity ? least : 0);
+    return std::max(bound, reduces ? least : 0); // infinite where nothing fits
   };
 
   std::vector<Choice> styles = isMesh ? theSpace->layouts(given) : std::vector<Choice>{choice};
@@ -211,7 +216,7 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known)
         return known;
     }
   }
-  return best < kInfinity ? std::max(known, best) : known;
+  return std::max(known, best);
 }
 
 } // namespace kerf::plansearch

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace kerf::plansearch {
 
@@ -104,24 +105,25 @@ double reductionsAfter(const CutPrices &prices, const ScheduleOptions &schedule,
   return std::max({0.0, its.tail[option.firstRecompute > 0], its.reductions + its.copies - all});
 }
 
-/// Returns the stage's seconds for the pipeline bound. `before` is the most forward tasks before
-/// its first backward task.
+/// Returns the stage's seconds for the pipeline bound. `inFlight` is as StageSeconds::inFlight.
 StageSeconds secondsOf(const CutPrices &prices, const ScheduleOptions &schedule, int64_t stage, const CutStage &its,
-                       const StageOption &option, double before) {
+                       const StageOption &option, double inFlight) {
   auto microbatches = static_cast<double>(schedule.microbatches);
   StageSeconds seconds;
+  if (schedule.chunks == 1)
+    seconds.inFlight = inFlight;
   seconds.busy = microbatches * (its.all.forward + its.all.backward() + option.recompute);
   if (prices.reductionTiming == ReductionTiming::EveryMicrobatch) // the next microbatch waits for the reductions
     seconds.busy += (microbatches - 1) * std::max(0.0, its.firstReductions - reducingSeconds(schedule, its, option));
   seconds.forward = its.first.forward;
   seconds.backward =
       (recordOf(schedule.kind).splitsBackward ? its.first.inputGradient : its.first.backward()) + option.firstRecompute;
-  seconds.warmup = std::isinf(before) ? before : before * its.first.forward;
+  seconds.warmup = std::isinf(inFlight) ? inFlight : inFlight * its.first.forward;
   seconds.sendForward = stage + 1 < schedule.stages ? prices.at(stage).sendForward : 0;
   seconds.sendBackward = stage > 0 ? prices.at(stage).sendBackward : 0;
   if (!prices.sendsOverlap && schedule.chunks == 1) { // the stage waits for its messages
     seconds.busy += microbatches * (seconds.sendForward + seconds.sendBackward);
-    seconds.warmup += std::min(before, microbatches) * seconds.sendForward;
+    seconds.warmup += std::min(inFlight, microbatches) * seconds.sendForward;
   }
   seconds.after = reductionsAfter(prices, schedule, its, option);
   if (schedule.stages > 1 && (stage == 0 || stage + 1 == schedule.stages))
@@ -141,9 +143,10 @@ std::vector<bool> likeBefore(const CutPrices &prices, const Cut &cut) {
   return like;
 }
 
-/// Returns the bound of a schedule whose task order is searched (zero-bubble); all stages are on the same rung. The
-/// number of forward tasks before a stage's first backward task is limited by the schedule and by the stage's memory.
-double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions schedule) {
+/// Returns the bound of a schedule whose task order is searched (zero-bubble); all stages are on the same rung.
+/// `omitted` is the number of layers that are in no part (cutSecondsLowerBound), which may be in any of them. The
+/// number of microbatches in flight on a stage is limited by the schedule and by the stage's memory.
+double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions schedule, int64_t omitted) {
   bool pinned = std::isinf(prices.at(0).memoryLimit);
   // `cut` omits segments between runs of layers. Where there are any, the stages' shares of activation bytes are not
   // exactly those that the schedule is limited by.
@@ -156,12 +159,17 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
   for (const CutStage &stage : cut.stages)
     most = std::max(most, stage.most);
   double least = std::numeric_limits<double>::infinity();
+  double omittedBytes = 0; // activations of one microbatch on the omitted layers, at most
+  for (size_t l = 0; omitted > 0 && l < chain.size(); ++l)
+    for (const LayerActivationBytes &held : prices.activations[l])
+      if (chain[l].layers)
+        omittedBytes = std::max(omittedBytes, static_cast<double>(omitted) * held.untilInputGradient);
   std::vector<StageOption> options(cut.stages.size());
   std::vector<StageSeconds> stages(cut.stages.size());
   const std::vector<bool> like = likeBefore(prices, cut);
   /// Tries one rung. Returns false when no later rung of the ladder can be better.
   auto tryRung = [&](RecomputationLadder ladder, int64_t rung) {
-    double sum = 0, busiest = 0;
+    double sum = omittedBytes, busiest = 0;
     for (size_t s = 0; s < options.size(); ++s) {
       options[s] =
           like[s] ? options[s - 1] : optionOf(prices, schedule, cut, static_cast<int64_t>(s), ladder, rung, most);
@@ -181,14 +189,15 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
       const DeviceSpec &device = *prices.at(static_cast<int64_t>(s)).device;
       double each = deviceBytes(options[s].one, device) - deviceBytes(0, device),
              room = prices.at(static_cast<int64_t>(s)).memoryLimit - deviceBytes(its.states, device);
-      double before =
-          limited ? maxWarmupForwards(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
+      double inFlight =
+          limited ? maxInFlight(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
       if (!pinned && each > 0)
-        before = std::min(before, std::floor(room / each * (1 + 1e-9)));
-      auto needed = limited ? static_cast<double>(minInFlight(schedule, static_cast<int64_t>(s), 0)) : 1.0;
-      if (before < needed || room < 0)
+        inFlight = std::min(inFlight, std::floor(room / each * (1 + 1e-9)));
+      auto needed =
+          limited && omitted == 0 ? static_cast<double>(minInFlight(schedule, static_cast<int64_t>(s), 0)) : 1.0;
+      if (inFlight < needed || room < 0)
         return true;
-      stages[s] = secondsOf(prices, schedule, static_cast<int64_t>(s), its, options[s], before);
+      stages[s] = secondsOf(prices, schedule, static_cast<int64_t>(s), its, options[s], inFlight);
     }
     least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
     return true;
@@ -330,7 +339,9 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   if (busiest >= cutoff)
     return busiest;
   if (recordOf(schedule.kind).searched)
-    return searchedSeconds(prices, cut, schedule);
+    return searchedSeconds(prices, cut, schedule,
+                           prices.model.layers() -
+                               std::accumulate(layersOfParts.begin(), layersOfParts.end(), int64_t(0)));
   std::vector<StageSeconds> stages(schedule.stages);
   double least = std::numeric_limits<double>::infinity();
   for (RecomputationLadder ladder : kRecomputationLadders) {
@@ -348,7 +359,7 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
           break;
       }
       recomputes |= rung > 0;
-      stages[s] = secondsOf(prices, schedule, s, its, option, maxWarmupForwards(schedule, s));
+      stages[s] = secondsOf(prices, schedule, s, its, option, maxInFlight(schedule, s));
     }
     if (fits)
       least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));

@@ -45,7 +45,8 @@ struct CutPrices {
 double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &schedule);
 /// Returns a lower bound of the pipeline's seconds, without the optimizer, for a cut with the given number of layers in
 /// each part. Each stage recomputes as little as its memory allows; infinite when some stage fits under no
-/// recomputation. The computation stops early once the bound reaches `cutoff`.
+/// recomputation. The computation stops early once the bound reaches `cutoff`. `layersOfParts` may leave out layers of
+/// a model with one kind of layers; the bound then holds for every cut whose parts have at least as many.
 double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> &layersOfParts,
                             const ScheduleOptions &schedule, double cutoff);
 

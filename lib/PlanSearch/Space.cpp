@@ -386,11 +386,25 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
   return list;
 }
 
+/// Returns the most layers of the first part and of the last part.
+static int64_t mostLayersOfEnds(int64_t layers, int64_t parts) { return layers / parts + (layers % parts != 0) + 1; }
+
+std::vector<int64_t> Space::leastLayersOfParts(const Choice &execution) const {
+  const int64_t parts = execution.sizes.stage * execution.chunks;
+  if (parts < 3 || layerCount == 0 || !constraints.stages.empty() || !groupsOf(execution.sizes).empty())
+    return {};
+  const int64_t between = std::max(parts - 2, layerCount - 2 * mostLayersOfEnds(layerCount, parts));
+  std::vector<int64_t> layers(parts, 0);
+  for (int64_t p = 1; p + 1 < parts; ++p)
+    layers[p] = between / (parts - 2) + (p - 1 < between % (parts - 2) ? 1 : 0);
+  return layers;
+}
+
 std::vector<Choice> Space::uniformCuts(const Choice &execution) const {
   Choice choice = execution;
   int64_t parts = execution.sizes.stage * execution.chunks;
   std::vector<Choice> list;
-  int64_t most = layerCount / parts + (layerCount % parts != 0) + 1;
+  int64_t most = mostLayersOfEnds(layerCount, parts);
   for (choice.firstPartLayers = 1; choice.firstPartLayers <= most; ++choice.firstPartLayers)
     for (choice.lastPartLayers = 1; choice.lastPartLayers <= most; ++choice.lastPartLayers) {
       int64_t between = layerCount - choice.firstPartLayers - choice.lastPartLayers;

@@ -108,6 +108,10 @@ public:
   const std::vector<int> &groupsOf(const AxisSizes &sizes) const;
   /// Returns the number of layers of each part, for a choice that is decided down to Level::Cut.
   std::vector<int64_t> layersOfParts(const Choice &choice) const;
+  /// Returns a number of layers for each part that no cut below a choice of Level::Execution goes below: 0 for the
+  /// first and the last part. Empty where this says nothing: with constraints of the cut, on mixed clusters, and for
+  /// fewer than three parts.
+  std::vector<int64_t> leastLayersOfParts(const Choice &execution) const;
   /// Returns whether the space decides the cut or a part of it; false where the constraints give all of it.
   bool decidesCut(const Choice &choice) const { return constraints.stages.empty() || partialCut(choice).has_value(); }
 

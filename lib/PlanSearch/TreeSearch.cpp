@@ -26,7 +26,8 @@ Status TreeSearch::addChoices(std::vector<Choice> choices, double atLeast) {
     if (!narrowQuestions(choice))
       continue;
     // Layouts take long to compute, so each is computed only once its cheap bound is the least of all.
-    bool isLayout = choice.level == Choice::Level::Layout, isMesh = choice.level == Choice::Level::Mesh;
+    bool isLayout = choice.level == Choice::Level::Layout, isMesh = choice.level == Choice::Level::Mesh,
+         isExecution = choice.level == Choice::Level::Execution;
     auto bound = isLayout ? bounds->boundBeforeLayout(choice) : bounds->lowerBound(choice, threshold(choice.questions));
     if (!bound)
       return bound.error();
@@ -36,7 +37,7 @@ Status TreeSearch::addChoices(std::vector<Choice> choices, double atLeast) {
     choice.questions = improvable(choice.questions, better);
     if (choice.questions)
       queue.push({better, numbers++, std::move(choice),
-                  isLayout || isMesh ? OpenChoice::Bounded::Cheaply : OpenChoice::Bounded::AtLevel});
+                  isLayout || isMesh || isExecution ? OpenChoice::Bounded::Cheaply : OpenChoice::Bounded::AtLevel});
   }
   return ok();
 }
@@ -52,6 +53,11 @@ Result<std::vector<OpenChoice>> TreeSearch::decideRecomputation(const Choice &ch
   Candidate &one = **made;
   QuestionSet alike = asked ? choice.questions & asked->recomputeQuestion() : 0,
               rest = static_cast<QuestionSet>(choice.questions & ~alike);
+  const bool searchedOrder = hasSearchedOrder(one.step.schedule);
+  StepBounds stepBounds(one.work, one.step, *one.pipeline);
+  std::vector<double> limits; // of candidates that may not fit
+  for (int64_t s = 0; s < (searchedOrder ? one.step.schedule.stages : 0); ++s)
+    limits.push_back(memoryLimit.onDevice(one.pipeline->device(s)));
   auto add = [&](const Recomputation &recomputation, QuestionSet questions) {
     Choice decided = choice;
     decided.level = Choice::Level::Recomputation;
@@ -63,9 +69,9 @@ Result<std::vector<OpenChoice>> TreeSearch::decideRecomputation(const Choice &ch
         recomputations.push_back(recomputation);
       decided.recomputation = known->second;
     }
-    if (hasSearchedOrder(one.step.schedule) && !candidates->mayFit(one))
+    if (searchedOrder && !candidates->mayFit(one))
       return;
-    double bound = std::max(atLeast, stepSecondsLowerBound(one.work, one.step, *one.pipeline));
+    double bound = std::max(atLeast, stepBounds.seconds(limits));
     decided.questions = improvable(questions, bound);
     if (decided.questions)
       list.push_back({bound, numbers++, decided});
@@ -177,13 +183,15 @@ Result<std::vector<Choice>> TreeSearch::prepare() {
 
 Result<bool> TreeSearch::boundCloser(OpenChoice &top) {
   using enum OpenChoice::Bounded;
-  const bool isMesh = top.choice.level == Choice::Level::Mesh;
+  const bool isLayout = top.choice.level == Choice::Level::Layout;
   const bool withCommunication = top.bounded == Cheaply;
-  auto bound =
-      withCommunication ? bounds->boundWithCommunication(top.choice, top.bound) : bounds->lowerBound(top.choice);
+  auto bound = top.choice.level == Choice::Level::Execution
+                   ? bounds->boundOfAllCuts(top.choice, threshold(top.choice.questions))
+               : withCommunication ? bounds->boundWithCommunication(top.choice, top.bound)
+                                   : bounds->lowerBound(top.choice);
   if (!bound)
     return bound.error();
-  top.bounded = withCommunication && !isMesh ? WithCommunication : AtLevel;
+  top.bounded = withCommunication && isLayout ? WithCommunication : AtLevel;
   if (*bound <= top.bound)
     return true;
   top.bound = *bound;

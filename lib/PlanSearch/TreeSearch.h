@@ -18,7 +18,7 @@ struct OpenChoice {
   double bound = 0;   // seconds of the step
   int64_t number = 0; // position in the order of creation, which breaks ties
   Choice choice;
-  /// How the bound was computed. Meshes and layouts get the cheaper bounds first.
+  /// How the bound was computed. Meshes, layouts and executions get the cheaper bounds first.
   enum class Bounded : int8_t { Cheaply, WithCommunication, AtLevel };
   Bounded bounded = Bounded::AtLevel;
   /// Returns whether `other` is expanded first: the least bound, then the deepest level, then the earliest created.
@@ -63,8 +63,8 @@ private:
   Status explore();
   /// Opens the meshes, simulates first plans, and explores.
   Status search(std::vector<Choice> meshes);
-  /// Bounds a mesh or a layout of the queue by the next bound in the order of OpenChoice::Bounded. Returns whether the
-  /// bound stays the same; otherwise the choice is back in the queue with its higher bound, or dropped.
+  /// Bounds a choice of the queue by the next bound in the order of OpenChoice::Bounded. Returns whether the bound
+  /// stays the same; otherwise the choice is back in the queue with its higher bound, or dropped.
   Result<bool> boundCloser(OpenChoice &top);
   /// Replaces an open choice by choices of the next level, or simulates its plan on the last level.
   Status expand(const OpenChoice &top);

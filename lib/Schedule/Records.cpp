@@ -98,10 +98,7 @@ double untilTheLastStage(const ScheduleOptions &options, int64_t stage) {
   return static_cast<double>(std::min(options.microbatches, options.stages - stage));
 }
 
-double oneOfEachStage(const ScheduleOptions &options, int64_t) { return static_cast<double>(options.stages); }
-
-/// A searched order has as many forwards before the first backward as the memory limit allows, or as the handcrafted
-/// order has.
+/// A searched order has as many microbatches in flight as the memory limit allows, or as the handcrafted order has.
 template <int64_t Limit> double asManyAsFit(const ScheduleOptions &options, int64_t stage) {
   const auto limit = static_cast<double>(Limit * options.stages);
   const double each = options.activations.empty() ? 1 : options.activations[stage];
@@ -143,7 +140,7 @@ constexpr ScheduleRecord kRecords[] = {
      .name = "1f1b",
      .singleStage = SingleStage::Searched,
      .order = alternating,
-     .maxWarmupForwards = untilTheLastStage,
+     .maxInFlight = untilTheLastStage,
      .minInFlight = fromHereToTheEnd},
     {.kind = ScheduleKind::Interleaved,
      .name = "interleaved",
@@ -156,7 +153,7 @@ constexpr ScheduleRecord kRecords[] = {
      .variant = "h1",
      .splitsBackward = true,
      .order = handWritten,
-     .maxWarmupForwards = oneOfEachStage,
+     .maxInFlight = untilTheLastStage,
      .minInFlight = fromHereToTheEnd},
     // 1p holds the activations of as many microbatches as there are stages.
     {.kind = ScheduleKind::ZeroBubble1P,
@@ -165,7 +162,7 @@ constexpr ScheduleRecord kRecords[] = {
      .splitsBackward = true,
      .searched = true,
      .order = searched<1>,
-     .maxWarmupForwards = asManyAsFit<1>,
+     .maxInFlight = asManyAsFit<1>,
      .minInFlight = untilTheFirstReturns<1>},
     // 2p holds twice as many as 1p and has (nearly) no bubble.
     {.kind = ScheduleKind::ZeroBubble2P,
@@ -174,7 +171,7 @@ constexpr ScheduleRecord kRecords[] = {
      .splitsBackward = true,
      .searched = true,
      .order = searched<2>,
-     .maxWarmupForwards = asManyAsFit<2>,
+     .maxInFlight = asManyAsFit<2>,
      .minInFlight = untilTheFirstReturns<2>},
     {.kind = ScheduleKind::GPipe,
      .name = "gpipe",
@@ -232,9 +229,9 @@ std::string kerf::scheduleText(std::string_view name, std::string_view variant, 
                      chunks > 1 ? fmt::format(" of {} chunks", chunks) : "");
 }
 
-double kerf::maxWarmupForwards(const ScheduleOptions &options, int64_t stage) {
+double kerf::maxInFlight(const ScheduleOptions &options, int64_t stage) {
   const ScheduleRecord &record = recordOf(options.kind);
-  return record.maxWarmupForwards ? record.maxWarmupForwards(options, stage) : std::numeric_limits<double>::infinity();
+  return record.maxInFlight ? record.maxInFlight(options, stage) : std::numeric_limits<double>::infinity();
 }
 
 int64_t kerf::minInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk) {

@@ -8,6 +8,7 @@
 // durations: the best of several rules and of the handcrafted order.
 #include "Internal.h"
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 
@@ -42,7 +43,7 @@ class ListScheduler {
 public:
   ListScheduler(const ScheduleOptions &options, int64_t limit)
       : d(options.durations), weightGradientShare(options.weightGradientShare), activations(options.activations),
-        p(options.stages), m(options.microbatches), limit(limit) {}
+        p(options.stages), m(options.microbatches), limit(limit), leaves(std::bit_ceil(static_cast<size_t>(p))) {}
 
   /// Returns the longest time from a stage's first task to its last one; infinite where it cannot be less than `least`.
   /// Writes the order of each stage's tasks to `order`, unless it is null.
@@ -53,20 +54,23 @@ public:
     gradientAt.assign(p * m, kNever);
     std::fill(forwardAt.begin(), forwardAt.begin() + m, 0.0);
     next.assign(p, {});
-    starts.assign(p, kNever);
+    starts.assign(2 * leaves, kNever);
     if (order)
       order->assign(p, {});
     choose(0);
     for (int64_t left = 3 * p * m; left > 0; --left) {
-      // The stage with the earliest next decision (a task and its start); ties are broken by stage index.
-      const int64_t best = std::min_element(starts.begin(), starts.end()) - starts.begin();
+      const int64_t best = earliest();
+      const TaskKind kind = next[best].kind;
       const int64_t index = start(best, next[best]);
       if (order)
-        (*order)[best].push_back({next[best].kind, index, 0});
+        (*order)[best].push_back({kind, index, 0});
       else if (leastSpan(stages[best]) >= least * kRounding)
         return kNever;
-      for (int64_t s = std::max<int64_t>(0, best - 1); s <= std::min(p - 1, best + 1); ++s)
-        choose(s); // the input of all other stages is unchanged
+      choose(best);
+      if (kind == TaskKind::Forward && best + 1 < p)
+        choose(best + 1); // its input has arrived
+      if (kind == TaskKind::InputGradient && best > 0)
+        choose(best - 1);
     }
     double longest = 0;
     for (const State &state : stages)
@@ -99,7 +103,18 @@ private:
 
   void choose(int64_t s) {
     next[s] = chosen(s);
-    starts[s] = next[s].start;
+    size_t node = leaves + static_cast<size_t>(s);
+    starts[node] = next[s].start;
+    for (node /= 2; node > 0; node /= 2)
+      starts[node] = std::min(starts[2 * node], starts[2 * node + 1]);
+  }
+
+  /// Returns the stage with the earliest next decision (a task and its start), the first one of several.
+  int64_t earliest() const {
+    size_t node = 1;
+    while (node < leaves)
+      node = 2 * node + (starts[2 * node + 1] < starts[2 * node]);
+    return static_cast<int64_t>(node - leaves);
   }
 
   Choice chosen(int64_t s) const {
@@ -160,8 +175,9 @@ private:
   int64_t p, m, limit;
   Rule rule = {};
   std::vector<State> stages;
-  std::vector<Choice> next;                  // of each stage
-  std::vector<double> starts;                // of `next`
+  std::vector<Choice> next;   // of each stage
+  size_t leaves;              // a power of two, at least the number of stages
+  std::vector<double> starts; // tree of the least starts of `next`, from its root at 1; the leaves are the stages
   std::vector<double> forwardAt, gradientAt; // arrival of the input, by stage and microbatch
 };
 

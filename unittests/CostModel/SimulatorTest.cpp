@@ -442,7 +442,8 @@ TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
         s.bandwidth = 500;
         double step = s.run().stepSeconds;
         CollectiveModel collectives = s.collectives();
-        double least = stepSecondsLowerBound(s.work, s.plan, PipelineModel(collectives));
+        PipelineModel network(collectives);
+        double least = StepBounds(s.work, s.plan, network).seconds();
         EXPECT_LE(least, step * (1 + kEps));
         EXPECT_GT(least, 0.9 * step);
       }

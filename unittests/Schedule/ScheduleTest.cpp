@@ -132,13 +132,13 @@ TEST(Schedule, SearchedZeroBubble) {
 }
 
 /// minInFlight is a lower bound of the forwards before a stage's first backward, whatever the durations and activations
-/// are, and it is not always 1.
+/// are, and it is not always 1. maxInFlight is an upper bound of the microbatches in flight at any time.
 TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
   std::mt19937_64 random(7);
   auto between = [&](double low, double high) {
     return low + (high - low) * static_cast<double>(random() % 1001) / 1000;
   };
-  int64_t most = 0;
+  int64_t most = 0, reached = 0;
   for (int i = 0; i < 400; ++i) {
     ScheduleKind kind = random() % 2 ? ScheduleKind::ZeroBubble1P : ScheduleKind::ZeroBubble2P;
     ScheduleOptions its =
@@ -154,9 +154,13 @@ TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
                       schedule.order[s].begin();
       EXPECT_LE(minInFlight(its, s, 0), forwards) << "stage " << s << " of job " << i;
       most = std::max(most, minInFlight(its, s, 0));
+      EXPECT_LE(static_cast<double>(check(schedule)->inFlightInputGradient[s]), maxInFlight(its, s))
+          << "stage " << s << " of job " << i;
+      reached += static_cast<double>(check(schedule)->inFlightInputGradient[s]) == maxInFlight(its, s);
     }
   }
   EXPECT_GT(most, 5);
+  EXPECT_GT(reached, 20);
 }
 
 TEST(Schedule, InFlightCounts) {
@@ -171,6 +175,8 @@ TEST(Schedule, InFlightCounts) {
         EXPECT_EQ(oneFOneB[s], std::min(p - s, m)); // SC21 section 2.2.1: at most p
         EXPECT_LE(h1->inFlight[s], std::min(p, m));
         EXPECT_EQ(h1->inFlightInputGradient[s], std::min(p - s, m));
+        EXPECT_EQ(maxInFlight(options(ScheduleKind::ZeroBubbleH1, p, m), s), static_cast<double>(std::min(p - s, m)));
+        EXPECT_EQ(maxInFlight(options(ScheduleKind::OneFOneB, p, m), s), static_cast<double>(oneFOneB[s]));
       }
       for (auto [kind, limit] : {std::pair(ScheduleKind::ZeroBubble1P, p), {ScheduleKind::ZeroBubble2P, 2 * p}}) {
         ScheduleOptions o = options(ScheduleKind::ZeroBubbleH1, p, m);

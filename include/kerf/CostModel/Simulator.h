@@ -12,7 +12,9 @@
 #include "kerf/Schedule/Schedule.h"
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -164,18 +166,35 @@ inline Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, c
 /// receiving ranks gather what each of them received.
 double messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t to, const StageMessage &message);
 
-/// Returns a lower bound of Simulation::stepSeconds that needs no simulation of the schedule. The bound is the maximum
-/// over all stages of: the time until the first microbatch arrives, all tasks of the stage, the way of the last
-/// microbatch back to the first stage, and what follows the last task. Returns 0 if simulate() would fail.
-double stepSecondsLowerBound(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline);
+/// Lower bounds of Simulation::stepSeconds that need no simulation of the schedule, for a plan under several choices of
+/// what it recomputes. What the choices share is priced once.
+class StepBounds {
+public:
+  /// The references must outlive the object.
+  StepBounds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline);
+  ~StepBounds();
+  /// Returns the bound for the plan as it is now; only its `recompute` and `recomputeOfPart` may have changed since the
+  /// object was made. The bound is the maximum over all stages of: the time until the first microbatch arrives, all
+  /// tasks of the stage, the way of the last microbatch back to the first stage, and what follows the last task.
+  /// Returns 0 if simulate() would fail. `memoryLimits` has the bytes that the plan may use on the device of each
+  /// stage; empty: any number. The bound holds only for plans that fit.
+  double seconds(std::span<const double> memoryLimits = {});
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
 
 /// The seconds of one pipeline stage that the lower bound of a step is computed from. Values that are too small still
 /// give a valid lower bound.
 struct StageSeconds {
-  double busy = 0;         // seconds of all tasks of the stage
-  double forward = 0;      // seconds of the forward of one microbatch on chunk 0
-  double backward = 0;     // seconds of the backward of one microbatch on chunk 0, up to its input gradient
-  double warmup = 0;       // the largest number of forwards before the first backward; infinity: not known
+  double busy = 0;     // seconds of all tasks of the stage
+  double forward = 0;  // seconds of the forward of one microbatch on chunk 0
+  double backward = 0; // seconds of the backward of one microbatch on chunk 0, up to its input gradient
+  double warmup = 0;   // seconds of the forwards before the first backward, at most; infinity: not known
+  /// The largest number of microbatches at once whose forward has begun and whose backward, up to its input gradient,
+  /// has not ended, for stages of one chunk; infinity: not known.
+  double inFlight = std::numeric_limits<double>::infinity();
   double sendForward = 0;  // seconds of a message with activations to the next stage
   double sendBackward = 0; // seconds of a message with gradients to the previous stage
   double after = 0;        // seconds of the reductions of gradients that still run after the stage's last task

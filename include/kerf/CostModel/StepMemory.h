@@ -45,6 +45,11 @@ std::vector<TaskBytes> deviceBytesByTask(const StepWork &work, const StepPlan &p
 double peakDeviceBytes(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const DeviceSpec &device,
                        int64_t stage);
 
+/// Returns the largest number of microbatches whose activations pipeline stage `stage`, of one chunk, can hold until
+/// their input gradients within `limitBytes` of device memory; infinity where they take none.
+double maxInFlightThatFit(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
+                          double limitBytes);
+
 /// A situation of a pipeline stage in which its memory may peak: a running task, and the number of microbatches whose
 /// activations are in memory.
 struct PeakCandidate {

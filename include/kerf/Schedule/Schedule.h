@@ -100,8 +100,9 @@ struct ScheduleRecord {
   SingleStage singleStage = SingleStage::Never; // whether a model in one stage may use the schedule
   /// Returns the tasks of each stage in execution order.
   std::vector<std::vector<Task>> (*order)(const ScheduleOptions &options) = nullptr;
-  /// Returns the largest number of forwards that a stage runs before its first backward. Null: there is no limit.
-  double (*maxWarmupForwards)(const ScheduleOptions &options, int64_t stage) = nullptr;
+  /// Returns the largest number of microbatches at once whose forward has begun on a stage of one chunk and whose
+  /// backward, up to its input gradient, has not ended. Null: there is no limit.
+  double (*maxInFlight)(const ScheduleOptions &options, int64_t stage) = nullptr;
   /// Returns a lower bound of the number of microbatches in flight on a chunk, at a moment that is the same for all
   /// chunks of the stage. Null: the bound is 1.
   int64_t (*minInFlight)(const ScheduleOptions &options, int64_t stage, int64_t chunk) = nullptr;
@@ -130,9 +131,10 @@ std::string scheduleText(std::string_view name, std::string_view variant, int64_
 /// of this name, or if the schedule has no such variant.
 Result<ScheduleOptions> scheduleOptions(std::string_view name, std::string_view variant, int64_t stages,
                                         int64_t microbatches, int64_t chunks);
-/// Returns the largest number of forwards that `stage` runs before its first backward; infinity if no limit is known.
-/// For schedules that are searched, the number depends on `options.activations`.
-double maxWarmupForwards(const ScheduleOptions &options, int64_t stage);
+/// Returns the largest number of microbatches at once whose forward has begun on `stage` and whose backward, up to its
+/// input gradient, has not ended; infinity if no limit is known. For stages of one chunk. For schedules that are
+/// searched, the number depends on `options.activations`.
+double maxInFlight(const ScheduleOptions &options, int64_t stage);
 /// Returns a lower bound of the number of microbatches that are in flight on `chunk` of `stage`, at a moment that is
 /// the same for all chunks of the stage. The bound is used to reject plans that cannot fit into memory. For schedules
 /// that are searched, it is 1 as long as `options.activations` is empty.
