@@ -174,10 +174,13 @@ Result<bool> ModelLayouts::possible(const LayoutKey &key) {
   if (!step)
     return step.error();
   // A model without attention has no sequence dimension along which operators between products could be sharded.
-  if (key.sequenceParallel && !hasAttention(*(*step)->module))
-    return false;
-  return static_cast<bool>(checkContext(*(*step)->module, key.context, key.model,
-                                        key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring, key.fusedAttention));
+  auto [known, isNew] =
+      possibleLayouts.try_emplace({key.sequenceParallel, key.ulysses, key.fusedAttention, key.context, key.model});
+  if (isNew)
+    known->second = (!key.sequenceParallel || hasAttention(*(*step)->module)) &&
+                    checkContext(*(*step)->module, key.context, key.model,
+                                 key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring, key.fusedAttention);
+  return known->second;
 }
 
 Result<Plan> ModelLayouts::withLayers(const Plan &completed) {

@@ -102,7 +102,8 @@ std::vector<UnitMembers> enumeratedUnits(std::span<const RankDigit> digits, int6
 std::vector<UnitMembers> unitsOfGroups(std::span<const RankDigit> digits, int64_t ranks, const LevelUnits &level) {
   if (auto alike = unitOfAlikeGroups(digits, ranks, level))
     return {*alike};
-  // The placement repeats after this number of ranks. What is left at the end is a part of it with fewer groups.
+  // The placement repeats after this number of ranks. The ranks that are left at the end lie like the first ones, with
+  // fewer groups beside them.
   int64_t period = std::lcm(digits.back().distance * digits.back().size, level.below);
   if (level.within < ranks)
     period = std::lcm(period, level.within);

@@ -122,8 +122,10 @@ void Candidates::applyToStep(Candidate &one, const Recomputation &recomputation)
     one.step.recomputeOfPart.push_back(layerModes(recomputed[p], layers[p]));
 }
 
-/// Returns the schedule for options whose order does not depend on task durations; null when there is none.
-const Schedule *Candidates::scheduleOf(const ScheduleOptions &options) {
+/// Returns a schedule with the memory peaks of the schedule for `given`, whose order does not depend on task durations;
+/// null when there is none.
+const Schedule *Candidates::scheduleOf(const ScheduleOptions &given) {
+  const ScheduleOptions options = withFewMicrobatches(given);
   ScheduleKey key(options.kind, options.stages, options.microbatches, options.chunks);
   auto known = knownSchedules.find(key);
   if (known == knownSchedules.end()) {

@@ -101,13 +101,27 @@ Status checkTasks(const Schedule &schedule) {
   return ok();
 }
 
-/// Returns the microbatches in the order in which `part` sends (or receives) them.
-std::vector<int64_t> messages(const Schedule &schedule, StageChunk part, bool forward) {
-  std::vector<int64_t> order;
-  for (const Task &task : schedule.order[part.stage])
-    if (task.chunk == part.chunk && (forward ? isForward(task) : isFirstBackward(task)))
-      order.push_back(task.microbatch);
-  return order;
+/// The microbatches in the order in which a part runs its forwards, and its backwards up to the input gradient.
+struct PassOrder {
+  std::vector<int64_t> forwards, backwards;
+};
+
+/// Returns the order of the passes of each part; chunk c of stage s is part c * stages + s.
+std::vector<PassOrder> passOrders(const Schedule &schedule) {
+  std::vector<PassOrder> orders(schedule.stages * schedule.chunks);
+  for (PassOrder &order : orders) {
+    order.forwards.reserve(schedule.microbatches);
+    order.backwards.reserve(schedule.microbatches);
+  }
+  for (int64_t s = 0; s < schedule.stages; ++s)
+    for (const Task &task : schedule.order[s]) {
+      PassOrder &order = orders[task.chunk * schedule.stages + s];
+      if (isForward(task))
+        order.forwards.push_back(task.microbatch);
+      else if (isFirstBackward(task))
+        order.backwards.push_back(task.microbatch);
+    }
+  return orders;
 }
 
 } // namespace
@@ -131,11 +145,14 @@ Result<ScheduleCheck> kerf::check(const Schedule &schedule) {
       return Error{fmt::format("deadlock: stage {} waits at task {} ({}) for an input that never comes", s, done[s],
                                toString(schedule.order[s][done[s]], schedule.chunks))};
 
+  const std::vector<PassOrder> orders = passOrders(schedule);
   for (int64_t s = 0; s < schedule.stages; ++s)
     for (int64_t c = 0; c < schedule.chunks; ++c)
       if (std::optional<StageChunk> to = partAfter(schedule, {s, c}); to && to->stage != s)
         for (bool forward : {true, false})
-          if (messages(schedule, {s, c}, forward) != messages(schedule, *to, forward))
+          if (const PassOrder &one = orders[c * schedule.stages + s],
+              &other = orders[to->chunk * schedule.stages + to->stage];
+              forward ? one.forwards != other.forwards : one.backwards != other.backwards)
             return Error{fmt::format("stages {} and {} of chunks {} and {} order their {} microbatches differently", s,
                                      to->stage, c, to->chunk, forward ? "forward" : "backward")};
 

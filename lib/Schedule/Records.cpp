@@ -138,6 +138,7 @@ int64_t groupOnEachChunk(const ScheduleOptions &options, int64_t stage, int64_t 
 constexpr ScheduleRecord kRecords[] = {
     {.kind = ScheduleKind::OneFOneB,
      .name = "1f1b",
+     .steady = true,
      .singleStage = SingleStage::Searched,
      .order = alternating,
      .maxInFlight = untilTheLastStage,
@@ -145,6 +146,7 @@ constexpr ScheduleRecord kRecords[] = {
     {.kind = ScheduleKind::Interleaved,
      .name = "interleaved",
      .chunked = true,
+     .steady = true,
      .order = alternating,
      .minInFlight = groupOnEachChunk},
     // H1 needs the memory of 1F1B and has a third of its bubble if the three passes take equally long.
@@ -152,6 +154,7 @@ constexpr ScheduleRecord kRecords[] = {
      .name = "zero-bubble",
      .variant = "h1",
      .splitsBackward = true,
+     .steady = true,
      .order = handWritten,
      .maxInFlight = untilTheLastStage,
      .minInFlight = fromHereToTheEnd},
@@ -232,6 +235,15 @@ std::string kerf::scheduleText(std::string_view name, std::string_view variant, 
 double kerf::maxInFlight(const ScheduleOptions &options, int64_t stage) {
   const ScheduleRecord &record = recordOf(options.kind);
   return record.maxInFlight ? record.maxInFlight(options, stage) : std::numeric_limits<double>::infinity();
+}
+
+ScheduleOptions kerf::withFewMicrobatches(ScheduleOptions options) {
+  constexpr int64_t kGroups = 4; // of as many microbatches as there are stages
+  const int64_t rest = options.microbatches % options.stages, few = kGroups * options.stages + rest;
+  // Where groups have different sizes, their sizes depend on the number of microbatches.
+  if (recordOf(options.kind).steady && (options.chunks == 1 || rest == 0))
+    options.microbatches = std::min(options.microbatches, few);
+  return options;
 }
 
 int64_t kerf::minInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk) {

@@ -3,11 +3,13 @@
 // device that moves 1 byte/s.
 #include "kerf/CostModel/Simulator.h"
 #include "kerf/CostModel/Compute.h"
+#include "kerf/CostModel/StepMemory.h"
 #include <chrono>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <set>
 
 using namespace kerf;
 
@@ -447,6 +449,31 @@ TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
         EXPECT_LE(least, step * (1 + kEps));
         EXPECT_GT(least, 0.9 * step);
       }
+}
+
+TEST(Simulator, FewMicrobatchesShowWhereMemoryPeaks) {
+  auto situations = [](const ScheduleOptions &options, int64_t stage) {
+    std::set<std::tuple<int64_t, bool, std::vector<int64_t>, std::vector<int64_t>>> all;
+    for (const PeakCandidate &one : peakCandidates(*makeSchedule(options), stage))
+      all.emplace(one.chunk, one.inBackward, one.beforeInputGradient, one.beforeWeightGradient);
+    return all;
+  };
+  int left = 0; // schedules with fewer microbatches
+  for (const ScheduleRecord &record : schedules())
+    for (int64_t stages = 1; stages <= 6; ++stages)
+      for (int64_t chunks : record.chunked ? std::vector<int64_t>{2, 3, 5} : std::vector<int64_t>{1})
+        for (int64_t microbatches = 1; microbatches <= 45; ++microbatches) {
+          if (record.searched || (stages == 1 && record.singleStage == SingleStage::Never))
+            continue;
+          ScheduleOptions options{record.kind, stages, microbatches, chunks};
+          const ScheduleOptions few = withFewMicrobatches(options);
+          left += few.microbatches < microbatches;
+          for (int64_t s = 0; few.microbatches < microbatches && s < stages; ++s)
+            EXPECT_EQ(situations(options, s), situations(few, s))
+                << record.name << " " << record.variant << " of " << stages << " stages, " << chunks << " chunks and "
+                << microbatches << " microbatches, stage " << s;
+        }
+  EXPECT_GT(left, 100);
 }
 
 TEST(Simulator, TheHostThatCannotKeepUp) {

@@ -67,6 +67,8 @@ private:
   std::map<int64_t, TrainingStep> steps; // imported steps by batch; an exported model has the key 0
   std::map<LayoutKey, ModelWork> works;
   std::map<LayoutKey, DecidedLayout> decided; // layouts decided for small microbatches, which larger ones follow
+  /// Results of `possible`, by sequenceParallel, ulysses, fusedAttention, context and model of the key.
+  std::map<std::tuple<bool, bool, bool, int64_t, int64_t>, bool> possibleLayouts;
   std::optional<Status> microbatched;
   std::vector<std::string> theWarnings;
 };

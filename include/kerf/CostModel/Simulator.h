@@ -166,8 +166,8 @@ inline Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, c
 /// receiving ranks gather what each of them received.
 double messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t to, const StageMessage &message);
 
-/// Lower bounds of Simulation::stepSeconds that need no simulation of the schedule, for a plan under several choices of
-/// what it recomputes. What the choices share is priced once.
+/// Computes lower bounds of Simulation::stepSeconds without a simulation of the schedule, for a plan under several
+/// choices of what it recomputes. The object prices what these choices share only once.
 class StepBounds {
 public:
   /// The references must outlive the object.

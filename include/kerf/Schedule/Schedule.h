@@ -97,6 +97,7 @@ struct ScheduleRecord {
   bool chunked = false;          // whether a stage holds two or more chunks of the model
   bool splitsBackward = false;   // value of Schedule::splitBackward
   bool searched = false;         // whether the order is computed by a search for the durations of the tasks
+  bool steady = false;           // whether withFewMicrobatches may leave out microbatches
   SingleStage singleStage = SingleStage::Never; // whether a model in one stage may use the schedule
   /// Returns the tasks of each stage in execution order.
   std::vector<std::vector<Task>> (*order)(const ScheduleOptions &options) = nullptr;
@@ -139,6 +140,10 @@ double maxInFlight(const ScheduleOptions &options, int64_t stage);
 /// the same for all chunks of the stage. The bound is used to reject plans that cannot fit into memory. For schedules
 /// that are searched, it is 1 as long as `options.activations` is empty.
 int64_t minInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk);
+
+/// Returns options with as few microbatches as show every situation of a stage's memory: with more, a steady schedule
+/// only repeats them. Returns the options themselves for schedules that are not steady.
+ScheduleOptions withFewMicrobatches(ScheduleOptions options);
 
 /// Computes the order of all tasks. Fails if a number is out of range (for example 0 stages, or chunks for a schedule
 /// that has none) or if the schedule would have more than 16 million tasks. The returned schedule passes check().
