@@ -7,7 +7,8 @@
 Job K of seed S is the same on every machine. A job is a model (the families of docs/models.md, 0.1 to 1,000 billion parameters) on a
 cluster (a file of clusters/, its networks slowed or sped up to 8 times in a third of the jobs, with 8 to 16,384 ranks), a global batch, a
 sequence of up to a million tokens, a type, and in a quarter of the jobs a constraint. Models that learn a vector for each position (GPT-2, OPT,
-BERT) get sequences of at most 8,192 tokens and a table of as many rows, because no such model has more. A batch that is limited by the logits
+BERT) get sequences of at most 8,192 tokens and a table of as many rows, because no such model has more; BLOOM gets at most 131,072 tokens,
+because it adds a bias for each pair of them. A batch that is limited by the logits
 that Kerf counts is a power of two. Each plan is searched for 10 seconds of CPU time for
 up to 1,024 ranks and 60 above (so that other work on the machine changes nothing), and is then compared with --others random legal plans of the same job and with the plan of a simple rule
 (tensor parallelism inside a node, then pipeline stages, then data; the first combination that fits): it must not be slower than any of
@@ -35,6 +36,7 @@ WIDTHS = {0.1: (12, 768), 0.4: (24, 1024), 1.3: (24, 2048), 2.7: (32, 2560), 7: 
           175: (96, 12288), 405: (126, 16384), 530: (105, 20480), 1000: (128, 25600)}  # billions of parameters: layers, width
 SECONDS = {1024: 10, 16384: 60}  # the most ranks: CPU seconds of the search
 MOST_LEARNED = 8192  # positions of a table of learned positions, at most
+MOST_BIASED = 131072  # positions of a model whose attention adds a bias for each pair of positions (BLOOM), at most
 LONG = 3600  # wall-clock seconds after which a search ends in any case
 REPORT = 1.1  # CPU time of the command by CPU time of its search, at most: import of the model and report
 TOLERANCE = 1e-6  # fraction by which another plan may be faster: prices are sums in another order
@@ -103,6 +105,8 @@ def job_of(seed, number):
     learned = next((key for key in ("n_positions", "max_position_embeddings") if key in config), None)
     if learned:
         sequence = config[learned] = min(sequence, MOST_LEARNED)
+    if config["model_type"] == "bloom":
+        sequence = min(sequence, MOST_BIASED)
     batch = max(1, samples * ranks * 2048 // sequence // fraction)
     most = (1 << 43) // (sequence * 152064)  # the most logits that Kerf counts
     batch = batch if batch <= most else 1 << most.bit_length() - 1

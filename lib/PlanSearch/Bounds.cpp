@@ -309,13 +309,23 @@ double Bounds::roomOfStages(const Choice &choice) {
   return room / kSumRounding;
 }
 
+/// Returns the elements of the parameters of each entry of the chain; for a run of layers, of one layer.
+static std::vector<double> elementsOf(const ModelWork &model) {
+  std::vector<double> elements;
+  for (const ChainSegment &entry : model.chain) {
+    double &its = elements.emplace_back(0);
+    for (const ParameterGroup &group : entry.segment.parameters)
+      its += group.elements;
+  }
+  return elements;
+}
+
 bool Bounds::partsFit(const Choice &choice, const ModelWork &work, const std::vector<double> *stateBytes, int level) {
   const StateBytes &bytes = this->stateBytes;
   const std::vector<StageGroup> groups = stageGroups(choice);
+  const std::vector<double> all = elementsOf(work);
   for (size_t l = 0; l < work.chain.size(); ++l) {
-    double elements = 0;
-    for (const ParameterGroup &group : work.chain[l].segment.parameters)
-      elements += group.elements;
+    const double elements = all[l];
     // A rank has all elements of its part at once, whatever the sharding: parameters and gradients with levels 0 and 1,
     // parameters and one gathered copy with level 2, two gathered copies with level 3 (StepMemory.cpp).
     double least = elements * (bytes.weight + std::min(bytes.weight, bytes.gradient));
@@ -391,7 +401,12 @@ Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &
     if (choice.shardingRanks)
       sharding.axes = shardingAxes(collectives.mesh(), choice.shardingRanks);
     const ModelWork held = parametersOnly(work, choice.sizes.stage);
-    entry->second = {stateBytesOf(held, collectives.mesh(), bytes, sharding),
+    // Level 3 gathers two layers, one in use and one ahead of it, and level 2 gathers one (StepMemory.cpp).
+    const double layers = level >= 3 ? 2 : level == 2 ? 1 : 0;
+    std::vector<double> gathered = elementsOf(held);
+    for (double &one : gathered)
+      one *= layers * bytes.weight;
+    entry->second = {stateBytesOf(held, collectives.mesh(), bytes, sharding), std::move(gathered),
                      parameterSeconds(held, collectives, bytes, sharding, besideBackwards, trainer.prices.bucketBytes),
                      totalOverChain(held, stateBytesOf(held, collectives.mesh(), {0, 0, 1}, sharding))};
   }
@@ -546,8 +561,8 @@ Result<double> Bounds::cutBound(const Choice &choice, const std::vector<int64_t>
                       given.optimizerSharding.size() <= 1 ? memoryLimit.onDevice(device) : kInfinity});
   }
   return cutSecondsLowerBound({**work, activationBytesOfLayout(key, **work), parametersAt(0).stateBytes, stages,
-                               reductionTiming(sharding, overlap.gradients), overlap.stage,
-                               tiedSeconds(choice, **work)},
+                               reductionTiming(sharding, overlap.gradients), overlap.stage, tiedSeconds(choice, **work),
+                               &parametersAt(0).gatheredBytes, given.recompute},
                               layersOfParts, theSpace->schedule(choice), cutoff);
 }
 

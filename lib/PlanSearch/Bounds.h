@@ -140,7 +140,8 @@ private:
   const PassSeconds &passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives);
   /// Bytes of states and seconds of parameter communication.
   struct Parameters {
-    std::vector<double> stateBytes; // as stateBytesOf
+    std::vector<double> stateBytes;    // as stateBytesOf
+    std::vector<double> gatheredBytes; // as CutPrices::gatheredBytes
     ParameterSeconds seconds;
     double updatedElements = 0; // elements of the whole model that one rank's optimizer updates
   };

@@ -21,8 +21,9 @@ double tasksBesideReductions(const ScheduleOptions &schedule, int64_t chunk) {
 
 /// Seconds and bytes of one stage of a cut, for one microbatch and without recomputation.
 struct CutStage {
-  PassSeconds::SegmentSeconds first, all;     // seconds of its first part, and of all its parts
-  double states = 0;                          // bytes of parameters, gradients and optimizer states
+  PassSeconds::SegmentSeconds first, all; // seconds of its first part, and of all its parts
+  double states = 0;                      // bytes of parameters, gradients and optimizer states
+  double held = 0, extra = 0; // with pinned recomputation: activation bytes in flight, and of one running task
   double reductions = 0, firstReductions = 0; // seconds of gradient reductions: all parts, its first part
   double copies = 0, firstCopies = 0;         // seconds of sums of copies once a step, likewise
   double beside = 0;                          // seconds of tasks that reductions can run beside
@@ -249,6 +250,17 @@ double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &sc
 
 namespace {
 
+/// Returns the least bytes of an entry of the chain under the pinned recomputation modes.
+template <typename Bytes> double leastPinned(const CutPrices &prices, size_t entry, Bytes bytes) {
+  double least = std::numeric_limits<double>::infinity();
+  for (Recompute mode : prices.pinnedModes)
+    if (static_cast<size_t>(mode) < prices.activations[entry].size())
+      least = std::min(least, bytes(prices.activations[entry][static_cast<size_t>(mode)]));
+    else
+      return 0; // offloaded activations
+  return prices.pinnedModes.empty() ? 0 : least;
+}
+
 /// Returns the seconds for which the reductions of a part go on after its last backward task. The task runs the
 /// backward passes of the layers from the last one to the first one, and the reduction of a layer follows its pass.
 double tailOf(std::span<const PartSegment> part, const CutPrices &prices, const StagePrices &on, bool split,
@@ -273,6 +285,14 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
   Cut cut;
   cut.stages.resize(schedule.stages);
   cut.segments.reserve(parts + 2);
+  std::vector<double> gathered(schedule.stages, 0); // bytes beside the states of each stage
+  // Per microbatch and layer, by entry of the chain.
+  std::vector<double> held, extra;
+  for (size_t l = 0; l < chain.size(); ++l) {
+    held.push_back(leastPinned(prices, l, [](const LayerActivationBytes &its) { return its.untilInputGradient; }));
+    extra.push_back(leastPinned(
+        prices, l, [](const LayerActivationBytes &its) { return std::max(its.duringBackward, its.workspace); }));
+  }
   int64_t begin = 0;
   for (int64_t p = 0; p < parts; ++p) {
     int64_t end = begin + layersOfParts[p], at = 0;
@@ -294,6 +314,11 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
       part.inputGradient += count * segment.inputGradient;
       part.weightGradient += count * segment.weightGradient;
       stage.states += count * prices.stateBytes[l];
+      stage.held +=
+          static_cast<double>(minInFlight(schedule, p % schedule.stages, p / schedule.stages)) * count * held[l];
+      stage.extra = std::max(stage.extra, extra[l]);
+      if (prices.gatheredBytes)
+        gathered[p % schedule.stages] = std::max(gathered[p % schedule.stages], (*prices.gatheredBytes)[l]);
       reductions += on.reductionSeconds ? count * (*on.reductionSeconds)[l] : 0;
       copies += on.copiesSeconds ? count * (*on.copiesSeconds)[l] : 0;
       cut.segments.push_back({l, number});
@@ -318,6 +343,8 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
           stage.tail[recomputes] = tailOf(segments, prices, on, recordOf(schedule.kind).splitsBackward, recomputes);
     }
   }
+  for (size_t s = 0; s < gathered.size(); ++s)
+    cut.stages[s].states += gathered[s];
   return cut;
 }
 
@@ -332,7 +359,7 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   for (size_t s = 0; s < cut.stages.size(); ++s) {
     const CutStage &stage = cut.stages[s];
     const StagePrices &on = prices.at(static_cast<int64_t>(s));
-    if (deviceBytes(stage.states, *on.device) > on.stateLimit)
+    if (deviceBytes(stage.states + stage.held + (alone ? stage.extra : 0), *on.device) > on.stateLimit)
       return std::numeric_limits<double>::infinity();
     busiest = std::max(busiest, microbatches * (stage.all.forward + stage.all.backward()));
   }
