@@ -140,9 +140,10 @@ Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &ba
         }
   } else if (key == "sequence_parallel" || key == "layout") {
     pinAxis("model");
-    if (other.layout == OpLayout::Solved)
+    if (other.layout == OpLayout::Solved) {
       pins.layout = other.layout;
-    else if (key == "layout")
+      pinAxis("expert"); // only a pinned layout of this kind is searched on meshes with "expert"
+    } else if (key == "layout")
       pins.layout = OpLayout::Megatron;
     else
       pins.sequenceParallel = other.sequenceParallel;
