@@ -35,8 +35,9 @@ struct UnitMembers {
   bool operator==(const UnitMembers &) const = default;
 };
 
-/// Returns the members of each group in each unit that it shares with others, for groups of ranks 0 to `ranks` - 1,
-/// which are multiples of the largest digit's distance times its size. A placement that repeats is described once.
+/// Returns the members of each group in each unit that has any, and in a placement that repeats only those of one
+/// repetition. The groups are those of ranks 0 to `ranks` - 1; `ranks` is a multiple of the largest digit's distance
+/// times its size.
 std::vector<UnitMembers> unitsOfGroups(std::span<const RankDigit> digits, int64_t ranks, const LevelUnits &level);
 
 /// Computes unitsOfGroups from the digits alone, where all groups are placed alike: no boundary of units cuts a digit

@@ -266,7 +266,7 @@ std::vector<PeakCandidate> kerf::peakCandidates(const Schedule &schedule, int64_
   now.beforeInputGradient.assign(schedule.chunks, 0);
   now.beforeWeightGradient.assign(schedule.chunks, 0);
   // The steady part of a schedule repeats the same situations. A sum of the numbers of microbatches with random weights
-  // tells situations apart.
+  // of 64 bits tells situations apart, as a hash does.
   std::mt19937_64 random; // with its default seed
   std::vector<std::array<uint64_t, 2>> weights(schedule.chunks);
   for (auto &[input, weight] : weights)
