@@ -451,6 +451,41 @@ TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
       }
 }
 
+TEST(Simulator, BoundsCountTheMicrobatchesInFlight) {
+  // A message takes about as long as a microbatch on a stage, so that round trips and not tasks make the step.
+  for (ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::ZeroBubbleH1}) {
+    SCOPED_TRACE(recordOf(kind).variant);
+    Step s = pipeline(4, 32);
+    s.plan.schedule.kind = kind;
+    s.plan.overlap.stage = true;
+    s.work.message.bytes = 3000;
+    double step = s.run().stepSeconds;
+    CollectiveModel collectives = s.collectives();
+    PipelineModel network(collectives);
+    double least = StepBounds(s.work, s.plan, network).seconds();
+    EXPECT_LE(least, step * (1 + kEps));
+    EXPECT_GT(least, 0.9 * step);
+    EXPECT_GT(least, 2 * 32 * 3); // all tasks of a stage take 32 * 3 s
+  }
+}
+
+TEST(Simulator, BoundsOfSearchedOrdersCountTheMicrobatchesThatFit) {
+  Step s = pipeline(4, 32);
+  s.plan.schedule.kind = ScheduleKind::ZeroBubble2P;
+  s.plan.overlap.stage = true;
+  CollectiveModel collectives = s.collectives();
+  PipelineModel network(collectives);
+  const DeviceSpec &device = network.device(0);
+  const double four = deviceBytes(4.5 * 100, device); // a microbatch has 100 bytes on a stage
+  EXPECT_EQ(maxInFlightThatFit(s.work, s.plan, device, 0, four), 4);
+  // A microbatch is on the first stage for the forwards and input gradients of all stages, 4 * (1 + 1.5) s, and two of
+  // them at once are too few to keep it busy.
+  const double two = deviceBytes(2.5 * 100, device);
+  StepBounds bounds(s.work, s.plan, network);
+  EXPECT_LT(bounds.seconds(), 32 * 3 * 1.2);
+  EXPECT_GE(bounds.seconds(std::vector<double>(4, two)), 32 * 10 / 2 * (1 - kEps));
+}
+
 TEST(Simulator, FewMicrobatchesShowWhereMemoryPeaks) {
   auto situations = [](const ScheduleOptions &options, int64_t stage) {
     std::set<std::tuple<int64_t, bool, std::vector<int64_t>, std::vector<int64_t>>> all;
