@@ -25,7 +25,7 @@ struct CutStage {
   double states = 0;                      // bytes of parameters, gradients and optimizer states
   double held = 0, extra = 0; // with pinned recomputation: activation bytes in flight, and of one running task
   double reductions = 0, firstReductions = 0; // seconds of gradient reductions: all parts, its first part
-  double copies = 0, firstCopies = 0;         // seconds of sums of copies once a step, likewise
+  double copies = 0;                          // seconds of sums of copies once a step, of all parts
   double beside = 0;                          // seconds of tasks that reductions can run beside
   /// Seconds of reductions after the last task of its first part: without recomputation, and with all of it.
   std::array<double, 2> tail = {};
@@ -336,7 +336,6 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
     if (p < schedule.stages) {
       stage.first = part;
       stage.firstReductions = reductions;
-      stage.firstCopies = copies;
       std::span<const PartSegment> segments(cut.segments.begin() + (p == 0 ? 0 : cut.ends[p - 1]), cut.segments.end());
       for (bool recomputes : {false, true})
         if (on.reductionSeconds)

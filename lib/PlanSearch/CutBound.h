@@ -39,8 +39,7 @@ struct CutPrices {
   double tiedSeconds = 0;   // in which the first and the last stage sum gradients of tied parameters at the end
   /// Bytes of gathered parameters beside the states while an entry of ModelWork::chain runs (of one layer of a run).
   const std::vector<double> *gatheredBytes = nullptr; // null: not counted
-  /// The recomputation modes of all layers where they are pinned, which the memory limits of the stages then do not
-  /// force; empty: they are not pinned, or not known.
+  /// The recomputation modes that the constraints pin, of all stages; empty: none are pinned.
   std::span<const Recompute> pinnedModes = {};
   /// Returns the entry of a stage.
   const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
