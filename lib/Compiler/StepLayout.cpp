@@ -71,23 +71,25 @@ Result<StepLayout> layOutStep(mlir::ModuleOp module, const std::string &model, c
   if (!here)
     return here.error();
   const RuleOfOp rules = key.context > 1 ? rulesWithExpertGroups(local, contextRules(local, style)) : RuleOfOp();
-  auto placement = buildProblem(module, collectives, *here, std::nullopt, preference, rules, followed);
-  if (!placement)
-    return placement.error();
-  auto solution = solve(placement->problem);
-  if (solution && solution->choice.empty() && preference) { // the pins may contradict the preferred strategies
-    placement = buildProblem(module, collectives, *here, std::nullopt, anyOf(preference), rules, followed);
+  auto attempt = [&](const StrategyPreference &preferred) -> Result<StepLayout> {
+    auto placement = buildProblem(module, collectives, *here, std::nullopt, preferred, rules, followed);
     if (!placement)
       return placement.error();
-    solution = solve(placement->problem);
-  }
-  if (!solution)
-    return solution.error();
-  if (solution->choice.empty())
-    return Error{
-        fmt::format("{}: no layout over {} ranks of the mesh axis \"model\" exists; give another size of mesh.model",
-                    model, key.model)};
-  return StepLayout{std::move(collectives), std::move(*placement), std::move(solution->choice), std::move(axes)};
+    auto solution = solve(placement->problem);
+    if (!solution)
+      return solution.error();
+    if (solution->choice.empty())
+      return Error{
+          fmt::format("{}: no layout over {} ranks of the mesh axis \"model\" exists; give another size of mesh.model",
+                      model, key.model),
+          ExitStatus::Infeasible};
+    return StepLayout{collectives, std::move(*placement), std::move(solution->choice), axes};
+  };
+  Result<StepLayout> layout = attempt(preference);
+  // The preferred strategies may contradict each other, or the pins.
+  if (!layout && layout.error().status == ExitStatus::Infeasible && preference)
+    layout = attempt(anyOf(preference));
+  return layout;
 }
 
 } // namespace kerf

@@ -88,6 +88,10 @@ private:
   void writeCosts();
   void tieReplaced(func::FuncOp main);
   RuleStrategies &strategiesOf(const PlacementNode &node, ValueRange results);
+  /// Returns, for each value, the axes (as bits) over which some strategy of its producer leaves it partial. All axes
+  /// where the producer is not known yet, such as a layer that is called.
+  std::vector<uint64_t> partialAxesOf(ValueRange values) const;
+  void addPartialAxes(const PlacementNode &node);
   bool pinned(const Strategy &pin, const Strategy &strategy, const Rule &rule,
               const std::vector<bool> &batchFactor) const;
   bool allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const;
@@ -105,8 +109,10 @@ private:
   llvm::MapVector<Operation *, OpKey> keys;
   Placement placement;
   DenseMap<Value, Source> sources;
-  llvm::DenseMap<Operation *, int> calls;       // number of calls of a function in a step; 1 for @main
-  std::vector<std::vector<double>> nodeSeconds; // [node][strategy]
+  std::vector<std::vector<uint64_t>> partialAxes; // [node][result]: axes over which some strategy leaves it partial
+  std::vector<std::vector<bool>> resharedOnce;    // [node][result]: whether its users share one form of it
+  llvm::DenseMap<Operation *, int> calls;         // number of calls of a function in a step; 1 for @main
+  std::vector<std::vector<double>> nodeSeconds;   // [node][strategy]
   std::vector<EdgeSeconds> edges;
   std::map<std::pair<int, int>, size_t> edgeBetween;
   StrategiesOnMesh strategies;
@@ -121,6 +127,34 @@ RuleStrategies &Builder::strategiesOf(const PlacementNode &node, ValueRange resu
     return strategies.of(node.rule);
   const Strategy *its = decided(node, results);
   return decidedStrategy.emplace(node.rule, placement.mesh, its ? std::vector{*its} : std::vector<Strategy>());
+}
+
+std::vector<uint64_t> Builder::partialAxesOf(ValueRange values) const {
+  std::vector<uint64_t> axes;
+  for (Value value : values) {
+    auto source = sources.find(value);
+    axes.push_back(source == sources.end() ? ~uint64_t(0) : partialAxes[source->second.node][source->second.result]);
+  }
+  return axes;
+}
+
+void Builder::addPartialAxes(const PlacementNode &node) {
+  std::vector<uint64_t> &axes = partialAxes.emplace_back(node.rule.results.size());
+  for (const OpSharding &sharding : node.shardings)
+    for (size_t r = 0; r < axes.size(); ++r)
+      for (const AxisRef &axis : sharding.results[r].partial)
+        axes[r] |= uint64_t(1) << axis.axis;
+}
+
+/// Returns whether the operands that are partial under the strategy can be so: no reshard makes a value partial.
+/// `partialAxes` is as partialAxesOf.
+static bool hasItsPartials(const Rule &rule, const Strategy &strategy, const std::vector<uint64_t> &partialAxes) {
+  for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
+    if (int factor = strategy.factorOfAxis[axis]; factor >= 0)
+      for (int operand : rule.factors[factor].partialOperands)
+        if (!(partialAxes[operand] >> axis & 1))
+          return false;
+  return true;
 }
 
 /// Returns whether each axis may shard the factor that `strategy` assigns to it: "data" the batch only, "model"
@@ -187,9 +221,11 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
   if (!pin)
     return pin.error();
   std::vector<double> ofStrategies;
+  std::vector<bool> mayBePartial(results.size()); // by the rule, whatever the operands are
   std::optional<int> leastRank;
   StrategyRank rank = preference ? preference(node, operands, results, batchFactor) : StrategyRank();
   RuleStrategies &all = strategiesOf(node, results);
+  const std::vector<uint64_t> partials = partialAxesOf(operands);
   for (size_t s = 0; s < all.size(); ++s) {
     const Strategy &strategy = all[s];
     bool fits = *pin ? pinned(**pin, strategy, node.rule, batchFactor) : allowed(node.rule, batchFactor, strategy);
@@ -213,9 +249,14 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
         node.strategies.clear();
         node.shardings.clear();
         ofStrategies.clear();
+        mayBePartial.assign(results.size(), false);
       }
       leastRank = its;
     }
+    for (size_t r = 0; r < results.size(); ++r)
+      mayBePartial[r] = mayBePartial[r] || !sharding->results[r].partial.empty();
+    if (!hasItsPartials(node.rule, strategy, partials)) // after the rank, whose best strategies may all be impossible
+      continue;
     double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, *sharding, collectives) : 0.0;
     node.strategies.push_back(strategy);
     node.shardings.push_back(*sharding);
@@ -234,6 +275,8 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
   for (auto [i, result] : llvm::enumerate(results))
     sources[result] = {index, static_cast<int>(i)};
   placement.problem.nodes.push_back({name, {}});
+  addPartialAxes(node);
+  resharedOnce.push_back(std::move(mayBePartial));
   placement.nodes.push_back(std::move(node));
   nodeSeconds.push_back(std::move(ofStrategies));
   return ok();
@@ -347,21 +390,22 @@ void Builder::addUses(func::FuncOp function) {
   auto sharedForm = [&](Value value) {
     if (!value.hasOneUse() && !value.use_empty()) {
       Source source = sourceOf(value);
-      const auto &shardings = placement.nodes[source.node].shardings;
-      bool partial =
-          llvm::any_of(shardings, [&](const OpSharding &s) { return !s.results[source.result].partial.empty(); });
-      if (partial && !shared.contains(value)) {
+      if (resharedOnce[source.node][source.result] && !shared.contains(value)) {
         PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}, value};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
         StrategyRank rank = preference ? preference(node, value, value, batchFactor) : StrategyRank();
         RuleStrategies &all = strategiesOf(node, value);
+        const std::vector<uint64_t> partials = partialAxesOf(value);
         for (size_t s = 0; s < all.size(); ++s)
-          if (allowed(node.rule, batchFactor, all[s]) && (!rank || rank(all[s])))
+          if (allowed(node.rule, batchFactor, all[s]) && hasItsPartials(node.rule, all[s], partials) &&
+              (!rank || rank(all[s])))
             if (const OpSharding *sharding = all.sharding(s)) {
               node.strategies.push_back(all[s]);
               node.shardings.push_back(*sharding);
             }
         int index = static_cast<int>(placement.nodes.size());
+        addPartialAxes(node);
+        resharedOnce.emplace_back(1);
         placement.nodes.push_back(std::move(node));
         nodeSeconds.emplace_back(placement.nodes.back().strategies.size(), 0.0);
         placement.problem.nodes.push_back({placement.problem.nodes[source.node].name + " as its users see it", {}});
