@@ -18,11 +18,15 @@
 
 namespace kerf {
 
+static int threadsBesideTheSearch() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) - 1, 0, kMostThreadsAhead);
+}
+
 ModelLayouts::ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype,
                            const Cluster &cluster, const Plan &pins, const Trainer &trainer)
     : context(context), model(std::move(model)), step(std::move(step)), dtype(std::move(dtype)),
       cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins), ownPrograms(trainer.ownPrograms),
-      memory(trainer.prices.memory) {
+      memory(trainer.prices.memory), ahead([this](const LayoutKey &key) { workAhead(key); }, threadsBesideTheSearch()) {
   this->step.import.floatType = DType::F32; // the predictions apply `dtype` themselves
   this->step.precision.reset();
   this->step.import.structureOnly = true;
@@ -92,6 +96,7 @@ static bool takesLearningRate(mlir::ModuleOp module) {
 }
 
 Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
+  std::lock_guard lock(importing);
   int64_t batch = model.isConfig() ? microbatch : 0; // an exported model has a batch of its own
   auto found = steps.find(batch);
   if (found == steps.end()) {
@@ -173,6 +178,7 @@ Result<bool> ModelLayouts::possible(const LayoutKey &key) {
   auto step = imported(1);
   if (!step)
     return step.error();
+  std::lock_guard lock(making);
   // A model without attention has no sequence dimension along which operators between products could be sharded.
   auto [known, isNew] =
       possibleLayouts.try_emplace({key.sequenceParallel, key.ulysses, key.fusedAttention, key.context, key.model});
@@ -230,63 +236,99 @@ Status ModelLayouts::checkMicrobatches() {
   return *microbatched;
 }
 
-/// A module and the layout of its operators.
-struct ModelLayouts::Placed {
-  mlir::ModuleOp module;
-  StepLayout layout;
-};
-
-Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
+LayoutKey ModelLayouts::searchedFor(const LayoutKey &key) {
   // The layout of a config.json's model is searched for the smallest microbatch, and larger microbatches follow it,
   // because a search takes ten times as long as following. The smallest microbatch has two samples without expert
   // parallelism, as a step of one sample lacks the operators that move a batch dimension. An export has the operators
   // of its whole batch. For an export without attention, whose layers differ, the layout is searched for the largest
   // microbatch below the batch, whose costs are the most accurate, and smaller microbatches follow it.
-  auto step = imported(key.microbatch * key.expert);
-  if (!step)
-    return step.error();
-  mlir::ModuleOp module = *(*step)->module;
   LayoutKey first = key;
-  bool follows = false;
   if (model.isConfig()) {
-    first.microbatch = key.expert > 1 ? 1 : 2;
-    follows = key.microbatch > first.microbatch;
-  } else if (key.expert == 1 && !hasAttention(module)) {
-    first.microbatch = largestPart(batchOf(module));
-    follows = key.microbatch < first.microbatch;
+    first.microbatch = std::min<int64_t>(key.microbatch, key.expert > 1 ? 1 : 2);
+  } else if (auto step = imported(key.microbatch); step && key.expert == 1 && !hasAttention(*(*step)->module)) {
+    first.microbatch = std::max(key.microbatch, largestPart(batchOf(*(*step)->module)));
   }
-  if (follows && !decided.contains(first))
-    if (auto made = work(first); !made)
-      return made.error();
-  auto laid = layOutStep(module, model.name, key, cluster, pins, follows ? &decided.at(first) : nullptr);
-  if (!laid)
-    return laid.error();
-  if (key == first)
-    decided[key] = decidedLayout(module, laid->placement, laid->choice);
-  return Placed{module, std::move(*laid)};
+  return first;
 }
 
-Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
-  if (auto found = works.find(key); found != works.end())
-    return &found->second;
-  auto placed = place(key);
-  if (!placed)
-    return placed.error();
-  const StepLayout &layout = placed->layout;
-  auto work = modelWork(placed->module, layout.placement, layout.choice, layout.collectives,
+Result<ModelWork> ModelLayouts::lay(const LayoutKey &key, DecidedLayout &decided) {
+  auto imported = this->imported(key.microbatch * key.expert);
+  if (!imported)
+    return imported.error();
+  mlir::ModuleOp module = *(*imported)->module;
+  const LayoutKey first = searchedFor(key);
+  const DecidedLayout *followed = nullptr;
+  if (first != key) {
+    const Made &its = made(first);
+    if (!*its.work)
+      return its.work->error();
+    followed = &its.decided;
+  }
+  auto layout = layOutStep(module, model.name, key, cluster, pins, followed);
+  if (!layout)
+    return layout.error();
+  if (!followed)
+    decided = decidedLayout(module, layout->placement, layout->choice);
+  auto work = modelWork(module, layout->placement, layout->choice, layout->collectives,
                         {.dtype = dtype,
                          .fusedAttention = key.fusedAttention,
-                         .axes = layout.axes,
+                         .axes = layout->axes,
                          .parts = static_cast<int64_t>(step.cuts.size()) + 1,
                          .joinsProducts = ownPrograms && cluster.device.kind == "cuda",
                          .fusesReductions = ownPrograms && cluster.device.kind == "cuda",
                          .fusedLoss = ownPrograms,
                          .lossBytes = memory.lossBytes,
                          .ring = memory.ring});
-  if (!work)
-    return work.error();
-  work->samples = batchOf(placed->module);
-  return &works.emplace(key, std::move(*work)).first->second;
+  if (work)
+    work->samples = batchOf(module);
+  return work;
+}
+
+const ModelLayouts::Made &ModelLayouts::made(const LayoutKey &key) {
+  std::unique_lock lock(making);
+  auto [entry, isNew] = layouts.try_emplace(key);
+  Made &its = entry->second;
+  while (!isNew && !its.work) { // another thread computes it, and this one computes another one in the meantime
+    lock.unlock();
+    std::optional<LayoutKey> next = ahead.take();
+    if (next)
+      workAhead(*next);
+    lock.lock();
+    if (!next)
+      isMade.wait(lock, [&] { return its.work.has_value(); });
+  }
+  if (!isNew)
+    return its;
+  lock.unlock();
+  Result<ModelWork> work = lay(key, its.decided);
+  lock.lock();
+  its.work = std::move(work);
+  isMade.notify_all();
+  return its;
+}
+
+Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
+  const Result<ModelWork> &work = *made(key).work;
+  return work ? &*work : Result<const ModelWork *>(work.error());
+}
+
+void ModelLayouts::expect(std::span<const LayoutKey> keys) { ahead.expect(keys); }
+
+/// Imports nothing: passes run on the thread of the search only.
+void ModelLayouts::workAhead(const LayoutKey &key) {
+  auto isImported = [&](const LayoutKey &one) {
+    std::lock_guard lock(importing);
+    return steps.contains(model.isConfig() ? one.microbatch * one.expert : 0);
+  };
+  if (!isImported(key) || !isImported(searchedFor(key)))
+    return;
+  auto isPossible = possible(key);
+  auto isNew = [&] {
+    std::lock_guard lock(making);
+    return !layouts.contains(key);
+  };
+  if (isPossible && *isPossible && isNew())
+    made(key);
 }
 
 } // namespace kerf

@@ -15,6 +15,11 @@ inline constexpr int64_t kMinContextTokensPerRank = 1024;
 /// at once. With fewer channels, sharding saves no time.
 inline constexpr int64_t kMinChannelsPerRank = 8;
 
+// Layouts of a model (ModelLayouts.cpp).
+
+/// The most threads that compute layouts before a search asks for them.
+inline constexpr int kMostThreadsAhead = 7;
+
 // Placements under a memory limit (PlanStep.cpp).
 
 /// The number of placements that are solved for one mesh. Each round after the first lowers the memory limit of the

@@ -87,6 +87,7 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const ModelSou
     bool cannot = !work && pinned && work.error().status == ExitStatus::Infeasible;
     return cannot ? Result<const ModelWork *>(nullptr) : work;
   };
+  search.expectLayouts = [model](std::span<const LayoutKey> keys) { model->expect(keys); };
   std::shared_ptr<LoweredFigures> figures;
   if (pricedAsLowered(*used) && options.dtype != "f8") {
     figures = std::make_shared<LoweredFigures>(context, source, options.step, options.dtype);

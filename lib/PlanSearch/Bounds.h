@@ -44,14 +44,24 @@ public:
   /// into memory. Once the bound reaches `cutoff`, it need not be the tightest one. 0 for Choice::Level::Recomputation.
   Result<double> lowerBound(const Choice &choice, double cutoff = std::numeric_limits<double>::infinity());
 
+  /// The work from which the share of a rank is taken before the layout is known: that on one rank, or that of the
+  /// layout without "context", in which each rank has the whole sequence.
+  enum class ShareOf : int8_t { OneRank, WholeSequence };
   /// Returns a lower bound, in seconds, of the step time of all plans below a choice of Level::Layout. It is computed
-  /// from the work on one rank, without the layout, and is at most the choice's `lowerBound`.
-  Result<double> boundBeforeLayout(const Choice &choice);
+  /// without the layout, and is at most the choice's `lowerBound`. 0 where the work of which it is a share is unknown.
+  Result<double> boundBeforeLayout(const Choice &choice, ShareOf whole = ShareOf::OneRank);
 
   /// Returns a lower bound, in seconds, of the step time of all plans below a choice of Level::Mesh or Level::Layout,
   /// computed from communication that no layout avoids, without the layout. `known` is a lower bound, and the result is
   /// no less.
-  Result<double> boundWithCommunication(const Choice &choice, double known);
+  Result<double> boundWithCommunication(const Choice &choice, double known, ShareOf whole = ShareOf::OneRank);
+
+  /// Returns a lower bound, in seconds, of the step time of all plans below a choice of Level::Layout with "context",
+  /// computed from the layout without it: "context" cuts tokens and nothing else. `known` is as above, and is returned
+  /// where no better bound is known.
+  Result<double> boundOfWholeSequence(const Choice &choice, double known);
+  /// Returns the layout from which `boundOfWholeSequence` is computed.
+  LayoutKey wholeSequenceKeyOf(const Choice &choice) const;
 
   /// Returns a lower bound, in seconds, of the step time of all plans below a choice of Level::Execution, computed from
   /// the layers and the memory of each part that every cut has; 0 where nothing is known. `cutoff` is as above.
@@ -147,16 +157,15 @@ private:
   };
   Parameters &parametersOf(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives, int level);
 
-  /// The least share that a rank has in the work of a microbatch, whatever the layout.
+  /// The least share that a rank has in the work of a microbatch.
   struct LeastShare {
     ModelWork work;
     std::vector<PassSeconds> passes; // without communication, indexed by device group
     PassSeconds kernels;             // of the first group, without the host's seconds to issue kernels
     ActivationBytes activations;
   };
-  /// Returns the least share of one of `ranks` ranks in a microbatch of `samples` samples; null when the work on one
-  /// rank is not known.
-  Result<const LeastShare *> leastShareOf(int64_t samples, int64_t ranks);
+  /// Returns the least share of a rank under a choice of Level::Layout; null when the work is not known.
+  Result<const LeastShare *> leastShareOf(const Choice &choice, ShareOf whole);
 
   /// Returns the work of a layout of one sample with the given sizes, without "context"; null when it is not known.
   const ModelWork *workOfSample(int64_t model, int64_t expert, bool sequenceParallel);
@@ -214,7 +223,8 @@ private:
   std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, MeshModels> models;
   std::map<LayoutKey, std::vector<PassSeconds>> kernelSeconds; // without communication, indexed by device group
   std::map<LayoutKey, ActivationBytes> activationBytesByLayout;
-  std::map<std::pair<int64_t, int64_t>, std::optional<LeastShare>> leastShares;         // by samples and ranks
+  /// By layout whose work is shared, number of ranks that share it, and number of ranks of ring attention.
+  std::map<std::tuple<LayoutKey, int64_t, int64_t>, std::optional<LeastShare>> leastShares;
   std::map<std::pair<int64_t, bool>, std::vector<RepeatedCollective>> modelCollectives; // by "model", sequenceParallel
   std::map<int64_t, std::vector<RepeatedCollective>> tokenExchanges;                    // by "expert"
   std::map<std::tuple<int64_t, int64_t, bool>, ModelWork> leastParameters; // by "model", "expert", and whether staged

@@ -10,18 +10,35 @@
 
 namespace kerf::plansearch {
 
-Result<const Bounds::LeastShare *> Bounds::leastShareOf(int64_t samples, int64_t ranks) {
-  auto [entry, isNew] = leastShares.try_emplace({samples, ranks});
+LayoutKey Bounds::wholeSequenceKeyOf(const Choice &choice) const {
+  LayoutKey key = keyOf(choice);
+  key.context = 1;
+  key.ulysses = false;
+  return key;
+}
+
+Result<const Bounds::LeastShare *> Bounds::leastShareOf(const Choice &choice, ShareOf whole) {
+  const AxisSizes &sizes = choice.sizes;
+  const bool oneRank = whole == ShareOf::OneRank;
+  const int64_t ranks = oneRank ? sizes.context * sizes.expert * sizes.model : sizes.context,
+                ring = choice.ulysses ? 1 : sizes.context;
+  LayoutKey key = wholeSequenceKeyOf(choice);
+  if (oneRank)
+    key = {1, 1, 1, choice.microbatch * sizes.expert, false, key.fusedAttention};
+  auto [entry, isNew] = leastShares.try_emplace({key, ranks, ring});
   std::optional<LeastShare> &share = entry->second;
   if (!isNew)
     return share ? &*share : nullptr;
-  auto whole = workOf({1, 1, 1, samples, false, options.constraints.attention != AttentionKernels::Unfused});
-  if (!whole)
-    return whole.error();
-  if (!*whole)
+  auto work = workOf(key);
+  if (!work)
+    return work.error();
+  if (!*work)
     return nullptr;
   share.emplace();
-  share->work = leastShareOfWork(**whole, ranks);
+  share->work = leastShareOfWork(**work, ranks, ring);
+  if (!oneRank) // "context" cuts no parameters
+    for (size_t i = 0; i < share->work.chain.size(); ++i)
+      share->work.chain[i].segment.parameters = (*work)->chain[i].segment.parameters;
   for (const Cluster *group : uniformGroups(all))
     share->passes.push_back(
         passSeconds(share->work, group->device, nullptr, Overlap(), trainer.prices, options.constraints.recompute));
@@ -33,19 +50,24 @@ Result<const Bounds::LeastShare *> Bounds::leastShareOf(int64_t samples, int64_t
   return &*share;
 }
 
-/// Bounds a layout by the work of its microbatch on one rank, of which each rank does the least possible share.
-Result<double> Bounds::boundBeforeLayout(const Choice &choice) {
-  const AxisSizes &sizes = choice.sizes;
-  auto share = leastShareOf(choice.microbatch * sizes.expert, sizes.context * sizes.expert * sizes.model);
+Result<double> Bounds::boundBeforeLayout(const Choice &choice, ShareOf whole) {
+  auto share = leastShareOf(choice, whole);
   if (!share)
     return share.error();
   if (!*share)
-    return layoutBound(choice);
+    return whole == ShareOf::OneRank ? layoutBound(choice) : 0;
   const LeastShare &its = **share;
-  if (theSpace->groupsOf(sizes).empty())
+  if (theSpace->groupsOf(choice.sizes).empty())
     return evenSeconds(choice, its.work, its.activations, its.passes.front());
   return mixedSeconds(choice, its.work,
                       [&](const StageGroup &group) -> const PassSeconds & { return its.passes[group.number]; });
+}
+
+Result<double> Bounds::boundOfWholeSequence(const Choice &choice, double known) {
+  if (choice.sizes.context == 1 || choice.solved)
+    return known;
+  auto bound = boundBeforeLayout(choice, ShareOf::WholeSequence);
+  return bound ? boundWithCommunication(choice, std::max(known, *bound), ShareOf::WholeSequence) : bound;
 }
 
 const ModelWork *Bounds::workOfSample(int64_t model, int64_t expert, bool sequenceParallel) {
@@ -149,7 +171,7 @@ const CollectiveModel &Bounds::collectivesOf(const Choice &order) {
   return *entry->second;
 }
 
-Result<double> Bounds::boundWithCommunication(const Choice &given, double known) {
+Result<double> Bounds::boundWithCommunication(const Choice &given, double known, ShareOf whole) {
   const AxisSizes &sizes = given.sizes;
   if (sizes.ranks() == sizes.stage || !theSpace->groupsOf(sizes).empty())
     return known;
@@ -159,8 +181,9 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known)
   if (isMesh) {
     choice.level = Choice::Level::Layout;
     choice.microbatch = theSpace->globalBatch() / (sizes.data * sizes.expert);
+    choice.ulysses = true; // attention takes no more time than with ring attention
   }
-  auto share = leastShareOf(choice.microbatch * sizes.expert, sizes.context * sizes.expert * sizes.model);
+  auto share = leastShareOf(choice, whole);
   if (!share)
     return share.error();
   if (!*share)

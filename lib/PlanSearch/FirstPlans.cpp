@@ -23,6 +23,15 @@ Result<bool> TreeSearch::simulateCut(const Choice &cut) {
   return kept > before;
 }
 
+void TreeSearch::expectLayouts(std::span<const Choice> choices) const {
+  if (!options.expectLayouts)
+    return;
+  std::vector<LayoutKey> keys;
+  for (const Choice &choice : choices)
+    keys.push_back(bounds->keyOf(choice));
+  options.expectLayouts(keys);
+}
+
 Result<double> TreeSearch::closestBound(const Choice &choice) {
   auto bound = choice.level == Choice::Level::Mesh ? bounds->lowerBound(choice) : bounds->boundBeforeLayout(choice);
   return bound && *bound < threshold(choice.questions) ? bounds->boundWithCommunication(choice, *bound) : bound;
@@ -202,16 +211,25 @@ Status TreeSearch::simulateContextPlans(const std::vector<Choice> &meshes) {
   }
   std::sort(order.begin(), order.end());
   order.resize(std::min(order.size(), kContextDives));
+  std::vector<Choice> dives;
   for (const auto &[far, seconds, i] : order)
-    if (!mustStop())
-      if (Status status = dive(space->layouts(meshes[i]).front(), 0); !status)
+    dives.push_back(space->layouts(meshes[i]).front());
+  for (size_t i = 0; i < dives.size() && !mustStop(); ++i) {
+    expectLayouts(std::span(dives).subspan(i + 1));
+    auto bound = bounds->boundOfWholeSequence(dives[i], 0);
+    if (!bound)
+      return bound.error();
+    if (*bound < threshold(dives[i].questions))
+      if (Status status = dive(dives[i], 0); !status)
         return status;
+  }
   return ok();
 }
 
 Status TreeSearch::simulateFirstPlans(const std::vector<Choice> &meshes, int64_t mostRanks, int64_t leastContext,
                                       int moreDives, int64_t budgetShare) {
-  for (const Choice &mesh : meshes) {
+  for (size_t i = 0; i < meshes.size(); ++i) {
+    const Choice &mesh = meshes[i];
     if (mesh.sizes.context > leastContext) // the axes data, stage and model save memory as well
       continue;
     if (static_cast<double>(mesh.sizes.ranks()) < kMostRanks * static_cast<double>(mostRanks) ||
@@ -232,16 +250,33 @@ Status TreeSearch::simulateFirstPlans(const std::vector<Choice> &meshes, int64_t
     bound = closestBound(layouts.front());
     if (!bound)
       return bound.error();
-    if (*bound < threshold(layouts.front().questions))
-      if (Status status = dive(layouts.front(), moreDives); !status)
-        return status;
+    if (*bound >= threshold(layouts.front().questions))
+      continue;
+    if (options.expectLayouts)
+      expectLayouts(nextFirstLayouts(std::span(meshes).subspan(i + 1), leastContext));
+    if (Status status = dive(layouts.front(), moreDives); !status)
+      return status;
   }
   return ok();
+}
+
+std::vector<Choice> TreeSearch::nextFirstLayouts(std::span<const Choice> meshes, int64_t leastContext) const {
+  std::vector<Choice> list;
+  for (const Choice &mesh : meshes) {
+    if (list.size() == kExpectedFirstLayouts)
+      break;
+    if (mesh.sizes.context > leastContext)
+      continue;
+    if (std::vector<Choice> layouts = space->layouts(mesh); !layouts.empty())
+      list.push_back(layouts.front());
+  }
+  return list;
 }
 
 Status TreeSearch::diveFromOpenChoices() {
   if (queue.empty() || asked || goal == Goal::AnyFittingPlan)
     return ok();
+  expectLayoutsOfQueue();
   std::set<std::pair<std::array<int64_t, std::size(kPlanAxes)>, LayoutKey>> dived;
   for (auto open = queue; !open.empty() && dived.size() < kLastDives && !mustStop(); open.pop()) {
     Choice choice = open.top().choice;

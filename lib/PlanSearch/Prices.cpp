@@ -98,7 +98,7 @@ PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const 
   return seconds;
 }
 
-ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks) {
+ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks, int64_t ring) {
   ModelWork share = model;
   const double part = 1 / static_cast<double>(ranks);
   share.tied.clear();
@@ -112,8 +112,11 @@ ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks) {
         work.bytes *= part;
         // A record of several launches may stand for experts or heads, which the ranks share.
         work.launches = std::max(std::min(work.launches, 1.0), work.launches * part);
-        if (ranks > 1)
+        if (work.kernelClass == KernelClass::Attention) { // only ring attention cuts keys, and where they are queries
+          work.n /= work.m == work.n ? static_cast<double>(ring) : 1;
+        } else if (ranks > 1) {
           work.m = work.n = work.k = 0; // no size is known, so that computeSeconds takes the best rate
+        }
       }
     }
     for (SavedTensor &tensor : segment.saved)

@@ -60,10 +60,10 @@ double bestCaseSpeedup(const ModelWork &model, const DeviceSpec &device, const D
 /// with the highest ratio. It compares the device groups of a mixed cluster.
 double relativeLayerSpeed(const ModelWork &model, const PassSeconds &passes, const PassSeconds &baseline);
 
-/// Returns the least share that one of `ranks` ranks has in the kernels, parameters and activations of `model` on one
-/// rank, under every layout: operations and bytes divided by the number of ranks, kernels of the most efficient shape,
-/// as many launches, and no collectives.
-ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks);
+/// Returns the least share that one of `ranks` ranks has in the kernels, parameters and activations of `model`, under
+/// every layout: operations and bytes divided by the number of ranks, kernels of the most efficient shape,
+/// as many launches, and no collectives. Self-attention runs as ring attention over `ring` ranks.
+ModelWork leastShareOfWork(const ModelWork &model, int64_t ranks, int64_t ring);
 
 /// Returns the parameters of earlier entries of the chain that its last entry uses too (tied embeddings). With several
 /// pipeline stages, the first and the last stage have copies of them.

@@ -13,6 +13,36 @@
 
 namespace kerf::plansearch {
 
+std::vector<const OpenChoice *> OpenChoices::first(size_t count) const {
+  auto later = [&](size_t a, size_t b) { return c[a] < c[b]; };
+  std::priority_queue<size_t, std::vector<size_t>, decltype(later)> heads(later); // indices in the heap
+  if (!c.empty())
+    heads.push(0);
+  std::vector<const OpenChoice *> list;
+  while (!heads.empty() && list.size() < count) {
+    const size_t at = heads.top();
+    heads.pop();
+    list.push_back(&c[at]);
+    for (size_t child : {2 * at + 1, 2 * at + 2})
+      if (child < c.size())
+        heads.push(child);
+  }
+  return list;
+}
+
+void TreeSearch::expectLayoutsOfQueue() const {
+  if (!options.expectLayouts)
+    return;
+  std::vector<LayoutKey> keys;
+  for (const OpenChoice *open : queue.first(kExpectedChoices)) {
+    if (open->choice.level != Choice::Level::Layout || open->bound >= threshold(open->choice.questions))
+      continue;
+    const bool whole = open->bounded < OpenChoice::Bounded::FromWholeSequence && !open->choice.solved;
+    keys.push_back(whole ? bounds->wholeSequenceKeyOf(open->choice) : bounds->keyOf(open->choice));
+  }
+  options.expectLayouts(keys);
+}
+
 bool TreeSearch::narrowQuestions(Choice &choice) const {
   if (asked)
     choice.questions = asked->answerable(choice, *space);
@@ -181,17 +211,27 @@ Result<std::vector<Choice>> TreeSearch::prepare() {
   return meshes;
 }
 
-Result<bool> TreeSearch::boundCloser(OpenChoice &top) {
+Result<double> TreeSearch::closerBound(OpenChoice &open) {
   using enum OpenChoice::Bounded;
-  const bool isLayout = top.choice.level == Choice::Level::Layout;
-  const bool withCommunication = top.bounded == Cheaply;
-  auto bound = top.choice.level == Choice::Level::Execution
-                   ? bounds->boundOfAllCuts(top.choice, threshold(top.choice.questions))
-               : withCommunication ? bounds->boundWithCommunication(top.choice, top.bound)
-                                   : bounds->lowerBound(top.choice);
+  const Choice &choice = open.choice;
+  const bool isLayout = choice.level == Choice::Level::Layout;
+  if (isLayout && open.bounded != Cheaply)
+    expectLayoutsOfQueue();
+  if (isLayout && open.bounded == WithCommunication) {
+    open.bounded = FromWholeSequence;
+    return bounds->boundOfWholeSequence(choice, open.bound);
+  }
+  const bool isCheap = open.bounded == Cheaply;
+  open.bounded = isLayout && isCheap ? WithCommunication : AtLevel;
+  if (choice.level == Choice::Level::Execution)
+    return bounds->boundOfAllCuts(choice, threshold(choice.questions));
+  return isCheap ? bounds->boundWithCommunication(choice, open.bound) : bounds->lowerBound(choice);
+}
+
+Result<bool> TreeSearch::boundCloser(OpenChoice &top) {
+  auto bound = closerBound(top);
   if (!bound)
     return bound.error();
-  top.bounded = withCommunication && isLayout ? WithCommunication : AtLevel;
   if (*bound <= top.bound)
     return true;
   top.bound = *bound;
@@ -269,13 +309,16 @@ Status TreeSearch::explore() {
 }
 
 Status TreeSearch::search(std::vector<Choice> meshes) {
-  if (Status status = addChoices(meshes, 0); !status)
-    return status;
-  if (Status status = simulateFirstPlans(std::move(meshes)); !status)
-    return status;
-  if (Status status = explore(); !status)
-    return status;
-  return diveFromOpenChoices();
+  Status status = addChoices(meshes, 0);
+  if (status)
+    status = simulateFirstPlans(std::move(meshes));
+  if (status)
+    status = explore();
+  if (status)
+    status = diveFromOpenChoices();
+  if (options.expectLayouts)
+    options.expectLayouts({});
+  return status;
 }
 
 void TreeSearch::boundAnswers() {

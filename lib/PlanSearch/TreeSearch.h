@@ -19,12 +19,19 @@ struct OpenChoice {
   int64_t number = 0; // position in the order of creation, which breaks ties
   Choice choice;
   /// How the bound was computed. Meshes, layouts and executions get the cheaper bounds first.
-  enum class Bounded : int8_t { Cheaply, WithCommunication, AtLevel };
+  enum class Bounded : int8_t { Cheaply, WithCommunication, FromWholeSequence, AtLevel };
   Bounded bounded = Bounded::AtLevel;
   /// Returns whether `other` is expanded first: the least bound, then the deepest level, then the earliest created.
   bool operator<(const OpenChoice &other) const {
     return std::tuple(-bound, choice.level, -number) < std::tuple(-other.bound, other.choice.level, -other.number);
   }
+};
+
+/// Open choices, of which the first ones can be looked at.
+class OpenChoices : public std::priority_queue<OpenChoice> {
+public:
+  /// Returns the first `count` choices, or all, in their order.
+  std::vector<const OpenChoice *> first(size_t count) const;
 };
 
 /// One search for the best plan, or for the best plan under each of several questions (DecisionQuestions.h). An object
@@ -66,6 +73,8 @@ private:
   /// Bounds a choice of the queue by the next bound in the order of OpenChoice::Bounded. Returns whether the bound
   /// stays the same; otherwise the choice is back in the queue with its higher bound, or dropped.
   Result<bool> boundCloser(OpenChoice &top);
+  /// Returns this next bound.
+  Result<double> closerBound(OpenChoice &open);
   /// Replaces an open choice by choices of the next level, or simulates its plan on the last level.
   Status expand(const OpenChoice &top);
   /// Sets each answer's lower bound from the choices that are left open.
@@ -82,6 +91,12 @@ private:
   Result<std::vector<OpenChoice>> decideRecomputation(const Choice &choice, double atLeast);
   /// Returns the choices that may improve an answer, by ascending bound.
   Result<std::vector<Choice>> sortedByBound(std::vector<Choice> choices);
+  /// Says through PlanSearchOptions::expectLayouts that the layouts of `choices` will probably be asked for next.
+  void expectLayouts(std::span<const Choice> choices) const;
+  /// Says the same of the layouts among the first open choices.
+  void expectLayoutsOfQueue() const;
+  /// Returns the layouts at which the next dives of simulateFirstPlans probably start; `meshes` are still to come.
+  std::vector<Choice> nextFirstLayouts(std::span<const Choice> meshes, int64_t leastContext) const;
   /// Returns the bound of a mesh or a layout that is found without computing the layout.
   Result<double> closestBound(const Choice &choice);
   /// Simulates a few promising plans of a layout, to lower the threshold early.
@@ -153,7 +168,7 @@ private:
   int64_t numbers = 0; // next OpenChoice::number
   int64_t kept = 0;    // plans that were among the best when they were found
   int64_t layoutsOpened = 0, nextDive = 1;
-  std::priority_queue<OpenChoice> queue;
+  OpenChoices queue;
   std::vector<Recomputation> recomputations; // that Choice::recomputation refers to
   std::map<Recomputation, int> indexOf;      // index in `recomputations`
   FoundPlans found;

@@ -4,13 +4,19 @@
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
+#include "kerf/Compiler/LayoutsAhead.h"
 #include "kerf/CostModel/ModelWork.h"
 #include "kerf/PlanSearch/CompletePlan.h"
 #include "kerf/Transforms/Layout.h"
 
+#include <condition_variable>
+#include <mutex>
+#include <span>
+
 namespace kerf {
 
-/// The layouts of one model on one cluster, each computed once and cached.
+/// The layouts of one model on one cluster, each computed once and cached. Only `work`, `possible` and `expect` may be
+/// called while layouts are computed ahead.
 class ModelLayouts {
 public:
   /// Prepares the layouts of `model`. `dtype` is the type of activations and products; `step.import.globalBatch` is the
@@ -29,6 +35,9 @@ public:
   /// Returns the work of the model under the layout `key`; the pointer stays valid as long as this object. Fails with
   /// ExitStatus::Infeasible when the pins do not allow the layout.
   Result<const ModelWork *> work(const LayoutKey &key);
+  /// Replaces the list of layouts that `work` will probably be asked for next, the most likely one first. Other threads
+  /// compute them, one thread fewer than this machine has processors. An empty list waits until no layout is computed.
+  void expect(std::span<const LayoutKey> keys);
   /// Returns the sizes of the mesh axis "model" up to `most` that divide the heads of every attention. Without
   /// attention they divide the channels of every convolution, or else are powers of two.
   Result<std::vector<int64_t>> modelSizes(int64_t most);
@@ -52,9 +61,19 @@ private:
   Result<TrainingStep *> imported(int64_t microbatch);
   /// Returns the average number of optimizer-state elements per parameter element, such as 2 for Adam.
   Result<double> momentsPerElement();
-  struct Placed;
-  /// Places the operators of the model on the ranks that share a microbatch.
-  Result<Placed> place(const LayoutKey &key);
+  /// A layout that is computed, or is being computed as long as `work` is absent.
+  struct Made {
+    std::optional<Result<ModelWork>> work;
+    DecidedLayout decided; // empty where the layout follows another one
+  };
+  /// Returns a layout once it is computed, by this thread or by another one.
+  const Made &made(const LayoutKey &key);
+  /// Computes a layout.
+  Result<ModelWork> lay(const LayoutKey &key, DecidedLayout &decided);
+  /// Returns the layout that is searched for, and that the layout `key` follows; `key` where it follows no other.
+  LayoutKey searchedFor(const LayoutKey &key);
+  /// Computes a layout before it is asked for.
+  void workAhead(const LayoutKey &key);
 
   mlir::MLIRContext &context;
   ModelSource model;
@@ -64,13 +83,16 @@ private:
   Plan pins;
   bool ownPrograms;                      // whether Kerf itself runs the plan, and not another trainer
   TrainerMemory memory;                  // what the trainer allocates besides
+  std::mutex importing;                  // of `steps`
   std::map<int64_t, TrainingStep> steps; // imported steps by batch; an exported model has the key 0
-  std::map<LayoutKey, ModelWork> works;
-  std::map<LayoutKey, DecidedLayout> decided; // layouts decided for small microbatches, which larger ones follow
+  std::mutex making;                     // of `layouts` and `possibleLayouts`
+  std::condition_variable isMade;        // some layout's work is there
+  std::map<LayoutKey, Made> layouts;
   /// Results of `possible`, by sequenceParallel, ulysses, fusedAttention, context and model of the key.
   std::map<std::tuple<bool, bool, bool, int64_t, int64_t>, bool> possibleLayouts;
   std::optional<Status> microbatched;
   std::vector<std::string> theWarnings;
+  LayoutsAhead ahead; // last: its threads use all of the above
 };
 
 } // namespace kerf

@@ -11,6 +11,7 @@
 #include "kerf/PlanSearch/CompletePlan.h"
 
 #include <functional>
+#include <span>
 
 namespace kerf {
 
@@ -51,10 +52,13 @@ struct PlanSearchOptions {
   int64_t workBudget = kUsualWork; // work after which the search ends with the best plans so far
   std::optional<double> seconds;   // wall-clock seconds after which the search ends as well; absent: no time budget
   std::function<bool()> stop = {}; // called often; returning true ends the search with the best plans so far
+  /// Called with the layouts that the search will probably ask for next, the most likely one first, so that other
+  /// threads can compute them. Each list replaces the one before; when the search ends, it is empty. Empty: none.
+  std::function<void(std::span<const LayoutKey>)> expectLayouts = {};
   /// Fails for complete plans that the trainer would refuse, which the search then leaves out. Empty: none.
   std::function<Status(const CompletedPlan &)> checkPlan = {};
-  bool findLeastMemory = true;     // whether a search that finds no plan looks for conflicting pins and needed memory
-  int top = 1;                     // number of plans of different kinds that are returned
+  bool findLeastMemory = true; // whether a search that finds no plan looks for conflicting pins and needed memory
+  int top = 1;                 // number of plans of different kinds that are returned
   /// The compression of gradients that is planned together with everything else; absent: only what the constraints pin.
   std::optional<CompressionRequest> compression;
   /// Called about once a second with the step seconds of the best plan so far (0: none yet) and the lower bound.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Compiler/LayoutsAhead.h"
+
+namespace kerf {
+
+LayoutsAhead::~LayoutsAhead() {
+  {
+    std::lock_guard lock(mutex);
+    ends = true;
+  }
+  changed.notify_all();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+void LayoutsAhead::expect(std::span<const LayoutKey> layouts) {
+  std::unique_lock lock(mutex);
+  waiting.assign(layouts.rbegin(), layouts.rend());
+  while (!waiting.empty() && static_cast<int>(threads.size()) < count)
+    threads.emplace_back([this] { work(); });
+  changed.notify_all();
+  if (layouts.empty())
+    changed.wait(lock, [&] { return busy == 0; });
+}
+
+std::optional<LayoutKey> LayoutsAhead::take() {
+  std::lock_guard lock(mutex);
+  if (waiting.empty())
+    return std::nullopt;
+  LayoutKey next = waiting.back();
+  waiting.pop_back();
+  return next;
+}
+
+void LayoutsAhead::work() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return ends || !waiting.empty(); });
+    if (ends)
+      return;
+    LayoutKey next = waiting.back();
+    waiting.pop_back();
+    ++busy;
+    lock.unlock();
+    compute(next);
+    lock.lock();
+    if (--busy == 0)
+      changed.notify_all();
+  }
+}
+
+} // namespace kerf
