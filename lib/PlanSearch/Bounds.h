@@ -71,6 +71,8 @@ public:
   const Space &space() const { return *theSpace; }
   /// Returns the model's work under a layout; null when the model cannot be laid out so.
   Result<const ModelWork *> workOf(const LayoutKey &key);
+  /// Returns whether this object was given the work under a layout.
+  bool isMade(const LayoutKey &key) const { return kernelSeconds.contains(key); }
   /// Returns the layout of all plans below `choice`.
   LayoutKey keyOf(const Choice &choice) const;
   /// Returns the orders of the mesh axes of a layout, without orders under which all of the layout's collectives run on

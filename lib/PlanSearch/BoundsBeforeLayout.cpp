@@ -135,6 +135,19 @@ Bounds::WaitingSeconds Bounds::leastWaiting(const Choice &order, const Collectiv
   return waiting;
 }
 
+/// Makes one group of those that are summed over the same axes.
+static void joinGroups(std::vector<ParameterGroup> &groups) {
+  std::vector<ParameterGroup> joined;
+  for (ParameterGroup &group : groups) {
+    auto known = std::ranges::find(joined, group.reduceAxes, &ParameterGroup::reduceAxes);
+    if (known == joined.end())
+      joined.push_back(std::move(group));
+    else
+      known->elements += group.elements;
+  }
+  groups = std::move(joined);
+}
+
 /// "context" cuts no parameters, "expert" only those of experts, and "model" at most all of them.
 Bounds::LeastReductions Bounds::leastReductionsOf(const Choice &order, const CollectiveModel &collectives, int level,
                                                   int64_t shardingRanks) {
@@ -146,9 +159,11 @@ Bounds::LeastReductions Bounds::leastReductionsOf(const Choice &order, const Col
   if (isFirst)
     if (const ModelWork *work = workOfSample(1, order.sizes.expert, false)) {
       parameters->second = parametersOnly(*work, order.sizes.stage);
-      for (ChainSegment &share : parameters->second.chain)
+      for (ChainSegment &share : parameters->second.chain) {
+        joinGroups(share.segment.parameters);
         for (ParameterGroup &group : share.segment.parameters)
           group.elements /= static_cast<double>(order.sizes.model);
+      }
     }
   OptimizerSharding sharding{level};
   if (shardingRanks)
@@ -217,6 +232,8 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known,
       double exposed = std::max(0.0, seconds.last - beside * backward);
       least = std::min(least,
                        std::max(microbatches * total + exposed, (microbatches - 1) * seconds.everyMicrobatch) / stages);
+      if (std::max(bound, least) <= known)
+        break;
     }
     return std::max(bound, reduces ? least : 0); // infinite where nothing fits
   };

@@ -276,7 +276,7 @@ std::vector<Choice> TreeSearch::nextFirstLayouts(std::span<const Choice> meshes,
 Status TreeSearch::diveFromOpenChoices() {
   if (queue.empty() || asked || goal == Goal::AnyFittingPlan)
     return ok();
-  expectLayoutsOfQueue();
+  expectOpenLayouts();
   std::set<std::pair<std::array<int64_t, std::size(kPlanAxes)>, LayoutKey>> dived;
   for (auto open = queue; !open.empty() && dived.size() < kLastDives && !mustStop(); open.pop()) {
     Choice choice = open.top().choice;

@@ -13,32 +13,20 @@
 
 namespace kerf::plansearch {
 
-std::vector<const OpenChoice *> OpenChoices::first(size_t count) const {
-  auto later = [&](size_t a, size_t b) { return c[a] < c[b]; };
-  std::priority_queue<size_t, std::vector<size_t>, decltype(later)> heads(later); // indices in the heap
-  if (!c.empty())
-    heads.push(0);
-  std::vector<const OpenChoice *> list;
-  while (!heads.empty() && list.size() < count) {
-    const size_t at = heads.top();
-    heads.pop();
-    list.push_back(&c[at]);
-    for (size_t child : {2 * at + 1, 2 * at + 2})
-      if (child < c.size())
-        heads.push(child);
-  }
-  return list;
-}
-
-void TreeSearch::expectLayoutsOfQueue() const {
+void TreeSearch::expectOpenLayouts() const {
   if (!options.expectLayouts)
     return;
   std::vector<LayoutKey> keys;
-  for (const OpenChoice *open : queue.first(kExpectedChoices)) {
-    if (open->choice.level != Choice::Level::Layout || open->bound >= threshold(open->choice.questions))
-      continue;
-    const bool whole = open->bounded < OpenChoice::Bounded::FromWholeSequence && !open->choice.solved;
-    keys.push_back(whole ? bounds->wholeSequenceKeyOf(open->choice) : bounds->keyOf(open->choice));
+  size_t looked = 0;
+  for (const auto &[order, open] : queue.layouts()) {
+    const auto &[choice, bounded] = open;
+    if (keys.size() == kExpectedLayouts || looked++ == kOpenLayoutsLookedAt ||
+        order.first >= threshold(choice.questions))
+      break;
+    const bool whole = bounded < OpenChoice::Bounded::FromWholeSequence && !choice.solved;
+    LayoutKey key = whole ? bounds->wholeSequenceKeyOf(choice) : bounds->keyOf(choice);
+    if (!bounds->isMade(key) && std::ranges::find(keys, key) == keys.end())
+      keys.push_back(key);
   }
   options.expectLayouts(keys);
 }
@@ -215,9 +203,11 @@ Result<double> TreeSearch::closerBound(OpenChoice &open) {
   using enum OpenChoice::Bounded;
   const Choice &choice = open.choice;
   const bool isLayout = choice.level == Choice::Level::Layout;
-  if (isLayout && open.bounded != Cheaply)
-    expectLayoutsOfQueue();
-  if (isLayout && open.bounded == WithCommunication) {
+  const bool fromWhole = isLayout && open.bounded == WithCommunication;
+  if (isLayout && open.bounded != Cheaply &&
+      !bounds->isMade(fromWhole ? bounds->wholeSequenceKeyOf(choice) : bounds->keyOf(choice)))
+    expectOpenLayouts();
+  if (fromWhole) {
     open.bounded = FromWholeSequence;
     return bounds->boundOfWholeSequence(choice, open.bound);
   }

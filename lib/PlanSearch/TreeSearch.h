@@ -27,11 +27,25 @@ struct OpenChoice {
   }
 };
 
-/// Open choices, of which the first ones can be looked at.
+/// Open choices, the next one to expand on top. Those of Level::Layout can be looked at.
 class OpenChoices : public std::priority_queue<OpenChoice> {
 public:
-  /// Returns the first `count` choices, or all, in their order.
-  std::vector<const OpenChoice *> first(size_t count) const;
+  using Layouts = std::map<std::pair<double, int64_t>, std::pair<Choice, OpenChoice::Bounded>>;
+  void push(OpenChoice open) {
+    if (open.choice.level == Choice::Level::Layout)
+      openLayouts.emplace(std::pair(open.bound, open.number), std::pair(open.choice, open.bounded));
+    priority_queue::push(std::move(open));
+  }
+  void pop() {
+    if (top().choice.level == Choice::Level::Layout)
+      openLayouts.erase({top().bound, top().number});
+    priority_queue::pop();
+  }
+  /// Returns the open choices of Level::Layout by their bounds and numbers.
+  const Layouts &layouts() const { return openLayouts; }
+
+private:
+  Layouts openLayouts;
 };
 
 /// One search for the best plan, or for the best plan under each of several questions (DecisionQuestions.h). An object
@@ -93,8 +107,8 @@ private:
   Result<std::vector<Choice>> sortedByBound(std::vector<Choice> choices);
   /// Says through PlanSearchOptions::expectLayouts that the layouts of `choices` will probably be asked for next.
   void expectLayouts(std::span<const Choice> choices) const;
-  /// Says the same of the layouts among the first open choices.
-  void expectLayoutsOfQueue() const;
+  /// Says the same of the layouts of open choices with the least bounds.
+  void expectOpenLayouts() const;
   /// Returns the layouts at which the next dives of simulateFirstPlans probably start; `meshes` are still to come.
   std::vector<Choice> nextFirstLayouts(std::span<const Choice> meshes, int64_t leastContext) const;
   /// Returns the bound of a mesh or a layout that is found without computing the layout.

@@ -11,9 +11,9 @@ namespace kerf::plansearch {
 
 // Search of the tree (TreeSearch.cpp).
 
-/// Open choices whose layouts other threads compute before the search comes to them, and layouts of the first plans
-/// likewise. Not compared with other numbers.
-inline constexpr size_t kExpectedChoices = 32, kExpectedFirstLayouts = 4;
+/// Layouts of open choices that other threads compute before the search comes to them, and open choices that are looked
+/// at for them; layouts of the first plans likewise. Not compared with other numbers.
+inline constexpr size_t kExpectedLayouts = 16, kOpenLayoutsLookedAt = 4096, kExpectedFirstLayouts = 4;
 /// Work of making and simulating one plan, without its schedule's tasks, in units of bounding one choice.
 inline constexpr int64_t kWorkOfCandidate = 100;
 /// Forwards of the schedules that are kept for other cuts, at most. Not compared with other values.
