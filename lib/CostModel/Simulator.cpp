@@ -155,20 +155,17 @@ public:
     return to && to->stage != stage;
   }
 
-  /// Returns the mean durations of the passes over all stages, for schedules whose order is searched.
-  PassDurations durations() {
-    PassDurations mean{0, 0, 0, 0};
+  /// Returns the durations of the passes on each stage, for schedules whose order is searched.
+  std::vector<PassDurations> durations() {
+    double send = 0;
     if (plan.overlap.stage) // the slowest message; the last stage sends nothing on
-      mean.send = *std::max_element(toNext.begin(), toNext.end());
-    auto stages = static_cast<double>(work.part.size());
-    for (int64_t s = 0; s < plan.schedule.stages; ++s) {
-      mean.forward += cost(s, {TaskKind::Forward, 0, 0}).seconds / stages;
-      mean.inputGradient += cost(s, {TaskKind::InputGradient, 0, 0}).seconds / stages;
-      mean.weightGradient += cost(s, {TaskKind::WeightGradient, 0, 0}).seconds / stages;
-    }
-    mean.forward = std::max(mean.forward, 1e-9);
-    mean.inputGradient = std::max(mean.inputGradient, 1e-9);
-    return mean;
+      send = *std::max_element(toNext.begin(), toNext.end());
+    std::vector<PassDurations> list;
+    for (int64_t s = 0; s < plan.schedule.stages; ++s)
+      list.push_back({std::max(cost(s, {TaskKind::Forward, 0, 0}).seconds, 1e-9),
+                      std::max(cost(s, {TaskKind::InputGradient, 0, 0}).seconds, 1e-9),
+                      cost(s, {TaskKind::WeightGradient, 0, 0}).seconds, send});
+    return list;
   }
 
   /// Assigns the index of a cost to each stage and chunk; tasks with the same index cost the same. Called again after

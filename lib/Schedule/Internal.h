@@ -9,6 +9,9 @@ namespace kerf::schedule {
 /// Returns the handcrafted zero-bubble order of each stage (Qi et al. 2023, sections 2.1 and 2.2) in which a stage
 /// holds the activations of at most `limit` microbatches.
 std::vector<std::vector<Task>> zeroBubbleByHand(int64_t stages, int64_t microbatches, int64_t limit);
+/// Returns the number of forwards of `stage` before its first input gradient in this order, if there are as many: the
+/// distance to the last stage and this stage itself (1F1B), or as far there and back.
+int64_t zeroBubbleFill(int64_t stages, int64_t stage, int64_t limit);
 /// Returns the fastest of several list schedules and the handcrafted order for `options.durations`. A stage holds the
 /// activations of at most `limit` microbatches, in units of the mean over all stages.
 std::vector<std::vector<Task>> zeroBubbleSearched(const ScheduleOptions &options, int64_t limit);

@@ -98,11 +98,16 @@ double untilTheLastStage(const ScheduleOptions &options, int64_t stage) {
   return static_cast<double>(std::min(options.microbatches, options.stages - stage));
 }
 
-/// A searched order has as many microbatches in flight as the memory limit allows, or as the handcrafted order has.
+/// Between its forward and its input gradient, a searched order has as many microbatches as the memory limit allows, or
+/// as the handcrafted order has, which fills the limit with microbatches that wait for their weight gradients.
 template <int64_t Limit> double asManyAsFit(const ScheduleOptions &options, int64_t stage) {
+  constexpr double more = 1 + 1e-9; // keeps rounding from pushing a quotient below an integer
   const auto limit = static_cast<double>(Limit * options.stages);
   const double each = options.activations.empty() ? 1 : options.activations[stage];
-  return each > 0 ? std::max(limit, std::ceil(limit / each)) : std::numeric_limits<double>::infinity();
+  if (each <= 0)
+    return std::numeric_limits<double>::infinity();
+  const auto byHand = static_cast<double>(schedule::zeroBubbleFill(options.stages, stage, Limit * options.stages));
+  return std::max({1.0, byHand, std::floor(limit / each * more)});
 }
 
 /// Before its first backward, a stage of a searched order runs the forwards that arrive from the stages before it until

@@ -48,11 +48,17 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
   if (stages > kMaxTasks / 3 / microbatches / chunks)
     return Error{fmt::format("{} stages x {} microbatches x {} chunks are more than {} tasks; give fewer microbatches",
                              stages, microbatches, chunks, kMaxTasks)};
-  const PassDurations &d = options.durations;
-  if (!(d.forward > 0 && d.inputGradient > 0 && d.weightGradient >= 0 && d.send >= 0))
-    return Error{fmt::format("durations forward {}, input gradient {}, weight gradient {}, send {}; the first two must "
-                             "be positive, the others 0 or more",
-                             d.forward, d.inputGradient, d.weightGradient, d.send)};
+  if (auto given = static_cast<int64_t>(options.durations.size()); given != 1 && given != stages)
+    return Error{
+        fmt::format("durations are given for {} stages, but the schedule has {}; give one for each, or a single "
+                    "one for all",
+                    given, stages)};
+  for (const PassDurations &d : options.durations)
+    if (!(d.forward > 0 && d.inputGradient > 0 && d.weightGradient >= 0 && d.send >= 0))
+      return Error{
+          fmt::format("durations forward {}, input gradient {}, weight gradient {}, send {}; the first two must "
+                      "be positive, the others 0 or more",
+                      d.forward, d.inputGradient, d.weightGradient, d.send)};
   if (!(options.weightGradientShare >= 0 && options.weightGradientShare <= 1))
     return Error{fmt::format("share of activations kept for weight gradients is {}; must be 0 to 1",
                              options.weightGradientShare)};

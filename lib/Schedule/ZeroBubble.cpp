@@ -38,12 +38,17 @@ std::vector<Rule> allRules() {
   return rules;
 }
 
+std::vector<PassDurations> durationsOfStages(const ScheduleOptions &options) {
+  return options.durations.size() == 1 ? std::vector(options.stages, options.durations.front()) : options.durations;
+}
+
 /// Simulates all stages at once; each idle stage starts the task that the rule selects.
 class ListScheduler {
 public:
   ListScheduler(const ScheduleOptions &options, int64_t limit)
-      : d(options.durations), weightGradientShare(options.weightGradientShare), activations(options.activations),
-        p(options.stages), m(options.microbatches), limit(limit), leaves(std::bit_ceil(static_cast<size_t>(p))) {}
+      : durations(durationsOfStages(options)), weightGradientShare(options.weightGradientShare),
+        activations(options.activations), p(options.stages), m(options.microbatches), limit(limit),
+        leaves(std::bit_ceil(static_cast<size_t>(p))) {}
 
   /// Returns the longest time from a stage's first task to its last one; infinite where it cannot be less than `least`.
   /// Writes the order of each stage's tasks to `order`, unless it is null.
@@ -64,7 +69,7 @@ public:
       const int64_t index = start(best, next[best]);
       if (order)
         (*order)[best].push_back({kind, index, 0});
-      else if (leastSpan(stages[best]) >= least * kRounding)
+      else if (leastSpan(best) >= least * kRounding)
         return kNever;
       choose(best);
       if (kind == TaskKind::Forward && best + 1 < p)
@@ -78,8 +83,13 @@ public:
     return longest;
   }
 
-  /// Returns the seconds of a stage's tasks, than which no order is faster.
-  double busy() const { return static_cast<double>(m) * (d.forward + d.inputGradient + d.weightGradient); }
+  /// Returns the longest time that a stage's tasks take together, than which no order is faster.
+  double busy() const {
+    double longest = 0;
+    for (const PassDurations &d : durations)
+      longest = std::max(longest, static_cast<double>(m) * (d.forward + d.inputGradient + d.weightGradient));
+    return longest;
+  }
 
 private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -95,7 +105,9 @@ private:
   };
 
   /// Returns the least time from the stage's first task to its last one, which tasks of the stage alone cause.
-  double leastSpan(const State &state) const {
+  double leastSpan(int64_t s) const {
+    const State &state = stages[s];
+    const PassDurations &d = durations[s];
     return state.free - state.begin + static_cast<double>(m - state.forwards) * d.forward +
            static_cast<double>(m - state.gradients) * d.inputGradient +
            static_cast<double>(m - state.weights) * d.weightGradient;
@@ -119,6 +131,7 @@ private:
 
   Choice chosen(int64_t s) const {
     const State &state = stages[s];
+    const PassDurations &d = durations[s];
     double held = static_cast<double>(state.forwards - state.gradients) +
                   weightGradientShare * static_cast<double>(state.gradients - state.weights);
     double size = activations.empty() ? 1 : activations[s];
@@ -146,6 +159,7 @@ private:
   /// Starts a task and returns the number of its microbatch.
   int64_t start(int64_t s, const Choice &choice) {
     State &state = stages[s];
+    const PassDurations &d = durations[s];
     if (state.forwards == 0) // the first task of a stage is a forward
       state.begin = choice.start;
     int64_t index = 0;
@@ -169,7 +183,7 @@ private:
     return index;
   }
 
-  PassDurations d;
+  std::vector<PassDurations> durations; // of each stage
   double weightGradientShare;
   std::vector<double> activations;
   int64_t p, m, limit;
@@ -188,26 +202,29 @@ double longestStageSpan(const ScheduleOptions &options, const std::vector<std::v
   schedule.microbatches = options.microbatches;
   schedule.splitBackward = true;
   schedule.order = order;
-  const PassDurations &d = options.durations;
+  const std::vector<PassDurations> durations = durationsOfStages(options);
   return runSchedule(
              schedule,
-             [&](int64_t, const Task &task) {
+             [&](int64_t stage, const Task &task) {
+               const PassDurations &d = durations[stage];
                return task.kind == TaskKind::Forward         ? d.forward
                       : task.kind == TaskKind::InputGradient ? d.inputGradient
                                                              : d.weightGradient;
              },
-             [&](StageChunk, const Task &) { return d.send; })
+             [&](StageChunk from, const Task &) { return durations[from.stage].send; })
       .longestStageSpan;
 }
 
 } // namespace
 
+int64_t schedule::zeroBubbleFill(int64_t stages, int64_t stage, int64_t limit) {
+  return limit < 2 * stages - 1 ? stages - stage : 2 * (stages - stage) - 1;
+}
+
 std::vector<std::vector<Task>> schedule::zeroBubbleByHand(int64_t stages, int64_t microbatches, int64_t limit) {
   std::vector<std::vector<Task>> orders;
   for (int64_t s = 0; s < stages; ++s) {
-    // Number of forwards that fit before the first gradient returns: the distance of p - s stages (1F1B), or
-    // there and back.
-    int64_t fill = limit < 2 * stages - 1 ? stages - s : 2 * (stages - s) - 1;
+    int64_t fill = zeroBubbleFill(stages, s, limit);
     int64_t warmup = std::min(fill, microbatches), behind = limit - fill;
     std::vector<Task> order;
     for (int64_t i = 0; i < warmup; ++i)

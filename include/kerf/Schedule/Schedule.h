@@ -59,7 +59,8 @@ struct ScheduleOptions {
   int64_t microbatches = 1;                   // number of microbatches of a step
   int64_t chunks = 1; // model chunks per stage; above 1 only for schedules whose record is `chunked`
   // The fields below are read only for schedules whose record is `searched`.
-  PassDurations durations = {}; // durations for which the order is optimized
+  /// Durations on each stage, for which the order is optimized. A single one is that of all stages.
+  std::vector<PassDurations> durations = {PassDurations()};
   /// Share, from 0 to 1, of a microbatch's activations that stay in memory between its input gradient and
   /// its weight gradient.
   double weightGradientShare = 1;
