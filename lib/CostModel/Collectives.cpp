@@ -213,22 +213,29 @@ GroupShape kerf::groupLinkShape(const Cluster &from, const Cluster &to, const Gr
   return shape;
 }
 
-CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared)
-    : theMesh(std::move(mesh)), theCluster(std::move(cluster)), shared(std::move(shared)) {
-  assert(theMesh.ranks() <= theCluster.ranks() && !theCluster.mixed());
+std::shared_ptr<const Cluster> kerf::clusterOfRanks(Cluster cluster, int64_t ranks) {
   // Ranks that oversubscribe a host's cores compute and move bytes more slowly. A link that is slower than a core is
   // not shared: it keeps its bandwidth as long as the rank's share of the core moves as many bytes.
-  if (double factor = oversubscription(theCluster.device, theMesh.ranks()); factor > 1) {
-    const double core = kMessageShare * theCluster.device.memoryBandwidth;
-    for (Level &level : theCluster.levels) {
+  if (double factor = oversubscription(cluster.device, ranks); factor > 1) {
+    const double core = kMessageShare * cluster.device.memoryBandwidth;
+    for (Level &level : cluster.levels) {
       double slowdown = std::clamp(factor * level.bandwidth / core, 1.0, factor);
       level.bandwidth /= slowdown;
       level.nodeBandwidth /= slowdown;
       level.latency *= factor;
     }
   }
-  theCluster.device = sharedDevice(theCluster.device, theMesh.ranks());
+  cluster.device = sharedDevice(cluster.device, ranks);
+  return std::make_shared<const Cluster>(std::move(cluster));
 }
+
+CollectiveModel::CollectiveModel(Mesh mesh, std::shared_ptr<const Cluster> cluster, std::shared_ptr<GroupShapes> shared)
+    : theMesh(std::move(mesh)), theCluster(std::move(cluster)), shared(std::move(shared)) {
+  assert(theMesh.ranks() <= theCluster->ranks() && !theCluster->mixed());
+}
+
+CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared)
+    : CollectiveModel(mesh, clusterOfRanks(std::move(cluster), mesh.ranks()), std::move(shared)) {}
 
 const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
   thread_local std::vector<AxisRef> key; // keeps its memory: this function is called very often
@@ -240,7 +247,7 @@ const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
     return it->second;
   const std::vector<RankDigit> digits = digitsOf(theMesh, key);
   if (!shared)
-    return groups.emplace(key, shapeOf(digits, theMesh.ranks(), theCluster)).first->second;
+    return groups.emplace(key, shapeOf(digits, theMesh.ranks(), *theCluster)).first->second;
   std::vector<int64_t> lie = {theMesh.ranks()};
   for (const RankDigit &digit : digits) {
     lie.push_back(digit.distance);
@@ -248,7 +255,7 @@ const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
   }
   auto known = shared->find(lie);
   if (known == shared->end())
-    known = shared->emplace(lie, shapeOf(digits, theMesh.ranks(), theCluster)).first;
+    known = shared->emplace(lie, shapeOf(digits, theMesh.ranks(), *theCluster)).first;
   return groups.emplace(key, known->second).first->second;
 }
 
@@ -262,5 +269,5 @@ double CollectiveModel::seconds(const ReshardStep &step, double bytesIn, double 
   Work copy; // the kept part of the local tensor is read and written
   copy.kernelClass = KernelClass::Movement;
   copy.bytes = 2 * bytesOut;
-  return computeSeconds(theCluster.device, copy);
+  return computeSeconds(theCluster->device, copy);
 }

@@ -90,6 +90,13 @@ const Cluster &Bounds::clusterOf(int64_t ranks) {
   return known->second;
 }
 
+std::shared_ptr<const Cluster> Bounds::clusterOfRanks(int64_t ranks) {
+  std::shared_ptr<const Cluster> &known = clustersOfRanks[ranks];
+  if (!known)
+    known = kerf::clusterOfRanks(clusterOf(ranks), ranks);
+  return known;
+}
+
 const PipelineModel &Bounds::pipelineOf(const Choice &choice) {
   MeshModels &meshModels = models[{choice.sizes.asArray(), choice.order}];
   if (meshModels.pipeline)

@@ -119,6 +119,8 @@ private:
                       const std::function<const PassSeconds &(const StageGroup &)> &passesOf);
   /// Returns the cluster's first `ranks` ranks.
   const Cluster &clusterOf(int64_t ranks);
+  /// Returns these ranks as one of them sees them, for CollectiveModel.
+  std::shared_ptr<const Cluster> clusterOfRanks(int64_t ranks);
   /// Returns the model of communication of the choice's mesh and axis order.
   const PipelineModel &pipelineOf(const Choice &choice);
   /// Seconds of a stage's messages to the next and to the previous stage; 0 where there is none.
@@ -215,7 +217,8 @@ private:
   Result<double> updateSeconds(const Choice &choice);
   std::optional<Overlap> pinnedOverlap;
   int64_t layoutCount = 0;
-  std::map<int64_t, Cluster> clusters; // first ranks of the cluster, by their number
+  std::map<int64_t, Cluster> clusters;                               // first ranks of the cluster, by their number
+  std::map<int64_t, std::shared_ptr<const Cluster>> clustersOfRanks; // as clusterOfRanks returns them
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
   /// The model of communication of a mesh in an axis order.
   struct MeshModels {

@@ -100,11 +100,15 @@ Bounds::WaitingSeconds Bounds::leastWaiting(const Choice &order, const Collectiv
   const AxisSizes &sizes = order.sizes;
   const Overlap overlap = plannedOverlap(order);
   auto add = [&](const std::vector<RepeatedCollective> &list, double share) {
+    const GroupShape *group = nullptr; // of the collective before
+    const std::vector<AxisRef> *axes = nullptr;
     for (const RepeatedCollective &one : list) {
       if (mayHide(overlap, one.collective))
         continue;
-      const std::vector<AxisRef> axes = onMesh(one.collective.axes, collectives.mesh());
-      auto seconds = [&](Collective kind) { return collectives.seconds(kind, axes, one.collective.bytes * share); };
+      if (!axes || *axes != one.collective.axes)
+        group = &collectives.group(onMesh(one.collective.axes, collectives.mesh()));
+      axes = &one.collective.axes;
+      auto seconds = [&](Collective kind) { return collectiveSeconds(kind, *group, one.collective.bytes * share); };
       // Another layout may have an all-reduce in place of a reduce-scatter and an all-gather, and the other way round.
       double each = 0;
       switch (one.collective.kind) {
@@ -182,7 +186,8 @@ const CollectiveModel &Bounds::collectivesOf(const Choice &order) {
     communication.clear();
   auto [entry, isNew] = communication.try_emplace({order.sizes.asArray(), order.order});
   if (isNew)
-    entry->second = std::make_unique<CollectiveModel>(theSpace->mesh(order), clusterOf(order.sizes.ranks()), shapes);
+    entry->second =
+        std::make_unique<CollectiveModel>(theSpace->mesh(order), clusterOfRanks(order.sizes.ranks()), shapes);
   return *entry->second;
 }
 
@@ -214,14 +219,16 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known,
   bool interleaves = stages > 1 && std::fmod(microbatches, stages) == 0;
   double beside = interleaves ? stages : 1;
 
-  /// Returns the bound of one order of the axes.
-  auto boundOfOrder = [&](const Choice &order) {
+  /// Returns the bound of one order of the axes, or `cutoff` where it is no less.
+  auto boundOfOrder = [&](const Choice &order, double cutoff) {
     const CollectiveModel &collectives = collectivesOf(order);
     WaitingSeconds waiting = leastWaiting(order, collectives);
     double total = kernels.total() + waiting.total() + forced,
            backward = kernels.backward + forced + waiting.inputGradient + waiting.weightGradient;
     double there = isMesh ? 0 : total - kernels.weightGradient - waiting.weightGradient;
     double bound = evenlyFilled(stages, microbatches, theSpace->layers(), total, there, kernels.layer);
+    if (std::max(bound, reduces ? microbatches * total / stages : 0) >= cutoff)
+      return cutoff;
     double least = kInfinity; // over the levels of optimizer sharding
     for (auto [level, ranks] : reduces ? theSpace->shardings(order) : std::vector<std::pair<int, int64_t>>()) {
       int priced =
@@ -251,7 +258,7 @@ Result<double> Bounds::boundWithCommunication(const Choice &given, double known,
     order.level = isMesh ? Choice::Level::Mesh : Choice::Level::Order; // what some layout of a mesh overlaps
     for (const AxisOrder &axes : theSpace->orders(choice)) {
       order.order = axes;
-      best = std::min(best, boundOfOrder(order) * kSumRounding);
+      best = std::min(best, boundOfOrder(order, best / kSumRounding) * kSumRounding);
       if (best <= known)
         return known;
     }

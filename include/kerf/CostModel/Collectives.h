@@ -43,6 +43,10 @@ struct GroupShape {
 /// their number.
 using GroupShapes = std::map<std::vector<int64_t>, GroupShape>;
 
+/// Returns the cluster as seen by one of `ranks` ranks: where they share the cores and memory of a host, with rates
+/// that are divided among them.
+std::shared_ptr<const Cluster> clusterOfRanks(Cluster cluster, int64_t ranks);
+
 /// Predicts the seconds of collectives between ranks of one mesh on one cluster. The shape of each process group is
 /// computed once and cached, so that a call costs a map look-up and some arithmetic. Not thread-safe: use one object
 /// per thread.
@@ -51,6 +55,8 @@ public:
   /// Places rank r of `mesh` on rank r of `cluster`, which must not be mixed and must have at least mesh.ranks() ranks.
   /// `shared` is an optional cache of group shapes that several models of the same cluster share.
   CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared = nullptr);
+  /// As above, for a cluster as clusterOfRanks returns it for mesh.ranks() ranks.
+  CollectiveModel(Mesh mesh, std::shared_ptr<const Cluster> cluster, std::shared_ptr<GroupShapes> shared);
 
   /// Returns the seconds of a collective in the process groups along `axes`. `bytes` are the bytes of one rank: its
   /// input for all-reduce, reduce-scatter, all-to-all, permute and send, but its *output* for all-gather. The time is 0
@@ -65,11 +71,11 @@ public:
   /// Returns the mesh whose collectives the model predicts.
   const Mesh &mesh() const { return theMesh; }
   /// Returns the cluster as seen by one rank: if ranks share the cores and memory of a host, rates are already divided.
-  const Cluster &cluster() const { return theCluster; }
+  const Cluster &cluster() const { return *theCluster; }
 
 private:
   Mesh theMesh;
-  Cluster theCluster;
+  std::shared_ptr<const Cluster> theCluster;
   std::shared_ptr<GroupShapes> shared;
   mutable std::map<std::vector<AxisRef>, GroupShape> groups;
 };
