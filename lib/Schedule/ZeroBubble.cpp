@@ -244,6 +244,48 @@ std::vector<std::vector<Task>> schedule::zeroBubbleByHand(int64_t stages, int64_
   return orders;
 }
 
+/// Returns the fastest order of the rules for `options.durations`; nothing where none takes less than `least`.
+static std::optional<std::vector<std::vector<Task>>> fastestOfRules(const ScheduleOptions &options, int64_t limit,
+                                                                    double least) {
+  ListScheduler scheduler(options, limit);
+  std::optional<Rule> fastest;
+  for (const Rule &rule : allRules()) {
+    if (least <= scheduler.busy())
+      break;
+    if (double seconds = scheduler.run(rule, least, nullptr); seconds < least) {
+      least = seconds;
+      fastest = rule;
+    }
+  }
+  if (!fastest)
+    return std::nullopt;
+  std::vector<std::vector<Task>> order;
+  scheduler.run(*fastest, least, &order);
+  return order;
+}
+
+/// Returns whether each stage runs as many forwards before its first input gradient as minInFlight promises.
+static bool holdsWhatArrives(const ScheduleOptions &options, const std::vector<std::vector<Task>> &order) {
+  for (int64_t s = 0; s < options.stages; ++s) {
+    auto gradient = std::ranges::find(order[s], TaskKind::InputGradient, &Task::kind);
+    if (gradient - order[s].begin() < minInFlight(options, s, 0))
+      return false;
+  }
+  return true;
+}
+
+static PassDurations meanOf(const std::vector<PassDurations> &durations) {
+  PassDurations mean{0, 0, 0, 0};
+  const auto stages = static_cast<double>(durations.size());
+  for (const PassDurations &d : durations) {
+    mean.forward += d.forward / stages;
+    mean.inputGradient += d.inputGradient / stages;
+    mean.weightGradient += d.weightGradient / stages;
+    mean.send += d.send / stages;
+  }
+  return mean;
+}
+
 std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOptions &options, int64_t limit) {
   std::vector<std::vector<Task>> best = zeroBubbleByHand(options.stages, options.microbatches, limit);
   double bestSeconds = longestStageSpan(options, best);
@@ -255,17 +297,15 @@ std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOption
   };
   if (limit > options.stages)
     consider(zeroBubbleByHand(options.stages, options.microbatches, options.stages));
-  ListScheduler scheduler(options, limit);
-  std::optional<Rule> fastest;
-  for (const Rule &rule : allRules()) {
-    if (bestSeconds <= scheduler.busy())
-      break;
-    if (double seconds = scheduler.run(rule, bestSeconds, nullptr); seconds < bestSeconds) {
-      bestSeconds = seconds;
-      fastest = rule;
-    }
-  }
-  if (fastest)
-    scheduler.run(*fastest, bestSeconds, &best);
+  auto found = fastestOfRules(options, limit, bestSeconds);
+  if (found && holdsWhatArrives(options, *found))
+    return *std::move(found);
+  if (!found)
+    return best;
+  // A slow stage lets few forwards through before the first microbatch returns. Orders for equal stages hold more.
+  ScheduleOptions even = options;
+  even.durations = {meanOf(durationsOfStages(options))};
+  if (auto order = fastestOfRules(even, limit, std::numeric_limits<double>::infinity()))
+    consider(*std::move(order));
   return best;
 }

@@ -174,6 +174,13 @@ TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
     ScheduleOptions its =
         options(kind, 2 + static_cast<int64_t>(random() % 9), 1 + static_cast<int64_t>(random() % 30));
     its.durations = {{between(0.1, 2), between(0.1, 2), between(0.1, 2), random() % 2 ? between(0, 0.5) : 0}};
+    if (i % 2) { // stages that take different times
+      its.durations.resize(its.stages, its.durations.front());
+      for (PassDurations &one : its.durations) {
+        const double times = between(0.1, 5);
+        one = {one.forward * times, one.inputGradient * times, one.weightGradient * times, one.send};
+      }
+    }
     its.weightGradientShare = between(0, 1);
     for (int64_t s = 0; s < its.stages; ++s)
       its.activations.push_back(between(0.3, 3));
