@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 
 using namespace kerf;
 
 namespace {
 
-constexpr int64_t kMaxTasks = int64_t(1) << 24; // 16 million tasks take 0.4 GB; real plans have far fewer
+constexpr int64_t kMaxTasks = int64_t(1) << 24; // 16 million tasks take 0.13 GB; real plans have far fewer
 
 } // namespace
 
@@ -48,6 +49,8 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
   if (stages > kMaxTasks / 3 / microbatches / chunks)
     return Error{fmt::format("{} stages x {} microbatches x {} chunks are more than {} tasks; give fewer microbatches",
                              stages, microbatches, chunks, kMaxTasks)};
+  if (chunks > std::numeric_limits<int16_t>::max())
+    return Error{fmt::format("{} chunks are more than {}; give fewer chunks", chunks, std::numeric_limits<int16_t>::max())};
   if (auto given = static_cast<int64_t>(options.durations.size()); given != 1 && given != stages)
     return Error{
         fmt::format("durations are given for {} stages, but the schedule has {}; give one for each, or a single "

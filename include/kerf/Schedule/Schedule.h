@@ -20,7 +20,7 @@ namespace kerf {
 
 /// The kinds of tasks of a pipeline stage. A schedule either has Backward tasks, or splits each backward pass into an
 /// InputGradient and a WeightGradient task.
-enum class TaskKind {
+enum class TaskKind : int8_t {
   Forward,        // forward pass
   Backward,       // complete backward pass: input gradient and weight gradient
   InputGradient,  // first half of a split backward: the gradient that the previous stage waits for
@@ -31,9 +31,13 @@ std::string_view toString(TaskKind kind);
 
 /// A unit of work of a pipeline stage: one pass of one microbatch through one chunk of the stage's layers.
 struct Task {
+  Task() = default;
+  Task(TaskKind kind, int64_t microbatch, int64_t chunk)
+      : microbatch(static_cast<int32_t>(microbatch)), chunk(static_cast<int16_t>(chunk)), kind(kind) {}
+  // Schedules have millions of tasks; makeSchedule refuses numbers that these types do not hold.
+  int32_t microbatch = 0;            // index of the microbatch, from 0
+  int16_t chunk = 0;                 // index of the chunk of the stage, from 0
   TaskKind kind = TaskKind::Forward; // forward, backward, or half of a backward
-  int64_t microbatch = 0;            // index of the microbatch, from 0
-  int64_t chunk = 0;                 // index of the chunk of the stage, from 0
   bool operator==(const Task &) const = default;
 };
 /// Returns a short name of a task: F (forward), B (backward), I (input gradient) or W (weight gradient), then the
