@@ -18,6 +18,7 @@
 
 namespace kerf {
 
+/// Returns the number of threads that compute layouts ahead: the search itself keeps one processor.
 static int threadsBesideTheSearch() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) - 1, 0, kMostThreadsAhead);
 }

@@ -27,7 +27,7 @@ struct OpenChoice {
   }
 };
 
-/// Open choices, the next one to expand on top. Those of Level::Layout can be looked at.
+/// The open choices. The next one to expand is on top, and `layouts` lists those of Level::Layout.
 class OpenChoices : public std::priority_queue<OpenChoice> {
 public:
   using Layouts = std::map<std::pair<double, int64_t>, std::pair<Choice, OpenChoice::Bounded>>;

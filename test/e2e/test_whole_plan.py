@@ -44,6 +44,18 @@ class WholePlan(KerfTest):
                            "optimizer_sharding": 1}
                 self.assertGreaterEqual(self.simulate(by_hand)["step_seconds"], best)
 
+    def test_threads_that_compute_layouts_change_nothing(self):
+        config = {"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 4,
+                  "intermediate_size": 3584, "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2}
+        command = [KERF, "plan", self.write("config.json", config), "--cluster", CLUSTER, "--ranks", "64", "--dtype", "bf16", "--optimizer", "adamw",
+                   "--sequence", "8192", "--global-batch", "16", "--json"]
+        answers = []
+        for cores in [sorted(os.sched_getaffinity(0)), sorted(os.sched_getaffinity(0))[:1]]:  # with one core, there are no such threads
+            done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+            answers.append(done.stdout)
+        self.assertEqual(answers[0], answers[1])
+        self.assertGreater(json.loads(answers[0])["mesh"]["data"], 0)
+
     def test_pins_hold(self):
         free = self.plan("--ranks", 8)["predicted"]["step_seconds"]
         pins = {"kerf": 1, "mesh": {"model": 4, "stage": 2}, "recompute": "full", "optimizer_sharding": 2, "microbatch": 2,
