@@ -8,9 +8,11 @@
 // durations: the best of several rules and of the handcrafted order.
 #include "Internal.h"
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <limits>
 #include <optional>
+#include <thread>
 
 using namespace kerf;
 
@@ -244,23 +246,44 @@ std::vector<std::vector<Task>> schedule::zeroBubbleByHand(int64_t stages, int64_
   return orders;
 }
 
+/// From this many tasks on, several threads try the rules. Fewer tasks take less than a millisecond.
+constexpr int64_t kTasksForThreads = 2'000;
+constexpr unsigned kMostThreads = 8;
+
+/// Returns the seconds of each rule's order for `options.durations`; infinite where a rule is no faster than `least` or
+/// than another one, and where another one is as fast as the tasks of the busiest stage.
+static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_t limit, double least,
+                                          const std::vector<Rule> &rules) {
+  std::vector<double> seconds(rules.size(), std::numeric_limits<double>::infinity());
+  std::atomic<size_t> next = 0;
+  std::atomic<double> best = least;
+  auto tryRules = [&] {
+    ListScheduler scheduler(options, limit);
+    for (size_t i = next++; i < rules.size() && best > scheduler.busy(); i = next++) {
+      seconds[i] = scheduler.run(rules[i], best, nullptr);
+      for (double known = best; seconds[i] < known && !best.compare_exchange_weak(known, seconds[i]);)
+        ;
+    }
+  };
+  const bool many = 3 * options.stages * options.microbatches >= kTasksForThreads;
+  std::vector<std::jthread> threads;
+  for (unsigned t = 1; many && t < std::min(kMostThreads, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back(tryRules);
+  tryRules();
+  threads.clear(); // waits for them
+  return seconds;
+}
+
 /// Returns the fastest order of the rules for `options.durations`; nothing where none takes less than `least`.
 static std::optional<std::vector<std::vector<Task>>> fastestOfRules(const ScheduleOptions &options, int64_t limit,
                                                                     double least) {
-  ListScheduler scheduler(options, limit);
-  std::optional<Rule> fastest;
-  for (const Rule &rule : allRules()) {
-    if (least <= scheduler.busy())
-      break;
-    if (double seconds = scheduler.run(rule, least, nullptr); seconds < least) {
-      least = seconds;
-      fastest = rule;
-    }
-  }
-  if (!fastest)
+  const std::vector<Rule> rules = allRules();
+  const std::vector<double> seconds = secondsOfRules(options, limit, least, rules);
+  const auto fastest = std::ranges::min_element(seconds); // the first one of several, whichever thread was quicker
+  if (*fastest >= least)
     return std::nullopt;
   std::vector<std::vector<Task>> order;
-  scheduler.run(*fastest, least, &order);
+  ListScheduler(options, limit).run(rules[fastest - seconds.begin()], *fastest, &order);
   return order;
 }
 
