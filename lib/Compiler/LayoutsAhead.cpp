@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/LayoutsAhead.h"
 
+#include <new>
+#include <system_error>
+
 namespace kerf {
 
 LayoutsAhead::~LayoutsAhead() {
@@ -16,8 +19,12 @@ LayoutsAhead::~LayoutsAhead() {
 void LayoutsAhead::expect(std::span<const LayoutKey> layouts) {
   std::unique_lock lock(mutex);
   waiting.assign(layouts.rbegin(), layouts.rend());
-  while (!waiting.empty() && static_cast<int>(threads.size()) < count)
-    threads.emplace_back([this] { work(); });
+  try {
+    while (!waiting.empty() && static_cast<int>(threads.size()) < count)
+      threads.emplace_back([this] { work(); });
+  } catch (const std::system_error &) { // the system has no further thread: those that there are do the work
+    count = static_cast<int>(threads.size());
+  }
   changed.notify_all();
   if (layouts.empty())
     changed.wait(lock, [&] { return busy == 0; });
@@ -42,7 +49,10 @@ void LayoutsAhead::work() {
     waiting.pop_back();
     ++busy;
     lock.unlock();
-    compute(next);
+    try {
+      compute(next);
+    } catch (const std::bad_alloc &) { // whoever asks for the layout computes it again, and reports what fails
+    }
     lock.lock();
     if (--busy == 0)
       changed.notify_all();

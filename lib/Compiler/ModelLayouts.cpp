@@ -287,24 +287,34 @@ Result<ModelWork> ModelLayouts::lay(const LayoutKey &key, DecidedLayout &decided
 
 const ModelLayouts::Made &ModelLayouts::made(const LayoutKey &key) {
   std::unique_lock lock(making);
-  auto [entry, isNew] = layouts.try_emplace(key);
-  Made &its = entry->second;
-  while (!isNew && !its.work) { // another thread computes it, and this one computes another one in the meantime
+  Made &its = layouts[key];
+  while (its.busy) { // another thread computes it, and this one computes another one in the meantime
     lock.unlock();
     std::optional<LayoutKey> next = ahead.take();
     if (next)
       workAhead(*next);
     lock.lock();
     if (!next)
-      isMade.wait(lock, [&] { return its.work.has_value(); });
+      isMade.wait(lock, [&] { return !its.busy; });
   }
-  if (!isNew)
+  if (its.work)
     return its;
+  its.busy = true;
   lock.unlock();
-  Result<ModelWork> work = lay(key, its.decided);
-  lock.lock();
-  its.work = std::move(work);
-  isMade.notify_all();
+  std::optional<Result<ModelWork>> work;
+  auto end = [&] {
+    lock.lock();
+    its.work = std::move(work);
+    its.busy = false;
+    isMade.notify_all();
+  };
+  try {
+    work = lay(key, its.decided);
+  } catch (...) { // no memory: a thread that waits for the layout tries it itself
+    end();
+    throw;
+  }
+  end();
   return its;
 }
 

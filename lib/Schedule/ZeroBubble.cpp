@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <exception>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 using namespace kerf;
@@ -257,20 +260,32 @@ static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_
   std::vector<double> seconds(rules.size(), std::numeric_limits<double>::infinity());
   std::atomic<size_t> next = 0;
   std::atomic<double> best = least;
+  std::exception_ptr failure; // of the last thread that failed: there was no memory
+  std::mutex failing;         // of `failure`
   auto tryRules = [&] {
-    ListScheduler scheduler(options, limit);
-    for (size_t i = next++; i < rules.size() && best > scheduler.busy(); i = next++) {
-      seconds[i] = scheduler.run(rules[i], best, nullptr);
-      for (double known = best; seconds[i] < known && !best.compare_exchange_weak(known, seconds[i]);)
-        ;
+    try {
+      ListScheduler scheduler(options, limit);
+      for (size_t i = next++; i < rules.size() && best > scheduler.busy(); i = next++) {
+        seconds[i] = scheduler.run(rules[i], best, nullptr);
+        for (double known = best; seconds[i] < known && !best.compare_exchange_weak(known, seconds[i]);)
+          ;
+      }
+    } catch (...) {
+      std::lock_guard lock(failing);
+      failure = std::current_exception();
     }
   };
   const bool many = 3 * options.stages * options.microbatches >= kTasksForThreads;
   std::vector<std::jthread> threads;
-  for (unsigned t = 1; many && t < std::min(kMostThreads, std::thread::hardware_concurrency()); ++t)
-    threads.emplace_back(tryRules);
+  try {
+    for (unsigned t = 1; many && t < std::min(kMostThreads, std::thread::hardware_concurrency()); ++t)
+      threads.emplace_back(tryRules);
+  } catch (const std::system_error &) { // the system has no further thread: those that there are try all rules
+  }
   tryRules();
   threads.clear(); // waits for them
+  if (failure)
+    std::rethrow_exception(failure);
   return seconds;
 }
 

@@ -61,10 +61,11 @@ private:
   Result<TrainingStep *> imported(int64_t microbatch);
   /// Returns the average number of optimizer-state elements per parameter element, such as 2 for Adam.
   Result<double> momentsPerElement();
-  /// A layout that is computed, or is being computed as long as `work` is absent.
+  /// A layout that is computed, or is being computed.
   struct Made {
-    std::optional<Result<ModelWork>> work;
-    DecidedLayout decided; // empty where the layout follows another one
+    bool busy = false;                     // whether a thread computes it
+    std::optional<Result<ModelWork>> work; // absent until it is computed
+    DecidedLayout decided;                 // empty where the layout follows another one
   };
   /// Returns a layout once it is computed, by this thread or by another one.
   const Made &made(const LayoutKey &key);

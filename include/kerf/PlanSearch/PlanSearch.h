@@ -53,7 +53,8 @@ struct PlanSearchOptions {
   std::optional<double> seconds;   // wall-clock seconds after which the search ends as well; absent: no time budget
   std::function<bool()> stop = {}; // called often; returning true ends the search with the best plans so far
   /// Called with the layouts that the search will probably ask for next, the most likely one first, so that other
-  /// threads can compute them. Each list replaces the one before; when the search ends, it is empty. Empty: none.
+  /// threads can compute them. Each list replaces the one before; the last one, when the search ends, has no entries.
+  /// Null: nobody computes layouts ahead.
   std::function<void(std::span<const LayoutKey>)> expectLayouts = {};
   /// Fails for complete plans that the trainer would refuse, which the search then leaves out. Empty: none.
   std::function<Status(const CompletedPlan &)> checkPlan = {};
