@@ -8,11 +8,12 @@ Job K of seed S is the same on every machine. A job is a model (the families of 
 cluster (a file of clusters/, its networks slowed or sped up to 8 times in a third of the jobs, with 8 to 16,384 ranks), a global batch, a
 sequence of up to a million tokens, a type, and in a quarter of the jobs a constraint. Models that learn a vector for each position (GPT-2, OPT,
 BERT) get sequences of at most 8,192 tokens and a table of as many rows, because no such model has more; BLOOM gets at most 131,072 tokens,
-because it adds a bias for each pair of them. A batch that is limited by the logits
-that Kerf counts is a power of two. Each plan is searched for 10 seconds for up to 1,024 ranks and 60 above, on a machine that should have
-no other work (with --cpu: seconds of CPU time of all threads together, so that other work changes less), and is then compared with --others random legal plans of the same job and with the plan of a simple rule
-(tensor parallelism inside a node, then pipeline stages, then data; the first combination that fits): it must not be slower than any of
-them that fits, and where the search finds nothing, none of them may fit.
+because it adds a bias for each pair of them. A batch that is limited by the logits that Kerf counts is a power of two.
+
+Each plan is searched for 10 seconds for up to 1,024 ranks and 60 above, on a machine that should have no other work (with --cpu: seconds of
+CPU time of all threads together, so that other work changes less). It is then compared with --others random legal plans of the same job and
+with the plan of a simple rule (tensor parallelism inside a node, then pipeline stages, then data; the first combination that fits): it must
+not be slower than any of them that fits, and where the search finds nothing, none of them may fit.
 
 One line is printed for each job; then how the gaps, the seconds and the memory of the search are distributed. Exit status 1 if a
 search crashed, gave a plan that does not fit, or lost to another plan.
