@@ -117,7 +117,7 @@ std::string executionText(const CompletedPlan &completed) {
 }
 
 package::ScheduleChoice scheduleOf(const Plan &plan) {
-  return {plan.schedule.name, plan.schedule.variant, plan.schedule.chunks};
+  return {plan.schedule.name, plan.schedule.variant, plan.schedule.chunks, plan.schedule.inFlight};
 }
 
 } // namespace

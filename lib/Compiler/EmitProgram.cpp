@@ -27,10 +27,13 @@ constexpr const char *kScheduleAttr = "kerf.schedule";
 
 void setSchedule(ModuleOp module, const package::ScheduleChoice &schedule) {
   Builder builder(module.getContext());
-  module->setAttr(kScheduleAttr, builder.getDictionaryAttr(
-                                     {builder.getNamedAttr("name", builder.getStringAttr(schedule.name)),
-                                      builder.getNamedAttr("variant", builder.getStringAttr(schedule.variant)),
-                                      builder.getNamedAttr("chunks", builder.getI64IntegerAttr(schedule.chunks))}));
+  llvm::SmallVector<NamedAttribute> words = {
+      builder.getNamedAttr("name", builder.getStringAttr(schedule.name)),
+      builder.getNamedAttr("variant", builder.getStringAttr(schedule.variant)),
+      builder.getNamedAttr("chunks", builder.getI64IntegerAttr(schedule.chunks))};
+  if (!schedule.inFlight.empty())
+    words.push_back(builder.getNamedAttr("in_flight", builder.getDenseI64ArrayAttr(schedule.inFlight)));
+  module->setAttr(kScheduleAttr, builder.getDictionaryAttr(words));
 }
 
 namespace {
@@ -42,10 +45,16 @@ Result<std::optional<package::ScheduleChoice>> scheduleOf(ModuleOp module) {
   auto name = attr ? attr.getAs<StringAttr>("name") : nullptr,
        variant = attr ? attr.getAs<StringAttr>("variant") : nullptr;
   auto chunks = attr ? attr.getAs<IntegerAttr>("chunks") : nullptr;
-  if (!name || !variant || !chunks)
-    return Error{
-        fmt::format("{} must have the form {{name = \"...\", variant = \"...\", chunks = N : i64}}", kScheduleAttr)};
-  return std::optional(package::ScheduleChoice{name.str(), variant.str(), chunks.getInt()});
+  auto given = attr ? attr.get("in_flight") : nullptr;
+  auto inFlight = dyn_cast_or_null<DenseI64ArrayAttr>(given);
+  if (!name || !variant || !chunks || (given && !inFlight))
+    return Error{fmt::format("{} must have the form {{name = \"...\", variant = \"...\", chunks = N : i64}}, and may "
+                             "have in_flight = array<i64: N, ...>",
+                             kScheduleAttr)};
+  package::ScheduleChoice schedule{name.str(), variant.str(), chunks.getInt()};
+  if (inFlight)
+    schedule.inFlight = inFlight.asArrayRef().vec();
+  return std::optional(std::move(schedule));
 }
 
 std::string axesText(const Mesh &mesh, ArrayRef<int64_t> flat) {

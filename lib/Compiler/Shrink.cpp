@@ -233,6 +233,7 @@ private:
     int64_t stages = newSize("stage"), chunks = std::min<int64_t>(plan.schedule.chunks, 2), parts = stages * chunks;
     note("schedule.chunks", plan.schedule.chunks, chunks);
     plan.schedule.chunks = chunks;
+    plan.schedule.inFlight.clear(); // a small model has room for all microbatches
     pickStages(plan.recompute);
     pickStages(plan.optimizerSharding);
     // Parts without layers at either end remain without layers. The first other part has one more layer, so that parts

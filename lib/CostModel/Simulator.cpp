@@ -168,6 +168,26 @@ public:
     return list;
   }
 
+  /// Returns whether every order takes each stage at least as long, from its first to its last task, as it takes with
+  /// `durations`: each stage begins at the same time as with them, and nothing takes less.
+  bool takesAtLeast(const std::vector<PassDurations> &durations) {
+    const int64_t stages = plan.schedule.stages, last = plan.schedule.microbatches - 1;
+    if (!plan.overlap.stage || last == 0)
+      return false;
+    for (int64_t s = 0; s < stages; ++s) {
+      const PassDurations &d = durations[s];
+      if (cost(s, {TaskKind::Forward, 0, 0}).seconds != d.forward || (s + 1 < stages && toNext[s] != d.send) ||
+          (s > 0 && toPrevious[s] < d.send))
+        return false;
+      for (int64_t microbatch : {int64_t{0}, last})
+        if (cost(s, {TaskKind::Forward, microbatch, 0}).seconds < d.forward ||
+            cost(s, {TaskKind::InputGradient, microbatch, 0}).seconds < d.inputGradient ||
+            cost(s, {TaskKind::WeightGradient, microbatch, 0}).seconds < d.weightGradient)
+          return false;
+    }
+    return true;
+  }
+
   /// Assigns the index of a cost to each stage and chunk; tasks with the same index cost the same. Called again after
   /// the plan's recomputation has changed, it keeps the costs of all tasks known so far.
   void numberTasks() {
@@ -323,14 +343,24 @@ StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDty
 }
 
 Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
-                                  Trace trace) {
+                                  Trace trace, double below) {
   if (Status fits = checkFits(work, plan, pipeline); !fits)
     return fits.error();
   Timeline timeline(work, plan, pipeline);
   ScheduleOptions options = plan.schedule;
+  std::vector<Ending> endings;
+  double slowestUpdate = 0, leastAfter = std::numeric_limits<double>::infinity();
+  for (int64_t s = 0; s < options.stages; ++s) {
+    const Ending &ending = endings.emplace_back(endingOf(timeline, s));
+    slowestUpdate = std::max(slowestUpdate, ending.optimizer + total(ending.gather));
+    leastAfter = std::min(leastAfter, total(ending.reduction) + ending.tied);
+  }
   if (recordOf(options.kind).splitsBackward) {
     options.durations = timeline.durations();
     describeActivations(work, plan, options);
+    if (recordOf(options.kind).searched && below < std::numeric_limits<double>::infinity() &&
+        timeline.takesAtLeast(options.durations))
+      options.shorterThan = below - slowestUpdate - leastAfter;
   }
   Result<Schedule> schedule = makeSchedule(options);
   if (!schedule)
@@ -350,14 +380,12 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   Simulation result;
   // Whether a stage begins its next step without waiting for the others.
   const bool alone = schedule->splitBackward && !plan.trainer.update.waitsForAllStages;
-  double firstStart = 0, allReduced = 0, slowestUpdate = 0;
-  std::vector<Ending> endings;
+  double firstStart = 0, allReduced = 0;
   std::vector<double> reducedAt; // time at which the stage's optimizer has all gradients
   int64_t busiest = 0;
   double busiestSeconds = -1;
   for (int64_t s = 0; s < schedule->stages; ++s) {
-    endings.push_back(endingOf(timeline, s));
-    const Ending &ending = endings.back();
+    const Ending &ending = endings[s];
     double streamEnds = 0; // reductions of different chunks run one after the other
     for (size_t i = 0; i < schedule->order[s].size(); ++i) {
       const TaskCost &cost = timeline.cost(s, schedule->order[s][i]);
@@ -370,7 +398,6 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
     double reduced = times.tasks[s].back().end - start + tail + total(ending.reduction) + ending.tied;
     allReduced = std::max(allReduced, reduced);
     reducedAt.push_back(start + reduced);
-    slowestUpdate = std::max(slowestUpdate, ending.optimizer + total(ending.gather));
     double busy = total(ending.reduction) + ending.optimizer;
     for (const TaskTime &time : times.tasks[s])
       busy += time.end - time.start;
@@ -428,6 +455,25 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / pipeline.peakFlopsOfAll(work.dtype);
   result.schedule = std::move(*schedule);
   return result;
+}
+
+std::vector<int64_t> kerf::inFlightThatFits(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
+                                            std::span<const double> memoryLimits) {
+  ScheduleOptions all = plan.schedule;
+  describeActivations(work, plan, all);
+  const auto limit = static_cast<double>(searchedLimit(all)), microbatches = static_cast<double>(all.microbatches);
+  bool allFit = true;
+  std::vector<int64_t> inFlight;
+  for (int64_t s = 0; s < all.stages; ++s) {
+    const double size = all.activations[s],
+                 held = size > 0 ? std::min(std::max(limit, limit / size), microbatches) : microbatches,
+                 most = std::ceil(held * std::max(1.0, all.weightGradientShare[s])),
+                 fit = maxInFlightThatFit(work, plan, pipeline.device(s), s, memoryLimits[s], WhileInFlight::AnyTask);
+    allFit &= fit >= most;
+    const double promised = static_cast<double>(minInFlight(all, s, 0)) + std::max(0.0, all.weightGradientShare[s] - 1);
+    inFlight.push_back(static_cast<int64_t>(std::max(std::ceil(promised), std::min(fit, most))));
+  }
+  return allFit ? std::vector<int64_t>() : inFlight;
 }
 
 double kerf::messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t to, const StageMessage &message) {

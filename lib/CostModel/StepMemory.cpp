@@ -146,8 +146,9 @@ double kerf::deviceBytes(double allocatedBytes, const DeviceSpec &device) {
 }
 
 void kerf::describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options) {
-  double most = 0, mean = 0;
+  double mean = 0;
   options.activations.clear();
+  options.weightGradientShare.clear();
   for (size_t s = 0; s < work.part.size(); ++s) {
     double all = 0, kept = 0;
     for (size_t c = 0; c < work.part[s].size(); ++c) {
@@ -156,11 +157,10 @@ void kerf::describeActivations(const StepWork &work, const StepPlan &plan, Sched
       all += held.untilInputGradient;
       kept += held.untilWeightGradient;
     }
-    most = std::max(most, all > 0 ? kept / all : 0);
+    options.weightGradientShare.push_back(all > 0 ? kept / all : 1);
     options.activations.push_back(all);
     mean += all / static_cast<double>(work.part.size());
   }
-  options.weightGradientShare = std::min(1.0, most);
   for (double &bytes : options.activations)
     bytes = mean > 0 ? bytes / mean : 1;
 }
@@ -313,12 +313,14 @@ double kerf::peakDeviceBytes(const std::vector<PeakCandidate> &candidates, const
 }
 
 double kerf::maxInFlightThatFit(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
-                                double limitBytes) {
+                                double limitBytes, WhileInFlight task) {
   const Fixed fixed = fixedBytes(work, plan, stage);
   const LayerActivationBytes held =
       activationsOf(work.parts[work.part[stage].front()], plan.recomputeAt(stage, 0), plan);
+  const double workspace =
+      task == WhileInFlight::AnyTask ? std::max(held.workspace, held.duringBackward) : held.workspace;
   const double each = deviceBytes(held.untilInputGradient, device) - deviceBytes(0, device),
-               others = deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + held.workspace +
+               others = deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + workspace +
                                         pairedBytes({held}, plan),
                                     device);
   constexpr double more = 1 + 1e-9; // keeps rounding from pushing a quotient below an integer

@@ -266,6 +266,7 @@ Table executionTable() {
       {"schedule.name", writeSchedule},
       {"schedule.chunks", writeChunks},
       {"schedule.variant", writeVariant},
+      {"schedule.in_flight", noteInFlight},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},

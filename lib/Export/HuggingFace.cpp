@@ -70,6 +70,7 @@ Table sharedTable(bool hasContext) {
        }},
       {"schedule.chunks", [](const View &, Draft &out) { out.idle("there are no pipelines: schedule.name"); }},
       {"schedule.variant", [](const View &, Draft &out) { out.idle("there are no pipelines: schedule.name"); }},
+      {"schedule.in_flight", noteInFlight},
       {"stages", [](const View &, Draft &out) { out.idle("there are no pipelines: schedule.name"); }},
       {"recompute",
        [](const View &v, Draft &out) {

@@ -296,6 +296,7 @@ Table executionTable() {
       {"schedule.name", writeSchedule},
       {"schedule.chunks", writeChunks},
       {"schedule.variant", noteNoZeroBubble},
+      {"schedule.in_flight", noteInFlight},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},

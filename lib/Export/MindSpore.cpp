@@ -107,6 +107,7 @@ Table ownTable() {
       {"schedule.name", writeSchedule},
       {"schedule.chunks", writeChunks},
       {"schedule.variant", noteNoZeroBubble},
+      {"schedule.in_flight", noteInFlight},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},

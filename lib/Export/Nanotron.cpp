@@ -236,6 +236,7 @@ Table executionTable() {
          v.chunks == 1 ? out.idle("one chunk a stage") : out.differs("a stage holds one run of layers");
        }},
       {"schedule.variant", noteNoZeroBubble},
+      {"schedule.in_flight", noteInFlight},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},

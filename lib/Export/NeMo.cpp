@@ -330,6 +330,7 @@ Table executionTable() {
          out.file("model.virtual_pipeline_model_parallel_size", v.chunks > 1 ? Json(v.chunks) : Json());
        }},
       {"schedule.variant", noteNoZeroBubble},
+      {"schedule.in_flight", noteInFlight},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},

@@ -280,6 +280,7 @@ const Table &torchTitanTable() {
        [](const View &v, Draft &out) {
          v.pipeline == 1 ? out.idle("one stage") : out.differs("there is no such zero-bubble schedule: 1F1B");
        }},
+      {"schedule.in_flight", noteInFlight},
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},

@@ -198,6 +198,10 @@ const Table &torchTitanPythonTable() {
          [](const View &v, Draft &out) {
            v.pipeline == 1 ? out.idle("one stage") : out.expressed("the order in the file of the schedule");
          }},
+        {"schedule.in_flight",
+         [](const View &v, Draft &out) {
+           v.pipeline == 1 ? out.idle("one stage") : out.expressed("the order in the file of the schedule");
+         }},
         renamed("stages", "\"output\"]", "\"lm_head\"]"),
         renamed("model.sizes", "and without a model's name TorchTitan trains llama3/debugmodel",
                 "so the model cannot be written in Python"),

@@ -130,6 +130,8 @@ int64_t shardInstances(const View &view, Draft &out);
 void noteShardingOverAllRanks(const View &view, Draft &out);
 /// Writes the key "schedule.variant" for targets that run 1F1B in place of zero-bubble schedules.
 void noteNoZeroBubble(const View &view, Draft &out);
+/// Writes the key "schedule.in_flight" for targets without the schedules that it limits.
+void noteInFlight(const View &view, Draft &out);
 /// Notes that the target's program trains causal language models, if the model is another one.
 void noteTask(const View &view, Draft &out);
 /// Writes the key "optimizer_states" for targets that keep all states in f32 on the device.

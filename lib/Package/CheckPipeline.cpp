@@ -296,6 +296,7 @@ Status checkSchedule(const Program &program) {
     return Error{fmt::format("program: {}", options.error().message)};
   // Check the first variant: it fails wherever another variant would, and generating it takes no search.
   options->kind = findSchedule(program.schedule->name, "")->kind;
+  options->inFlight = program.schedule->inFlight;
   auto schedule = makeSchedule(*options);
   if (!schedule)
     return Error{fmt::format("program: {}", schedule.error().message)};

@@ -22,7 +22,10 @@ int64_t stagesOf(const Program &program) { return sizeOf(program.mesh, kStageAxi
 Result<Schedule> scheduleOf(const Program &program) {
   auto options = scheduleOptions(program.schedule->name, program.schedule->variant, stagesOf(program),
                                  microbatchesOf(program), program.schedule->chunks);
-  return options ? makeSchedule(*options) : Result<Schedule>(options.error());
+  if (!options)
+    return options.error();
+  options->inFlight = program.schedule->inFlight;
+  return makeSchedule(*options);
 }
 int64_t ranksOf(const Program &program) { return program.mesh.ranks() / microbatchesOf(program); }
 

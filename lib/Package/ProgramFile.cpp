@@ -124,6 +124,8 @@ Json toJson(const ScheduleChoice &schedule) {
     json["variant"] = schedule.variant;
   if (schedule.chunks != 1)
     json["chunks"] = schedule.chunks;
+  if (!schedule.inFlight.empty())
+    json["in_flight"] = schedule.inFlight;
   return json;
 }
 
@@ -357,6 +359,8 @@ ScheduleChoice scheduleFrom(const Json &json) {
     schedule.variant = stringFrom(*variant, "the schedule's variant");
   if (const Json *chunks = optionalMember(json, "chunks"))
     schedule.chunks = integerFrom(*chunks, "the schedule's chunks");
+  if (const Json *inFlight = optionalMember(json, "in_flight"))
+    schedule.inFlight = integersFrom<int64_t>(*inFlight, "the schedule's microbatches in flight");
   return schedule;
 }
 

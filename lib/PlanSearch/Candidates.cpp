@@ -3,6 +3,7 @@
 #include "Tuning.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kerf::plansearch {
 
@@ -305,18 +306,29 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
 bool Candidates::mayFit(const Candidate &one) const {
   ScheduleOptions options = one.step.schedule;
   describeActivations(one.work, one.step, options);
-  Schedule least; // the first backward, and the most microbatches in flight before it
+  Schedule least; // the most microbatches in flight before the first backward, and this backward
   least.stages = options.stages;
+  least.splitBackward = true;
   for (int64_t s = 0; s < options.stages; ++s) {
-    std::vector<Task> &order = least.order.emplace_back();
-    order = {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}};
-    order.resize(2 + minInFlight(options, s, 0), {TaskKind::Forward, 0, 0});
+    std::vector<Task> &order = least.order.emplace_back(minInFlight(options, s, 0), Task(TaskKind::Forward, 0, 0));
+    order.push_back({TaskKind::InputGradient, 0, 0});
+    order.push_back({TaskKind::WeightGradient, 0, 0});
   }
   for (int64_t s = 0; s < options.stages; ++s)
     if (const DeviceSpec &device = one.pipeline->device(s);
         peakDeviceBytes(one.work, one.step, least, device, s) > memoryLimit.onDevice(device))
       return false;
   return true;
+}
+
+void Candidates::holdWhatFits(Candidate &one) const {
+  if (!hasSearchedOrder(one.step.schedule) || !one.step.schedule.inFlight.empty())
+    return;
+  std::vector<double> limits;
+  for (int64_t s = 0; s < one.step.schedule.stages; ++s)
+    limits.push_back(memoryLimit.onDevice(one.pipeline->device(s)));
+  const std::vector<int64_t> inFlight = inFlightThatFits(one.work, one.step, *one.pipeline, limits);
+  one.completed.plan.schedule.inFlight = one.completed.schedule.inFlight = one.step.schedule.inFlight = inFlight;
 }
 
 } // namespace kerf::plansearch

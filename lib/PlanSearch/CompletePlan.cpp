@@ -234,7 +234,13 @@ Status Completion::completeExecution() {
   if (!made)
     return wrong(made.error().message);
   schedule = *made;
-  const std::pair<const char *, size_t> perStage[] = {{"recompute", plan.recompute.size()},
+  if (!plan.schedule.inFlight.empty() && !recordOf(schedule.kind).searched)
+    return wrong(fmt::format("schedule.in_flight is for schedules whose order is searched, zero-bubble 1p and 2p, but "
+                             "the schedule is {}; leave it out",
+                             scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks)));
+  schedule.inFlight = plan.schedule.inFlight;
+  const std::pair<const char *, size_t> perStage[] = {{"schedule.in_flight", plan.schedule.inFlight.size()},
+                                                      {"recompute", plan.recompute.size()},
                                                       {"optimizer_sharding", plan.optimizerSharding.size()},
                                                       {"sequence_parallel", plan.sequenceParallel.size()}};
   for (const auto &[key, count] : perStage)

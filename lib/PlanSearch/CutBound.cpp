@@ -52,7 +52,8 @@ struct StageOption {
   double besideRecompute = 0;               // seconds in tasks that reductions can run beside
   double one = 0;                           // activation bytes of one microbatch on its first part
   double held = 0;                          // least activation bytes of all microbatches in flight
-  double extra = 0;                         // temporary bytes of one running task
+  double waiting = 0; // bytes by which a microbatch that waits for its weight gradient exceeds one in flight
+  double extra = 0;   // temporary bytes of one running task
 };
 
 StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, const Cut &cut, int64_t stage,
@@ -65,7 +66,7 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
     for (const PartSegment &one : segments)
       layers += prices.model.chain[one.entry].layers ? one.count : 0;
     RecomputedLayers left = recomputedLayersAt(ladder, rung, layers, most);
-    double recompute = 0, held = 0;
+    double recompute = 0, held = 0, waiting = 0;
     for (const PartSegment &one : segments) {
       bool isLayer = prices.model.chain[one.entry].layers > 0;
       int64_t full = isLayer ? std::min(left.full, one.count) : 0,
@@ -79,6 +80,7 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
         const LayerActivationBytes &bytes = prices.activations[one.entry][mode];
         recompute += static_cast<double>(counts[mode]) * prices.at(stage).seconds->segments[one.entry].recompute[mode];
         held += static_cast<double>(counts[mode]) * bytes.untilInputGradient;
+        waiting += static_cast<double>(counts[mode]) * bytes.untilWeightGradient;
         option.extra = std::max({option.extra, bytes.duringBackward, bytes.workspace});
       }
     }
@@ -87,6 +89,9 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
     option.firstRecompute = c == 0 ? recompute : option.firstRecompute;
     option.one = c == 0 ? held : option.one;
     option.held += static_cast<double>(minInFlight(schedule, stage, c)) * held;
+    if (recordOf(schedule.kind).splitsBackward) // the first microbatch waits for its weight gradient
+      option.waiting = std::max(0.0, waiting - held);
+    option.held += option.waiting;
   }
   return option;
 }
@@ -194,9 +199,12 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
           limited ? maxInFlight(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
       if (!pinned && each > 0)
         inFlight = std::min(inFlight, std::floor(room / each * (1 + 1e-9)));
-      auto needed =
-          limited && omitted == 0 ? static_cast<double>(minInFlight(schedule, static_cast<int64_t>(s), 0)) : 1.0;
-      if (inFlight < needed || room < 0)
+      auto needed = limited && omitted == 0 && schedule.inFlight.empty()
+                        ? static_cast<double>(minInFlight(schedule, static_cast<int64_t>(s), 0))
+                        : 1.0;
+      if (inFlight < needed ||
+          (!pinned && deviceBytes(needed * options[s].one + options[s].waiting, device) - deviceBytes(0, device) >
+                          room * (1 + 1e-9)))
         return true;
       stages[s] = secondsOf(prices, schedule, static_cast<int64_t>(s), its, options[s], inFlight);
     }
@@ -209,8 +217,12 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
   return least;
 }
 
-/// Returns the seconds of recomputation that memory forces on one run of layers if the stages held nothing else.
-double forcedByLayerRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run) {
+/// A moment of the step: the most microbatches are in flight, or the first one of them waits for its weight gradient.
+enum class Moment { InFlight, Waiting };
+
+/// Returns the seconds of recomputation that memory forces on one run of layers at a moment if the stages held nothing
+/// else.
+double forcedByLayerRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run, Moment moment) {
   bool alone = schedule.chunks == 1 && !recordOf(schedule.kind).splitsBackward; // temporary memory comes on top
   const std::array<LayerActivationBytes, 3> &held = prices.activations[run];
   const std::array<double, 3> &recompute = prices.at(0).seconds->segments[run].recompute;
@@ -222,7 +234,8 @@ double forcedByLayerRun(const CutPrices &prices, const ScheduleOptions &schedule
     double here = 0;
     for (int mode = 0; mode < 3; ++mode) {
       double left = prices.at(0).memoryLimit - deviceBytes(alone ? held[mode].duringBackward : 0, *prices.at(0).device);
-      double bytes = prices.stateBytes[run] + inFlight * held[mode].untilInputGradient;
+      double waiting = moment == Moment::Waiting ? held[mode].untilWeightGradient - held[mode].untilInputGradient : 0;
+      double bytes = prices.stateBytes[run] + inFlight * held[mode].untilInputGradient + waiting;
       double each = deviceBytes(bytes, *prices.at(0).device) - deviceBytes(0, *prices.at(0).device);
       here = std::max(here, left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : all);
       room[mode] += here; // a mode that recomputes more fits at least as many
@@ -243,8 +256,11 @@ double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &sc
   const std::vector<ChainSegment> &chain = prices.model.chain;
   double most = 0;
   for (size_t l = 0; l < chain.size(); ++l)
-    if (chain[l].layers)
-      most = std::max(most, forcedByLayerRun(prices, schedule, l));
+    if (chain[l].layers) {
+      most = std::max(most, forcedByLayerRun(prices, schedule, l, Moment::InFlight));
+      if (recordOf(schedule.kind).splitsBackward)
+        most = std::max(most, forcedByLayerRun(prices, schedule, l, Moment::Waiting));
+    }
   return most;
 }
 

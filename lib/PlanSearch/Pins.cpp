@@ -80,6 +80,7 @@ Plan decisionsOf(const Plan &plan) {
   decisions.order = plan.order;
   decisions.microbatch = plan.microbatch;
   decisions.schedule = plan.schedule;
+  decisions.schedule.inFlight.clear(); // follows from the memory limit
   decisions.stages = plan.stages;
   decisions.recompute = plan.recompute;
   decisions.recomputeLayers = plan.recomputeLayers;

@@ -250,6 +250,8 @@ std::vector<Choice> Space::executions(const Choice &order) const {
     if (stages == 1 && record.singleStage != SingleStage::Searched &&
         !(named && record.singleStage == SingleStage::WhenNamed))
       continue;
+    if (!pinned.inFlight.empty() && !record.searched)
+      continue;
     const std::vector<ScheduleKind> &runnable = trainerSpace.schedules;
     if (!runnable.empty() && std::ranges::find(runnable, record.kind) == runnable.end())
       continue;
@@ -376,6 +378,9 @@ Mesh Space::mesh(const Choice &choice) const {
 
 ScheduleOptions Space::schedule(const Choice &choice) const {
   ScheduleOptions options;
+  const std::vector<int64_t> &inFlight = constraints.schedule.inFlight;
+  if (inFlight.size() == 1 || static_cast<int64_t>(inFlight.size()) == choice.sizes.stage)
+    options.inFlight = inFlight;
   options.kind = choice.schedule;
   options.stages = choice.sizes.stage;
   options.microbatches = microbatches(choice);
@@ -399,7 +404,8 @@ Plan Space::plan(const Choice &choice) const {
   for (int8_t axis : choice.order)
     plan.order.push_back(kPlanAxes[axis]);
   const ScheduleRecord &schedule = recordOf(choice.schedule);
-  plan.schedule = {std::string(schedule.name), choice.chunks, std::string(schedule.variant)};
+  plan.schedule = {std::string(schedule.name), choice.chunks, std::string(schedule.variant),
+                   constraints.schedule.inFlight};
   if (constraints.optimizerSharding.empty())
     plan.optimizerSharding = {choice.optimizerSharding};
   if (choice.shardingRanks)

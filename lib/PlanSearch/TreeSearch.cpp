@@ -138,11 +138,13 @@ Status TreeSearch::simulateChoice(Result<std::optional<Candidate>> made, Questio
   if (!*made)
     return ok();
   Candidate &one = **made;
-  auto simulation = simulate(one.work, one.step, *one.pipeline);
+  candidates->holdWhatFits(one);
+  work += kWorkOfCandidate;
+  auto simulation = simulate(one.work, one.step, *one.pipeline, Trace::No, threshold(questions));
   if (!simulation)
     return ok();
   ++found.statistics.simulated;
-  work += kWorkOfCandidate + one.step.schedule.stages * one.step.schedule.microbatches * one.step.schedule.chunks;
+  work += one.step.schedule.stages * one.step.schedule.microbatches * one.step.schedule.chunks;
   simulation->fits = true;
   for (int64_t s = 0; s < one.step.schedule.stages; ++s)
     simulation->fits &= simulation->memory[s].deviceBytes <= memoryLimit.onDevice(one.pipeline->device(s));

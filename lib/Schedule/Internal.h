@@ -13,7 +13,14 @@ std::vector<std::vector<Task>> zeroBubbleByHand(int64_t stages, int64_t microbat
 /// distance to the last stage and this stage itself (1F1B), or as far there and back.
 int64_t zeroBubbleFill(int64_t stages, int64_t stage, int64_t limit);
 /// Returns the fastest of several list schedules and the handcrafted order for `options.durations`. A stage holds the
-/// activations of at most `limit` microbatches, in units of the mean over all stages.
+/// activations of at most `limit` microbatches, in units of the mean over all stages, and of at most
+/// `options.inFlight`. Empty where no order takes less than `options.shorterThan`.
 std::vector<std::vector<Task>> zeroBubbleSearched(const ScheduleOptions &options, int64_t limit);
+
+/// Returns `options.inFlight` of `stage`; infinity where it is empty.
+double mostInFlight(const ScheduleOptions &options, int64_t stage);
+/// Returns the most microbatches between forward and input gradient that this allows, which are at least 1: where an
+/// input gradient recomputes activations, one of them needs room for them.
+double mostRunning(const ScheduleOptions &options, int64_t stage);
 
 } // namespace kerf::schedule

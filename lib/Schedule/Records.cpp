@@ -89,9 +89,8 @@ Orders handWritten(const ScheduleOptions &options) {
   return schedule::zeroBubbleByHand(options.stages, options.microbatches, options.stages);
 }
 
-/// Searches for orders in which a stage holds the activations of at most `Limit` * stages microbatches.
-template <int64_t Limit> Orders searched(const ScheduleOptions &options) {
-  return schedule::zeroBubbleSearched(options, Limit * options.stages);
+Orders searched(const ScheduleOptions &options) {
+  return schedule::zeroBubbleSearched(options, searchedLimit(options));
 }
 
 double untilTheLastStage(const ScheduleOptions &options, int64_t stage) {
@@ -100,27 +99,28 @@ double untilTheLastStage(const ScheduleOptions &options, int64_t stage) {
 
 /// Between its forward and its input gradient, a searched order has as many microbatches as the memory limit allows, or
 /// as the handcrafted order has, which fills the limit with microbatches that wait for their weight gradients.
-template <int64_t Limit> double asManyAsFit(const ScheduleOptions &options, int64_t stage) {
+double asManyAsFit(const ScheduleOptions &options, int64_t stage) {
   constexpr double more = 1 + 1e-9; // keeps rounding from pushing a quotient below an integer
-  const auto limit = static_cast<double>(Limit * options.stages);
+  const auto limit = static_cast<double>(searchedLimit(options));
   const double each = options.activations.empty() ? 1 : options.activations[stage];
-  if (each <= 0)
-    return std::numeric_limits<double>::infinity();
-  const auto byHand = static_cast<double>(schedule::zeroBubbleFill(options.stages, stage, Limit * options.stages));
-  return std::max({1.0, byHand, std::floor(limit / each * more)});
+  const auto byHand = static_cast<double>(schedule::zeroBubbleFill(options.stages, stage, searchedLimit(options)));
+  const double most =
+      each > 0 ? std::max({1.0, byHand, std::floor(limit / each * more)}) : std::numeric_limits<double>::infinity();
+  return std::min(most, schedule::mostRunning(options, stage));
 }
 
 /// Before its first backward, a stage of a searched order runs the forwards that arrive from the stages before it until
 /// the first microbatch returns from the last stage, as long as it and they have room for the activations. The
 /// handcrafted orders have as many.
-template <int64_t Limit> int64_t untilTheFirstReturns(const ScheduleOptions &options, int64_t stage, int64_t) {
+int64_t untilTheFirstReturns(const ScheduleOptions &options, int64_t stage, int64_t) {
   if (options.activations.empty())
     return 1;
   auto least = static_cast<double>(std::min(options.microbatches, options.stages - stage));
   for (int64_t s = 0; s <= stage; ++s) {
     constexpr double less = 1 - 1e-6; // keeps rounding from pushing a quotient above an integer
-    const double most = static_cast<double>(Limit * options.stages) / options.activations[s] * less;
+    const double most = static_cast<double>(searchedLimit(options)) / options.activations[s] * less;
     least = options.activations[s] > 0 ? std::min(least, std::floor(most)) : least;
+    least = std::min(least, schedule::mostRunning(options, s));
   }
   return std::max<int64_t>(1, static_cast<int64_t>(least));
 }
@@ -169,18 +169,20 @@ constexpr ScheduleRecord kRecords[] = {
      .variant = "1p",
      .splitsBackward = true,
      .searched = true,
-     .order = searched<1>,
-     .maxInFlight = asManyAsFit<1>,
-     .minInFlight = untilTheFirstReturns<1>},
+     .heldPerStage = 1,
+     .order = searched,
+     .maxInFlight = asManyAsFit,
+     .minInFlight = untilTheFirstReturns},
     // 2p holds twice as many as 1p and has (nearly) no bubble.
     {.kind = ScheduleKind::ZeroBubble2P,
      .name = "zero-bubble",
      .variant = "2p",
      .splitsBackward = true,
      .searched = true,
-     .order = searched<2>,
-     .maxInFlight = asManyAsFit<2>,
-     .minInFlight = untilTheFirstReturns<2>},
+     .heldPerStage = 2,
+     .order = searched,
+     .maxInFlight = asManyAsFit,
+     .minInFlight = untilTheFirstReturns},
     {.kind = ScheduleKind::GPipe,
      .name = "gpipe",
      .singleStage = SingleStage::WhenNamed,
@@ -240,6 +242,10 @@ std::string kerf::scheduleText(std::string_view name, std::string_view variant, 
 double kerf::maxInFlight(const ScheduleOptions &options, int64_t stage) {
   const ScheduleRecord &record = recordOf(options.kind);
   return record.maxInFlight ? record.maxInFlight(options, stage) : std::numeric_limits<double>::infinity();
+}
+
+int64_t kerf::searchedLimit(const ScheduleOptions &options) {
+  return recordOf(options.kind).heldPerStage * options.stages;
 }
 
 ScheduleOptions kerf::withFewMicrobatches(ScheduleOptions options) {

@@ -2,6 +2,7 @@
 // Construction of a schedule from the words of a plan, and the neighbours of each part of the model.
 #include "kerf/Schedule/Schedule.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
@@ -11,6 +12,16 @@ using namespace kerf;
 namespace {
 
 constexpr int64_t kMaxTasks = int64_t(1) << 24; // 16 million tasks take 0.13 GB; real plans have far fewer
+
+/// Checks that there is one value for each stage, or a single one for all.
+Status checkEach(size_t given, int64_t stages, std::string_view what) {
+  if (given == 1 || static_cast<int64_t>(given) == stages)
+    return ok();
+  return Error{
+      fmt::format("{} are given for {} stages, but the schedule has {}; give one for each, or a single one for "
+                  "all",
+                  what, given, stages)};
+}
 
 } // namespace
 
@@ -50,21 +61,27 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
     return Error{fmt::format("{} stages x {} microbatches x {} chunks are more than {} tasks; give fewer microbatches",
                              stages, microbatches, chunks, kMaxTasks)};
   if (chunks > std::numeric_limits<int16_t>::max())
-    return Error{fmt::format("{} chunks are more than {}; give fewer chunks", chunks, std::numeric_limits<int16_t>::max())};
-  if (auto given = static_cast<int64_t>(options.durations.size()); given != 1 && given != stages)
     return Error{
-        fmt::format("durations are given for {} stages, but the schedule has {}; give one for each, or a single "
-                    "one for all",
-                    given, stages)};
+        fmt::format("{} chunks are more than {}; give fewer chunks", chunks, std::numeric_limits<int16_t>::max())};
+  if (Status status = checkEach(options.durations.size(), stages, "durations"); !status)
+    return status.error();
   for (const PassDurations &d : options.durations)
     if (!(d.forward > 0 && d.inputGradient > 0 && d.weightGradient >= 0 && d.send >= 0))
       return Error{
           fmt::format("durations forward {}, input gradient {}, weight gradient {}, send {}; the first two must "
                       "be positive, the others 0 or more",
                       d.forward, d.inputGradient, d.weightGradient, d.send)};
-  if (!(options.weightGradientShare >= 0 && options.weightGradientShare <= 1))
-    return Error{fmt::format("share of activations kept for weight gradients is {}; must be 0 to 1",
-                             options.weightGradientShare)};
+  if (Status status = checkEach(options.weightGradientShare.size(), stages, "shares of activations"); !status)
+    return status.error();
+  for (double share : options.weightGradientShare)
+    if (!(share >= 0 && std::isfinite(share)))
+      return Error{fmt::format("share of activations kept for weight gradients is {}; must be 0 or more", share)};
+  if (!options.inFlight.empty())
+    if (Status status = checkEach(options.inFlight.size(), stages, "microbatches in flight"); !status)
+      return status.error();
+  for (int64_t most : options.inFlight)
+    if (most < 1)
+      return Error{fmt::format("{} microbatches are in flight at most; must be 1 or more", most)};
   if (!options.activations.empty() && static_cast<int64_t>(options.activations.size()) != stages)
     return Error{fmt::format("activations are given for {} stages, but the schedule has {}; give one number for each",
                              options.activations.size(), stages)};
@@ -75,6 +92,10 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
   schedule.chunks = chunks;
   schedule.splitBackward = record.splitsBackward;
   schedule.order = record.order(options);
+  if (schedule.order.empty())
+    return Error{
+        fmt::format("no order of schedule {} of {} stages and {} microbatches takes less than {}; allow more time",
+                    record.name, stages, microbatches, options.shorterThan)};
   if (Result<ScheduleCheck> checked = check(schedule); !checked)
     return Error{fmt::format("schedule {} of {} stages, {} microbatches and {} chunks: {}; report this plan, it is a "
                              "bug of Kerf",

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -47,45 +48,60 @@ std::vector<PassDurations> durationsOfStages(const ScheduleOptions &options) {
   return options.durations.size() == 1 ? std::vector(options.stages, options.durations.front()) : options.durations;
 }
 
+double shareOf(const ScheduleOptions &options, int64_t stage) {
+  return options.weightGradientShare[options.weightGradientShare.size() == 1 ? 0 : stage];
+}
+
+/// Whether stages must run as many forwards before their first input gradient as minInFlight promises.
+enum class Promises { Kept, Ignored };
+
 /// Simulates all stages at once; each idle stage starts the task that the rule selects.
 class ListScheduler {
 public:
-  ListScheduler(const ScheduleOptions &options, int64_t limit)
-      : durations(durationsOfStages(options)), weightGradientShare(options.weightGradientShare),
-        activations(options.activations), p(options.stages), m(options.microbatches), limit(limit),
-        leaves(std::bit_ceil(static_cast<size_t>(p))) {}
+  ListScheduler(const ScheduleOptions &options, int64_t limit, Promises promises)
+      : durations(durationsOfStages(options)), p(options.stages), m(options.microbatches),
+        limit(static_cast<double>(limit)), leaves(std::bit_ceil(static_cast<size_t>(p))) {
+    for (int64_t s = 0; s < p; ++s) {
+      rooms.push_back({options.activations.empty() ? 1 : options.activations[s], shareOf(options, s),
+                       schedule::mostInFlight(options, s)});
+      promised.push_back(promises == Promises::Kept ? minInFlight(options, s, 0) : 0);
+    }
+  }
 
-  /// Returns the longest time from a stage's first task to its last one; infinite where it cannot be less than `least`.
-  /// Writes the order of each stage's tasks to `order`, unless it is null.
+  /// Returns the longest time from a stage's first task to its last one; infinite where it cannot be less than `least`,
+  /// and where a stage runs fewer forwards before its first input gradient than promised. Writes the order of each
+  /// stage's tasks to `order`, unless it is null.
   double run(const Rule &its, double least, std::vector<std::vector<Task>> *order) {
-    rule = its;
-    stages.assign(p, {});
-    forwardAt.assign(p * m, kNever);
-    gradientAt.assign(p * m, kNever);
-    std::fill(forwardAt.begin(), forwardAt.begin() + m, 0.0);
-    next.assign(p, {});
-    starts.assign(2 * leaves, kNever);
+    begin(its);
     if (order)
       order->assign(p, {});
-    choose(0);
     for (int64_t left = 3 * p * m; left > 0; --left) {
-      const int64_t best = earliest();
-      const TaskKind kind = next[best].kind;
-      const int64_t index = start(best, next[best]);
-      if (order)
-        (*order)[best].push_back({kind, index, 0});
-      else if (leastSpan(best) >= least * kRounding)
+      const auto [stage, kind, index] = step();
+      if (kind == TaskKind::InputGradient && index == 0 && stages[stage].forwards < promised[stage])
         return kNever;
-      choose(best);
-      if (kind == TaskKind::Forward && best + 1 < p)
-        choose(best + 1); // its input has arrived
-      if (kind == TaskKind::InputGradient && best > 0)
-        choose(best - 1);
+      if (order)
+        (*order)[stage].push_back({kind, index, 0});
+      else if (leastSpan(stage) >= least * kRounding)
+        return kNever;
     }
     double longest = 0;
     for (const State &state : stages)
       longest = std::max(longest, state.free - state.begin);
     return longest;
+  }
+
+  /// Returns whether each stage of a rule's order runs as many forwards before its first input gradient as promised.
+  bool holdsWhatArrives(const Rule &its) {
+    begin(its);
+    for (int64_t left = p; left > 0;) {
+      const auto [stage, kind, index] = step();
+      if (kind != TaskKind::InputGradient || index > 0)
+        continue;
+      if (stages[stage].forwards < promised[stage])
+        return false;
+      --left;
+    }
+    return true;
   }
 
   /// Returns the longest time that a stage's tasks take together, than which no order is faster.
@@ -108,6 +124,42 @@ private:
     TaskKind kind = TaskKind::Forward;
     double start = kNever;
   };
+
+  /// The memory of a stage.
+  struct Room {
+    double size;     // activations of a microbatch, in the unit of `limit`
+    double share;    // of these that wait for the weight gradient
+    double inFlight; // microbatches that have room
+  };
+  struct Started {
+    int64_t stage;
+    TaskKind kind;
+    int64_t microbatch;
+  };
+
+  void begin(const Rule &its) {
+    rule = its;
+    stages.assign(p, {});
+    forwardAt.assign(p * m, kNever);
+    gradientAt.assign(p * m, kNever);
+    std::fill(forwardAt.begin(), forwardAt.begin() + m, 0.0);
+    next.assign(p, {});
+    starts.assign(2 * leaves, kNever);
+    choose(0);
+  }
+
+  /// Starts the next task.
+  Started step() {
+    const int64_t stage = earliest();
+    const TaskKind kind = next[stage].kind;
+    const int64_t index = start(stage, next[stage]);
+    choose(stage);
+    if (kind == TaskKind::Forward && stage + 1 < p)
+      choose(stage + 1); // its input has arrived
+    if (kind == TaskKind::InputGradient && stage > 0)
+      choose(stage - 1);
+    return {stage, kind, index};
+  }
 
   /// Returns the least time from the stage's first task to its last one, which tasks of the stage alone cause.
   double leastSpan(int64_t s) const {
@@ -137,28 +189,36 @@ private:
   Choice chosen(int64_t s) const {
     const State &state = stages[s];
     const PassDurations &d = durations[s];
-    double held = static_cast<double>(state.forwards - state.gradients) +
-                  weightGradientShare * static_cast<double>(state.gradients - state.weights);
-    double size = activations.empty() ? 1 : activations[s];
-    // A stage may always hold one microbatch.
-    bool room = held == 0 || (held + 1) * size <= static_cast<double>(limit);
+    const auto [size, share, inFlight] = rooms[s];
+    const auto running = static_cast<double>(state.forwards - state.gradients),
+               waiting = static_cast<double>(state.gradients - state.weights), held = running + share * waiting;
+    // A stage may always hold one microbatch. Before any waits, there must be room for the first one that will.
+    const double next = waiting > 0 ? held + 1 : running + std::max(1.0, share);
+    // For the schedule's limit one that waits counts at most as one that runs.
+    bool room = held == 0 || (next <= inFlight && (running + std::min(1.0, share) * waiting + 1) * size <= limit);
     double forward = state.forwards < m && room ? std::max(state.free, forwardAt[s * m + state.forwards]) : kNever;
     double gradient =
         state.gradients < state.forwards ? std::max(state.free, gradientAt[s * m + state.gradients]) : kNever;
     bool weight = state.weights < state.gradients;
+    // Activations that the input gradient recomputes need room, too.
+    if (weight && share > 1 && held + share - 1 > inFlight) {
+      if (gradient <= state.free)
+        return {TaskKind::WeightGradient, state.free};
+      gradient = kNever;
+    }
     if (rule.awaitFirst && state.gradients == 0 && gradient < forward + d.forward)
       forward = kNever;
     // Before the first backward, forwards run; afterwards forwards and backwards alternate.
     bool preferForward =
         rule.eagerForward ? forward <= gradient && !(state.lastWasForward && state.gradients > 0) : forward < gradient;
-    Choice next = preferForward ? Choice{TaskKind::Forward, forward} : Choice{TaskKind::InputGradient, gradient};
-    if (next.start == kNever && forward < kNever)
-      next = {TaskKind::Forward, forward};
+    Choice first = preferForward ? Choice{TaskKind::Forward, forward} : Choice{TaskKind::InputGradient, gradient};
+    if (first.start == kNever && forward < kNever)
+      first = {TaskKind::Forward, forward};
     if (weight && rule.makeRoom && !room && state.forwards < m && forwardAt[s * m + state.forwards] <= state.free)
       return {TaskKind::WeightGradient, state.free};
-    if (weight && next.start > state.free + (1 - rule.patience) * d.weightGradient)
+    if (weight && first.start > state.free + (1 - rule.patience) * d.weightGradient)
       return {TaskKind::WeightGradient, state.free};
-    return next;
+    return first;
   }
 
   /// Starts a task and returns the number of its microbatch.
@@ -189,9 +249,10 @@ private:
   }
 
   std::vector<PassDurations> durations; // of each stage
-  double weightGradientShare;
-  std::vector<double> activations;
-  int64_t p, m, limit;
+  int64_t p, m;
+  double limit;
+  std::vector<Room> rooms;       // of each stage
+  std::vector<int64_t> promised; // by stage: forwards before the first input gradient, at least
   Rule rule = {};
   std::vector<State> stages;
   std::vector<Choice> next;   // of each stage
@@ -221,6 +282,16 @@ double longestStageSpan(const ScheduleOptions &options, const std::vector<std::v
 }
 
 } // namespace
+
+double schedule::mostInFlight(const ScheduleOptions &options, int64_t stage) {
+  if (options.inFlight.empty())
+    return std::numeric_limits<double>::infinity();
+  return static_cast<double>(options.inFlight[options.inFlight.size() == 1 ? 0 : stage]);
+}
+
+double schedule::mostRunning(const ScheduleOptions &options, int64_t stage) {
+  return std::max(1.0, std::floor(mostInFlight(options, stage) - std::max(0.0, shareOf(options, stage) - 1)));
+}
 
 int64_t schedule::zeroBubbleFill(int64_t stages, int64_t stage, int64_t limit) {
   return limit < 2 * stages - 1 ? stages - stage : 2 * (stages - stage) - 1;
@@ -255,8 +326,8 @@ constexpr unsigned kMostThreads = 8;
 
 /// Returns the seconds of each rule's order for `options.durations`; infinite where a rule is no faster than `least` or
 /// than another one, and where another one is as fast as the tasks of the busiest stage.
-static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_t limit, double least,
-                                          const std::vector<Rule> &rules) {
+static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_t limit, Promises promises,
+                                          double least, const std::vector<Rule> &rules) {
   std::vector<double> seconds(rules.size(), std::numeric_limits<double>::infinity());
   std::atomic<size_t> next = 0;
   std::atomic<double> best = least;
@@ -264,7 +335,7 @@ static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_
   std::mutex failing;         // of `failure`
   auto tryRules = [&] {
     try {
-      ListScheduler scheduler(options, limit);
+      ListScheduler scheduler(options, limit, promises);
       for (size_t i = next++; i < rules.size() && best > scheduler.busy(); i = next++) {
         seconds[i] = scheduler.run(rules[i], best, nullptr);
         for (double known = best; seconds[i] < known && !best.compare_exchange_weak(known, seconds[i]);)
@@ -291,25 +362,15 @@ static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_
 
 /// Returns the fastest order of the rules for `options.durations`; nothing where none takes less than `least`.
 static std::optional<std::vector<std::vector<Task>>> fastestOfRules(const ScheduleOptions &options, int64_t limit,
-                                                                    double least) {
+                                                                    Promises promises, double least) {
   const std::vector<Rule> rules = allRules();
-  const std::vector<double> seconds = secondsOfRules(options, limit, least, rules);
+  const std::vector<double> seconds = secondsOfRules(options, limit, promises, least, rules);
   const auto fastest = std::ranges::min_element(seconds); // the first one of several, whichever thread was quicker
   if (*fastest >= least)
     return std::nullopt;
   std::vector<std::vector<Task>> order;
-  ListScheduler(options, limit).run(rules[fastest - seconds.begin()], *fastest, &order);
+  ListScheduler(options, limit, promises).run(rules[fastest - seconds.begin()], *fastest, &order);
   return order;
-}
-
-/// Returns whether each stage runs as many forwards before its first input gradient as minInFlight promises.
-static bool holdsWhatArrives(const ScheduleOptions &options, const std::vector<std::vector<Task>> &order) {
-  for (int64_t s = 0; s < options.stages; ++s) {
-    auto gradient = std::ranges::find(order[s], TaskKind::InputGradient, &Task::kind);
-    if (gradient - order[s].begin() < minInFlight(options, s, 0))
-      return false;
-  }
-  return true;
 }
 
 static PassDurations meanOf(const std::vector<PassDurations> &durations) {
@@ -324,26 +385,48 @@ static PassDurations meanOf(const std::vector<PassDurations> &durations) {
   return mean;
 }
 
+/// Returns whether each stage of an order holds at most `options.inFlight`.
+static bool hasRoom(const ScheduleOptions &options, const std::vector<std::vector<Task>> &order) {
+  for (int64_t s = 0; s < options.stages; ++s) {
+    constexpr double kRounding = 1e-9;
+    const double most = schedule::mostInFlight(options, s), share = shareOf(options, s);
+    double held = 0;
+    for (const Task &task : order[s]) {
+      held += task.kind == TaskKind::Forward ? 1 : task.kind == TaskKind::InputGradient ? share - 1 : -share;
+      if (held > std::max({1.0, share, most}) + kRounding)
+        return false;
+    }
+  }
+  return true;
+}
+
+/// Returns whether some rule's order for `options.durations` holds what arrives.
+static bool anyHoldsWhatArrives(const ScheduleOptions &options, int64_t limit) {
+  const std::vector<Rule> rules = allRules();
+  ListScheduler scheduler(options, limit, Promises::Kept);
+  return std::ranges::any_of(rules, [&](const Rule &rule) { return scheduler.holdsWhatArrives(rule); });
+}
+
 std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOptions &options, int64_t limit) {
-  std::vector<std::vector<Task>> best = zeroBubbleByHand(options.stages, options.microbatches, limit);
-  double bestSeconds = longestStageSpan(options, best);
+  std::vector<std::vector<Task>> best;
+  double bestSeconds = options.shorterThan;
   auto consider = [&](std::vector<std::vector<Task>> order) {
-    if (double seconds = longestStageSpan(options, order); seconds < bestSeconds) {
+    if (double seconds = longestStageSpan(options, order); seconds < bestSeconds && hasRoom(options, order)) {
       bestSeconds = seconds;
       best = std::move(order);
     }
   };
+  consider(zeroBubbleByHand(options.stages, options.microbatches, limit));
   if (limit > options.stages)
     consider(zeroBubbleByHand(options.stages, options.microbatches, options.stages));
-  auto found = fastestOfRules(options, limit, bestSeconds);
-  if (found && holdsWhatArrives(options, *found))
-    return *std::move(found);
-  if (!found)
+  if (auto order = fastestOfRules(options, limit, Promises::Kept, bestSeconds))
+    return *std::move(order);
+  if (anyHoldsWhatArrives(options, limit))
     return best;
   // A slow stage lets few forwards through before the first microbatch returns. Orders for equal stages hold more.
   ScheduleOptions even = options;
   even.durations = {meanOf(durationsOfStages(options))};
-  if (auto order = fastestOfRules(even, limit, std::numeric_limits<double>::infinity()))
+  if (auto order = fastestOfRules(even, limit, Promises::Ignored, std::numeric_limits<double>::infinity()))
     consider(*std::move(order));
   return best;
 }

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int64_t kMostRanks = int64_t{1} << 24;
 constexpr int64_t kMostStages = 1 << 16;
+constexpr int64_t kMostInFlight = int64_t(1) << 30;
 
 /// All keys of the file.
 const std::vector<std::string> kTopLevelKeys = {"kerf",
@@ -224,17 +225,31 @@ void readPrediction(Reader &in, const Json &value, Plan &plan) {
   plan.predicted = std::move(predicted);
 }
 
+/// Reads one value for all stages, or a list with one for each.
+template <typename Read> void readPerStage(Reader &in, const Json &value, const std::string &key, Read read) {
+  if (!value.is_array())
+    return read(value, key);
+  if (value.empty())
+    in.fail(fmt::format("{} is []; give one value, or one for each stage", key));
+  for (size_t i = 0; i < value.size(); ++i)
+    read(value[i], fmt::format("{}[{}]", key, i));
+}
+
 void readSchedule(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
     return in.fail(
         fmt::format("\"schedule\" is {}; it has to be an object, like {{\"name\": \"1f1b\"}}", value.dump()));
-  in.onlyKeys(value, "schedule", {"name", "chunks", "variant"});
+  in.onlyKeys(value, "schedule", {"name", "chunks", "variant", "in_flight"});
   if (value.contains("name"))
     plan.schedule.name = in.word(value["name"], "schedule.name", scheduleNames());
   if (value.contains("chunks"))
     plan.schedule.chunks = in.count(value["chunks"], "schedule.chunks", 1, kMostStages);
   if (value.contains("variant"))
     plan.schedule.variant = in.word(value["variant"], "schedule.variant", scheduleVariants());
+  if (value.contains("in_flight"))
+    readPerStage(in, value["in_flight"], "schedule.in_flight", [&](const Json &item, const std::string &what) {
+      plan.schedule.inFlight.push_back(in.count(item, what, 1, kMostInFlight));
+    });
 }
 
 /// Reads an entry of a list that cuts at ops. Only stageCuts knows which part is the last one, without "until".
@@ -325,16 +340,6 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
     plan.stages.push_back(run);
   }
   meshOfFirstStage(plan);
-}
-
-/// Reads one value for all stages, or a list with one for each.
-template <typename Read> void readPerStage(Reader &in, const Json &value, const std::string &key, Read read) {
-  if (!value.is_array())
-    return read(value, key);
-  if (value.empty())
-    in.fail(fmt::format("{} is []; give one value, or one for each stage", key));
-  for (size_t i = 0; i < value.size(); ++i)
-    read(value[i], fmt::format("{}[{}]", key, i));
 }
 
 /// Reads one value for all stages, a list with one for each, or an object {pattern of layers: value}.

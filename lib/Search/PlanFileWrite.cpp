@@ -52,6 +52,8 @@ void writeExecution(const Plan &plan, Json &root) {
     schedule["chunks"] = plan.schedule.chunks;
   if (!plan.schedule.variant.empty())
     schedule["variant"] = plan.schedule.variant;
+  if (!plan.schedule.inFlight.empty())
+    schedule["in_flight"] = oneOrList(plan.schedule.inFlight);
   if (!schedule.empty())
     root["schedule"] = schedule;
   bool atOps = std::any_of(plan.stages.begin(), plan.stages.end(), [](auto &run) { return !run.until.empty(); });

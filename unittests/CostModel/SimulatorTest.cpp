@@ -486,6 +486,52 @@ TEST(Simulator, BoundsOfSearchedOrdersCountTheMicrobatchesThatFit) {
   EXPECT_GE(bounds.seconds(std::vector<double>(4, two)), 32 * 10 / 2 * (1 - kEps));
 }
 
+/// A simulation that may end early gives the step without this limit, or fails where the step takes as long.
+TEST(Simulator, SearchedOrdersBelowATime) {
+  int found = 0, none = 0;
+  for (int64_t stages : {1, 2, 4, 7})
+    for (int64_t microbatches : {1, 5, 32})
+      for (bool overlap : {false, true})
+        for (double bytes : {0.0, 700.0, 3000.0})
+          for (double share : {0.9, 0.99, 1.0, 1.01, 1.2}) {
+            Step s = pipeline(stages, microbatches);
+            s.plan.schedule.kind = ScheduleKind::ZeroBubble1P;
+            s.plan.overlap.stage = overlap;
+            s.work.message.bytes = bytes;
+            CollectiveModel collectives = s.collectives();
+            const double all = simulate(s.work, s.plan, collectives)->stepSeconds, below = share * all;
+            Result<Simulation> result = simulate(s.work, s.plan, PipelineModel(collectives), Trace::No, below);
+            if (all < below)
+              ASSERT_TRUE(result);
+            if (result)
+              EXPECT_EQ(result->stepSeconds, all);
+            ++(result ? found : none);
+          }
+  EXPECT_GT(found, 100);
+  EXPECT_GT(none, 50);
+}
+
+/// Orders that keep to inFlightThatFits fit, and are no slower than orders that hold as few as the schedule promises.
+TEST(Simulator, OrdersThatFit) {
+  Step s = pipeline(4, 32);
+  s.plan.schedule.kind = ScheduleKind::ZeroBubble2P;
+  CollectiveModel collectives = s.collectives();
+  PipelineModel network(collectives);
+  const double most = maxDeviceBytes(*simulate(s.work, s.plan, network));
+  EXPECT_TRUE(inFlightThatFits(s.work, s.plan, network, std::vector<double>(4, most)).empty());
+  double before = simulate(s.work, s.plan, network)->stepSeconds;
+  for (int64_t microbatches = 7; microbatches >= 4; --microbatches) { // each has 100 bytes on a stage
+    const double limit = most - static_cast<double>(8 - microbatches) * 100;
+    s.plan.schedule.inFlight = {};
+    s.plan.schedule.inFlight = inFlightThatFits(s.work, s.plan, network, std::vector<double>(4, limit));
+    EXPECT_EQ(s.plan.schedule.inFlight, std::vector<int64_t>(4, microbatches));
+    Result<Simulation> result = simulate(s.work, s.plan, network);
+    EXPECT_LE(maxDeviceBytes(*result), limit);
+    EXPECT_GE(result->stepSeconds, before * (1 - kEps));
+    before = result->stepSeconds;
+  }
+}
+
 TEST(Simulator, FewMicrobatchesShowWhereMemoryPeaks) {
   auto situations = [](const ScheduleOptions &options, int64_t stage) {
     std::set<std::tuple<int64_t, bool, std::vector<int64_t>, std::vector<int64_t>>> all;

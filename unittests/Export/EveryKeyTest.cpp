@@ -23,7 +23,7 @@ std::set<std::string> keysSet(const Plan &plan) {
                optimizerShardingRanks, ops, arguments] = static_cast<const PlanLayout &>(plan);
   const auto &[globalBatch, microbatch, schedule, recompute, recomputeLayers, recomputeOps, overlap, gradientDtype,
                attention, optimizerStates, compression] = static_cast<const PlanExecution &>(plan);
-  const auto &[name, chunks, variant] = schedule;
+  const auto &[name, chunks, variant, inFlight] = schedule;
   std::set<std::string> keys = {"kerf"};
   auto add = [&](const char *key, bool set) {
     if (set)
@@ -37,6 +37,7 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("schedule.name", !name.empty());
   add("schedule.chunks", chunks);
   add("schedule.variant", !variant.empty());
+  add("schedule.in_flight", !inFlight.empty());
   add("stages", !stages.empty());
   add("recompute", !recompute.empty() || !recomputeLayers.empty());
   add("optimizer_sharding", !optimizerSharding.empty());
@@ -136,6 +137,8 @@ struct RandomPlans {
       p.schedule.chunks = oneOf<int64_t>({2, 3});
     if (p.schedule.name == "zero-bubble")
       p.schedule.variant = oneOf<const char *>({"h1", "1p", "2p"});
+    if (p.schedule.name == "zero-bubble" && p.schedule.variant != "h1")
+      p.schedule.inFlight = {1 + below(2 * stages)};
     int64_t layers = model.known() ? model.layers + model.decoderLayers : 24;
     int64_t parts = stages * std::max<int64_t>(1, p.schedule.chunks);
     if (stages > 1 && coin()) {
@@ -223,7 +226,8 @@ TEST(EveryKey, PlansHaveTheKeysOfTheirMembers) {
   }
   if (seeds().size() == 1)
     return;
-  for (const char *key : {"order", "stages", "schedule.variant", "optimizer_sharding_ranks", "context_style", "ops"})
+  for (const char *key : {"order", "stages", "schedule.variant", "schedule.in_flight", "optimizer_sharding_ranks",
+                          "context_style", "ops"})
     EXPECT_TRUE(seen.contains(key)) << key;
 }
 

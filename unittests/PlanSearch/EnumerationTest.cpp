@@ -308,7 +308,14 @@ private:
       best.complete = false;
     if (!best.complete)
       return;
-    auto simulation = simulate(work, *stepPlan(completed, job.job, model), pipeline);
+    StepPlan step = *stepPlan(completed, job.job, model);
+    if (recordOf(step.schedule.kind).searched) {
+      std::vector<double> limits;
+      for (int64_t s = 0; s < step.schedule.stages; ++s)
+        limits.push_back(static_cast<double>(pipeline.device(s).memoryBytes));
+      step.schedule.inFlight = inFlightThatFits(work, step, pipeline, limits);
+    }
+    auto simulation = simulate(work, step, pipeline);
     if (!simulation)
       return;
     ++best.plans;

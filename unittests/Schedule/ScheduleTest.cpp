@@ -120,7 +120,7 @@ TEST(Schedule, SearchedZeroBubble) {
     double oneFOneB = bubble(make(options(ScheduleKind::OneFOneB, p, m)), d);
     ScheduleOptions o = options(ScheduleKind::ZeroBubbleH1, p, m);
     o.durations = {d};
-    o.weightGradientShare = 0.4;
+    o.weightGradientShare = {0.4};
     double byHand = bubble(make(o), d);
     o.kind = ScheduleKind::ZeroBubble1P;
     double oneLimit = bubble(make(o), d);
@@ -138,7 +138,7 @@ TEST(Schedule, SearchedZeroBubbleForUnevenStages) {
   for (int i = 0; i < 40; ++i) {
     const int64_t p = 2 + static_cast<int64_t>(random() % 7);
     ScheduleOptions its = options(ScheduleKind::ZeroBubble2P, p, 4 * p);
-    its.weightGradientShare = 0.5;
+    its.weightGradientShare = {0.5};
     std::vector<double> layers;
     for (int64_t s = 0; s < p; ++s)
       layers.push_back(4 + static_cast<double>(random() % 5));
@@ -181,7 +181,7 @@ TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
         one = {one.forward * times, one.inputGradient * times, one.weightGradient * times, one.send};
       }
     }
-    its.weightGradientShare = between(0, 1);
+    its.weightGradientShare = {between(0, 1)};
     for (int64_t s = 0; s < its.stages; ++s)
       its.activations.push_back(between(0.3, 3));
     Schedule schedule = make(its);
@@ -198,6 +198,94 @@ TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
   }
   EXPECT_GT(most, 5);
   EXPECT_GT(reached, 20);
+}
+
+/// Returns the most microbatches that a stage holds at once, where one that waits for its weight gradient counts as
+/// `share`.
+double mostHeld(const std::vector<Task> &order, double share) {
+  double held = 0, most = 0;
+  for (const Task &task : order) {
+    held += task.kind == TaskKind::Forward ? 1 : task.kind == TaskKind::InputGradient ? share - 1 : -share;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+/// No stage holds more microbatches than ScheduleOptions::inFlight allows, also where an input gradient recomputes
+/// activations that stay until the weight gradient. With room for as many as the schedule itself allows, the order is
+/// the one without this limit.
+TEST(Schedule, SearchedZeroBubbleKeepsToTheMicrobatchesThatHaveRoom) {
+  std::mt19937_64 random(23);
+  auto between = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  int64_t limited = 0;
+  for (int i = 0; i < 300; ++i) {
+    ScheduleKind kind = random() % 2 ? ScheduleKind::ZeroBubble1P : ScheduleKind::ZeroBubble2P;
+    ScheduleOptions its = options(kind, between(2, 9), between(1, 40));
+    its.durations.clear();
+    its.weightGradientShare.clear();
+    for (int64_t s = 0; s < its.stages; ++s) {
+      const double times = static_cast<double>(between(2, 20)) / 10;
+      its.durations.push_back({times, 1.1 * times, 0.8 * times, static_cast<double>(i % 3) * 0.2});
+      its.weightGradientShare.push_back(static_cast<double>(between(0, 40)) / 10);
+      if (i % 2)
+        its.activations.push_back(static_cast<double>(between(5, 20)) / 10);
+    }
+    const Schedule all = make(its);
+    its.inFlight = {8 * searchedLimit(its)};
+    EXPECT_EQ(make(its).order, all.order) << "job " << i;
+    its.inFlight.clear();
+    for (int64_t s = 0; s < its.stages; ++s)
+      its.inFlight.push_back(between(1, 2 * its.stages));
+    const Schedule schedule = make(its);
+    limited += schedule.order != all.order;
+    for (int64_t s = 0; s < its.stages; ++s) {
+      const double share = its.weightGradientShare[s];
+      EXPECT_LE(mostHeld(schedule.order[s], share), std::max({1.0, share, static_cast<double>(its.inFlight[s])}) + 1e-9)
+          << "stage " << s << " of job " << i;
+      EXPECT_LE(static_cast<double>(check(schedule)->inFlightInputGradient[s]), maxInFlight(its, s));
+      auto gradient = std::ranges::find(schedule.order[s], TaskKind::InputGradient, &Task::kind);
+      EXPECT_LE(minInFlight(its, s, 0), gradient - schedule.order[s].begin());
+    }
+  }
+  EXPECT_GT(limited, 100);
+}
+
+/// A search that must find an order below some time finds the one without such a limit, or none if that one takes
+/// longer.
+TEST(Schedule, SearchedZeroBubbleShorterThan) {
+  std::mt19937_64 random(29);
+  int64_t found = 0, none = 0;
+  for (int i = 0; i < 200; ++i) {
+    ScheduleKind kind = random() % 2 ? ScheduleKind::ZeroBubble1P : ScheduleKind::ZeroBubble2P;
+    ScheduleOptions its =
+        options(kind, 2 + static_cast<int64_t>(random() % 8), 1 + static_cast<int64_t>(random() % 40));
+    its.durations.clear();
+    for (int64_t s = 0; s < its.stages; ++s) {
+      const double times = 1 + static_cast<double>(random() % 30) / 10;
+      its.durations.push_back({times, 1.5 * times, 0.7 * times, static_cast<double>(i % 4) * 0.3});
+    }
+    if (i % 3 == 0)
+      its.inFlight = {1 + static_cast<int64_t>(random() % 10)};
+    const Schedule best = make(its);
+    auto seconds = [&](int64_t stage, const Task &task) {
+      const PassDurations &d = its.durations[stage];
+      return task.kind == TaskKind::Forward         ? d.forward
+             : task.kind == TaskKind::InputGradient ? d.inputGradient
+                                                    : d.weightGradient;
+    };
+    const double span =
+        runSchedule(best, seconds, [&](StageChunk, const Task &) { return its.durations[0].send; }).longestStageSpan;
+    its.shorterThan = span * (0.8 + static_cast<double>(random() % 41) / 100);
+    Result<Schedule> shorter = makeSchedule(its);
+    EXPECT_EQ(static_cast<bool>(shorter), span < its.shorterThan) << "job " << i;
+    if (shorter)
+      EXPECT_EQ(shorter->order, best.order) << "job " << i;
+    ++(shorter ? found : none);
+  }
+  EXPECT_GT(found, 50);
+  EXPECT_GT(none, 50);
 }
 
 TEST(Schedule, InFlightCounts) {

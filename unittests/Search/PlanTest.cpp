@@ -59,6 +59,23 @@ TEST(Plan, RecomputationThatIsRefused) {
   EXPECT_NE(message(R"([{"0": "full"}])").find("recompute[0]"), std::string::npos);
 }
 
+TEST(Plan, MicrobatchesInFlight) {
+  auto plan = [](const char *inFlight) {
+    return parsePlan(std::string(R"({"kerf": 1, "schedule": {"name": "zero-bubble", "variant": "2p", "in_flight": )") +
+                         inFlight + "}}",
+                     "p");
+  };
+  EXPECT_EQ(plan("7")->schedule.inFlight, std::vector<int64_t>{7});
+  auto list = plan("[7, 6, 5]");
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(list->schedule.inFlight, (std::vector<int64_t>{7, 6, 5}));
+  EXPECT_EQ(parsePlan(toJson(*list), "written")->schedule, list->schedule);
+  EXPECT_NE(plan("[7, 0]").error().message.find("schedule.in_flight[1] is 0"), std::string::npos);
+  EXPECT_NE(plan("[]").error().message.find("schedule.in_flight is []"), std::string::npos);
+  EXPECT_FALSE(plan("1.5"));
+  EXPECT_FALSE(plan("\"all\""));
+}
+
 TEST(Plan, StagesThatEndAtOps) {
   auto plan = parsePlan(R"({"kerf": 1, "mesh": {"stage": 2}, "schedule": {"name": "interleaved"}, "stages":
       [{"until": "b", "stage": 1, "chunk": 0}, {"until": "a", "stage": 0, "chunk": 0}, {"stage": 1, "chunk": 1},

@@ -153,14 +153,21 @@ double maxDeviceBytes(const Simulation &simulation);
 enum class Trace { No, Yes };
 
 /// Predicts one training step. Fails if the plan contradicts the work (for example in its number of stages or chunks),
-/// or if its schedule is impossible.
+/// or if its schedule is impossible. Where the schedule's order is searched for, it also fails as soon as it is clear
+/// that the step takes at least `below` seconds; a step that takes less is the same for every `below`.
 Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
-                            Trace trace = Trace::No);
+                            Trace trace = Trace::No, double below = std::numeric_limits<double>::infinity());
 /// Predicts one training step on a cluster where all ranks have the same device; fails as the function above does.
 inline Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives,
                                    Trace trace = Trace::No) {
   return simulate(work, plan, PipelineModel(collectives), trace);
 }
+
+/// Returns the microbatches that each stage of a schedule whose order is searched may hold (ScheduleOptions::inFlight)
+/// within `memoryLimits`, the bytes of each stage's device: as many as fit, and at least those that the schedule
+/// promises (minInFlight). Empty where all that the schedule may hold fit.
+std::vector<int64_t> inFlightThatFits(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
+                                      std::span<const double> memoryLimits);
 
 /// Returns the seconds of a message from pipeline stage `from` to stage `to`, including the collectives with which the
 /// receiving ranks gather what each of them received.

@@ -23,7 +23,7 @@ LayerActivationBytes layerActivationBytes(const Segment &segment, Recompute reco
 double deviceBytes(double allocatedBytes, const DeviceSpec &device);
 
 /// Fills in the fields of `options` that a search for a schedule within a memory limit needs: `activations` of each
-/// stage, and `weightGradientShare` (the largest of all stages).
+/// stage, and `weightGradientShare`.
 void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options);
 
 /// Returns the peak memory of pipeline stage `stage` on `device`. The function follows the stage's tasks in the order
@@ -45,10 +45,12 @@ std::vector<TaskBytes> deviceBytesByTask(const StepWork &work, const StepPlan &p
 double peakDeviceBytes(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const DeviceSpec &device,
                        int64_t stage);
 
+/// The task that runs while a stage holds the most microbatches.
+enum class WhileInFlight { Forward, AnyTask };
 /// Returns the largest number of microbatches whose activations pipeline stage `stage`, of one chunk, can hold until
-/// their input gradients within `limitBytes` of device memory; infinity where they take none.
+/// their input gradients within `limitBytes` of device memory while it runs `task`; infinity where they take none.
 double maxInFlightThatFit(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
-                          double limitBytes);
+                          double limitBytes, WhileInFlight task = WhileInFlight::Forward);
 
 /// A situation of a pipeline stage in which its memory may peak: a running task, and the number of microbatches whose
 /// activations are in memory.

@@ -10,6 +10,7 @@
 #include "kerf/Support/Result.h"
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,12 +66,20 @@ struct ScheduleOptions {
   // The fields below are read only for schedules whose record is `searched`.
   /// Durations on each stage, for which the order is optimized. A single one is that of all stages.
   std::vector<PassDurations> durations = {PassDurations()};
-  /// Share, from 0 to 1, of a microbatch's activations that stay in memory between its input gradient and
-  /// its weight gradient.
-  double weightGradientShare = 1;
+  /// Activations on each stage that stay in memory between a microbatch's input gradient and its weight gradient,
+  /// divided by those between its forward and its input gradient; above 1 where they are recomputed. A single share is
+  /// that of all stages.
+  std::vector<double> weightGradientShare = {1};
   /// Activation memory of one microbatch on each stage, divided by the mean over all stages; empty means that all
   /// stages need the same. The schedule's memory limit counts in units of this mean.
   std::vector<double> activations = {};
+  /// The most microbatches whose activations each stage holds, besides the schedule's memory limit; a microbatch that
+  /// waits for its weight gradient counts as `weightGradientShare`. A single number is that of all stages; empty: there
+  /// is only the schedule's limit.
+  std::vector<int64_t> inFlight = {};
+  /// The longest time from the first to the last task of one stage, in the unit of `durations`, must be below this.
+  /// The search ends as soon as it is clear that no order takes less.
+  double shorterThan = std::numeric_limits<double>::infinity();
 };
 
 /// A pipeline schedule: the order of the tasks of every stage.
@@ -102,6 +111,7 @@ struct ScheduleRecord {
   bool chunked = false;          // whether a stage holds two or more chunks of the model
   bool splitsBackward = false;   // value of Schedule::splitBackward
   bool searched = false;         // whether the order is computed by a search for the durations of the tasks
+  int64_t heldPerStage = 0;      // if so: microbatches that a stage may hold, divided by the number of stages
   bool steady = false;           // whether withFewMicrobatches may leave out microbatches
   SingleStage singleStage = SingleStage::Never; // whether a model in one stage may use the schedule
   /// Returns the tasks of each stage in execution order.
@@ -141,6 +151,9 @@ Result<ScheduleOptions> scheduleOptions(std::string_view name, std::string_view 
 /// input gradient, has not ended; infinity if no limit is known. For stages of one chunk. For schedules that are
 /// searched, the number depends on `options.activations`.
 double maxInFlight(const ScheduleOptions &options, int64_t stage);
+/// Returns the largest number of microbatches at once that a stage of a searched schedule may hold, in units of the
+/// mean over all stages (ScheduleOptions::activations).
+int64_t searchedLimit(const ScheduleOptions &options);
 /// Returns a lower bound of the number of microbatches that are in flight on `chunk` of `stage`, at a moment that is
 /// the same for all chunks of the stage. The bound is used to reject plans that cannot fit into memory. For schedules
 /// that are searched, it is 1 as long as `options.activations` is empty.
@@ -151,7 +164,8 @@ int64_t minInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk
 ScheduleOptions withFewMicrobatches(ScheduleOptions options);
 
 /// Computes the order of all tasks. Fails if a number is out of range (for example 0 stages, or chunks for a schedule
-/// that has none) or if the schedule would have more than 16 million tasks. The returned schedule passes check().
+/// that has none), if the schedule would have more than 16 million tasks, or if no order takes less time than
+/// `options.shorterThan`. The returned schedule passes check().
 Result<Schedule> makeSchedule(const ScheduleOptions &options);
 
 /// One of the stages * chunks parts of the model: chunk `chunk` of stage `stage`.
