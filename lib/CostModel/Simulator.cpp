@@ -168,24 +168,25 @@ public:
     return list;
   }
 
-  /// Returns whether every order takes each stage at least as long, from its first to its last task, as it takes with
-  /// `durations`: each stage begins at the same time as with them, and nothing takes less.
-  bool takesAtLeast(const std::vector<PassDurations> &durations) {
+  /// Returns by how many seconds a stage can at most be faster, from its first to its last task, than with `durations`:
+  /// each stage begins at the same time as with them, and nothing takes less, except for the last weight gradient,
+  /// which is the last task of its stage. Returns nothing where more than that is different.
+  std::optional<double> mostBelow(const std::vector<PassDurations> &durations) {
     const int64_t stages = plan.schedule.stages, last = plan.schedule.microbatches - 1;
     if (!plan.overlap.stage || last == 0)
-      return false;
+      return std::nullopt;
+    double most = 0;
     for (int64_t s = 0; s < stages; ++s) {
       const PassDurations &d = durations[s];
-      if (cost(s, {TaskKind::Forward, 0, 0}).seconds != d.forward || (s + 1 < stages && toNext[s] != d.send) ||
+      auto seconds = [&](TaskKind kind, int64_t microbatch) { return cost(s, {kind, microbatch, 0}).seconds; };
+      if (seconds(TaskKind::Forward, 0) != d.forward || seconds(TaskKind::Forward, last) < d.forward ||
+          seconds(TaskKind::InputGradient, 0) < d.inputGradient ||
+          seconds(TaskKind::InputGradient, last) < d.inputGradient || (s + 1 < stages && toNext[s] != d.send) ||
           (s > 0 && toPrevious[s] < d.send))
-        return false;
-      for (int64_t microbatch : {int64_t{0}, last})
-        if (cost(s, {TaskKind::Forward, microbatch, 0}).seconds < d.forward ||
-            cost(s, {TaskKind::InputGradient, microbatch, 0}).seconds < d.inputGradient ||
-            cost(s, {TaskKind::WeightGradient, microbatch, 0}).seconds < d.weightGradient)
-          return false;
+        return std::nullopt;
+      most = std::max(most, d.weightGradient - seconds(TaskKind::WeightGradient, last));
     }
-    return true;
+    return most;
   }
 
   /// Assigns the index of a cost to each stage and chunk; tasks with the same index cost the same. Called again after
@@ -358,9 +359,9 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   if (recordOf(options.kind).splitsBackward) {
     options.durations = timeline.durations();
     describeActivations(work, plan, options);
-    if (recordOf(options.kind).searched && below < std::numeric_limits<double>::infinity() &&
-        timeline.takesAtLeast(options.durations))
-      options.shorterThan = below - slowestUpdate - leastAfter;
+    const bool limited = recordOf(options.kind).searched && below < std::numeric_limits<double>::infinity();
+    if (auto less = limited ? timeline.mostBelow(options.durations) : std::nullopt)
+      options.shorterThan = below - slowestUpdate - leastAfter + *less;
   }
   Result<Schedule> schedule = makeSchedule(options);
   if (!schedule)
@@ -483,6 +484,17 @@ double kerf::messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t
   return pipeline.sendSeconds(from, to, message.axes, message.bytes) + seconds;
 }
 
+StageSeconds::Holding kerf::holdingOfSchedule(const ScheduleOptions &schedule, int64_t stage, double waitingShare,
+                                              double weightGradient) {
+  constexpr double more = 1 + 1e-9; // covers rounding
+  const auto limit = static_cast<double>(searchedLimit(schedule));
+  const double size = schedule.activations.empty() ? 1 : schedule.activations[stage];
+  if (size <= 0)
+    return {};
+  // Handwritten orders hold up to `limit` microbatches, whatever their size is.
+  return {std::max({1.0, limit, limit / size}) * more, std::min(1.0, waitingShare) * weightGradient};
+}
+
 double kerf::pipelineSecondsLowerBound(const std::vector<StageSeconds> &all, const ScheduleOptions &schedule,
                                        bool sendsOverlap) {
   auto stages = static_cast<int64_t>(all.size());
@@ -494,10 +506,14 @@ double kerf::pipelineSecondsLowerBound(const std::vector<StageSeconds> &all, con
       roundTrip[s] += roundTrip[s + 1] + all[s + 1].backward + all[s + 1].sendBackward;
   }
   // During the round trip the stage can only do the forwards that the schedule runs before its first backward. Each
-  // microbatch is in flight on the stage for a round trip and its backward, and only so many are at once.
+  // microbatch is in flight on the stage for a round trip and its backward, and only so many are at once. What its
+  // weight gradient reads is in memory while this runs.
   auto busy = [&](int64_t s) {
+    const double flight = roundTrip[s] + all[s].backward;
+    auto each = [&](const StageSeconds::Holding &its) { return (flight + its.waiting) / its.most; };
     return std::max(all[s].busy + std::max(0.0, roundTrip[s] - all[s].warmup),
-                    static_cast<double>(schedule.microbatches) * (roundTrip[s] + all[s].backward) / all[s].inFlight);
+                    static_cast<double>(schedule.microbatches) *
+                        std::max({flight / all[s].inFlight, each(all[s].ofMemory), each(all[s].ofSchedule)}));
   };
   double least = 0;
   if (recordOf(schedule.kind).splitsBackward) { // a stage's step begins with its own first task
@@ -571,8 +587,15 @@ double kerf::StepBounds::seconds(std::span<const double> memoryLimits) {
     its.sendForward = s + 1 < stages ? timeline.sendSeconds(s, {TaskKind::Forward, 0, 0}) : 0;
     its.sendBackward = s > 0 ? timeline.sendSeconds(s, {TaskKind::Backward, 0, 0}) : 0;
     double inFlight = maxInFlight(schedule, s);
-    if (!memoryLimits.empty() && schedule.chunks == 1)
+    const double share = split ? schedule.weightGradientShare[s] : 0,
+                 weightGradient = split ? quickest(TaskKind::WeightGradient) : 0;
+    if (recordOf(schedule.kind).searched)
+      its.ofSchedule = holdingOfSchedule(schedule, s, share, weightGradient);
+    if (!memoryLimits.empty() && schedule.chunks == 1) {
+      its.ofMemory = {roomForActivations(work, plan, pipeline.device(s), s, memoryLimits[s], WhileInFlight::Forward),
+                      share * weightGradient};
       inFlight = std::min(inFlight, maxInFlightThatFit(work, plan, pipeline.device(s), s, memoryLimits[s]));
+    }
     if (schedule.chunks == 1)
       its.inFlight = inFlight;
     its.warmup = schedule.chunks > 1 || inFlight > 1e18 ? inFlight : first(TaskKind::Forward, inFlight, 0);

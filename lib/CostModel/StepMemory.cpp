@@ -312,7 +312,7 @@ double kerf::peakDeviceBytes(const std::vector<PeakCandidate> &candidates, const
   return deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + most, device);
 }
 
-double kerf::maxInFlightThatFit(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
+double kerf::roomForActivations(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
                                 double limitBytes, WhileInFlight task) {
   const Fixed fixed = fixedBytes(work, plan, stage);
   const LayerActivationBytes held =
@@ -324,8 +324,12 @@ double kerf::maxInFlightThatFit(const StepWork &work, const StepPlan &plan, cons
                                         pairedBytes({held}, plan),
                                     device);
   constexpr double more = 1 + 1e-9; // keeps rounding from pushing a quotient below an integer
-  return each > 0 ? std::floor(std::max(0.0, limitBytes - others) / each * more)
-                  : std::numeric_limits<double>::infinity();
+  return each > 0 ? std::max(0.0, limitBytes - others) / each * more : std::numeric_limits<double>::infinity();
+}
+
+double kerf::maxInFlightThatFit(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
+                                double limitBytes, WhileInFlight task) {
+  return std::floor(roomForActivations(work, plan, device, stage, limitBytes, task));
 }
 
 StageMemory kerf::stageMemory(const StepWork &work, const StepPlan &plan, const Schedule &schedule,

@@ -52,8 +52,8 @@ struct StageOption {
   double besideRecompute = 0;               // seconds in tasks that reductions can run beside
   double one = 0;                           // activation bytes of one microbatch on its first part
   double held = 0;                          // least activation bytes of all microbatches in flight
-  double waiting = 0; // bytes by which a microbatch that waits for its weight gradient exceeds one in flight
-  double extra = 0;   // temporary bytes of one running task
+  double after = 0;                         // activation bytes of a microbatch that waits for its weight gradient
+  double extra = 0;                         // temporary bytes of one running task
 };
 
 StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, const Cut &cut, int64_t stage,
@@ -66,7 +66,7 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
     for (const PartSegment &one : segments)
       layers += prices.model.chain[one.entry].layers ? one.count : 0;
     RecomputedLayers left = recomputedLayersAt(ladder, rung, layers, most);
-    double recompute = 0, held = 0, waiting = 0;
+    double recompute = 0, held = 0, after = 0;
     for (const PartSegment &one : segments) {
       bool isLayer = prices.model.chain[one.entry].layers > 0;
       int64_t full = isLayer ? std::min(left.full, one.count) : 0,
@@ -80,7 +80,7 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
         const LayerActivationBytes &bytes = prices.activations[one.entry][mode];
         recompute += static_cast<double>(counts[mode]) * prices.at(stage).seconds->segments[one.entry].recompute[mode];
         held += static_cast<double>(counts[mode]) * bytes.untilInputGradient;
-        waiting += static_cast<double>(counts[mode]) * bytes.untilWeightGradient;
+        after += static_cast<double>(counts[mode]) * bytes.untilWeightGradient;
         option.extra = std::max({option.extra, bytes.duringBackward, bytes.workspace});
       }
     }
@@ -89,9 +89,10 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
     option.firstRecompute = c == 0 ? recompute : option.firstRecompute;
     option.one = c == 0 ? held : option.one;
     option.held += static_cast<double>(minInFlight(schedule, stage, c)) * held;
-    if (recordOf(schedule.kind).splitsBackward) // the first microbatch waits for its weight gradient
-      option.waiting = std::max(0.0, waiting - held);
-    option.held += option.waiting;
+    if (recordOf(schedule.kind).splitsBackward) { // the first microbatch waits for its weight gradient
+      option.after = after;
+      option.held += std::max(0.0, after - held);
+    }
   }
   return option;
 }
@@ -203,10 +204,17 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
                         ? static_cast<double>(minInFlight(schedule, static_cast<int64_t>(s), 0))
                         : 1.0;
       if (inFlight < needed ||
-          (!pinned && deviceBytes(needed * options[s].one + options[s].waiting, device) - deviceBytes(0, device) >
+          (!pinned && deviceBytes((needed - 1) * options[s].one + std::max(options[s].one, options[s].after), device) -
+                              deviceBytes(0, device) >
                           room * (1 + 1e-9)))
         return true;
       stages[s] = secondsOf(prices, schedule, static_cast<int64_t>(s), its, options[s], inFlight);
+      const double share = options[s].one > 0 ? options[s].after / options[s].one : 0,
+                   weightGradient = its.first.weightGradient;
+      if (limited)
+        stages[s].ofSchedule = holdingOfSchedule(schedule, static_cast<int64_t>(s), share, weightGradient);
+      if (!pinned && each > 0)
+        stages[s].ofMemory = {room / each * (1 + 1e-9), share * weightGradient};
     }
     least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
     return true;

@@ -202,10 +202,22 @@ struct StageSeconds {
   /// The largest number of microbatches at once whose forward has begun and whose backward, up to its input gradient,
   /// has not ended, for stages of one chunk; infinity: not known.
   double inFlight = std::numeric_limits<double>::infinity();
-  double sendForward = 0;  // seconds of a message with activations to the next stage
-  double sendBackward = 0; // seconds of a message with gradients to the previous stage
-  double after = 0;        // seconds of the reductions of gradients that still run after the stage's last task
+  /// A limit of the microbatches that a stage of one chunk holds.
+  struct Holding {
+    double most = std::numeric_limits<double>::infinity(); // microbatches; infinity: not known
+    /// Seconds of the weight gradient of one microbatch, multiplied by what a microbatch that waits for it counts.
+    /// Before its input gradient each microbatch counts as one.
+    double waiting = 0;
+  };
+  Holding ofMemory, ofSchedule; // the limit of the stage's memory, and that of a schedule whose order is searched
+  double sendForward = 0;       // seconds of a message with activations to the next stage
+  double sendBackward = 0;      // seconds of a message with gradients to the previous stage
+  double after = 0;             // seconds of the reductions of gradients that still run after the stage's last task
 };
+/// Returns the limit of a schedule whose order is searched; `schedule` has the activations. `waitingShare` is as
+/// ScheduleOptions::weightGradientShare, and `weightGradient` are the seconds of a weight gradient.
+StageSeconds::Holding holdingOfSchedule(const ScheduleOptions &schedule, int64_t stage, double waitingShare,
+                                        double weightGradient);
 /// Returns a lower bound of the seconds of a pipeline's tasks and messages, without the optimizer. `stages` has one
 /// entry for each stage. `sendsOverlap` says whether messages run at the same time as compute.
 double pipelineSecondsLowerBound(const std::vector<StageSeconds> &stages, const ScheduleOptions &schedule,

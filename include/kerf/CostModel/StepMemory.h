@@ -47,6 +47,10 @@ double peakDeviceBytes(const StepWork &work, const StepPlan &plan, const Schedul
 
 /// The task that runs while a stage holds the most microbatches.
 enum class WhileInFlight { Forward, AnyTask };
+/// Returns how many times the activations of one microbatch, until its input gradient, pipeline stage `stage`, of one
+/// chunk, has room for within `limitBytes` of device memory while it runs `task`; infinity where they take none.
+double roomForActivations(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
+                          double limitBytes, WhileInFlight task);
 /// Returns the largest number of microbatches whose activations pipeline stage `stage`, of one chunk, can hold until
 /// their input gradients within `limitBytes` of device memory while it runs `task`; infinity where they take none.
 double maxInFlightThatFit(const StepWork &work, const StepPlan &plan, const DeviceSpec &device, int64_t stage,
