@@ -506,8 +506,8 @@ double kerf::pipelineSecondsLowerBound(const std::vector<StageSeconds> &all, con
       roundTrip[s] += roundTrip[s + 1] + all[s + 1].backward + all[s + 1].sendBackward;
   }
   // During the round trip the stage can only do the forwards that the schedule runs before its first backward. Each
-  // microbatch is in flight on the stage for a round trip and its backward, and only so many are at once. What its
-  // weight gradient reads is in memory while this runs.
+  // microbatch is in flight on the stage for a round trip and its backward, and only so many are at once. The
+  // weight gradient then keeps its inputs in memory.
   auto busy = [&](int64_t s) {
     const double flight = roundTrip[s] + all[s].backward;
     auto each = [&](const StageSeconds::Holding &its) { return (flight + its.waiting) / its.most; };
