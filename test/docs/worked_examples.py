@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of pages that say how to add something (docs/adding-*.md), carried out.
 
-    python3 test/docs/worked_examples.py adding-a-schedule adding-a-trainer    builds and runs both, one after the other in one tree
+    python3 test/docs/worked_examples.py adding-a-schedule adding-a-trainer    builds and runs both in one tree
     python3 test/docs/worked_examples.py adding-a-schedule --check             only says whether its blocks fit the tree, which takes no time
     python3 test/docs/worked_examples.py adding-an-operator                    compares the page with the tree, which has the example
 
@@ -91,17 +91,31 @@ def run(*command):
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
 
-def follow(page, changed):
-    """Puts a page's blocks into the tree of the current folder, builds and tests them there, and takes them out again: what other pages
-    build is then what ccache has from the build of this tree."""
+def together(examples):
+    """Returns the pages in groups that are built at once: pages that run the same tests and change different files."""
+    groups = []
+    for page, changed in examples.items():
+        last = groups[-1] if groups else []
+        tests = PAGES[page][2]
+        if last and tests and all(PAGES[other][2] == tests and not set(examples[other]) & set(changed) for other in last):
+            last.append(page)
+        else:
+            groups.append([page])
+    return groups
+
+
+def follow(pages, changed):
+    """Puts the blocks of some pages into the tree of the current folder, builds and tests them there, and takes them out again: what other
+    pages build is then what ccache has from the build of this tree."""
     for path, content in changed.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
             file.write(content)
-    _, targets, tests, cases = PAGES[page]
+    targets = dict.fromkeys(target for page in pages for target in PAGES[page][1])
     run("cmake", "--build", "--preset", "release", "--target", *targets)
+    tests = PAGES[pages[0]][2]
     if tests:
-        os.environ["GTEST_FILTER"] = cases
+        os.environ["GTEST_FILTER"] = ":".join(PAGES[page][3] for page in pages)
         run("ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error", "--tests-regex", tests)
     for path in changed:
         if path.startswith("test/e2e/"):
@@ -136,8 +150,8 @@ def main():
         os.chdir(tree)
         os.environ["KERF"] = os.path.join(tree, "build", "bin", "kerf")
         run("cmake", "--preset", "release")
-        for page, changed in examples.items():
-            follow(page, changed)
+        for pages in together(examples):
+            follow(pages, {path: content for page in pages for path, content in examples[page].items()})
     finally:
         if not options.folder:
             shutil.rmtree(folder)
