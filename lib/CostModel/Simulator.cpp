@@ -363,7 +363,7 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
     if (auto less = limited ? timeline.mostBelow(options.durations) : std::nullopt)
       options.shorterThan = below - slowestUpdate - leastAfter + *less;
   }
-  Result<Schedule> schedule = makeSchedule(options);
+  Result<Schedule> schedule = plan.order ? Result<Schedule>(*plan.order) : makeSchedule(options);
   if (!schedule)
     return schedule.error();
 

@@ -123,6 +123,8 @@ std::pair<Interval, Interval> kerf::memoryIntervals(const StageMemory &memory, c
 Result<Uncertainty> kerf::uncertaintyOf(const StepWork &work, const StepPlan &plan, const Cluster &cluster,
                                         const MakePipeline &make, const Simulation &simulation) {
   Uncertainty result;
+  StepPlan ordered = plan; // a plan keeps its order of tasks, whatever their times turn out to be
+  ordered.order = &simulation.schedule;
   double variance = std::pow(kSpreadOfPlan, 2) + std::pow(spreadOfJob(plan.trainer), 2);
   for (size_t k = 0; k < kWorkKinds; ++k) {
     double logs[2];
@@ -131,7 +133,7 @@ Result<Uncertainty> kerf::uncertaintyOf(const StepWork &work, const StepPlan &pl
       auto pipeline = make(withScaledWork(cluster, static_cast<WorkKind>(k), factor));
       if (!pipeline)
         return pipeline.error();
-      auto other = simulate(work, plan, *pipeline);
+      auto other = simulate(work, ordered, *pipeline);
       if (!other)
         return other.error();
       logs[up] = std::log(other->stepSeconds);

@@ -60,6 +60,7 @@ using GradientChoices = std::vector<compression::SyncChoice>;
 /// The decisions of a plan that the cost of a step depends on, besides the sharding that the StepWork already contains.
 struct StepPlan {
   ScheduleOptions schedule;              // pipeline schedule; simulate() fills in its durations
+  const Schedule *order = nullptr;       // the order of its tasks, if it is known; null: simulate() computes it
   Recompute recompute = Recompute::None; // recomputation mode of all layers, unless `recomputeOfPart` is set
   /// Recomputation modes of the layers of each part; chunk c of stage s is part c * stages + s. Empty: see `recompute`.
   std::vector<LayerModes> recomputeOfPart;
