@@ -93,9 +93,9 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
   schedule.splitBackward = record.splitsBackward;
   schedule.order = record.order(options);
   if (schedule.order.empty())
-    return Error{
-        fmt::format("no order of schedule {} of {} stages and {} microbatches takes less than {}; allow more time",
-                    record.name, stages, microbatches, options.shorterThan)};
+    return Error{fmt::format("no order of schedule {} of {} stages and {} microbatches takes less than {} in the unit "
+                             "of its durations; allow more time",
+                             record.name, stages, microbatches, options.shorterThan)};
   if (Result<ScheduleCheck> checked = check(schedule); !checked)
     return Error{fmt::format("schedule {} of {} stages, {} microbatches and {} chunks: {}; report this plan, it is a "
                              "bug of Kerf",

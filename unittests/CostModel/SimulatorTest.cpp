@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the simulator with steps that can be computed by hand: a kernel takes as many seconds as it has bytes, on a
-// device that moves 1 byte/s.
+// Tests of the simulator with steps that can be computed by hand.
 #include "kerf/CostModel/Simulator.h"
+#include "StepsByHand.h"
 #include "kerf/CostModel/Compute.h"
 #include "kerf/CostModel/StepMemory.h"
 #include <chrono>
@@ -15,91 +15,10 @@ using namespace kerf;
 
 namespace {
 
-constexpr double kEps = 1e-9;
-
-/// A cluster whose devices compute one byte per second, with links of `bandwidth` bytes/s and no latency.
-Cluster slowCluster(int64_t ranks, double bandwidth) {
-  Cluster cluster;
-  cluster.device.kind = "cuda";
-  cluster.device.memoryBytes = 1'000'000;
-  cluster.device.memoryBandwidth = 1;
-  cluster.device.hostBandwidth = 25e9;
-  cluster.device.peakFlops = {{"bf16", 1e3}};
-  cluster.device.curves = DeviceCurves();
-  cluster.levels = {{"link", ranks, bandwidth, 0, bandwidth, 0}};
-  cluster.usedRanks = ranks;
-  return cluster;
-}
-
-KernelWork kernel(const char *name, double seconds, RecomputedBy recomputedBy = RecomputedBy::Full) {
-  KernelWork kernel;
-  kernel.name = name;
-  kernel.work.kernelClass = KernelClass::Pointwise;
-  kernel.work.bytes = seconds;
-  kernel.recomputedBy = recomputedBy;
-  return kernel;
-}
-
-struct Step {
-  StepWork work;
-  StepPlan plan;
-  Mesh mesh{{{"stage", 1}, {"data", 1}, {"model", 1}}};
-  double bandwidth = 1e3;
-
-  std::vector<AxisRef> axis(int i) const {
-    return mesh.axes[i].size > 1 ? std::vector<AxisRef>{wholeAxis(mesh, i)} : std::vector<AxisRef>{};
-  }
-  CollectiveModel collectives() const { return {mesh, slowCluster(mesh.ranks(), bandwidth)}; }
-  Simulation run(Trace trace = Trace::No) const {
-    Result<Simulation> result = simulate(work, plan, collectives(), trace);
-    EXPECT_TRUE(result) << (result ? "" : result.error().message);
-    return result ? *result : Simulation();
-  }
-};
-
-/// Returns a step with `layers` layers per part. A layer's forward takes 1 s (0.25 s of it recomputed by selective
-/// recomputation), its input gradient 1.5 s, its weight gradient 0.5 s. It saves 100 bytes (40 of them dropped by
-/// selective recomputation), and its input has 10 bytes. There is no optimizer.
-Step pipeline(int64_t stages, int64_t microbatches, int64_t layers = 1, int64_t chunks = 1) {
-  Step s;
-  s.mesh.axes[0].size = stages;
-  Segment layer;
-  layer.name = "layer";
-  layer.repeat = layers;
-  layer.recomputable = true;
-  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, RecomputedBy::Selective)};
-  layer.inputGradient.kernels = {kernel("input gradient", 1.5)};
-  layer.weightGradient.kernels = {kernel("weight gradient", 0.5)};
-  layer.saved = {{"x", 60, RecomputedBy::Full, true}, {"scores", 40, RecomputedBy::Selective, false}};
-  layer.inputBytes = 10;
-  s.work.parts = {{"all", {layer}}};
-  s.work.part.assign(stages, std::vector<int>(chunks, 0));
-  s.work.message.axes = s.axis(0);
-  s.work.tokens = 100;
-  s.work.modelFlops = 1e3;
-  s.plan.schedule.stages = stages;
-  s.plan.schedule.microbatches = microbatches;
-  s.plan.schedule.chunks = chunks;
-  s.plan.schedule.kind = chunks > 1 ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
-  s.plan.bytes = {0, 0, 0};
-  return s;
-}
-
 double sum(const Breakdown &b) {
   double exposed = std::accumulate(b.exposed.begin(), b.exposed.end(), 0.0,
                                    [](double all, const auto &entry) { return all + entry.second; });
   return b.forward + b.backward + b.recompute + b.optimizer + exposed + b.bubble;
-}
-
-/// Returns the lower bound of a step, which has to be at most a tenth below the step's seconds.
-double boundNearTheStep(const Step &s) {
-  const double step = s.run().stepSeconds;
-  CollectiveModel collectives = s.collectives();
-  PipelineModel network(collectives);
-  const double least = StepBounds(s.work, s.plan, network).seconds();
-  EXPECT_LE(least, step * (1 + kEps));
-  EXPECT_GT(least, 0.9 * step);
-  return least;
 }
 
 } // namespace
@@ -430,106 +349,6 @@ TEST(Simulator, SplitBackwardsOfOtherTrainers) {
   double some = s.run().memory[1].activations;
   s.plan.trainer.memory.keepsAllForWeightGradient = true;
   EXPECT_GT(s.run().memory[1].activations, some);
-}
-
-/// Reductions of 64 s per layer, far longer than the compute that they could overlap with, so that a lower bound that
-/// misses some of them would be noticed.
-TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
-  struct Case {
-    ScheduleKind kind;
-    int64_t stages, chunks;
-  };
-  for (auto [kind, stages, chunks] :
-       {Case{ScheduleKind::OneFOneB, 1, 1}, Case{ScheduleKind::OneFOneB, 3, 1}, Case{ScheduleKind::GPipe, 3, 1},
-        Case{ScheduleKind::Interleaved, 2, 2}, Case{ScheduleKind::ZeroBubbleH1, 3, 1}})
-    for (int sharding : {0, 1, 2})
-      for (bool beside : {false, true}) {
-        SCOPED_TRACE(testing::Message() << recordOf(kind).name << ", sharding " << sharding << ", beside " << beside);
-        Step s = pipeline(stages, 4, 2, chunks);
-        s.mesh.axes[1].size = 2;
-        s.work.parts[0].segments[0].parameters = {{"w", 8000, s.axis(1)}};
-        s.plan.schedule.kind = kind;
-        s.plan.optimizerSharding = sharding;
-        s.plan.overlap.gradients = beside;
-        s.plan.bytes = stateBytes("f32", "f32", 0);
-        s.bandwidth = 500;
-        boundNearTheStep(s);
-      }
-}
-
-TEST(Simulator, BoundsCountTheMicrobatchesInFlight) {
-  // A message takes about as long as a microbatch on a stage, so that round trips and not tasks make the step.
-  for (ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::ZeroBubbleH1}) {
-    SCOPED_TRACE(recordOf(kind).variant);
-    Step s = pipeline(4, 32);
-    s.plan.schedule.kind = kind;
-    s.plan.overlap.stage = true;
-    s.work.message.bytes = 3000;
-    EXPECT_GT(boundNearTheStep(s), 2 * 32 * 3); // all tasks of a stage take 32 * 3 s
-  }
-}
-
-TEST(Simulator, BoundsOfSearchedOrdersCountTheMicrobatchesThatFit) {
-  Step s = pipeline(4, 32);
-  s.plan.schedule.kind = ScheduleKind::ZeroBubble2P;
-  s.plan.overlap.stage = true;
-  CollectiveModel collectives = s.collectives();
-  PipelineModel network(collectives);
-  const DeviceSpec &device = network.device(0);
-  const double four = deviceBytes(4.5 * 100, device); // a microbatch has 100 bytes on a stage
-  EXPECT_EQ(maxInFlightThatFit(s.work, s.plan, device, 0, four), 4);
-  // A microbatch is on the first stage for the forwards and input gradients of all stages, 4 * (1 + 1.5) s, and two of
-  // them at once are too few to keep it busy.
-  const double two = deviceBytes(2.5 * 100, device);
-  StepBounds bounds(s.work, s.plan, network);
-  EXPECT_LT(bounds.seconds(), 32 * 3 * 1.2);
-  EXPECT_GE(bounds.seconds(std::vector<double>(4, two)), 32 * 10 / 2 * (1 - kEps));
-}
-
-/// A simulation that may end early gives the step without this limit, or fails where the step takes as long.
-TEST(Simulator, SearchedOrdersBelowATime) {
-  int found = 0, none = 0;
-  for (int64_t stages : {1, 2, 4, 7})
-    for (int64_t microbatches : {1, 5, 32})
-      for (bool overlap : {false, true})
-        for (double bytes : {0.0, 700.0, 3000.0})
-          for (double share : {0.9, 0.99, 1.0, 1.01, 1.2}) {
-            Step s = pipeline(stages, microbatches);
-            s.plan.schedule.kind = ScheduleKind::ZeroBubble1P;
-            s.plan.overlap.stage = overlap;
-            s.work.message.bytes = bytes;
-            CollectiveModel collectives = s.collectives();
-            const double all = simulate(s.work, s.plan, collectives)->stepSeconds, below = share * all;
-            Result<Simulation> result = simulate(s.work, s.plan, PipelineModel(collectives), Trace::No, below);
-            if (all < below)
-              ASSERT_TRUE(result);
-            if (result)
-              EXPECT_EQ(result->stepSeconds, all);
-            ++(result ? found : none);
-          }
-  EXPECT_GT(found, 100);
-  EXPECT_GT(none, 50);
-}
-
-/// Orders that keep to inFlightThatFits fit, and are no slower than orders that hold as few as the schedule promises.
-TEST(Simulator, OrdersThatFit) {
-  Step s = pipeline(4, 32);
-  s.plan.schedule.kind = ScheduleKind::ZeroBubble2P;
-  CollectiveModel collectives = s.collectives();
-  PipelineModel network(collectives);
-  const double most = maxDeviceBytes(*simulate(s.work, s.plan, network));
-  EXPECT_TRUE(inFlightThatFits(s.work, s.plan, network, std::vector<double>(4, most)).empty());
-  double before = simulate(s.work, s.plan, network)->stepSeconds;
-  for (int64_t microbatches = 7; microbatches >= 4; --microbatches) { // each has 100 bytes on a stage
-    const double limit = most - static_cast<double>(8 - microbatches) * 100;
-    s.plan.schedule.inFlight = {};
-    s.plan.schedule.inFlight = inFlightThatFits(s.work, s.plan, network, std::vector<double>(4, limit));
-    EXPECT_EQ(s.plan.schedule.inFlight, std::vector<int64_t>(4, microbatches));
-    Result<Simulation> result = simulate(s.work, s.plan, network);
-    EXPECT_LE(maxDeviceBytes(*result), limit);
-    EXPECT_GE(result->stepSeconds, before * (1 - kEps));
-    before = result->stepSeconds;
-  }
 }
 
 TEST(Simulator, FewMicrobatchesShowWhereMemoryPeaks) {

@@ -280,8 +280,9 @@ TEST(Schedule, SearchedZeroBubbleShorterThan) {
     its.shorterThan = span * (0.8 + static_cast<double>(random() % 41) / 100);
     Result<Schedule> shorter = makeSchedule(its);
     EXPECT_EQ(static_cast<bool>(shorter), span < its.shorterThan) << "job " << i;
-    if (shorter)
+    if (shorter) {
       EXPECT_EQ(shorter->order, best.order) << "job " << i;
+    }
     ++(shorter ? found : none);
   }
   EXPECT_GT(found, 50);
