@@ -193,9 +193,9 @@ private:
     const auto running = static_cast<double>(state.forwards - state.gradients),
                waiting = static_cast<double>(state.gradients - state.weights), held = running + share * waiting;
     // A stage may always hold one microbatch. Before any waits, there must be room for the first one that will.
-    const double next = waiting > 0 ? held + 1 : running + std::max(1.0, share);
+    const double needed = waiting > 0 ? held + 1 : running + std::max(1.0, share);
     // For the schedule's limit one that waits counts at most as one that runs.
-    bool room = held == 0 || (next <= inFlight && (running + std::min(1.0, share) * waiting + 1) * size <= limit);
+    bool room = held == 0 || (needed <= inFlight && (running + std::min(1.0, share) * waiting + 1) * size <= limit);
     double forward = state.forwards < m && room ? std::max(state.free, forwardAt[s * m + state.forwards]) : kNever;
     double gradient =
         state.gradients < state.forwards ? std::max(state.free, gradientAt[s * m + state.gradients]) : kNever;
@@ -211,14 +211,14 @@ private:
     // Before the first backward, forwards run; afterwards forwards and backwards alternate.
     bool preferForward =
         rule.eagerForward ? forward <= gradient && !(state.lastWasForward && state.gradients > 0) : forward < gradient;
-    Choice first = preferForward ? Choice{TaskKind::Forward, forward} : Choice{TaskKind::InputGradient, gradient};
-    if (first.start == kNever && forward < kNever)
-      first = {TaskKind::Forward, forward};
+    Choice next = preferForward ? Choice{TaskKind::Forward, forward} : Choice{TaskKind::InputGradient, gradient};
+    if (next.start == kNever && forward < kNever)
+      next = {TaskKind::Forward, forward};
     if (weight && rule.makeRoom && !room && state.forwards < m && forwardAt[s * m + state.forwards] <= state.free)
       return {TaskKind::WeightGradient, state.free};
-    if (weight && first.start > state.free + (1 - rule.patience) * d.weightGradient)
+    if (weight && next.start > state.free + (1 - rule.patience) * d.weightGradient)
       return {TaskKind::WeightGradient, state.free};
-    return first;
+    return next;
   }
 
   /// Starts a task and returns the number of its microbatch.
