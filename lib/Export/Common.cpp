@@ -125,7 +125,7 @@ static Recompute strongestRecompute(const View &view) {
 }
 
 void runsPlain1F1B(Draft &out) {
-  out.runs.plan.schedule = {.name = "1f1b", .chunks = 1, .variant = ""};
+  out.runs.plan.schedule = {.name = "1f1b", .chunks = 1, .variant = "", .inFlight = {}};
   out.runs.plan.stages.clear();
 }
 

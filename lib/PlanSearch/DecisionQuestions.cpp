@@ -120,7 +120,7 @@ Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &ba
   } else if (key == "schedule") {
     pins.schedule.name = other.schedule.name;
     if (other.schedule.name == baseline.schedule.name)
-      pins.schedule = {other.schedule.name, other.schedule.chunks, other.schedule.variant};
+      pins.schedule = {other.schedule.name, other.schedule.chunks, other.schedule.variant, {}};
     // Without a pinned number of stages, plans of one stage would match, for which the schedule has no effect.
     if (findSchedule(other.schedule.name, "")->singleStage == SingleStage::WhenNamed)
       pinAxis("stage");

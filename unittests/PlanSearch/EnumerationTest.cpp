@@ -122,7 +122,7 @@ private:
         continue;
       for (const std::string &variant : variants)
         for (int64_t chunks = interleaved ? 2 : 1; chunks <= (interleaved ? job.layers / stages : 1); ++chunks) {
-          plan.schedule = {name, chunks, variant};
+          plan.schedule = {name, chunks, variant, {}};
           cuts(plan, stages * chunks, variant == "1p" || variant == "2p" || stages == 1);
         }
     }

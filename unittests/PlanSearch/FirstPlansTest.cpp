@@ -42,7 +42,7 @@ double bestByRule(RandomJob &job) {
         plan.meshSizes = {{"stage", stage}, {"data", data}, {"model", model}};
         plan.order = {"stage", "data", "model"};
         plan.microbatch = 1;
-        plan.schedule = {"1f1b", 1, ""};
+        plan.schedule = {"1f1b", 1, "", {}};
         plan.recompute = {mode};
         plan.optimizerSharding = {data > 1 ? 1 : 0};
         plan.sequenceParallel = {model > 1};

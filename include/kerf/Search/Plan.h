@@ -44,7 +44,7 @@ struct SchedulePlan {
   std::string variant; // variant of the schedule "zero-bubble": "h1", "1p" or "2p"
   /// Zero-bubble 1p and 2p: the most microbatches whose activations each stage holds; a single number is that of all
   /// stages, and empty means as many as the variant says.
-  std::vector<int64_t> inFlight = {};
+  std::vector<int64_t> inFlight;
   bool operator==(const SchedulePlan &) const = default;
 };
 
