@@ -210,7 +210,7 @@ def pages():
 
 
 def add_test(page):
-    name = "test_" + re.sub(r"\W", "_", os.path.basename(page)[:-len(".md")])
+    name = "test_" + re.sub(r"\W", "_", os.path.relpath(page, ROOT)[:-len(".md")])  # README.md and docs/README.md are two tests
     setattr(Pages, name, lambda self: self.run_page(page))
 
 
