@@ -42,8 +42,8 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   double slowestUpdate = 0, leastAfter = std::numeric_limits<double>::infinity();
   for (int64_t s = 0; s < options.stages; ++s) {
     const Ending &ending = endings.emplace_back(endingOf(timeline, s));
-    slowestUpdate = std::max(slowestUpdate, ending.optimizer + total(ending.gather));
-    leastAfter = std::min(leastAfter, total(ending.reduction) + ending.tied);
+    slowestUpdate = std::max(slowestUpdate, ending.optimizer + ending.gather.total());
+    leastAfter = std::min(leastAfter, ending.reduction.total() + ending.tied);
   }
   if (recordOf(options.kind).splitsBackward) {
     options.durations = timeline.durations();
@@ -85,10 +85,10 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
     }
     double tail = std::max(0.0, streamEnds - times.tasks[s].back().end);
     double start = alone ? times.tasks[s].front().start : firstStart;
-    double reduced = times.tasks[s].back().end - start + tail + total(ending.reduction) + ending.tied;
+    double reduced = times.tasks[s].back().end - start + tail + ending.reduction.total() + ending.tied;
     allReduced = std::max(allReduced, reduced);
     reducedAt.push_back(start + reduced);
-    double busy = total(ending.reduction) + ending.optimizer;
+    double busy = ending.reduction.total() + ending.optimizer;
     for (const TaskTime &time : times.tasks[s])
       busy += time.end - time.start;
     if (busy > busiestSeconds) {
@@ -97,7 +97,7 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
     }
     if (trace == Trace::Yes) {
       double at = times.tasks[s].back().end;
-      for (const auto &[axes, seconds] : ending.reduction) {
+      for (const auto &[axes, seconds] : ending.reduction.named(pipeline.collectives(s).mesh())) {
         result.trace.push_back({s, true, "reduce gradients over " + axes, at, seconds});
         at += seconds;
       }
@@ -108,29 +108,34 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   result.stepSeconds = allReduced + slowestUpdate;
 
   Breakdown &breakdown = result.breakdown;
+  SecondsByAxes collectives, exposed;
+  double sent = 0, exposedSends = 0; // seconds of messages to other stages
   for (const Task &task : schedule->order[busiest]) {
     const TaskCost &cost = timeline.cost(busiest, task);
     breakdown.forward += cost.forward;
     breakdown.backward += cost.backward;
     breakdown.recompute += cost.recompute;
-    for (const auto &[axes, seconds] : cost.collectives)
-      breakdown.collectives[axes] += seconds;
-    for (const auto &[axes, seconds] : cost.exposed)
-      breakdown.exposed[axes] += seconds;
+    collectives.add(cost.collectives);
+    exposed.add(cost.exposed);
     if (timeline.leaves(*schedule, busiest, task)) {
-      breakdown.collectives["stage"] += timeline.sendSeconds(busiest, task);
-      breakdown.exposed["stage"] += held(busiest, task);
+      sent += timeline.sendSeconds(busiest, task);
+      exposedSends += held(busiest, task);
     }
   }
   const Ending &ending = endings[busiest];
-  for (const auto &[axes, seconds] : ending.collectives)
-    breakdown.collectives[axes] += seconds;
-  for (const auto *some : {&ending.reduction, &ending.gather})
-    for (const auto &[axes, seconds] : *some)
-      breakdown.exposed[axes] += seconds;
+  collectives.add(ending.collectives);
+  exposed.add(ending.reduction);
+  exposed.add(ending.gather);
+  const Mesh &mesh = pipeline.collectives(busiest).mesh();
+  breakdown.collectives = collectives.named(mesh);
+  breakdown.exposed = exposed.named(mesh);
+  if (schedule->stages > 1) {
+    breakdown.collectives["stage"] += sent;
+    breakdown.exposed["stage"] += exposedSends;
+  }
   breakdown.optimizer = ending.optimizer;
   breakdown.bubble = std::max(0.0, result.stepSeconds - breakdown.forward - breakdown.backward - breakdown.recompute -
-                                       breakdown.optimizer - total(breakdown.exposed));
+                                       breakdown.optimizer - exposed.total() - exposedSends);
 
   for (int64_t s = 0; s < schedule->stages; ++s) {
     result.memory.push_back(stageMemory(work, plan, *schedule, pipeline.device(s), s));

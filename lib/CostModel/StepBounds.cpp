@@ -131,8 +131,8 @@ double kerf::StepBounds::seconds(std::span<const double> memoryLimits) {
       its.warmup += std::min(inFlight, whole) * its.sendForward;
     }
     const Ending &ending = endings[s];
-    update = std::max(update, ending.optimizer + total(ending.gather));
-    its.after = total(ending.reduction) + ending.tied;
+    update = std::max(update, ending.optimizer + ending.gather.total());
+    its.after = ending.reduction.total() + ending.tied;
     // Reductions follow the last task, and all reductions start at the earliest with the last microbatch's first task.
     TaskKind reducing = split ? TaskKind::WeightGradient : TaskKind::Backward;
     double beside = 0, following = 0;

@@ -10,11 +10,6 @@ namespace {
 
 constexpr double kRounding = 1e-12; // share of a task; smaller differences are rounding errors
 
-void add(std::map<std::string, double> &to, const std::map<std::string, double> &from, double times = 1) {
-  for (const auto &[name, seconds] : from)
-    to[name] += times * seconds;
-}
-
 /// Returns whether the backward of a layer with this mode recomputes something. Layers with the mode None recompute
 /// only ops that a plan names.
 bool recomputesAny(const Segment &segment, Recompute mode) {
@@ -61,16 +56,6 @@ const ParameterGroup *firstSummedGroup(const std::vector<TaskRun> &runs) {
 
 } // namespace
 
-std::string TaskPricer::axisNames(const std::vector<AxisRef> &axes) const {
-  std::string names;
-  for (const AxisRef &ref : axes) {
-    const std::string &name = collectives.mesh().axes[ref.axis].name;
-    if (("+" + names + "+").find("+" + name + "+") == std::string::npos)
-      names += (names.empty() ? "" : "+") + name;
-  }
-  return names;
-}
-
 TaskPricer::Pass TaskPricer::pass(const Segment &segment, PassKind kind) const {
   const PassWork &work = kind == PassKind::InputGradient    ? segment.inputGradient
                          : kind == PassKind::WeightGradient ? segment.weightGradient
@@ -113,7 +98,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
     auto [runs, bytes] = runsOf(collective);
     auto hops = static_cast<double>(runs);
     double seconds = hops * collectives.seconds(collective.kind, collective.axes, bytes);
-    std::string axes = axisNames(collective.axes);
+    const AxesKey axes = axesKey(collective.axes);
     result.collectives[axes] += seconds;
     auto hide = [&](double &behind, double most) {
       double hidden = std::min(most, behind), left = seconds - hidden;
@@ -148,10 +133,10 @@ TaskPricer::Pass TaskPricer::combined(Pass input, const Pass &weights) const {
   input.compute += weights.compute;
   input.exposedSeconds += weights.exposedSeconds;
   input.tokenSeconds += weights.tokenSeconds;
-  if (input.tokenAxes.empty())
+  if (input.tokenAxes == AxesKey::None)
     input.tokenAxes = weights.tokenAxes;
-  add(input.collectives, weights.collectives);
-  add(input.exposed, weights.exposed);
+  input.collectives.add(weights.collectives);
+  input.exposed.add(weights.exposed);
   double independent = input.independentSeconds + weights.independentSeconds;
   if (independent == 0)
     return input;
@@ -271,30 +256,45 @@ compression::SyncCost TaskPricer::syncOf(const ParameterGroup &group, const comp
   return cost;
 }
 
-compression::StreamLayer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last,
-                                                      double repeat, const compression::SyncChoice *choices,
-                                                      std::map<std::string, double> &collectives) const {
+TaskPricer::Traffic TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last,
+                                                 const compression::SyncChoice *choices) const {
   // Sharded gradients are reduced for every microbatch, unsharded ones once per step.
-  compression::StreamLayer layer;
+  Traffic traffic;
+  compression::StreamLayer &layer = traffic.layer;
   for (size_t g = 0; g < segment.parameters.size(); ++g) {
     const ParameterGroup &group = segment.parameters[g];
     if (group.reduceAxes.empty()) // experts that exist on one rank only
       continue;
-    std::string axes = axisNames(group.reduceAxes);
+    double &seconds = traffic.collectives[axesKey(group.reduceAxes)];
     if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
       bool twice = recomputes && plan.trainer.gathers.regathersForBackward;
-      double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
-      layer.gather += seconds;
-      collectives[axes] += repeat * seconds;
+      double gather = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
+      layer.gather += gather;
+      seconds += gather;
     }
     if (sumsBeside(kind, last)) {
       compression::SyncCost sync = syncOf(group, choices ? choices[g] : compression::SyncChoice(), last);
       layer.syncBytes += group.elements * gradientWidth();
       addCost(layer.sync, sync);
-      collectives[axes] += repeat * sync.wire;
+      seconds += sync.wire;
     }
   }
-  return layer;
+  return traffic;
+}
+
+const TaskPricer::LayerPasses &TaskPricer::knownPasses(const Segment &segment, TaskKind kind, Recompute mode) const {
+  auto [known, isNew] = passesOfLayers.try_emplace({&segment, kind, mode});
+  if (isNew)
+    known->second = layerPasses(segment, kind, mode);
+  return known->second;
+}
+
+const TaskPricer::Traffic &TaskPricer::knownTraffic(const Segment &segment, TaskKind kind, bool recomputes,
+                                                    bool last) const {
+  auto [known, isNew] = trafficOfLayers.try_emplace({&segment, kind, recomputes, last});
+  if (isNew)
+    known->second = parameterTraffic(segment, kind, recomputes, last, nullptr);
+  return known->second;
 }
 
 double TaskPricer::bodySeconds(const Segment &segment, Recompute mode, const LayerPasses &layer,
@@ -315,37 +315,39 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
 
   TaskCost cost;
   std::vector<compression::StreamLayer> layers;
+  Traffic chosen;    // of the layer at hand, with its choices
   double beside = 0; // seconds of gathers and reductions on the communication stream
   for (const auto &[its, firstGradient] : runs) {
     auto [segment, mode, layersAlike] = its;
-    LayerPasses passes = layerPasses(*segment, kind, mode);
+    const LayerPasses &passes = knownPasses(*segment, kind, mode);
     const auto &[run, recomputed] = passes;
     auto repeat = static_cast<double>(layersAlike);
     (forward ? cost.forward : cost.backward) += repeat * run.compute;
     cost.recompute += repeat * recomputed.compute;
     for (const Pass *one : {&run, &recomputed}) {
-      add(cost.collectives, one->collectives, repeat);
-      add(cost.exposed, one->exposed, repeat);
+      cost.collectives.add(one->collectives, repeat);
+      cost.exposed.add(one->exposed, repeat);
     }
-    compression::StreamLayer layer =
-        parameterTraffic(*segment, kind, recomputed.compute > 0, last, repeat,
-                         choices ? choices->data() + firstGradient : nullptr, cost.collectives);
+    const bool recomputes = recomputed.compute > 0;
+    const Traffic &traffic =
+        choices ? chosen = parameterTraffic(*segment, kind, recomputes, last, choices->data() + firstGradient)
+                : knownTraffic(*segment, kind, recomputes, last);
+    cost.collectives.add(traffic.collectives, repeat);
+    compression::StreamLayer layer = traffic.layer;
     layer.repeat = layersAlike;
     double copy = 0;
     layer.body = bodySeconds(*segment, mode, passes, copy);
     if (copy > 0) {
       double kernels = run.compute + recomputed.compute + run.exposedSeconds + recomputed.exposedSeconds;
-      cost.collectives["host"] += repeat * copy;
-      cost.exposed["host"] += repeat * std::max(0.0, copy - kernels);
+      cost.collectives[AxesKey::Host] += repeat * copy;
+      cost.exposed[AxesKey::Host] += repeat * std::max(0.0, copy - kernels);
     }
     beside += repeat * (layer.gather + layer.sync.wire);
     layers.push_back(layer);
   }
   compression::StreamEnds streams = runStreams(layers, streamRules());
   (forward ? cost.forward : cost.backward) += streams.codec;
-  double waited = 0;
-  for (const auto &[axes, seconds] : cost.exposed)
-    waited += seconds;
+  const double waited = cost.exposed.total();
   double hidden = std::max(0.0, beside - (streams.compute - cost.compute() - waited));
   double slower = contentionSeconds(cost.compute(), hidden);
   (forward ? cost.forward : cost.backward) += slower;
@@ -358,7 +360,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
   if (beside > 0 && exposedBeside > kRounding * cost.seconds) // attributed to the axes of the first group of parameters
     if (const ParameterGroup *group = firstSummedGroup(runs))
-      cost.exposed[axisNames(group->reduceAxes)] += exposedBeside;
+      cost.exposed[axesKey(group->reduceAxes)] += exposedBeside;
   return cost;
 }
 
@@ -368,7 +370,6 @@ PartProblem TaskPricer::problem(int part, TaskKind kind, const LayerModes &recom
   compression::PlanProblem &problem = result.problem;
   problem.rules = streamRules();
   std::vector<GradientOfPart> gradients = gradientsOf(work.parts[part]);
-  std::map<std::string, double> unused;
   std::map<const ParameterGroup *, std::vector<compression::SyncOption>> priced; // layers of a segment cost the same
   auto costOf = [&](const ParameterGroup &group, const compression::SyncChoice &choice) {
     std::vector<compression::SyncOption> &known = priced[&group];
@@ -378,10 +379,9 @@ PartProblem TaskPricer::problem(int part, TaskKind kind, const LayerModes &recom
     return found->cost;
   };
   for (const auto &[its, firstGradient] : taskRuns(work.parts[part], recompute, /*forward=*/false, /*single=*/true)) {
-    LayerPasses passes = layerPasses(*its.segment, kind, its.mode);
+    const LayerPasses &passes = knownPasses(*its.segment, kind, its.mode);
     double copy = 0;
-    compression::StreamLayer layer =
-        parameterTraffic(*its.segment, kind, passes.recomputed.compute > 0, true, 1, nullptr, unused);
+    compression::StreamLayer layer = knownTraffic(*its.segment, kind, passes.recomputed.compute > 0, true).layer;
     layer.body = bodySeconds(*its.segment, its.mode, passes, copy);
     layer.sync = {};
     layer.syncBytes = 0;
@@ -416,17 +416,17 @@ static std::map<std::vector<AxisRef>, double> elementsByAxes(const Part &part) {
   return elements;
 }
 
-std::map<std::string, double> TaskPricer::reduction(int part) const {
-  std::map<std::string, double> seconds;
+SecondsByAxes TaskPricer::reduction(int part) const {
+  SecondsByAxes seconds;
   for (const Segment &segment : work.parts[part].segments)
     for (const ParameterGroup &group : segment.copied)
-      seconds[axisNames(group.reduceAxes)] +=
+      seconds[axesKey(group.reduceAxes)] +=
           collectives.seconds(Collective::AllReduce, group.reduceAxes,
                               group.elements * static_cast<double>(segment.repeat) * plan.bytes.gradient);
   if (plan.overlap.gradients || plan.optimizerSharding >= 2)
     return seconds;
   for (const auto &[axes, count] : elementsByAxes(work.parts[part])) {
-    double &sum = seconds[axisNames(axes)];
+    double &sum = seconds[axesKey(axes)];
     if (plan.optimizerSharding == 0) {
       sum += collectives.seconds(Collective::AllReduce, axes, count * plan.bytes.gradient);
       continue;
@@ -438,12 +438,12 @@ std::map<std::string, double> TaskPricer::reduction(int part) const {
   return seconds;
 }
 
-std::map<std::string, double> TaskPricer::gatherAfterStep(int part) const {
-  std::map<std::string, double> seconds;
+SecondsByAxes TaskPricer::gatherAfterStep(int part) const {
+  SecondsByAxes seconds;
   if (plan.optimizerSharding != 1 && plan.optimizerSharding != 2)
     return seconds;
   for (const auto &[axes, count] : elementsByAxes(work.parts[part]))
-    seconds[axisNames(axes)] +=
+    seconds[axesKey(axes)] +=
         collectives.seconds(Collective::AllGather, shardAxes(axes, plan.shardingAxes).cut, count * plan.bytes.weight);
   return seconds;
 }

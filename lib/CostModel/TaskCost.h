@@ -4,8 +4,11 @@
 // gathers and reductions of parameters on the communication stream.
 #pragma once
 
+#include "SecondsByAxes.h"
 #include "kerf/Compression/Timeline.h"
 #include "kerf/CostModel/CompressedGradients.h"
+#include <map>
+#include <tuple>
 
 namespace kerf::cost {
 
@@ -16,8 +19,8 @@ constexpr double kContention = 0.3;
 /// The seconds of one task.
 struct TaskCost {
   double forward = 0, backward = 0, recompute = 0; // compute seconds, including the slow-down by concurrent collectives
-  std::map<std::string, double> collectives;       // seconds of collectives, overlapped or not, by mesh axes
-  std::map<std::string, double> exposed;           // the part of `collectives` in which no kernel runs, by mesh axes
+  SecondsByAxes collectives;                       // seconds of collectives, overlapped or not
+  SecondsByAxes exposed;                           // the part of `collectives` in which no kernel runs
   double seconds = 0;                              // duration of the task: compute and exposed communication
   double tail = 0; // seconds for which reductions that the task started continue after its end
   /// Seconds of gathers and reductions on the communication stream; set for tasks of the last microbatch only.
@@ -40,12 +43,11 @@ public:
                 const GradientChoices *choices = nullptr) const;
   /// Returns the backward of the part's last microbatch as a problem of the planner of compression.
   PartProblem problem(int part, TaskKind kind, const LayerModes &recompute, const OptionSource &options) const;
-  /// Returns the seconds, by mesh axes, in which the gradients of a part are reduced after its last backward, if the
-  /// reduction does not overlap with the backward.
-  std::map<std::string, double> reduction(int part) const;
-  /// Returns the seconds, by mesh axes, in which the parameters of a part are gathered after the optimizer (ZeRO stages
-  /// 1 and 2).
-  std::map<std::string, double> gatherAfterStep(int part) const;
+  /// Returns the seconds in which the gradients of a part are reduced after its last backward, if the reduction does
+  /// not overlap with the backward.
+  SecondsByAxes reduction(int part) const;
+  /// Returns the seconds in which the parameters of a part are gathered after the optimizer (ZeRO stages 1 and 2).
+  SecondsByAxes gatherAfterStep(int part) const;
   /// Returns the seconds of the optimizer's update of a part: memory traffic, and matrix products (Muon).
   double optimizer(int part) const;
 
@@ -90,7 +92,7 @@ public:
   }
 
   /// Returns the names of mesh axes joined by "+", each once: "data+context".
-  std::string axisNames(const std::vector<AxisRef> &axes) const;
+  std::string axisNames(const std::vector<AxisRef> &axes) const { return nameOf(axesKey(axes), collectives.mesh()); }
   /// Returns the number of shards into which the states of a parameter group are cut.
   double shards(const ParameterGroup &group) const {
     return static_cast<double>(std::max<int64_t>(1, shardCount(shardAxesOf(group).cut)));
@@ -102,13 +104,13 @@ private:
   /// The seconds of one pass over one layer.
   struct Pass {
     double compute = 0;
-    std::map<std::string, double> collectives, exposed; // by mesh axes
-    double exposedSeconds = 0;                          // sum of `exposed`
-    double independentSeconds = 0;                      // collectives that may overlap with kernels; not in `exposed`
-    std::string independentAxes;
-    double tokenSeconds =
-        0; // exchanges of tokens that may run beside the other pass (Overlap::experts); not in `exposed`
-    std::string tokenAxes;
+    SecondsByAxes collectives, exposed;
+    double exposedSeconds = 0;     // sum of `exposed`
+    double independentSeconds = 0; // collectives that may overlap with kernels; not in `exposed`
+    AxesKey independentAxes = AxesKey::None;
+    /// Exchanges of tokens that may run beside the other pass (Overlap::experts); not in `exposed`.
+    double tokenSeconds = 0;
+    AxesKey tokenAxes = AxesKey::None;
   };
   enum class PassKind { Forward, InputGradient, WeightGradient };
   /// Returns the seconds of a pass, cached for segments that have a chainIndex.
@@ -127,11 +129,19 @@ private:
     Pass recomputed; // parts of the forward that the backward recomputes
   };
   LayerPasses layerPasses(const Segment &segment, TaskKind kind, Recompute mode) const;
-  /// Returns the gathers and reductions of one layer's parameters, and adds the seconds of `repeat` layers to
-  /// `collectives` by mesh axes. `choices` points to the choice of each group's gradients, or is null.
-  compression::StreamLayer parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last,
-                                            double repeat, const compression::SyncChoice *choices,
-                                            std::map<std::string, double> &collectives) const;
+  /// The gathers and reductions of one layer's parameters.
+  struct Traffic {
+    compression::StreamLayer layer; // without the seconds of the layer's own kernels
+    SecondsByAxes collectives;
+  };
+  /// Returns the gathers and reductions of one layer's parameters. `choices` points to the choice of each group's
+  /// gradients, or is null.
+  Traffic parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last,
+                           const compression::SyncChoice *choices) const;
+  /// The functions below return what layerPasses and parameterTraffic (without choices) return, computed once for each
+  /// segment of the work.
+  const LayerPasses &knownPasses(const Segment &segment, TaskKind kind, Recompute mode) const;
+  const Traffic &knownTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last) const;
   /// Returns the seconds in which a layer's kernels run and wait for collectives, copies of offloaded activations
   /// included; `copySeconds` gets the seconds of these copies.
   double bodySeconds(const Segment &segment, Recompute mode, const LayerPasses &layer, double &copySeconds) const;
@@ -144,6 +154,8 @@ private:
   const CollectiveModel &collectives;
   mutable std::map<std::pair<int, PassKind>, Pass> passCache;
   mutable std::map<std::pair<int, Recompute>, Pass> recomputedCache;
+  mutable std::map<std::tuple<const Segment *, TaskKind, Recompute>, LayerPasses> passesOfLayers;
+  mutable std::map<std::tuple<const Segment *, TaskKind, bool, bool>, Traffic> trafficOfLayers;
 };
 
 } // namespace kerf::cost

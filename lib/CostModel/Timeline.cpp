@@ -4,14 +4,8 @@
 #include "kerf/Support/Units.h"
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 
 namespace kerf::cost {
-
-double total(const std::map<std::string, double> &byAxes) {
-  return std::accumulate(byAxes.begin(), byAxes.end(), 0.0,
-                         [](double sum, const auto &entry) { return sum + entry.second; });
-}
 
 namespace {
 
@@ -187,15 +181,13 @@ Ending endingOf(Timeline &timeline, int64_t stage) {
   Ending ending;
   for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
     int part = work.part[stage][c];
-    for (const auto &[axes, seconds] : timeline.pricer(stage).reduction(part)) {
-      ending.reduction[axes] += seconds;
-      ending.collectives[axes] += seconds;
-    }
-    for (const auto &[axes, seconds] : timeline.pricer(stage).gatherAfterStep(part)) {
-      ending.collectives[axes] += seconds;
-      if (!plan.overlap.parameters) // otherwise the gathers overlap with the next step's first forward
-        ending.gather[axes] += seconds;
-    }
+    const SecondsByAxes reduction = timeline.pricer(stage).reduction(part),
+                        gather = timeline.pricer(stage).gatherAfterStep(part);
+    ending.reduction.add(reduction);
+    ending.collectives.add(reduction);
+    ending.collectives.add(gather);
+    if (!plan.overlap.parameters) // otherwise the gathers overlap with the next step's first forward
+      ending.gather.add(gather);
     ending.optimizer += timeline.pricer(stage).optimizer(part);
   }
   if (work.tiedElements > 0 && plan.schedule.stages > 1 && (stage == 0 || stage == plan.schedule.stages - 1))

@@ -9,14 +9,10 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <vector>
 
 namespace kerf::cost {
-
-/// Returns the sum of seconds that are listed by mesh axes.
-double total(const std::map<std::string, double> &byAxes);
 
 /// Checks that the plan and the network have the stages, chunks and parts of the work, and that devices have what the
 /// plan needs.
@@ -82,11 +78,11 @@ private:
 
 /// The work that follows a stage's last task, in seconds.
 struct Ending {
-  std::map<std::string, double> reduction;   // exposed seconds, by mesh axes
-  std::map<std::string, double> gather;      // exposed seconds, by mesh axes
-  std::map<std::string, double> collectives; // seconds, overlapped or not, by mesh axes
-  double tied = 0;                           // seconds of the sum of the gradients of tied parameters
-  double optimizer = 0;                      // seconds of the update
+  SecondsByAxes reduction;   // exposed seconds
+  SecondsByAxes gather;      // exposed seconds
+  SecondsByAxes collectives; // seconds, overlapped or not
+  double tied = 0;           // seconds of the sum of the gradients of tied parameters
+  double optimizer = 0;      // seconds of the update
 };
 
 /// Returns the work that follows the last task of `stage`.
