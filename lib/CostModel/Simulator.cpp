@@ -156,7 +156,7 @@ std::vector<int64_t> kerf::inFlightThatFits(const StepWork &work, const StepPlan
                                             std::span<const double> memoryLimits) {
   ScheduleOptions all = plan.schedule;
   describeActivations(work, plan, all);
-  const auto limit = static_cast<double>(searchedLimit(all)), microbatches = static_cast<double>(all.microbatches);
+  const double limit = searchedLimit(all), microbatches = static_cast<double>(all.microbatches);
   bool allFit = true;
   std::vector<int64_t> inFlight;
   for (int64_t s = 0; s < all.stages; ++s) {

@@ -14,7 +14,7 @@ constexpr double kLessRounding = 1 - 1e-12; // covers the rounding error of sums
 StageSeconds::Holding kerf::holdingOfSchedule(const ScheduleOptions &schedule, int64_t stage, double waitingShare,
                                               double weightGradient) {
   constexpr double more = 1 + 1e-9; // covers rounding
-  const auto limit = static_cast<double>(searchedLimit(schedule));
+  const double limit = searchedLimit(schedule);
   const double size = schedule.activations.empty() ? 1 : schedule.activations[stage];
   if (size <= 0)
     return {};

@@ -227,7 +227,7 @@ std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
   bool pinned = options.constraints.decidesRecompute();
   std::vector<Recomputation> list;
   if (pinned) {
-    if (searched || fits(one))
+    if (searched ? mayFit(one) : fits(one))
       list.emplace_back();
     return list;
   }
@@ -244,13 +244,30 @@ std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
     return list;
   }
   // The schedule's order may depend on recomputation, so all stages are on the same rung. The second ladder's first and
-  // last rung are those of the first ladder.
+  // last rung are those of the first ladder. A rung can pay only if it lets a stage hold more microbatches than the
+  // rung before.
   std::vector<int64_t> layers = layersOfParts(one.work, schedule);
   int64_t most = *std::max_element(layers.begin(), layers.end());
+  const bool pinnedHeld = !schedule.inFlight.empty();
+  std::optional<std::vector<int64_t>> without; // held without recomputation; empty: all microbatches have room
+  const std::vector<double> limits = memoryLimits(one);
   for (RecomputationLadder ladder : kRecomputationLadders) {
     bool full = ladder == RecomputationLadder::Full;
-    for (int64_t rung = full ? 1 : 0; rung < lastRung(ladder, most) + (full ? 0 : 1); ++rung)
-      list.push_back({ladder, {rung}});
+    std::optional<std::vector<int64_t>> held = without; // by stage, with the rung before
+    for (int64_t rung = full ? 1 : 0; rung < lastRung(ladder, most) + (full ? 0 : 1); ++rung) {
+      applyToStep(one, {ladder, {rung}});
+      if (!mayFit(one))
+        continue;
+      std::vector<int64_t> fit = inFlightThatFits(one.work, one.step, *one.pipeline, limits);
+      if (pinnedHeld || fit != held)
+        list.push_back({ladder, {rung}});
+      held = std::move(fit);
+      without = rung == 0 ? held : without;
+      if (!pinnedHeld && held->empty())
+        break;
+    }
+    if (!list.empty() && list.back() == Recomputation())
+      break; // without recomputation all microbatches have room
   }
   return list;
 }
@@ -321,13 +338,17 @@ bool Candidates::mayFit(const Candidate &one) const {
   return true;
 }
 
-void Candidates::holdWhatFits(Candidate &one) const {
-  if (!hasSearchedOrder(one.step.schedule) || !one.step.schedule.inFlight.empty())
-    return;
+std::vector<double> Candidates::memoryLimits(const Candidate &one) const {
   std::vector<double> limits;
   for (int64_t s = 0; s < one.step.schedule.stages; ++s)
     limits.push_back(memoryLimit.onDevice(one.pipeline->device(s)));
-  const std::vector<int64_t> inFlight = inFlightThatFits(one.work, one.step, *one.pipeline, limits);
+  return limits;
+}
+
+void Candidates::holdWhatFits(Candidate &one) const {
+  if (!hasSearchedOrder(one.step.schedule) || !one.step.schedule.inFlight.empty())
+    return;
+  const std::vector<int64_t> inFlight = inFlightThatFits(one.work, one.step, *one.pipeline, memoryLimits(one));
   one.completed.plan.schedule.inFlight = one.completed.schedule.inFlight = one.step.schedule.inFlight = inFlight;
 }
 

@@ -46,9 +46,11 @@ public:
   std::optional<Recomputation> uniformRecomputation(Candidate &one, Recompute mode);
   /// Returns whether the candidate fits with a single microbatch in flight, which every schedule holds at least.
   bool mayFit(const Candidate &one) const;
+  /// Returns the memory limit of each stage, in bytes.
+  std::vector<double> memoryLimits(const Candidate &one) const;
   /// Lets each stage of a schedule whose order is searched hold only as many microbatches as fit into memory, but at
-  /// least those that the schedule promises (minInFlight). Does nothing where the plan says how many, and where all that
-  /// the schedule may hold fit.
+  /// least those that the schedule promises (minInFlight). Does nothing where the plan says how many, and where all
+  /// that the schedule may hold fit.
   void holdWhatFits(Candidate &one) const;
 
   /// Returns the reason why the first plan that could not be made was refused; nothing when any plan could be made.

@@ -235,9 +235,10 @@ Status Completion::completeExecution() {
     return wrong(made.error().message);
   schedule = *made;
   if (!plan.schedule.inFlight.empty() && !recordOf(schedule.kind).searched)
-    return wrong(fmt::format("schedule.in_flight is for schedules whose order is searched, zero-bubble 1p and 2p, but "
-                             "the schedule is {}; leave it out",
-                             scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks)));
+    return wrong(
+        fmt::format("schedule.in_flight is for the variants 1p, 2p and memory of zero-bubble, but the schedule "
+                    "is {}; leave it out",
+                    scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks)));
   schedule.inFlight = plan.schedule.inFlight;
   const std::pair<const char *, size_t> perStage[] = {{"schedule.in_flight", plan.schedule.inFlight.size()},
                                                       {"recompute", plan.recompute.size()},

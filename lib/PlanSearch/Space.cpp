@@ -245,7 +245,8 @@ std::vector<Choice> Space::executions(const Choice &order) const {
   };
   for (const ScheduleRecord &record : schedules()) {
     const bool named = pinned.name == record.name;
-    if ((!pinned.name.empty() && !named) || (!pinned.variant.empty() && pinned.variant != record.variant))
+    if ((!pinned.name.empty() && !named) || (!pinned.variant.empty() && pinned.variant != record.variant) ||
+        (record.whenNamed && pinned.variant.empty()))
       continue;
     if (stages == 1 && record.singleStage != SingleStage::Searched &&
         !(named && record.singleStage == SingleStage::WhenNamed))

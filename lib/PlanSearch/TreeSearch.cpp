@@ -71,11 +71,10 @@ Result<std::vector<OpenChoice>> TreeSearch::decideRecomputation(const Choice &ch
   Candidate &one = **made;
   QuestionSet alike = asked ? choice.questions & asked->recomputeQuestion() : 0,
               rest = static_cast<QuestionSet>(choice.questions & ~alike);
-  const bool searchedOrder = hasSearchedOrder(one.step.schedule);
   StepBounds stepBounds(one.work, one.step, *one.pipeline);
   std::vector<double> limits; // of candidates that may not fit
-  for (int64_t s = 0; s < (searchedOrder ? one.step.schedule.stages : 0); ++s)
-    limits.push_back(memoryLimit.onDevice(one.pipeline->device(s)));
+  if (hasSearchedOrder(one.step.schedule))
+    limits = candidates->memoryLimits(one);
   auto add = [&](const Recomputation &recomputation, QuestionSet questions) {
     Choice decided = choice;
     decided.level = Choice::Level::Recomputation;
@@ -87,8 +86,6 @@ Result<std::vector<OpenChoice>> TreeSearch::decideRecomputation(const Choice &ch
         recomputations.push_back(recomputation);
       decided.recomputation = known->second;
     }
-    if (searchedOrder && !candidates->mayFit(one))
-      return;
     double bound = std::max(atLeast, stepBounds.seconds(limits));
     decided.questions = improvable(questions, bound);
     if (decided.questions)

@@ -11,11 +11,11 @@ namespace kerf::schedule {
 std::vector<std::vector<Task>> zeroBubbleByHand(int64_t stages, int64_t microbatches, int64_t limit);
 /// Returns the number of forwards of `stage` before its first input gradient in this order, if there are as many: the
 /// distance to the last stage and this stage itself (1F1B), or as far there and back.
-int64_t zeroBubbleFill(int64_t stages, int64_t stage, int64_t limit);
+int64_t zeroBubbleFill(int64_t stages, int64_t stage, double limit);
 /// Returns the fastest of several list schedules and the handcrafted order for `options.durations`. A stage holds the
 /// activations of at most `limit` microbatches, in units of the mean over all stages, and of at most
 /// `options.inFlight`. Empty where no order takes less than `options.shorterThan`.
-std::vector<std::vector<Task>> zeroBubbleSearched(const ScheduleOptions &options, int64_t limit);
+std::vector<std::vector<Task>> zeroBubbleSearched(const ScheduleOptions &options, double limit);
 
 /// Returns `options.inFlight` of `stage`; infinity where it is empty.
 double mostInFlight(const ScheduleOptions &options, int64_t stage);

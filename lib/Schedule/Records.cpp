@@ -101,9 +101,9 @@ double untilTheLastStage(const ScheduleOptions &options, int64_t stage) {
 /// as the handcrafted order has, which fills the limit with microbatches that wait for their weight gradients.
 double asManyAsFit(const ScheduleOptions &options, int64_t stage) {
   constexpr double more = 1 + 1e-9; // keeps rounding from pushing a quotient below an integer
-  const auto limit = static_cast<double>(searchedLimit(options));
+  const double limit = searchedLimit(options);
   const double each = options.activations.empty() ? 1 : options.activations[stage];
-  const auto byHand = static_cast<double>(schedule::zeroBubbleFill(options.stages, stage, searchedLimit(options)));
+  const auto byHand = static_cast<double>(schedule::zeroBubbleFill(options.stages, stage, limit));
   const double most =
       each > 0 ? std::max({1.0, byHand, std::floor(limit / each * more)}) : std::numeric_limits<double>::infinity();
   return std::min(most, schedule::mostRunning(options, stage));
@@ -118,7 +118,7 @@ int64_t untilTheFirstReturns(const ScheduleOptions &options, int64_t stage, int6
   auto least = static_cast<double>(std::min(options.microbatches, options.stages - stage));
   for (int64_t s = 0; s <= stage; ++s) {
     constexpr double less = 1 - 1e-6; // keeps rounding from pushing a quotient above an integer
-    const double most = static_cast<double>(searchedLimit(options)) / options.activations[s] * less;
+    const double most = searchedLimit(options) / options.activations[s] * less;
     least = options.activations[s] > 0 ? std::min(least, std::floor(most)) : least;
     least = std::min(least, schedule::mostRunning(options, s));
   }
@@ -163,13 +163,15 @@ constexpr ScheduleRecord kRecords[] = {
      .order = handWritten,
      .maxInFlight = untilTheLastStage,
      .minInFlight = fromHereToTheEnd},
-    // 1p holds the activations of as many microbatches as there are stages.
+    // 1p holds the activations of as many microbatches as there are stages. A search leaves out 1p and 2p, because the
+    // variant "memory" may have every order that they may have.
     {.kind = ScheduleKind::ZeroBubble1P,
      .name = "zero-bubble",
      .variant = "1p",
      .splitsBackward = true,
      .searched = true,
      .heldPerStage = 1,
+     .whenNamed = true,
      .order = searched,
      .maxInFlight = asManyAsFit,
      .minInFlight = untilTheFirstReturns},
@@ -180,6 +182,16 @@ constexpr ScheduleRecord kRecords[] = {
      .splitsBackward = true,
      .searched = true,
      .heldPerStage = 2,
+     .whenNamed = true,
+     .order = searched,
+     .maxInFlight = asManyAsFit,
+     .minInFlight = untilTheFirstReturns},
+    // Only the plan's in_flight, which a search sets from the memory of each stage, limits this variant.
+    {.kind = ScheduleKind::ZeroBubbleMemory,
+     .name = "zero-bubble",
+     .variant = "memory",
+     .splitsBackward = true,
+     .searched = true,
      .order = searched,
      .maxInFlight = asManyAsFit,
      .minInFlight = untilTheFirstReturns},
@@ -244,8 +256,9 @@ double kerf::maxInFlight(const ScheduleOptions &options, int64_t stage) {
   return record.maxInFlight ? record.maxInFlight(options, stage) : std::numeric_limits<double>::infinity();
 }
 
-int64_t kerf::searchedLimit(const ScheduleOptions &options) {
-  return recordOf(options.kind).heldPerStage * options.stages;
+double kerf::searchedLimit(const ScheduleOptions &options) {
+  const int64_t held = recordOf(options.kind).heldPerStage;
+  return held ? static_cast<double>(held * options.stages) : std::numeric_limits<double>::infinity();
 }
 
 ScheduleOptions kerf::withFewMicrobatches(ScheduleOptions options) {

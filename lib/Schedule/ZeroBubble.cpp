@@ -58,9 +58,9 @@ enum class Promises { Kept, Ignored };
 /// Simulates all stages at once; each idle stage starts the task that the rule selects.
 class ListScheduler {
 public:
-  ListScheduler(const ScheduleOptions &options, int64_t limit, Promises promises)
-      : durations(durationsOfStages(options)), p(options.stages), m(options.microbatches),
-        limit(static_cast<double>(limit)), leaves(std::bit_ceil(static_cast<size_t>(p))) {
+  ListScheduler(const ScheduleOptions &options, double limit, Promises promises)
+      : durations(durationsOfStages(options)), p(options.stages), m(options.microbatches), limit(limit),
+        leaves(std::bit_ceil(static_cast<size_t>(p))) {
     for (int64_t s = 0; s < p; ++s) {
       rooms.push_back({options.activations.empty() ? 1 : options.activations[s], shareOf(options, s),
                        schedule::mostInFlight(options, s)});
@@ -293,14 +293,14 @@ double schedule::mostRunning(const ScheduleOptions &options, int64_t stage) {
   return std::max(1.0, std::floor(mostInFlight(options, stage) - std::max(0.0, shareOf(options, stage) - 1)));
 }
 
-int64_t schedule::zeroBubbleFill(int64_t stages, int64_t stage, int64_t limit) {
-  return limit < 2 * stages - 1 ? stages - stage : 2 * (stages - stage) - 1;
+int64_t schedule::zeroBubbleFill(int64_t stages, int64_t stage, double limit) {
+  return limit < static_cast<double>(2 * stages - 1) ? stages - stage : 2 * (stages - stage) - 1;
 }
 
 std::vector<std::vector<Task>> schedule::zeroBubbleByHand(int64_t stages, int64_t microbatches, int64_t limit) {
   std::vector<std::vector<Task>> orders;
   for (int64_t s = 0; s < stages; ++s) {
-    int64_t fill = zeroBubbleFill(stages, s, limit);
+    int64_t fill = zeroBubbleFill(stages, s, static_cast<double>(limit));
     int64_t warmup = std::min(fill, microbatches), behind = limit - fill;
     std::vector<Task> order;
     for (int64_t i = 0; i < warmup; ++i)
@@ -326,8 +326,8 @@ constexpr unsigned kMostThreads = 8;
 
 /// Returns the seconds of each rule's order for `options.durations`; infinite where a rule is no faster than `least` or
 /// than another one, and where another one is as fast as the tasks of the busiest stage.
-static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_t limit, Promises promises,
-                                          double least, const std::vector<Rule> &rules) {
+static std::vector<double> secondsOfRules(const ScheduleOptions &options, double limit, Promises promises, double least,
+                                          const std::vector<Rule> &rules) {
   std::vector<double> seconds(rules.size(), std::numeric_limits<double>::infinity());
   std::atomic<size_t> next = 0;
   std::atomic<double> best = least;
@@ -361,7 +361,7 @@ static std::vector<double> secondsOfRules(const ScheduleOptions &options, int64_
 }
 
 /// Returns the fastest order of the rules for `options.durations`; nothing where none takes less than `least`.
-static std::optional<std::vector<std::vector<Task>>> fastestOfRules(const ScheduleOptions &options, int64_t limit,
+static std::optional<std::vector<std::vector<Task>>> fastestOfRules(const ScheduleOptions &options, double limit,
                                                                     Promises promises, double least) {
   const std::vector<Rule> rules = allRules();
   const std::vector<double> seconds = secondsOfRules(options, limit, promises, least, rules);
@@ -401,13 +401,13 @@ static bool hasRoom(const ScheduleOptions &options, const std::vector<std::vecto
 }
 
 /// Returns whether some rule's order for `options.durations` holds what arrives.
-static bool anyHoldsWhatArrives(const ScheduleOptions &options, int64_t limit) {
+static bool anyHoldsWhatArrives(const ScheduleOptions &options, double limit) {
   const std::vector<Rule> rules = allRules();
   ListScheduler scheduler(options, limit, Promises::Kept);
   return std::ranges::any_of(rules, [&](const Rule &rule) { return scheduler.holdsWhatArrives(rule); });
 }
 
-std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOptions &options, int64_t limit) {
+std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOptions &options, double limit) {
   std::vector<std::vector<Task>> best;
   double bestSeconds = options.shorterThan;
   auto consider = [&](std::vector<std::vector<Task>> order) {
@@ -416,9 +416,9 @@ std::vector<std::vector<Task>> schedule::zeroBubbleSearched(const ScheduleOption
       best = std::move(order);
     }
   };
-  consider(zeroBubbleByHand(options.stages, options.microbatches, limit));
-  if (limit > options.stages)
-    consider(zeroBubbleByHand(options.stages, options.microbatches, options.stages));
+  for (int64_t held : {2 * options.stages, options.stages})
+    if (static_cast<double>(held) <= limit)
+      consider(zeroBubbleByHand(options.stages, options.microbatches, held));
   if (auto order = fastestOfRules(options, limit, Promises::Kept, bestSeconds))
     return *std::move(order);
   if (anyHoldsWhatArrives(options, limit))

@@ -131,6 +131,31 @@ TEST(Schedule, SearchedZeroBubble) {
   }
 }
 
+/// Where a message takes as long as a task, the first microbatch needs longer to come back than 2p microbatches fill.
+/// Only with memory for more of them there is no bubble.
+TEST(Schedule, SearchedZeroBubbleFillsTheMemory) {
+  constexpr int64_t p = 8, m = 64;
+  const PassDurations d{1, 1, 1, 1};
+  constexpr double busy = 3.0 * m;
+  ScheduleOptions o = options(ScheduleKind::ZeroBubble2P, p, m);
+  o.durations = {d};
+  EXPECT_GT(bubble(make(o), d) / busy, 0.02);
+  o.kind = ScheduleKind::ZeroBubbleMemory;
+  const Schedule all = make(o);
+  EXPECT_LT(bubble(all, d) / busy, 0.001);
+  EXPECT_GT(std::ranges::max(check(all)->inFlight), 2 * p);
+  double before = 1;
+  for (int64_t held : {p, 2 * p, 3 * p, 4 * p}) {
+    o.inFlight = {held};
+    const Schedule limited = make(o);
+    EXPECT_LE(std::ranges::max(check(limited)->inFlight), held);
+    const double now = bubble(limited, d) / busy;
+    EXPECT_LE(now, before) << held;
+    before = now;
+  }
+  EXPECT_LT(before, 0.001);
+}
+
 /// Where stages take different times, orders for these times are faster than orders for their mean.
 TEST(Schedule, SearchedZeroBubbleForUnevenStages) {
   std::mt19937_64 random(11);
@@ -161,6 +186,13 @@ TEST(Schedule, SearchedZeroBubbleForUnevenStages) {
   EXPECT_LT(uneven, 0.98 * even);
 }
 
+/// Returns a random schedule whose order is searched.
+ScheduleKind searchedKind(std::mt19937_64 &random) {
+  constexpr ScheduleKind kinds[] = {ScheduleKind::ZeroBubble1P, ScheduleKind::ZeroBubble2P,
+                                    ScheduleKind::ZeroBubbleMemory};
+  return kinds[random() % std::size(kinds)];
+}
+
 /// minInFlight is a lower bound of the forwards before a stage's first backward, whatever the durations and activations
 /// are, and it is not always 1. maxInFlight is an upper bound of the microbatches in flight at any time.
 TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
@@ -170,7 +202,7 @@ TEST(Schedule, SearchedZeroBubbleHoldsWhatArrives) {
   };
   int64_t most = 0, reached = 0;
   for (int i = 0; i < 400; ++i) {
-    ScheduleKind kind = random() % 2 ? ScheduleKind::ZeroBubble1P : ScheduleKind::ZeroBubble2P;
+    const ScheduleKind kind = searchedKind(random);
     ScheduleOptions its =
         options(kind, 2 + static_cast<int64_t>(random() % 9), 1 + static_cast<int64_t>(random() % 30));
     its.durations = {{between(0.1, 2), between(0.1, 2), between(0.1, 2), random() % 2 ? between(0, 0.5) : 0}};
@@ -221,7 +253,7 @@ TEST(Schedule, SearchedZeroBubbleKeepsToTheMicrobatchesThatHaveRoom) {
   };
   int64_t limited = 0;
   for (int i = 0; i < 300; ++i) {
-    ScheduleKind kind = random() % 2 ? ScheduleKind::ZeroBubble1P : ScheduleKind::ZeroBubble2P;
+    const ScheduleKind kind = searchedKind(random);
     ScheduleOptions its = options(kind, between(2, 9), between(1, 40));
     its.durations.clear();
     its.weightGradientShare.clear();
@@ -233,7 +265,7 @@ TEST(Schedule, SearchedZeroBubbleKeepsToTheMicrobatchesThatHaveRoom) {
         its.activations.push_back(static_cast<double>(between(5, 20)) / 10);
     }
     const Schedule all = make(its);
-    its.inFlight = {8 * searchedLimit(its)};
+    its.inFlight = {8 * std::max(2 * its.stages, its.microbatches)};
     EXPECT_EQ(make(its).order, all.order) << "job " << i;
     its.inFlight.clear();
     for (int64_t s = 0; s < its.stages; ++s)
@@ -258,7 +290,7 @@ TEST(Schedule, SearchedZeroBubbleShorterThan) {
   std::mt19937_64 random(29);
   int64_t found = 0, none = 0;
   for (int i = 0; i < 200; ++i) {
-    ScheduleKind kind = random() % 2 ? ScheduleKind::ZeroBubble1P : ScheduleKind::ZeroBubble2P;
+    const ScheduleKind kind = searchedKind(random);
     ScheduleOptions its =
         options(kind, 2 + static_cast<int64_t>(random() % 8), 1 + static_cast<int64_t>(random() % 40));
     its.durations.clear();

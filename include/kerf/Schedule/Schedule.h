@@ -46,7 +46,7 @@ struct Task {
 std::string toString(const Task &task, int64_t chunks);
 
 /// The pipeline schedules that Kerf has. The records in lib/Schedule/Records.cpp describe each one.
-enum class ScheduleKind { OneFOneB, Interleaved, ZeroBubbleH1, ZeroBubble1P, ZeroBubble2P, GPipe };
+enum class ScheduleKind { OneFOneB, Interleaved, ZeroBubbleH1, ZeroBubble1P, ZeroBubble2P, ZeroBubbleMemory, GPipe };
 
 /// Durations of the tasks of one microbatch, for which the zero-bubble schedules are optimized. Only their ratios
 /// matter, so that any unit of time may be used.
@@ -107,12 +107,14 @@ enum class SingleStage {
 struct ScheduleRecord {
   ScheduleKind kind = ScheduleKind::OneFOneB; // kind that the record describes
   std::string_view name;                      // the plan's "schedule": "1f1b", "interleaved", "zero-bubble", "gpipe"
-  std::string_view variant = {}; // the plan's variant: "h1", "1p", "2p"; the first record of a name is its default
+  std::string_view variant = {}; // the plan's variant: "h1", "1p", "2p", "memory"; a name's first is its default
   bool chunked = false;          // whether a stage holds two or more chunks of the model
   bool splitsBackward = false;   // value of Schedule::splitBackward
   bool searched = false;         // whether the order is computed by a search for the durations of the tasks
-  int64_t heldPerStage = 0;      // if so: microbatches that a stage may hold, divided by the number of stages
-  bool steady = false;           // whether withFewMicrobatches may leave out microbatches
+  /// If so: microbatches that a stage may hold, divided by the number of stages; 0: as many as fit into its memory.
+  int64_t heldPerStage = 0;
+  bool whenNamed = false; // whether a search for the best plan tries it only if a plan names its variant
+  bool steady = false;    // whether withFewMicrobatches may leave out microbatches
   SingleStage singleStage = SingleStage::Never; // whether a model in one stage may use the schedule
   /// Returns the tasks of each stage in execution order.
   std::vector<std::vector<Task>> (*order)(const ScheduleOptions &options) = nullptr;
@@ -152,8 +154,8 @@ Result<ScheduleOptions> scheduleOptions(std::string_view name, std::string_view 
 /// searched, the number depends on `options.activations`.
 double maxInFlight(const ScheduleOptions &options, int64_t stage);
 /// Returns the largest number of microbatches at once that a stage of a searched schedule may hold, in units of the
-/// mean over all stages (ScheduleOptions::activations).
-int64_t searchedLimit(const ScheduleOptions &options);
+/// mean over all stages (ScheduleOptions::activations); infinity where only memory limits it.
+double searchedLimit(const ScheduleOptions &options);
 /// Returns a lower bound of the number of microbatches that are in flight on `chunk` of `stage`, at a moment that is
 /// the same for all chunks of the stage. The bound is used to reject plans that cannot fit into memory. For schedules
 /// that are searched, it is 1 as long as `options.activations` is empty.
