@@ -243,7 +243,7 @@ def random_plan(rnd, job):
     elif plan["schedule"]["name"] == "interleaved":
         plan["schedule"]["chunks"] = 2
     elif plan["schedule"]["name"] == "zero-bubble":
-        plan["schedule"]["variant"] = rnd.choice(["h1", "1p", "2p", "memory"])
+        plan["schedule"]["variant"] = rnd.choice(["h1", "1p", "2p", "by-memory"])
     for key in ("recompute", "optimizer_sharding"):
         if key in pins:
             plan[key] = pins[key]

@@ -266,7 +266,7 @@ double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
 double Bounds::forcedEvenly(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,
                             const PassSeconds &pass) {
   ScheduleOptions least = theSpace->schedule(choice);
-  least.kind = ScheduleKind::ZeroBubbleMemory; // no schedule has a smaller bubble
+  least.kind = ScheduleKind::ZeroBubbleByMemory; // no schedule has a smaller bubble
   bool pinned = !options.constraints.optimizerSharding.empty();
   std::vector<double> states =
       pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, {3});

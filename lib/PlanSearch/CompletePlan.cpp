@@ -236,7 +236,7 @@ Status Completion::completeExecution() {
   schedule = *made;
   if (!plan.schedule.inFlight.empty() && !recordOf(schedule.kind).searched)
     return wrong(
-        fmt::format("schedule.in_flight is for the variants 1p, 2p and memory of zero-bubble, but the schedule "
+        fmt::format("schedule.in_flight is for the variants 1p, 2p and by-memory of zero-bubble, but the schedule "
                     "is {}; leave it out",
                     scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks)));
   schedule.inFlight = plan.schedule.inFlight;

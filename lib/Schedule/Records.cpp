@@ -164,7 +164,7 @@ constexpr ScheduleRecord kRecords[] = {
      .maxInFlight = untilTheLastStage,
      .minInFlight = fromHereToTheEnd},
     // 1p holds the activations of as many microbatches as there are stages. A search leaves out 1p and 2p, because the
-    // variant "memory" may have every order that they may have.
+    // variant "by-memory" may have every order that they may have.
     {.kind = ScheduleKind::ZeroBubble1P,
      .name = "zero-bubble",
      .variant = "1p",
@@ -187,9 +187,9 @@ constexpr ScheduleRecord kRecords[] = {
      .maxInFlight = asManyAsFit,
      .minInFlight = untilTheFirstReturns},
     // Only the plan's in_flight, which a search sets from the memory of each stage, limits this variant.
-    {.kind = ScheduleKind::ZeroBubbleMemory,
+    {.kind = ScheduleKind::ZeroBubbleByMemory,
      .name = "zero-bubble",
-     .variant = "memory",
+     .variant = "by-memory",
      .splitsBackward = true,
      .searched = true,
      .order = searched,

@@ -85,7 +85,7 @@ PLANS = {
     "zero-bubble h1": plan(stage=2, microbatch=2, **schedule("zero-bubble", variant="h1")),
     "zero-bubble 2p": plan(stage=2, microbatch=1, **schedule("zero-bubble", variant="2p")),
     "zero-bubble 2p, few in flight": plan(stage=2, microbatch=1, **schedule("zero-bubble", variant="2p", in_flight=[2, 1])),
-    "zero-bubble memory": plan(stage=4, microbatch=1, **schedule("zero-bubble", variant="memory")),
+    "zero-bubble by-memory": plan(stage=4, microbatch=1, **schedule("zero-bubble", variant="by-memory")),
     "ring": plan(context=4, recompute="selective"),
     "ring, zero 3, sequence parallel": plan(context=2, data=2, model=2, microbatch=2, optimizer_sharding=3, sequence_parallel=True),
     "ring, 1f1b, recompute": plan(stage=2, context=2, model=2, microbatch=1, recompute="full"),

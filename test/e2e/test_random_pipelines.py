@@ -134,7 +134,7 @@ def random_plan(rnd, family, layers, heads, keys, experts):
             microbatches = stage * rnd.randint(1, 3)
             plan["schedule"]["chunks"] = chunks
         if name == "zero-bubble":
-            plan["schedule"]["variant"] = rnd.choice(["h1", "1p", "2p", "memory"])
+            plan["schedule"]["variant"] = rnd.choice(["h1", "1p", "2p", "by-memory"])
         plan["stages"] = random_cut(rnd, layers, stage * chunks) if rnd.random() < 0.5 else random_cuts(rnd, family, layers, stage * chunks)
         for part, entry in enumerate(plan["stages"]):
             if meshes[part % stage] is not meshes[0] and (part < stage or rnd.random() < 0.5):

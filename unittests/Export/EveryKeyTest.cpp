@@ -136,7 +136,7 @@ struct RandomPlans {
     if (p.schedule.name == "interleaved")
       p.schedule.chunks = oneOf<int64_t>({2, 3});
     if (p.schedule.name == "zero-bubble")
-      p.schedule.variant = oneOf<const char *>({"h1", "1p", "2p", "memory"});
+      p.schedule.variant = oneOf<const char *>({"h1", "1p", "2p", "by-memory"});
     if (p.schedule.name == "zero-bubble" && p.schedule.variant != "h1")
       p.schedule.inFlight = {1 + below(2 * stages)};
     int64_t layers = model.known() ? model.layers + model.decoderLayers : 24;

@@ -135,10 +135,10 @@ TEST(CompletePlan, MicrobatchesInFlight) {
   auto made = completed(with(R"({"name": "zero-bubble", "variant": "1p", "in_flight": [4, 3, 3, 2]})"));
   ASSERT_TRUE(bool(made)) << made.error().message;
   EXPECT_EQ(made->schedule.inFlight, (std::vector<int64_t>{4, 3, 3, 2}));
-  EXPECT_EQ(
-      message(with(R"({"name": "1f1b", "in_flight": 4})")),
-      "p: schedule.in_flight is for the variants 1p, 2p and memory of zero-bubble, but the schedule is 1f1b; leave it "
-      "out");
+  EXPECT_EQ(message(with(R"({"name": "1f1b", "in_flight": 4})")),
+            "p: schedule.in_flight is for the variants 1p, 2p and by-memory of zero-bubble, but the schedule is 1f1b; "
+            "leave it "
+            "out");
   EXPECT_EQ(message(with(R"({"name": "zero-bubble", "variant": "2p", "in_flight": [4, 3]})")),
             "p: schedule.in_flight has 2 values for 4 stages; give one, or one for each stage");
 }

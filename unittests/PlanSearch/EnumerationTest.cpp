@@ -115,7 +115,7 @@ private:
         continue;
       std::vector<std::string> variants = {""};
       if (std::string(name) == "zero-bubble")
-        variants = {"h1", "memory"};
+        variants = {"h1", "by-memory"};
       bool interleaved = std::string(name) == "interleaved";
       int64_t groups = plan.meshSizes.at("data") * plan.meshSizes.at("expert") * plan.microbatch;
       if (interleaved && job.job.globalBatch / groups % stages != 0)
@@ -123,7 +123,7 @@ private:
       for (const std::string &variant : variants)
         for (int64_t chunks = interleaved ? 2 : 1; chunks <= (interleaved ? job.layers / stages : 1); ++chunks) {
           plan.schedule = {name, chunks, variant, {}};
-          cuts(plan, stages * chunks, variant == "memory" || stages == 1);
+          cuts(plan, stages * chunks, variant == "by-memory" || stages == 1);
         }
     }
   }

@@ -282,7 +282,7 @@ package::Program randomPipeline(std::mt19937 &random) {
     program.schedule = {"interleaved", "", 1 + below(3)};
     break;
   default:
-    program.schedule = {"zero-bubble", std::vector<std::string>{"h1", "1p", "2p", "memory"}[size_t(below(4))], 1};
+    program.schedule = {"zero-bubble", std::vector<std::string>{"h1", "1p", "2p", "by-memory"}[size_t(below(4))], 1};
     break;
   }
   // An axis of size 1 may be left out.

@@ -140,7 +140,7 @@ TEST(Schedule, SearchedZeroBubbleFillsTheMemory) {
   ScheduleOptions o = options(ScheduleKind::ZeroBubble2P, p, m);
   o.durations = {d};
   EXPECT_GT(bubble(make(o), d) / busy, 0.02);
-  o.kind = ScheduleKind::ZeroBubbleMemory;
+  o.kind = ScheduleKind::ZeroBubbleByMemory;
   const Schedule all = make(o);
   EXPECT_LT(bubble(all, d) / busy, 0.001);
   EXPECT_GT(std::ranges::max(check(all)->inFlight), 2 * p);
@@ -189,7 +189,7 @@ TEST(Schedule, SearchedZeroBubbleForUnevenStages) {
 /// Returns a random schedule whose order is searched.
 ScheduleKind searchedKind(std::mt19937_64 &random) {
   constexpr ScheduleKind kinds[] = {ScheduleKind::ZeroBubble1P, ScheduleKind::ZeroBubble2P,
-                                    ScheduleKind::ZeroBubbleMemory};
+                                    ScheduleKind::ZeroBubbleByMemory};
   return kinds[random() % std::size(kinds)];
 }
 

@@ -46,7 +46,7 @@ struct Task {
 std::string toString(const Task &task, int64_t chunks);
 
 /// The pipeline schedules that Kerf has. The records in lib/Schedule/Records.cpp describe each one.
-enum class ScheduleKind { OneFOneB, Interleaved, ZeroBubbleH1, ZeroBubble1P, ZeroBubble2P, ZeroBubbleMemory, GPipe };
+enum class ScheduleKind { OneFOneB, Interleaved, ZeroBubbleH1, ZeroBubble1P, ZeroBubble2P, ZeroBubbleByMemory, GPipe };
 
 /// Durations of the tasks of one microbatch, for which the zero-bubble schedules are optimized. Only their ratios
 /// matter, so that any unit of time may be used.
@@ -107,10 +107,11 @@ enum class SingleStage {
 struct ScheduleRecord {
   ScheduleKind kind = ScheduleKind::OneFOneB; // kind that the record describes
   std::string_view name;                      // the plan's "schedule": "1f1b", "interleaved", "zero-bubble", "gpipe"
-  std::string_view variant = {}; // the plan's variant: "h1", "1p", "2p", "memory"; a name's first is its default
-  bool chunked = false;          // whether a stage holds two or more chunks of the model
-  bool splitsBackward = false;   // value of Schedule::splitBackward
-  bool searched = false;         // whether the order is computed by a search for the durations of the tasks
+  std::string_view variant =
+      {};                      // the plan's variant: "h1", "1p", "2p", "by-memory"; the first of a name is its default
+  bool chunked = false;        // whether a stage holds two or more chunks of the model
+  bool splitsBackward = false; // value of Schedule::splitBackward
+  bool searched = false;       // whether the order is computed by a search for the durations of the tasks
   /// If so: microbatches that a stage may hold, divided by the number of stages; 0: as many as fit into its memory.
   int64_t heldPerStage = 0;
   bool whenNamed = false; // whether a search for the best plan tries it only if a plan names its variant

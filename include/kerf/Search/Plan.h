@@ -41,9 +41,9 @@ struct ArgumentPlan {
 struct SchedulePlan {
   std::string name;    // "gpipe", "1f1b", "interleaved" or "zero-bubble"
   int64_t chunks = 0;  // parts of the model that each stage holds, more than 1 only for interleaved schedules
-  std::string variant; // variant of the schedule "zero-bubble": "h1", "1p", "2p" or "memory"
-  /// Zero-bubble 1p, 2p and memory: the most microbatches whose activations each stage holds; a single number is that of all
-  /// stages, and empty means as many as the variant says.
+  std::string variant; // variant of the schedule "zero-bubble": "h1", "1p", "2p" or "by-memory"
+  /// Zero-bubble 1p, 2p and by-memory: the most microbatches whose activations each stage holds; a single number is
+  /// that of all stages, and empty means as many as the variant says.
   std::vector<int64_t> inFlight;
   bool operator==(const SchedulePlan &) const = default;
 };
