@@ -244,7 +244,10 @@ private:
     if (alone && round % 2 == 1)
       return Task::Neighbourhoods;
     int64_t turn = alone ? round / 2 : round;
-    return turn >= joining.next ? Task::Join : turn >= branching.next ? Task::Branch : Task::Neighbourhoods;
+    const bool join = turn >= joining.next, branch = turn >= branching.next;
+    if (join && branch)
+      return joining.last <= branching.last ? Task::Join : Task::Branch;
+    return join ? Task::Join : branch ? Task::Branch : Task::Neighbourhoods;
   }
 
   /// Returns a choice that does not depend on the best one, for at most half of the steps of `part`.
@@ -334,9 +337,13 @@ private:
     bool raised = result.bound - boundBefore > kWorthwhileRaise * (limits.cutoff - boundBefore);
     int64_t turn = options.threads <= 1 ? round / 2 : round;
     if (parts[0].task == Task::Branch)
-      branching.count(turn, raised);
-    else if (parts[0].task == Task::Join)
-      joining.count(turn, forbidImpossible(parts[0].joined.possible) || raised);
+      branching.count(turn, raised || !parts[0].found.empty());
+    else if (parts[0].task == Task::Join) {
+      const bool smaller = forbidImpossible(parts[0].joined.possible);
+      joining.count(turn, smaller || raised);
+      if (smaller)
+        branching.next = turn + 1; // fewer labels make fewer branches
+    }
   }
 
   /// Forbids all labels that joins ruled out. Returns whether it is a worthwhile share of the labels.
@@ -357,8 +364,9 @@ private:
 
   /// When a task gets its next turn. Turns that did not help make the task wait, each time twice as long.
   struct Turns {
-    int64_t next = 0, pause = 1;
+    int64_t next = 0, pause = 1, last = -1;
     void count(int64_t turn, bool helped) {
+      last = turn;
       pause = helped ? 1 : 2 * pause;
       next = turn + pause;
     }
