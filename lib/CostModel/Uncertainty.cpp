@@ -2,8 +2,12 @@
 // Intervals of predictions: one more simulation for each kind of work and direction.
 #include "kerf/CostModel/Uncertainty.h"
 #include "kerf/CostModel/Simulator.h"
+#include "kerf/Support/Threads.h"
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
+#include <optional>
 
 using namespace kerf;
 
@@ -17,6 +21,10 @@ constexpr double kSpreadOfReserved = 0.05, kSpreadOfContext = 0.4;
 // Spread of steps on the CPUs of the machine that Kerf runs on: half of 56 runs are predicted within 4.6 % and 90 %
 // within 15.7 % (docs/cost-model.md, "This machine").
 constexpr double kSpreadOfPrograms = 0.1;
+
+/// From this many microbatches of all parts on, several threads predict. Fewer take less than a millisecond.
+constexpr int64_t kPassesForThreads = 2'000;
+constexpr unsigned kMostThreads = 4; // a prediction of millions of tasks takes 100 MB
 
 Interval around(double median, double spread) {
   double factor = std::exp(kEightyPercent * spread);
@@ -126,19 +134,29 @@ Result<Uncertainty> kerf::uncertaintyOf(const StepWork &work, const StepPlan &pl
   StepPlan ordered = plan; // a plan keeps its order of tasks, whatever their times turn out to be
   ordered.order = &simulation.schedule;
   double variance = std::pow(kSpreadOfPlan, 2) + std::pow(spreadOfJob(plan.trainer), 2);
+  // Every kind of work once faster and once slower; each of these predictions is independent of the others.
+  std::array<std::optional<Result<double>>, 2 * kWorkKinds> seconds;
+  auto scaledSeconds = [&](size_t i) -> Result<double> {
+    const double factor = std::exp((i % 2 ? 1 : -1) * spreadOfKinds()[i / 2]);
+    auto pipeline = make(withScaledWork(cluster, static_cast<WorkKind>(i / 2), factor));
+    if (!pipeline)
+      return pipeline.error();
+    auto other = simulate(work, ordered, *pipeline);
+    return other ? Result<double>(other->stepSeconds) : other.error();
+  };
+  const Schedule &order = simulation.schedule;
+  const bool many = order.stages * order.microbatches * order.chunks >= kPassesForThreads;
+  std::atomic<size_t> next = 0;
+  onThreads(many ? kMostThreads : 1, [&] {
+    for (size_t i = next++; i < seconds.size(); i = next++)
+      seconds[i] = scaledSeconds(i);
+  });
   for (size_t k = 0; k < kWorkKinds; ++k) {
-    double logs[2];
-    for (int up : {0, 1}) {
-      double factor = std::exp((up ? 1 : -1) * spreadOfKinds()[k]);
-      auto pipeline = make(withScaledWork(cluster, static_cast<WorkKind>(k), factor));
-      if (!pipeline)
-        return pipeline.error();
-      auto other = simulate(work, ordered, *pipeline);
-      if (!other)
-        return other.error();
-      logs[up] = std::log(other->stepSeconds);
-    }
-    result.changes[k] = (logs[1] - logs[0]) / 2;
+    const Result<double> &faster = *seconds[2 * k], &slower = *seconds[2 * k + 1];
+    for (const Result<double> *one : {&faster, &slower})
+      if (!*one)
+        return one->error();
+    result.changes[k] = (std::log(*slower) - std::log(*faster)) / 2;
     variance += result.changes[k] * result.changes[k];
   }
   result.spread = std::sqrt(variance);

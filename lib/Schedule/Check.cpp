@@ -52,12 +52,14 @@ template <typename Run> std::vector<size_t> walk(const Schedule &schedule, Arriv
     return !from || arrivals.of(isForward(task), *from, task.microbatch) >= 0;
   };
   std::vector<size_t> next(schedule.stages, 0);
-  std::vector<int64_t> work; // stages that may be able to continue
+  std::vector<int64_t> work; // stages that may be able to continue, each at most once
+  std::vector<char> listed(schedule.stages, 1);
   for (int64_t s = schedule.stages - 1; s >= 0; --s)
     work.push_back(s);
   while (!work.empty()) {
     int64_t stage = work.back();
     work.pop_back();
+    listed[stage] = 0;
     while (next[stage] < schedule.order[stage].size() && ready(stage, schedule.order[stage][next[stage]])) {
       const Task &task = schedule.order[stage][next[stage]];
       run(stage, next[stage]++);
@@ -65,8 +67,10 @@ template <typename Run> std::vector<size_t> walk(const Schedule &schedule, Arriv
       std::optional<StageChunk> to = !sends(task)      ? std::nullopt
                                      : isForward(task) ? partAfter(schedule, part)
                                                        : partBefore(schedule, part);
-      if (to && to->stage != stage)
+      if (to && to->stage != stage && !listed[to->stage]) {
         work.push_back(to->stage);
+        listed[to->stage] = 1;
+      }
     }
   }
   return next;
@@ -176,6 +180,8 @@ Result<ScheduleCheck> kerf::check(const Schedule &schedule) {
 ScheduleTimes kerf::runSchedule(const Schedule &schedule, const TaskSeconds &seconds, const SendSeconds &sendSeconds) {
   ScheduleTimes times;
   times.tasks.resize(schedule.stages);
+  for (int64_t s = 0; s < schedule.stages; ++s)
+    times.tasks[s].reserve(schedule.order[s].size());
   Arrivals arrivals(schedule);
   std::vector<double> free(schedule.stages, 0);
   double firstStart = 0;

@@ -7,16 +7,13 @@
 // weight gradients `limit - w` microbatches later. The searched orders (section 3) are list schedules for the given
 // durations: the best of several rules and of the handcrafted order.
 #include "Internal.h"
+#include "kerf/Support/Threads.h"
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <exception>
 #include <limits>
-#include <mutex>
 #include <optional>
-#include <system_error>
-#include <thread>
 
 using namespace kerf;
 
@@ -331,32 +328,15 @@ static std::vector<double> secondsOfRules(const ScheduleOptions &options, double
   std::vector<double> seconds(rules.size(), std::numeric_limits<double>::infinity());
   std::atomic<size_t> next = 0;
   std::atomic<double> best = least;
-  std::exception_ptr failure; // of the last thread that failed: there was no memory
-  std::mutex failing;         // of `failure`
-  auto tryRules = [&] {
-    try {
-      ListScheduler scheduler(options, limit, promises);
-      for (size_t i = next++; i < rules.size() && best > scheduler.busy(); i = next++) {
-        seconds[i] = scheduler.run(rules[i], best, nullptr);
-        for (double known = best; seconds[i] < known && !best.compare_exchange_weak(known, seconds[i]);)
-          ;
-      }
-    } catch (...) {
-      std::lock_guard lock(failing);
-      failure = std::current_exception();
-    }
-  };
   const bool many = 3 * options.stages * options.microbatches >= kTasksForThreads;
-  std::vector<std::jthread> threads;
-  try {
-    for (unsigned t = 1; many && t < std::min(kMostThreads, std::thread::hardware_concurrency()); ++t)
-      threads.emplace_back(tryRules);
-  } catch (const std::system_error &) { // the system has no further thread: those that there are try all rules
-  }
-  tryRules();
-  threads.clear(); // waits for them
-  if (failure)
-    std::rethrow_exception(failure);
+  onThreads(many ? kMostThreads : 1, [&] {
+    ListScheduler scheduler(options, limit, promises);
+    for (size_t i = next++; i < rules.size() && best > scheduler.busy(); i = next++) {
+      seconds[i] = scheduler.run(rules[i], best, nullptr);
+      for (double known = best; seconds[i] < known && !best.compare_exchange_weak(known, seconds[i]);)
+        ;
+    }
+  });
   return seconds;
 }
 
