@@ -24,7 +24,9 @@ constexpr double kSpreadOfPrograms = 0.1;
 
 /// From this many microbatches of all parts on, several threads predict. Fewer take less than a millisecond.
 constexpr int64_t kPassesForThreads = 2'000;
-constexpr unsigned kMostThreads = 4; // a prediction of millions of tasks takes 100 MB
+/// The most microbatches of all parts that are predicted at once: a million of them takes about 100 MB.
+constexpr int64_t kMostPasses = 2'000'000;
+constexpr int64_t kMostThreads = 8;
 
 Interval around(double median, double spread) {
   double factor = std::exp(kEightyPercent * spread);
@@ -145,9 +147,10 @@ Result<Uncertainty> kerf::uncertaintyOf(const StepWork &work, const StepPlan &pl
     return other ? Result<double>(other->stepSeconds) : other.error();
   };
   const Schedule &order = simulation.schedule;
-  const bool many = order.stages * order.microbatches * order.chunks >= kPassesForThreads;
+  const int64_t passes = order.stages * order.microbatches * order.chunks;
+  const int64_t threads = passes < kPassesForThreads ? 1 : std::clamp<int64_t>(kMostPasses / passes, 1, kMostThreads);
   std::atomic<size_t> next = 0;
-  onThreads(many ? kMostThreads : 1, [&] {
+  onThreads(static_cast<unsigned>(threads), [&] {
     for (size_t i = next++; i < seconds.size(); i = next++)
       seconds[i] = scaledSeconds(i);
   });

@@ -203,7 +203,9 @@ void noteNoZeroBubble(const View &view, Draft &out) {
   view.pipeline == 1 ? out.idle("one stage") : out.differs("there are no zero-bubble schedules: 1F1B");
 }
 
-void noteInFlight(const View &, Draft &out) { out.idle("it limits zero-bubble 1p, 2p and by-memory: schedule.variant"); }
+void noteInFlight(const View &, Draft &out) {
+  out.idle("it limits zero-bubble 1p, 2p and by-memory: schedule.variant");
+}
 
 void noteShardingOverAllRanks(const View &view, Draft &out) {
   if (shardInstances(view, out) > 1) {

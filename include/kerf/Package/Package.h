@@ -107,7 +107,8 @@ struct EntryResult {
 struct ScheduleChoice {
   std::string name, variant; // e.g. "1f1b"; "zero-bubble" with variant "h1"; variant "": the default
   int64_t chunks = 1;        // model chunks on each stage; above 1 for an interleaved schedule
-  /// Zero-bubble 1p, 2p and by-memory: the most microbatches that each stage holds; one number: all stages; empty: by the variant.
+  /// Zero-bubble 1p, 2p and by-memory: the most microbatches that each stage holds; one number: all stages; empty: as
+  /// many as the variant says.
   std::vector<int64_t> inFlight = {};
   bool operator==(const ScheduleChoice &) const = default;
 };

@@ -107,8 +107,8 @@ enum class SingleStage {
 struct ScheduleRecord {
   ScheduleKind kind = ScheduleKind::OneFOneB; // kind that the record describes
   std::string_view name;                      // the plan's "schedule": "1f1b", "interleaved", "zero-bubble", "gpipe"
-  std::string_view variant =
-      {};                      // the plan's variant: "h1", "1p", "2p", "by-memory"; the first of a name is its default
+  /// The plan's variant: "h1", "1p", "2p", "by-memory"; the first record of a name is its default.
+  std::string_view variant = {};
   bool chunked = false;        // whether a stage holds two or more chunks of the model
   bool splitsBackward = false; // value of Schedule::splitBackward
   bool searched = false;       // whether the order is computed by a search for the durations of the tasks
