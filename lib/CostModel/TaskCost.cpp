@@ -265,18 +265,18 @@ TaskPricer::Traffic TaskPricer::parameterTraffic(const Segment &segment, TaskKin
     const ParameterGroup &group = segment.parameters[g];
     if (group.reduceAxes.empty()) // experts that exist on one rank only
       continue;
-    double &seconds = traffic.collectives[axesKey(group.reduceAxes)];
+    const AxesKey axes = axesKey(group.reduceAxes);
     if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
       bool twice = recomputes && plan.trainer.gathers.regathersForBackward;
       double gather = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
       layer.gather += gather;
-      seconds += gather;
+      traffic.collectives[axes] += gather;
     }
     if (sumsBeside(kind, last)) {
       compression::SyncCost sync = syncOf(group, choices ? choices[g] : compression::SyncChoice(), last);
       layer.syncBytes += group.elements * gradientWidth();
       addCost(layer.sync, sync);
-      seconds += sync.wire;
+      traffic.collectives[axes] += sync.wire;
     }
   }
   return traffic;
