@@ -28,6 +28,31 @@ constexpr int64_t kPassesForThreads = 2'000;
 constexpr int64_t kMostPasses = 2'000'000;
 constexpr int64_t kMostThreads = 8;
 
+/// Longer steps are predicted from two shorter ones: of this many microbatches for each part, and of half as many.
+constexpr int64_t kMicrobatchesOfPart = 8;
+
+/// Predicts the seconds of a step. An order that is not searched for repeats itself after a while: each further group
+/// of `stages` microbatches then makes the step longer by the same time.
+Result<double> secondsOf(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
+  auto simulated = [&](const StepPlan &its) {
+    auto one = simulate(work, its, pipeline);
+    return one ? Result<double>(one->stepSeconds) : one.error();
+  };
+  const ScheduleOptions &schedule = plan.schedule;
+  const int64_t stages = schedule.stages, most = kMicrobatchesOfPart * stages * schedule.chunks;
+  if (recordOf(schedule.kind).searched || schedule.microbatches < 2 * most)
+    return simulated(plan);
+  StepPlan longer = plan, shorter = plan;
+  longer.order = shorter.order = nullptr;
+  longer.schedule.microbatches = most + schedule.microbatches % stages;
+  shorter.schedule.microbatches = longer.schedule.microbatches - most / 2;
+  auto more = simulated(longer), less = simulated(shorter);
+  if (!more || !less)
+    return more ? less : more;
+  const auto left = static_cast<double>(schedule.microbatches - longer.schedule.microbatches);
+  return *more + left * (*more - *less) / static_cast<double>(most / 2);
+}
+
 Interval around(double median, double spread) {
   double factor = std::exp(kEightyPercent * spread);
   return {median / factor, median * factor};
@@ -143,8 +168,7 @@ Result<Uncertainty> kerf::uncertaintyOf(const StepWork &work, const StepPlan &pl
     auto pipeline = make(withScaledWork(cluster, static_cast<WorkKind>(i / 2), factor));
     if (!pipeline)
       return pipeline.error();
-    auto other = simulate(work, ordered, *pipeline);
-    return other ? Result<double>(other->stepSeconds) : other.error();
+    return secondsOf(work, ordered, *pipeline);
   };
   const Schedule &order = simulation.schedule;
   const int64_t passes = order.stages * order.microbatches * order.chunks;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of intervals with steps whose spread can be computed by hand, and of messages that stay inside a node.
-#include "kerf/CostModel/Trainer.h"
 #include "kerf/CostModel/Uncertainty.h"
+#include "StepsByHand.h"
 #include "kerf/CostModel/Simulator.h"
+#include "kerf/CostModel/Trainer.h"
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -86,6 +87,36 @@ TEST(Uncertainty, ATrainerToWhoseRunsNothingWasFittedIsLessSure) {
   EXPECT_NEAR(unknown.spread, std::hypot(known.spread, kSpreadOfTrainer), 1e-9);
   EXPECT_TRUE(findTrainer("alpa-2022")->prices.unmeasured);
   EXPECT_FALSE(findTrainer("megatron")->prices.unmeasured);
+}
+
+TEST(Uncertainty, StepsOfManyMicrobatchesArePredictedFromFewerOnes) {
+  // Slower memory, against a prediction of the whole step. Part 0 takes longer than the others, and messages take time.
+  for (auto [kind, chunks, microbatches] : {std::tuple(ScheduleKind::OneFOneB, 1, 301),
+                                            {ScheduleKind::GPipe, 1, 301},
+                                            {ScheduleKind::ZeroBubbleH1, 1, 302},
+                                            {ScheduleKind::Interleaved, 2, 400},
+                                            {ScheduleKind::Interleaved, 2, 303}}) {
+    Step step = pipeline(4, microbatches, 1, chunks);
+    step.plan.schedule.kind = kind;
+    step.work.parts.push_back(step.work.parts.front());
+    step.work.parts.back().segments.front().repeat = 3;
+    step.work.part[0][0] = 1;
+    step.work.message.bytes = 3000;
+    Cluster cluster = slowCluster(4, 1e3);
+    auto make = [&](const Cluster &on) { return PipelineModel::make(step.mesh, on); };
+    auto simulation = simulate(step.work, step.plan, *make(cluster));
+    ASSERT_TRUE(simulation);
+    auto result = uncertaintyOf(step.work, step.plan, cluster, make, *simulation);
+    ASSERT_TRUE(result);
+    std::array<double, 2> seconds;
+    for (int slower : {0, 1}) {
+      double factor = std::exp((slower ? 1 : -1) * at(spreadOfKinds(), WorkKind::Memory));
+      auto pipelineOn = make(withScaledWork(cluster, WorkKind::Memory, factor));
+      seconds[slower] = simulate(step.work, step.plan, *pipelineOn)->stepSeconds;
+    }
+    EXPECT_NEAR(at(result->changes, WorkKind::Memory), std::log(seconds[1] / seconds[0]) / 2, 1e-4)
+        << recordOf(kind).name << " " << microbatches;
+  }
 }
 
 TEST(Uncertainty, QuantilesOfAnInterval) {
