@@ -106,7 +106,7 @@ const PipelineModel &Bounds::pipelineOf(const Choice &choice) {
   if (cluster.mixed()) {
     meshModels.pipeline = std::move(*PipelineModel::make(mesh, cluster));
   } else {
-    meshModels.alike = std::make_unique<CollectiveModel>(mesh, cluster, shapes);
+    meshModels.alike = std::make_unique<CollectiveModel>(mesh, clusterOfRanks(mesh.ranks()), shapes);
     meshModels.pipeline.emplace(*meshModels.alike);
   }
   return *meshModels.pipeline;
