@@ -38,6 +38,9 @@ class Verify(KerfTest):
         result = self.verify(LLAMA, {"mesh": {"stage": 2, "data": 8, "model": 8, "context": 2}, "microbatch": 2, "optimizer_sharding": 3,
                                      "schedule": {"name": "zero-bubble", "variant": "2p"}})
         self.assertIn("key/value heads 4 -> 1", result["shrunk"])
+        # Ranks with different numbers of heads: small, they still have them.
+        result = self.verify(dict(GPT, n_head=12, n_embd=768), {"mesh": {"data": 2, "model": 8}, "microbatch": 1, "sequence_parallel": True})
+        self.assertIn("heads 12 -> 3", result["shrunk"])
         # States are still cut over a part of "data", and copied over the rest.
         result = self.verify(GPT, {"mesh": {"data": 16, "model": 4}, "microbatch": 1, "optimizer_sharding": 3, "optimizer_sharding_ranks": 8})
         self.assertEqual(result["mesh"], {"context": 1, "data": 4, "expert": 1, "model": 2, "stage": 1})

@@ -17,7 +17,7 @@ struct SmallSizes {
   /// The largest shard counts of the sequence, of the heads and of the experts in the plan.
   int64_t sequenceShards = 1, headShards = 1, expertShards = 1;
   /// The shard count of the heads in the full plan. If it exceeds the number of key/value heads, ranks of the reduced
-  /// model share a key/value head too.
+  /// model share a key/value head too. If it does not divide their number, it does not in the reduced model either.
   int64_t headRanks = 1;
 };
 

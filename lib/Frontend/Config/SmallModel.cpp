@@ -82,7 +82,8 @@ private:
   void reduceHeads() {
     int64_t group = m.heads / m.groups, shards = sizes.headShards;
     bool one = m.groups < sizes.headRanks || m.groups == 1;
-    int64_t groups = one ? 1 : shards;
+    bool uneven = !one && m.groups % sizes.headRanks != 0; // some ranks have more heads than others, here too
+    int64_t groups = one ? 1 : shards + uneven;
     int64_t heads = groups * std::min(group, one ? std::max<int64_t>(2, shards) : 2);
     set("heads", m.heads, heads);
     set("key/value heads", m.groups, groups);
