@@ -123,7 +123,7 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
   return &found->second;
 }
 
-Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
+Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most, bool unevenHeads) {
   auto step = imported(1);
   if (!step)
     return step.error();
@@ -132,15 +132,19 @@ Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
       [&](ir::AttentionOp attention) { heads = std::gcd(heads, ir::shapeOf(attention.getQuery())[2]); });
   (*step)->module->walk(
       [&](ir::ConvolutionOp convolution) { channels = std::gcd(channels, ir::shapeOf(convolution.getKernel())[0]); });
-  auto divides = [&](int64_t size) {
+  auto isUneven = [&](int64_t size) {
+    return size < heads && (size & (size - 1)) == 0 &&
+           modelSubAxisSizes(*(*step)->module, size).size() <= kMostUnevenSubAxes;
+  };
+  auto isTried = [&](int64_t size) {
     if (heads)
-      return heads % size == 0;
-    return channels ? size == 1 || (channels % size == 0 && channels / size >= kMinChannelsPerRank)
-                    : (size & (size - 1)) == 0;
+      return heads % size == 0 || (unevenHeads && isUneven(size));
+    bool powerOfTwo = (size & (size - 1)) == 0;
+    return channels ? size == 1 || (channels % size == 0 && channels / size >= kMinChannelsPerRank) : powerOfTwo;
   };
   std::vector<int64_t> sizes;
   for (int64_t size = 1; size <= most; ++size)
-    if (divides(size))
+    if (isTried(size))
       sizes.push_back(size);
   return sizes;
 }

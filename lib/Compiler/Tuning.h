@@ -9,8 +9,12 @@ namespace kerf {
 
 // Limits for the sizes of mesh axes that the searches try.
 
-/// The least number of sequence positions for each rank of the axis "context".
-inline constexpr int64_t kMinContextTokensPerRank = 1024;
+/// The least number of sequence positions for each rank of the axis "context". With 1,024 and 512, plans for slow
+/// networks were up to 6 and 5 % slower; with 64, no plan of eight jobs was faster.
+inline constexpr int64_t kMinContextTokensPerRank = 256;
+/// The most sub-axes (modelSubAxisSizes) of a size of "model" that does not divide the heads. Layouts with three of
+/// them take five times as long to compute, and the third shards no attention.
+inline constexpr size_t kMostUnevenSubAxes = 2;
 /// The least number of convolution channels for each rank of the axis "model": the number that a matrix unit processes
 /// at once. With fewer channels, sharding saves no time.
 inline constexpr int64_t kMinChannelsPerRank = 8;

@@ -58,7 +58,7 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const ModelSou
   search.constraints.ops = job->ops; // includes the pins of annotated IR
   search.constraints.arguments = job->arguments;
   int64_t most = used->ranks();
-  for (auto [sizes, all] : {std::pair(&search.modelSizes, model->modelSizes(most)),
+  for (auto [sizes, all] : {std::pair(&search.modelSizes, model->modelSizes(most, trainer.space.unevenHeads)),
                             std::pair(&search.expertSizes, model->expertSizes(most)),
                             std::pair(&search.contextSizes, model->contextSizes(most, kMinContextTokensPerRank))}) {
     if (!all)
@@ -66,8 +66,10 @@ Result<WholePlanJob> makeWholePlanJob(mlir::MLIRContext &context, const ModelSou
     *sizes = std::move(*all);
   }
   if (search.modelSizes.size() > 1)
-    search.omittedSizes.emplace_back("model", "sizes of model that do not divide the heads of attention (without "
-                                              "attention: that are no powers of two)");
+    search.omittedSizes.emplace_back(
+        "model", fmt::format("sizes of model that do not divide the heads of attention{} (without attention: that are "
+                             "no powers of two)",
+                             trainer.space.unevenHeads ? ", other than powers of two below their number" : ""));
   if (search.expertSizes.size() > 1)
     search.omittedSizes.emplace_back("expert", "sizes of expert that do not divide the experts");
   auto anyContext = model->contextSizes(most, 1);

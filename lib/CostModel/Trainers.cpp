@@ -37,6 +37,7 @@ TrainerSpace megatronSpace() {
   space.meshOrders = {{"stage", "data", "expert", "context", "model"}, {"data", "stage", "context", "model"}};
   space.optimizerShardingsInPipelines = {0, 1};
   space.solvedLayout = false;
+  space.unevenHeads = false;
   space.contextWithExperts = false;
   space.recomputeForm = RecomputeForm::FirstOfParts;
   space.partialNodes = false;
@@ -65,6 +66,7 @@ TrainerSpace torchTitanSpace() {
   space.subgroupsCutContext = false;
   space.replicatesBesideOtherAxes = false;
   space.solvedLayout = false;
+  space.unevenHeads = false;
   space.tensorWithoutSequence = false;
   space.contextStyles = {ContextStyle::Ring};
   space.contextWithExperts = false;
@@ -94,6 +96,7 @@ TrainerSpace deepSpeedSpace() {
   space.optimizerShardingsInPipelines = {0, 1};
   space.shardsOverSubgroups = false;
   space.solvedLayout = false;
+  space.unevenHeads = false;
   space.sequenceWithContext = false;
   space.zeroBubbleWithSequence = false;
   space.contextStyles = {ContextStyle::Ulysses};
@@ -461,7 +464,7 @@ const std::vector<Trainer> &records() {
                   .sends = StageSends::Scattered,
                   .unmeasured = true},
        .overlap = nothing,
-       .space = {},
+       .space = {.unevenHeads = false},
        .sources = {{"issue", "estimate: XLA's compiled programs launch kernels from C++"},
                    {"update", "estimate: XLA fuses the update into one kernel for each parameter"},
                    {"gathers", "it cuts no parameters for single layers"},
@@ -469,7 +472,7 @@ const std::vector<Trainer> &records() {
                    {"sends", "Zheng et al. 2022, section 6: the local all-gather of cross-mesh resharding"},
                    {"buckets", "estimate: each parameter is reduced separately"},
                    {"overlap", "XLA of 2022 runs collectives on the stream of the kernels"},
-                   {"space", "its search covers operators and pipelines; taken as Kerf's"}}},
+                   {"space", "its search covers operators and pipelines; taken as Kerf's, with equal shards"}}},
   };
   return table;
 }

@@ -44,6 +44,24 @@ class WholePlan(KerfTest):
                            "optimizer_sharding": 1}
                 self.assertGreaterEqual(self.simulate(by_hand)["step_seconds"], best)
 
+    def test_sizes_that_do_not_divide_the_heads(self):
+        """Four ranks of "model" share 10 heads where Kerf runs the plan; Megatron-LM refuses such plans."""
+        config = {"model_type": "gpt_neox", "num_hidden_layers": 8, "hidden_size": 1280, "num_attention_heads": 10, "vocab_size": 32000,
+                  "intermediate_size": 5120}
+        job = (*JOB[:4], "--sequence", 262144)
+        found = {trainer: self.plan("--ranks", 64, "--for", trainer, config=config, job=job, batch=1) for trainer in ("kerf", "megatron")}
+        self.assertEqual([found[trainer]["mesh"]["model"] for trainer in ("kerf", "megatron")], [4, 2])
+        slower = self.simulate(dict(found["kerf"], mesh=found["megatron"]["mesh"]), config=config, job=job)
+        self.assertLess(found["kerf"]["predicted"]["step_seconds"], slower["step_seconds"])
+
+    def test_few_positions_on_each_rank(self):
+        config = {"model_type": "qwen2", "num_hidden_layers": 36, "hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 8,
+                  "vocab_size": 50304, "intermediate_size": 3584}
+        pins = self.write("pins.json", {"kerf": 1, "recompute": "full"})
+        plan = self.plan("--ranks", 8, "--constraints", pins, config=config, cluster=os.path.join(CLUSTERS, "eos.json"), batch=4,
+                         job=("--dtype", "bf16", "--optimizer", "lion", "--sequence", 1024))
+        self.assertEqual(plan["mesh"]["context"], 2)  # 512 positions
+
     def test_threads_that_compute_layouts_change_nothing(self):
         config = {"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 4,
                   "intermediate_size": 3584, "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2}

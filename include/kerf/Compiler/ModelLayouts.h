@@ -38,9 +38,10 @@ public:
   /// Replaces the list of layouts that `work` will probably be asked for next, the most likely one first. Other threads
   /// compute them, one thread fewer than this machine has processors. An empty list waits until no layout is computed.
   void expect(std::span<const LayoutKey> keys);
-  /// Returns the sizes of the mesh axis "model" up to `most` that divide the heads of every attention. Without
-  /// attention they divide the channels of every convolution, or else are powers of two.
-  Result<std::vector<int64_t>> modelSizes(int64_t most);
+  /// Returns the sizes of the mesh axis "model" up to `most` that divide the heads of every attention, and with
+  /// `unevenHeads` also the powers of two below the number of heads that have at most two sub-axes (modelSubAxisSizes).
+  /// Without attention they divide the channels of every convolution, or else are powers of two.
+  Result<std::vector<int64_t>> modelSizes(int64_t most, bool unevenHeads);
   /// Returns the sizes of the mesh axis "expert" up to `most` that divide the number of experts; only 1 in a model
   /// without experts.
   Result<std::vector<int64_t>> expertSizes(int64_t most);

@@ -134,6 +134,7 @@ struct TrainerSpace {
   bool subgroupsCutContext = true;       // whether such a subgroup may contain only a part of the "context" axis
   bool replicatesBesideOtherAxes = true; // whether ZeRO stage 0 can be combined with axes other than "data"
   bool solvedLayout = true;              // whether tensor parallelism may use shardings other than Megatron-LM's
+  bool unevenHeads = true;               // whether tensor parallelism may have sizes that do not divide the heads
   bool tensorWithoutSequence = true;     // whether tensor parallelism can run without sequence parallelism
   bool sequenceWithContext = true;       // whether sequence and context parallelism can be combined
   bool zeroBubbleWithSequence = true;    // whether zero-bubble schedules and sequence parallelism can be combined
