@@ -26,12 +26,10 @@ Recompute modeOf(const Segment &segment, Recompute recompute) {
 }
 
 /// Returns whether the tensor exists under the mode: on the device, in the host's memory, or recomputed.
-bool existsUnder(const SavedTensor &tensor, Recompute mode) {
-  return tensor.savedFrom <= (mode == Recompute::Offload ? Recompute::None : mode);
-}
+bool existsUnder(const SavedTensor &tensor, Recompute mode) { return contains(tensor.existsUnder, mode); }
 /// Returns whether the tensor stays in device memory until the backward.
 bool isKept(const SavedTensor &tensor, Recompute mode) {
-  return existsUnder(tensor, mode) && mode != Recompute::Offload && !isRecomputed(tensor.recomputedBy, mode);
+  return existsUnder(tensor, mode) && mode != Recompute::Offload && !contains(tensor.recomputedBy, mode);
 }
 
 LayerActivationBytes activationsOf(const Part &part, const LayerModes &modes, const StepPlan &plan) {

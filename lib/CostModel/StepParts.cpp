@@ -61,13 +61,13 @@ private:
             std::optional<Recompute> recomputed = std::nullopt) {
     int64_t runs = microbatches * layers;
     for (const KernelWork &kernel : its.kernels)
-      if (!recomputed || isRecomputed(kernel.recomputedBy, *recomputed))
+      if (kernel.runs(recomputed))
         parts.kernels.push_back({segment.name, kernel.name, kernel.cuts, name, runs,
                                  static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work,
                                                                             attentionLibrary(plan.trainer)),
                                  kernel.work.kernelClass});
     for (const PassCollective &one : its.collectives)
-      if (!recomputed || isRecomputed(one.recomputedBy, *recomputed)) {
+      if (!recomputed || contains(one.recomputedBy, *recomputed)) {
         auto [times, bytes] = pricer.runsOf(one);
         add(one.kind, one.axes, one.name, name, runs * times, bytes, collectives.seconds(one.kind, one.axes, bytes));
       }

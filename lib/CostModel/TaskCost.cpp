@@ -13,10 +13,11 @@ constexpr double kRounding = 1e-12; // share of a task; smaller differences are 
 /// Returns whether the backward of a layer with this mode recomputes something. Layers with the mode None recompute
 /// only ops that a plan names.
 bool recomputesAny(const Segment &segment, Recompute mode) {
-  bool layer = mode == Recompute::Selective || mode == Recompute::Full;
-  return segment.recomputable &&
-         (layer || std::any_of(segment.forward.kernels.begin(), segment.forward.kernels.end(),
-                               [](const KernelWork &kernel) { return kernel.recomputedBy == RecomputedBy::Always; }));
+  bool layer = mode != Recompute::None && mode != Recompute::Offload;
+  return segment.recomputable && (layer || std::any_of(segment.forward.kernels.begin(), segment.forward.kernels.end(),
+                                                       [](const KernelWork &kernel) {
+                                                         return contains(kernel.recomputedBy, Recompute::None);
+                                                       }));
 }
 
 /// Returns whether tasks of this kind sum gradients over ranks.
@@ -82,7 +83,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
   Pass result;
   double issue = 0, attention = 0, products = 0;
   for (const KernelWork &kernel : work.kernels) {
-    if (recomputed && !isRecomputed(kernel.recomputedBy, *recomputed))
+    if (!kernel.runs(recomputed))
       continue;
     double seconds = computeSeconds(device, kernel.work, attentionLibrary(plan.trainer));
     result.compute += seconds;
@@ -93,7 +94,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
   }
   double waiting = 0;
   for (const PassCollective &collective : work.collectives) {
-    if (recomputed && !isRecomputed(collective.recomputedBy, *recomputed))
+    if (recomputed && !contains(collective.recomputedBy, *recomputed))
       continue;
     auto [runs, bytes] = runsOf(collective);
     auto hops = static_cast<double>(runs);
@@ -198,7 +199,7 @@ double TaskPricer::hostSeconds(const Segment &segment) const {
   const DeviceSpec &device = collectives.cluster().device;
   double bytes = 0;
   for (const SavedTensor &tensor : segment.saved)
-    if (tensor.savedFrom == Recompute::None && tensor.recomputedBy != RecomputedBy::Always)
+    if (contains(tensor.existsUnder, Recompute::Offload) && !contains(tensor.recomputedBy, Recompute::Offload))
       bytes += tensor.bytes;
   return bytes / hostBandwidth(device);
 }

@@ -118,7 +118,8 @@ const Table &commonTable() {
 
 /// Returns the mode of View::recompute.
 static Recompute strongestRecompute(const View &view) {
-  for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full, Recompute::Offload})
+  for (Recompute mode :
+       {Recompute::None, Recompute::Selective, Recompute::Pointwise, Recompute::Full, Recompute::Offload})
     if (toString(mode) == view.recompute)
       return mode;
   return Recompute::None;

@@ -252,13 +252,27 @@ static bool offloads(ExportTarget target) {
          target == ExportTarget::MindSpore;
 }
 
+/// Returns whether the plan has layers with pointwise recomputation, which no target has, and makes them full.
+static bool widenPointwise(Plan &plan) {
+  bool any = false;
+  auto widen = [&](Recompute &mode) {
+    any |= mode == Recompute::Pointwise;
+    mode = mode == Recompute::Pointwise ? Recompute::Full : mode;
+  };
+  std::ranges::for_each(plan.recompute, widen);
+  for (LayerRecompute &rule : plan.recomputeLayers)
+    widen(rule.mode);
+  return any;
+}
+
 /// Returns whether a target can overlap exchanges of tokens with experts.
 static bool overlapsExperts(ExportTarget target) {
   return target == ExportTarget::Megatron || target == ExportTarget::MegatronBridge;
 }
 
-/// Writes every setting by the row for its key in the target's table, or else in the common table.
-static Draft draftOf(const Target &target, const View &view) {
+/// Writes every setting by the row for its key in the target's table, or else in the common table. `widened`: as
+/// widenPointwise returned it.
+static Draft draftOf(const Target &target, const View &view, bool widened) {
   Draft draft;
   draft.runs.plan = view.plan;
   draft.runs.plan.predicted.reset();
@@ -287,6 +301,10 @@ static Draft draftOf(const Target &target, const View &view) {
       row->write(view, draft);
     else
       draft.differs(fmt::format("{} does not get this key, which kerf export does not know", target.title));
+    if (key == "recompute" && widened)
+      draft.differs(fmt::format("{} has no pointwise recomputation: layers that the plan recomputes so are recomputed "
+                                "in full, which takes less memory and longer",
+                                target.title));
     if (key == "overlap" && !overlapsExperts(target.target))
       noteTokensWait(view, draft);
   }
@@ -494,19 +512,23 @@ static Status readView(const Target &target, const ExportInput &input, View &vie
   return findLayers(input, view);
 }
 
-Result<std::vector<ExportDecision>> exportDecisions(ExportTarget which, const ExportInput &input) {
+Result<std::vector<ExportDecision>> exportDecisions(ExportTarget which, const ExportInput &given) {
+  ExportInput input = given;
+  const bool widened = widenPointwise(input.completed.plan);
   View view(input);
   if (Status status = readView(describe(which), input, view); !status)
     return status.error();
-  return draftOf(describe(which), view).decisions;
+  return draftOf(describe(which), view, widened).decisions;
 }
 
-Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
+Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &given, const std::string &configName) {
   const Target &target = describe(which);
+  ExportInput input = given;
+  const bool widened = widenPointwise(input.completed.plan);
   View view(input);
   if (Status status = readView(target, input, view); !status)
     return status.error();
-  Draft draft = draftOf(target, view);
+  Draft draft = draftOf(target, view, widened);
   if (Status status = checkModel(target, draft); !status)
     return status.error();
   if (Status status = checkRules(target, view); !status)

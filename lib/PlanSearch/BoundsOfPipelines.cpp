@@ -78,9 +78,9 @@ Result<double> Bounds::executionBound(const Choice &choice) {
   if (pipeline.stages())
     return orderBound(choice);
   StagePrices stage{&pass, &device, pinned.size() > 1 ? kInfinity : recomputeLimit(device)};
-  double forced = forcedRecomputeSeconds(
-      {**work, activationBytesOfLayout(key, **work), parameters.stateBytes, std::span(&stage, 1)},
-      theSpace->schedule(choice));
+  double forced = forcedRecomputeSeconds({**work, activationBytesOfLayout(key, **work), parameters.stateBytes,
+                                          std::span(&stage, 1), trainer.space.recompute},
+                                         theSpace->schedule(choice));
   // Seconds of gradients: those that every microbatch repeats, those that no backward pass hides, and those of the
   // first entry of the chain, whose backward pass is the last.
   double everyMicrobatch = 0, reduction = 0, last = 0;
@@ -179,8 +179,8 @@ Result<double> Bounds::cutBound(const Choice &choice, const std::vector<int64_t>
                       given.optimizerSharding.size() <= 1 ? memoryLimit.onDevice(device) : kInfinity});
   }
   return cutSecondsLowerBound({**work, activationBytesOfLayout(key, **work), parametersAt(0).stateBytes, stages,
-                               reductionTiming(sharding, overlap.gradients), overlap.stage, tiedSeconds(choice, **work),
-                               &parametersAt(0).gatheredBytes, given.recompute},
+                               trainer.space.recompute, reductionTiming(sharding, overlap.gradients), overlap.stage,
+                               tiedSeconds(choice, **work), &parametersAt(0).gatheredBytes, given.recompute},
                               layersOfParts, theSpace->schedule(choice), cutoff);
 }
 

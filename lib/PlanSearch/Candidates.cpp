@@ -104,7 +104,7 @@ Status Candidates::applyRecomputation(Candidate &one, const Recomputation &recom
     cut.emplace_back(next, next + layers[p]);
     next += layers[p];
     modes.resize(modes.size() + its.full, Recompute::Full);
-    modes.resize(modes.size() + its.selective, Recompute::Selective);
+    modes.resize(modes.size() + its.lighter, its.mode);
     modes.resize(next, Recompute::None);
   }
   setRecompute(one.completed.plan, modes, cut, stages);
@@ -233,28 +233,29 @@ std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
   }
   if (job.trainer->space.recomputeForm != RecomputeForm::ByStage)
     return trainerRecomputations(one);
+  const std::vector<RecomputationLadder> ladders = laddersOf(job.trainer->space.recompute);
   if (!searched) {
-    for (RecomputationLadder ladder : kRecomputationLadders) {
+    for (RecomputationLadder ladder : ladders) {
       auto found = firstFittingRungs(one, ladder);
       if (found)
         list.push_back(std::move(*found));
-      if (list.empty() || list.back() == Recomputation())
-        break; // both ladders have the same first and last rung
+      if (list.empty() || list.back().rungs == std::vector<int64_t>{0})
+        break; // all ladders have the same first and last rung
     }
     return list;
   }
-  // The schedule's order may depend on recomputation, so all stages are on the same rung. The second ladder's first and
-  // last rung are those of the first ladder. A rung can pay only if it lets a stage hold more microbatches than the
-  // rung before.
+  // The schedule's order may depend on recomputation, so all stages are on the same rung. All ladders have the first
+  // and the last rung of the first ladder. A rung can pay only if it lets a stage hold more microbatches than the rung
+  // before.
   std::vector<int64_t> layers = layersOfParts(one.work, schedule);
   int64_t most = *std::max_element(layers.begin(), layers.end());
   const bool pinnedHeld = !schedule.inFlight.empty();
   std::optional<std::vector<int64_t>> without; // held without recomputation; empty: all microbatches have room
   const std::vector<double> limits = memoryLimits(one);
-  for (RecomputationLadder ladder : kRecomputationLadders) {
-    bool full = ladder == RecomputationLadder::Full;
+  for (RecomputationLadder ladder : ladders) {
+    const bool first = ladder == ladders.front();
     std::optional<std::vector<int64_t>> held = without; // by stage, with the rung before
-    for (int64_t rung = full ? 1 : 0; rung < lastRung(ladder, most) + (full ? 0 : 1); ++rung) {
+    for (int64_t rung = first ? 0 : 1; rung < lastRung(ladder, most) + (first ? 1 : 0); ++rung) {
       applyToStep(one, {ladder, {rung}});
       if (!mayFit(one))
         continue;
@@ -266,7 +267,7 @@ std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
       if (!pinnedHeld && held->empty())
         break;
     }
-    if (!list.empty() && list.back() == Recomputation())
+    if (!list.empty() && list.back().rungs == std::vector<int64_t>{0})
       break; // without recomputation all microbatches have room
   }
   return list;
@@ -311,10 +312,10 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
   if (mode != Recompute::None && recordOf(one.step.schedule.kind).splitsBackward &&
       !job.trainer->space.zeroBubbleWithRecompute)
     return std::nullopt;
-  Recomputation all{RecomputationLadder::SelectiveFirst,
-                    {mode == Recompute::None        ? 0
-                     : mode == Recompute::Selective ? most
-                                                    : 2 * most}};
+  Recomputation all; // the first rung of every ladder
+  for (RecomputationLadder ladder : kRecomputationLadders)
+    if (mode == firstMode(ladder))
+      all = {ladder, {most}};
   applyToStep(one, all);
   bool can = hasSearchedOrder(one.step.schedule) ? mayFit(one) : fits(one);
   return can ? std::optional(all) : std::nullopt;

@@ -70,17 +70,18 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
     for (const PartSegment &one : segments) {
       bool isLayer = prices.model.chain[one.entry].layers > 0;
       int64_t full = isLayer ? std::min(left.full, one.count) : 0,
-              selective = isLayer ? std::min(left.selective, one.count - full) : 0;
+              lighter = isLayer ? std::min(left.lighter, one.count - full) : 0;
       left.full -= full;
-      left.selective -= selective;
-      const int64_t counts[] = {one.count - full - selective, selective, full};
-      for (int mode = 0; mode < 3; ++mode) {
-        if (counts[mode] == 0)
+      left.lighter -= lighter;
+      for (auto [mode, count] :
+           {std::pair(Recompute::None, one.count - full - lighter), {left.mode, lighter}, {Recompute::Full, full}}) {
+        if (count == 0)
           continue;
-        const LayerActivationBytes &bytes = prices.activations[one.entry][mode];
-        recompute += static_cast<double>(counts[mode]) * prices.at(stage).seconds->segments[one.entry].recompute[mode];
-        held += static_cast<double>(counts[mode]) * bytes.untilInputGradient;
-        after += static_cast<double>(counts[mode]) * bytes.untilWeightGradient;
+        const auto index = static_cast<size_t>(mode);
+        const LayerActivationBytes &bytes = prices.activations[one.entry][index];
+        recompute += static_cast<double>(count) * prices.at(stage).seconds->segments[one.entry].recompute[index];
+        held += static_cast<double>(count) * bytes.untilInputGradient;
+        after += static_cast<double>(count) * bytes.untilWeightGradient;
         option.extra = std::max({option.extra, bytes.duringBackward, bytes.workspace});
       }
     }
@@ -219,7 +220,7 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
     least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
     return true;
   };
-  for (RecomputationLadder ladder : kRecomputationLadders)
+  for (RecomputationLadder ladder : laddersOf(prices.modes))
     for (int64_t rung = 0; rung <= (pinned ? 0 : lastRung(ladder, most)) && tryRung(ladder, rung); ++rung)
       ;
   return least;
@@ -232,28 +233,36 @@ enum class Moment { InFlight, Waiting };
 /// else.
 double forcedByLayerRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run, Moment moment) {
   bool alone = schedule.chunks == 1 && !recordOf(schedule.kind).splitsBackward; // temporary memory comes on top
-  const std::array<LayerActivationBytes, 3> &held = prices.activations[run];
-  const std::array<double, 3> &recompute = prices.at(0).seconds->segments[run].recompute;
+  const auto &held = prices.activations[run];
+  const auto &recompute = prices.at(0).seconds->segments[run].recompute;
   auto all = static_cast<double>(prices.model.chain[run].layers);
-  std::array<double, 3> room = {}; // number of layers that fit on all stages, by mode
+  std::array<double, std::size(kDeviceModes)> room = {}; // number of layers that fit on all stages, by mode
   for (int64_t s = 0; s < schedule.stages; ++s) {
     // The last chunk has the fewest microbatches in flight, so every layer counts as if it were there.
     auto inFlight = static_cast<double>(minInFlight(schedule, s, schedule.chunks - 1));
     double here = 0;
-    for (int mode = 0; mode < 3; ++mode) {
+    for (Recompute its : prices.modes) {
+      const auto mode = static_cast<size_t>(its);
       double left = prices.at(0).memoryLimit - deviceBytes(alone ? held[mode].duringBackward : 0, *prices.at(0).device);
       double waiting = moment == Moment::Waiting ? held[mode].untilWeightGradient - held[mode].untilInputGradient : 0;
       double bytes = prices.stateBytes[run] + inFlight * held[mode].untilInputGradient + waiting;
       double each = deviceBytes(bytes, *prices.at(0).device) - deviceBytes(0, *prices.at(0).device);
       here = std::max(here, left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : all);
-      room[mode] += here; // a mode that recomputes more fits at least as many
+      room[mode] += here; // as many as with the modes before
     }
   }
-  if (all > room[2])
+  // Layers that do not fit without recomputation need some, and layers that fit with no lighter mode need full.
+  constexpr auto kFull = static_cast<size_t>(Recompute::Full);
+  double lighter = room[0], cheapest = recompute[kFull];
+  for (Recompute its : prices.modes)
+    if (const auto mode = static_cast<size_t>(its); mode != 0 && mode != kFull) {
+      lighter = std::max(lighter, room[mode]);
+      cheapest = std::min(cheapest, recompute[mode]);
+    }
+  if (all > room[kFull])
     return std::numeric_limits<double>::infinity();
-  // Layers that do not fit without recomputation need selective, and layers that do not fit selectively need full.
-  double full = std::max(0.0, all - room[1]), some = std::max(full, all - room[0]);
-  return full * recompute[2] + (some - full) * std::min(recompute[1], recompute[2]);
+  double full = std::max(0.0, all - lighter), some = std::max(full, all - room[0]);
+  return full * recompute[kFull] + (some - full) * cheapest;
 }
 
 } // namespace
@@ -394,7 +403,7 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
                                std::accumulate(layersOfParts.begin(), layersOfParts.end(), int64_t(0)));
   std::vector<StageSeconds> stages(schedule.stages);
   double least = std::numeric_limits<double>::infinity();
-  for (RecomputationLadder ladder : kRecomputationLadders) {
+  for (RecomputationLadder ladder : laddersOf(prices.modes)) {
     bool recomputes = false, fits = true;
     for (int64_t s = 0; s < schedule.stages && fits; ++s) {
       const CutStage &its = cut.stages[s];
@@ -413,7 +422,7 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
     }
     if (fits)
       least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
-    if (!recomputes) // the other ladder begins with the same rung
+    if (!recomputes) // the other ladders begin with the same rung
       break;
   }
   return least;

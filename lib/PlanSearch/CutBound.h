@@ -34,6 +34,7 @@ struct CutPrices {
   const ActivationBytes &activations;
   const std::vector<double> &stateBytes; // as stateBytesOf
   std::span<const StagePrices> stages;   // indexed by stage; one entry: all stages are alike
+  std::span<const Recompute> modes;      // recomputation modes that the trainer can run, in the order of Recompute
   ReductionTiming reductionTiming = ReductionTiming::BesideBackward;
   bool sendsOverlap = true; // whether messages between stages run beside kernels
   double tiedSeconds = 0;   // in which the first and the last stage sum gradients of tied parameters at the end

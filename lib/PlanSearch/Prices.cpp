@@ -17,7 +17,7 @@ double bodySeconds(const PassWork &pass, const DeviceSpec &device, const Collect
                    std::optional<Recompute> recompute = std::nullopt) {
   double compute = 0, attention = 0, waiting = 0, issue = 0;
   for (const KernelWork &kernel : pass.kernels) {
-    if (recompute && !isRecomputed(kernel.recomputedBy, *recompute))
+    if (!kernel.runs(recompute))
       continue;
     double seconds = computeSeconds(device, kernel.work, attentionLibrary(trainer));
     compute += seconds;
@@ -27,8 +27,7 @@ double bodySeconds(const PassWork &pass, const DeviceSpec &device, const Collect
   }
   double beside = 0; // seconds of collectives that attention could hide, but does not
   for (const PassCollective &collective : pass.collectives) {
-    if (!collectives || (recompute && !isRecomputed(collective.recomputedBy, *recompute)) ||
-        mayHide(overlap, collective))
+    if (!collectives || (recompute && !contains(collective.recomputedBy, *recompute)) || mayHide(overlap, collective))
       continue;
     auto hops = static_cast<double>(collective.hops);
     double seconds =
@@ -61,7 +60,7 @@ PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const 
     PassSeconds::SegmentSeconds one{
         body(segment.forward), body(segment.inputGradient), body(segment.weightGradient), {}};
     if (segment.recomputable) {
-      for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full})
+      for (Recompute mode : kDeviceModes)
         one.recompute[static_cast<size_t>(mode)] =
             bodySeconds(segment.forward, device, collectives, overlap, trainer, mode);
       double always = one.recompute[0];
@@ -168,7 +167,7 @@ std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int 
         PassCollective each = one;
         each.name.clear();
         each.bytes = std::min(each.bytes, model.layerOutputBytes);
-        each.recomputedBy = RecomputedBy::Full;
+        each.recomputedBy = RecomputeModes::Full;
         each.hops = 1;
         auto known = std::ranges::find_if(list, [&](const RepeatedCollective &its) { return its.collective == each; });
         if (known == list.end())
@@ -182,9 +181,8 @@ std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int 
 ActivationBytes activationBytesOf(const ModelWork &model) {
   ActivationBytes bytes;
   for (const ChainSegment &entry : model.chain)
-    bytes.push_back({layerActivationBytes(entry.segment, Recompute::None),
-                     layerActivationBytes(entry.segment, Recompute::Selective),
-                     layerActivationBytes(entry.segment, Recompute::Full)});
+    std::ranges::transform(kDeviceModes, bytes.emplace_back().begin(),
+                           [&](Recompute mode) { return layerActivationBytes(entry.segment, mode); });
   return bytes;
 }
 
@@ -198,9 +196,9 @@ double bestCaseSeconds(const ModelWork &model, const DeviceSpec &device, const T
                       efficiencyOf(device, kernel.work.kernelClass, attentionLibrary(trainer)).flops;
         bool again =
             pass == &entry.segment.forward && entry.segment.recomputable && !recompute.empty() &&
-            std::ranges::all_of(recompute, [&](Recompute mode) { return isRecomputed(kernel.recomputedBy, mode); });
+            std::ranges::all_of(recompute, [&](Recompute mode) { return contains(kernel.recomputedBy, mode); });
         if (rate > 0)
-          seconds += static_cast<double>(times(entry)) * (again ? 2 : 1) * kernel.work.flops / rate;
+          seconds += static_cast<double>(times(entry) * (kernel.runs(std::nullopt) + again)) * kernel.work.flops / rate;
       }
   return seconds;
 }

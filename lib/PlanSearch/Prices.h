@@ -20,7 +20,7 @@ struct PassSeconds {
     double forward = 0, inputGradient = 0, weightGradient = 0; // of one microbatch, by pass
     /// Seconds of the forward pass that the backward pass repeats, indexed by Recompute. Recomputation that happens
     /// under every mode is counted in `inputGradient` instead.
-    std::array<double, 3> recompute = {};
+    std::array<double, std::size(kDeviceModes)> recompute = {};
     /// Returns the seconds of both gradients.
     double backward() const { return inputGradient + weightGradient; }
     /// Returns the seconds of the forward pass and both gradients.
@@ -87,7 +87,7 @@ inline bool mayHide(const Overlap &overlap, const PassCollective &collective) {
 std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int axis, bool tokensOnly);
 
 /// Activation bytes that one layer keeps for its backward pass, indexed by [entry of ModelWork::chain][Recompute].
-using ActivationBytes = std::vector<std::array<LayerActivationBytes, 3>>;
+using ActivationBytes = std::vector<std::array<LayerActivationBytes, std::size(kDeviceModes)>>;
 /// Computes the activation bytes of every segment of the model under every recomputation mode.
 ActivationBytes activationBytesOf(const ModelWork &model);
 /// Optimizer sharding (ZeRO): its level, and the axes whose ranks share states as in StepPlan::shardingAxes.

@@ -5,6 +5,26 @@
 
 namespace kerf::plansearch {
 
+Recompute firstMode(RecomputationLadder ladder) {
+  switch (ladder) {
+  case RecomputationLadder::SelectiveFirst:
+    return Recompute::Selective;
+  case RecomputationLadder::PointwiseFirst:
+    return Recompute::Pointwise;
+  case RecomputationLadder::Full:
+    break;
+  }
+  return Recompute::Full;
+}
+
+std::vector<RecomputationLadder> laddersOf(std::span<const Recompute> modes) {
+  std::vector<RecomputationLadder> ladders;
+  for (RecomputationLadder ladder : kRecomputationLadders)
+    if (std::ranges::find(modes, firstMode(ladder)) != modes.end())
+      ladders.push_back(ladder);
+  return ladders;
+}
+
 int64_t lastRung(RecomputationLadder ladder, int64_t most) {
   return ladder == RecomputationLadder::Full ? most : 2 * most;
 }
@@ -13,9 +33,9 @@ RecomputedLayers recomputedLayersAt(RecomputationLadder ladder, int64_t rung, in
   if (ladder == RecomputationLadder::Full)
     return {std::min(rung, layers), 0};
   if (rung <= most)
-    return {0, std::min(rung, layers)};
+    return {0, std::min(rung, layers), firstMode(ladder)};
   int64_t full = std::min(rung - most, layers);
-  return {full, layers - full};
+  return {full, layers - full, firstMode(ladder)};
 }
 
 LayerModes layerModes(const RecomputedLayers &recomputed, int64_t layers) {
@@ -25,8 +45,8 @@ LayerModes layerModes(const RecomputedLayers &recomputed, int64_t layers) {
       modes.push_back({mode, count});
   };
   add(Recompute::Full, recomputed.full);
-  add(Recompute::Selective, recomputed.selective);
-  add(Recompute::None, layers - recomputed.full - recomputed.selective);
+  add(recomputed.mode, recomputed.lighter);
+  add(Recompute::None, layers - recomputed.full - recomputed.lighter);
   return modes;
 }
 

@@ -95,7 +95,7 @@ Result<std::vector<OpenChoice>> TreeSearch::decideRecomputation(const Choice &ch
     for (const Recomputation &recomputation : candidates->candidateRecomputations(one))
       add(recomputation, rest);
   if (alike)
-    for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full})
+    for (Recompute mode : kDeviceModes)
       if (asked->uniformRecompute() != mode &&
           std::ranges::find(job.trainer->space.recompute, mode) != job.trainer->space.recompute.end())
         if (auto recomputation = candidates->uniformRecomputation(one, mode))

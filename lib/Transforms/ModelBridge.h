@@ -117,6 +117,8 @@ private:
   /// Returns those of the saved values that are cheaper to recompute in the kernels that read them, as computed in the
   /// layer and as received by its backward function.
   llvm::DenseSet<Value> recomputedValues(const std::vector<SavedValue> &all) const;
+  /// Sets `pointwiseOps` of a layer.
+  void findPointwiseOps(Run &run, const std::vector<SavedValue> &all);
   /// Sets `recomputedByOf` from a plan's decisions about single ops, and adds values that are saved because of them.
   void pinRecomputation(Run &run, const std::vector<SavedValue> &all, Segment &segment);
   /// Adds the activations that a layer saves, except `recomputed`, to its segment.
@@ -204,7 +206,8 @@ private:
   llvm::SmallPtrSet<Operation *, 32> forWeights;             // ops that compute gradients of weights
   /// The recomputation modes under which each op of a layer runs again; empty where the plan decides about
   /// no single op.
-  DenseMap<Operation *, RecomputedBy> recomputedByOf;
+  DenseMap<Operation *, RecomputeModes> recomputedByOf;
+  DenseSet<Operation *> pointwiseOps; // of the layer at hand, which pointwise recomputation runs again
   std::vector<Run> runs;
   DenseMap<Operation *, size_t> runOf;          // index of the run that a call, forward or backward, belongs to
   llvm::DenseSet<Operation *> dependsOnTrained; // forward ops of @main, and calls, that depend on a trained argument

@@ -87,7 +87,7 @@ void Bridge::addMainActivations(size_t l, Segment &segment, const std::vector<Op
       auto [found, isNew] = saved.try_emplace(root);
       if (isNew) {
         order.push_back(root);
-        found->second = {nodeName(root.getLoc()), 0, RecomputedBy::Full, false};
+        found->second = {nodeName(root.getLoc()), 0, RecomputeModes::Full, false};
       }
       if (unsigned inEightBits = types.hasEightBitFactors(&op); counted.insert({root, inEightBits}).second) {
         double bytes = inEightBits ? kEightBitBytes * static_cast<double>(elementsOf(localOf(root))) + types.bytes
@@ -145,6 +145,23 @@ llvm::DenseSet<Value> Bridge::recomputedValues(const std::vector<SavedValue> &al
   return recomputed;
 }
 
+void Bridge::findPointwiseOps(Run &run, const std::vector<SavedValue> &all) {
+  llvm::DenseSet<Value> kept, streams; // streams: arguments that the layer before computes
+  for (const SavedValue &one : all)
+    kept.insert(one.computed);
+  for (auto [outer, inner] : llvm::zip(run.first.getInputs(), run.layer.getArguments()))
+    if (outer.getType() == run.first.getResult(0).getType() && !isa<BlockArgument>(outer))
+      streams.insert(inner);
+  auto isSaved = [&](Value value) {
+    return kept.contains(storageOf(value)) || (isa<BlockArgument>(value) && !streams.contains(value));
+  };
+  auto isAtHand = [&](OpOperand &use) {
+    const OpSharding *sharding = shardingOfOp.lookup(use.getOwner());
+    return !sharding || sharding->operands[use.getOperandNumber()] == shardingOf(use.get());
+  };
+  pointwiseOps = pointwiseRecomputation(run.layer.front(), isSaved, isAtHand);
+}
+
 /// To recompute a dropped value, all ops are recomputed that lead from saved values to it. The result of an op that
 /// must not be recomputed is saved for the recomputed ops that read it.
 void Bridge::pinRecomputation(Run &run, const std::vector<SavedValue> &all, Segment &segment) {
@@ -156,32 +173,32 @@ void Bridge::pinRecomputation(Run &run, const std::vector<SavedValue> &all, Segm
   for (Operation &op : run.layer.front().without_terminator()) {
     auto pin = recomputationPin(&op);
     pins |= pin.has_value();
-    recomputedByOf[&op] = pin                    ? (*pin ? RecomputedBy::Always : RecomputedBy::Never)
-                          : isAttentionCore(&op) ? RecomputedBy::Selective
-                                                 : RecomputedBy::Full;
+    recomputedByOf[&op] = pin                          ? (*pin ? RecomputeModes::Always : RecomputeModes::Never)
+                          : isAttentionCore(&op)       ? RecomputeModes::Selective
+                          : pointwiseOps.contains(&op) ? RecomputeModes::Pointwise
+                                                       : RecomputeModes::Full;
   }
   if (!pins)
     return recomputedByOf.clear();
-  // For ops that are never recomputed, the weakest recomputation mode under which their result is read.
-  DenseMap<Operation *, Recompute> needed;
+  DenseMap<Operation *, RecomputeModes> needed; // for ops that are never recomputed: modes under which they are read
   for (Operation &op : llvm::reverse(run.layer.front().without_terminator())) {
-    RecomputedBy its = recomputedByOf[&op];
-    if (its == RecomputedBy::Never)
+    RecomputeModes its = recomputedByOf[&op];
+    if (its == RecomputeModes::Never)
       continue;
     for (Value operand : op.getOperands()) {
       Operation *from = storageOf(operand).getDefiningOp();
       if (!from || kept.contains(storageOf(operand)))
         continue;
-      if (RecomputedBy &made = recomputedByOf[from]; made != RecomputedBy::Never)
-        made = std::min(made, its);
-      else if (auto [at, isNew] = needed.try_emplace(from, static_cast<Recompute>(its)); !isNew)
-        at->second = std::min(at->second, static_cast<Recompute>(its));
+      if (RecomputeModes &made = recomputedByOf[from]; made != RecomputeModes::Never)
+        made = made | its;
+      else if (auto [at, isNew] = needed.try_emplace(from, its); !isNew)
+        at->second = at->second | its;
     }
   }
   for (Operation &op : run.layer.front().without_terminator())
     if (auto from = needed.find(&op); from != needed.end())
       segment.saved.push_back({fmt::format("{} {}", nodeName(op.getLoc()), op.getName().stripDialect().str()),
-                               localBytes(op.getResult(0)), RecomputedBy::Never, false, from->second});
+                               localBytes(op.getResult(0)), RecomputeModes::Never, false, from->second});
 }
 
 double Bridge::savedBytes(const SavedValue &one) const {
@@ -209,7 +226,7 @@ void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, c
     Shape lse = localOf(attention.getLse());
     double scores = static_cast<double>(elementsOf(lse)) * static_cast<double>(shapeOf(attention.getKey())[1]);
     std::string name = nodeName(attention->getLoc());
-    RecomputedBy core = recomputedByOf.empty() ? RecomputedBy::Selective : recomputedByOf.lookup(attention);
+    RecomputeModes core = recomputedByOf.empty() ? RecomputeModes::Selective : recomputedByOf.lookup(attention);
     segment.saved.push_back({name + " probabilities", types.bytes * scores, core, false});
     if (attention->hasAttr(KerfDialect::kDropoutAttr)) {
       segment.saved.push_back({name + " mask", kMaskBytes * scores, core, false});
@@ -236,9 +253,10 @@ void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, c
                               : "stream";
     auto pinned = recomputedByOf.find(one.computed.getDefiningOp());
     segment.saved.push_back({name, savedBytes(one),
-                             pinned != recomputedByOf.end() ? pinned->second
-                             : lse                          ? RecomputedBy::Selective
-                                                            : RecomputedBy::Full,
+                             pinned != recomputedByOf.end()                       ? pinned->second
+                             : lse                                                ? RecomputeModes::Selective
+                             : result && pointwiseOps.contains(result.getOwner()) ? RecomputeModes::Pointwise
+                                                                                  : RecomputeModes::Full,
                              forWeights});
   }
 }

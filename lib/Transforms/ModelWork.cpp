@@ -179,7 +179,7 @@ void Bridge::addRing(Operation *attention, PassWork &pass) const {
   collective.bytes = keyValueBytes(attention) * (backward ? 2 : 1);
   auto pinned = recomputedByOf.find(attention);
   // The same mode as that of the attention kernel.
-  collective.recomputedBy = pinned == recomputedByOf.end() ? RecomputedBy::Selective : pinned->second;
+  collective.recomputedBy = pinned == recomputedByOf.end() ? RecomputeModes::Selective : pinned->second;
   collective.hops = shardCount(collective.axes) - 1;
   collective.overlapsAttention = true;
   pass.collectives.push_back(std::move(collective));
@@ -251,8 +251,10 @@ void Bridge::addDropout(Operation *op, Segment &segment) const {
   if (!op->hasAttr(KerfDialect::kDropoutAttr) || isa<AttentionOp>(op))
     return;
   double elements = static_cast<double>(elementsOf(localOf(op->getResult(0))));
-  segment.saved.push_back({"mask of " + nodeName(op->getLoc()), kMaskBytes * elements,
-                           recomputedByOf.empty() ? RecomputedBy::Full : recomputedByOf.lookup(op), false});
+  RecomputeModes modes = !recomputedByOf.empty()     ? recomputedByOf.lookup(op)
+                         : pointwiseOps.contains(op) ? RecomputeModes::Pointwise
+                                                     : RecomputeModes::Full;
+  segment.saved.push_back({"mask of " + nodeName(op->getLoc()), kMaskBytes * elements, modes, false});
   KernelWork kernel;
   kernel.name = nodeName(op->getLoc()) + " dropout@backward";
   kernel.cuts = cuts()(op);
@@ -456,8 +458,9 @@ void Bridge::addLayer(Run &run, ChainSegment &chainSegment) {
   KernelBuilder forwardKernels(types, localShapes(), cuts()), kernels(types, localShapes(), cuts());
   std::vector<SavedValue> all = savedValues(run);
   llvm::DenseSet<Value> recomputed = recomputedValues(all);
+  findPointwiseOps(run, all);
   pinRecomputation(run, all, segment);
-  forwardKernels.setRecomputedBy(recomputedByOf);
+  forwardKernels.setRecomputedBy(recomputedByOf, pointwiseOps);
   forwardKernels.setRecomputedValues(recomputed);
   kernels.setRecomputedValues(recomputed);
   addOps(forwardKernels, forward, segment.forward, nullptr, false);

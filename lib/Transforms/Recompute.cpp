@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-recompute: lets a layer's backward function recompute values that the forward function would otherwise save.
+#include "kerf/CostModel/Recompute.h"
 #include "Calls.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/RecomputePins.h"
@@ -18,11 +19,26 @@ namespace kerf {
 
 namespace {
 
-/// Returns whether a layer with mode `kind` ("none", "selective", "full") recomputes the results of the op.
-bool isRecomputedUnder(Operation *op, StringRef kind) {
-  if (std::optional<bool> pin = recomputationPin(op))
-    return *pin;
-  return kind == "full" || (kind == "selective" && isAttentionCore(op));
+using Ops = llvm::DenseSet<Operation *>;
+
+/// Returns the ops whose results a layer with mode `kind` recomputes.
+Ops recomputedUnder(func::FuncOp forward, StringRef kind) {
+  const auto mode = parsePlanWord<kerf::Recompute>(kind);
+  Block &body = forward.front();
+  llvm::DenseSet<Value> kept(body.getArguments().begin(), body.getArguments().end());
+  kept.insert_range(body.getTerminator()->getOperands());
+  Ops pointwise;
+  if (mode == kerf::Recompute::Pointwise)
+    pointwise = pointwiseRecomputation(
+        body, [&](Value value) { return kept.contains(value); }, [](OpOperand &) { return true; });
+  Ops ops;
+  for (Operation &op : body.without_terminator()) {
+    const bool inMode = mode == kerf::Recompute::Full || pointwise.contains(&op) ||
+                        (mode == kerf::Recompute::Selective && isAttentionCore(&op));
+    if (recomputationPin(&op).value_or(inMode))
+      ops.insert(&op);
+  }
+  return ops;
 }
 
 /// The ops that recompute some values, and the values that they need but that may not be recomputed.
@@ -92,9 +108,10 @@ StringRef kindOf(CallOp call) { return cast<StringAttr>(call->getAttr(KerfDialec
 /// and saved results.
 llvm::DenseSet<Value> savedValues(func::FuncOp forward, StringRef kind) {
   Block &body = forward.front();
+  const Ops recomputed = recomputedUnder(forward, kind);
   llvm::DenseSet<Value> kept(body.getArguments().begin(), body.getArguments().end());
   for (Value result : body.getTerminator()->getOperands())
-    if (Operation *op = result.getDefiningOp(); !op || !isRecomputedUnder(op, kind))
+    if (Operation *op = result.getDefiningOp(); !op || !recomputed.contains(op))
       kept.insert(result);
   return kept;
 }
@@ -103,12 +120,13 @@ llvm::DenseSet<Value> savedValues(func::FuncOp forward, StringRef kind) {
 /// place, or -1.
 std::vector<int64_t> recomputedResults(CallOp call, CallOp forwardCall, func::FuncOp forward) {
   Operation *returned = forward.front().getTerminator();
+  const Ops recomputed = recomputedUnder(forward, kindOf(call));
   std::vector<int64_t> results;
   for (Value operand : call.getInputs()) {
     auto result = dyn_cast<OpResult>(operand);
     bool its = result && result.getOwner() == forwardCall;
     Operation *definer = its ? returned->getOperand(result.getResultNumber()).getDefiningOp() : nullptr;
-    bool isRecomputed = definer && isRecomputedUnder(definer, kindOf(call));
+    bool isRecomputed = definer && recomputed.contains(definer);
     results.push_back(isRecomputed ? static_cast<int64_t>(result.getResultNumber()) : -1);
   }
   return results;
@@ -117,9 +135,9 @@ std::vector<int64_t> recomputedResults(CallOp call, CallOp forwardCall, func::Fu
 /// Adds values that may not be recomputed, but that recomputation reads, to the results of the layer.
 LogicalResult Recompute::saveRequiredValues(CallOp call, SymbolTable &symbols) {
   auto kind = call->getAttrOfType<StringAttr>(KerfDialect::kRecomputeAttr);
-  if (!kind || (kind != "none" && kind != "selective" && kind != "full"))
+  if (!kind || !llvm::is_contained(kDeviceModes, parsePlanWord<kerf::Recompute>(kind.getValue())))
     return call.emitError() << "kerf.recompute is " << call->getAttr(KerfDialect::kRecomputeAttr)
-                            << "; there are \"none\", \"selective\" and \"full\"";
+                            << "; there are \"none\", \"selective\", \"pointwise\" and \"full\"";
   CallOp forwardCall = forwardCallOf(call);
   if (!forwardCall)
     return success();

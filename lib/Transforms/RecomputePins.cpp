@@ -3,6 +3,7 @@
 #include "kerf/Transforms/OpKeys.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 #include <fmt/format.h>
 
@@ -25,6 +26,38 @@ bool isAttentionCore(Operation *op) {
   while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // the last block of ring attention is followed by such ops
     op = op->getOperand(0).getDefiningOp();
   return kernelClassOf(op) == KernelClass::Attention || isa_and_nonnull<SoftmaxOp>(op);
+}
+
+/// Returns whether an op takes no longer than its operands and results take to move, and communicates with nobody.
+static bool onlyMovesElements(Operation *op) {
+  switch (kernelClassOf(op)) {
+  case KernelClass::Pointwise:
+  case KernelClass::Movement:
+    return true;
+  case KernelClass::Reduction:
+    return op->hasTrait<NormalizesRows>() || isa<ReduceOp>(op);
+  default:
+    return op->hasTrait<FusesIntoUsers>(); // a view or a constant
+  }
+}
+
+llvm::DenseSet<Operation *> pointwiseRecomputation(Block &layer, llvm::function_ref<bool(Value)> isSaved,
+                                                   llvm::function_ref<bool(OpOperand &)> isAtHand) {
+  llvm::SetVector<Operation *> able;
+  for (Operation &op : layer.without_terminator()) {
+    auto isThere = [&](OpOperand &operand) {
+      return isAtHand(operand) && (able.contains(operand.get().getDefiningOp()) || isSaved(operand.get()));
+    };
+    if (onlyMovesElements(&op) && !isAttentionCore(&op) && recomputationPin(&op) != false &&
+        llvm::all_of(op.getOpOperands(), isThere))
+      able.insert(&op);
+  }
+  llvm::DenseSet<Operation *> ops; // those of `able` that lead to a saved value
+  for (Operation *op : llvm::reverse(able))
+    if (llvm::any_of(op->getResults(), isSaved) ||
+        llvm::any_of(op->getUsers(), [&](Operation *user) { return ops.contains(user); }))
+      ops.insert(op);
+  return ops;
 }
 
 Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins) {

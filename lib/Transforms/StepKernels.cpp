@@ -273,7 +273,7 @@ std::vector<KernelWork> KernelBuilder::attention(Operation *op) const {
       kernels.push_back(kernel(op, " merge", KernelClass::Movement, 2 * types.bytes * merged));
   }
   for (KernelWork &one : kernels)
-    one.recomputedBy = one.work.kernelClass == KernelClass::Movement ? RecomputedBy::Full : RecomputedBy::Selective;
+    one.recomputedBy = one.work.kernelClass == KernelClass::Movement ? RecomputeModes::Full : RecomputeModes::Selective;
   return kernels;
 }
 
@@ -429,6 +429,36 @@ void KernelBuilder::addNormBackward(Operation *op, PassWork &weights) {
   weights.kernels.push_back(kernel(op, " weights", KernelClass::Reduction, x + dy));
 }
 
+RecomputeModes KernelBuilder::modesOf(Operation *op) const {
+  if (!recomputedByOf.empty())
+    return recomputedByOf.lookup(op);
+  return pointwiseOps.contains(op) ? RecomputeModes::Pointwise : RecomputeModes::Full;
+}
+
+/// Sets the modes under which the kernels of a slot run again. An op that a product computes along with its own result
+/// gets a kernel of its own where it is recomputed and the product is not.
+void KernelBuilder::addRecomputation(const Slot &slot, llvm::MutableArrayRef<KernelWork> kernels,
+                                     PassWork &pass) const {
+  const bool pinned = !recomputedByOf.empty();
+  RecomputeModes modes = pinned ? RecomputeModes::Never : RecomputeModes::Full;
+  SmallVector<Operation *> joined; // with a product
+  for (Operation *member : slot.members)
+    if (!slot.pointwise && member != slot.members.front() && !kernels.empty())
+      joined.push_back(member);
+    else
+      modes = modes | modesOf(member);
+  if (pinned || modes != RecomputeModes::Full) // otherwise the kernels have the modes of their op
+    for (KernelWork &one : kernels)
+      one.recomputedBy = modes;
+  for (Operation *op : joined)
+    if (RecomputeModes alone = without(modesOf(op), modes); alone != RecomputeModes::Never) {
+      KernelWork again = kernel(op, "", KernelClass::Pointwise, operandBytes(op, 0) + resultBytes(op, 0));
+      again.recomputedBy = alone;
+      again.onlyRecomputes = true;
+      pass.kernels.push_back(std::move(again));
+    }
+}
+
 void KernelBuilder::endPass(PassWork &pass) {
   for (size_t s = passBegin; s < slots.size(); ++s) {
     const Slot &slot = slots[s];
@@ -439,14 +469,7 @@ void KernelBuilder::endPass(PassWork &pass) {
       pass.kernels.push_back(pointwiseKernel(static_cast<int>(s)));
     else
       pass.kernels.insert(pass.kernels.end(), slot.kernels.begin(), slot.kernels.end());
-    if (recomputedByOf.empty())
-      continue;
-    RecomputedBy soonest = RecomputedBy::Never; // the weakest mode among the kernel's ops
-    for (Operation *member : slot.members)
-      if (auto its = recomputedByOf.find(member); its != recomputedByOf.end())
-        soonest = std::min(soonest, its->second);
-    for (size_t k = begin; k < pass.kernels.size(); ++k)
-      pass.kernels[k].recomputedBy = soonest;
+    addRecomputation(slot, llvm::MutableArrayRef(pass.kernels).drop_front(begin), pass);
   }
   passBegin = slots.size();
 }

@@ -55,8 +55,12 @@ public:
   /// together with the arguments of the backward function that stand for these values.
   void setRecomputedValues(const llvm::DenseSet<mlir::Value> &values) { recomputedValues = values; }
   /// Sets the recomputation modes under which each op runs again, where a plan decides about single ops; empty where it
-  /// does not.
-  void setRecomputedBy(const llvm::DenseMap<mlir::Operation *, RecomputedBy> &ops) { recomputedByOf = ops; }
+  /// does not. `pointwise` are the ops that pointwise recomputation runs again.
+  void setRecomputedBy(const llvm::DenseMap<mlir::Operation *, RecomputeModes> &ops,
+                       const llvm::DenseSet<mlir::Operation *> &pointwise) {
+    recomputedByOf = ops;
+    pointwiseOps = pointwise;
+  }
   /// Begins a new pass. Ops added from here on are not fused with ops added before.
   void beginPass() { passBegin = slots.size(); }
   /// Adds an op to the current pass, fused with earlier ops of the pass where possible.
@@ -97,6 +101,8 @@ private:
   bool needsReduction(mlir::Value value, int slot) const;
   KernelWork pointwiseKernel(int slot) const;
   void addUnfused(mlir::Operation *op, std::vector<KernelWork> kernels);
+  RecomputeModes modesOf(mlir::Operation *op) const;
+  void addRecomputation(const Slot &slot, llvm::MutableArrayRef<KernelWork> kernels, PassWork &pass) const;
   bool joinsProduct(mlir::Operation *op);
   std::vector<KernelWork> factorKernels(ir::DotGeneralOp product);
   std::vector<KernelWork> kernelsOf(mlir::Operation *op) const;
@@ -110,7 +116,8 @@ private:
   CutsOf cutsOf;
   llvm::DenseSet<mlir::Value> recomputedValues;
   llvm::DenseSet<mlir::Value> quantized; // values of which an earlier product has made an 8-bit copy
-  llvm::DenseMap<mlir::Operation *, RecomputedBy> recomputedByOf;
+  llvm::DenseMap<mlir::Operation *, RecomputeModes> recomputedByOf;
+  llvm::DenseSet<mlir::Operation *> pointwiseOps;
   std::vector<Slot> slots;
   size_t passBegin = 0;
   llvm::DenseMap<mlir::Operation *, int> slotOfOp;

@@ -32,6 +32,7 @@ ALL = bool(os.environ.get("KERF_ALL"))
 TWO = [  # model, layers, decisions of the plan, and a factor of the gradients
     ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 3, "microbatch": 2, "recompute": "selective"}, 1),
     ("gpt2", 2, {"mesh": {"model": 2}, "recompute": "full"}, 1),
+    ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2, "recompute": "pointwise"}, 1),
     ("gpt2", 2, {"mesh": {"stage": 2}, "microbatch": 4, "schedule": {"name": "1f1b"}}, 1),
     ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0}, 1.01),
     ("masked", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 2}, 1),
@@ -373,6 +374,7 @@ class Parallelize(unittest.TestCase):
                 ({"mesh": {"stage": 2}, "ops": {"*gelu": {"recompute": True}}}, "recompute in ops with mesh.stage 2"),
                 ({"mesh": {"stage": 2}, "recompute": ["full", "none"], "stages": [{"until": "*attn*"}, {}]}, "stages that end at ops"),
                 ({"mesh": {"stage": 2}, "recompute": ["none", "selective"], "schedule": {"name": "zero-bubble"}}, "selective in a zero-bubble schedule"),
+                ({"mesh": {"stage": 2}, "recompute": "pointwise", "schedule": {"name": "zero-bubble"}}, "pointwise in a zero-bubble schedule"),
                 ({"mesh": {"stage": 2}, "optimizer_sharding": 3}, "optimizer_sharding 3 with mesh.stage 2")):
             with self.subTest(plan=plan):
                 self.assertTrue(any(message in one for one in settings(kerf.Plan(plan)).refused), settings(kerf.Plan(plan)).refused)

@@ -129,7 +129,7 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   if (model > 1) {
     layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7)}};
     layer.inputGradient.collectives = {
-        {"sum", Collective::AllReduce, s.axis(2), some(1e7), RecomputedBy::Full, coin()}};
+        {"sum", Collective::AllReduce, s.axis(2), some(1e7), RecomputeModes::Full, coin()}};
     s.work.message.afterReceive = {{"gather", Collective::AllGather, s.axis(2), some(1e7)}};
   }
   s.work.parts.push_back(s.work.parts[0]);

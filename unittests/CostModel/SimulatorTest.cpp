@@ -41,6 +41,27 @@ TEST(Simulator, BubbleOfOneFOneB) {
   EXPECT_NEAR(pipeline(4, 8, 1, 2).run().stepSeconds, 8 * 2 * 3 + 3 * 3, kEps);
 }
 
+TEST(Simulator, PointwiseRecomputation) {
+  // 60 of a layer's 100 bytes are dropped. A product computes them in the forward pass, and a kernel of 0.5 s in the
+  // backward pass.
+  Step s = pipeline(1, 2, 4);
+  Segment &layer = s.work.parts[0].segments[0];
+  layer.saved[0].recomputedBy = RecomputeModes::Pointwise;
+  layer.forward.kernels.push_back(kernel("alone", 0.5, without(RecomputeModes::Pointwise, RecomputeModes::Full)));
+  layer.forward.kernels.back().onlyRecomputes = true;
+  auto expect = [&](Recompute mode, double seconds, double bytes) {
+    s.plan.recompute = mode;
+    Simulation simulation = s.run();
+    EXPECT_NEAR(simulation.breakdown.recompute, 2 * 4 * seconds, kEps) << toString(mode);
+    EXPECT_NEAR(simulation.stepSeconds, 2 * 4 * (3 + seconds), kEps) << toString(mode);
+    EXPECT_NEAR(simulation.memory[0].activations, 4 * bytes, kEps) << toString(mode);
+  };
+  expect(Recompute::None, 0, 100);
+  expect(Recompute::Selective, 0.25, 60);
+  expect(Recompute::Pointwise, 0.5, 40);
+  expect(Recompute::Full, 1, 10);
+}
+
 TEST(Simulator, Recomputation) {
   Step s = pipeline(1, 2, 4);
   s.plan.recompute = Recompute::Full;
@@ -91,7 +112,7 @@ TEST(Simulator, SendsHoldUpBothEndsOrNobody) {
 TEST(Simulator, TensorCollectivesWaitUnlessIndependent) {
   Step s = pipeline(1, 2, 3);
   s.mesh.axes[2].size = 2;
-  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, RecomputedBy::Full, false};
+  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, RecomputeModes::Full, false};
   PassCollective gradient = waiting;
   gradient.independent = true;
   s.work.parts[0].segments[0].forward.collectives = {waiting};
@@ -112,7 +133,7 @@ TEST(Simulator, ProductsAndTheirCollectivesTakeTurns) {
   Step s = pipeline(1, 2, 3);
   s.mesh.axes[2].size = 2;
   Segment &layer = s.work.parts[0].segments[0];
-  PassCollective sum{"sum", Collective::AllReduce, s.axis(2), 700, RecomputedBy::Full, false};
+  PassCollective sum{"sum", Collective::AllReduce, s.axis(2), 700, RecomputeModes::Full, false};
   sum.overlapsProduct = true;
   layer.forward.collectives = {sum};
   for (double product : {0.1, 10.0}) { // fewer and more bytes than three quarters of the sum need
@@ -398,7 +419,7 @@ TEST(Simulator, MoreBandwidthNeverSlowsAPlan) {
     if (s.mesh.axes[2].size > 1) {
       layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), double(random() % 5000)}};
       layer.inputGradient.collectives = {
-          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), RecomputedBy::Full, coin()}};
+          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), RecomputeModes::Full, coin()}};
     }
     s.work.message.bytes = double(random() % 3000);
     s.plan.recompute = Recompute(random() % 3);

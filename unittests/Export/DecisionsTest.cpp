@@ -66,6 +66,23 @@ TEST(Export, RecomputationThatDiffersFromStageToStage) {
   expectHas(exported(ExportTarget::TorchTitan, input).config, {"mode = \"selective\"", "selective_ac_option = \"op\""});
 }
 
+TEST(Export, PointwiseRecomputationBecomesFull) {
+  for (const char *recompute :
+       {R"("pointwise")", R"(["none", "pointwise", "none", "none"])", R"({"0-3": "pointwise"})"}) {
+    ExportInput input = inputOf(
+        fmt::format(R"({{"kerf": 1, "mesh": {{"stage": 4}}, "global_batch": 512, "recompute": {}}})", recompute),
+        llama3());
+    for (ExportTarget target :
+         {ExportTarget::Megatron, ExportTarget::TorchTitanPython, ExportTarget::DeepSpeed, ExportTarget::NeMo}) {
+      ExportResult result = exported(target, input);
+      EXPECT_TRUE(differing(result).contains("recompute")) << toString(target);
+      EXPECT_EQ(result.config.find("granularity pointwise"), std::string::npos) << toString(target);
+    }
+    expectHas(exported(ExportTarget::Megatron, input).config,
+              {"--recompute-granularity full", "no pointwise recomputation"});
+  }
+}
+
 TEST(Export, LayersOfEachPartThatAreRecomputed) {
   std::string plan = R"({"kerf": 1, "mesh": {"stage": 4}, "global_batch": 512, "schedule": {"name": "1f1b"},
     "stages": [{"layers": [0, 7]}, {"layers": [8, 15]}, {"layers": [16, 23]}, {"layers": [24, 31]}], "recompute": )";

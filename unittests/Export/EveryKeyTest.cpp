@@ -156,9 +156,11 @@ struct RandomPlans {
       }
     }
     if (coin())
-      p.recomputeLayers = {{"0", oneOf<Recompute>({Recompute::Selective, Recompute::Full})}, {"*", Recompute::None}};
+      p.recomputeLayers = {{"0", oneOf<Recompute>({Recompute::Selective, Recompute::Pointwise, Recompute::Full})},
+                           {"*", Recompute::None}};
     else
-      for (Recompute mode : perStage<Recompute>(stages, {Recompute::None, Recompute::Selective, Recompute::Full}))
+      for (Recompute mode :
+           perStage<Recompute>(stages, {Recompute::None, Recompute::Selective, Recompute::Pointwise, Recompute::Full}))
         p.recompute.push_back(mode);
     p.optimizerSharding = perStage<int64_t>(stages, {0, 1, 2, 3});
     p.sequenceParallel = {coin()};

@@ -255,8 +255,8 @@ private:
     }
   }
 
-  /// Enumerates recomputation: the first layers of each part selectively and then in full, or the first layers in full
-  /// only; separately for each stage, or the same for all.
+  /// Enumerates recomputation: the first layers of each part selectively and then in full, or pointwise and then in
+  /// full, or the first layers in full only; separately for each stage, or the same for all.
   void recomputation(const Plan &given, bool alike) {
     auto completed = completePlan(given, "the enumeration", job.cluster, job.job);
     if (!completed || !RandomJob::possible(layoutKeyOf(completed->plan)))
@@ -278,27 +278,27 @@ private:
       int64_t &its = most[alike ? 0 : run.stage];
       its = std::max(its, run.layers->second - run.layers->first + 1);
     }
-    for (bool onlyFull : {false, true}) {
+    for (Recompute mode : {Recompute::Selective, Recompute::Pointwise, Recompute::Full}) {
       std::vector<int64_t> steps(stages, 0);
       for (size_t s = 0; s < stages;) {
         plan.recomputeLayers.clear();
         for (const StageLayers &run : plan.stages)
-          addLayers(plan, run, steps[alike ? 0 : run.stage], onlyFull, most[alike ? 0 : run.stage]);
+          addLayers(plan, run, steps[alike ? 0 : run.stage], mode, most[alike ? 0 : run.stage]);
         plan.recompute =
             plan.recomputeLayers.empty() ? std::vector<Recompute>{Recompute::None} : std::vector<Recompute>();
         simulateOne();
-        for (s = 0; s < stages && ++steps[s] > (onlyFull ? most[s] : 2 * most[s]); ++s)
+        for (s = 0; s < stages && ++steps[s] > (mode == Recompute::Full ? most[s] : 2 * most[s]); ++s)
           steps[s] = 0;
       }
     }
   }
 
-  static void addLayers(Plan &plan, const StageLayers &run, int64_t step, bool onlyFull, int64_t most) {
+  static void addLayers(Plan &plan, const StageLayers &run, int64_t step, Recompute mode, int64_t most) {
     for (int64_t layer = run.layers->first; layer <= run.layers->second; ++layer) {
       int64_t number = layer - run.layers->first;
-      bool full = number < (onlyFull ? step : step - most), selective = !onlyFull && number < step;
-      if (full || selective)
-        plan.recomputeLayers.push_back({std::to_string(layer), full ? Recompute::Full : Recompute::Selective});
+      bool full = number < (mode == Recompute::Full ? step : step - most);
+      if (full || number < step)
+        plan.recomputeLayers.push_back({std::to_string(layer), full ? Recompute::Full : mode});
     }
   }
 

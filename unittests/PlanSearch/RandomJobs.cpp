@@ -27,7 +27,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     segment.name = link.layer ? "layer" : l == 0 ? "embedding" : l + 1 == links.size() ? "head" : "between";
     segment.recomputable = link.layer;
     auto kernel = [&](const char *name, KernelClass kernelClass, double flops, double bytes,
-                      RecomputedBy recomputedBy = RecomputedBy::Full) {
+                      RecomputeModes recomputedBy = RecomputeModes::Full) {
       KernelWork one;
       one.name = name;
       one.recomputedBy = recomputedBy;
@@ -45,14 +45,14 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     double whole = key.sequenceParallel ? 1 / ways : key.solved ? (1 + 1 / ways) / 2 : 1;
     segment.forward.kernels = {
         kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
-        kernel("core", KernelClass::Pointwise, 0, link.selective / ways, RecomputedBy::Selective),
-        kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole)};
+        kernel("core", KernelClass::Pointwise, 0, link.selective / ways, RecomputeModes::Selective),
+        kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole, RecomputeModes::Pointwise)};
     segment.inputGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
                                      kernel("core", KernelClass::Pointwise, 0, 2 * link.selective / ways)};
     segment.weightGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways)};
     if (key.model > 1) {
       auto collective = [&](const char *name, Collective kind, bool independent) {
-        PassCollective one{name, kind, modelAxis, samples * stream, RecomputedBy::Full, independent};
+        PassCollective one{name, kind, modelAxis, samples * stream, RecomputeModes::Full, independent};
         one.overlapsProduct = true;
         return one;
       };
@@ -71,7 +71,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     }
     auto exchange = [&](PassWork &pass, const char *name, Collective kind, const char *axis, double bytes,
                         int64_t hops) {
-      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, RecomputedBy::Selective, false, hops});
+      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, RecomputeModes::Selective, false, hops});
     };
     for (PassWork *pass : {&segment.forward, &segment.inputGradient}) {
       if (key.context > 1 && link.layer)
@@ -82,9 +82,10 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
       for (PassCollective &one : pass->collectives)
         one.exchangesTokens = one.name == "dispatch";
     }
-    segment.saved = {{"stream", streamHere, RecomputedBy::Full, true},
-                     {"inner", samples * link.width / (key.solved ? 1 : ways), RecomputedBy::Full, false},
-                     {"core", samples * link.selective / ways, RecomputedBy::Selective, false}};
+    segment.saved = {{"stream", streamHere, RecomputeModes::Full, true},
+                     {"inner", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Full, false},
+                     {"norm", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Pointwise, true},
+                     {"core", samples * link.selective / ways, RecomputeModes::Selective, false}};
     segment.inputBytes = streamHere;
     segment.pendingBytes = streamHere / 2;
     segment.workspaceBytes = samples * link.width / ways;

@@ -79,9 +79,12 @@ void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
   if (can.recomputeForm != RecomputeForm::ByStage) {
     EXPECT_TRUE(alike || (can.recomputeForm == RecomputeForm::FirstOfParts && inBlocks(plan, layers))) << toJson(plan);
   }
-  if (alike && !has(can.recompute, Recompute::Selective)) {
-    EXPECT_NE(plan.recompute.front(), Recompute::Selective);
-  }
+  for (Recompute mode : kDeviceModes)
+    if (!has(can.recompute, mode)) {
+      EXPECT_FALSE(has(plan.recompute, mode)) << toJson(plan);
+      for (const LayerRecompute &rule : plan.recomputeLayers)
+        EXPECT_NE(rule.mode, mode) << toJson(plan);
+    }
   int sharding = static_cast<int>(plan.optimizerSharding.front());
   Overlap overlap = trainer.overlap({size(plan, "stage"), schedule->kind, sharding, plan.sequenceParallel.front()});
   overlap.experts = has(*plan.overlap, "experts");

@@ -6,6 +6,10 @@
 
 namespace kerf {
 
+/// The modes that keep nothing in the host's memory, in the order of Recompute.
+inline constexpr Recompute kDeviceModes[] = {Recompute::None, Recompute::Selective, Recompute::Pointwise,
+                                             Recompute::Full};
+
 /// A number of consecutive layers with the same recomputation mode.
 struct RecomputeRun {
   Recompute mode = Recompute::None; // recomputation mode of each of the layers

@@ -21,27 +21,40 @@
 
 namespace kerf {
 
-/// The recomputation modes of a layer under which one op of the layer is recomputed. The op's result is then dropped
-/// after the forward pass.
-enum class RecomputedBy {
-  Always,    // under every mode, because a plan names the op
-  Selective, // under "selective" and "full": attention scores, softmax, dropout
-  Full,      // under "full" only: all other ops
-  Never,     // under no mode, because a plan names the op
+/// A set of recomputation modes of a layer, with one bit for each value of Recompute but Offload. Where it belongs to
+/// an op, the layer recomputes the op under these modes, and drops the op's result after the forward pass.
+enum class RecomputeModes : uint8_t {
+  Never = 0,          // under no mode, because a plan names the op
+  Selective = 0b1010, // under "selective" and "full": attention scores, softmax, dropout
+  Pointwise = 0b1100, // under "pointwise" and "full": norms, activations
+  Full = 0b1000,      // under "full" only: all other ops
+  Always = 0b1111,    // under every mode, because a plan names the op
 };
-/// Returns whether an op of class `op` is recomputed in a layer with the recomputation mode `layer`.
-inline bool isRecomputed(RecomputedBy op, Recompute layer) {
-  return static_cast<int>(op) <= static_cast<int>(layer == Recompute::Offload ? Recompute::None : layer);
+constexpr RecomputeModes operator|(RecomputeModes a, RecomputeModes b) {
+  return static_cast<RecomputeModes>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+/// Returns the modes of `a` that are not in `b`.
+constexpr RecomputeModes without(RecomputeModes a, RecomputeModes b) {
+  return static_cast<RecomputeModes>(static_cast<unsigned>(a) & ~static_cast<unsigned>(b));
+}
+/// Returns whether the set holds a layer's mode. Nothing is recomputed under Offload but what is recomputed always.
+constexpr bool contains(RecomputeModes modes, Recompute layer) {
+  return static_cast<unsigned>(modes) >> static_cast<unsigned>(layer == Recompute::Offload ? Recompute::None : layer) &
+         1;
 }
 
 /// One kernel of a pass, on one rank. (The function that executes a kernel is kerf::runtime::Kernel.)
 struct KernelWork {
-  std::string name;                               // name in reports
-  Work work;                                      // operations, bytes and shape
-  RecomputedBy recomputedBy = RecomputedBy::Full; // recomputation modes that recompute the kernel
+  std::string name;                                   // name in reports
+  Work work;                                          // operations, bytes and shape
+  RecomputeModes recomputedBy = RecomputeModes::Full; // recomputation modes that recompute the kernel
+  bool onlyRecomputes = false; // whether the pass itself lacks the kernel, because another kernel does its work there
   /// The factors of the op that mesh axes cut among the ranks of one microbatch, for example "model: n"; empty if each
   /// of these ranks does the same work.
   std::string cuts = {};
+  /// Returns whether the pass runs the kernel; with `again`, whether a layer of this mode runs it when it recomputes
+  /// the pass.
+  bool runs(std::optional<Recompute> again) const { return again ? contains(recomputedBy, *again) : !onlyRecomputes; }
 };
 
 /// Number of pieces into which a matrix product and an adjacent collective are split so that they overlap, if a plan
@@ -54,7 +67,7 @@ struct PassCollective {
   Collective kind = Collective::AllReduce; // communication pattern
   std::vector<AxisRef> axes;               // mesh axes of the process groups
   double bytes = 0;                        // bytes of one run on a rank: of the output for all-gather, else input
-  RecomputedBy recomputedBy = RecomputedBy::Full; // recomputation modes that run the collective a second time
+  RecomputeModes recomputedBy = RecomputeModes::Full; // recomputation modes that run the collective a second time
   /// Whether the pass has kernels that do not depend on the result, so that the collective can overlap with them
   /// (Overlap::tensor). Example: the all-reduce of an input gradient, which the weight gradient does not need.
   bool independent = false;
@@ -94,13 +107,13 @@ struct PassWork {
 
 /// A tensor that the forward pass saves for the backward pass; its size is that of one microbatch on one rank.
 struct SavedTensor {
-  std::string name;                               // name in reports
-  double bytes = 0;                               // bytes on one rank
-  RecomputedBy recomputedBy = RecomputedBy::Full; // recomputation modes that drop the tensor and recompute it
+  std::string name;                                   // name in reports
+  double bytes = 0;                                   // bytes on one rank
+  RecomputeModes recomputedBy = RecomputeModes::Full; // recomputation modes that drop the tensor and recompute it
   bool neededForWeightGradient = true; // whether the weight gradient reads it; false: the input gradient only
-  /// The weakest recomputation mode under which the tensor exists. Under weaker modes the backward reads the values
-  /// from which the tensor would be computed, or needs neither.
-  Recompute savedFrom = Recompute::None;
+  /// The recomputation modes under which the tensor exists. Under the others the backward reads the values from which
+  /// the tensor would be computed, or needs neither.
+  RecomputeModes existsUnder = RecomputeModes::Always;
 };
 
 /// Parameters of a segment whose gradients are summed over the same mesh axes.

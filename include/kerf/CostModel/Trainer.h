@@ -144,7 +144,8 @@ struct TrainerSpace {
   bool contextWithExperts = true; // whether context and expert parallelism can be combined
   bool expertsInPipelines = true; // whether expert and pipeline parallelism can be combined
   bool unevenStages = true;       // whether pipeline stages may have different numbers of layers
-  std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full}; // recomputation modes
+  /// Recomputation modes that plans may have, in the order of Recompute.
+  std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Pointwise, Recompute::Full};
   /// Whether plans may pin that the activations of all layers but the last wait in the host's memory.
   bool offloadsAllButLast = false;
   RecomputeForm recomputeForm = RecomputeForm::ByStage; // distribution of recomputation over the layers

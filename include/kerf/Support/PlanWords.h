@@ -16,6 +16,7 @@ namespace kerf {
 enum class Recompute {
   None,      // all activations that the backward pass needs stay in device memory
   Selective, // attention scores, softmax and dropout are recomputed in the backward pass
+  Pointwise, // norms, activations and other ops without products are recomputed from what stays saved
   Full,      // only the layer's input is kept; the whole forward pass of the layer is recomputed
   Offload,   // nothing is recomputed: activations are copied to the host's memory and back
 };
@@ -42,7 +43,7 @@ enum class OptimizerStates {
 /// The plan.json words of the enumeration `Choice`, in the order of its values. Specialized for each enumeration above.
 template <typename Choice> struct PlanWords;
 template <> struct PlanWords<Recompute> {
-  static constexpr std::array<std::string_view, 4> words = {"none", "selective", "full", "offload"};
+  static constexpr std::array<std::string_view, 5> words = {"none", "selective", "pointwise", "full", "offload"};
 };
 template <> struct PlanWords<OpLayout> {
   static constexpr std::array<std::string_view, 2> words = {"megatron", "solved"};

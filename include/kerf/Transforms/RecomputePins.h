@@ -6,6 +6,8 @@
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "kerf/Search/Plan.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include <optional>
 
 namespace kerf {
@@ -18,6 +20,14 @@ std::optional<bool> recomputationPin(mlir::Operation *op);
 /// Returns whether selective recomputation recomputes the op's result: attention and softmax, whose results are large
 /// and cheap to compute (Korthikanti et al. 2022, section 5).
 bool isAttentionCore(mlir::Operation *op);
+
+/// Returns the ops that pointwise recomputation runs again in a layer whose forward pass is `layer`: norms and
+/// elementwise ops, and those that move elements, that lead from saved values to other saved values. The latter need
+/// not be saved then. `isSaved` says whether the backward pass finds a value, an argument too, without recomputation;
+/// `isAtHand` whether an op reads an operand as it is, without communication.
+llvm::DenseSet<mlir::Operation *> pointwiseRecomputation(mlir::Block &layer,
+                                                         llvm::function_ref<bool(mlir::Value)> isSaved,
+                                                         llvm::function_ref<bool(mlir::OpOperand &)> isAtHand);
 
 /// Sets `kerf.recompute` on the ops that the `pins` of a plan match; of several matching pins the first one applies.
 /// Fails where a pin matches no op of a layer's forward function that an earlier pin left over.

@@ -18,7 +18,7 @@ from .checks import Batch, Loss
 from .fused import find_fused, split
 from .graph import Piece, Shell, cut_graph, refuse_random
 from .placement import Job, Placement, recompute_mode
-from .recompute import PRODUCTS, layers
+from .recompute import SAVED, layers
 from .steer import REPLACED
 from .strategies import gradients_of, operands_of, place, strategies_of
 from .tensor import reorder
@@ -141,7 +141,7 @@ class PlacedGraph(torch.nn.Module):
 
     def _policy(self, mode: str, context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
         entry = self.strategies.get(self.running, ("", {}))[1]
-        save = not entry["recompute"] if "recompute" in entry else mode == "none" or (mode == "selective" and op in PRODUCTS)
+        save = not entry["recompute"] if "recompute" in entry else mode == "none" or op in SAVED.get(mode, ())
         return CheckpointPolicy.MUST_SAVE if save and op.namespace == "aten" else CheckpointPolicy.PREFER_RECOMPUTE
 
     def _cut(self, name: str, value: torch.Tensor) -> DTensor:

@@ -42,6 +42,8 @@ SUPPORT = (
     Row("recompute full", "torch.utils.checkpoint of a layer", BOTH, ""),
     Row("recompute selective", "torch.utils.checkpoint that saves matrix products of parameters", BOTH,
         "also recomputes pointwise ops; refused in a zero-bubble schedule, with a warning full"),
+    Row("recompute pointwise", "torch.utils.checkpoint that saves matrix products and attention", BOTH,
+        "refused in a zero-bubble schedule, with a warning full"),
     Row("stages", "torch.export, one graph for each stage, PipelineStage", BOTH, "dense tensors of fixed shapes"),
     Row("stages until an op", "the exported graph is cut at the op", BOTH, "recompute has one value; each part is recomputed as a whole"),
     Row("schedule gpipe, 1f1b, interleaved", "ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B", BOTH,
@@ -143,10 +145,11 @@ def settings(plan: Plan, stage_number: Optional[int] = None) -> Settings:
     by_op = _by_op(content, sizes, level, refused, notes)
     schedule = content.get("schedule", {})
     name, chunks = schedule.get("name", "1f1b"), schedule.get("chunks", 1)
-    if name == "zero-bubble" and stage > 1 and "selective" in modes(recompute):
-        refused.append("recompute selective in a zero-bubble schedule: both halves of a backward pass recompute, and PyTorch keeps what it saved for "
-                       "one of them; give recompute full, or the schedule 1f1b")
-        recompute = json.loads(json.dumps(recompute).replace('"selective"', '"full"'))
+    for mode in ("selective", "pointwise"):
+        if name == "zero-bubble" and stage > 1 and mode in modes(recompute):
+            refused.append(f"recompute {mode} in a zero-bubble schedule: both halves of a backward pass recompute, and PyTorch keeps what it saved for "
+                           "one of them; give recompute full, or the schedule 1f1b")
+            recompute = json.loads(json.dumps(recompute).replace(f'"{mode}"', '"full"'))
     until, parts = _stages(content, stage, chunks, refused)
     if until and not isinstance(recompute, str):
         refused.append("recompute by layers or stages with stages that end at ops; give recompute one value")
@@ -337,7 +340,7 @@ def placements(plan: Plan, module: torch.nn.Module, model: Optional[Model] = Non
 
 
 def recompute_mode(value: Any, layer: int, name: str, stage: int, stages: int) -> str:
-    """Returns the recomputation of a layer: "none", "selective" or "full"."""
+    """Returns the recomputation of a layer: "none", "selective", "pointwise", "full" or "offload"."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

@@ -10,6 +10,10 @@ from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.linear.default, torch.ops.aten.convolution.default}
+ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention.default, torch.ops.aten._scaled_dot_product_efficient_attention.default,
+             torch.ops.aten._scaled_dot_product_cudnn_attention.default, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+             torch.ops.aten.bmm.default}
+SAVED = {"selective": PRODUCTS, "pointwise": PRODUCTS | ATTENTION}  # by mode: ops whose results are not computed again
 
 
 def layers(module: torch.nn.Module, count: int = 0) -> list[tuple[str, torch.nn.Module]]:
@@ -42,8 +46,8 @@ def _outermost(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
     return found
 
 
-def _policy(context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    return CheckpointPolicy.MUST_SAVE if op in PRODUCTS else CheckpointPolicy.PREFER_RECOMPUTE
+def _policy(saved: set[Any], context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SAVE if op in saved else CheckpointPolicy.PREFER_RECOMPUTE
 
 
 def offload(layer: torch.nn.Module) -> None:
@@ -81,14 +85,14 @@ def _local(value: torch.Tensor) -> torch.Tensor:
 
 
 def recompute(layer: torch.nn.Module, mode: str) -> None:
-    """Makes the backward pass compute the activations of a layer again: all of them, or all but the products of its parameters."""
+    """Makes the backward pass compute the activations of a layer again: all of them, or all but those that SAVED names for the mode."""
     if mode == "offload":
         offload(layer)
-    if mode not in ("full", "selective"):
+    if mode != "full" and mode not in SAVED:
         return
     forward, options = layer.forward, {}
-    if mode == "selective":
-        options["context_fn"] = functools.partial(create_selective_checkpoint_contexts, _policy)
+    if mode in SAVED:
+        options["context_fn"] = functools.partial(create_selective_checkpoint_contexts, functools.partial(_policy, SAVED[mode]))
 
     @functools.wraps(forward)
     def again(*args: Any, **kwargs: Any) -> Any:
