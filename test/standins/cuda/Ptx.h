@@ -107,6 +107,10 @@ struct Extent {
   uint32_t x = 1, y = 1, z = 1;
 };
 
+/// How the lanes of a warp run: together while they execute the same instructions, or each one alone until it waits for
+/// others. Kernels without races do the same in both ways; tests compare them.
+enum class Lanes : uint8_t { Together, Alone };
+
 /// The arguments of one launch of a kernel.
 struct Launch {
   Extent grid, block;
@@ -116,6 +120,7 @@ struct Launch {
   std::function<bool(uint64_t address, Region &region)> find;
   /// Counts the launch's accesses to global memory; null if nobody asks for them.
   TrafficCounter *traffic = nullptr;
+  Lanes lanes = Lanes::Together;
 };
 
 /// Numbers of CUresult that a launch can end with.

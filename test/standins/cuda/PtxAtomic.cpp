@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Atomic operations. They are atomic on the host too, because kernels of several streams run at the same time.
+#include "PtxAddress.h"
 #include "PtxText.h"
 
 namespace kerf::standin::ptx {
@@ -66,16 +67,18 @@ struct AddBfloat {
 };
 
 /// Address in slot `a` plus `e`; operands in the list: operand slot, second operand slot, space.
-template <class W, class Op> const Inst *atomic(const Inst *inst, Thread &thread) {
-  uint64_t address = thread.r[inst->a] + uint64_t(int64_t(inst->e));
-  std::byte *at = resolve(address, sizeof(W), Space(inst->list[2]), inst, thread);
-  W *word = reinterpret_cast<W *>(at);
-  W b = W(thread.r[inst->list[0]]), c = W(thread.r[inst->list[1]]);
-  W old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-  while (!__atomic_compare_exchange_n(word, &old, Op::template of<W>(old, b, c), false, __ATOMIC_SEQ_CST,
-                                      __ATOMIC_SEQ_CST)) {
-  }
-  thread.r[inst->d] = old;
+template <class W, class Op> const Inst *atomic(const Inst *inst, Warp &warp) {
+  const Access access = {inst, inst->a, uint64_t(int64_t(inst->e)), sizeof(W), Space(inst->list[2]), false};
+  forEachAddress(access, warp, [&](int lane, std::byte *at) {
+    uint64_t *r = warp.r + lane;
+    W *word = reinterpret_cast<W *>(at);
+    W b = W(r[inst->list[0]]), c = W(r[inst->list[1]]);
+    W old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+    while (!__atomic_compare_exchange_n(word, &old, Op::template of<W>(old, b, c), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST)) {
+    }
+    r[inst->d] = old;
+  });
   return inst + 1;
 }
 

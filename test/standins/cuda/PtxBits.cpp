@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions on bit fields and bytes.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 #include <algorithm>
@@ -8,12 +9,11 @@ namespace kerf::standin::ptx {
 
 namespace {
 
-template <class T> const Inst *extractField(const Inst *inst, Thread &thread) {
+template <class T> KERF_INLINE void extractField(const Inst &inst, uint64_t *r) {
   using U = std::make_unsigned_t<T>;
   constexpr uint32_t kBits = 8 * sizeof(T);
-  uint64_t *r = thread.r;
-  U value = U(r[inst->a]);
-  uint32_t position = r[inst->b] & 0xFF, length = r[inst->c] & 0xFF;
+  U value = U(r[inst.a]);
+  uint32_t position = r[inst.b] & 0xFF, length = r[inst.c] & 0xFF;
   U field = position >= kBits ? 0 : value >> position;
   U mask = length >= kBits ? ~U(0) : U((U(1) << length) - 1);
   U result = field & mask;
@@ -24,60 +24,52 @@ template <class T> const Inst *extractField(const Inst *inst, Thread &thread) {
     if (value >> last & 1)
       result |= available >= kBits ? U(0) : U(~U(0) << available);
   }
-  r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
-template <class T> const Inst *insertField(const Inst *inst, Thread &thread) {
+template <class T> KERF_INLINE void insertField(const Inst &inst, uint64_t *r) {
   constexpr uint32_t kBits = 8 * sizeof(T);
-  uint64_t *r = thread.r;
-  T value = T(r[inst->a]), into = T(r[inst->b]);
-  uint32_t position = r[inst->c] & 0xFF, length = r[inst->e] & 0xFF;
+  T value = T(r[inst.a]), into = T(r[inst.b]);
+  uint32_t position = r[inst.c] & 0xFF, length = r[inst.e] & 0xFF;
   T result = into;
   if (position < kBits && length > 0) {
     T mask = (length >= kBits ? ~T(0) : T((T(1) << length) - 1)) << position;
     result = (into & ~mask) | ((value << position) & mask);
   }
-  r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
-template <class T> const Inst *reverse(const Inst *inst, Thread &thread) {
-  T value = T(thread.r[inst->a]), result = 0;
+template <class T> KERF_INLINE void reverse(const Inst &inst, uint64_t *r) {
+  T value = T(r[inst.a]), result = 0;
   for (size_t bit = 0; bit < 8 * sizeof(T); ++bit)
     result = T(result << 1 | (value >> bit & 1));
-  thread.r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
-template <class T> const Inst *countLeadingZeros(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = uint64_t(std::countl_zero(T(thread.r[inst->a])));
-  return inst + 1;
+template <class T> KERF_INLINE void countLeadingZeros(const Inst &inst, uint64_t *r) {
+  r[inst.d] = uint64_t(std::countl_zero(T(r[inst.a])));
 }
 
-template <class T> const Inst *countOnes(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = uint64_t(std::popcount(T(thread.r[inst->a])));
-  return inst + 1;
+template <class T> KERF_INLINE void countOnes(const Inst &inst, uint64_t *r) {
+  r[inst.d] = uint64_t(std::popcount(T(r[inst.a])));
 }
 
 /// Position of the most significant bit that differs from the sign; field `e`: the shift that brings it to the top.
-template <class T> const Inst *findLeading(const Inst *inst, Thread &thread) {
+template <class T> KERF_INLINE void findLeading(const Inst &inst, uint64_t *r) {
   using U = std::make_unsigned_t<T>;
-  U value = U(thread.r[inst->a]);
+  U value = U(r[inst.a]);
   if (std::is_signed_v<T> && (value >> (8 * sizeof(T) - 1)))
     value = U(~value);
   uint32_t position = uint32_t(8 * sizeof(T)) - 1 - uint32_t(std::countl_zero(value)); // 0xFFFFFFFF if there is none
-  if (inst->e && value)
+  if (inst.e && value)
     position = uint32_t(8 * sizeof(T)) - 1 - position;
-  thread.r[inst->d] = position;
-  return inst + 1;
+  r[inst.d] = position;
 }
 
 /// Selects four of eight bytes; bit 3 of a selector spreads the byte's sign.
-const Inst *permuteBytes(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  uint64_t bytes = uint64_t(uint32_t(r[inst->b])) << 32 | uint32_t(r[inst->a]);
-  uint32_t selectors = uint32_t(r[inst->c]), result = 0;
+KERF_INLINE void permuteBytes(const Inst &inst, uint64_t *r) {
+  uint64_t bytes = uint64_t(uint32_t(r[inst.b])) << 32 | uint32_t(r[inst.a]);
+  uint32_t selectors = uint32_t(r[inst.c]), result = 0;
   for (int i = 0; i < 4; ++i) {
     uint32_t selector = selectors >> (4 * i) & 15;
     uint32_t byte = uint32_t(bytes >> (8 * (selector & 7))) & 0xFF;
@@ -85,44 +77,37 @@ const Inst *permuteBytes(const Inst *inst, Thread &thread) {
       byte = byte & 0x80 ? 0xFF : 0;
     result |= byte << (8 * i);
   }
-  r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
 /// Field `e` holds the slot of the truth table.
-const Inst *logicOfThree(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  uint32_t a = uint32_t(r[inst->a]), b = uint32_t(r[inst->b]), c = uint32_t(r[inst->c]), result = 0;
-  uint32_t table = uint32_t(r[inst->e]);
+KERF_INLINE void logicOfThree(const Inst &inst, uint64_t *r) {
+  uint32_t a = uint32_t(r[inst.a]), b = uint32_t(r[inst.b]), c = uint32_t(r[inst.c]), result = 0;
+  uint32_t table = uint32_t(r[inst.e]);
   for (uint32_t row = 0; row < 8; ++row)
     if (table >> row & 1)
       result |= (row & 4 ? a : ~a) & (row & 2 ? b : ~b) & (row & 1 ? c : ~c);
-  r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
 /// Funnel shift of b:a. Field `e`: bit 0 shifts right, bit 1 clamps the distance to 32 in place of wrapping it.
-const Inst *funnelShift(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  uint64_t value = uint64_t(uint32_t(r[inst->b])) << 32 | uint32_t(r[inst->a]);
-  uint32_t by = uint32_t(r[inst->c]);
-  by = inst->e & 2 ? std::min(by, 32u) : by & 31;
-  r[inst->d] = inst->e & 1 ? uint32_t(value >> by) : uint32_t(value >> (32 - by));
-  return inst + 1;
+KERF_INLINE void funnelShift(const Inst &inst, uint64_t *r) {
+  uint64_t value = uint64_t(uint32_t(r[inst.b])) << 32 | uint32_t(r[inst.a]);
+  uint32_t by = uint32_t(r[inst.c]);
+  by = inst.e & 2 ? std::min(by, 32u) : by & 31;
+  r[inst.d] = inst.e & 1 ? uint32_t(value >> by) : uint32_t(value >> (32 - by));
 }
 
 /// Dot product of four bytes, plus slot `c`. Field `e`: bit 0, 1: `a`, `b` are signed.
-const Inst *dotOfBytes(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
+KERF_INLINE void dotOfBytes(const Inst &inst, uint64_t *r) {
   auto byte = [&](int32_t slot, int i, bool isSigned) {
     uint8_t value = uint8_t(r[slot] >> (8 * i));
     return isSigned ? int32_t(int8_t(value)) : int32_t(value);
   };
-  uint32_t sum = uint32_t(r[inst->c]);
+  uint32_t sum = uint32_t(r[inst.c]);
   for (int i = 0; i < 4; ++i)
-    sum += uint32_t(byte(inst->a, i, inst->e & 1) * byte(inst->b, i, inst->e & 2));
-  r[inst->d] = sum;
-  return inst + 1;
+    sum += uint32_t(byte(inst.a, i, inst.e & 1) * byte(inst.b, i, inst.e & 2));
+  r[inst.d] = sum;
 }
 
 struct Row {
@@ -130,16 +115,18 @@ struct Row {
   size_t sources;
   Handler unsigned32, unsigned64, signed32, signed64;
 };
-constexpr Row kRows[] = {
-    {"bfe", 3, extractField<uint32_t>, extractField<uint64_t>, extractField<int32_t>, extractField<int64_t>},
-    {"brev", 1, reverse<uint32_t>, reverse<uint64_t>, nullptr, nullptr},
-    {"clz", 1, countLeadingZeros<uint32_t>, countLeadingZeros<uint64_t>, nullptr, nullptr},
-    {"popc", 1, countOnes<uint32_t>, countOnes<uint64_t>, nullptr, nullptr},
-    {"bfind", 1, findLeading<uint32_t>, findLeading<uint64_t>, findLeading<int32_t>, findLeading<int64_t>},
-    {"bfi", 4, insertField<uint32_t>, insertField<uint64_t>, nullptr, nullptr},
-    {"prmt", 3, permuteBytes, nullptr, nullptr, nullptr},
-    {"lop3", 4, logicOfThree, nullptr, nullptr, nullptr},
-    {"shf", 3, funnelShift, nullptr, nullptr, nullptr},
+const Row kRows[] = {
+    {"bfe", 3, lanewise<extractField<uint32_t>>(), lanewise<extractField<uint64_t>>(),
+     lanewise<extractField<int32_t>>(), lanewise<extractField<int64_t>>()},
+    {"brev", 1, lanewise<reverse<uint32_t>>(), lanewise<reverse<uint64_t>>(), nullptr, nullptr},
+    {"clz", 1, lanewise<countLeadingZeros<uint32_t>>(), lanewise<countLeadingZeros<uint64_t>>(), nullptr, nullptr},
+    {"popc", 1, lanewise<countOnes<uint32_t>>(), lanewise<countOnes<uint64_t>>(), nullptr, nullptr},
+    {"bfind", 1, lanewise<findLeading<uint32_t>>(), lanewise<findLeading<uint64_t>>(), lanewise<findLeading<int32_t>>(),
+     lanewise<findLeading<int64_t>>()},
+    {"bfi", 4, lanewise<insertField<uint32_t>>(), lanewise<insertField<uint64_t>>(), nullptr, nullptr},
+    {"prmt", 3, lanewise<permuteBytes>(), nullptr, nullptr, nullptr},
+    {"lop3", 4, lanewise<logicOfThree>(), nullptr, nullptr, nullptr},
+    {"shf", 3, lanewise<funnelShift>(), nullptr, nullptr, nullptr},
 };
 
 bool decodeDot(Builder &builder, const Statement &s) {
@@ -150,7 +137,7 @@ bool decodeDot(Builder &builder, const Statement &s) {
   int32_t d = builder.destination(s.operands[0]), a = builder.source(s.operands[1], types[0]);
   int32_t b = builder.source(s.operands[2], types[1]), c = builder.source(s.operands[3], types[0]);
   int32_t flags = (isSigned(types[0]) ? 1 : 0) | (isSigned(types[1]) ? 2 : 0);
-  builder.emit(dotOfBytes, d, a, b, c, flags);
+  builder.emit(lanewise<dotOfBytes>(), d, a, b, c, flags);
   return true;
 }
 

@@ -15,17 +15,17 @@ struct SpecialRegister {
 };
 constexpr SpecialRegister kSpecial[] = {
     {"%tid.x", kTid},
-    {"%tid.y", kTid + 1},
-    {"%tid.z", kTid + 2},
+    {"%tid.y", kTid + kWarp},
+    {"%tid.z", kTid + 2 * kWarp},
     {"%ntid.x", kNtid},
-    {"%ntid.y", kNtid + 1},
-    {"%ntid.z", kNtid + 2},
+    {"%ntid.y", kNtid + kWarp},
+    {"%ntid.z", kNtid + 2 * kWarp},
     {"%ctaid.x", kCtaid},
-    {"%ctaid.y", kCtaid + 1},
-    {"%ctaid.z", kCtaid + 2},
+    {"%ctaid.y", kCtaid + kWarp},
+    {"%ctaid.z", kCtaid + 2 * kWarp},
     {"%nctaid.x", kNctaid},
-    {"%nctaid.y", kNctaid + 1},
-    {"%nctaid.z", kNctaid + 2},
+    {"%nctaid.y", kNctaid + kWarp},
+    {"%nctaid.z", kNctaid + 2 * kWarp},
     {"%laneid", kLaneId},
     {"%warpid", kWarpId},
     {"%nwarpid", kNwarpId},
@@ -67,7 +67,7 @@ void Builder::declare(const std::string &name, Name value) { scopes.back()[name]
 
 int32_t Builder::newSlot(uint64_t content) {
   function.image.push_back(content);
-  return int32_t(function.image.size() - 1);
+  return int32_t(function.image.size() - 1) * kWarp;
 }
 
 Place Builder::newLocal(size_t bytes, size_t alignment) {

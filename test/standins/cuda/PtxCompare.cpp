@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and selections.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 #include <algorithm>
@@ -65,29 +66,27 @@ struct Nan {
   template <class T> static bool of(T a, T b) { return a != a || b != b; }
 };
 
-template <class Read, class Op> const Inst *compare(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = Op::template of<typename Read::Value>(Read::read(r[inst->a]), Read::read(r[inst->b]));
-  return inst + 1;
+template <class Read, class Op> KERF_INLINE void compare(const Inst &inst, uint64_t *r) {
+  r[inst.d] = Op::template of<typename Read::Value>(Read::read(r[inst.a]), Read::read(r[inst.b]));
 }
 
 template <class Op> Handler integerOf(Type type) {
   switch (type) {
   case Type::U16:
   case Type::B16:
-    return compare<Plain<uint16_t>, Op>;
+    return lanewise<compare<Plain<uint16_t>, Op>>();
   case Type::U32:
   case Type::B32:
-    return compare<Plain<uint32_t>, Op>;
+    return lanewise<compare<Plain<uint32_t>, Op>>();
   case Type::U64:
   case Type::B64:
-    return compare<Plain<uint64_t>, Op>;
+    return lanewise<compare<Plain<uint64_t>, Op>>();
   case Type::S16:
-    return compare<Plain<int16_t>, Op>;
+    return lanewise<compare<Plain<int16_t>, Op>>();
   case Type::S32:
-    return compare<Plain<int32_t>, Op>;
+    return lanewise<compare<Plain<int32_t>, Op>>();
   case Type::S64:
-    return compare<Plain<int64_t>, Op>;
+    return lanewise<compare<Plain<int64_t>, Op>>();
   default:
     return nullptr;
   }
@@ -96,13 +95,13 @@ template <class Op> Handler integerOf(Type type) {
 template <class Op> Handler floatOf(Type type) {
   switch (type) {
   case Type::F16:
-    return compare<Half, Op>;
+    return lanewise<compare<Half, Op>>();
   case Type::BF16:
-    return compare<Bfloat, Op>;
+    return lanewise<compare<Bfloat, Op>>();
   case Type::F32:
-    return compare<Plain<float>, Op>;
+    return lanewise<compare<Plain<float>, Op>>();
   case Type::F64:
-    return compare<Plain<double>, Op>;
+    return lanewise<compare<Plain<double>, Op>>();
   default:
     return nullptr;
   }
@@ -124,26 +123,17 @@ constexpr Row kRows[] = {
 };
 
 /// Combines slot `a` with the predicate `b`: and, or, xor. Field `c`: a slot for the same with `a` inverted, or -1.
-const Inst *combine(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  uint64_t a = r[inst->a] & 1, b = r[inst->b] & 1;
-  auto apply = [&](uint64_t value) { return inst->e == 0 ? value & b : inst->e == 1 ? value | b : value ^ b; };
-  if (inst->c >= 0)
-    r[inst->c] = apply(a ^ 1);
-  r[inst->d] = apply(a);
-  return inst + 1;
+KERF_INLINE void combine(const Inst &inst, uint64_t *r) {
+  uint64_t a = r[inst.a] & 1, b = r[inst.b] & 1;
+  auto apply = [&](uint64_t value) { return inst.e == 0 ? value & b : inst.e == 1 ? value | b : value ^ b; };
+  if (inst.c >= 0)
+    r[inst.c] = apply(a ^ 1);
+  r[inst.d] = apply(a);
 }
 
-const Inst *select(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = r[inst->c] & 1 ? r[inst->a] : r[inst->b];
-  return inst + 1;
-}
+KERF_INLINE void select(const Inst &inst, uint64_t *r) { r[inst.d] = r[inst.c] & 1 ? r[inst.a] : r[inst.b]; }
 
-const Inst *takeHigh(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = uint32_t(thread.r[inst->a]) >> 16;
-  return inst + 1;
-}
+KERF_INLINE void takeHigh(const Inst &inst, uint64_t *r) { r[inst.d] = uint32_t(r[inst.a]) >> 16; }
 
 /// Returns the handler of the comparison that the statement names.
 Handler comparison(Builder &builder, const Statement &s, Type type) {
@@ -164,8 +154,8 @@ bool decodePairs(Builder &builder, const Statement &s, Type type) {
   Handler handler = comparison(builder, s, type == Type::F16x2 ? Type::F16 : Type::BF16);
   int32_t a = builder.source(s.operands[1], type), b = builder.source(s.operands[2], type);
   int32_t highA = builder.newSlot(), highB = builder.newSlot();
-  builder.emit(takeHigh, highA, a);
-  builder.emit(takeHigh, highB, b);
+  builder.emit(lanewise<takeHigh>(), highA, a);
+  builder.emit(lanewise<takeHigh>(), highB, b);
   builder.emit(handler, builder.destination(s.operands[0].parts[0]), a, b);
   builder.emit(handler, builder.destination(s.operands[0].parts[1]), highA, highB);
   return true;
@@ -190,7 +180,7 @@ bool decodeSetp(Builder &builder, const Statement &s) {
   int32_t other = mode >= 0 ? builder.source(s.operands[3], Type::Pred) : builder.constant(1);
   int32_t result = builder.newSlot();
   builder.emit(handler, result, a, b);
-  builder.emit(combine, d, result, other, inverse, std::max(mode, 0));
+  builder.emit(lanewise<combine>(), d, result, other, inverse, std::max(mode, 0));
   return true;
 }
 
@@ -205,9 +195,10 @@ bool decodeSet(Builder &builder, const Statement &s) {
   int32_t result = builder.newSlot();
   builder.emit(comparison(builder, s, types[1]), result, a, b);
   if (mode >= 0)
-    builder.emit(combine, result, result, builder.source(s.operands[3], Type::Pred), -1, mode);
+    builder.emit(lanewise<combine>(), result, result, builder.source(s.operands[3], Type::Pred), -1, mode);
   uint64_t one = types[0] == Type::F32 ? std::bit_cast<uint32_t>(1.0f) : 0xFFFFFFFF;
-  builder.emit(select, builder.destination(s.operands[0]), builder.constant(one), builder.constant(0), result);
+  builder.emit(lanewise<select>(), builder.destination(s.operands[0]), builder.constant(one), builder.constant(0),
+               result);
   return true;
 }
 
@@ -227,12 +218,12 @@ bool decodeCompare(Builder &builder, const Statement &s) {
   int32_t d = builder.destination(s.operands[0]);
   int32_t a = builder.source(s.operands[1], types[0]), b = builder.source(s.operands[2], types[0]);
   if (op == "selp") {
-    builder.emit(select, d, a, b, builder.source(s.operands[3], Type::Pred));
+    builder.emit(lanewise<select>(), d, a, b, builder.source(s.operands[3], Type::Pred));
     return true;
   }
   int32_t c = builder.source(s.operands[3], types[1]), isPositive = builder.newSlot();
   builder.emit(isFloat(types[1]) ? floatOf<Ge>(types[1]) : integerOf<Ge>(types[1]), isPositive, c, builder.constant(0));
-  builder.emit(select, d, a, b, isPositive);
+  builder.emit(lanewise<select>(), d, a, b, isPositive);
   return true;
 }
 

@@ -1,105 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
 // Branches, calls, and the instructions at which a thread waits for others.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 #include <algorithm>
 
 namespace kerf::standin::ptx {
 
-const Inst *branchAlways(const Inst *inst, Thread &) { return inst + inst->a; }
-const Inst *branchIf(const Inst *inst, Thread &thread) { return thread.r[inst->b] & 1 ? inst + inst->a : inst + 1; }
-const Inst *branchIfNot(const Inst *inst, Thread &thread) { return thread.r[inst->b] & 1 ? inst + 1 : inst + inst->a; }
+namespace {
 
-const Inst *branchIndexed(const Inst *inst, Thread &thread) {
-  uint32_t index = uint32_t(thread.r[inst->b]);
-  if (index >= uint32_t(inst->d))
-    fault(FaultCode::LaunchFailed, "index " + std::to_string(index) + " is outside of the branch table", inst, thread);
-  return inst + inst->list[index];
+/// Lets the running lanes go on at `inst` each, when they are chosen again.
+void continueAllAt(Warp &warp, const Inst *inst) {
+  forEachLane(warp.mask, [&](int lane) { continueAt(warp, lane, inst); });
 }
 
-const Inst *waitAtBarrier(const Inst *inst, Thread &thread) {
-  thread.inst = inst;
-  thread.state = ThreadState::AtBarrier;
+/// Branches in the lanes of `taken`.
+KERF_INLINE const Inst *branch(const Inst *inst, Warp &warp, uint32_t taken) {
+  const Inst *target = inst + inst->a;
+  if (taken == warp.mask)
+    return target;
+  if (taken == 0)
+    return inst + 1;
+  forEachLane(warp.mask, [&](int lane) { continueAt(warp, lane, taken >> lane & 1 ? target : inst + 1); });
   return nullptr;
 }
 
-const Inst *waitForWarp(const Inst *inst, Thread &thread) {
-  thread.inst = inst;
-  thread.state = ThreadState::AtWarp;
+const Inst *jump(const Inst *inst, Warp &) { return inst + inst->a; }
+KERF_INLINE const Inst *jumpIf(const Inst *inst, Warp &warp) { return branch(inst, warp, lanesWith(warp, inst->b)); }
+KERF_INLINE const Inst *jumpIfNot(const Inst *inst, Warp &warp) {
+  return branch(inst, warp, warp.mask & ~lanesWith(warp, inst->b));
+}
+
+const Inst *jumpIndexed(const Inst *inst, Warp &warp) {
+  forEachLane(warp.mask, [&](int lane) {
+    uint32_t index = uint32_t(warp.r[inst->b + lane]);
+    if (index >= uint32_t(inst->d))
+      fault(FaultCode::LaunchFailed, "index " + std::to_string(index) + " is outside of the branch table", inst, warp,
+            lane);
+    continueAt(warp, lane, inst + inst->list[index]);
+  });
   return nullptr;
 }
 
-const Inst *endThread(const Inst *inst, Thread &thread) {
-  thread.inst = inst;
-  thread.state = ThreadState::Done;
+} // namespace
+
+const Handler branchAlways = jump;
+const Handler branchIf = chosen<jumpIf>();
+const Handler branchIfNot = chosen<jumpIfNot>();
+const Handler branchIndexed = jumpIndexed;
+
+const Inst *waitAtBarrier(const Inst *inst, Warp &warp) {
+  continueAllAt(warp, inst);
+  warp.ready &= ~warp.mask;
+  warp.atBarrier |= warp.mask;
   return nullptr;
 }
 
-void enterFrame(Thread &thread, const Function &function, size_t slotBase, size_t localBase) {
-  Frames &frames = *thread.frames;
-  size_t slots = slotBase + function.image.size();
-  if (frames.slots.size() < slots)
-    frames.slots.resize(slots + slots / 2);
-  size_t local = localBase + function.localBytes;
-  if (frames.local.size() < local)
-    frames.local.resize(local + local / 2, std::byte(0xBA));
+const Inst *waitForWarp(const Inst *inst, Warp &warp) {
+  if (canMeet(inst, warp)) {
+    runWarp(inst, warp, warp.mask);
+    return inst + 1;
+  }
+  continueAllAt(warp, inst);
+  warp.ready &= ~warp.mask;
+  warp.atWarp |= warp.mask;
+  return nullptr;
+}
+
+const Inst *endThread(const Inst *inst, Warp &warp) {
+  continueAllAt(warp, inst);
+  warp.ready &= ~warp.mask;
+  warp.live &= ~warp.mask;
+  return nullptr;
+}
+
+void enterKernel(Warp &warp, const Function &kernel) {
+  // Constants do not change: they are right where the frame has been used by another warp.
+  std::vector<uint64_t> &slots = warp.frames->slots;
+  const std::vector<uint64_t> &image = kernel.image;
+  bool isNew = slots.empty();
+  if (isNew)
+    slots.resize(image.size() * kWarp);
+  for (size_t i = 0; i < image.size(); ++i)
+    if (isNew || image[i] == kPoison)
+      std::fill_n(slots.data() + i * kWarp, kWarp, image[i]);
+  warp.r = slots.data();
+  forEachLane(warp.live, [&](int lane) {
+    Thread &thread = warp.threads[size_t(lane)];
+    thread.r = slots.data() + lane;
+    thread.inst = kernel.code.data();
+    thread.function = &kernel;
+    thread.slotBase = thread.localBase = 0;
+    thread.localTop = kernel.localBytes;
+    thread.returns.clear();
+    if (auto &local = warp.frames->local[size_t(lane)]; local.size() < kernel.localBytes)
+      local.resize(kernel.localBytes, std::byte(0xBA));
+  });
+}
+
+void enterFrame(Warp &warp, int lane, const Function &function, size_t slotBase, size_t localBase) {
+  std::vector<uint64_t> &slots = warp.frames->slots;
+  size_t end = slotBase + function.image.size() * kWarp;
+  if (slots.size() < end) {
+    slots.resize(end + end / 2);
+    forEachLane(warp.live, [&](int other) {
+      Thread &thread = warp.threads[size_t(other)];
+      thread.r = slots.data() + thread.slotBase + other;
+    });
+  }
+  std::vector<std::byte> &bytes = warp.frames->local[size_t(lane)];
+  size_t top = localBase + function.localBytes;
+  if (bytes.size() < top)
+    bytes.resize(top + top / 2, std::byte(0xBA));
+  Thread &thread = warp.threads[size_t(lane)];
+  const uint64_t *caller = thread.r;
   thread.slotBase = slotBase;
   thread.localBase = localBase;
-  thread.localTop = local;
+  thread.localTop = top;
   thread.function = &function;
-  thread.r = frames.slots.data() + slotBase;
-  std::memcpy(thread.r, function.image.data(), function.image.size() * sizeof(uint64_t));
+  thread.r = slots.data() + slotBase + lane;
+  for (size_t i = 0; i < function.image.size(); ++i)
+    thread.r[i * kWarp] = i < kFixedSlots ? caller[i * kWarp] : function.image[i];
   thread.r[kLocalBase] = localBase;
 }
 
 namespace {
 
-const Inst *nothing(const Inst *inst, Thread &) { return inst + 1; }
+const Inst *nothing(const Inst *inst, Warp &) { return inst + 1; }
 
-const Inst *trap(const Inst *inst, Thread &thread) {
-  fault(FaultCode::LaunchFailed, "the kernel executed `trap`", inst, thread);
+const Inst *trap(const Inst *inst, Warp &warp) {
+  fault(FaultCode::LaunchFailed, "the kernel executed `trap`", inst, warp, std::countr_zero(warp.mask));
 }
 
 constexpr size_t kMostCalls = 2000; // calls within calls; more is endless recursion
 
-const Inst *call(const Inst *inst, Thread &thread) {
-  const Function &caller = *thread.function;
-  const CallSite &site = caller.calls[size_t(inst->a)];
-  const Function *callee = site.callee;
-  if (!callee) {
-    uint64_t index = thread.r[site.pointer] - kCodeWindow;
-    const auto &all = caller.module->functions;
-    if (index >= all.size() || !all[index]->isDefined || all[index]->isEntry)
-      fault(FaultCode::LaunchFailed, "indirect call of something that is no function", inst, thread);
-    callee = all[index].get();
-    if (callee->incoming.size() != site.arguments.size() || callee->returned.size() != site.results.size())
-      fault(FaultCode::LaunchFailed, "indirect call with other parameters than the function has", inst, thread);
-  }
-  if (thread.returns.size() >= kMostCalls)
-    fault(FaultCode::LaunchFailed, "too many calls within calls", inst, thread);
-  std::array<uint64_t, kFixedSlots> fixed;
-  std::copy_n(thread.r, kFixedSlots, fixed.begin());
-  thread.returns.push_back({inst + 1, &caller, thread.slotBase, thread.localBase, &site});
-  size_t callerLocal = thread.localBase;
-  enterFrame(thread, *callee, thread.slotBase + caller.image.size(), (callerLocal + caller.localBytes + 15) / 16 * 16);
-  fixed[kLocalBase] = thread.localBase;
-  std::copy_n(fixed.begin(), kFixedSlots, thread.r);
-  std::byte *local = thread.frames->local.data();
-  for (size_t i = 0; i < callee->incoming.size(); ++i)
-    std::memcpy(local + thread.localBase + callee->incoming[i].offset, local + callerLocal + site.arguments[i].offset,
-                std::min(callee->incoming[i].bytes, site.arguments[i].bytes));
-  return callee->code.data();
+/// Returns the function that a lane calls.
+const Function &calleeOf(const Inst *inst, const CallSite &site, const Warp &warp, int lane) {
+  if (site.callee)
+    return *site.callee;
+  const Thread &thread = warp.threads[size_t(lane)];
+  uint64_t index = thread.r[site.pointer] - kCodeWindow;
+  const auto &all = thread.function->module->functions;
+  if (index >= all.size() || !all[index]->isDefined || all[index]->isEntry)
+    fault(FaultCode::LaunchFailed, "indirect call of something that is no function", inst, warp, lane);
+  const Function &callee = *all[index];
+  if (callee.incoming.size() != site.arguments.size() || callee.returned.size() != site.results.size())
+    fault(FaultCode::LaunchFailed, "indirect call with other parameters than the function has", inst, warp, lane);
+  return callee;
 }
 
-} // namespace
+void callInLane(const Inst *inst, Warp &warp, int lane) {
+  Thread &thread = warp.threads[size_t(lane)];
+  const Function &caller = *thread.function;
+  const CallSite &site = caller.calls[size_t(inst->a)];
+  const Function &callee = calleeOf(inst, site, warp, lane);
+  if (thread.returns.size() >= kMostCalls)
+    fault(FaultCode::LaunchFailed, "too many calls within calls", inst, warp, lane);
+  thread.returns.push_back({inst + 1, &caller, thread.slotBase, thread.localBase, &site});
+  size_t callerLocal = thread.localBase;
+  enterFrame(warp, lane, callee, thread.slotBase + caller.image.size() * kWarp,
+             (callerLocal + caller.localBytes + 15) / 16 * 16);
+  std::byte *local = warp.frames->local[size_t(lane)].data();
+  for (size_t i = 0; i < callee.incoming.size(); ++i)
+    std::memcpy(local + thread.localBase + callee.incoming[i].offset, local + callerLocal + site.arguments[i].offset,
+                std::min(callee.incoming[i].bytes, site.arguments[i].bytes));
+  thread.inst = callee.code.data();
+}
 
-const Inst *returnFromCall(const Inst *inst, Thread &thread) {
-  if (thread.returns.empty())
-    return endThread(inst, thread);
+const Inst *call(const Inst *inst, Warp &warp) {
+  forEachLane(warp.mask, [&](int lane) { callInLane(inst, warp, lane); });
+  return nullptr;
+}
+
+void returnInLane(Warp &warp, int lane) {
+  Thread &thread = warp.threads[size_t(lane)];
   Return target = thread.returns.back();
   thread.returns.pop_back();
   const Function &callee = *thread.function;
-  std::byte *local = thread.frames->local.data();
+  std::byte *local = warp.frames->local[size_t(lane)].data();
   for (size_t i = 0; i < target.site->results.size(); ++i)
     std::memcpy(local + target.localBase + target.site->results[i].offset,
                 local + thread.localBase + callee.returned[i].offset,
@@ -108,8 +186,17 @@ const Inst *returnFromCall(const Inst *inst, Thread &thread) {
   thread.localBase = target.localBase;
   thread.localTop = target.localBase + target.function->localBytes;
   thread.function = target.function;
-  thread.r = thread.frames->slots.data() + thread.slotBase;
-  return target.inst;
+  thread.r = warp.frames->slots.data() + thread.slotBase + lane;
+  thread.inst = target.inst;
+}
+
+} // namespace
+
+const Inst *returnFromCall(const Inst *inst, Warp &warp) {
+  if (warp.threads[size_t(std::countr_zero(warp.mask))].returns.empty())
+    return endThread(inst, warp); // the lanes that run are in the same frame: that of the kernel
+  forEachLane(warp.mask, [&](int lane) { returnInLane(warp, lane); });
+  return nullptr;
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between all types.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 #include <algorithm>
@@ -42,28 +43,27 @@ template <class T> T roundToIntegral(T value, Rounding rounding) {
 }
 
 /// Extends the low bits of a slot, as signed or unsigned T.
-template <class T> const Inst *extend(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = uint64_t(int64_t(T(thread.r[inst->a])));
-  return inst + 1;
+template <class T> KERF_INLINE void extend(const Inst &inst, uint64_t *r) {
+  r[inst.d] = uint64_t(int64_t(T(r[inst.a])));
 }
 
 Handler extendOf(Type type) {
   switch (type) {
   case Type::U8:
   case Type::B8:
-    return extend<uint8_t>;
+    return lanewise<extend<uint8_t>>();
   case Type::U16:
   case Type::B16:
-    return extend<uint16_t>;
+    return lanewise<extend<uint16_t>>();
   case Type::U32:
   case Type::B32:
-    return extend<uint32_t>;
+    return lanewise<extend<uint32_t>>();
   case Type::S8:
-    return extend<int8_t>;
+    return lanewise<extend<int8_t>>();
   case Type::S16:
-    return extend<int16_t>;
+    return lanewise<extend<int16_t>>();
   case Type::S32:
-    return extend<int32_t>;
+    return lanewise<extend<int32_t>>();
   default:
     return copySlot;
   }
@@ -98,11 +98,10 @@ std::pair<Wide, Wide> rangeOf(Type type) {
   return {0, (Wide(1) << bits) - 1};
 }
 
-const Inst *integerSaturated(const Inst *inst, Thread &thread) {
-  Options options = Options::unpack(inst->e);
+KERF_INLINE void integerSaturated(const Inst &inst, uint64_t *r) {
+  Options options = Options::unpack(inst.e);
   auto [low, high] = rangeOf(options.to);
-  thread.r[inst->d] = uint64_t(std::clamp(readInteger(thread.r[inst->a], options.from), low, high));
-  return inst + 1;
+  r[inst.d] = uint64_t(std::clamp(readInteger(r[inst.a], options.from), low, high));
 }
 
 double readFloat(uint64_t slot, Type type) {
@@ -132,15 +131,14 @@ uint64_t writeFloat(double value, Type type, Rounding rounding) {
 }
 
 /// Float to integer: out of range is clamped, and a NaN becomes 0.
-const Inst *floatToInteger(const Inst *inst, Thread &thread) {
-  Options options = Options::unpack(inst->e);
-  double value = roundToIntegral(readFloat(thread.r[inst->a], options.from), options.rounding);
+KERF_INLINE void floatToInteger(const Inst &inst, uint64_t *r) {
+  Options options = Options::unpack(inst.e);
+  double value = roundToIntegral(readFloat(r[inst.a], options.from), options.rounding);
   auto [low, high] = rangeOf(options.to);
   uint64_t result = 0;
   if (value == value)
     result = value <= double(low) ? uint64_t(low) : value >= double(high) ? uint64_t(high) : uint64_t(Wide(value));
-  thread.r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
 /// Returns an integer as a double whose last bit is set if bits were lost, for a second rounding to a narrower format.
@@ -156,12 +154,12 @@ double toOddDouble(Wide value) {
 }
 
 /// Integer to float in any format and rounding mode.
-const Inst *integerToFloat(const Inst *inst, Thread &thread) {
-  Options options = Options::unpack(inst->e);
-  Wide value = readInteger(thread.r[inst->a], options.from);
+KERF_INLINE void integerToFloat(const Inst &inst, uint64_t *r) {
+  Options options = Options::unpack(inst.e);
+  Wide value = readInteger(r[inst.a], options.from);
   if (options.to != Type::F64) {
-    thread.r[inst->d] = writeFloat(toOddDouble(value), options.to, options.rounding);
-    return inst + 1;
+    r[inst.d] = writeFloat(toOddDouble(value), options.to, options.rounding);
+    return;
   }
   double nearest = double(value);
   bool tooLarge = Wide(nearest) > value, tooSmall = Wide(nearest) < value;
@@ -170,8 +168,7 @@ const Inst *integerToFloat(const Inst *inst, Thread &thread) {
     nearest = std::nextafter(nearest, -HUGE_VAL);
   if (mode == Rounding::Up && tooSmall)
     nearest = std::nextafter(nearest, HUGE_VAL);
-  thread.r[inst->d] = put(nearest);
-  return inst + 1;
+  r[inst.d] = put(nearest);
 }
 
 /// Applies `.rni` and the like, `.sat` and `.relu` to a value.
@@ -185,51 +182,48 @@ double adjust(double value, const Options &options) {
   return value;
 }
 
-const Inst *floatToFloat(const Inst *inst, Thread &thread) {
-  Options options = Options::unpack(inst->e);
-  double value = adjust(readFloat(thread.r[inst->a], options.from), options);
-  thread.r[inst->d] = writeFloat(value, options.to, options.toIntegral ? Rounding::NearestEven : options.rounding);
-  return inst + 1;
+KERF_INLINE void floatToFloat(const Inst &inst, uint64_t *r) {
+  Options options = Options::unpack(inst.e);
+  double value = adjust(readFloat(r[inst.a], options.from), options);
+  r[inst.d] = writeFloat(value, options.to, options.toIntegral ? Rounding::NearestEven : options.rounding);
 }
 
 /// Two f32 to a pair of 16-bit floats: slot `a` gives the upper one.
-const Inst *floatsToPair(const Inst *inst, Thread &thread) {
-  Options options = Options::unpack(inst->e);
+KERF_INLINE void floatsToPair(const Inst &inst, uint64_t *r) {
+  Options options = Options::unpack(inst.e);
   Type type = options.to == Type::F16x2 ? Type::F16 : Type::BF16;
-  uint64_t high = writeFloat(adjust(get<float>(thread.r[inst->a]), options), type, options.rounding);
-  uint64_t low = writeFloat(adjust(get<float>(thread.r[inst->b]), options), type, options.rounding);
-  thread.r[inst->d] = high << 16 | low;
-  return inst + 1;
+  uint64_t high = writeFloat(adjust(get<float>(r[inst.a]), options), type, options.rounding);
+  uint64_t low = writeFloat(adjust(get<float>(r[inst.b]), options), type, options.rounding);
+  r[inst.d] = high << 16 | low;
 }
 
 // The conversions that kernels use most, without options.
-template <class To, class From> const Inst *plain(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = putResult<To>(To(get<From>(thread.r[inst->a])));
-  return inst + 1;
+template <class To, class From> KERF_INLINE void plain(const Inst &inst, uint64_t *r) {
+  r[inst.d] = putResult<To>(To(get<From>(r[inst.a])));
 }
 
 template <class To> Handler plainToFloat(Type from) {
   switch (from) {
   case Type::U8:
-    return plain<To, uint8_t>;
+    return lanewise<plain<To, uint8_t>>();
   case Type::S8:
-    return plain<To, int8_t>;
+    return lanewise<plain<To, int8_t>>();
   case Type::U16:
-    return plain<To, uint16_t>;
+    return lanewise<plain<To, uint16_t>>();
   case Type::S16:
-    return plain<To, int16_t>;
+    return lanewise<plain<To, int16_t>>();
   case Type::U32:
-    return plain<To, uint32_t>;
+    return lanewise<plain<To, uint32_t>>();
   case Type::S32:
-    return plain<To, int32_t>;
+    return lanewise<plain<To, int32_t>>();
   case Type::U64:
-    return plain<To, uint64_t>;
+    return lanewise<plain<To, uint64_t>>();
   case Type::S64:
-    return plain<To, int64_t>;
+    return lanewise<plain<To, int64_t>>();
   case Type::F32:
-    return plain<To, float>;
+    return lanewise<plain<To, float>>();
   case Type::F64:
-    return plain<To, double>;
+    return lanewise<plain<To, double>>();
   default:
     return nullptr;
   }
@@ -246,11 +240,11 @@ Handler convertHandler(const Options &options) {
       return handler;
   }
   if (toFloat)
-    return fromFloat ? floatToFloat : integerToFloat;
+    return fromFloat ? lanewise<floatToFloat>() : lanewise<integerToFloat>();
   if (fromFloat)
-    return floatToInteger;
+    return lanewise<floatToInteger>();
   if (options.saturate)
-    return integerSaturated;
+    return lanewise<integerSaturated>();
   return extendOf(bytesOf(options.to) <= bytesOf(options.from) ? options.to : options.from);
 }
 
@@ -277,7 +271,7 @@ bool decodeConvert(Builder &builder, const Statement &s) {
   builder.expect(pair ? 3 : 2);
   int32_t d = builder.destination(s.operands[0]), a = builder.source(s.operands[1], options.from);
   if (pair)
-    builder.emit(floatsToPair, d, a, builder.source(s.operands[2], Type::F32), 0, options.pack());
+    builder.emit(lanewise<floatsToPair>(), d, a, builder.source(s.operands[2], Type::F32), 0, options.pack());
   else
     builder.emit(convertHandler(options), d, a, 0, 0, options.pack());
   return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic of f32 and f64. This folder is compiled without contraction, so that only `fma` is fused.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 #include <cfenv>
@@ -8,13 +9,12 @@
 
 namespace kerf::standin::ptx {
 
-const Inst *flushSubnormal(const Inst *inst, Thread &thread) {
-  uint32_t bits = uint32_t(thread.r[inst->a]);
-  thread.r[inst->d] = (bits & 0x7F800000) == 0 ? bits & 0x80000000 : bits;
-  return inst + 1;
-}
-
 namespace {
+
+KERF_INLINE void flush(const Inst &inst, uint64_t *r) {
+  uint32_t bits = uint32_t(r[inst.a]);
+  r[inst.d] = (bits & 0x7F800000) == 0 ? bits & 0x80000000 : bits;
+}
 
 struct Add {
   template <class T> static T of(T a, T b) { return a + b; }
@@ -73,41 +73,23 @@ struct Tanh {
   template <class T> static T of(T a) { return std::tanh(a); }
 };
 
-template <class T, class Op> const Inst *binary(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = putResult<T>(Op::template of<T>(get<T>(r[inst->a]), get<T>(r[inst->b])));
-  return inst + 1;
+template <class T, class Op> KERF_INLINE void binary(const Inst &inst, uint64_t *r) {
+  r[inst.d] = putResult<T>(Op::template of<T>(get<T>(r[inst.a]), get<T>(r[inst.b])));
 }
 
-template <class T, class Op> const Inst *unary(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = putResult<T>(Op::template of<T>(get<T>(thread.r[inst->a])));
-  return inst + 1;
+template <class T, class Op> KERF_INLINE void unary(const Inst &inst, uint64_t *r) {
+  r[inst.d] = putResult<T>(Op::template of<T>(get<T>(r[inst.a])));
 }
 
-template <class T> const Inst *fusedMultiplyAdd(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = putResult<T>(std::fma(get<T>(r[inst->a]), get<T>(r[inst->b]), get<T>(r[inst->c])));
-  return inst + 1;
-}
-
-#ifdef __x86_64__
-/// As `fusedMultiplyAdd`, by one instruction of processors that have it. The C library's function takes most of a
-/// test's time.
-template <class T> [[gnu::target("fma")]] const Inst *fusedByInstruction(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  T a = get<T>(r[inst->a]), b = get<T>(r[inst->b]), c = get<T>(r[inst->c]);
+/// Where the handler is for processors that fuse these by an instruction, the compiler takes it. The C library's
+/// function takes most of a test's time.
+template <class T> KERF_INLINE void fusedMultiplyAdd(const Inst &inst, uint64_t *r) {
+  T a = get<T>(r[inst.a]), b = get<T>(r[inst.b]), c = get<T>(r[inst.c]);
   if constexpr (std::is_same_v<T, float>)
-    r[inst->d] = putResult<T>(__builtin_fmaf(a, b, c));
+    r[inst.d] = putResult<T>(__builtin_fmaf(a, b, c));
   else
-    r[inst->d] = putResult<T>(__builtin_fma(a, b, c));
-  return inst + 1;
+    r[inst.d] = putResult<T>(__builtin_fma(a, b, c));
 }
-template <class T> Handler fusedHandler() {
-  return __builtin_cpu_supports("fma") ? fusedByInstruction<T> : fusedMultiplyAdd<T>;
-}
-#else
-template <class T> Handler fusedHandler() { return fusedMultiplyAdd<T>; }
-#endif
 
 /// Sets the host's rounding mode while it lives.
 class HostRounding {
@@ -122,70 +104,58 @@ private:
 };
 
 /// As `binary`, rounded by the host's mode in field `e`. The volatile variables keep the operation inside.
-template <class T, class Op> const Inst *roundedBinary(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  volatile T a = get<T>(r[inst->a]), b = get<T>(r[inst->b]), result;
+template <class T, class Op> KERF_INLINE void roundedBinary(const Inst &inst, uint64_t *r) {
+  volatile T a = get<T>(r[inst.a]), b = get<T>(r[inst.b]), result;
   {
-    HostRounding rounding(inst->e);
+    HostRounding rounding(inst.e);
     result = Op::template of<T>(a, b);
   }
-  r[inst->d] = putResult<T>(result);
-  return inst + 1;
+  r[inst.d] = putResult<T>(result);
 }
 
-template <class T, class Op> const Inst *roundedUnary(const Inst *inst, Thread &thread) {
-  volatile T a = get<T>(thread.r[inst->a]), result;
+template <class T, class Op> KERF_INLINE void roundedUnary(const Inst &inst, uint64_t *r) {
+  volatile T a = get<T>(r[inst.a]), result;
   {
-    HostRounding rounding(inst->e);
+    HostRounding rounding(inst.e);
     result = Op::template of<T>(a);
   }
-  thread.r[inst->d] = putResult<T>(result);
-  return inst + 1;
+  r[inst.d] = putResult<T>(result);
 }
 
-template <class T> const Inst *roundedFusedMultiplyAdd(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  volatile T a = get<T>(r[inst->a]), b = get<T>(r[inst->b]), c = get<T>(r[inst->c]), result;
+template <class T> KERF_INLINE void roundedFusedMultiplyAdd(const Inst &inst, uint64_t *r) {
+  volatile T a = get<T>(r[inst.a]), b = get<T>(r[inst.b]), c = get<T>(r[inst.c]), result;
   {
-    HostRounding rounding(inst->e);
+    HostRounding rounding(inst.e);
     result = std::fma(T(a), T(b), T(c));
   }
-  r[inst->d] = putResult<T>(result);
-  return inst + 1;
+  r[inst.d] = putResult<T>(result);
 }
 
 template <class T> constexpr uint64_t signBit() { return uint64_t(1) << (8 * sizeof(T) - 1); }
 
-template <class T> const Inst *negate(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[inst->a] ^ signBit<T>();
-  return inst + 1;
-}
+template <class T> KERF_INLINE void negate(const Inst &inst, uint64_t *r) { r[inst.d] = r[inst.a] ^ signBit<T>(); }
 
-template <class T> const Inst *absolute(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[inst->a] & (signBit<T>() - 1);
-  return inst + 1;
+template <class T> KERF_INLINE void absolute(const Inst &inst, uint64_t *r) {
+  r[inst.d] = r[inst.a] & (signBit<T>() - 1);
 }
 
 /// The value of slot `b` with the sign of slot `a`, as PTX orders the operands.
-template <class T> const Inst *copySign(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = (r[inst->b] & (signBit<T>() - 1)) | (r[inst->a] & signBit<T>());
-  return inst + 1;
+template <class T> KERF_INLINE void copySign(const Inst &inst, uint64_t *r) {
+  r[inst.d] = (r[inst.b] & (signBit<T>() - 1)) | (r[inst.a] & signBit<T>());
 }
 
 /// Clamps to [0, 1]; a NaN becomes 0.
-template <class T> const Inst *saturate(const Inst *inst, Thread &thread) {
-  T value = get<T>(thread.r[inst->d]);
-  thread.r[inst->d] = put<T>(value > 0 ? (value < 1 ? value : T(1)) : T(0));
-  return inst + 1;
+template <class T> KERF_INLINE void saturate(const Inst &inst, uint64_t *r) {
+  T value = get<T>(r[inst.d]);
+  r[inst.d] = put<T>(value > 0 ? (value < 1 ? value : T(1)) : T(0));
 }
 
 enum TestProperty : int32_t { Finite, Infinite, Number, NotANumber, Normal, Subnormal };
 
-template <class T> const Inst *testProperty(const Inst *inst, Thread &thread) {
-  int kind = std::fpclassify(get<T>(thread.r[inst->a]));
+template <class T> KERF_INLINE void testProperty(const Inst &inst, uint64_t *r) {
+  int kind = std::fpclassify(get<T>(r[inst.a]));
   bool result = false;
-  switch (inst->e) {
+  switch (inst.e) {
   case Finite:
     result = kind != FP_NAN && kind != FP_INFINITE;
     break;
@@ -205,8 +175,7 @@ template <class T> const Inst *testProperty(const Inst *inst, Thread &thread) {
     result = kind == FP_SUBNORMAL;
     break;
   }
-  thread.r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
 /// One handler for each of the two types, and for rounding other than to nearest; null where PTX has none.
@@ -215,18 +184,28 @@ struct Row {
   size_t sources;
   Handler single, twice, roundedSingle, roundedTwice;
 };
-template <class Op> constexpr Row exactRow(std::string_view name) {
-  return {name, 2, binary<float, Op>, binary<double, Op>, roundedBinary<float, Op>, roundedBinary<double, Op>};
+template <class Op> Row exactRow(std::string_view name) {
+  return {name,
+          2,
+          lanewise<binary<float, Op>>(),
+          lanewise<binary<double, Op>>(),
+          lanewise<roundedBinary<float, Op>>(),
+          lanewise<roundedBinary<double, Op>>()};
 }
-template <class Op> constexpr Row exactUnaryRow(std::string_view name) {
-  return {name, 1, unary<float, Op>, unary<double, Op>, roundedUnary<float, Op>, roundedUnary<double, Op>};
+template <class Op> Row exactUnaryRow(std::string_view name) {
+  return {name,
+          1,
+          lanewise<unary<float, Op>>(),
+          lanewise<unary<double, Op>>(),
+          lanewise<roundedUnary<float, Op>>(),
+          lanewise<roundedUnary<double, Op>>()};
 }
 const Row kFma = {"fma",
                   3,
-                  fusedHandler<float>(),
-                  fusedHandler<double>(),
-                  roundedFusedMultiplyAdd<float>,
-                  roundedFusedMultiplyAdd<double>};
+                  lanewise<fusedMultiplyAdd<float>>(),
+                  lanewise<fusedMultiplyAdd<double>>(),
+                  lanewise<roundedFusedMultiplyAdd<float>>(),
+                  lanewise<roundedFusedMultiplyAdd<double>>()};
 const Row kMad = {"mad", 3, kFma.single, kFma.twice, kFma.roundedSingle, kFma.roundedTwice};
 const Row kRows[] = {
     exactRow<Add>("add"),
@@ -237,19 +216,19 @@ const Row kRows[] = {
     kMad,
     exactUnaryRow<Sqrt>("sqrt"),
     exactUnaryRow<Reciprocal>("rcp"),
-    {"min", 2, binary<float, Min>, binary<double, Min>, nullptr, nullptr},
-    {"max", 2, binary<float, Max>, binary<double, Max>, nullptr, nullptr},
-    {"min.NaN", 2, binary<float, OrNan<Min>>, nullptr, nullptr, nullptr},
-    {"max.NaN", 2, binary<float, OrNan<Max>>, nullptr, nullptr, nullptr},
-    {"neg", 1, negate<float>, negate<double>, nullptr, nullptr},
-    {"abs", 1, absolute<float>, absolute<double>, nullptr, nullptr},
-    {"copysign", 2, copySign<float>, copySign<double>, nullptr, nullptr},
-    {"rsqrt", 1, unary<float, ReciprocalRoot>, unary<double, ReciprocalRoot>, nullptr, nullptr},
-    {"ex2", 1, unary<float, Exp2>, nullptr, nullptr, nullptr},
-    {"lg2", 1, unary<float, Log2>, nullptr, nullptr, nullptr},
-    {"sin", 1, unary<float, Sin>, nullptr, nullptr, nullptr},
-    {"cos", 1, unary<float, Cos>, nullptr, nullptr, nullptr},
-    {"tanh", 1, unary<float, Tanh>, nullptr, nullptr, nullptr},
+    {"min", 2, lanewise<binary<float, Min>>(), lanewise<binary<double, Min>>(), nullptr, nullptr},
+    {"max", 2, lanewise<binary<float, Max>>(), lanewise<binary<double, Max>>(), nullptr, nullptr},
+    {"min.NaN", 2, lanewise<binary<float, OrNan<Min>>>(), nullptr, nullptr, nullptr},
+    {"max.NaN", 2, lanewise<binary<float, OrNan<Max>>>(), nullptr, nullptr, nullptr},
+    {"neg", 1, lanewise<negate<float>>(), lanewise<negate<double>>(), nullptr, nullptr},
+    {"abs", 1, lanewise<absolute<float>>(), lanewise<absolute<double>>(), nullptr, nullptr},
+    {"copysign", 2, lanewise<copySign<float>>(), lanewise<copySign<double>>(), nullptr, nullptr},
+    {"rsqrt", 1, lanewise<unary<float, ReciprocalRoot>>(), lanewise<unary<double, ReciprocalRoot>>(), nullptr, nullptr},
+    {"ex2", 1, lanewise<unary<float, Exp2>>(), nullptr, nullptr, nullptr},
+    {"lg2", 1, lanewise<unary<float, Log2>>(), nullptr, nullptr, nullptr},
+    {"sin", 1, lanewise<unary<float, Sin>>(), nullptr, nullptr, nullptr},
+    {"cos", 1, lanewise<unary<float, Cos>>(), nullptr, nullptr, nullptr},
+    {"tanh", 1, lanewise<unary<float, Tanh>>(), nullptr, nullptr, nullptr},
 };
 
 bool decodeTestProperty(Builder &builder, const Statement &s) {
@@ -258,13 +237,16 @@ bool decodeTestProperty(Builder &builder, const Statement &s) {
   for (int32_t i = 0; i < 6; ++i)
     if (s.has(kNames[i])) {
       int32_t d = builder.destination(s.operands[0]), a = builder.source(s.operands[1], s.type());
-      builder.emit(s.type() == Type::F32 ? testProperty<float> : testProperty<double>, d, a, 0, 0, i);
+      builder.emit(s.type() == Type::F32 ? lanewise<testProperty<float>>() : lanewise<testProperty<double>>(), d, a, 0,
+                   0, i);
       return true;
     }
   builder.fail("is not supported");
 }
 
 } // namespace
+
+const Handler flushSubnormal = lanewise<flush>();
 
 bool decodeFloat(Builder &builder, const Statement &s) {
   Type type = s.type();
@@ -288,7 +270,7 @@ bool decodeFloat(Builder &builder, const Statement &s) {
     int32_t d = builder.destination(s.operands[0]);
     builder.emit(handler, d, sources[0], sources[1], sources[2], mode);
     if (s.has("sat"))
-      builder.emit(single ? saturate<float> : saturate<double>, d);
+      builder.emit(single ? lanewise<saturate<float>>() : lanewise<saturate<double>>(), d);
     return true;
   }
   return false;

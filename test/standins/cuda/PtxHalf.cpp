@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formats f16 and bf16, their arithmetic, and that of pairs of them.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 #include <algorithm>
@@ -129,36 +130,29 @@ struct Tanh {
   static double of(double a, double, double) { return std::tanh(a); }
 };
 
-template <class Format, class Op, int Count> const Inst *arithmetic(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r, result = 0;
+template <class Format, class Op, int Count> KERF_INLINE void arithmetic(const Inst &inst, uint64_t *r) {
+  uint64_t result = 0;
   for (int i = 0; i < Count; ++i) {
     auto value = [&](int32_t slot) { return Format::read(uint16_t(r[slot] >> (16 * i))); };
-    result |= uint64_t(Format::write(Op::of(value(inst->a), value(inst->b), value(inst->c)))) << (16 * i);
+    result |= uint64_t(Format::write(Op::of(value(inst.a), value(inst.b), value(inst.c)))) << (16 * i);
   }
-  r[inst->d] = result;
-  return inst + 1;
+  r[inst.d] = result;
 }
 
-const Inst *negateBits(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[inst->a] ^ uint32_t(inst->e);
-  return inst + 1;
-}
+KERF_INLINE void negateBits(const Inst &inst, uint64_t *r) { r[inst.d] = r[inst.a] ^ uint32_t(inst.e); }
 
-const Inst *clearBits(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[inst->a] & ~uint64_t(uint32_t(inst->e));
-  return inst + 1;
-}
+KERF_INLINE void clearBits(const Inst &inst, uint64_t *r) { r[inst.d] = r[inst.a] & ~uint64_t(uint32_t(inst.e)); }
 
 template <class Op> Handler handlerOf(Type type) {
   switch (type) {
   case Type::F16:
-    return arithmetic<HalfFormat, Op, 1>;
+    return lanewise<arithmetic<HalfFormat, Op, 1>>();
   case Type::BF16:
-    return arithmetic<BfloatFormat, Op, 1>;
+    return lanewise<arithmetic<BfloatFormat, Op, 1>>();
   case Type::F16x2:
-    return arithmetic<HalfFormat, Op, 2>;
+    return lanewise<arithmetic<HalfFormat, Op, 2>>();
   case Type::BF16x2:
-    return arithmetic<BfloatFormat, Op, 2>;
+    return lanewise<arithmetic<BfloatFormat, Op, 2>>();
   default:
     return nullptr;
   }
@@ -194,7 +188,8 @@ bool decodeHalf(Builder &builder, const Statement &s) {
     builder.allow({});
     int32_t d = builder.destination(s.operands[0]), a = builder.source(s.operands[1], type);
     bool pair = type == Type::F16x2 || type == Type::BF16x2;
-    builder.emit(op == "neg" ? negateBits : clearBits, d, a, 0, 0, int32_t(pair ? 0x80008000u : 0x8000u));
+    builder.emit(op == "neg" ? lanewise<negateBits>() : lanewise<clearBits>(), d, a, 0, 0,
+                 int32_t(pair ? 0x80008000u : 0x8000u));
     return true;
   }
   std::string name = op + (s.has("NaN") ? ".NaN" : "");

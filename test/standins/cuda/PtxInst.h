@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoded form of a PTX function, and the state of the threads that execute it.
-// Every operand is a slot: the index of a 64-bit word in the frame of a function's call. Registers, constants and
-// special registers are all slots, so that an instruction need not distinguish them.
+// The decoded form of a PTX function, and the state of the warps that execute it.
+// Every operand is a slot of the frame of a function's call: a row of 64-bit words, one for each lane of the warp.
+// Registers, constants and special registers are all slots, so that an instruction need not distinguish them. A slot is
+// numbered by the position of its first word, which is a multiple of 32: with `r` at the beginning of the frame, the
+// word of lane `l` in slot `s` is r[s + l].
 #pragma once
 
 #include "Ptx.h"
@@ -15,10 +17,12 @@
 namespace kerf::standin::ptx {
 
 struct Inst;
-struct Thread;
+struct Warp;
 
-/// Executes one instruction. Returns the next one, or null if the thread waits or has ended.
-using Handler = const Inst *(*)(const Inst *inst, Thread &thread);
+/// Executes one instruction for the running lanes of a warp, `warp.mask`. Returns the next one, or null if these lanes
+/// do not go on together: then each lane's next instruction is in its `Thread`, and the masks of the warp say which
+/// lanes wait or have ended.
+using Handler = const Inst *(*)(const Inst *inst, Warp &warp);
 
 /// One decoded instruction. What the fields mean depends on the handler; usually slots of destination and sources.
 struct Inst {
@@ -28,29 +32,32 @@ struct Inst {
   const int32_t *list = nullptr; // further slots or branch distances
 };
 
+constexpr int kWarp = 32;
+
 /// Slots that every frame begins with: special registers and bases.
 enum FixedSlot : int32_t {
-  kTid = 0,
-  kNtid = 3,
-  kCtaid = 6,
-  kNctaid = 9,
-  kLaneId = 12,
-  kWarpId,
-  kNwarpId,
-  kMaskEq,
-  kMaskLe,
-  kMaskLt,
-  kMaskGe,
-  kMaskGt,
-  kDynamicShared, // offset of the dynamic part of shared memory
-  kLocalBase,     // local address of this call's frame
-  kSmId,
-  kNsmId,
-  kDynamicBytes,
-  kTotalShared,
-  kZero,
-  kFixedSlots = 32
+  kTid = 0, // of x; y and z follow, also below
+  kNtid = 3 * kWarp,
+  kCtaid = 6 * kWarp,
+  kNctaid = 9 * kWarp,
+  kLaneId = 12 * kWarp,
+  kWarpId = 13 * kWarp,
+  kNwarpId = 14 * kWarp,
+  kMaskEq = 15 * kWarp,
+  kMaskLe = 16 * kWarp,
+  kMaskLt = 17 * kWarp,
+  kMaskGe = 18 * kWarp,
+  kMaskGt = 19 * kWarp,
+  kDynamicShared = 20 * kWarp, // offset of the dynamic part of shared memory
+  kLocalBase = 21 * kWarp,     // local address of this call's frame
+  kSmId = 22 * kWarp,
+  kNsmId = 23 * kWarp,
+  kDynamicBytes = 24 * kWarp,
+  kTotalShared = 25 * kWarp,
+  kZero = 26 * kWarp,
+  kCarry = 27 * kWarp // the carry flag
 };
+constexpr size_t kFixedSlots = 32; // the number of such slots, with some to spare
 
 /// Pattern of registers that nothing has written: a NaN as f32 and as f64.
 constexpr uint64_t kPoison = 0x7FF7BAD17FA7BAD1;
@@ -60,7 +67,6 @@ constexpr uint64_t kSharedWindow = 0xF1ull << 56;
 constexpr uint64_t kLocalWindow = 0xF2ull << 56;
 constexpr uint64_t kParamWindow = 0xF3ull << 56;
 constexpr uint64_t kCodeWindow = 0xF4ull << 56;
-constexpr int kWarp = 32;
 
 /// The address of a variable, to be stored in a constant slot when the module is linked.
 struct Fixup {
@@ -87,7 +93,7 @@ struct Function {
   int index = 0;
   bool isEntry = false, isDefined = false;
   std::vector<Inst> code;
-  std::vector<uint64_t> image; // the frame at the beginning of a call: constants, and poison for registers
+  std::vector<uint64_t> image; // a word of each slot at the beginning of a call: constants, and poison for registers
   std::deque<std::vector<int32_t>> lists;
   std::deque<CallSite> calls;
   std::vector<Fixup> fixups;
@@ -112,17 +118,17 @@ struct Machine {
   const Launch *launch = nullptr;
   std::vector<std::byte> arguments;
   std::vector<std::byte> shared;
-  std::array<Region, 4> regions; // the allocations that were accessed last
+  std::array<Region, 16> regions; // the allocations that were accessed last
   unsigned nextRegion = 0;
   uint64_t instructions = 0;
 
-  std::byte *findGlobal(uint64_t address, size_t bytes, const Inst *inst, const Thread &thread);
+  std::byte *findGlobal(uint64_t address, size_t bytes, const Inst *inst, const Warp &warp, int lane);
 };
 
-/// Memory of one running thread, given to another one when the thread has ended.
+/// Memory of one running warp, given to another one when the warp has ended.
 struct Frames {
   std::vector<uint64_t> slots;
-  std::vector<std::byte> local;
+  std::array<std::vector<std::byte>, kWarp> local;
 };
 
 /// Where a function continues after a call.
@@ -133,24 +139,33 @@ struct Return {
   const CallSite *site = nullptr;
 };
 
-enum class ThreadState : uint8_t { Fresh, Ready, AtBarrier, AtWarp, Done };
-
-/// One thread of a block.
+/// One thread of a block: a lane of its warp.
 struct Thread {
-  uint64_t *r = nullptr; // slots of the current frame
-  Machine *machine = nullptr;
+  uint64_t *r = nullptr; // the lane's words of the current frame: slot s is r[s]
   const Inst *inst = nullptr;
   const Function *function = nullptr;
-  Frames *frames = nullptr;
-  size_t slotBase = 0, localBase = 0, localTop = 0;
+  size_t slotBase = 0, localBase = 0, localTop = 0; // `slotBase` counts words of the warp's slots
   std::vector<Return> returns;
-  uint32_t index = 0;
-  ThreadState state = ThreadState::Fresh;
-  bool carry = false;
 };
 
-/// Throws the fault of an instruction; `text` is completed with thread, block and line.
-[[noreturn]] void fault(FaultCode code, const std::string &text, const Inst *inst, const Thread &thread);
+/// One warp. Its lanes run in groups: those that are at the same instruction of the same frame execute it together.
+struct Warp {
+  uint64_t *r = nullptr; // the frame of the lanes that run now
+  uint32_t mask = 0;     // the lanes that run now
+  /// Whether the lanes that run are all that have not ended. Then instructions on registers may work on all 32 lanes:
+  /// nobody reads the words of lanes that have ended.
+  bool isWhole = false;
+  uint32_t live = 0; // the lanes that have not ended; each of them is in one of the three masks below
+  uint32_t ready = 0, atBarrier = 0, atWarp = 0;
+  uint32_t firstThread = 0; // index of lane 0 in the block
+  bool isFresh = false;     // its lanes have not begun
+  Machine *machine = nullptr;
+  Frames *frames = nullptr;
+  std::array<Thread, kWarp> threads;
+};
+
+/// Throws the fault of a lane's instruction; `text` is completed with thread, block and line.
+[[noreturn]] void fault(FaultCode code, const std::string &text, const Inst *inst, const Warp &warp, int lane);
 
 /// Reads the low bits of a slot as T.
 template <class T> inline T get(uint64_t slot) {
@@ -180,64 +195,30 @@ template <class T> inline uint64_t putResult(T value) {
   return put(value);
 }
 
-/// Finds the host's bytes for `bytes` bytes at an address of a state space, or throws a fault.
-inline std::byte *resolve(uint64_t address, size_t bytes, Space space, const Inst *inst, Thread &thread,
-                          bool isStore = false) {
-  if (address & (bytes - 1))
-    fault(FaultCode::Misaligned, "misaligned address", inst, thread);
-  Machine &machine = *thread.machine;
-  if (space == Space::Generic) {
-    uint64_t window = address & (0xFFull << 56);
-    if (window == kSharedWindow)
-      space = Space::Shared;
-    else if (window == kLocalWindow)
-      space = Space::Local;
-    else if (window == kParamWindow)
-      space = Space::Param;
-    else
-      space = Space::Global;
-    if (space != Space::Global)
-      address &= ~(0xFFull << 56);
-  }
-  if (space == Space::Global) {
-    if (machine.launch->traffic) [[unlikely]]
-      machine.launch->traffic->note(inst, thread.index, address, bytes, isStore);
-    for (const Region &region : machine.regions) {
-      uint64_t offset = address - region.address;
-      if (offset < region.bytes && bytes <= region.bytes - offset)
-        return region.host + offset;
-    }
-    return machine.findGlobal(address, bytes, inst, thread);
-  }
-  std::byte *base = space == Space::Shared  ? machine.shared.data()
-                    : space == Space::Local ? thread.frames->local.data()
-                                            : machine.arguments.data();
-  size_t size = space == Space::Shared  ? machine.shared.size()
-                : space == Space::Local ? thread.localTop
-                                        : machine.arguments.size();
-  if (address >= size || bytes > size - address)
-    fault(FaultCode::IllegalAddress,
-          space == Space::Shared  ? "access outside of the block's shared memory"
-          : space == Space::Local ? "access outside of the thread's local memory"
-                                  : "access outside of the kernel's parameters",
-          inst, thread);
-  return base + address;
-}
-
 /// Operations of a warp that `runWarp` executes when all lanes have arrived.
 enum class WarpOp : int32_t { Shuffle, Vote, Match, Redux, ActiveMask, Sync, Elect };
 
-/// Handlers that make a thread wait; the scheduler recognises instructions by them.
-const Inst *waitAtBarrier(const Inst *inst, Thread &thread);
-const Inst *waitForWarp(const Inst *inst, Thread &thread);
-const Inst *endThread(const Inst *inst, Thread &thread);
-/// Returns from a call, or ends the thread in a kernel.
-const Inst *returnFromCall(const Inst *inst, Thread &thread);
+/// Handlers that make lanes wait or end.
+const Inst *waitAtBarrier(const Inst *inst, Warp &warp);
+const Inst *waitForWarp(const Inst *inst, Warp &warp);
+const Inst *endThread(const Inst *inst, Warp &warp);
+/// Returns from a call, or ends the lanes in a kernel.
+const Inst *returnFromCall(const Inst *inst, Warp &warp);
 
-/// Executes a warp instruction for the lanes of `mask`, all of which wait at it. Unused entries are null.
-void runWarp(const Inst *inst, std::span<Thread *const> lanes, uint32_t mask);
+/// Returns whether the lanes that run can execute a warp instruction without waiting for others.
+bool canMeet(const Inst *inst, const Warp &warp);
+/// Executes a warp instruction for the lanes of `mask`, all of which have arrived at it.
+void runWarp(const Inst *inst, Warp &warp, uint32_t mask);
 
-/// Prepares a frame for `function` and makes it the current one.
-void enterFrame(Thread &thread, const Function &function, size_t slotBase, size_t localBase);
+/// Prepares a frame for `function` and makes it the current one of a lane.
+void enterFrame(Warp &warp, int lane, const Function &function, size_t slotBase, size_t localBase);
+/// Begins the kernel in all lanes of `warp.live`: fills their registers, except for the special ones.
+void enterKernel(Warp &warp, const Function &kernel);
+/// Makes a lane go on at `inst`, when the lanes of the warp run again.
+inline void continueAt(Warp &warp, int lane, const Inst *inst) { warp.threads[size_t(lane)].inst = inst; }
+
+/// Runs the lanes of a warp until all wait at a barrier, have ended, cannot meet or have used up their time slice.
+/// Returns whether any ran.
+bool runLanes(Warp &warp);
 
 } // namespace kerf::standin::ptx

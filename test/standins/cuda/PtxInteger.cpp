@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer arithmetic, logic and shifts.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 #include <algorithm>
@@ -87,60 +88,47 @@ struct LogicalNot {
   template <class T> static T of(T a) { return T(a == 0); }
 };
 
-template <class T, class Op> const Inst *binary(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = put<T>(Op::template of<T>(get<T>(r[inst->a]), get<T>(r[inst->b])));
-  return inst + 1;
+template <class T, class Op> KERF_INLINE void binary(const Inst &inst, uint64_t *r) {
+  r[inst.d] = put<T>(Op::template of<T>(get<T>(r[inst.a]), get<T>(r[inst.b])));
 }
 
-template <class T, class Op> const Inst *unary(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = put<T>(Op::template of<T>(get<T>(thread.r[inst->a])));
-  return inst + 1;
+template <class T, class Op> KERF_INLINE void unary(const Inst &inst, uint64_t *r) {
+  r[inst.d] = put<T>(Op::template of<T>(get<T>(r[inst.a])));
 }
 
 /// a * b + c, where the product's low or high half is taken.
-template <class T, class Op> const Inst *multiplyAdd(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = put<T>(Add::of<T>(Op::template of<T>(get<T>(r[inst->a]), get<T>(r[inst->b])), get<T>(r[inst->c])));
-  return inst + 1;
+template <class T, class Op> KERF_INLINE void multiplyAdd(const Inst &inst, uint64_t *r) {
+  r[inst.d] = put<T>(Add::of<T>(Op::template of<T>(get<T>(r[inst.a]), get<T>(r[inst.b])), get<T>(r[inst.c])));
 }
 
-template <class From, class To> const Inst *multiplyWide(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  r[inst->d] = put<To>(MulLow::of<To>(To(get<From>(r[inst->a])), To(get<From>(r[inst->b]))));
-  return inst + 1;
+template <class From, class To> KERF_INLINE void multiplyWide(const Inst &inst, uint64_t *r) {
+  r[inst.d] = put<To>(MulLow::of<To>(To(get<From>(r[inst.a])), To(get<From>(r[inst.b]))));
 }
 
-template <class From, class To> const Inst *multiplyWideAdd(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  To product = MulLow::of<To>(To(get<From>(r[inst->a])), To(get<From>(r[inst->b])));
-  r[inst->d] = put<To>(Add::of<To>(product, get<To>(r[inst->c])));
-  return inst + 1;
+template <class From, class To> KERF_INLINE void multiplyWideAdd(const Inst &inst, uint64_t *r) {
+  To product = MulLow::of<To>(To(get<From>(r[inst.a])), To(get<From>(r[inst.b])));
+  r[inst.d] = put<To>(Add::of<To>(product, get<To>(r[inst.c])));
 }
 
-template <class T> const Inst *shiftLeft(const Inst *inst, Thread &thread) {
-  uint32_t by = uint32_t(thread.r[inst->b]);
-  thread.r[inst->d] = by >= 8 * sizeof(T) ? 0 : put<T>(T(get<T>(thread.r[inst->a]) << by));
-  return inst + 1;
+template <class T> KERF_INLINE void shiftLeft(const Inst &inst, uint64_t *r) {
+  uint32_t by = uint32_t(r[inst.b]);
+  r[inst.d] = by >= 8 * sizeof(T) ? 0 : put<T>(T(get<T>(r[inst.a]) << by));
 }
 
-template <class T> const Inst *shiftRight(const Inst *inst, Thread &thread) {
+template <class T> KERF_INLINE void shiftRight(const Inst &inst, uint64_t *r) {
   constexpr uint32_t kBits = 8 * sizeof(T);
-  uint32_t by = uint32_t(thread.r[inst->b]);
-  T value = get<T>(thread.r[inst->a]);
+  uint32_t by = uint32_t(r[inst.b]);
+  T value = get<T>(r[inst.a]);
   if (by >= kBits)
     value = std::is_signed_v<T> && value < T(0) ? T(-1) : T(0);
   else
     value = T(value >> by);
-  thread.r[inst->d] = put<T>(value);
-  return inst + 1;
+  r[inst.d] = put<T>(value);
 }
 
-template <class T> const Inst *sumOfDifference(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  T a = get<T>(r[inst->a]), b = get<T>(r[inst->b]);
-  r[inst->d] = put<T>(Add::of<T>(a < b ? Sub::of<T>(b, a) : Sub::of<T>(a, b), get<T>(r[inst->c])));
-  return inst + 1;
+template <class T> KERF_INLINE void sumOfDifference(const Inst &inst, uint64_t *r) {
+  T a = get<T>(r[inst.a]), b = get<T>(r[inst.b]);
+  r[inst.d] = put<T>(Add::of<T>(a < b ? Sub::of<T>(b, a) : Sub::of<T>(a, b), get<T>(r[inst.c])));
 }
 
 /// Calls `make` with a value of the C++ type of an integer type.
@@ -167,68 +155,60 @@ template <class Make> Handler withInteger(Type type, Make make) {
 }
 
 template <class Op> Handler binaryOf(Type type) {
-  return withInteger(type, [](auto t) -> Handler { return binary<decltype(t), Op>; });
+  return withInteger(type, [](auto t) -> Handler { return lanewise<binary<decltype(t), Op>>(); });
 }
 template <class Op> Handler unaryOf(Type type) {
-  return withInteger(type, [](auto t) -> Handler { return unary<decltype(t), Op>; });
+  return withInteger(type, [](auto t) -> Handler { return lanewise<unary<decltype(t), Op>>(); });
 }
 template <class Op> Handler multiplyAddOf(Type type) {
-  return withInteger(type, [](auto t) -> Handler { return multiplyAdd<decltype(t), Op>; });
+  return withInteger(type, [](auto t) -> Handler { return lanewise<multiplyAdd<decltype(t), Op>>(); });
 }
 Handler sumOfDifferenceOf(Type type) {
-  return withInteger(type, [](auto t) -> Handler { return sumOfDifference<decltype(t)>; });
+  return withInteger(type, [](auto t) -> Handler { return lanewise<sumOfDifference<decltype(t)>>(); });
 }
 Handler wideOf(Type type, bool adds) {
   switch (type) {
   case Type::U16:
-    return adds ? multiplyWideAdd<uint16_t, uint32_t> : multiplyWide<uint16_t, uint32_t>;
+    return adds ? lanewise<multiplyWideAdd<uint16_t, uint32_t>>() : lanewise<multiplyWide<uint16_t, uint32_t>>();
   case Type::S16:
-    return adds ? multiplyWideAdd<int16_t, int32_t> : multiplyWide<int16_t, int32_t>;
+    return adds ? lanewise<multiplyWideAdd<int16_t, int32_t>>() : lanewise<multiplyWide<int16_t, int32_t>>();
   case Type::U32:
-    return adds ? multiplyWideAdd<uint32_t, uint64_t> : multiplyWide<uint32_t, uint64_t>;
+    return adds ? lanewise<multiplyWideAdd<uint32_t, uint64_t>>() : lanewise<multiplyWide<uint32_t, uint64_t>>();
   case Type::S32:
-    return adds ? multiplyWideAdd<int32_t, int64_t> : multiplyWide<int32_t, int64_t>;
+    return adds ? lanewise<multiplyWideAdd<int32_t, int64_t>>() : lanewise<multiplyWide<int32_t, int64_t>>();
   default:
     return nullptr;
   }
 }
 
 /// Applies an operation to both 16-bit halves.
-template <class T, class Op> const Inst *binaryHalves(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  uint16_t low = uint16_t(Op::template of<T>(T(r[inst->a]), T(r[inst->b])));
-  uint16_t high = uint16_t(Op::template of<T>(T(r[inst->a] >> 16), T(r[inst->b] >> 16)));
-  r[inst->d] = uint64_t(high) << 16 | low;
-  return inst + 1;
+template <class T, class Op> KERF_INLINE void binaryHalves(const Inst &inst, uint64_t *r) {
+  uint16_t low = uint16_t(Op::template of<T>(T(r[inst.a]), T(r[inst.b])));
+  uint16_t high = uint16_t(Op::template of<T>(T(r[inst.a] >> 16), T(r[inst.b] >> 16)));
+  r[inst.d] = uint64_t(high) << 16 | low;
 }
 
 /// Addition, subtraction and multiplication with the carry flag. Field `e`: bit 0 reads it, bit 1 writes it.
-template <class T> const Inst *addCarry(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  UnsignedWide sum = UnsignedWide(get<T>(r[inst->a])) + get<T>(r[inst->b]) + ((inst->e & 1) && thread.carry ? 1 : 0);
-  if (inst->e & 2)
-    thread.carry = (sum >> (8 * sizeof(T))) != 0;
-  r[inst->d] = put<T>(T(sum));
-  return inst + 1;
+template <class T> KERF_INLINE void addCarry(const Inst &inst, uint64_t *r) {
+  UnsignedWide sum = UnsignedWide(get<T>(r[inst.a])) + get<T>(r[inst.b]) + ((inst.e & 1) && r[kCarry] ? 1 : 0);
+  if (inst.e & 2)
+    r[kCarry] = (sum >> (8 * sizeof(T))) != 0;
+  r[inst.d] = put<T>(T(sum));
 }
 
-template <class T> const Inst *subCarry(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  UnsignedWide rest = UnsignedWide(get<T>(r[inst->a])) - get<T>(r[inst->b]) - ((inst->e & 1) && thread.carry ? 1 : 0);
-  if (inst->e & 2)
-    thread.carry = (rest >> (8 * sizeof(T))) != 0;
-  r[inst->d] = put<T>(T(rest));
-  return inst + 1;
+template <class T> KERF_INLINE void subCarry(const Inst &inst, uint64_t *r) {
+  UnsignedWide rest = UnsignedWide(get<T>(r[inst.a])) - get<T>(r[inst.b]) - ((inst.e & 1) && r[kCarry] ? 1 : 0);
+  if (inst.e & 2)
+    r[kCarry] = (rest >> (8 * sizeof(T))) != 0;
+  r[inst.d] = put<T>(T(rest));
 }
 
-template <class T, class Op> const Inst *multiplyAddCarry(const Inst *inst, Thread &thread) {
-  uint64_t *r = thread.r;
-  T product = Op::template of<T>(get<T>(r[inst->a]), get<T>(r[inst->b]));
-  UnsignedWide sum = UnsignedWide(U<T>(product)) + U<T>(get<T>(r[inst->c])) + ((inst->e & 1) && thread.carry ? 1 : 0);
-  if (inst->e & 2)
-    thread.carry = (sum >> (8 * sizeof(T))) != 0;
-  r[inst->d] = put<T>(T(U<T>(sum)));
-  return inst + 1;
+template <class T, class Op> KERF_INLINE void multiplyAddCarry(const Inst &inst, uint64_t *r) {
+  T product = Op::template of<T>(get<T>(r[inst.a]), get<T>(r[inst.b]));
+  UnsignedWide sum = UnsignedWide(U<T>(product)) + U<T>(get<T>(r[inst.c])) + ((inst.e & 1) && r[kCarry] ? 1 : 0);
+  if (inst.e & 2)
+    r[kCarry] = (sum >> (8 * sizeof(T))) != 0;
+  r[inst.d] = put<T>(T(U<T>(sum)));
 }
 
 bool decodeCarry(Builder &builder, const Statement &s) {
@@ -243,13 +223,13 @@ bool decodeCarry(Builder &builder, const Statement &s) {
     builder.fail("this type is not supported here");
   Handler handler = nullptr;
   if (multiplies && s.has("hi"))
-    handler = withInteger(type, [](auto t) -> Handler { return multiplyAddCarry<decltype(t), MulHigh>; });
+    handler = withInteger(type, [](auto t) -> Handler { return lanewise<multiplyAddCarry<decltype(t), MulHigh>>(); });
   else if (multiplies)
-    handler = withInteger(type, [](auto t) -> Handler { return multiplyAddCarry<decltype(t), MulLow>; });
+    handler = withInteger(type, [](auto t) -> Handler { return lanewise<multiplyAddCarry<decltype(t), MulLow>>(); });
   else if (op.starts_with("add"))
-    handler = wide ? addCarry<uint64_t> : addCarry<uint32_t>;
+    handler = wide ? lanewise<addCarry<uint64_t>>() : lanewise<addCarry<uint32_t>>();
   else
-    handler = wide ? subCarry<uint64_t> : subCarry<uint32_t>;
+    handler = wide ? lanewise<subCarry<uint64_t>>() : lanewise<subCarry<uint32_t>>();
   int32_t d = builder.destination(s.operands[0]), a = builder.source(s.operands[1], type);
   int32_t b = builder.source(s.operands[2], type), c = multiplies ? builder.source(s.operands[3], type) : 0;
   builder.emit(handler, d, a, b, c, flags);
@@ -259,10 +239,11 @@ bool decodeCarry(Builder &builder, const Statement &s) {
 bool decodeHalves(Builder &builder, const Statement &s) {
   const std::string &op = s.parts[0];
   bool isSigned = s.parts.back() == "s16x2";
-  Handler handler = op == "add"   ? binaryHalves<uint16_t, Add>
-                    : op == "min" ? (isSigned ? binaryHalves<int16_t, Min> : binaryHalves<uint16_t, Min>)
-                    : op == "max" ? (isSigned ? binaryHalves<int16_t, Max> : binaryHalves<uint16_t, Max>)
-                                  : nullptr;
+  Handler handler =
+      op == "add"   ? lanewise<binaryHalves<uint16_t, Add>>()
+      : op == "min" ? (isSigned ? lanewise<binaryHalves<int16_t, Min>>() : lanewise<binaryHalves<uint16_t, Min>>())
+      : op == "max" ? (isSigned ? lanewise<binaryHalves<int16_t, Max>>() : lanewise<binaryHalves<uint16_t, Max>>())
+                    : nullptr;
   builder.expect(3);
   builder.allow({"s16x2", "u16x2"});
   int32_t d = builder.destination(s.operands[0]), a = builder.source(s.operands[1], Type::B32);
@@ -278,8 +259,10 @@ struct Row {
 constexpr Row kRows[] = {
     {"add", 2, binaryOf<Add>},
     {"sub", 2, binaryOf<Sub>},
-    {"add.sat", 2, [](Type t) -> Handler { return t == Type::S32 ? binary<int32_t, SaturatingAdd> : nullptr; }},
-    {"sub.sat", 2, [](Type t) -> Handler { return t == Type::S32 ? binary<int32_t, SaturatingSub> : nullptr; }},
+    {"add.sat", 2,
+     [](Type t) -> Handler { return t == Type::S32 ? lanewise<binary<int32_t, SaturatingAdd>>() : nullptr; }},
+    {"sub.sat", 2,
+     [](Type t) -> Handler { return t == Type::S32 ? lanewise<binary<int32_t, SaturatingSub>>() : nullptr; }},
     {"mul.lo", 2, binaryOf<MulLow>},
     {"mul.hi", 2, binaryOf<MulHigh>},
     {"mul.wide", 2, [](Type t) { return wideOf(t, false); }},
@@ -298,15 +281,19 @@ constexpr Row kRows[] = {
     {"not", 1, unaryOf<Not>},
     {"cnot", 1, unaryOf<LogicalNot>},
     {"sad", 3, sumOfDifferenceOf},
-    {"shl", 2, [](Type type) { return withInteger(type, [](auto t) -> Handler { return shiftLeft<decltype(t)>; }); }},
-    {"shr", 2, [](Type type) { return withInteger(type, [](auto t) -> Handler { return shiftRight<decltype(t)>; }); }},
+    {"shl", 2,
+     [](Type type) { return withInteger(type, [](auto t) -> Handler { return lanewise<shiftLeft<decltype(t)>>(); }); }},
+    {"shr", 2,
+     [](Type type) {
+       return withInteger(type, [](auto t) -> Handler { return lanewise<shiftRight<decltype(t)>>(); });
+     }},
 };
 
 /// Logic of predicates, whose value is bit 0.
 Handler predicateHandler(const std::string &op) {
-  return op == "and"   ? binary<uint64_t, And>
-         : op == "or"  ? binary<uint64_t, Or>
-         : op == "xor" ? binary<uint64_t, Xor>
+  return op == "and"   ? lanewise<binary<uint64_t, And>>()
+         : op == "or"  ? lanewise<binary<uint64_t, Or>>()
+         : op == "xor" ? lanewise<binary<uint64_t, Xor>>()
          : op == "not" ? notPredicate
                        : nullptr;
 }

@@ -1,93 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads, stores and moves.
+#include "PtxAddress.h"
 #include "PtxText.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace kerf::standin::ptx {
 
-const Inst *copySlot(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[inst->a];
-  return inst + 1;
+namespace {
+
+KERF_INLINE void copy(const Inst &inst, uint64_t *r) { r[inst.d] = r[inst.a]; }
+
+KERF_INLINE void invert(const Inst &inst, uint64_t *r) { r[inst.d] = ~r[inst.a] & 1; }
+
+template <FixedSlot base> KERF_INLINE void addToBase(const Inst &inst, uint64_t *r) {
+  r[inst.d] = r[base] + uint64_t(int64_t(inst.a));
 }
 
-const Inst *notPredicate(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = ~thread.r[inst->a] & 1;
-  return inst + 1;
-}
+} // namespace
 
-const Inst *addressOfLocal(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.localBase + uint64_t(int64_t(inst->a));
-  return inst + 1;
-}
-
-const Inst *addressOfDynamicShared(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[kDynamicShared] + uint64_t(int64_t(inst->a));
-  return inst + 1;
-}
+const Handler copySlot = lanewise<copy>();
+const Handler notPredicate = lanewise<invert>();
+const Handler addressOfLocal = lanewise<addToBase<kLocalBase>>();
+const Handler addressOfDynamicShared = lanewise<addToBase<kDynamicShared>>();
 
 namespace {
 
-/// Loads N elements: address in slot `a` plus `e`, space in `b`; to slot `d`, or to the slots of the list.
-template <class T, int N> const Inst *load(const Inst *inst, Thread &thread) {
-  uint64_t address = thread.r[inst->a] + uint64_t(int64_t(inst->e));
-  const std::byte *from = resolve(address, sizeof(T) * N, Space(inst->b), inst, thread);
-  T values[N];
-  std::memcpy(values, from, sizeof values);
-  if constexpr (N == 1)
-    thread.r[inst->d] = uint64_t(int64_t(values[0]));
-  else
+/// The access of a load or store: address in slot `a` plus `e`, space in `b`.
+KERF_INLINE Access accessOf(const Inst *inst, size_t bytes, bool isStore) {
+  return {inst, inst->a, uint64_t(int64_t(inst->e)), bytes, Space(inst->b), isStore};
+}
+
+/// Loads N elements to slot `d`, or to the slots of the list.
+template <class T, int N> KERF_INLINE const Inst *load(const Inst *inst, Warp &warp) {
+  int32_t slots[N] = {inst->d};
+  if constexpr (N > 1)
+    std::copy_n(inst->list, N, slots);
+  uint64_t *r = warp.r;
+  forEachAddress(accessOf(inst, sizeof(T) * N, false), warp, [&](int lane, const std::byte *from) {
+    T values[N];
+    std::memcpy(values, from, sizeof values);
     for (int i = 0; i < N; ++i)
-      thread.r[inst->list[i]] = uint64_t(int64_t(values[i]));
+      r[slots[i] + lane] = uint64_t(int64_t(values[i]));
+  });
   return inst + 1;
 }
 
-template <class T, int N> const Inst *store(const Inst *inst, Thread &thread) {
-  uint64_t address = thread.r[inst->a] + uint64_t(int64_t(inst->e));
-  std::byte *to = resolve(address, sizeof(T) * N, Space(inst->b), inst, thread, true);
-  T values[N];
-  if constexpr (N == 1)
-    values[0] = T(thread.r[inst->d]);
-  else
+template <class T, int N> KERF_INLINE const Inst *store(const Inst *inst, Warp &warp) {
+  int32_t slots[N] = {inst->d};
+  if constexpr (N > 1)
+    std::copy_n(inst->list, N, slots);
+  uint64_t *r = warp.r;
+  forEachAddress(accessOf(inst, sizeof(T) * N, true), warp, [&](int lane, std::byte *to) {
+    T values[N];
     for (int i = 0; i < N; ++i)
-      values[i] = T(thread.r[inst->list[i]]);
-  std::memcpy(to, values, sizeof values);
+      values[i] = T(r[slots[i] + lane]);
+    std::memcpy(to, values, sizeof values);
+  });
   return inst + 1;
 }
 
 template <int N> Handler loadOf(Type type) {
   switch (type) {
   case Type::S8:
-    return load<int8_t, N>;
+    return chosen<load<int8_t, N>>();
   case Type::S16:
-    return load<int16_t, N>;
+    return chosen<load<int16_t, N>>();
   case Type::S32:
-    return load<int32_t, N>;
+    return chosen<load<int32_t, N>>();
   default:
     break;
   }
   switch (bytesOf(type)) {
   case 1:
-    return load<uint8_t, N>;
+    return chosen<load<uint8_t, N>>();
   case 2:
-    return load<uint16_t, N>;
+    return chosen<load<uint16_t, N>>();
   case 4:
-    return load<uint32_t, N>;
+    return chosen<load<uint32_t, N>>();
   default:
-    return load<uint64_t, N>;
+    return chosen<load<uint64_t, N>>();
   }
 }
 
 template <int N> Handler storeOf(Type type) {
   switch (bytesOf(type)) {
   case 1:
-    return store<uint8_t, N>;
+    return chosen<store<uint8_t, N>>();
   case 2:
-    return store<uint16_t, N>;
+    return chosen<store<uint16_t, N>>();
   case 4:
-    return store<uint32_t, N>;
+    return chosen<store<uint32_t, N>>();
   default:
-    return store<uint64_t, N>;
+    return chosen<store<uint64_t, N>>();
   }
 }
 
@@ -136,42 +142,32 @@ bool decodeLoadStore(Builder &builder, const Statement &s) {
 }
 
 /// Joins N narrow sources of the list to one slot; field `b` is the width of one in bits.
-const Inst *pack(const Inst *inst, Thread &thread) {
+KERF_INLINE void pack(const Inst &inst, uint64_t *r) {
   uint64_t value = 0;
-  for (int i = 0; i < inst->c; ++i)
-    value |= (thread.r[inst->list[i]] & ((uint64_t(1) << inst->b) - 1)) << (i * inst->b);
-  thread.r[inst->d] = value;
-  return inst + 1;
+  for (int i = 0; i < inst.c; ++i)
+    value |= (r[inst.list[i]] & ((uint64_t(1) << inst.b) - 1)) << (i * inst.b);
+  r[inst.d] = value;
 }
 
-const Inst *unpack(const Inst *inst, Thread &thread) {
-  uint64_t value = thread.r[inst->a];
-  for (int i = 0; i < inst->c; ++i)
-    thread.r[inst->list[i]] = (value >> (i * inst->b)) & ((uint64_t(1) << inst->b) - 1);
-  return inst + 1;
+KERF_INLINE void unpack(const Inst &inst, uint64_t *r) {
+  uint64_t value = r[inst.a];
+  for (int i = 0; i < inst.c; ++i)
+    r[inst.list[i]] = (value >> (i * inst.b)) & ((uint64_t(1) << inst.b) - 1);
 }
 
-const Inst *readClock(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
-  return inst + 1;
+KERF_INLINE void readClock(const Inst &inst, uint64_t *r) {
+  r[inst.d] = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
 /// Adds field `e` as the high byte of a window, or removes it.
-const Inst *toWindow(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[inst->a] | (uint64_t(uint32_t(inst->e)) << 56);
-  return inst + 1;
-}
+KERF_INLINE void toWindow(const Inst &inst, uint64_t *r) { r[inst.d] = r[inst.a] | (uint64_t(uint32_t(inst.e)) << 56); }
 
-const Inst *fromWindow(const Inst *inst, Thread &thread) {
-  thread.r[inst->d] = thread.r[inst->a] & ~(0xFFull << 56);
-  return inst + 1;
-}
+KERF_INLINE void fromWindow(const Inst &inst, uint64_t *r) { r[inst.d] = r[inst.a] & ~(0xFFull << 56); }
 
-const Inst *isInWindow(const Inst *inst, Thread &thread) {
-  uint32_t window = uint32_t(thread.r[inst->a] >> 56);
+KERF_INLINE void isInWindow(const Inst &inst, uint64_t *r) {
+  uint32_t window = uint32_t(r[inst.a] >> 56);
   bool isGlobal = window < (kSharedWindow >> 56) || window > (kCodeWindow >> 56);
-  thread.r[inst->d] = inst->e ? window == uint32_t(inst->e) : isGlobal;
-  return inst + 1;
+  r[inst.d] = inst.e ? window == uint32_t(inst.e) : isGlobal;
 }
 
 bool decodeMov(Builder &builder, const Statement &s) {
@@ -189,15 +185,15 @@ bool decodeMov(Builder &builder, const Statement &s) {
     int32_t count = int32_t(slots.size());
     if (count < 2 || bits < 8)
       builder.fail("cannot pack or unpack this");
-    Inst &inst = packs ? builder.emit(pack, builder.destination(to), 0, bits, count)
-                       : builder.emit(unpack, 0, builder.source(from, type), bits, count);
+    Inst &inst = packs ? builder.emit(lanewise<pack>(), builder.destination(to), 0, bits, count)
+                       : builder.emit(lanewise<unpack>(), 0, builder.source(from, type), bits, count);
     inst.list = builder.list(std::move(slots));
     return true;
   }
   int32_t d = builder.destination(to);
   if (from.name == "%clock64" || from.name == "%clock" || from.name == "%globaltimer" || from.name == "%clock_hi" ||
       from.name == "%globaltimer_lo")
-    builder.emit(readClock, d);
+    builder.emit(lanewise<readClock>(), d);
   else
     builder.emit(copySlot, d, builder.source(from, type));
   return true;
@@ -224,11 +220,11 @@ bool decodeMove(Builder &builder, const Statement &s) {
   uint64_t window = windowOf(s);
   if (s.parts[0] == "isspacep") {
     bool isParameter = s.has("param") || s.has("param::entry");
-    builder.emit(isInWindow, d, a, 0, 0, int32_t(isParameter ? kParamWindow >> 56 : window));
+    builder.emit(lanewise<isInWindow>(), d, a, 0, 0, int32_t(isParameter ? kParamWindow >> 56 : window));
   } else if (window == 0) {
     builder.emit(copySlot, d, a);
   } else {
-    builder.emit(s.has("to") ? fromWindow : toWindow, d, a, 0, 0, int32_t(window));
+    builder.emit(s.has("to") ? lanewise<fromWindow>() : lanewise<toWindow>(), d, a, 0, 0, int32_t(window));
   }
   return true;
 }

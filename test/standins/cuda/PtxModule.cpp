@@ -9,7 +9,7 @@ namespace kerf::standin::ptx {
 void Module::link() {
   for (const auto &function : functions)
     for (const Fixup &fixup : function->fixups)
-      function->image[size_t(fixup.slot)] = fixup.variable->address + uint64_t(fixup.addend);
+      function->image[size_t(fixup.slot / kWarp)] = fixup.variable->address + uint64_t(fixup.addend);
 }
 
 const Function *Module::entry(std::string_view name) const {

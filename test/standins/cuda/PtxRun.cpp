@@ -1,272 +1,237 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a grid: block after block, and in a block thread after thread, each until it waits for others or has ended.
-#include "PtxText.h"
+// Runs a grid: block after block, and in a block warp after warp, each until it waits for others or has ended.
+#include "PtxLanes.h"
 
 #include <algorithm>
 
 namespace kerf::standin::ptx {
 
-void fault(FaultCode code, const std::string &text, const Inst *inst, const Thread &thread) {
-  const uint64_t *r = thread.r;
+void fault(FaultCode code, const std::string &text, const Inst *inst, const Warp &warp, int lane) {
+  const uint64_t *r = warp.threads[size_t(lane)].r;
   auto triple = [&](int32_t slot) {
-    return "(" + std::to_string(r[slot]) + "," + std::to_string(r[slot + 1]) + "," + std::to_string(r[slot + 2]) + ")";
+    return "(" + std::to_string(r[slot]) + "," + std::to_string(r[slot + kWarp]) + "," +
+           std::to_string(r[slot + 2 * kWarp]) + ")";
   };
-  throw FaultException{{code, thread.machine->kernel->name + ", line " + std::to_string(inst->line) + ", block " +
+  throw FaultException{{code, warp.machine->kernel->name + ", line " + std::to_string(inst->line) + ", block " +
                                   triple(kCtaid) + ", thread " + triple(kTid) + ": " + text}};
 }
 
-std::byte *Machine::findGlobal(uint64_t address, size_t bytes, const Inst *inst, const Thread &thread) {
+std::byte *Machine::findGlobal(uint64_t address, size_t bytes, const Inst *inst, const Warp &warp, int lane) {
   Region region;
-  char number[32];
-  std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(address));
+  auto number = [&] {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+    return std::string(text);
+  };
   if (!launch->find || !launch->find(address, region) || address < region.address ||
       address - region.address >= region.bytes)
-    fault(FaultCode::IllegalAddress, std::string("address ") + number + " lies in no allocation", inst, thread);
+    fault(FaultCode::IllegalAddress, "address " + number() + " lies in no allocation", inst, warp, lane);
   if (bytes > region.bytes - (address - region.address))
     fault(FaultCode::IllegalAddress,
-          std::to_string(bytes) + " bytes at address " + number + " reach beyond their allocation", inst, thread);
+          std::to_string(bytes) + " bytes at address " + number() + " reach beyond their allocation", inst, warp, lane);
   regions[nextRegion++ % regions.size()] = region;
   return region.host + (address - region.address);
 }
 
 namespace {
 
-constexpr uint64_t kSlice = 1 << 16; // instructions after which other threads of the block get a turn
-
 /// Runs the blocks of one launch on the calling thread.
 class BlockRunner {
 public:
-  BlockRunner(Machine &machine, Extent block)
-      : machine(machine), block(block), threads(size_t(block.x) * block.y * block.z) {}
+  BlockRunner(Machine &machine, Extent block);
 
   void run(Extent index);
 
 private:
-  void start(Thread &thread);
-  void runThread(Thread &thread);
-  bool runWarpOf(size_t first, size_t count);
-  bool meetInWarp(std::span<Thread> warp);
+  void start(Warp &warp);
+  void end(Warp &warp);
   bool meetAtBarrier();
-  void release(std::vector<Thread *> &group);
+  void release(uint64_t id, uint64_t votes, size_t count);
   void checkAligned() const;
   [[noreturn]] void deadlock() const;
 
   Machine &machine;
   Extent block;
+  size_t threads;
   Extent blockIndex;
-  std::vector<Thread> threads;
+  std::vector<Warp> warps;
   std::vector<std::unique_ptr<Frames>> frames;
   std::vector<Frames *> freeFrames;
 };
 
-void BlockRunner::start(Thread &thread) {
-  const Function &kernel = *machine.kernel;
+BlockRunner::BlockRunner(Machine &machine, Extent block)
+    : machine(machine), block(block), threads(size_t(block.x) * block.y * block.z),
+      warps((threads + kWarp - 1) / kWarp) {
+  for (size_t i = 0; i < warps.size(); ++i) {
+    warps[i].machine = &machine;
+    warps[i].firstThread = uint32_t(i * kWarp);
+  }
+}
+
+/// Gives a warp a frame, and its special registers their values.
+void BlockRunner::start(Warp &warp) {
   if (freeFrames.empty()) {
     frames.push_back(std::make_unique<Frames>());
     freeFrames.push_back(frames.back().get());
   }
-  thread.frames = freeFrames.back();
+  warp.frames = freeFrames.back();
   freeFrames.pop_back();
-  thread.returns.clear();
-  thread.carry = false;
-  thread.machine = &machine;
-  enterFrame(thread, kernel, 0, 0);
-  uint64_t *r = thread.r;
-  const Extent &grid = machine.launch->grid;
-  uint32_t index = thread.index, lane = index % kWarp;
-  r[kTid] = index % block.x, r[kTid + 1] = index / block.x % block.y, r[kTid + 2] = index / block.x / block.y;
-  r[kNtid] = block.x, r[kNtid + 1] = block.y, r[kNtid + 2] = block.z;
-  r[kCtaid] = blockIndex.x, r[kCtaid + 1] = blockIndex.y, r[kCtaid + 2] = blockIndex.z;
-  r[kNctaid] = grid.x, r[kNctaid + 1] = grid.y, r[kNctaid + 2] = grid.z;
-  r[kLaneId] = lane;
-  r[kWarpId] = index / kWarp;
-  r[kNwarpId] = (threads.size() + kWarp - 1) / kWarp;
-  r[kMaskEq] = 1u << lane;
-  r[kMaskLt] = (1u << lane) - 1;
-  r[kMaskLe] = r[kMaskEq] | r[kMaskLt];
-  r[kMaskGe] = uint32_t(~r[kMaskLt]);
-  r[kMaskGt] = uint32_t(~r[kMaskLe]);
-  r[kDynamicShared] = machine.shared.size() - machine.launch->dynamicSharedBytes;
-  r[kDynamicBytes] = machine.launch->dynamicSharedBytes;
-  r[kTotalShared] = machine.shared.size();
-  r[kNsmId] = 1;
-  thread.inst = kernel.code.data();
-  thread.state = ThreadState::Ready;
-}
-
-void BlockRunner::runThread(Thread &thread) {
-  if (thread.state == ThreadState::Fresh)
-    start(thread);
-  const Inst *inst = thread.inst;
-  uint64_t left = kSlice;
-  while (inst && left) {
-    inst = inst->handler(inst, thread);
-    --left;
-  }
-  machine.instructions += kSlice - left;
-  if (inst)
-    thread.inst = inst;
-  if (thread.state == ThreadState::Done) {
-    freeFrames.push_back(thread.frames);
-    thread.frames = nullptr;
+  warp.isFresh = false;
+  warp.ready = warp.live;
+  warp.atBarrier = warp.atWarp = 0;
+  enterKernel(warp, *machine.kernel);
+  auto set = [&](int32_t slot, uint64_t value) { std::fill_n(warp.r + slot, kWarp, value); };
+  auto setAll = [&](int32_t slot, const Extent &extent) {
+    set(slot, extent.x), set(slot + kWarp, extent.y), set(slot + 2 * kWarp, extent.z);
+  };
+  setAll(kNtid, block);
+  setAll(kCtaid, blockIndex);
+  setAll(kNctaid, machine.launch->grid);
+  set(kWarpId, warp.firstThread / kWarp);
+  set(kNwarpId, warps.size());
+  set(kDynamicShared, machine.shared.size() - machine.launch->dynamicSharedBytes);
+  set(kDynamicBytes, machine.launch->dynamicSharedBytes);
+  set(kTotalShared, machine.shared.size());
+  set(kNsmId, 1);
+  set(kCarry, 0);
+  uint32_t first = warp.firstThread;
+  Extent at = {first % block.x, first / block.x % block.y, first / block.x / block.y};
+  for (int lane = 0; lane < kWarp; ++lane) {
+    uint64_t *r = warp.r + lane;
+    r[kTid] = at.x, r[kTid + kWarp] = at.y, r[kTid + 2 * kWarp] = at.z;
+    if (++at.x == block.x)
+      at.x = 0, ++at.y;
+    if (at.y == block.y)
+      at.y = 0, ++at.z;
+    r[kLaneId] = uint64_t(lane);
+    r[kMaskEq] = 1u << lane;
+    r[kMaskLt] = (1u << lane) - 1;
+    r[kMaskLe] = r[kMaskEq] | r[kMaskLt];
+    r[kMaskGe] = uint32_t(~r[kMaskLt]);
+    r[kMaskGt] = uint32_t(~r[kMaskLe]);
   }
 }
 
-/// Executes every warp instruction of the warp for which all lanes have arrived. Returns whether there was one.
-bool BlockRunner::meetInWarp(std::span<Thread> warp) {
-  std::array<Thread *, kWarp> lanes{};
-  uint32_t live = 0;
-  for (size_t i = 0; i < warp.size(); ++i)
-    if (warp[i].state != ThreadState::Done) {
-      lanes[i] = &warp[i];
-      live |= 1u << i;
-    }
-  bool progress = false;
-  uint32_t handled = 0;
-  for (size_t i = 0; i < warp.size(); ++i) {
-    if (warp[i].state != ThreadState::AtWarp || (handled >> i & 1))
-      continue;
-    const Inst *inst = warp[i].inst;
-    bool collects = WarpOp(inst->e) == WarpOp::ActiveMask;
-    uint32_t named = collects ? ~0u : uint32_t(warp[i].r[inst->list[0]]);
-    if (!(named >> i & 1))
-      fault(FaultCode::LaunchFailed, "the lane is not in its own mask", inst, warp[i]);
-    uint32_t arrived = 0;
-    for (size_t j = 0; j < warp.size(); ++j)
-      if (warp[j].state == ThreadState::AtWarp && warp[j].inst == inst &&
-          (collects || uint32_t(warp[j].r[inst->list[0]]) == named))
-        arrived |= 1u << j;
-    if (!collects && (named & live & ~arrived))
-      continue;
-    uint32_t group = arrived & named;
-    runWarp(inst, lanes, group);
-    for (size_t j = 0; j < warp.size(); ++j)
-      if (group >> j & 1) {
-        warp[j].inst = inst + 1;
-        warp[j].state = ThreadState::Ready;
-      }
-    handled |= group;
-    progress = true;
-  }
-  return progress;
-}
-
-/// Runs the lanes of a warp until all wait at a barrier, have ended, or cannot meet. Returns whether any ran.
-bool BlockRunner::runWarpOf(size_t first, size_t count) {
-  std::span<Thread> warp(threads.data() + first, count);
-  bool progress = false;
-  while (true) {
-    bool ready = false, turn = false;
-    for (Thread &thread : warp) {
-      if (thread.state != ThreadState::Ready && thread.state != ThreadState::Fresh)
-        continue;
-      progress = true;
-      runThread(thread);
-      ready |= thread.state == ThreadState::Ready;
-      turn |= thread.state == ThreadState::Ready;
-    }
-    if (meetInWarp(warp)) {
-      progress = true;
-      continue;
-    }
-    if (!ready)
-      return progress;
-    if (turn)
-      return true; // a lane has used up its slice, perhaps waiting for another warp
-  }
+void BlockRunner::end(Warp &warp) {
+  freeFrames.push_back(warp.frames);
+  warp.frames = nullptr;
 }
 
 /// Fails if lanes of one warp wait at different aligned barriers.
 void BlockRunner::checkAligned() const {
-  for (size_t first = 0; first < threads.size(); first += kWarp) {
-    const Inst *inst = nullptr;
-    for (size_t i = first; i < std::min(first + kWarp, threads.size()); ++i) {
-      const Thread &thread = threads[i];
-      if (thread.state != ThreadState::AtBarrier || !thread.inst->list[0])
-        continue;
-      if (inst && inst != thread.inst)
+  for (const Warp &warp : warps) {
+    const Inst *first = nullptr;
+    forEachLane(warp.atBarrier, [&](int lane) {
+      const Inst *inst = warp.threads[size_t(lane)].inst;
+      if (!inst->list[0])
+        return;
+      if (first && first != inst)
         fault(FaultCode::LaunchFailed,
-              "threads of a warp wait at different barriers; another waits in line " + std::to_string(inst->line),
-              thread.inst, thread);
-      inst = thread.inst;
-    }
+              "threads of a warp wait at different barriers; another waits in line " + std::to_string(first->line),
+              inst, warp, lane);
+      first = inst;
+    });
   }
 }
 
-/// Lets the threads of a complete barrier go on, with the barrier's reduction if it has one.
-void BlockRunner::release(std::vector<Thread *> &group) {
-  uint64_t votes = 0;
-  for (Thread *thread : group)
-    if (thread->inst->e)
-      votes += thread->r[thread->inst->c] & 1;
-  for (Thread *thread : group) {
-    const Inst *inst = thread->inst;
-    if (inst->e)
-      thread->r[inst->d] = inst->e == 1 ? votes : inst->e == 2 ? votes == group.size() : votes > 0;
-    thread->inst = inst + 1;
-    thread->state = ThreadState::Ready;
+/// Returns the number of the barrier at which a lane waits.
+uint64_t barrierOf(const Thread &thread) { return thread.r[thread.inst->a] & 15; }
+
+/// Lets the `count` threads at barrier `id` go on, with the barrier's reduction if it has one.
+void BlockRunner::release(uint64_t id, uint64_t votes, size_t count) {
+  for (Warp &warp : warps) {
+    uint32_t released = 0;
+    forEachLane(warp.atBarrier, [&](int lane) {
+      Thread &thread = warp.threads[size_t(lane)];
+      const Inst *inst = thread.inst;
+      if (barrierOf(thread) != id)
+        return;
+      released |= 1u << lane;
+      if (inst->e)
+        thread.r[inst->d] = inst->e == 1 ? votes : inst->e == 2 ? votes == count : votes > 0;
+      thread.inst = inst + 1;
+    });
+    warp.atBarrier &= ~released;
+    warp.ready |= released;
   }
 }
 
+/// Lets the threads of every complete barrier go on. Returns whether there was one.
 bool BlockRunner::meetAtBarrier() {
+  struct Arrived {
+    size_t count = 0, expected = 0;
+    uint64_t votes = 0;
+  };
+  std::array<Arrived, 16> arrived{};
   size_t live = 0;
-  std::array<std::vector<Thread *>, 16> waiting;
-  for (Thread &thread : threads) {
-    live += thread.state != ThreadState::Done;
-    if (thread.state == ThreadState::AtBarrier)
-      waiting[thread.r[thread.inst->a] & 15].push_back(&thread);
-  }
+  for (const Warp &warp : warps)
+    live += size_t(std::popcount(warp.live));
+  for (const Warp &warp : warps)
+    forEachLane(warp.atBarrier, [&](int lane) {
+      const Thread &thread = warp.threads[size_t(lane)];
+      Arrived &barrier = arrived[barrierOf(thread)];
+      if (barrier.count++ == 0)
+        barrier.expected = thread.inst->b < 0 ? live : size_t(uint32_t(thread.r[thread.inst->b]));
+      if (thread.inst->e)
+        barrier.votes += thread.r[thread.inst->c] & 1;
+    });
   bool progress = false;
-  for (auto &group : waiting) {
-    if (group.empty())
-      continue;
-    const Inst *inst = group.front()->inst;
-    size_t expected = inst->b < 0 ? live : size_t(uint32_t(group.front()->r[inst->b]));
-    if (group.size() < expected)
+  for (size_t id = 0; id < arrived.size(); ++id) {
+    const Arrived &barrier = arrived[id];
+    if (barrier.count == 0 || barrier.count < barrier.expected)
       continue;
     checkAligned();
-    release(group);
+    release(id, barrier.votes, barrier.count);
     progress = true;
   }
   return progress;
 }
 
 void BlockRunner::deadlock() const {
-  size_t atBarrier = 0, atWarp = 0, done = 0;
-  const Thread *first = nullptr;
-  for (const Thread &thread : threads) {
-    atBarrier += thread.state == ThreadState::AtBarrier;
-    atWarp += thread.state == ThreadState::AtWarp;
-    done += thread.state == ThreadState::Done;
-    if (!first && thread.state != ThreadState::Done)
-      first = &thread;
+  size_t atBarrier = 0, atWarp = 0, live = 0;
+  const Warp *first = nullptr;
+  for (const Warp &warp : warps) {
+    atBarrier += size_t(std::popcount(warp.atBarrier));
+    atWarp += size_t(std::popcount(warp.atWarp));
+    live += size_t(std::popcount(warp.live));
+    if (!first && warp.live)
+      first = &warp;
   }
+  int lane = std::countr_zero(first->live);
   fault(FaultCode::LaunchTimeout,
         "deadlock: " + std::to_string(atBarrier) + " threads wait at barriers, " + std::to_string(atWarp) +
-            " for lanes of their warp, and " + std::to_string(done) + " have ended",
-        first->inst, *first);
+            " for lanes of their warp, and " + std::to_string(threads - live) + " have ended",
+        first->threads[size_t(lane)].inst, *first, lane);
 }
 
 void BlockRunner::run(Extent index) {
   blockIndex = index;
   std::fill(machine.shared.begin(), machine.shared.end(), std::byte(0xBA));
-  for (size_t i = 0; i < threads.size(); ++i) {
-    threads[i].index = uint32_t(i);
-    threads[i].state = ThreadState::Fresh;
+  for (Warp &warp : warps) {
+    warp.live = threads - warp.firstThread >= kWarp ? ~0u : (1u << (threads - warp.firstThread)) - 1;
+    warp.isFresh = true;
   }
   while (true) {
-    bool progress = false;
-    for (size_t first = 0; first < threads.size(); first += kWarp)
-      progress |= runWarpOf(first, std::min<size_t>(kWarp, threads.size() - first));
-    progress |= meetAtBarrier();
-    if (std::all_of(threads.begin(), threads.end(), [](const Thread &t) { return t.state == ThreadState::Done; })) {
-      if (machine.launch->traffic)
-        machine.launch->traffic->endBlock();
-      return;
+    bool progress = false, ended = true;
+    for (Warp &warp : warps) {
+      if (!warp.live)
+        continue;
+      if (warp.isFresh)
+        start(warp);
+      progress |= runLanes(warp);
+      if (warp.live)
+        ended = false;
+      else
+        end(warp);
     }
+    if (ended)
+      break;
+    progress |= meetAtBarrier();
     if (!progress)
       deadlock();
   }
+  if (machine.launch->traffic)
+    machine.launch->traffic->endBlock();
 }
 
 } // namespace

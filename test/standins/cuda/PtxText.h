@@ -188,20 +188,17 @@ bool decodeMemory(Builder &builder, const Statement &statement);
 bool decodeAtomic(Builder &builder, const Statement &statement);
 bool decodeControl(Builder &builder, const Statement &statement);
 
-/// Handler that replaces a subnormal f32 by zero of the same sign: slot `d` from slot `a`.
-const Inst *flushSubnormal(const Inst *inst, Thread &thread);
-/// Handlers of branches: the distance is in field `a`, the predicate in field `b`.
-const Inst *branchAlways(const Inst *inst, Thread &thread);
-const Inst *branchIf(const Inst *inst, Thread &thread);
-const Inst *branchIfNot(const Inst *inst, Thread &thread);
-const Inst *branchIndexed(const Inst *inst, Thread &thread);
-/// Handlers that compute an address in slot `d`: field `a` is added to the frame's local or dynamic shared memory.
-const Inst *addressOfLocal(const Inst *inst, Thread &thread);
-const Inst *addressOfDynamicShared(const Inst *inst, Thread &thread);
-/// Handler that copies slot `a` to slot `d`.
-const Inst *copySlot(const Inst *inst, Thread &thread);
-/// Handler that inverts a predicate.
-const Inst *notPredicate(const Inst *inst, Thread &thread);
+// Handlers that several families use. They are chosen for the processor when the program starts.
+/// Replaces a subnormal f32 by zero of the same sign: slot `d` from slot `a`.
+extern const Handler flushSubnormal;
+/// Branches: the distance is in field `a`, the predicate in field `b`.
+extern const Handler branchAlways, branchIf, branchIfNot, branchIndexed;
+/// Compute an address in slot `d`: field `a` is added to the frame's local or dynamic shared memory.
+extern const Handler addressOfLocal, addressOfDynamicShared;
+/// Copies slot `a` to slot `d`.
+extern const Handler copySlot;
+/// Inverts a predicate.
+extern const Handler notPredicate;
 
 /// Rounding modes of PTX.
 enum class Rounding : uint8_t { NearestEven, Zero, Down, Up, NearestAway };

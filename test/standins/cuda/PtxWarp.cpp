@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions of a warp, executed for all of its lanes at once.
+#include "PtxLanes.h"
 #include "PtxText.h"
 
 namespace kerf::standin::ptx {
 
 namespace {
 
-using Lanes = std::span<Thread *const>;
-
 /// Calls `action(lane, thread)` for every lane of the mask.
-template <class Action> void forEach(Lanes lanes, uint32_t mask, Action action) {
-  for (int lane = 0; lane < kWarp; ++lane)
-    if (mask >> lane & 1)
-      action(lane, *lanes[size_t(lane)]);
+template <class Action> void forEach(Warp &warp, uint32_t mask, Action action) {
+  forEachLane(mask, [&](int lane) { action(lane, warp.threads[size_t(lane)]); });
 }
 
 enum ShuffleMode : int32_t { Up, Down, Butterfly, Index };
 
 /// Follows the pseudocode of the PTX manual's `shfl.sync`. A lane that has not arrived gives the poison pattern.
-void shuffle(const Inst *inst, Lanes lanes, uint32_t mask) {
+void shuffle(const Inst *inst, Warp &warp, uint32_t mask) {
   std::array<uint32_t, kWarp> values;
   values.fill(uint32_t(kPoison));
-  forEach(lanes, mask, [&](int lane, Thread &thread) { values[size_t(lane)] = uint32_t(thread.r[inst->a]); });
-  forEach(lanes, mask, [&](int lane, Thread &thread) {
+  forEach(warp, mask, [&](int lane, Thread &thread) { values[size_t(lane)] = uint32_t(thread.r[inst->a]); });
+  forEach(warp, mask, [&](int lane, Thread &thread) {
     int b = int(thread.r[inst->b] & 31), c = int(thread.r[inst->c] & 31), segment = int(thread.r[inst->c] >> 8 & 31);
     int most = (lane & segment) | (c & ~segment), least = lane & segment, from = lane;
     bool valid = false;
@@ -50,9 +47,9 @@ void shuffle(const Inst *inst, Lanes lanes, uint32_t mask) {
 
 enum VoteMode : int32_t { All, Any, Uniform, Ballot };
 
-void vote(const Inst *inst, Lanes lanes, uint32_t mask) {
+void vote(const Inst *inst, Warp &warp, uint32_t mask) {
   uint32_t ballot = 0;
-  forEach(lanes, mask, [&](int lane, Thread &thread) { ballot |= uint32_t(thread.r[inst->a] & 1) << lane; });
+  forEach(warp, mask, [&](int lane, Thread &thread) { ballot |= uint32_t(thread.r[inst->a] & 1) << lane; });
   uint64_t result = ballot;
   switch (inst->list[2]) {
   case All:
@@ -67,21 +64,21 @@ void vote(const Inst *inst, Lanes lanes, uint32_t mask) {
   default:
     break;
   }
-  forEach(lanes, mask, [&](int, Thread &thread) { thread.r[inst->d] = result; });
+  forEach(warp, mask, [&](int, Thread &thread) { thread.r[inst->d] = result; });
 }
 
-void match(const Inst *inst, Lanes lanes, uint32_t mask) {
+void match(const Inst *inst, Warp &warp, uint32_t mask) {
   bool all = inst->list[2], wide = inst->list[3] == 8;
   auto value = [&](int lane) {
-    uint64_t bits = lanes[size_t(lane)]->r[inst->a];
+    uint64_t bits = warp.threads[size_t(lane)].r[inst->a];
     return wide ? bits : uint32_t(bits);
   };
   std::array<uint32_t, kWarp> equal{};
-  forEach(lanes, mask, [&](int lane, Thread &) {
-    forEach(lanes, mask,
+  forEach(warp, mask, [&](int lane, Thread &) {
+    forEach(warp, mask,
             [&](int other, Thread &) { equal[size_t(lane)] |= uint32_t(value(lane) == value(other)) << other; });
   });
-  forEach(lanes, mask, [&](int lane, Thread &thread) {
+  forEach(warp, mask, [&](int lane, Thread &thread) {
     uint32_t lanesEqual = equal[size_t(lane)];
     thread.r[inst->d] = all && lanesEqual != mask ? 0 : lanesEqual;
     if (inst->list[1] >= 0)
@@ -91,10 +88,10 @@ void match(const Inst *inst, Lanes lanes, uint32_t mask) {
 
 enum ReduxMode : int32_t { Sum, Least, Most, BitAnd, BitOr, BitXor };
 
-void redux(const Inst *inst, Lanes lanes, uint32_t mask) {
+void redux(const Inst *inst, Warp &warp, uint32_t mask) {
   bool isFirst = true, isSignedType = inst->list[3];
   uint32_t result = 0;
-  forEach(lanes, mask, [&](int, Thread &thread) {
+  forEach(warp, mask, [&](int, Thread &thread) {
     uint32_t value = uint32_t(thread.r[inst->a]);
     bool less = isSignedType ? int32_t(value) < int32_t(result) : value < result;
     if (isFirst)
@@ -122,28 +119,28 @@ void redux(const Inst *inst, Lanes lanes, uint32_t mask) {
       }
     isFirst = false;
   });
-  forEach(lanes, mask, [&](int, Thread &thread) { thread.r[inst->d] = result; });
+  forEach(warp, mask, [&](int, Thread &thread) { thread.r[inst->d] = result; });
 }
 
 } // namespace
 
-void runWarp(const Inst *inst, Lanes lanes, uint32_t mask) {
+void runWarp(const Inst *inst, Warp &warp, uint32_t mask) {
   switch (WarpOp(inst->e)) {
   case WarpOp::Shuffle:
-    return shuffle(inst, lanes, mask);
+    return shuffle(inst, warp, mask);
   case WarpOp::Vote:
-    return vote(inst, lanes, mask);
+    return vote(inst, warp, mask);
   case WarpOp::Match:
-    return match(inst, lanes, mask);
+    return match(inst, warp, mask);
   case WarpOp::Redux:
-    return redux(inst, lanes, mask);
+    return redux(inst, warp, mask);
   case WarpOp::Sync:
     return;
   case WarpOp::ActiveMask:
-    return forEach(lanes, mask, [&](int, Thread &thread) { thread.r[inst->d] = mask; });
+    return forEach(warp, mask, [&](int, Thread &thread) { thread.r[inst->d] = mask; });
   case WarpOp::Elect: {
     int leader = std::countr_zero(mask);
-    return forEach(lanes, mask, [&](int lane, Thread &thread) {
+    return forEach(warp, mask, [&](int lane, Thread &thread) {
       thread.r[inst->d] = uint64_t(leader);
       thread.r[inst->list[1]] = lane == leader;
     });
