@@ -131,7 +131,7 @@ const Row kRows[] = {
 
 bool decodeDot(Builder &builder, const Statement &s) {
   builder.expect(4);
-  auto types = s.types();
+  const auto &types = s.types;
   if (types.size() != 2)
     builder.fail("is not supported");
   int32_t d = builder.destination(s.operands[0]), a = builder.source(s.operands[1], types[0]);

@@ -59,10 +59,6 @@ Builder::Builder(Module &module, Function &function, const std::unordered_map<st
   function.image.assign(kFixedSlots, 0);
 }
 
-void Builder::openScope() { scopes.emplace_back(); }
-
-void Builder::closeScope() { scopes.pop_back(); }
-
 void Builder::declare(const std::string &name, Name value) { scopes.back()[name] = value; }
 
 int32_t Builder::newSlot(uint64_t content) {
@@ -81,8 +77,16 @@ void Builder::label(const std::string &name, uint32_t line) {
     failAt(line, "label " + name + " is declared twice");
 }
 
-void Builder::branchTable(const std::string &name, std::vector<std::string> targets) {
-  tables[name] = std::move(targets);
+void Builder::declareRegister(const Step &step) {
+  // Whoever shares the slot of a register that may be read first is not in use before that register's last use.
+  auto [entry, isNew] = registerSlots.try_emplace(step.value.slot, 0);
+  if (isNew)
+    entry->second = newSlot();
+  if (step.value.isReadFirst)
+    function.image[size_t(entry->second / kWarp)] = kPoison;
+  Name value = step.value;
+  value.slot = entry->second;
+  declare(step.name, value);
 }
 
 const Name *Builder::find(const std::string &name) const {
@@ -131,6 +135,8 @@ void Builder::allow(std::initializer_list<std::string_view> parts) const {
 }
 
 int32_t Builder::destination(const Operand &operand) {
+  if (!writes)
+    fail("is listed as one that writes no operand");
   if (operand.kind != Operand::Kind::Name || operand.negated)
     fail("the destination is not a register");
   if (operand.name == "_")
@@ -151,6 +157,8 @@ int32_t Builder::source(const Operand &operand, Type type) {
   }
   if (operand.kind != Kind::Name)
     fail("an operand has an unknown form");
+  if (writes && &operand == &current->operands[0])
+    fail("is listed as one that writes its first operand");
   int32_t slot = -1;
   if (const Name *name = find(operand.name)) {
     if (name->kind == Name::Kind::Register) {
@@ -278,6 +286,7 @@ void Builder::decode(const Statement &statement) {
 
 void Builder::add(const Statement &statement) {
   current = &statement;
+  writes = writesOperand(statement);
   flush = statement.has("ftz");
   size_t skip = function.code.size();
   bool branches = statement.parts[0] == "bra";
@@ -288,7 +297,7 @@ void Builder::add(const Statement &statement) {
     emit(statement.negated ? branchIf : branchIfNot, 0, 0, name->slot);
   }
   decode(statement);
-  auto types = statement.types();
+  const auto &types = statement.types;
   if (flush && !types.empty() && types[0] == Type::F32 && statement.parts[0] != "setp" && statement.parts[0] != "set") {
     int32_t slot = destination(statement.operands.at(0));
     emit(flushSubnormal, slot, slot);
@@ -298,7 +307,31 @@ void Builder::add(const Statement &statement) {
   current = nullptr;
 }
 
-void Builder::finish() {
+void Builder::build(std::deque<Step> steps, const BranchTables &tables) {
+  shareSlots(steps, tables);
+  for (const Step &step : steps) {
+    switch (step.kind) {
+    case Step::Kind::Open:
+      scopes.emplace_back();
+      break;
+    case Step::Kind::Close:
+      scopes.pop_back();
+      break;
+    case Step::Kind::Name:
+      step.value.kind == Name::Kind::Register ? declareRegister(step) : declare(step.name, step.value);
+      break;
+    case Step::Kind::Label:
+      label(step.name, step.line);
+      break;
+    case Step::Kind::Statement:
+      add(step.statement);
+      break;
+    }
+  }
+  finish(tables);
+}
+
+void Builder::finish(const BranchTables &tables) {
   emit(returnFromCall); // for execution that runs past the last instruction
   auto distance = [&](size_t from, const std::string &label, uint32_t line) {
     auto target = labels.find(label);

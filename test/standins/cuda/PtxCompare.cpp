@@ -186,7 +186,7 @@ bool decodeSetp(Builder &builder, const Statement &s) {
 
 bool decodeSet(Builder &builder, const Statement &s) {
   builder.allow({s.parts[1], "and", "or", "xor", "ftz"});
-  auto types = s.types();
+  const auto &types = s.types;
   int32_t mode = combination(s);
   builder.expect(mode >= 0 ? 4 : 3);
   if (types.size() != 2 || bytesOf(types[0]) != 4)
@@ -212,7 +212,7 @@ bool decodeCompare(Builder &builder, const Statement &s) {
     return false;
   builder.expect(4);
   builder.allow({"ftz"});
-  auto types = s.types();
+  const auto &types = s.types;
   if (types.empty() || (op == "slct" && types.size() != 2))
     builder.fail("this type is not supported here");
   int32_t d = builder.destination(s.operands[0]);

@@ -254,7 +254,7 @@ bool decodeConvert(Builder &builder, const Statement &s) {
   if (s.parts[0] != "cvt")
     return false;
   builder.allow({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "ftz", "sat", "relu"});
-  auto types = s.types();
+  const auto &types = s.types;
   if (types.size() != 2)
     builder.fail("is not supported");
   Options options{types[0], types[1], Rounding::NearestEven, false, s.has("sat"), s.has("relu")};

@@ -250,7 +250,7 @@ const Handler flushSubnormal = lanewise<flush>();
 
 bool decodeFloat(Builder &builder, const Statement &s) {
   Type type = s.type();
-  if ((type != Type::F32 && type != Type::F64) || s.types().size() != 1)
+  if ((type != Type::F32 && type != Type::F64) || s.types.size() != 1)
     return false;
   if (s.parts[0] == "testp")
     return decodeTestProperty(builder, s);

@@ -180,7 +180,7 @@ constexpr Row kRows[] = {
 
 bool decodeHalf(Builder &builder, const Statement &s) {
   Type type = s.type();
-  if (!isFloat(type) || type == Type::F32 || type == Type::F64 || s.types().size() != 1)
+  if (!isFloat(type) || type == Type::F32 || type == Type::F64 || s.types.size() != 1)
     return false;
   const std::string &op = s.parts[0];
   if (op == "neg" || op == "abs") {

@@ -312,7 +312,7 @@ bool decodeInteger(Builder &builder, const Statement &s) {
   std::string name = op;
   for (std::string_view part : {"lo", "hi", "wide", "sat"})
     if (s.has(part))
-      name += "." + std::string(part);
+      name.append(1, '.').append(part);
   for (const Row &row : kRows) {
     if (row.name != name)
       continue;

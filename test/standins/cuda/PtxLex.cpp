@@ -121,8 +121,10 @@ constexpr TypeRow kTypes[] = {
 std::vector<Token> tokenize(std::string_view text) { return Lexer(text).run(); }
 
 Type typeOf(std::string_view name) {
+  if (name.empty())
+    return Type::None;
   for (const TypeRow &row : kTypes)
-    if (row.name == name)
+    if (row.name[0] == name[0] && row.name == name) // most parts of instructions are no types
       return row.type;
   return Type::None;
 }
@@ -147,21 +149,6 @@ bool isMemoryQualifier(std::string_view part) {
                                                 "lu",   "cv",      "wb",      "wt",      "mmio"};
   return std::find(std::begin(kKnown), std::end(kKnown), part) != std::end(kKnown) || part.starts_with("L1::") ||
          (part.starts_with("L2::") && part != "L2::cache_hint");
-}
-
-bool Statement::has(std::string_view part) const { return std::find(parts.begin(), parts.end(), part) != parts.end(); }
-
-Type Statement::type() const {
-  auto all = types();
-  return all.empty() ? Type::None : all.back();
-}
-
-std::vector<Type> Statement::types() const {
-  std::vector<Type> result;
-  for (const std::string &part : parts)
-    if (Type type = typeOf(part); type != Type::None)
-      result.push_back(type);
-  return result;
 }
 
 } // namespace kerf::standin::ptx

@@ -29,7 +29,9 @@ private:
   const Token &peek(size_t ahead = 0) const { return tokens[std::min(at + ahead, tokens.size() - 1)]; }
   const Token &next() { return tokens[std::min(at++, tokens.size() - 1)]; }
   bool is(std::string_view text, size_t ahead = 0) const {
-    return peek(ahead).text == text && peek(ahead).kind != Token::Kind::Text;
+    const Token &token = peek(ahead);
+    return token.text.size() == text.size() && token.text[0] == text[0] && token.text == text &&
+           token.kind != Token::Kind::Text;
   }
   bool accept(std::string_view text) { return is(text) && (++at, true); }
   void expect(std::string_view text) {
@@ -67,11 +69,13 @@ private:
   std::vector<Place> parameterList(Function &function, Builder *builder);
   void body(Builder &builder);
   void bodyDirective(Builder &builder);
-  void bodyStatement(Builder &builder);
-  void labelOrTable(Builder &builder);
+  void bodyStatement();
+  void labelOrTable();
 
   std::vector<Token> tokens;
   size_t at = 0;
+  std::deque<Step> steps; // of the function that is being read
+  BranchTables tables;
   Module &module;
   std::unordered_map<std::string, Variable *> variables;
   std::unordered_map<std::string, Function *> functions;
@@ -342,29 +346,32 @@ void Parser::functionHead(bool isEntry) {
 void Parser::body(Builder &builder) {
   expect("{");
   int depth = 1;
+  steps.clear();
+  tables.clear();
+  auto brace = [&](Step::Kind kind) { steps.emplace_back().kind = kind; };
   while (depth > 0) {
     if (peek().kind == Token::Kind::End)
       fail("the text ends inside of function " + builder.function.name);
     if (accept("{")) {
-      builder.openScope();
+      brace(Step::Kind::Open);
       ++depth;
     } else if (accept("}")) {
       if (--depth > 0)
-        builder.closeScope();
+        brace(Step::Kind::Close);
     } else if (accept(";")) {
       continue;
     } else if (peek().text[0] == '.' && peek().kind == Token::Kind::Word) {
       bodyDirective(builder);
     } else if (is(":", 1)) {
-      labelOrTable(builder);
+      labelOrTable();
     } else {
-      bodyStatement(builder);
+      bodyStatement();
     }
   }
-  builder.finish();
+  builder.build(std::move(steps), tables);
 }
 
-void Parser::labelOrTable(Builder &builder) {
+void Parser::labelOrTable() {
   uint32_t line = peek().line;
   std::string name = word();
   expect(":");
@@ -374,15 +381,24 @@ void Parser::labelOrTable(Builder &builder) {
       targets.push_back(word());
     while (accept(","));
     expect(";");
-    builder.branchTable(name, std::move(targets));
+    tables[name] = std::move(targets);
   } else if (is(".callprototype")) {
     skipStatement();
   } else {
-    builder.label(name, line);
+    Step &step = steps.emplace_back();
+    step.kind = Step::Kind::Label;
+    step.name = std::move(name);
+    step.line = line;
   }
 }
 
 void Parser::bodyDirective(Builder &builder) {
+  auto declare = [&](std::string name, Name value) {
+    Step &step = steps.emplace_back();
+    step.kind = Step::Kind::Name;
+    step.name = std::move(name);
+    step.value = value;
+  };
   std::string directive = word();
   if (directive == ".loc" || directive == ".file") {
     --at;
@@ -393,8 +409,7 @@ void Parser::bodyDirective(Builder &builder) {
     do {
       Declaration shape = declaration();
       for (uint32_t i = 0; i < std::max(shape.range, 1u); ++i)
-        builder.declare(shape.range ? shape.name + std::to_string(i) : shape.name,
-                        {Name::Kind::Register, builder.newSlot(), {}});
+        declare(shape.range ? shape.name + std::to_string(i) : shape.name, {Name::Kind::Register, 0, {}});
       builder.function.registers += int(std::max(shape.range, 1u));
     } while (accept(","));
     expect(";");
@@ -403,7 +418,7 @@ void Parser::bodyDirective(Builder &builder) {
       Declaration shape = declaration();
       size_t bytes = bytesOf(shape.type) * shape.vector * shape.count;
       Place place = builder.newLocal(bytes, std::max<size_t>(shape.alignment, 8));
-      builder.declare(shape.name, {Name::Kind::Local, 0, place});
+      declare(shape.name, {Name::Kind::Local, 0, place});
     } while (accept(","));
     expect(";");
   } else if (directive == ".shared" || directive == ".global" || directive == ".const") {
@@ -414,17 +429,21 @@ void Parser::bodyDirective(Builder &builder) {
   }
 }
 
-void Parser::bodyStatement(Builder &builder) {
-  Statement statement;
+void Parser::bodyStatement() {
+  Statement &statement = steps.emplace_back().statement;
   if (accept("@")) {
     statement.negated = accept("!");
     statement.predicate = word();
   }
   statement.line = peek().line;
   statement.opcode = word();
+  statement.parts.reserve(6);
+  statement.operands.reserve(4);
   for (size_t begin = 0; begin <= statement.opcode.size();) {
     size_t end = std::min(statement.opcode.find('.', begin), statement.opcode.size());
     statement.parts.push_back(statement.opcode.substr(begin, end - begin));
+    if (Type type = typeOf(statement.parts.back()); type != Type::None)
+      statement.types.push_back(type);
     begin = end + 1;
   }
   while (!accept(";")) {
@@ -432,7 +451,6 @@ void Parser::bodyStatement(Builder &builder) {
     if (!is(";"))
       expect(",");
   }
-  builder.add(statement);
 }
 
 void Parser::run() {

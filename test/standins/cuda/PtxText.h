@@ -73,25 +73,49 @@ struct Statement {
   uint32_t line = 0;
   std::string opcode;             // with all its parts
   std::vector<std::string> parts; // `ld`, `global`, `b32`
+  std::vector<Type> types;        // those of the parts that are types, in order
   std::vector<Operand> operands;
   std::string predicate; // name of the guarding predicate register, or empty
   bool negated = false;  // `@!%p`
 
   /// Returns whether the instruction has this part.
-  bool has(std::string_view part) const;
+  bool has(std::string_view part) const {
+    for (const std::string &each : parts)
+      if (each == part)
+        return true;
+    return false;
+  }
   /// Returns the last part that is a type, or None.
-  Type type() const;
-  /// Returns all parts that are types, in order.
-  std::vector<Type> types() const;
+  Type type() const { return types.empty() ? Type::None : types.back(); }
 };
 
 /// The meaning of a name in a function: a register, a variable or a parameter.
 struct Name {
   enum class Kind : uint8_t { Register, Local, EntryParameter };
   Kind kind = Kind::Register;
-  int32_t slot = 0; // of a register
-  Place place;      // of a local variable or parameter
+  int32_t slot = 0;         // of a register
+  Place place;              // of a local variable or parameter
+  bool isReadFirst = false; // a register that may be read before it is written
 };
+
+/// One step of a function's body, in the order of the text.
+struct Step {
+  enum class Kind : uint8_t { Open, Close, Name, Label, Statement }; // the first two are braces
+  Kind kind = Kind::Statement;
+  std::string name; // that is declared
+  uint32_t line = 0;
+  Name value;
+  Statement statement;
+};
+
+/// Labels of branch tables, by the name of the table.
+using BranchTables = std::unordered_map<std::string, std::vector<std::string>>;
+
+/// Returns whether the first operand of a statement is written, and not read.
+bool writesOperand(const Statement &statement);
+/// Numbers the slots of the registers that the steps declare, from 0 on. Registers that are not in use at the same time
+/// share one.
+void shareSlots(std::deque<Step> &steps, const BranchTables &tables);
 
 /// Turns the statements of one function into instructions.
 class Builder {
@@ -99,22 +123,14 @@ public:
   Builder(Module &module, Function &function, const std::unordered_map<std::string, Variable *> &variables,
           const std::unordered_map<std::string, Function *> &functions);
 
-  /// Opens or closes a `{ }` block of names.
-  void openScope();
-  void closeScope();
-  /// Declares a name in the innermost block.
+  /// Declares a parameter of the function.
   void declare(const std::string &name, Name value);
   /// Reserves a slot with an initial content.
-  int32_t newSlot(uint64_t content = kPoison);
+  int32_t newSlot(uint64_t content = 0);
   /// Reserves bytes in the function's frame of local memory.
   Place newLocal(size_t bytes, size_t alignment);
-  /// Declares a label or a table of branch targets.
-  void label(const std::string &name, uint32_t line);
-  void branchTable(const std::string &name, std::vector<std::string> targets);
-  /// Adds an instruction. Fails if it is unknown.
-  void add(const Statement &statement);
-  /// Resolves labels after the last statement.
-  void finish();
+  /// Decodes the function's body. Fails if an instruction or a name is unknown.
+  void build(std::deque<Step> steps, const BranchTables &tables);
 
   // The functions below are for the decoders of instruction families.
 
@@ -158,7 +174,11 @@ private:
     std::string table;
     uint32_t line;
   };
+  void label(const std::string &name, uint32_t line);
+  void declareRegister(const Step &step);
+  void add(const Statement &statement);
   void decode(const Statement &statement);
+  void finish(const BranchTables &tables);
   Place argumentPlace(const Operand &operand) const;
 
   Module &module;
@@ -168,11 +188,12 @@ private:
   std::unordered_map<uint64_t, int32_t> constants;
   std::map<std::pair<const Variable *, int64_t>, int32_t> addresses;
   std::unordered_map<std::string, size_t> labels;
-  std::unordered_map<std::string, std::vector<std::string>> tables;
+  std::unordered_map<int32_t, int32_t> registerSlots; // by the number that `shareSlots` has given
   std::vector<Jump> jumps;
   std::vector<TableJump> tableJumps;
   const Statement *current = nullptr;
-  bool flush = false; // the statement has `.ftz`
+  bool writes = false; // the statement's first operand is written
+  bool flush = false;  // the statement has `.ftz`
 };
 
 // Decoders of instruction families. Each returns false if the instruction is not of its family, and fails if it is
