@@ -186,7 +186,9 @@ void returnInLane(Warp &warp, int lane) {
   thread.localBase = target.localBase;
   thread.localTop = target.localBase + target.function->localBytes;
   thread.function = target.function;
+  uint64_t carry = thread.r[kCarry];
   thread.r = warp.frames->slots.data() + thread.slotBase + lane;
+  thread.r[kCarry] = carry;
   thread.inst = target.inst;
 }
 

@@ -16,17 +16,34 @@ KERF_INLINE void flush(const Inst &inst, uint64_t *r) {
   r[inst.d] = (bits & 0x7F800000) == 0 ? bits & 0x80000000 : bits;
 }
 
+/// Returns `result`, or where that is a NaN the first operand that is one. The processor would take the first operand
+/// of its instruction, which the compiler chooses. The NaNs of f32 are all alike: see `putResult`.
+template <class T, class... Operands> T withNanOf(T result, Operands... operands) {
+  if constexpr (std::is_same_v<T, double>) {
+    constexpr uint64_t kQuiet = uint64_t(1) << 51;
+    bool isFound = result == result;
+    auto consider = [&](T operand) {
+      if (!isFound && operand != operand) {
+        isFound = true;
+        result = std::bit_cast<T>(std::bit_cast<uint64_t>(operand) | kQuiet);
+      }
+    };
+    (consider(operands), ...);
+  }
+  return result;
+}
+
 struct Add {
-  template <class T> static T of(T a, T b) { return a + b; }
+  template <class T> static T of(T a, T b) { return withNanOf(a + b, a, b); }
 };
 struct Sub {
-  template <class T> static T of(T a, T b) { return a - b; }
+  template <class T> static T of(T a, T b) { return withNanOf(a - b, a, b); }
 };
 struct Mul {
-  template <class T> static T of(T a, T b) { return a * b; }
+  template <class T> static T of(T a, T b) { return withNanOf(a * b, a, b); }
 };
 struct Div {
-  template <class T> static T of(T a, T b) { return a / b; }
+  template <class T> static T of(T a, T b) { return withNanOf(a / b, a, b); }
 };
 /// The smaller number; a NaN is ignored if the other one is a number, and -0 is smaller than +0.
 struct Min {
@@ -88,7 +105,7 @@ template <class T> KERF_INLINE void fusedMultiplyAdd(const Inst &inst, uint64_t 
   if constexpr (std::is_same_v<T, float>)
     r[inst.d] = putResult<T>(__builtin_fmaf(a, b, c));
   else
-    r[inst.d] = putResult<T>(__builtin_fma(a, b, c));
+    r[inst.d] = putResult<T>(withNanOf(__builtin_fma(a, b, c), a, b, c));
 }
 
 /// Sets the host's rounding mode while it lives.
@@ -128,7 +145,7 @@ template <class T> KERF_INLINE void roundedFusedMultiplyAdd(const Inst &inst, ui
     HostRounding rounding(inst.e);
     result = std::fma(T(a), T(b), T(c));
   }
-  r[inst.d] = putResult<T>(result);
+  r[inst.d] = putResult<T>(withNanOf(T(result), T(a), T(b), T(c)));
 }
 
 template <class T> constexpr uint64_t signBit() { return uint64_t(1) << (8 * sizeof(T) - 1); }

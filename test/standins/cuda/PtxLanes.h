@@ -4,6 +4,8 @@
 
 #include "PtxInst.h"
 
+#include <cstdlib>
+
 namespace kerf::standin::ptx {
 
 // Tells the compiler that the turns of a loop over lanes do not depend on each other: each lane has its own words.
@@ -40,10 +42,13 @@ KERF_INLINE uint32_t lanesWith(const Warp &warp, int32_t slot) {
 template <Handler body> [[gnu::target("avx2,fma")]] const Inst *wide(const Inst *inst, Warp &warp) {
   return body(inst, warp);
 }
-template <Handler body> Handler chosen() {
-  static const bool isWide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return isWide ? wide<body> : body;
+/// Returns whether the processor can execute these. Tests set a variable for what other processors execute.
+inline bool hasWideVectors() {
+  static const bool has =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !std::getenv("KERF_STANDIN_BASELINE");
+  return has;
 }
+template <Handler body> Handler chosen() { return hasWideVectors() ? wide<body> : body; }
 #else
 template <Handler body> Handler chosen() { return body; }
 #endif
