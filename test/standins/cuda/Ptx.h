@@ -16,6 +16,8 @@
 
 namespace kerf::standin::ptx {
 
+constexpr int kWarp = 32; // threads of a warp
+
 /// Error in PTX text. Its message begins with the line number.
 class ParseError : public std::runtime_error {
 public:

@@ -16,19 +16,14 @@ KERF_INLINE void flush(const Inst &inst, uint64_t *r) {
   r[inst.d] = (bits & 0x7F800000) == 0 ? bits & 0x80000000 : bits;
 }
 
-/// Returns `result`, or where that is a NaN the first operand that is one. The processor would take the first operand
-/// of its instruction, which the compiler chooses. The NaNs of f32 are all alike: see `putResult`.
-template <class T, class... Operands> T withNanOf(T result, Operands... operands) {
+/// Returns the first operand that is a NaN, made quiet, or else `result`. The processor would take the first operand of
+/// its instruction, which the compiler chooses. The NaNs of f32 are all alike: see `putResult`.
+template <class T> T withNanOf(T result) { return result; }
+template <class T, class... Rest> T withNanOf(T result, T first, Rest... rest) {
   if constexpr (std::is_same_v<T, double>) {
     constexpr uint64_t kQuiet = uint64_t(1) << 51;
-    bool isFound = result == result;
-    auto consider = [&](T operand) {
-      if (!isFound && operand != operand) {
-        isFound = true;
-        result = std::bit_cast<T>(std::bit_cast<uint64_t>(operand) | kQuiet);
-      }
-    };
-    (consider(operands), ...);
+    const T other = withNanOf(result, rest...), quiet = std::bit_cast<T>(std::bit_cast<uint64_t>(first) | kQuiet);
+    return first != first ? quiet : other;
   }
   return result;
 }

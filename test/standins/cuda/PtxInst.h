@@ -32,8 +32,6 @@ struct Inst {
   const int32_t *list = nullptr; // further slots or branch distances
 };
 
-constexpr int kWarp = 32;
-
 /// Slots that every frame begins with: special registers and bases.
 enum FixedSlot : int32_t {
   kTid = 0, // of x; y and z follow, also below

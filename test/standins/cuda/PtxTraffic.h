@@ -5,6 +5,8 @@
 
 #include "Ptx.h"
 
+#include <array>
+#include <compare>
 #include <map>
 #include <unordered_map>
 
@@ -32,22 +34,30 @@ public:
   static constexpr uint64_t kSectorBytes = 32, kPageBytes = 256;
 
 private:
+  /// A sector that one execution of an instruction touches.
+  struct Touch {
+    uint64_t occurrence, sector;
+    auto operator<=>(const Touch &) const = default;
+  };
+  /// What the lanes of one warp do at one instruction.
+  struct Site {
+    std::array<uint64_t, kWarp> executions{}; // of each lane
+    std::vector<Touch> touches;
+    bool isStore = false;
+  };
   struct Key {
-    const Inst *inst;
-    uint64_t group, occurrence;
+    const Inst *inst = nullptr;
+    uint32_t warp = 0;
     bool operator==(const Key &) const = default;
   };
   struct Hash {
-    size_t operator()(const Key &key) const {
-      return (reinterpret_cast<size_t>(key.inst) * 31 + key.group) * 1000003 + key.occurrence;
-    }
+    size_t operator()(const Key &key) const { return reinterpret_cast<size_t>(key.inst) * 31 + key.warp; }
   };
-  struct Request {
-    bool isStore = false;
-    std::vector<uint64_t> sectors;
-  };
-  std::unordered_map<Key, uint64_t, Hash> executions; // by instruction and thread
-  std::unordered_map<Key, Request, Hash> requests;    // by instruction, warp and occurrence
+  void addUp(Site &site);
+
+  std::unordered_map<Key, Site, Hash> sites;
+  Key latest; // the lanes of a warp come one after the other, and mostly to the same site
+  Site *latestSite = nullptr;
 };
 
 } // namespace kerf::standin::ptx
