@@ -155,7 +155,7 @@ bool decodeAtomic(Builder &builder, const Statement &s) {
   Space space = Space::Generic;
   const Row *found = nullptr;
   for (size_t i = 1; i < s.parts.size(); ++i) {
-    const std::string &part = s.parts[i];
+    std::string_view part = s.parts[i];
     const Row *row = nullptr;
     for (const Row &candidate : kRows)
       if (candidate.name == part)
@@ -167,7 +167,7 @@ bool decodeAtomic(Builder &builder, const Statement &s) {
     else if (part == "shared" || part == "shared::cta")
       space = Space::Shared;
     else if (part != "noftz" && typeOf(part) == Type::None && !isMemoryQualifier(part))
-      builder.fail("`." + part + "` is not supported");
+      builder.fail("`." + std::string(part) + "` is not supported");
   }
   if (!found)
     builder.fail("unknown operation");

@@ -144,7 +144,7 @@ bool decodeDot(Builder &builder, const Statement &s) {
 } // namespace
 
 bool decodeBits(Builder &builder, const Statement &s) {
-  const std::string &op = s.parts[0];
+  std::string_view op = s.parts[0];
   if (op == "dp4a")
     return decodeDot(builder, s);
   for (const Row &row : kRows) {

@@ -119,7 +119,7 @@ const int32_t *Builder::list(std::vector<int32_t> slots) {
 }
 
 void Builder::fail(const std::string &text) const {
-  failAt(current ? current->line : 0, (current ? "`" + current->opcode + "`: " : std::string()) + text);
+  failAt(current ? current->line : 0, (current ? "`" + std::string(current->opcode) + "`: " : std::string()) + text);
 }
 
 void Builder::expect(size_t operands) const {
@@ -129,9 +129,9 @@ void Builder::expect(size_t operands) const {
 
 void Builder::allow(std::initializer_list<std::string_view> parts) const {
   for (size_t i = 1; i < current->parts.size(); ++i)
-    if (const std::string &part = current->parts[i];
+    if (std::string_view part = current->parts[i];
         typeOf(part) == Type::None && std::find(parts.begin(), parts.end(), part) == parts.end())
-      fail("`." + part + "` is not supported");
+      fail("`." + std::string(part) + "` is not supported");
 }
 
 int32_t Builder::destination(const Operand &operand) {

@@ -205,7 +205,7 @@ bool decodeSet(Builder &builder, const Statement &s) {
 } // namespace
 
 bool decodeCompare(Builder &builder, const Statement &s) {
-  const std::string &op = s.parts[0];
+  std::string_view op = s.parts[0];
   if ((op == "setp" || op == "set") && s.parts.size() > 2)
     return op == "setp" ? decodeSetp(builder, s) : decodeSet(builder, s);
   if (op != "selp" && op != "slct")

@@ -307,7 +307,7 @@ bool decodeBranch(Builder &builder, const Statement &s) {
 } // namespace
 
 bool decodeControl(Builder &builder, const Statement &s) {
-  const std::string &op = s.parts[0];
+  std::string_view op = s.parts[0];
   if (op == "bra")
     return decodeBranch(builder, s);
   if (op == "brx") {

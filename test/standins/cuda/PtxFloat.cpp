@@ -266,7 +266,7 @@ bool decodeFloat(Builder &builder, const Statement &s) {
     return false;
   if (s.parts[0] == "testp")
     return decodeTestProperty(builder, s);
-  std::string name = s.parts[0] + (s.has("NaN") ? ".NaN" : "");
+  std::string name = std::string(s.parts[0]) + (s.has("NaN") ? ".NaN" : "");
   for (const Row &row : kRows) {
     if (row.name != name)
       continue;

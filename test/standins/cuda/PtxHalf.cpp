@@ -182,7 +182,7 @@ bool decodeHalf(Builder &builder, const Statement &s) {
   Type type = s.type();
   if (!isFloat(type) || type == Type::F32 || type == Type::F64 || s.types.size() != 1)
     return false;
-  const std::string &op = s.parts[0];
+  std::string_view op = s.parts[0];
   if (op == "neg" || op == "abs") {
     builder.expect(2);
     builder.allow({});
@@ -192,7 +192,7 @@ bool decodeHalf(Builder &builder, const Statement &s) {
                  int32_t(pair ? 0x80008000u : 0x8000u));
     return true;
   }
-  std::string name = op + (s.has("NaN") ? ".NaN" : "");
+  std::string name = std::string(op) + (s.has("NaN") ? ".NaN" : "");
   for (const Row &row : kRows) {
     if (row.name != name)
       continue;

@@ -212,7 +212,7 @@ template <class T, class Op> KERF_INLINE void multiplyAddCarry(const Inst &inst,
 }
 
 bool decodeCarry(Builder &builder, const Statement &s) {
-  const std::string &op = s.parts[0];
+  std::string_view op = s.parts[0];
   bool reads = op == "addc" || op == "subc" || op == "madc", multiplies = op == "mad" || op == "madc";
   builder.expect(multiplies ? 4 : 3);
   builder.allow({"cc", "lo", "hi"});
@@ -237,7 +237,7 @@ bool decodeCarry(Builder &builder, const Statement &s) {
 }
 
 bool decodeHalves(Builder &builder, const Statement &s) {
-  const std::string &op = s.parts[0];
+  std::string_view op = s.parts[0];
   bool isSigned = s.parts.back() == "s16x2";
   Handler handler =
       op == "add"   ? lanewise<binaryHalves<uint16_t, Add>>()
@@ -290,7 +290,7 @@ constexpr Row kRows[] = {
 };
 
 /// Logic of predicates, whose value is bit 0.
-Handler predicateHandler(const std::string &op) {
+Handler predicateHandler(std::string_view op) {
   return op == "and"   ? lanewise<binary<uint64_t, And>>()
          : op == "or"  ? lanewise<binary<uint64_t, Or>>()
          : op == "xor" ? lanewise<binary<uint64_t, Xor>>()
@@ -301,7 +301,7 @@ Handler predicateHandler(const std::string &op) {
 } // namespace
 
 bool decodeInteger(Builder &builder, const Statement &s) {
-  const std::string &op = s.parts[0];
+  std::string_view op = s.parts[0];
   Type type = s.type();
   if (s.parts.back() == "s16x2" || s.parts.back() == "u16x2")
     return decodeHalves(builder, s);
@@ -309,7 +309,7 @@ bool decodeInteger(Builder &builder, const Statement &s) {
     return false;
   if (op == "addc" || op == "subc" || op == "madc" || ((op == "add" || op == "sub" || op == "mad") && s.has("cc")))
     return decodeCarry(builder, s);
-  std::string name = op;
+  std::string name(op);
   for (std::string_view part : {"lo", "hi", "wide", "sat"})
     if (s.has(part))
       name.append(1, '.').append(part);

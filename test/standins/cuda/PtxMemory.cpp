@@ -102,7 +102,7 @@ bool decodeLoadStore(Builder &builder, const Statement &s) {
   Space space = Space::Generic;
   size_t elements = 1;
   for (size_t i = 1; i < s.parts.size(); ++i) {
-    const std::string &part = s.parts[i];
+    std::string_view part = s.parts[i];
     if (part == "global" || part == "const")
       space = Space::Global;
     else if (part == "shared" || part == "shared::cta")
@@ -114,7 +114,7 @@ bool decodeLoadStore(Builder &builder, const Statement &s) {
     else if (part == "v2" || part == "v4" || part == "v8")
       elements = size_t(part[1] - '0');
     else if (typeOf(part) == Type::None && !isMemoryQualifier(part))
-      builder.fail("`." + part + "` is not supported");
+      builder.fail("`." + std::string(part) + "` is not supported");
   }
   builder.expect(2);
   Type type = s.type();
@@ -142,17 +142,24 @@ bool decodeLoadStore(Builder &builder, const Statement &s) {
 }
 
 /// Joins N narrow sources of the list to one slot; field `b` is the width of one in bits.
-KERF_INLINE void pack(const Inst &inst, uint64_t *r) {
+template <int N> KERF_INLINE void pack(const Inst &inst, uint64_t *r) {
   uint64_t value = 0;
-  for (int i = 0; i < inst.c; ++i)
+  for (int i = 0; i < N; ++i)
     value |= (r[inst.list[i]] & ((uint64_t(1) << inst.b) - 1)) << (i * inst.b);
   r[inst.d] = value;
 }
 
-KERF_INLINE void unpack(const Inst &inst, uint64_t *r) {
+template <int N> KERF_INLINE void unpack(const Inst &inst, uint64_t *r) {
   uint64_t value = r[inst.a];
-  for (int i = 0; i < inst.c; ++i)
+  for (int i = 0; i < N; ++i)
     r[inst.list[i]] = (value >> (i * inst.b)) & ((uint64_t(1) << inst.b) - 1);
+}
+
+Handler packOf(size_t count) {
+  return count == 2 ? lanewise<pack<2>>() : count == 4 ? lanewise<pack<4>>() : lanewise<pack<8>>();
+}
+Handler unpackOf(size_t count) {
+  return count == 2 ? lanewise<unpack<2>>() : count == 4 ? lanewise<unpack<4>>() : lanewise<unpack<8>>();
 }
 
 KERF_INLINE void readClock(const Inst &inst, uint64_t *r) {
@@ -182,11 +189,11 @@ bool decodeMov(Builder &builder, const Statement &s) {
     std::vector<int32_t> slots;
     for (const Operand &part : parts)
       slots.push_back(packs ? builder.source(part, Type::B32) : builder.destination(part));
-    int32_t count = int32_t(slots.size());
-    if (count < 2 || bits < 8)
+    size_t count = slots.size();
+    if ((count != 2 && count != 4 && count != 8) || bits < 8)
       builder.fail("cannot pack or unpack this");
-    Inst &inst = packs ? builder.emit(lanewise<pack>(), builder.destination(to), 0, bits, count)
-                       : builder.emit(lanewise<unpack>(), 0, builder.source(from, type), bits, count);
+    Inst &inst = packs ? builder.emit(packOf(count), builder.destination(to), 0, bits)
+                       : builder.emit(unpackOf(count), 0, builder.source(from, type), bits);
     inst.list = builder.list(std::move(slots));
     return true;
   }

@@ -436,7 +436,9 @@ void Parser::bodyStatement() {
     statement.predicate = word();
   }
   statement.line = peek().line;
-  statement.opcode = word();
+  if (peek().kind != Token::Kind::Word)
+    fail("expected an instruction but found `" + std::string(peek().text) + "`");
+  statement.opcode = next().text;
   statement.parts.reserve(6);
   statement.operands.reserve(4);
   for (size_t begin = 0; begin <= statement.opcode.size();) {

@@ -219,7 +219,7 @@ bool writesOperand(const Statement &s) {
   static constexpr std::string_view kOnlyRead[] = {
       "st",    "red",    "bra",   "brx",      "call",      "ret",       "exit",           "trap",
       "brkpt", "membar", "fence", "prefetch", "prefetchu", "nanosleep", "griddepcontrol", "pmevent"};
-  const std::string &name = s.parts[0];
+  std::string_view name = s.parts[0];
   if (name == "bar" || name == "barrier")
     return s.has("red");
   return std::find(std::begin(kOnlyRead), std::end(kOnlyRead), name) == std::end(kOnlyRead);

@@ -71,16 +71,17 @@ bool isMemoryQualifier(std::string_view part);
 /// One instruction as text.
 struct Statement {
   uint32_t line = 0;
-  std::string opcode;             // with all its parts
-  std::vector<std::string> parts; // `ld`, `global`, `b32`
-  std::vector<Type> types;        // those of the parts that are types, in order
+  // The opcode, with all its parts, and these: `ld`, `global`, `b32`. They are in the PTX text.
+  std::string_view opcode;
+  std::vector<std::string_view> parts;
+  std::vector<Type> types; // those of the parts that are types, in order
   std::vector<Operand> operands;
   std::string predicate; // name of the guarding predicate register, or empty
   bool negated = false;  // `@!%p`
 
   /// Returns whether the instruction has this part.
   bool has(std::string_view part) const {
-    for (const std::string &each : parts)
+    for (std::string_view each : parts)
       if (each == part)
         return true;
     return false;
