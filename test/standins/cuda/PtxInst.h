@@ -200,6 +200,8 @@ enum class WarpOp : int32_t { Shuffle, Vote, Match, Redux, ActiveMask, Sync, Ele
 const Inst *waitAtBarrier(const Inst *inst, Warp &warp);
 const Inst *waitForWarp(const Inst *inst, Warp &warp);
 const Inst *endThread(const Inst *inst, Warp &warp);
+/// Handler of calls: field `a` is the index of the call site in the function.
+const Inst *callFunction(const Inst *inst, Warp &warp);
 /// Returns from a call, or ends the lanes in a kernel.
 const Inst *returnFromCall(const Inst *inst, Warp &warp);
 
@@ -208,8 +210,6 @@ bool canMeet(const Inst *inst, const Warp &warp);
 /// Executes a warp instruction for the lanes of `mask`, all of which have arrived at it.
 void runWarp(const Inst *inst, Warp &warp, uint32_t mask);
 
-/// Prepares a frame for `function` and makes it the current one of a lane.
-void enterFrame(Warp &warp, int lane, const Function &function, size_t slotBase, size_t localBase);
 /// Begins the kernel in all lanes of `warp.live`: fills their registers, except for the special ones.
 void enterKernel(Warp &warp, const Function &kernel);
 /// Makes a lane go on at `inst`, when the lanes of the warp run again.

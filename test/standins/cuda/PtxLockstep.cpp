@@ -13,7 +13,7 @@ namespace kerf::standin::ptx {
 namespace {
 
 constexpr uint64_t kSlice = 1 << 16; // instructions of a group after which other threads of the block get a turn
-constexpr int kFewLanes = 6;         // for fewer lanes, a loop over all 32 words takes longer than one over the lanes
+constexpr int kFewLanes = 8;         // fewer take less time one by one than all 32 words by vector instructions
 
 /// Makes the next group of `candidates` the running lanes of the warp. Returns the instruction at which another group
 /// of the same frame waits: the first one behind the group's own; or null.
