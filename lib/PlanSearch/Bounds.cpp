@@ -272,7 +272,8 @@ double Bounds::forcedEvenly(const Choice &choice, const ModelWork &work, const A
       pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, {3});
   const DeviceSpec &device = stageGroups(choice).front().cluster->device;
   StagePrices stage{&pass, &device, recomputeLimit(device)};
-  return forcedRecomputeSeconds({work, activations, states, std::span(&stage, 1), trainer.space.recompute}, least);
+  return forcedRecomputeSeconds({work, activations, states, std::span(&stage, 1), trainer.space.recompute}, least,
+                                /*waits=*/false); // of any schedule
 }
 
 double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const ActivationBytes &activations,

@@ -80,7 +80,7 @@ Result<double> Bounds::executionBound(const Choice &choice) {
   StagePrices stage{&pass, &device, pinned.size() > 1 ? kInfinity : recomputeLimit(device)};
   double forced = forcedRecomputeSeconds({**work, activationBytesOfLayout(key, **work), parameters.stateBytes,
                                           std::span(&stage, 1), trainer.space.recompute},
-                                         theSpace->schedule(choice));
+                                         theSpace->schedule(choice), recordOf(choice.schedule).splitsBackward);
   // Seconds of gradients: those that every microbatch repeats, those that no backward pass hides, and those of the
   // first entry of the chain, whose backward pass is the last.
   double everyMicrobatch = 0, reduction = 0, last = 0;

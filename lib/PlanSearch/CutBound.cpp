@@ -267,7 +267,7 @@ double forcedByLayerRun(const CutPrices &prices, const ScheduleOptions &schedule
 
 } // namespace
 
-double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
+double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &schedule, bool waits) {
   if (std::isinf(prices.at(0).memoryLimit))
     return 0;
   const std::vector<ChainSegment> &chain = prices.model.chain;
@@ -275,7 +275,7 @@ double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &sc
   for (size_t l = 0; l < chain.size(); ++l)
     if (chain[l].layers) {
       most = std::max(most, forcedByLayerRun(prices, schedule, l, Moment::InFlight));
-      if (recordOf(schedule.kind).splitsBackward)
+      if (waits)
         most = std::max(most, forcedByLayerRun(prices, schedule, l, Moment::Waiting));
     }
   return most;

@@ -87,7 +87,8 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
                      {"norm", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Pointwise, true},
                      {"core", samples * link.selective / ways, RecomputeModes::Selective, false}};
     segment.inputBytes = streamHere;
-    segment.pendingBytes = streamHere / 2;
+    // In a third of the jobs, a layer that waits for its weight gradients holds more than before its backward pass.
+    segment.pendingBytes = streamHere / 2 + static_cast<double>(seed % 3) * samples * link.width / ways;
     segment.workspaceBytes = samples * link.width / ways;
     double experts = link.layer ? static_cast<double>(key.expert) : 1;
     segment.parameters = {{"weights", link.parameters / ways / experts, link.layer ? besidesExpert : data},
