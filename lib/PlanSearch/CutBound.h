@@ -46,8 +46,8 @@ struct CutPrices {
   const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
 };
 /// Returns a lower bound of the seconds of recomputation for one microbatch, summed over all stages, that the memory
-/// limit forces on every cut; infinite when no cut fits. All stages have to be alike. `waits`: whether a microbatch waits
-/// for its weight gradients, as with every schedule that splits the backward pass.
+/// limit forces on every cut; infinite when no cut fits. All stages have to be alike. `waits`: whether a microbatch
+/// waits for its weight gradients, as with every schedule that splits the backward pass.
 double forcedRecomputeSeconds(const CutPrices &prices, const ScheduleOptions &schedule, bool waits);
 /// Returns a lower bound of the pipeline's seconds, without the optimizer, for a cut with the given number of layers in
 /// each part. Each stage recomputes as little as its memory allows; infinite when some stage fits under no

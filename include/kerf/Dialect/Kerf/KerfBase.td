@@ -91,8 +91,8 @@ def Kerf_Dialect : Dialect {
     /// of all microbatches.
     static constexpr ::llvm::StringLiteral kEachMicrobatchAttr = "kerf.each_microbatch";
     /// On a call of a layer's backward function: the activation checkpointing mode ("none", "selective", "pointwise" or
-    /// "full"). On an op of the layer: true or false where a plan decides for this op alone whether the backward pass recomputes
-    /// its results.
+    /// "full"). On an op of the layer: true or false where a plan decides for this op alone whether the backward pass
+    /// recomputes its results.
     static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
     /// On a call of a layer's backward function (unit): the activations saved for this call are kept in host memory in
     /// the meantime.
