@@ -112,15 +112,17 @@ Json planOf(Row &row) {
     row.fault = fmt::format("it has {} expert ranks among {} data ranks; give an 'ep' that divides 'dp'", expert, data);
   std::string recompute = row.text("recompute"), zero = row.text("zero"), schedule = row.text("schedule"),
               attention = row.text("attention"), gradients = row.text("gradient_dtype");
+  std::string_view mode = toString(Recompute::None); // a cell may say more, such as "full 8 layers"
+  for (Recompute one : {Recompute::Full, Recompute::Pointwise, Recompute::Selective})
+    if (recompute.find(toString(one)) != std::string::npos)
+      mode = toString(one);
   Json plan = {
       {"kerf", 1},
       {"mesh",
        {{"stage", stages}, {"data", data / expert}, {"context", context}, {"expert", expert}, {"model", model}}},
       {"global_batch", batch},
       {"microbatch", micro},
-      {"recompute", recompute.find("selective") != std::string::npos ? "selective"
-                    : recompute.find("full") != std::string::npos    ? "full"
-                                                                     : "none"},
+      {"recompute", mode},
       {"sequence_parallel", (row.text("sp") == "yes" || row.text("sp") == "1") && model > 1},
       {"optimizer_sharding", zero.find("distributed") != std::string::npos ? 1
                              : zero == "none"                              ? 0
