@@ -25,11 +25,9 @@ Recompute modeOf(const Segment &segment, Recompute recompute) {
   return segment.recomputable ? recompute : Recompute::None;
 }
 
-/// Returns whether the tensor exists under the mode: on the device, in the host's memory, or recomputed.
-bool existsUnder(const SavedTensor &tensor, Recompute mode) { return contains(tensor.existsUnder, mode); }
 /// Returns whether the tensor stays in device memory until the backward.
 bool isKept(const SavedTensor &tensor, Recompute mode) {
-  return existsUnder(tensor, mode) && mode != Recompute::Offload && !contains(tensor.recomputedBy, mode);
+  return contains(tensor.existsUnder, mode) && mode != Recompute::Offload && !contains(tensor.recomputedBy, mode);
 }
 
 LayerActivationBytes activationsOf(const Part &part, const LayerModes &modes, const StepPlan &plan) {
@@ -122,7 +120,7 @@ LayerActivationBytes kerf::layerActivationBytes(const Segment &segment, Recomput
     if (isKept(tensor, mode)) {
       held.untilInputGradient += tensor.bytes;
       held.untilWeightGradient += tensor.neededForWeightGradient ? tensor.bytes : 0;
-    } else if (existsUnder(tensor, mode)) {
+    } else if (contains(tensor.existsUnder, mode)) {
       recomputed += tensor.bytes;
     }
   held.untilWeightGradient += segment.pendingBytes;

@@ -30,6 +30,7 @@ constexpr std::string_view kDeepSpeedMemory =
     "update; bf16_optimizer.py keeps 16-bit gradients beside f32 ones; reduce_bucket_size and allgather_bucket_size "
     "5e8; pipe/engine.py keeps inputs and outputs of a stage in pipe_buffers";
 
+/// The recomputation modes of trainers that cannot recompute norms and activations alone.
 const std::vector<Recompute> kWithoutPointwise = {Recompute::None, Recompute::Selective, Recompute::Full};
 
 /// Returns the plans that the arguments of pretrain_gpt.py can express.

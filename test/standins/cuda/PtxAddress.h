@@ -6,7 +6,8 @@
 
 namespace kerf::standin::ptx {
 
-/// What the lanes access: `bytes` bytes each, at the address in slot `slot` plus `offset`.
+/// An access to memory by the lanes of a warp. Each lane reads or writes `bytes` bytes at the address that its slot
+/// `slot` holds, plus `offset`.
 struct Access {
   const Inst *inst = nullptr;
   int32_t slot = 0;

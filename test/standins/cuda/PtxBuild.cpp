@@ -78,7 +78,8 @@ void Builder::label(const std::string &name, uint32_t line) {
 }
 
 void Builder::declareRegister(const Step &step) {
-  // Whoever shares the slot of a register that may be read first is not in use before that register's last use.
+  // A register that may be read before it is written can share its slot: the other registers of the slot are in use
+  // only after its last use.
   auto [entry, isNew] = registerSlots.try_emplace(step.value.slot, 0);
   if (isNew)
     entry->second = newSlot();

@@ -239,7 +239,7 @@ private:
   int labels = 0;
 };
 
-/// What a launch leaves in memory.
+/// The result of a launch: the words that it leaves in memory, how many instructions it ran, and its fault.
 struct Outcome {
   std::vector<uint32_t> words;
   uint64_t instructions = 0;

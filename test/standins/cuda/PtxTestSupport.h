@@ -8,7 +8,7 @@
 
 namespace kerf::standin::ptx {
 
-/// What every PTX text begins with.
+/// The lines that every PTX text begins with.
 inline const std::string kHead = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
 /// A kernel `k(in, out)` whose body finds its inputs' address in %rd1 and its outputs' in %rd2, and %tid.x in %r1.

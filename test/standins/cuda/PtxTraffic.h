@@ -39,7 +39,7 @@ private:
     uint64_t occurrence, sector;
     auto operator<=>(const Touch &) const = default;
   };
-  /// What the lanes of one warp do at one instruction.
+  /// The accesses of one warp's lanes at one instruction.
   struct Site {
     std::array<uint64_t, kWarp> executions{}; // of each lane
     std::vector<Touch> touches;
