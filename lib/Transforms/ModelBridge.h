@@ -107,6 +107,10 @@ private:
     Value computed;   // the value in the layer's function
     Value inBackward; // the argument of the backward function that receives it
   };
+  /// Returns whether an operand of a layer's call is the residual stream, which the layer before computes.
+  static bool isStream(Run &run, Value outer) {
+    return outer.getType() == run.first.getResult(0).getType() && !isa<BlockArgument>(outer);
+  }
   /// Returns the values that a layer of the run saves: its input, and values that it computes.
   std::vector<SavedValue> savedValues(Run &run);
   /// Returns the shardings in which a layer may save `outer`, which its backward function receives as `inner`: all in
@@ -182,8 +186,9 @@ private:
   /// this pass computes as well; null in the forward pass and in the weights' own pass.
   void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
               bool inBackward);
-  /// Adds the saved mask and the backward kernel of dropout on the op's operand, where training has it.
-  void addDropout(Operation *op, Segment &segment) const;
+  /// Adds the saved mask and the backward kernel of dropout on the op's operand, where training has it. `modes` are those
+  /// under which the op runs again.
+  void addDropout(Operation *op, RecomputeModes modes, Segment &segment) const;
   /// Returns the largest number of bytes that results of `ops` occupy at once, without gradients of parameters.
   double workspaceBytes(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const;
   /// Returns the bytes of gradients that products of the weight gradient read and that the input gradient computes

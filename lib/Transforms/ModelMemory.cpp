@@ -113,7 +113,7 @@ std::vector<Bridge::SavedValue> Bridge::savedValues(Run &run) {
       all.push_back({storageOf(returned->getOperand(cast<OpResult>(outer).getResultNumber())), inner});
     } else if (from && !isBackward(from)) {
       auto at = llvm::find(run.first.getInputs(), outer);
-      if (at != run.first.getInputs().end() && outer.getType() == run.first.getResult(0).getType())
+      if (at != run.first.getInputs().end() && isStream(run, outer))
         all.push_back({run.layer.getArgument(at - run.first.getInputs().begin()), inner});
     }
   }
@@ -146,11 +146,11 @@ llvm::DenseSet<Value> Bridge::recomputedValues(const std::vector<SavedValue> &al
 }
 
 void Bridge::findPointwiseOps(Run &run, const std::vector<SavedValue> &all) {
-  llvm::DenseSet<Value> kept, streams; // streams: arguments that the layer before computes
+  llvm::DenseSet<Value> kept, streams;
   for (const SavedValue &one : all)
     kept.insert(one.computed);
   for (auto [outer, inner] : llvm::zip(run.first.getInputs(), run.layer.getArguments()))
-    if (outer.getType() == run.first.getResult(0).getType() && !isa<BlockArgument>(outer))
+    if (isStream(run, outer))
       streams.insert(inner);
   auto isSaved = [&](Value value) {
     return kept.contains(storageOf(value)) || (isa<BlockArgument>(value) && !streams.contains(value));

@@ -247,13 +247,10 @@ void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops,
   kernels.endPass(pass);
 }
 
-void Bridge::addDropout(Operation *op, Segment &segment) const {
+void Bridge::addDropout(Operation *op, RecomputeModes modes, Segment &segment) const {
   if (!op->hasAttr(KerfDialect::kDropoutAttr) || isa<AttentionOp>(op))
     return;
   double elements = static_cast<double>(elementsOf(localOf(op->getResult(0))));
-  RecomputeModes modes = !recomputedByOf.empty()     ? recomputedByOf.lookup(op)
-                         : pointwiseOps.contains(op) ? RecomputeModes::Pointwise
-                                                     : RecomputeModes::Full;
   segment.saved.push_back({"mask of " + nodeName(op->getLoc()), kMaskBytes * elements, modes, false});
   KernelWork kernel;
   kernel.name = nodeName(op->getLoc()) + " dropout@backward";
@@ -346,7 +343,7 @@ void Bridge::forwardOfMain() {
         ops.push_back(&op);
     addOps(kernels, ops, segment.forward, nullptr, false);
     for (Operation *op : ops)
-      addDropout(op, segment);
+      addDropout(op, RecomputeModes::Full, segment);
     if (l == runs.size())
       break;
     for (auto [outer, inner] : llvm::zip(runs[l].first.getInputs(), runs[l].layer.getArguments()))
@@ -465,7 +462,7 @@ void Bridge::addLayer(Run &run, ChainSegment &chainSegment) {
   kernels.setRecomputedValues(recomputed);
   addOps(forwardKernels, forward, segment.forward, nullptr, false);
   for (Operation *op : forward)
-    addDropout(op, segment);
+    addDropout(op, forwardKernels.modesOf(op), segment);
   setSavedShardings(run);
   split(
       backward,
@@ -479,7 +476,7 @@ void Bridge::addLayer(Run &run, ChainSegment &chainSegment) {
   // The layer's result is brought into the sharding in which the next layer reads it.
   Operation *last = run.layer.front().getTerminator();
   for (auto [i, outer] : llvm::enumerate(run.first.getInputs()))
-    if (outer.getType() == run.first.getResult(0).getType() && !isa<BlockArgument>(outer)) {
+    if (isStream(run, outer)) {
       Value stream = run.layer.getArgument(i);
       addReshard(last->getOperand(0), shardingOf(stream), &segment.forward, false);
       segment.inputBytes = localBytes(stream);

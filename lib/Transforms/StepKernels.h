@@ -61,6 +61,8 @@ public:
     recomputedByOf = ops;
     pointwiseOps = pointwise;
   }
+  /// Returns the recomputation modes under which an op runs again.
+  RecomputeModes modesOf(mlir::Operation *op) const;
   /// Begins a new pass. Ops added from here on are not fused with ops added before.
   void beginPass() { passBegin = slots.size(); }
   /// Adds an op to the current pass, fused with earlier ops of the pass where possible.
@@ -101,7 +103,6 @@ private:
   bool needsReduction(mlir::Value value, int slot) const;
   KernelWork pointwiseKernel(int slot) const;
   void addUnfused(mlir::Operation *op, std::vector<KernelWork> kernels);
-  RecomputeModes modesOf(mlir::Operation *op) const;
   void addRecomputation(const Slot &slot, llvm::MutableArrayRef<KernelWork> kernels, PassWork &pass) const;
   bool joinsProduct(mlir::Operation *op);
   std::vector<KernelWork> factorKernels(ir::DotGeneralOp product);
