@@ -186,8 +186,8 @@ private:
   /// this pass computes as well; null in the forward pass and in the weights' own pass.
   void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
               bool inBackward);
-  /// Adds the saved mask and the backward kernel of dropout on the op's operand, where training has it. `modes` are those
-  /// under which the op runs again.
+  /// Adds the saved mask and the backward kernel of dropout on the op's operand, where training has it. `modes` are
+  /// those under which the op runs again.
   void addDropout(Operation *op, RecomputeModes modes, Segment &segment) const;
   /// Returns the largest number of bytes that results of `ops` occupy at once, without gradients of parameters.
   double workspaceBytes(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const;

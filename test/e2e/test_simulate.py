@@ -208,6 +208,10 @@ class Simulate(KerfTest):
             again = [one["breakdown"]["recompute"] for one in (none, pointwise, full)]
             self.assertEqual(again[0], 0)
             self.assertTrue(0 < again[1] < again[2] / 3, again)
+        # A pin of what pointwise recomputation does not run again changes nothing.
+        free, pinned = (self.simulate(plan_of(model=2, recompute="pointwise", sequence_parallel=True, **pins), GPT, CLUSTER, "--dtype", "bf16")
+                        for pins in ({}, {"ops": {"*mlp.c_proj*": {"recompute": False}}}))
+        self.assertEqual(pinned["breakdown"], free["breakdown"])
 
     def test_ops_are_recomputed_or_kept_by_themselves(self):
         def simulated(mode, **ops):
