@@ -237,7 +237,7 @@ def random_plan(rnd, job):
         rnd.shuffle(axes)
     plan = {"kerf": 1, "mesh": {"stage": stages, "data": data, "context": context, "expert": expert, "model": ways}, "order": axes,
             "microbatch": rnd.choice([d for d in divisors(share) if d <= 16]), "schedule": {"name": rnd.choice(["1f1b", "1f1b", "gpipe", "interleaved", "zero-bubble"])},
-            "recompute": rnd.choice(["none", "selective", "pointwise", "full"]), "optimizer_sharding": rnd.choice([0, 1, 2, 3]), "sequence_parallel": rnd.random() < 0.7}
+            "recompute": rnd.choice(["none", "selective", "pointwise", "except-attention", "full"]), "optimizer_sharding": rnd.choice([0, 1, 2, 3]), "sequence_parallel": rnd.random() < 0.7}
     if stages == 1:
         plan["schedule"] = {"name": "1f1b"}
     elif plan["schedule"]["name"] == "interleaved":

@@ -161,7 +161,8 @@ private:
   /// Keeps one layer for each recomputation mode in use, and one layer without recomputation if layers remain.
   void pickRecomputedLayers(std::vector<LayerRecompute> &rules) {
     std::vector<LayerRecompute> picked;
-    for (Recompute mode : {Recompute::Full, Recompute::Pointwise, Recompute::Selective, Recompute::Offload})
+    for (Recompute mode :
+         {Recompute::Full, Recompute::ExceptAttention, Recompute::Pointwise, Recompute::Selective, Recompute::Offload})
       if (std::any_of(rules.begin(), rules.end(), [&](const LayerRecompute &rule) { return rule.mode == mode; }) &&
           static_cast<int64_t>(picked.size()) < newLayers) {
         picked.push_back({std::to_string(picked.size()), mode});

@@ -56,7 +56,7 @@ std::map<std::string, double> tensorsOf(const Part &part, const LayerModes &mode
     for (const SavedTensor &tensor : segment.saved)
       if (isKept(tensor, run.mode))
         tensors[segment.name + "/" + tensor.name] += repeat * tensor.bytes;
-    if (run.mode == Recompute::Full)
+    if (keepsInput(run.mode))
       tensors[segment.name + "/input"] += repeat * segment.inputBytes;
   }
   return tensors;
@@ -124,7 +124,7 @@ LayerActivationBytes kerf::layerActivationBytes(const Segment &segment, Recomput
       recomputed += tensor.bytes;
     }
   held.untilWeightGradient += segment.pendingBytes;
-  if (mode == Recompute::Full) {
+  if (keepsInput(mode)) {
     held.untilInputGradient += segment.inputBytes;
     held.untilWeightGradient += segment.inputBytes;
   }

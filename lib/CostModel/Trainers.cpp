@@ -30,8 +30,8 @@ constexpr std::string_view kDeepSpeedMemory =
     "update; bf16_optimizer.py keeps 16-bit gradients beside f32 ones; reduce_bucket_size and allgather_bucket_size "
     "5e8; pipe/engine.py keeps inputs and outputs of a stage in pipe_buffers";
 
-/// The recomputation modes of trainers that cannot recompute norms and activations alone.
-const std::vector<Recompute> kWithoutPointwise = {Recompute::None, Recompute::Selective, Recompute::Full};
+/// The recomputation modes of trainers that recompute the core of attention or a whole layer.
+const std::vector<Recompute> kCoreOrLayer = {Recompute::None, Recompute::Selective, Recompute::Full};
 
 /// Returns the plans that the arguments of pretrain_gpt.py can express.
 TrainerSpace megatronSpace() {
@@ -42,7 +42,7 @@ TrainerSpace megatronSpace() {
   space.solvedLayout = false;
   space.unevenHeads = false;
   space.contextWithExperts = false;
-  space.recompute = kWithoutPointwise;
+  space.recompute = kCoreOrLayer;
   space.recomputeForm = RecomputeForm::FirstOfParts;
   space.partialNodes = false;
   space.mixedClusters = false;
@@ -107,7 +107,7 @@ TrainerSpace deepSpeedSpace() {
   space.contextInPipelines = false;
   space.expertsInPipelines = false;
   space.unevenStages = false;
-  space.recompute = kWithoutPointwise;
+  space.recompute = kCoreOrLayer;
   space.recomputeForm = RecomputeForm::AllAlike;
   space.partialNodes = false;
   space.mixedClusters = false;
@@ -469,7 +469,7 @@ const std::vector<Trainer> &records() {
                   .sends = StageSends::Scattered,
                   .unmeasured = true},
        .overlap = nothing,
-       .space = {.unevenHeads = false, .recompute = kWithoutPointwise},
+       .space = {.unevenHeads = false, .recompute = kCoreOrLayer},
        .sources = {{"issue", "estimate: XLA's compiled programs launch kernels from C++"},
                    {"update", "estimate: XLA fuses the update into one kernel for each parameter"},
                    {"gathers", "it cuts no parameters for single layers"},

@@ -118,11 +118,7 @@ const Table &commonTable() {
 
 /// Returns the mode of View::recompute.
 static Recompute strongestRecompute(const View &view) {
-  for (Recompute mode :
-       {Recompute::None, Recompute::Selective, Recompute::Pointwise, Recompute::Full, Recompute::Offload})
-    if (toString(mode) == view.recompute)
-      return mode;
-  return Recompute::None;
+  return parsePlanWord<Recompute>(view.recompute).value_or(Recompute::None);
 }
 
 void runsPlain1F1B(Draft &out) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fmt/ranges.h>
 
 namespace kerf {
 
@@ -252,17 +253,23 @@ static bool offloads(ExportTarget target) {
          target == ExportTarget::MindSpore;
 }
 
-/// Returns whether the plan has layers with pointwise recomputation, which no target has, and makes them full.
-static bool widenPointwise(Plan &plan) {
-  bool any = false;
-  auto widen = [&](Recompute &mode) {
-    any |= mode == Recompute::Pointwise;
-    mode = mode == Recompute::Pointwise ? Recompute::Full : mode;
-  };
-  std::ranges::for_each(plan.recompute, widen);
-  for (LayerRecompute &rule : plan.recomputeLayers)
-    widen(rule.mode);
-  return any;
+/// Makes layers with a recomputation mode that no target has full, and returns these modes as "pointwise and
+/// except-attention"; empty where there are none.
+static std::string widenRecomputation(Plan &plan) {
+  std::vector<std::string_view> widened;
+  for (Recompute only : {Recompute::Pointwise, Recompute::ExceptAttention}) {
+    bool any = false;
+    auto widen = [&](Recompute &mode) {
+      any |= mode == only;
+      mode = mode == only ? Recompute::Full : mode;
+    };
+    std::ranges::for_each(plan.recompute, widen);
+    for (LayerRecompute &rule : plan.recomputeLayers)
+      widen(rule.mode);
+    if (any)
+      widened.push_back(toString(only));
+  }
+  return fmt::format("{}", fmt::join(widened, " and "));
 }
 
 /// Returns whether a target can overlap exchanges of tokens with experts.
@@ -271,8 +278,8 @@ static bool overlapsExperts(ExportTarget target) {
 }
 
 /// Writes every setting by the row for its key in the target's table, or else in the common table. `widened`: as
-/// widenPointwise returned it.
-static Draft draftOf(const Target &target, const View &view, bool widened) {
+/// widenRecomputation returned it.
+static Draft draftOf(const Target &target, const View &view, const std::string &widened) {
   Draft draft;
   draft.runs.plan = view.plan;
   draft.runs.plan.predicted.reset();
@@ -301,10 +308,11 @@ static Draft draftOf(const Target &target, const View &view, bool widened) {
       row->write(view, draft);
     else
       draft.differs(fmt::format("{} does not get this key, which kerf export does not know", target.title));
-    if (key == "recompute" && widened)
-      draft.differs(fmt::format("{} has no pointwise recomputation: layers that the plan recomputes so are recomputed "
-                                "in full, which takes less memory and longer",
-                                target.title));
+    if (key == "recompute" && !widened.empty())
+      draft.differs(
+          fmt::format("{} has no recomputation {}: layers that the plan recomputes so are recomputed in full, "
+                      "which takes less memory and longer",
+                      target.title, widened));
     if (key == "overlap" && !overlapsExperts(target.target))
       noteTokensWait(view, draft);
   }
@@ -514,7 +522,7 @@ static Status readView(const Target &target, const ExportInput &input, View &vie
 
 Result<std::vector<ExportDecision>> exportDecisions(ExportTarget which, const ExportInput &given) {
   ExportInput input = given;
-  const bool widened = widenPointwise(input.completed.plan);
+  const std::string widened = widenRecomputation(input.completed.plan);
   View view(input);
   if (Status status = readView(describe(which), input, view); !status)
     return status.error();
@@ -524,7 +532,7 @@ Result<std::vector<ExportDecision>> exportDecisions(ExportTarget which, const Ex
 Result<ExportResult> exportPlan(ExportTarget which, const ExportInput &given, const std::string &configName) {
   const Target &target = describe(which);
   ExportInput input = given;
-  const bool widened = widenPointwise(input.completed.plan);
+  const std::string widened = widenRecomputation(input.completed.plan);
   View view(input);
   if (Status status = readView(target, input, view); !status)
     return status.error();

@@ -8,7 +8,8 @@ namespace kerf::exporting {
 
 /// Returns the mode that recomputes most.
 static std::string strongest(const std::vector<Recompute> &modes) {
-  for (Recompute mode : {Recompute::Offload, Recompute::Full, Recompute::Pointwise, Recompute::Selective})
+  for (Recompute mode :
+       {Recompute::Offload, Recompute::Full, Recompute::ExceptAttention, Recompute::Pointwise, Recompute::Selective})
     if (std::find(modes.begin(), modes.end(), mode) != modes.end())
       return std::string(toString(mode));
   return std::string(toString(Recompute::None));

@@ -77,18 +77,18 @@ static int64_t mostLayers(const std::vector<int64_t> &layersOfParts, int64_t sta
   return most;
 }
 
-/// Returns the recomputed layers of each part.
-static std::vector<RecomputedLayers> recomputedLayers(const std::vector<int64_t> &layersOfParts,
-                                                      const Recomputation &recomputation, int64_t stages) {
+/// Returns the recomputation modes of the layers of each part.
+static std::vector<LayerModes> modesOfParts(const std::vector<int64_t> &layersOfParts,
+                                            const Recomputation &recomputation, int64_t stages) {
   bool alike = recomputation.rungs.size() == 1;
   int64_t mostOfAll = *std::max_element(layersOfParts.begin(), layersOfParts.end());
-  std::vector<RecomputedLayers> recomputed;
+  std::vector<LayerModes> modes;
   for (size_t p = 0; p < layersOfParts.size(); ++p) {
     auto stage = static_cast<int64_t>(p) % stages;
-    recomputed.push_back(recomputedLayersAt(recomputation.ladder, recomputation.at(stage), layersOfParts[p],
-                                            alike ? mostOfAll : mostLayers(layersOfParts, stage, stages)));
+    int64_t layers = layersOfParts[p], most = alike ? mostOfAll : mostLayers(layersOfParts, stage, stages);
+    modes.push_back(layerModes(partModesAt(recomputation.ladder, recomputation.at(stage), layers, most), layers));
   }
-  return recomputed;
+  return modes;
 }
 
 Status Candidates::applyRecomputation(Candidate &one, const Recomputation &recomputation) {
@@ -96,16 +96,14 @@ Status Candidates::applyRecomputation(Candidate &one, const Recomputation &recom
     return ok();
   int64_t stages = one.step.schedule.stages, next = 0;
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
-  std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, stages);
+  std::vector<LayerModes> modesOf = modesOfParts(layers, recomputation, stages);
   LayerCut cut;
   std::vector<Recompute> modes;
   for (size_t p = 0; p < layers.size(); ++p) {
-    const RecomputedLayers &its = recomputed[p];
     cut.emplace_back(next, next + layers[p]);
     next += layers[p];
-    modes.resize(modes.size() + its.full, Recompute::Full);
-    modes.resize(modes.size() + its.lighter, its.mode);
-    modes.resize(next, Recompute::None);
+    for (const RecomputeRun &run : modesOf[p])
+      modes.resize(modes.size() + run.layers, run.mode);
   }
   setRecompute(one.completed.plan, modes, cut, stages);
   auto step = stepPlan(one.completed, job, *one.model);
@@ -117,10 +115,7 @@ Status Candidates::applyRecomputation(Candidate &one, const Recomputation &recom
 
 void Candidates::applyToStep(Candidate &one, const Recomputation &recomputation) {
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
-  std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, one.step.schedule.stages);
-  one.step.recomputeOfPart.clear();
-  for (size_t p = 0; p < layers.size(); ++p)
-    one.step.recomputeOfPart.push_back(layerModes(recomputed[p], layers[p]));
+  one.step.recomputeOfPart = modesOfParts(layers, recomputation, one.step.schedule.stages);
 }
 
 /// Returns a schedule with the memory peaks of the schedule for `given`, whose order does not depend on task durations;
@@ -198,7 +193,7 @@ std::optional<Recomputation> Candidates::firstFittingRungs(Candidate &one, Recom
       std::vector<LayerModes> modes(chunks);
       for (++rung; rung <= last; ++rung) {
         for (int64_t c = 0; c < chunks; ++c)
-          modes[c] = layerModes(recomputedLayersAt(ladder, rung, layers[c * stages + s], most), layers[c * stages + s]);
+          modes[c] = layerModes(partModesAt(ladder, rung, layers[c * stages + s], most), layers[c * stages + s]);
         if (peakDeviceBytes(peakCandidatesOf(s), one.work, tried, modes, device, s) > limit * kMoreRounding)
           continue;
         for (int64_t c = 0; c < chunks; ++c)
@@ -312,10 +307,10 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
   if (mode != Recompute::None && recordOf(one.step.schedule.kind).splitsBackward &&
       !job.trainer->space.zeroBubbleWithRecompute)
     return std::nullopt;
-  Recomputation all; // the first rung of every ladder
+  Recomputation all;
   for (RecomputationLadder ladder : kRecomputationLadders)
-    if (mode == firstMode(ladder))
-      all = {ladder, {most}};
+    if (auto its = std::ranges::find(modesOf(ladder), mode); its != modesOf(ladder).end())
+      all = {ladder, {(its - modesOf(ladder).begin()) * most}};
   applyToStep(one, all);
   bool can = hasSearchedOrder(one.step.schedule) ? mayFit(one) : fits(one);
   return can ? std::optional(all) : std::nullopt;

@@ -41,7 +41,7 @@ public:
   void applyToStep(Candidate &one, const Recomputation &recomputation);
   /// Returns recomputations among which is the best one for the candidate; empty when none fits into memory.
   std::vector<Recomputation> candidateRecomputations(Candidate &one);
-  /// Returns the recomputation under which all layers have `mode` (None, Selective or Full). Returns nothing for a
+  /// Returns the recomputation under which all layers have `mode` (any but Offload). Returns nothing for a
   /// candidate without layers, or when the candidate would not fit into memory.
   std::optional<Recomputation> uniformRecomputation(Candidate &one, Recompute mode);
   /// Returns whether the candidate fits with a single microbatch in flight, which every schedule holds at least.

@@ -65,19 +65,16 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
     int64_t layers = 0;
     for (const PartSegment &one : segments)
       layers += prices.model.chain[one.entry].layers ? one.count : 0;
-    RecomputedLayers left = recomputedLayersAt(ladder, rung, layers, most);
+    PartModes modes = partModesAt(ladder, rung, layers, most);
     double recompute = 0, held = 0, after = 0;
     for (const PartSegment &one : segments) {
       bool isLayer = prices.model.chain[one.entry].layers > 0;
-      int64_t full = isLayer ? std::min(left.full, one.count) : 0,
-              lighter = isLayer ? std::min(left.lighter, one.count - full) : 0;
-      left.full -= full;
-      left.lighter -= lighter;
-      for (auto [mode, count] :
-           {std::pair(Recompute::None, one.count - full - lighter), {left.mode, lighter}, {Recompute::Full, full}}) {
+      int64_t first = isLayer ? std::min(modes.first, one.count) : 0;
+      modes.first -= first;
+      for (auto [mode, count] : {std::pair(modes.otherMode, one.count - first), {modes.firstMode, first}}) {
         if (count == 0)
           continue;
-        const auto index = static_cast<size_t>(mode);
+        const auto index = static_cast<size_t>(isLayer ? mode : Recompute::None);
         const LayerActivationBytes &bytes = prices.activations[one.entry][index];
         recompute += static_cast<double>(count) * prices.at(stage).seconds->segments[one.entry].recompute[index];
         held += static_cast<double>(count) * bytes.untilInputGradient;
@@ -251,18 +248,18 @@ double forcedByLayerRun(const CutPrices &prices, const ScheduleOptions &schedule
       room[mode] += here; // as many as with the modes before
     }
   }
-  // Layers that do not fit without recomputation need some, and layers that fit with no lighter mode need full.
-  constexpr auto kFull = static_cast<size_t>(Recompute::Full);
-  double lighter = room[0], cheapest = recompute[kFull];
+  // Layers that do not fit with the cheapest modes need at least the seconds of the next mode.
+  std::vector<size_t> modes;
   for (Recompute its : prices.modes)
-    if (const auto mode = static_cast<size_t>(its); mode != 0 && mode != kFull) {
-      lighter = std::max(lighter, room[mode]);
-      cheapest = std::min(cheapest, recompute[mode]);
-    }
-  if (all > room[kFull])
-    return std::numeric_limits<double>::infinity();
-  double full = std::max(0.0, all - lighter), some = std::max(full, all - room[0]);
-  return full * recompute[kFull] + (some - full) * cheapest;
+    modes.push_back(static_cast<size_t>(its));
+  std::ranges::sort(modes, {}, [&](size_t mode) { return recompute[mode]; });
+  double fitting = 0, before = 0, forced = 0; // `before`: seconds of the mode before
+  for (size_t mode : modes) {
+    forced += std::max(0.0, all - fitting) * (recompute[mode] - before);
+    before = recompute[mode];
+    fitting = std::max(fitting, room[mode]);
+  }
+  return all > fitting ? std::numeric_limits<double>::infinity() : forced;
 }
 
 } // namespace

@@ -167,7 +167,7 @@ std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int 
         PassCollective each = one;
         each.name.clear();
         each.bytes = std::min(each.bytes, model.layerOutputBytes);
-        each.recomputedBy = RecomputeModes::Full;
+        each.recomputedBy = RecomputeModes::Others;
         each.hops = 1;
         auto known = std::ranges::find_if(list, [&](const RepeatedCollective &its) { return its.collective == each; });
         if (known == list.end())

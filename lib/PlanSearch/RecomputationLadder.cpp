@@ -5,49 +5,50 @@
 
 namespace kerf::plansearch {
 
-Recompute firstMode(RecomputationLadder ladder) {
+std::span<const Recompute> modesOf(RecomputationLadder ladder) {
+  static constexpr Recompute kSelective[] = {Recompute::None, Recompute::Selective, Recompute::Full};
+  static constexpr Recompute kPointwise[] = {Recompute::None, Recompute::Pointwise, Recompute::Full};
+  static constexpr Recompute kAttention[] = {Recompute::None, Recompute::Pointwise, Recompute::ExceptAttention,
+                                             Recompute::Full};
+  static constexpr Recompute kFull[] = {Recompute::None, Recompute::Full};
   switch (ladder) {
   case RecomputationLadder::SelectiveFirst:
-    return Recompute::Selective;
+    return kSelective;
   case RecomputationLadder::PointwiseFirst:
-    return Recompute::Pointwise;
+    return kPointwise;
+  case RecomputationLadder::AttentionLast:
+    return kAttention;
   case RecomputationLadder::Full:
     break;
   }
-  return Recompute::Full;
+  return kFull;
 }
 
 std::vector<RecomputationLadder> laddersOf(std::span<const Recompute> modes) {
   std::vector<RecomputationLadder> ladders;
   for (RecomputationLadder ladder : kRecomputationLadders)
-    if (std::ranges::find(modes, firstMode(ladder)) != modes.end())
+    if (std::ranges::all_of(modesOf(ladder),
+                            [&](Recompute mode) { return std::ranges::find(modes, mode) != modes.end(); }))
       ladders.push_back(ladder);
   return ladders;
 }
 
 int64_t lastRung(RecomputationLadder ladder, int64_t most) {
-  return ladder == RecomputationLadder::Full ? most : 2 * most;
+  return static_cast<int64_t>(modesOf(ladder).size() - 1) * most;
 }
 
-RecomputedLayers recomputedLayersAt(RecomputationLadder ladder, int64_t rung, int64_t layers, int64_t most) {
-  if (ladder == RecomputationLadder::Full)
-    return {std::min(rung, layers), 0};
-  if (rung <= most)
-    return {0, std::min(rung, layers), firstMode(ladder)};
-  int64_t full = std::min(rung - most, layers);
-  return {full, layers - full, firstMode(ladder)};
+PartModes partModesAt(RecomputationLadder ladder, int64_t rung, int64_t layers, int64_t most) {
+  std::span<const Recompute> modes = modesOf(ladder);
+  const int64_t before = rung > 0 ? (rung - 1) / most : 0; // index of the mode that some layers still have
+  return {std::min(rung - before * most, layers), modes[before + 1], modes[before]};
 }
 
-LayerModes layerModes(const RecomputedLayers &recomputed, int64_t layers) {
-  LayerModes modes;
-  auto add = [&](Recompute mode, int64_t count) {
+LayerModes layerModes(const PartModes &modes, int64_t layers) {
+  LayerModes runs;
+  for (auto [mode, count] : {std::pair(modes.firstMode, modes.first), {modes.otherMode, layers - modes.first}})
     if (count > 0)
-      modes.push_back({mode, count});
-  };
-  add(Recompute::Full, recomputed.full);
-  add(recomputed.mode, recomputed.lighter);
-  add(Recompute::None, layers - recomputed.full - recomputed.lighter);
-  return modes;
+      runs.push_back({mode, count});
+  return runs;
 }
 
 } // namespace kerf::plansearch

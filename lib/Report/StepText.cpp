@@ -58,7 +58,8 @@ std::string recomputeText(const Plan &plan) {
     return valuesText(words) + ops;
   }
   std::string text;
-  for (Recompute mode : {Recompute::Full, Recompute::Pointwise, Recompute::Selective, Recompute::Offload}) {
+  for (Recompute mode :
+       {Recompute::Full, Recompute::ExceptAttention, Recompute::Pointwise, Recompute::Selective, Recompute::Offload}) {
     std::vector<std::string> patterns;
     for (const LayerRecompute &rule : plan.recomputeLayers)
       if (rule.mode == mode)

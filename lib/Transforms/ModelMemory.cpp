@@ -87,7 +87,7 @@ void Bridge::addMainActivations(size_t l, Segment &segment, const std::vector<Op
       auto [found, isNew] = saved.try_emplace(root);
       if (isNew) {
         order.push_back(root);
-        found->second = {nodeName(root.getLoc()), 0, RecomputeModes::Full, false};
+        found->second = {nodeName(root.getLoc()), 0, RecomputeModes::Others, false};
       }
       if (unsigned inEightBits = types.hasEightBitFactors(&op); counted.insert({root, inEightBits}).second) {
         double bytes = inEightBits ? kEightBitBytes * static_cast<double>(elementsOf(localOf(root))) + types.bytes
@@ -174,9 +174,10 @@ void Bridge::pinRecomputation(Run &run, const std::vector<SavedValue> &all, Segm
     auto pin = recomputationPin(&op);
     pins |= pin.has_value();
     recomputedByOf[&op] = pin                          ? (*pin ? RecomputeModes::Always : RecomputeModes::Never)
-                          : isAttentionCore(&op)       ? RecomputeModes::Selective
+                          : isAttentionKernel(&op)     ? types.coreModes()
+                          : isAttentionCore(&op)       ? RecomputeModes::Scores
                           : pointwiseOps.contains(&op) ? RecomputeModes::Pointwise
-                                                       : RecomputeModes::Full;
+                                                       : RecomputeModes::Others;
   }
   if (!pins)
     return recomputedByOf.clear();
@@ -226,7 +227,7 @@ void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, c
     Shape lse = localOf(attention.getLse());
     double scores = static_cast<double>(elementsOf(lse)) * static_cast<double>(shapeOf(attention.getKey())[1]);
     std::string name = nodeName(attention->getLoc());
-    RecomputeModes core = recomputedByOf.empty() ? RecomputeModes::Selective : recomputedByOf.lookup(attention);
+    RecomputeModes core = recomputedByOf.empty() ? types.coreModes() : recomputedByOf.lookup(attention);
     segment.saved.push_back({name + " probabilities", types.bytes * scores, core, false});
     if (attention->hasAttr(KerfDialect::kDropoutAttr)) {
       segment.saved.push_back({name + " mask", kMaskBytes * scores, core, false});
@@ -254,9 +255,10 @@ void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, c
     auto pinned = recomputedByOf.find(one.computed.getDefiningOp());
     segment.saved.push_back({name, savedBytes(one),
                              pinned != recomputedByOf.end()                       ? pinned->second
-                             : lse                                                ? RecomputeModes::Selective
+                             : lse                                                ? RecomputeModes::Attention
+                             : attention && options.fusedAttention                ? RecomputeModes::Full
                              : result && pointwiseOps.contains(result.getOwner()) ? RecomputeModes::Pointwise
-                                                                                  : RecomputeModes::Full,
+                                                                                  : RecomputeModes::Others,
                              forWeights});
   }
 }

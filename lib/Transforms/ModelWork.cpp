@@ -51,7 +51,7 @@ std::vector<Sharding> &Bridge::shardingsOf(Value value) {
 /// Pointwise recomputation communicates with nobody: a collective belongs to it only where its op is recomputed always.
 static RecomputeModes withoutPointwise(RecomputeModes modes) {
   return contains(modes, Recompute::None) ? modes
-                                          : without(modes, without(RecomputeModes::Pointwise, RecomputeModes::Full));
+                                          : without(modes, without(RecomputeModes::Pointwise, RecomputeModes::Others));
 }
 
 void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct,
@@ -185,7 +185,7 @@ void Bridge::addRing(Operation *attention, PassWork &pass) const {
   collective.bytes = keyValueBytes(attention) * (backward ? 2 : 1);
   auto pinned = recomputedByOf.find(attention);
   // The same mode as that of the attention kernel.
-  collective.recomputedBy = pinned == recomputedByOf.end() ? RecomputeModes::Selective : pinned->second;
+  collective.recomputedBy = pinned == recomputedByOf.end() ? types.coreModes() : pinned->second;
   collective.hops = shardCount(collective.axes) - 1;
   collective.overlapsAttention = true;
   pass.collectives.push_back(std::move(collective));
@@ -349,7 +349,7 @@ void Bridge::forwardOfMain() {
         ops.push_back(&op);
     addOps(kernels, ops, segment.forward, nullptr, false);
     for (Operation *op : ops)
-      addDropout(op, RecomputeModes::Full, segment);
+      addDropout(op, RecomputeModes::Others, segment);
     if (l == runs.size())
       break;
     for (auto [outer, inner] : llvm::zip(runs[l].first.getInputs(), runs[l].layer.getArguments()))

@@ -7,6 +7,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include <algorithm>
 #include <map>
 
 using namespace mlir;
@@ -34,7 +35,8 @@ Ops recomputedUnder(func::FuncOp forward, StringRef kind) {
   Ops ops;
   for (Operation &op : body.without_terminator()) {
     const bool inMode = mode == kerf::Recompute::Full || pointwise.contains(&op) ||
-                        (mode == kerf::Recompute::Selective && isAttentionCore(&op));
+                        (mode == kerf::Recompute::Selective && isAttentionCore(&op)) ||
+                        (mode == kerf::Recompute::ExceptAttention && !isAttentionKernel(&op));
     if (recomputationPin(&op).value_or(inMode))
       ops.insert(&op);
   }
@@ -46,7 +48,8 @@ struct Recomputation {
   llvm::SetVector<Operation *> ops;
   llvm::SetVector<Value> saved;
 };
-Recomputation recomputationOf(ArrayRef<Value> values, const llvm::DenseSet<Value> &kept) {
+Recomputation recomputationOf(ArrayRef<Value> values, const llvm::DenseSet<Value> &kept, StringRef kind) {
+  const bool keepsAttention = parsePlanWord<kerf::Recompute>(kind) == kerf::Recompute::ExceptAttention;
   Recomputation recomputation;
   SmallVector<Value> open(values);
   while (!open.empty()) {
@@ -54,7 +57,7 @@ Recomputation recomputationOf(ArrayRef<Value> values, const llvm::DenseSet<Value
     Operation *op = value.getDefiningOp();
     if (kept.contains(value) || !op)
       continue;
-    if (recomputationPin(op) == false)
+    if (!recomputationPin(op).value_or(!keepsAttention || !isAttentionKernel(op)))
       recomputation.saved.insert(value);
     else if (recomputation.ops.insert(op))
       llvm::append_range(open, op->getOperands());
@@ -137,7 +140,7 @@ LogicalResult Recompute::saveRequiredValues(CallOp call, SymbolTable &symbols) {
   auto kind = call->getAttrOfType<StringAttr>(KerfDialect::kRecomputeAttr);
   if (!kind || !llvm::is_contained(kDeviceModes, parsePlanWord<kerf::Recompute>(kind.getValue())))
     return call.emitError() << "kerf.recompute is " << call->getAttr(KerfDialect::kRecomputeAttr)
-                            << "; there are \"none\", \"selective\", \"pointwise\" and \"full\"";
+                            << "; there are \"none\", \"selective\", \"pointwise\", \"except-attention\" and \"full\"";
   CallOp forwardCall = forwardCallOf(call);
   if (!forwardCall)
     return success();
@@ -147,7 +150,7 @@ LogicalResult Recompute::saveRequiredValues(CallOp call, SymbolTable &symbols) {
   for (int64_t result : recomputedResults(call, forwardCall, forward))
     if (result >= 0)
       recomputed.push_back(returned->getOperand(static_cast<unsigned>(result)));
-  Recomputation recomputation = recomputationOf(recomputed, savedValues(forward, kind.getValue()));
+  Recomputation recomputation = recomputationOf(recomputed, savedValues(forward, kind.getValue()), kind.getValue());
   if (recomputation.saved.empty())
     return success();
   SmallVector<Value> added(recomputation.saved.begin(), recomputation.saved.end());
@@ -192,8 +195,9 @@ func::FuncOp Recompute::variant(func::FuncOp backward, func::FuncOp forward, con
                                 StringRef kind, SymbolTable &symbols) {
   OpBuilder outer(backward->getContext());
   outer.setInsertionPointAfter(backward);
-  auto function = func::FuncOp::create(outer, backward.getLoc(), (backward.getName() + "_" + kind).str(),
-                                       outer.getFunctionType({}, {}));
+  std::string name = (backward.getName() + "_" + kind).str();
+  std::ranges::replace(name, '-', '_');
+  auto function = func::FuncOp::create(outer, backward.getLoc(), name, outer.getFunctionType({}, {}));
   function.setPrivate();
   symbols.insert(function);
   Block *body = function.addEntryBlock();
@@ -215,7 +219,7 @@ func::FuncOp Recompute::variant(func::FuncOp backward, func::FuncOp forward, con
   for (int64_t result : results)
     if (result >= 0)
       recomputed.push_back(returned->getOperand(static_cast<unsigned>(result)));
-  Recomputation recomputation = recomputationOf(recomputed, kept);
+  Recomputation recomputation = recomputationOf(recomputed, kept, kind);
   for (Operation &op : forward.front().without_terminator())
     if (recomputation.ops.contains(&op))
       builder.clone(op, ofForward);

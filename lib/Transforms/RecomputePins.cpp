@@ -22,11 +22,16 @@ std::optional<bool> recomputationPin(Operation *op) {
   return std::nullopt;
 }
 
-bool isAttentionCore(Operation *op) {
-  while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // the last block of ring attention is followed by such ops
+/// Returns the op whose result `op` moves or converts: the last block of ring attention is followed by such ops.
+static Operation *computing(Operation *op) {
+  while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op))
     op = op->getOperand(0).getDefiningOp();
-  return kernelClassOf(op) == KernelClass::Attention || isa_and_nonnull<SoftmaxOp>(op);
+  return op;
 }
+
+bool isAttentionKernel(Operation *op) { return kernelClassOf(computing(op)) == KernelClass::Attention; }
+
+bool isAttentionCore(Operation *op) { return isAttentionKernel(op) || isa_and_nonnull<SoftmaxOp>(computing(op)); }
 
 /// Returns whether an op takes no longer than its operands and results take to move, and communicates with nobody.
 static bool onlyMovesElements(Operation *op) {

@@ -273,7 +273,7 @@ std::vector<KernelWork> KernelBuilder::attention(Operation *op) const {
       kernels.push_back(kernel(op, " merge", KernelClass::Movement, 2 * types.bytes * merged));
   }
   for (KernelWork &one : kernels)
-    one.recomputedBy = one.work.kernelClass == KernelClass::Movement ? RecomputeModes::Full : RecomputeModes::Selective;
+    one.recomputedBy = one.work.kernelClass == KernelClass::Movement ? RecomputeModes::Others : types.coreModes();
   return kernels;
 }
 
@@ -432,7 +432,7 @@ void KernelBuilder::addNormBackward(Operation *op, PassWork &weights) {
 RecomputeModes KernelBuilder::modesOf(Operation *op) const {
   if (!recomputedByOf.empty())
     return recomputedByOf.lookup(op);
-  return pointwiseOps.contains(op) ? RecomputeModes::Pointwise : RecomputeModes::Full;
+  return pointwiseOps.contains(op) ? RecomputeModes::Pointwise : RecomputeModes::Others;
 }
 
 /// Sets the modes under which the kernels of a slot run again. An op that a product computes along with its own result
@@ -440,14 +440,14 @@ RecomputeModes KernelBuilder::modesOf(Operation *op) const {
 void KernelBuilder::addRecomputation(const Slot &slot, llvm::MutableArrayRef<KernelWork> kernels,
                                      PassWork &pass) const {
   const bool pinned = !recomputedByOf.empty();
-  RecomputeModes modes = pinned ? RecomputeModes::Never : RecomputeModes::Full;
+  RecomputeModes modes = pinned ? RecomputeModes::Never : RecomputeModes::Others;
   SmallVector<Operation *> joined; // with a product
   for (Operation *member : slot.members)
     if (!slot.pointwise && member != slot.members.front() && !kernels.empty())
       joined.push_back(member);
     else
       modes = modes | modesOf(member);
-  if (pinned || modes != RecomputeModes::Full) // otherwise the kernels have the modes of their op
+  if (pinned || modes != RecomputeModes::Others) // otherwise the kernels have the modes of their op
     for (KernelWork &one : kernels)
       one.recomputedBy = modes;
   for (Operation *op : joined)

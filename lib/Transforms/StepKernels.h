@@ -28,6 +28,8 @@ struct KernelTypes {
   double lossBytes = 0;         // see WorkOptions::lossBytes
   const EightBitProducts *eightBit = nullptr; // the products with 8-bit factors; null: there are none
 
+  /// Returns the recomputation modes that compute the core of attention again.
+  RecomputeModes coreModes() const { return fusedAttention ? RecomputeModes::Attention : RecomputeModes::Scores; }
   /// Returns whether the op is a product with 8-bit factors.
   bool hasEightBitFactors(mlir::Operation *op) const { return eightBit && eightBit->products.contains(op); }
 };

@@ -33,6 +33,7 @@ TWO = [  # model, layers, decisions of the plan, and a factor of the gradients
     ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 3, "microbatch": 2, "recompute": "selective"}, 1),
     ("gpt2", 2, {"mesh": {"model": 2}, "recompute": "full"}, 1),
     ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 2, "microbatch": 2, "recompute": "pointwise"}, 1),
+    ("gpt2", 2, {"mesh": {"model": 2}, "recompute": "except-attention"}, 1),
     ("gpt2", 2, {"mesh": {"stage": 2}, "microbatch": 4, "schedule": {"name": "1f1b"}}, 1),
     ("gpt2", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0}, 1.01),
     ("masked", 2, {"mesh": {"data": 2}, "optimizer_sharding": 0, "microbatch": 2}, 1),

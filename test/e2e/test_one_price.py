@@ -191,7 +191,7 @@ class OnePrice(KerfTest):
                 options.append("--all-ranks")
             pins = {"kerf": 1}
             if options[3] == "whole" and rnd.random() < 0.5 and model != "mlp":
-                pins["recompute"] = rnd.choice(["full", "selective", "none", "pointwise"])
+                pins["recompute"] = rnd.choice(["full", "selective", "none", "pointwise", "except-attention"])
             if options[3] == "whole" and rnd.random() < 0.3:
                 pins["optimizer_sharding"] = rnd.choice([0, 1, 2])
             if rnd.random() < 0.3 and options[1] % 2 == 0:

@@ -213,6 +213,23 @@ class Simulate(KerfTest):
                         for pins in ({}, {"ops": {"*mlp.c_proj*": {"recompute": False}}}))
         self.assertEqual(pinned["breakdown"], free["breakdown"])
 
+    def test_long_sequences_keep_what_attention_computes(self):
+        """All but attention costs as little as the layer's products where attention takes most of the time."""
+        for model in (dict(GPT, n_positions=16384), LLAMA):
+            for context, style in ((1, "ring"), (2, "ring"), (2, "ulysses")):
+                plans = [with_context(context, model=2, batch=2, micro=1, recompute=mode, context_style=style)
+                         for mode in ("pointwise", "except-attention", "full")]
+                pointwise, kept, full = (self.simulate(plan, model, CLUSTER, "--dtype", "bf16", "--sequence", "16384") for plan in plans)
+                again = [one["breakdown"]["recompute"] for one in (pointwise, kept, full)]
+                self.assertTrue(again[0] < again[1] < again[2] / 2, again)
+                saved = [one["memory"][0]["activations"] for one in (pointwise, kept, full)]
+                self.assertTrue(saved[0] > saved[1] > saved[2], saved)
+        # Attention that is not one kernel has no result worth keeping.
+        kept, full = (self.simulate(plan_of(model=2, attention="unfused", recompute=mode), GPT, CLUSTER, "--dtype", "bf16")
+                      for mode in ("except-attention", "full"))
+        self.assertEqual(kept["breakdown"], full["breakdown"])
+        self.assertEqual(kept["memory"], full["memory"])
+
     def test_ops_are_recomputed_or_kept_by_themselves(self):
         def simulated(mode, **ops):
             pins = {"ops": {pattern: {"recompute": again} for pattern, again in ops.items()}} if ops else {}

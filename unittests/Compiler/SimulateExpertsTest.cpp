@@ -16,24 +16,24 @@ struct Mixture {
   double layers = 4, hidden = 64, heads = 4, inner = 96, vocabulary = 512, sequence = 32, experts = 8, choices = 2;
 };
 
-struct Case {
+struct MixtureCase {
   int64_t data = 1, expert = 1, model = 1, microbatch = 1;
   bool sequenceParallel = false;
   std::optional<double> capacity = {};
   int64_t context = 1;
 };
 
-constexpr double kBatch = 48;
-const Case kCases[] = {{},
-                       {1, 8, 1},
-                       {2, 4, 1, 2},
-                       {1, 2, 4},
-                       {2, 2, 2, 2},
-                       {2, 4, 2, 1, true},
-                       {1, 4, 1, 1, false, kExactExperts},
-                       {1, 4, 2, 1, false, {}, 2}};
+constexpr double kMixtureBatch = 48;
+const MixtureCase kMixtureCases[] = {{},
+                                     {1, 8, 1},
+                                     {2, 4, 1, 2},
+                                     {1, 2, 4},
+                                     {2, 2, 2, 2},
+                                     {2, 4, 2, 1, true},
+                                     {1, 4, 1, 1, false, kExactExperts},
+                                     {1, 4, 2, 1, false, {}, 2}};
 
-class SimulatedMixture : public testing::TestWithParam<Case> {
+class SimulatedMixture : public testing::TestWithParam<MixtureCase> {
 protected:
   void SetUp() override {
     path = std::filesystem::temp_directory_path() / fmt::format("kerf-simulate-experts-{}.json", getpid());
@@ -53,13 +53,13 @@ protected:
   }
   void TearDown() override { std::filesystem::remove(path); }
 
-  Result<SimulatedPlan> simulate(const Case &c) const {
+  Result<SimulatedPlan> simulate(const MixtureCase &c) const {
     auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
     if (!cluster)
       return cluster.error();
     Plan plan;
     plan.meshSizes = {{"data", c.data}, {"expert", c.expert}, {"context", c.context}, {"model", c.model}};
-    plan.globalBatch = static_cast<int64_t>(kBatch);
+    plan.globalBatch = static_cast<int64_t>(kMixtureBatch);
     plan.microbatch = c.microbatch;
     plan.sequenceParallel = {c.sequenceParallel};
     SimulateOptions options;
@@ -77,7 +77,7 @@ protected:
       for (const KernelWork &kernel : (segment.*pass).kernels)
         if (kernel.work.kernelClass == KernelClass::Product)
           flops += static_cast<double>(segment.repeat) * kernel.work.flops;
-    return flops * static_cast<double>(GetParam().model * GetParam().context) * kBatch /
+    return flops * static_cast<double>(GetParam().model * GetParam().context) * kMixtureBatch /
            static_cast<double>(GetParam().microbatch);
   }
 
@@ -88,8 +88,8 @@ protected:
 };
 
 TEST_P(SimulatedMixture, FlopsOfAllRanksAreThoseOfTheTokensOwnExperts) {
-  const Case &c = GetParam();
-  double tokens = kBatch * m.sequence, h = m.hidden;
+  const MixtureCase &c = GetParam();
+  double tokens = kMixtureBatch * m.sequence, h = m.hidden;
   double experts = 6 * m.choices * h * m.inner, router = 2 * h * m.experts;
   double rest = 8 * h * h * m.layers + 2 * h * m.vocabulary, attention = 4 * m.sequence * h * m.layers;
   EXPECT_DOUBLE_EQ(simulated.work.modelFlops, 3 * tokens * (m.layers * (experts + router) + rest + attention));
@@ -102,7 +102,7 @@ TEST_P(SimulatedMixture, FlopsOfAllRanksAreThoseOfTheTokensOwnExperts) {
 }
 
 TEST_P(SimulatedMixture, ExpertsAreCutAndTheirGradientsSummedOverDataAlone) {
-  const Case &c = GetParam();
+  const MixtureCase &c = GetParam();
   double h = m.hidden, ofExperts = 0, others = 0;
   for (const Segment &segment : simulated.work.parts.front().segments)
     for (const ParameterGroup &group : segment.parameters) {
@@ -121,7 +121,7 @@ TEST_P(SimulatedMixture, ExpertsAreCutAndTheirGradientsSummedOverDataAlone) {
 /// Each routed token is sent to its expert and back, in the forward and in the backward pass. Its probability is sent
 /// to the expert, and the gradient of the probability back.
 TEST_P(SimulatedMixture, SlotsChangeHandsFourTimesALayer) {
-  const Case &c = GetParam();
+  const MixtureCase &c = GetParam();
   double tokens = static_cast<double>(c.microbatch) * m.sequence / static_cast<double>(c.context);
   double slots = c.capacity ? m.experts : m.choices; // slots for each token
   int expert = simulated.mesh.find("expert");
@@ -149,7 +149,7 @@ TEST_P(SimulatedMixture, SlotsChangeHandsFourTimesALayer) {
 
 /// The all-reduces of the residual stream: one for attention and one for the experts in each pass.
 TEST_P(SimulatedMixture, ModelSumsTheStreamAsWithoutExperts) {
-  const Case &c = GetParam();
+  const MixtureCase &c = GetParam();
   double stream = 2 * static_cast<double>(c.microbatch) * m.sequence / static_cast<double>(c.context) * m.hidden;
   for (const PassWork *pass : {&layer->forward, &layer->inputGradient}) {
     int sums = 0;
@@ -195,6 +195,6 @@ TEST(SimulatedMixtral, ExchangesSharesBetweenNodes) {
   EXPECT_DOUBLE_EQ(exchanged, 2 * kTokens / kModel + kProbabilities);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, SimulatedMixture, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(Plans, SimulatedMixture, testing::ValuesIn(kMixtureCases));
 
 } // namespace

@@ -19,15 +19,15 @@ struct Latent {
          vocabulary = 129280, sequence = 4096;
 };
 
-struct Case {
+struct LatentCase {
   int64_t data = 1, expert = 1, model = 1, stage = 1;
   bool sequenceParallel = false;
 };
 
-constexpr double kBatch = 48;
-const Case kCases[] = {{}, {4}, {1, 1, 4}, {1, 1, 2, 1, true}, {1, 4, 2}, {2, 1, 1, 2}, {1, 2, 2, 2, true}};
+constexpr double kLatentBatch = 48;
+const LatentCase kLatentCases[] = {{}, {4}, {1, 1, 4}, {1, 1, 2, 1, true}, {1, 4, 2}, {2, 1, 1, 2}, {1, 2, 2, 2, true}};
 
-class SimulatedLatent : public testing::TestWithParam<Case> {
+class SimulatedLatent : public testing::TestWithParam<LatentCase> {
 protected:
   void SetUp() override {
     std::string path = std::filesystem::temp_directory_path() / fmt::format("kerf-simulate-latent-{}.json", getpid());
@@ -39,12 +39,12 @@ protected:
              "n_group": 8, "topk_group": 4, "vocab_size": {}}})",
         m.layers, m.dense, m.hidden, m.heads, m.heads, m.queryRank, m.keyValueRank, m.still, m.turning, m.value,
         m.inner, m.expertInner, m.shared, m.experts, m.choices, m.vocabulary);
-    const Case &c = GetParam();
+    const LatentCase &c = GetParam();
     auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
     ASSERT_TRUE(cluster);
     Plan plan;
     plan.meshSizes = {{"data", c.data}, {"expert", c.expert}, {"model", c.model}, {"stage", c.stage}};
-    plan.globalBatch = static_cast<int64_t>(kBatch);
+    plan.globalBatch = static_cast<int64_t>(kLatentBatch);
     plan.microbatch = 1;
     plan.sequenceParallel = {c.sequenceParallel};
     SimulateOptions options;
@@ -66,7 +66,7 @@ protected:
           for (const KernelWork &kernel : (segment.*pass).kernels)
             if (kernel.work.kernelClass == KernelClass::Product)
               flops += static_cast<double>(segment.repeat) * kernel.work.flops;
-    return flops * static_cast<double>(GetParam().model) * kBatch;
+    return flops * static_cast<double>(GetParam().model) * kLatentBatch;
   }
 
   /// Returns the first layer-chain segment of that name.
@@ -93,8 +93,8 @@ protected:
 };
 
 TEST_P(SimulatedLatent, FlopsAreThoseOfBothKindsOfLayers) {
-  const Case &c = GetParam();
-  double tokens = kBatch * m.sequence, mixed = m.layers - m.dense;
+  const LatentCase &c = GetParam();
+  double tokens = kLatentBatch * m.sequence, mixed = m.layers - m.dense;
   double attention = 2 * m.sequence * m.heads * (m.still + m.turning + m.value);
   double cut =
       m.layers * headProducts() + m.dense * denseProducts() + mixed * expertProducts() + 2 * m.hidden * m.vocabulary;
@@ -137,7 +137,7 @@ TEST_P(SimulatedLatent, ParametersOfHeadsAreCutAndThoseOfLatentsWhole) {
 /// Checks the elements per token that ranks of "model" all-reduce: the stream after attention and after the MLP, its
 /// gradient before the MLP only, and the gradients of the latents, summed over the heads of all ranks.
 TEST_P(SimulatedLatent, ModelSumsTheStreamAndTheGradientsOfLatents) {
-  const Case &c = GetParam();
+  const LatentCase &c = GetParam();
   auto sums = [&](const Segment &segment, PassWork Segment::*pass) {
     std::pair<int, double> found; // number of all-reduces of the stream, and elements of other all-reduces, without one
                                   // number for each routed token
@@ -180,8 +180,8 @@ TEST_P(SimulatedLatent, StagesHoldTheKindsOfTheirLayers) {
     EXPECT_EQ(held, (std::vector<std::string>{"dense_layerx1 layerx1 ", "layerx2 "}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, SimulatedLatent, testing::ValuesIn(kCases), [](const auto &info) {
-  const Case &c = info.param;
+INSTANTIATE_TEST_SUITE_P(Cases, SimulatedLatent, testing::ValuesIn(kLatentCases), [](const auto &info) {
+  const LatentCase &c = info.param;
   return fmt::format("data{}expert{}model{}stage{}{}", c.data, c.expert, c.model, c.stage,
                      c.sequenceParallel ? "sequence" : "");
 });

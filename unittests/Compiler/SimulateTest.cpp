@@ -16,17 +16,17 @@ struct Gpt {
   double layers = 6, hidden = 128, heads = 4, inner = 512, vocabulary = 1024, sequence = 64;
 };
 
-struct Case {
+struct GptCase {
   int64_t stage = 1, data = 1, model = 1, batch = 16, microbatch = 2;
   bool sequenceParallel = false;
   double ranks() const { return static_cast<double>(stage * data * model); }
   double microbatches() const { return static_cast<double>(batch / data / microbatch); }
 };
 
-const Case kCases[] = {
+const GptCase kGptCases[] = {
     {}, {1, 2, 1}, {1, 1, 4}, {2, 2, 2}, {3, 1, 4, 16, 2}, {1, 1, 4, 16, 2, true}, {2, 2, 2, 16, 1, true}};
 
-class SimulatedGpt : public testing::TestWithParam<Case> {
+class SimulatedGpt : public testing::TestWithParam<GptCase> {
 protected:
   void SetUp() override {
     path = std::filesystem::temp_directory_path() / fmt::format("kerf-simulate-{}.json", getpid());
@@ -36,7 +36,7 @@ protected:
         gpt.layers, gpt.hidden, gpt.heads, gpt.inner, gpt.vocabulary, gpt.sequence);
     auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
     ASSERT_TRUE(cluster) << cluster.error().message;
-    const Case &c = GetParam();
+    const GptCase &c = GetParam();
     Plan plan;
     plan.meshSizes = {{"stage", c.stage}, {"data", c.data}, {"model", c.model}};
     plan.globalBatch = c.batch;
@@ -60,7 +60,7 @@ protected:
       for (int part : chunks)
         for (const Segment &segment : simulated.work.parts[part].segments)
           total += static_cast<double>(segment.repeat) * of(segment);
-    const Case &c = GetParam();
+    const GptCase &c = GetParam();
     return total * static_cast<double>(c.data * c.model) * c.microbatches();
   }
   static double products(const PassWork &pass, double k) {
@@ -93,7 +93,7 @@ TEST_P(SimulatedGpt, FlopsOfAllRanksAreTheClosedForms) {
 }
 
 TEST_P(SimulatedGpt, ParametersOfAllRanksAreTheClosedForm) {
-  const Case &c = GetParam();
+  const GptCase &c = GetParam();
   double h = gpt.hidden, t = static_cast<double>(c.model);
   double cut = gpt.layers * (12 * h * h + 7 * h) +
                gpt.vocabulary * h * (c.stage > 1 ? 2 : 1); // sharded parameters: products, biases over columns, tables
@@ -113,7 +113,7 @@ TEST_P(SimulatedGpt, ParametersOfAllRanksAreTheClosedForm) {
 /// Korthikanti et al. 2022: each all-reduce becomes a reduce-scatter and an all-gather, and the backward pass also
 /// gathers two saved activations for weight gradients.
 TEST_P(SimulatedGpt, CollectivesOfALayerAreMegatrons) {
-  const Case &c = GetParam();
+  const GptCase &c = GetParam();
   const Segment *layer = nullptr;
   for (const Part &part : simulated.work.parts)
     for (const Segment &segment : part.segments)
@@ -139,6 +139,6 @@ TEST_P(SimulatedGpt, CollectivesOfALayerAreMegatrons) {
   EXPECT_EQ(layer->weightGradient.collectives.size(), sequence ? 2u : 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, SimulatedGpt, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(Plans, SimulatedGpt, testing::ValuesIn(kGptCases));
 
 } // namespace

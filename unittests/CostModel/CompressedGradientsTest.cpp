@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compression in the simulator, with steps that can be computed by hand: devices move 1 byte/s and links 1 byte/s.
 #include "kerf/CostModel/CompressedGradients.h"
+#include "StepsByHand.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +9,6 @@ using namespace kerf;
 using namespace kerf::compression;
 
 namespace {
-
-constexpr double kEps = 1e-9;
 
 /// A cluster of `nodes` nodes with `perNode` CPU cores each. Codecs encode 100 and decode 200 f32 bytes/s.
 Cluster cores(int64_t nodes, int64_t perNode) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of clusters of several groups: their files, and pipelines whose stages have different devices and networks.
-#include "kerf/CostModel/Simulator.h"
+#include "StepsByHand.h"
 #include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,6 @@
 using namespace kerf;
 
 namespace {
-
-constexpr double kEps = 1e-9;
 
 std::string groupText(int nodes, const char *name = "A100", double memory = 1e9) {
   return fmt::format(R"({{"device": {{"kind": "cuda", "name": "{}", "memory_bytes": {}, "memory_bandwidth": 2e12,
@@ -31,7 +29,7 @@ Cluster parsed(const std::string &text) {
   return cluster ? *cluster : Cluster();
 }
 
-void expectRefused(const std::string &json, const std::string &words) {
+void expectMessage(const std::string &json, const std::string &words) {
   Result<Cluster> cluster = parseCluster(json, "c.json");
   ASSERT_FALSE(static_cast<bool>(cluster)) << words;
   EXPECT_EQ(cluster.error().message, "cluster file c.json: " + words);
@@ -67,7 +65,7 @@ KernelWork kernel(double seconds) {
   return kernel;
 }
 
-struct Step {
+struct MixedStep {
   StepWork work;
   StepPlan plan;
   Mesh mesh{{{"stage", 1}, {"data", 1}, {"model", 1}}};
@@ -88,8 +86,8 @@ struct Step {
 
 /// One layer per part: forward 1 s and backward 2 s on a device of 1 byte/s; it saves 100 bytes and has
 /// no optimizer states.
-Step pipeline(int64_t stages, int64_t microbatches) {
-  Step s;
+MixedStep mixedPipeline(int64_t stages, int64_t microbatches) {
+  MixedStep s;
   s.mesh.axes[0].size = stages;
   Segment layer;
   layer.name = "layer";
@@ -109,10 +107,10 @@ Step pipeline(int64_t stages, int64_t microbatches) {
 }
 
 /// A plan with every kind of work in real sizes: milliseconds of compute, megabytes between ranks.
-Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t model) {
+MixedStep randomMixedStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t model) {
   auto coin = [&] { return random() % 2 == 0; };
   auto some = [&](double scale) { return scale * (1 + double(random() % 1000) / 250); };
-  Step s = pipeline(stages, 1 + random() % 6);
+  MixedStep s = mixedPipeline(stages, 1 + random() % 6);
   s.mesh.axes[1].size = data;
   s.mesh.axes[2].size = model;
   s.work.message.axes = s.axis(0);
@@ -129,7 +127,7 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   if (model > 1) {
     layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7)}};
     layer.inputGradient.collectives = {
-        {"sum", Collective::AllReduce, s.axis(2), some(1e7), RecomputeModes::Full, coin()}};
+        {"sum", Collective::AllReduce, s.axis(2), some(1e7), RecomputeModes::Others, coin()}};
     s.work.message.afterReceive = {{"gather", Collective::AllGather, s.axis(2), some(1e7)}};
   }
   s.work.parts.push_back(s.work.parts[0]);
@@ -188,29 +186,29 @@ TEST(MixedCluster, BetweenIsOneForAllOrOneForEachPair) {
 
 TEST(MixedCluster, RefusesWhatIsWrongByName) {
   std::string two = groupText(2) + ", " + groupText(2);
-  expectRefused(R"({"groups": 3})", R"(groups must be a list of {"device", "levels"})");
-  expectRefused(R"({"groups": []})", R"(groups must be a list of {"device", "levels"})");
-  expectRefused(fmt::format(R"({{"groups": [{}]}})", two), R"(lacks "between"; add it)");
-  expectRefused(fileOf(two, ""), "between has 0 entries for 2 groups; give one for all pairs, or 1: one for each pair "
+  expectMessage(R"({"groups": 3})", R"(groups must be a list of {"device", "levels"})");
+  expectMessage(R"({"groups": []})", R"(groups must be a list of {"device", "levels"})");
+  expectMessage(fmt::format(R"({{"groups": [{}]}})", two), R"(lacks "between"; add it)");
+  expectMessage(fileOf(two, ""), "between has 0 entries for 2 groups; give one for all pairs, or 1: one for each pair "
                                  "of neighbours");
-  expectRefused(fileOf(two + ", " + groupText(1) + ", " + groupText(1), kBetween + ", " + kBetween),
+  expectMessage(fileOf(two + ", " + groupText(1) + ", " + groupText(1), kBetween + ", " + kBetween),
                 "between has 2 entries for 4 groups; give one for all pairs, or 3: one for each pair of neighbours");
-  expectRefused(fileOf(groupText(2), kBetween), R"(has "between" but only one group; add a group or drop "between")");
-  expectRefused(fileOf(two, R"({"bandwidth": 1e9})"), R"(between[0]: lacks "latency"; add it)");
-  expectRefused(fileOf(two, R"({"latency": 0})"), R"(between[0]: lacks "bandwidth"; add it)");
-  expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": -1})"),
+  expectMessage(fileOf(groupText(2), kBetween), R"(has "between" but only one group; add a group or drop "between")");
+  expectMessage(fileOf(two, R"({"bandwidth": 1e9})"), R"(between[0]: lacks "latency"; add it)");
+  expectMessage(fileOf(two, R"({"latency": 0})"), R"(between[0]: lacks "bandwidth"; add it)");
+  expectMessage(fileOf(two, R"({"latency": 0, "bandwidth": -1})"),
                 "between[0]: bandwidth is -1; must be a finite number above 0");
-  expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": 1e9, "node_bandwidth": 0})"),
+  expectMessage(fileOf(two, R"({"latency": 0, "bandwidth": 1e9, "node_bandwidth": 0})"),
                 "between[0]: node_bandwidth is 0; must be a finite number above 0");
-  expectRefused(fileOf(groupText(2) + ", {}", kBetween), R"(groups[1]: lacks "device"; add it)");
-  expectRefused(fileOf(groupText(2) + ", " + groupText(2, "x", -1), kBetween),
+  expectMessage(fileOf(groupText(2) + ", {}", kBetween), R"(groups[1]: lacks "device"; add it)");
+  expectMessage(fileOf(groupText(2) + ", " + groupText(2, "x", -1), kBetween),
                 "groups[1].device: memory_bytes is -1; must be a whole number, 1 or more");
-  expectRefused(fileOf(groupText(2) + ", " + groupText(0), kBetween),
+  expectMessage(fileOf(groupText(2) + ", " + groupText(0), kBetween),
                 "groups[1].levels[1]: size is 0; must be a whole number, 1 or more");
-  expectRefused(fileOf(two, kBetween, R"(, "levels": [])"),
+  expectMessage(fileOf(two, kBetween, R"(, "levels": [])"),
                 R"(has 2 groups and a "levels" of its own; put it into the groups or drop the groups)");
-  expectRefused(fileOf(two, kBetween, R"(, "ranks": 17)"), "ranks is 17, but the groups hold 16; give 16 or fewer");
-  expectRefused(fileOf(groupText(1 << 28) + ", " + groupText(1 << 28) + ", " + groupText(1), kBetween),
+  expectMessage(fileOf(two, kBetween, R"(, "ranks": 17)"), "ranks is 17, but the groups hold 16; give 16 or fewer");
+  expectMessage(fileOf(groupText(1 << 28) + ", " + groupText(1 << 28) + ", " + groupText(1), kBetween),
                 "its 3 groups have 2147483652 ranks, more than 2147483648; give fewer");
 }
 
@@ -260,7 +258,7 @@ TEST(MixedPipeline, EqualGroupsAreOneCluster) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    Step s = random() % 2 ? randomStep(random, 4, 2, 4) : randomStep(random, 8, 4, 1);
+    MixedStep s = random() % 2 ? randomMixedStep(random, 4, 2, 4) : randomMixedStep(random, 8, 4, 1);
     Simulation wanted = s.on(one);
     for (const Cluster &cluster : cut) {
       Simulation given = s.on(cluster);
@@ -277,7 +275,7 @@ TEST(MixedPipeline, WhatIsFasterNeverSlowsAPlan) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    Step s = randomStep(random, 4, 2, 4);
+    MixedStep s = randomMixedStep(random, 4, 2, 4);
     Cluster cluster = parsed(fileOf(groupText(4) + ", " + groupText(4, "V100"), kBetween));
     double slow = s.on(cluster).stepSeconds;
     auto faster = [&] { return 1 + double(random() % 100) / 50; };
@@ -301,7 +299,7 @@ TEST(MixedPipeline, WhatIsFasterNeverSlowsAPlan) {
 //   stage 1:  F0 1-1.5  B0 1.5-2.5  F1 2.5-3  B1 3-4  F2 5.5-6  B2 6-7
 TEST(MixedPipeline, TwoStagesByHand) {
   Cluster slow = handGroup(1, 1), fast = handGroup(1, 2);
-  Step s = pipeline(2, 3);
+  MixedStep s = mixedPipeline(2, 3);
   Simulation slowFirst = s.on(handMixed({slow, fast}));
   EXPECT_NEAR(slowFirst.stepSeconds, 9.5, kEps);
   EXPECT_NEAR(slowFirst.breakdown.forward, 3, kEps) << "of the busiest stage, which is the slow one";
@@ -316,7 +314,7 @@ TEST(MixedPipeline, TwoStagesByHand) {
 
 TEST(MixedPipeline, MessagesBetweenGroupsByHand) {
   Cluster slow = handGroup(4, 1, 1e6), fast = handGroup(4, 2, 1e6);
-  Step s = pipeline(2, 1);
+  MixedStep s = mixedPipeline(2, 1);
   s.mesh.axes[2].size = 4;
   s.work.message.axes = s.axis(0);
   s.work.message.bytes = 400;
@@ -331,7 +329,7 @@ TEST(MixedPipeline, MessagesBetweenGroupsByHand) {
   s.plan.bytes = {0, 4, 0};
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 2e3})).stepSeconds, compute + 400 / (0.65 * 2e3 / 4), kEps);
   // Two stages in each group: messages inside a group run at the group's bandwidth, 0.85 of 1e6.
-  Step four = pipeline(4, 1);
+  MixedStep four = mixedPipeline(4, 1);
   four.mesh.axes[2].size = 2;
   four.work.message.axes = four.axis(0);
   four.work.message.bytes = 400;
@@ -342,7 +340,7 @@ TEST(MixedPipeline, MessagesBetweenGroupsByHand) {
 TEST(MixedPipeline, GroupsFurtherApartAreJoinedThroughThoseBetween) {
   Cluster cluster = handMixed({handGroup(1, 1), handGroup(1, 1), handGroup(1, 1)});
   cluster.groupLinks = {{1e3, 0.25, 0}, {2e3, 0.5, 0}};
-  Step s = pipeline(3, 1);
+  MixedStep s = mixedPipeline(3, 1);
   Result<PipelineModel> model = PipelineModel::make(s.mesh, cluster);
   ASSERT_TRUE(static_cast<bool>(model));
   auto seconds = [&](int64_t from, int64_t to) { return model->sendSeconds(from, to, s.work.message.axes, 950); };
@@ -360,7 +358,7 @@ TEST(MixedPipeline, GroupsFurtherApartAreJoinedThroughThoseBetween) {
 TEST(MixedPipeline, MemoryIsOfTheStagesOwnDevice) {
   Cluster large = handGroup(1, 1), small = handGroup(1, 1);
   small.device.memoryBytes = 110; // one microbatch of 100 bytes and 6 % for the allocator
-  Step s = pipeline(2, 4);
+  MixedStep s = mixedPipeline(2, 4);
   Simulation enough = s.on(handMixed({large, small}));
   EXPECT_TRUE(enough.fits);
   EXPECT_EQ(enough.memory[0].limitBytes, 1e6);
@@ -369,7 +367,7 @@ TEST(MixedPipeline, MemoryIsOfTheStagesOwnDevice) {
 }
 
 TEST(MixedPipeline, GradientsAreReducedInsideTheGroup) {
-  Step s = pipeline(2, 1);
+  MixedStep s = mixedPipeline(2, 1);
   s.mesh.axes[1].size = 2;
   s.work.message.axes = s.axis(0);
   s.work.parts[0].segments[0].parameters = {{"w", 100, s.axis(1)}};
@@ -403,7 +401,7 @@ TEST(MixedPipeline, StagesLieInsideOneGroup) {
             std::string::npos);
   EXPECT_EQ(*groupsOfStages(cluster, 8), (std::vector<int>{0, 0, 0, 0, 0, 0, 1, 1}));
   EXPECT_TRUE(groupsOfStages(handGroup(16, 1), 8)->empty());
-  Step s = pipeline(4, 1);
+  MixedStep s = mixedPipeline(4, 1);
   Result<Simulation> other = simulate(s.work, s.plan, *PipelineModel::make({{{"stage", 8}, {"data", 2}}}, cluster));
   EXPECT_EQ(other.error().message, "the mesh has 8 stages, but the model is cut into 4; give the mesh 4 stages");
 }
@@ -437,7 +435,7 @@ TEST(MixedPipeline, LayersInProportion) {
 }
 
 TEST(StagePlans, OptimizerShardingOfEachStage) {
-  Step s = pipeline(2, 3);
+  MixedStep s = mixedPipeline(2, 3);
   s.mesh.axes[1].size = 2;
   s.work.message.axes = s.axis(0);
   s.work.parts[0].segments[0].parameters = {{"w", 1000, s.axis(1)}};

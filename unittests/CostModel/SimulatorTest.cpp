@@ -42,12 +42,12 @@ TEST(Simulator, BubbleOfOneFOneB) {
 }
 
 TEST(Simulator, PointwiseRecomputation) {
-  // 60 of a layer's 100 bytes are dropped. A product computes them in the forward pass, and a kernel of 0.5 s in the
-  // backward pass.
+  // 60 of a layer's 100 bytes are dropped. A product of 0.75 s computes them in the forward pass, and a kernel of 0.5 s
+  // in the backward pass. The other 40 bytes are results of attention in one kernel; the layer's input has 10 bytes.
   Step s = pipeline(1, 2, 4);
   Segment &layer = s.work.parts[0].segments[0];
   layer.saved[0].recomputedBy = RecomputeModes::Pointwise;
-  layer.forward.kernels.push_back(kernel("alone", 0.5, without(RecomputeModes::Pointwise, RecomputeModes::Full)));
+  layer.forward.kernels.push_back(kernel("alone", 0.5, without(RecomputeModes::Pointwise, RecomputeModes::Others)));
   layer.forward.kernels.back().onlyRecomputes = true;
   auto expect = [&](Recompute mode, double seconds, double bytes) {
     s.plan.recompute = mode;
@@ -59,6 +59,7 @@ TEST(Simulator, PointwiseRecomputation) {
   expect(Recompute::None, 0, 100);
   expect(Recompute::Selective, 0.25, 60);
   expect(Recompute::Pointwise, 0.5, 40);
+  expect(Recompute::ExceptAttention, 0.75, 50);
   expect(Recompute::Full, 1, 10);
 }
 
@@ -112,7 +113,7 @@ TEST(Simulator, SendsHoldUpBothEndsOrNobody) {
 TEST(Simulator, TensorCollectivesWaitUnlessIndependent) {
   Step s = pipeline(1, 2, 3);
   s.mesh.axes[2].size = 2;
-  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, RecomputeModes::Full, false};
+  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, RecomputeModes::Others, false};
   PassCollective gradient = waiting;
   gradient.independent = true;
   s.work.parts[0].segments[0].forward.collectives = {waiting};
@@ -133,7 +134,7 @@ TEST(Simulator, ProductsAndTheirCollectivesTakeTurns) {
   Step s = pipeline(1, 2, 3);
   s.mesh.axes[2].size = 2;
   Segment &layer = s.work.parts[0].segments[0];
-  PassCollective sum{"sum", Collective::AllReduce, s.axis(2), 700, RecomputeModes::Full, false};
+  PassCollective sum{"sum", Collective::AllReduce, s.axis(2), 700, RecomputeModes::Others, false};
   sum.overlapsProduct = true;
   layer.forward.collectives = {sum};
   for (double product : {0.1, 10.0}) { // fewer and more bytes than three quarters of the sum need
@@ -419,7 +420,7 @@ TEST(Simulator, MoreBandwidthNeverSlowsAPlan) {
     if (s.mesh.axes[2].size > 1) {
       layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), double(random() % 5000)}};
       layer.inputGradient.collectives = {
-          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), RecomputeModes::Full, coin()}};
+          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), RecomputeModes::Others, coin()}};
     }
     s.work.message.bytes = double(random() % 3000);
     s.plan.recompute = Recompute(random() % 3);

@@ -23,7 +23,7 @@ inline Cluster slowCluster(int64_t ranks, double bandwidth) {
   return cluster;
 }
 
-inline KernelWork kernel(const char *name, double seconds, RecomputeModes recomputedBy = RecomputeModes::Full) {
+inline KernelWork kernel(const char *name, double seconds, RecomputeModes recomputedBy = RecomputeModes::Others) {
   KernelWork kernel;
   kernel.name = name;
   kernel.work.kernelClass = KernelClass::Pointwise;
@@ -59,10 +59,10 @@ inline Step pipeline(int64_t stages, int64_t microbatches, int64_t layers = 1, i
   layer.name = "layer";
   layer.repeat = layers;
   layer.recomputable = true;
-  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, RecomputeModes::Selective)};
+  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, RecomputeModes::Attention)};
   layer.inputGradient.kernels = {kernel("input gradient", 1.5)};
   layer.weightGradient.kernels = {kernel("weight gradient", 0.5)};
-  layer.saved = {{"x", 60, RecomputeModes::Full, true}, {"scores", 40, RecomputeModes::Selective, false}};
+  layer.saved = {{"x", 60, RecomputeModes::Others, true}, {"scores", 40, RecomputeModes::Attention, false}};
   layer.inputBytes = 10;
   s.work.parts = {{"all", {layer}}};
   s.work.part.assign(stages, std::vector<int>(chunks, 0));

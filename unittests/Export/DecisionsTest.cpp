@@ -66,9 +66,9 @@ TEST(Export, RecomputationThatDiffersFromStageToStage) {
   expectHas(exported(ExportTarget::TorchTitan, input).config, {"mode = \"selective\"", "selective_ac_option = \"op\""});
 }
 
-TEST(Export, PointwiseRecomputationBecomesFull) {
-  for (const char *recompute :
-       {R"("pointwise")", R"(["none", "pointwise", "none", "none"])", R"({"0-3": "pointwise"})"}) {
+TEST(Export, RecomputationThatOnlyKerfHasBecomesFull) {
+  for (const char *recompute : {R"("pointwise")", R"("except-attention")", R"(["none", "pointwise", "none", "none"])",
+                                R"({"0-3": "pointwise"})", R"({"0-3": "except-attention", "4": "pointwise"})"}) {
     ExportInput input = inputOf(
         fmt::format(R"({{"kerf": 1, "mesh": {{"stage": 4}}, "global_batch": 512, "recompute": {}}})", recompute),
         llama3());
@@ -76,10 +76,11 @@ TEST(Export, PointwiseRecomputationBecomesFull) {
          {ExportTarget::Megatron, ExportTarget::TorchTitanPython, ExportTarget::DeepSpeed, ExportTarget::NeMo}) {
       ExportResult result = exported(target, input);
       EXPECT_TRUE(differing(result).contains("recompute")) << toString(target);
-      EXPECT_EQ(result.config.find("granularity pointwise"), std::string::npos) << toString(target);
+      for (const char *mode : {"granularity pointwise", "granularity except-attention"})
+        EXPECT_EQ(result.config.find(mode), std::string::npos) << toString(target);
     }
     expectHas(exported(ExportTarget::Megatron, input).config,
-              {"--recompute-granularity full", "no pointwise recomputation"});
+              {"--recompute-granularity full", "has no recomputation "});
   }
 }
 

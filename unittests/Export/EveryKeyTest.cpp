@@ -110,10 +110,10 @@ struct RandomPlans {
     }
   }
 
-  template <typename T> std::vector<T> perStage(int64_t stages, std::initializer_list<T> values) {
+  template <typename T> std::vector<T> perStage(int64_t stages, std::vector<T> values) {
     std::vector<T> chosen(coin() ? 1 : stages);
     for (T &value : chosen)
-      value = oneOf(values);
+      value = values[below(int64_t(values.size()))];
     return chosen;
   }
 
@@ -156,11 +156,11 @@ struct RandomPlans {
       }
     }
     if (coin())
-      p.recomputeLayers = {{"0", oneOf<Recompute>({Recompute::Selective, Recompute::Pointwise, Recompute::Full})},
+      p.recomputeLayers = {{"0", oneOf<Recompute>({Recompute::Selective, Recompute::Pointwise,
+                                                   Recompute::ExceptAttention, Recompute::Full})},
                            {"*", Recompute::None}};
     else
-      for (Recompute mode :
-           perStage<Recompute>(stages, {Recompute::None, Recompute::Selective, Recompute::Pointwise, Recompute::Full}))
+      for (Recompute mode : perStage<Recompute>(stages, {std::begin(kDeviceModes), std::end(kDeviceModes)}))
         p.recompute.push_back(mode);
     p.optimizerSharding = perStage<int64_t>(stages, {0, 1, 2, 3});
     p.sequenceParallel = {coin()};

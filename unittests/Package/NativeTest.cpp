@@ -70,7 +70,7 @@ TEST(KernelSpace, ReductionsLieAsBroadcastsOfTheirResults) {
 }
 
 /// Returns a program with the kernel x + bias, and 8 bytes of code for the kernel.
-Program sample(NativeCode *native = nullptr) {
+Program nativeSample(NativeCode *native = nullptr) {
   Value matrix{DType::F32, {3, 64}}, row{DType::F32, {64}};
   Function kernel{"kernel",
                   {matrix, row, matrix, matrix},
@@ -109,20 +109,20 @@ Function reducingKernel() {
 }
 
 TEST(Native, ReadsWhatItWrites) {
-  std::string text = writeProgram(sample());
+  std::string text = writeProgram(nativeSample());
   auto read = readProgram(text);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(writeProgram(*read), text);
   EXPECT_TRUE(read->functions[0].kernel);
   EXPECT_FALSE(read->functions[1].kernel);
-  EXPECT_EQ(read->native->images[0].checksum, sample().native->images[0].checksum);
+  EXPECT_EQ(read->native->images[0].checksum, nativeSample().native->images[0].checksum);
   EXPECT_EQ(imageFileName(read->native->images[0]), "kernels-x86-64-v3.bin");
 }
 
 TEST(Native, PtxIsReadAsItIsWrittenAndChecked) {
-  NativeCode native = *sample().native;
+  NativeCode native = *nativeSample().native;
   native.images.push_back({"sm_80", {}, checksumOf("text"), "text", std::string(kPtxImage), kPtxInterface});
-  Program program = sample(&native);
+  Program program = nativeSample(&native);
   Status status = checkProgram(program);
   EXPECT_TRUE(status) << status.error().message;
   auto read = readProgram(writeProgram(program));
@@ -132,7 +132,7 @@ TEST(Native, PtxIsReadAsItIsWrittenAndChecked) {
   EXPECT_EQ(image.checksum, checksumOf("text"));
   EXPECT_EQ(imageFileName(image), "kernels-sm_80.ptx");
   native.images[1].code = "other";
-  status = checkProgram(sample(&native));
+  status = checkProgram(nativeSample(&native));
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message.find("'kernels-sm_80.ptx' has the checksum"), std::string::npos);
 }
@@ -188,16 +188,16 @@ TEST(Native, WorkItemsAreVectorsOfSixteenBytes) {
 }
 
 TEST(Native, OnlyWhatIsReadElementByElementMayBeOverwritten) {
-  EXPECT_TRUE(mayOverwrite(sample().functions[0], 0, 0));
-  EXPECT_FALSE(mayOverwrite(sample().functions[0], 1, 0));
+  EXPECT_TRUE(mayOverwrite(nativeSample().functions[0], 0, 0));
+  EXPECT_FALSE(mayOverwrite(nativeSample().functions[0], 1, 0));
   Function reducing = reducingKernel();
   EXPECT_TRUE(mayOverwrite(reducing, 0, 0));
   EXPECT_FALSE(mayOverwrite(reducing, 0, 1));
 }
 
 template <typename F> std::string faultAfter(F change) {
-  NativeCode native = *sample().native;
-  Program program = sample();
+  NativeCode native = *nativeSample().native;
+  Program program = nativeSample();
   change(native, program);
   program.native = std::make_shared<NativeCode>(native);
   Status status = checkProgram(program);
@@ -237,7 +237,7 @@ TEST(Native, FaultsSayWhatDoesNotFit) {
 
 TEST(Native, KernelsAreOfPointwiseOpsOverOneShape) {
   auto fault = [](auto change) {
-    Function kernel = sample().functions[0];
+    Function kernel = nativeSample().functions[0];
     change(kernel);
     auto space = kernelSpace(kernel);
     return space ? "" : space.error().message;
@@ -280,12 +280,11 @@ TEST(Native, KernelsReduceWhatTheyMakeOverTheSameDimensions) {
               kernel.body.push_back({"reduce", {1}, {3}, {{"dimensions", {0}}, {"kind", "sum"}}, ""});
             }),
             "kernel 'kernel': its reductions are over different dimensions");
-  EXPECT_EQ(
-      fault([](Function &kernel) {
-        kernel.values.push_back({DType::BF16, {3, 64}});
-        kernel.body.push_back({"broadcast_in_dim", {2}, {3}, {{"broadcast_dimensions", {0}}}, ""});
-      }),
-      "kernel 'kernel': reduce does not fit rows of a kernel"); // row kernels have sums in float32 only
+  EXPECT_EQ(fault([](Function &kernel) {
+              kernel.values.push_back({DType::BF16, {3, 64}});
+              kernel.body.push_back({"broadcast_in_dim", {2}, {3}, {{"broadcast_dimensions", {0}}}, ""});
+            }),
+            "kernel 'kernel': reduce does not fit rows of a kernel"); // row kernels have sums in float32 only
   EXPECT_EQ(
       fault([](Function &kernel) {
         for (Value &value : kernel.values)

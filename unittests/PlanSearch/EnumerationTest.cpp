@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <limits>
+#include <map>
 #include <numeric>
 
 using namespace kerf;
@@ -41,7 +42,8 @@ public:
                 continue;
               for (int64_t microbatch = 1; microbatch <= batch / groups; ++microbatch)
                 for (ContextStyle style : {ContextStyle::Ring, ContextStyle::Ulysses})
-                  if (std::gcd(context, microbatch) == 1 && // otherwise a larger axis "data" is at least as good
+                  if ((std::gcd(context, microbatch) == 1 || // otherwise a larger axis "data" is at least as good
+                       !job.options.constraints.meshSizes.empty()) &&
                       batch / groups % microbatch == 0 && (context > 1 || style == ContextStyle::Ring))
                     layout(
                         {{"stage", stage}, {"data", data}, {"context", context}, {"expert", expert}, {"model", model}},
@@ -53,7 +55,7 @@ public:
 private:
   void layout(const std::map<std::string, int64_t> &mesh, int64_t microbatch, ContextStyle style) {
     Plan plan = job.options.constraints;
-    if (plan.microbatch && plan.microbatch != microbatch)
+    if ((plan.microbatch && plan.microbatch != microbatch) || (!plan.meshSizes.empty() && plan.meshSizes != mesh))
       return;
     plan.meshSizes = mesh;
     plan.globalBatch = job.job.globalBatch;
@@ -278,27 +280,36 @@ private:
       int64_t &its = most[alike ? 0 : run.stage];
       its = std::max(its, run.layers->second - run.layers->first + 1);
     }
-    for (Recompute mode : {Recompute::Selective, Recompute::Pointwise, Recompute::Full}) {
+    using enum Recompute;
+    for (const std::vector<Recompute> &modes : std::initializer_list<std::vector<Recompute>>{
+             {Selective, Full}, {Pointwise, Full}, {Pointwise, ExceptAttention, Full}, {Full}}) {
+      const std::vector<Recompute> &can = job.job.trainer->space.recompute;
+      if (!std::ranges::all_of(modes, [&](Recompute mode) { return std::ranges::find(can, mode) != can.end(); }))
+        continue;
       std::vector<int64_t> steps(stages, 0);
       for (size_t s = 0; s < stages;) {
         plan.recomputeLayers.clear();
         for (const StageLayers &run : plan.stages)
-          addLayers(plan, run, steps[alike ? 0 : run.stage], mode, most[alike ? 0 : run.stage]);
+          addLayers(plan, run, steps[alike ? 0 : run.stage], modes, most[alike ? 0 : run.stage]);
         plan.recompute =
             plan.recomputeLayers.empty() ? std::vector<Recompute>{Recompute::None} : std::vector<Recompute>();
         simulateOne();
-        for (s = 0; s < stages && ++steps[s] > (mode == Recompute::Full ? most[s] : 2 * most[s]); ++s)
+        for (s = 0; s < stages && ++steps[s] > std::ssize(modes) * most[s]; ++s)
           steps[s] = 0;
       }
     }
   }
 
-  static void addLayers(Plan &plan, const StageLayers &run, int64_t step, Recompute mode, int64_t most) {
+  /// Gives each layer the last of `modes` that `step` steps bring it to: after k * `most` steps all layers have mode k,
+  /// and each further step brings one more layer to the next mode.
+  static void addLayers(Plan &plan, const StageLayers &run, int64_t step, const std::vector<Recompute> &modes,
+                        int64_t most) {
     for (int64_t layer = run.layers->first; layer <= run.layers->second; ++layer) {
-      int64_t number = layer - run.layers->first;
-      bool full = number < (mode == Recompute::Full ? step : step - most);
-      if (full || number < step)
-        plan.recomputeLayers.push_back({std::to_string(layer), full ? Recompute::Full : mode});
+      int64_t number = layer - run.layers->first, reached = 0;
+      while (reached < std::ssize(modes) && number < step - reached * most)
+        ++reached;
+      if (reached > 0)
+        plan.recomputeLayers.push_back({std::to_string(layer), modes[reached - 1]});
     }
   }
 
@@ -330,22 +341,22 @@ private:
   Best best;
 };
 
-/// Compares the search's answer with the best of all plans. Returns whether any plan exists, since constraints may
-/// contradict the model; false also where there are too many plans to enumerate.
-bool findsTheBest(RandomJob &job) {
+/// Compares the search's answer with the best of all plans. Returns the best plan; nothing where none exists, since
+/// constraints may contradict the model, or where there are too many plans to enumerate.
+std::optional<Plan> findsTheBest(RandomJob &job) {
   Best best = Enumeration(job).run();
   if (!best.complete)
-    return false;
+    return std::nullopt;
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
   if (best.seconds == std::numeric_limits<double>::infinity()) {
     EXPECT_FALSE(found);
     bool told = found || found.error().status == ExitStatus::Infeasible || !job.options.constraints.stages.empty();
     EXPECT_TRUE(told) << found.error().message;
-    return false;
+    return std::nullopt;
   }
   EXPECT_TRUE(found) << found.error().message << "\n" << toJson(best.plan);
   if (!found)
-    return false;
+    return std::nullopt;
   EXPECT_GE(found->plans.front().simulation.stepSeconds, best.seconds);
   EXPECT_LE(found->plans.front().simulation.stepSeconds, best.seconds * kRounding)
       << toJson(found->plans.front().plan) << toJson(best.plan) << "of " << best.plans;
@@ -354,7 +365,7 @@ bool findsTheBest(RandomJob &job) {
   if (std::getenv("KERF_TELL"))
     std::printf("%lld plans, %lld simulated, %lld choices\n", static_cast<long long>(best.plans),
                 static_cast<long long>(found->statistics.simulated), static_cast<long long>(found->statistics.choices));
-  return true;
+  return best.plan;
 }
 
 } // namespace
@@ -365,7 +376,7 @@ TEST(Enumeration, TheSearchFindsTheBestOfAllPlans) {
   for (uint64_t seed = from; seed <= to; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomJob job = randomJob(seed);
-    feasible += findsTheBest(job);
+    feasible += findsTheBest(job).has_value();
   }
   EXPECT_GE(feasible, static_cast<int>(to - from + 1) / 3);
 }
@@ -385,7 +396,44 @@ TEST(Enumeration, TheSearchFindsTheBestCutOfTheLayersThatConstraintsLeaveFree) {
       job.options.constraints.stages = {{std::pair(last, last), static_cast<int64_t>(seed) % 2 + 1, 0}};
     else
       job.options.constraints.stages = {{std::pair(last + 1, job.layers - 1), 1, 0}};
-    feasible += findsTheBest(job);
+    feasible += findsTheBest(job).has_value();
   }
   EXPECT_GE(feasible, static_cast<int>(to - from + 1) / 6);
+}
+
+/// Gives devices half to nine tenths of the memory that the best plan would use, and pins its mesh, microbatch and
+/// optimizer sharding, so that many of the best plans recompute.
+TEST(Enumeration, TheSearchFindsTheBestRecomputation) {
+  auto [from, to] = seedsOr(1, 80);
+  int feasible = 0;
+  std::map<Recompute, int> layersWith; // number of layers, or of plans with one mode
+  for (uint64_t seed = from; seed <= to; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomJob job = randomJob(seed);
+    if (job.cluster.mixed() || job.options.constraints.decidesRecompute() || job.layers < 2)
+      continue;
+    job.cluster.device.memoryBytes *= 1000;
+    auto roomy = searchPlans(job.cluster, job.job, job.source(), job.options);
+    if (!roomy)
+      continue;
+    Plan &pins = job.options.constraints;
+    const Plan &plan = roomy->plans.front().plan;
+    pins.meshSizes = plan.meshSizes;
+    pins.microbatch = plan.microbatch;
+    pins.optimizerSharding = plan.optimizerSharding;
+    double most = 0;
+    for (const StageMemory &stage : roomy->plans.front().simulation.memory)
+      most = std::max(most, stage.deviceBytes);
+    job.cluster.device.memoryBytes = static_cast<int64_t>(most * (0.5 + 0.1 * static_cast<double>(seed / 2 % 5)));
+    if (auto best = findsTheBest(job)) {
+      ++feasible;
+      for (Recompute mode : best->recompute)
+        ++layersWith[mode];
+      for (const LayerRecompute &rule : best->recomputeLayers)
+        ++layersWith[rule.mode];
+    }
+  }
+  EXPECT_GE(feasible, static_cast<int>(to - from + 1) / 6);
+  for (Recompute mode : kDeviceModes)
+    EXPECT_GE(layersWith[mode], 2) << toString(mode);
 }

@@ -18,6 +18,9 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
   for (const char *axis : {"data", "context", "expert"})
     data.push_back({planAxis(axis), 1, 0});
   besidesExpert.assign(data.begin(), data.end() - 1);
+  // In every second job, attention is one kernel, whose result is saved under every mode but full.
+  const bool oneKernel = seed % 2 == 1;
+  const RecomputeModes core = oneKernel ? RecomputeModes::Attention : RecomputeModes::Scores;
   double streamHere = samples * stream / (key.sequenceParallel ? ways : 1);
   for (size_t l = 0; l < links.size(); ++l) {
     const Link &link = links[l];
@@ -27,7 +30,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     segment.name = link.layer ? "layer" : l == 0 ? "embedding" : l + 1 == links.size() ? "head" : "between";
     segment.recomputable = link.layer;
     auto kernel = [&](const char *name, KernelClass kernelClass, double flops, double bytes,
-                      RecomputeModes recomputedBy = RecomputeModes::Full) {
+                      RecomputeModes recomputedBy = RecomputeModes::Others) {
       KernelWork one;
       one.name = name;
       one.recomputedBy = recomputedBy;
@@ -42,17 +45,18 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
       }
       return one;
     };
+    const double coreBytes = oneKernel ? link.flops / 50 : link.selective; // one kernel takes twice a product's time
     double whole = key.sequenceParallel ? 1 / ways : key.solved ? (1 + 1 / ways) / 2 : 1;
     segment.forward.kernels = {
         kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
-        kernel("core", KernelClass::Pointwise, 0, link.selective / ways, RecomputeModes::Selective),
+        kernel("core", KernelClass::Pointwise, 0, coreBytes / ways, core),
         kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole, RecomputeModes::Pointwise)};
     segment.inputGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
                                      kernel("core", KernelClass::Pointwise, 0, 2 * link.selective / ways)};
     segment.weightGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways)};
     if (key.model > 1) {
       auto collective = [&](const char *name, Collective kind, bool independent) {
-        PassCollective one{name, kind, modelAxis, samples * stream, RecomputeModes::Full, independent};
+        PassCollective one{name, kind, modelAxis, samples * stream, RecomputeModes::Others, independent};
         one.overlapsProduct = true;
         return one;
       };
@@ -71,7 +75,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     }
     auto exchange = [&](PassWork &pass, const char *name, Collective kind, const char *axis, double bytes,
                         int64_t hops) {
-      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, RecomputeModes::Selective, false, hops});
+      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, core, false, hops});
     };
     for (PassWork *pass : {&segment.forward, &segment.inputGradient}) {
       if (key.context > 1 && link.layer)
@@ -82,10 +86,11 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
       for (PassCollective &one : pass->collectives)
         one.exchangesTokens = one.name == "dispatch";
     }
-    segment.saved = {{"stream", streamHere, RecomputeModes::Full, true},
-                     {"inner", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Full, false},
+    segment.saved = {{"stream", streamHere, RecomputeModes::Others, true},
+                     {"inner", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Others, false},
                      {"norm", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Pointwise, true},
-                     {"core", samples * link.selective / ways, RecomputeModes::Selective, false}};
+                     {"core", samples * link.selective / ways, core, false},
+                     {"attention", oneKernel ? streamHere / 2 : 0, RecomputeModes::Full, true}};
     segment.inputBytes = streamHere;
     // In a third of the jobs, a layer that waits for its weight gradients holds more than before its backward pass.
     segment.pendingBytes = streamHere / 2 + static_cast<double>(seed % 3) * samples * link.width / ways;
@@ -116,6 +121,21 @@ LayoutSource RandomJob::source() {
   };
 }
 
+/// Returns Kerf's own trainer with these recomputation modes alone.
+static Trainer trainerWith(std::vector<Recompute> modes) {
+  Trainer trainer = ownTrainer();
+  trainer.space.recompute = std::move(modes);
+  return trainer;
+}
+
+/// Returns the trainer of a job: no job has all recomputation modes, so that its plans can be enumerated.
+static const Trainer &trainerOf(uint64_t seed) {
+  using enum Recompute;
+  static const Trainer selective = trainerWith({None, Selective, Pointwise, Full}),
+                       keepsAttention = trainerWith({None, Pointwise, ExceptAttention, Full});
+  return seed % 2 == 1 ? keepsAttention : selective;
+}
+
 RandomJob randomJob(uint64_t seed) {
   std::mt19937_64 random(seed);
   auto pick = [&](std::initializer_list<int64_t> list) { return list.begin()[random() % list.size()]; };
@@ -124,6 +144,7 @@ RandomJob randomJob(uint64_t seed) {
   };
   RandomJob job;
   job.seed = seed;
+  job.job.trainer = &trainerOf(seed);
   int64_t ranks = pick({1, 2, 3, 4, 4, 6, 8});
   job.layers = pick({1, 2, 3, 4, 5, 6});
   job.stream = between(1e5, 1e8);

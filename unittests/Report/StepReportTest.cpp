@@ -23,8 +23,7 @@ std::optional<Reported> reported(uint64_t seed) {
   RandomJob job = randomJob(seed);
   Plan &pins = job.options.constraints;
   pins.optimizerSharding = {static_cast<int64_t>(seed % 4)};
-  const Recompute modes[] = {Recompute::None, Recompute::Selective, Recompute::Pointwise, Recompute::Full};
-  pins.recompute = {modes[seed / 4 % 4]};
+  pins.recompute = {kDeviceModes[seed / 4 % std::size(kDeviceModes)]};
   if (seed % 5 == 0)
     pins.overlap = std::vector<std::string>{};
   if (seed % 5 == 1)

@@ -54,8 +54,8 @@ TEST(Plan, RecomputationThatIsRefused) {
     return plan ? std::string() : plan.error().message;
   };
   EXPECT_EQ(message(R"({"0": "most"})"),
-            "p: recompute[\"0\"] is \"most\"; it has to be \"none\" or \"selective\" or \"pointwise\" or \"full\" or "
-            "\"offload\"");
+            "p: recompute[\"0\"] is \"most\"; it has to be \"none\" or \"selective\" or \"pointwise\" or "
+            "\"except-attention\" or \"full\" or \"offload\"");
   EXPECT_NE(message("{}").find("patterns of layers"), std::string::npos);
   EXPECT_NE(message(R"([{"0": "full"}])").find("recompute[0]"), std::string::npos);
 }

@@ -34,7 +34,7 @@ Array dot(const std::vector<Array> &operands, const Shape &) {
   return c;
 }
 
-Array reshape(const std::vector<Array> &operands, const Shape &resultShape) {
+Array reshaped(const std::vector<Array> &operands, const Shape &resultShape) {
   Array result(resultShape);
   EXPECT_EQ(result.data.size(), operands[0].data.size());
   result.data = operands[0].data;
@@ -163,7 +163,7 @@ Case randomCase(std::mt19937 &random) {
   }
   default: {
     const Shape from{a, b, c}, to = regroup(from, random);
-    return {"reshape", reshapeRule(from, to), {from}, to, reshape};
+    return {"reshape", reshapeRule(from, to), {from}, to, reshaped};
   }
   }
 }

@@ -11,7 +11,6 @@ using namespace kerf::simulation;
 
 namespace {
 
-const Mesh kMesh{{{"x", 4}, {"y", 2}}};
 const AxisRef kX{0, 1, 4}, kY{1, 1, 2}, kX1{0, 1, 2}, kX2{0, 2, 2};
 
 std::string describe(const Mesh &mesh, const Shape &shape, const std::vector<ReshardStep> &steps) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Worked examples of sharding rules: projected strategies, enumerated strategies, and printed rules.
 #include "kerf/Sharding/Rule.h"
+#include "Simulation.h"
 
 #include <gtest/gtest.h>
 
 using namespace kerf;
+using kerf::simulation::kMesh;
 
 namespace {
-
-const Mesh kMesh{{{"x", 4}, {"y", 2}}};
 
 Factor cuttable(std::string name, int64_t size, FactorKind kind = FactorKind::Cuttable) {
   Factor factor;

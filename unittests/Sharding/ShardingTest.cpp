@@ -6,10 +6,9 @@
 #include <set>
 
 using namespace kerf;
+using kerf::simulation::kMesh;
 
 namespace {
-
-const Mesh kMesh{{{"x", 4}, {"y", 2}}};
 
 std::string complaint(const Shape &shape, const Sharding &sharding) {
   const Status status = checkSharding(kMesh, shape, sharding);

@@ -8,6 +8,9 @@
 
 namespace kerf::simulation {
 
+/// The mesh of the worked examples.
+inline const Mesh kMesh{{{"x", 4}, {"y", 2}}};
+
 /// An array in row-major order.
 struct Array {
   Shape shape;

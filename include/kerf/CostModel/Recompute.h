@@ -8,7 +8,7 @@ namespace kerf {
 
 /// The modes that keep nothing in the host's memory, in the order of Recompute.
 inline constexpr Recompute kDeviceModes[] = {Recompute::None, Recompute::Selective, Recompute::Pointwise,
-                                             Recompute::Full};
+                                             Recompute::ExceptAttention, Recompute::Full};
 
 /// A number of consecutive layers with the same recomputation mode.
 struct RecomputeRun {

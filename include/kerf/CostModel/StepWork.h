@@ -24,11 +24,14 @@ namespace kerf {
 /// A set of recomputation modes of a layer, with one bit for each value of Recompute but Offload. Where it belongs to
 /// an op, the layer recomputes the op under these modes, and drops the op's result after the forward pass.
 enum class RecomputeModes : uint8_t {
-  Never = 0,          // under no mode, because a plan names the op
-  Selective = 0b1010, // under "selective" and "full": attention scores, softmax, dropout
-  Pointwise = 0b1100, // under "pointwise" and "full": norms, activations
-  Full = 0b1000,      // under "full" only: all other ops
-  Always = 0b1111,    // under every mode, because a plan names the op
+  Never = 0,           // under no mode, because a plan names the op
+  Attention = 0b10010, // under "selective" and "full": attention in one kernel
+  Scores =
+      0b11010, // under these and "except-attention": attention's scores, softmax and dropout in kernels of their own
+  Pointwise = 0b11100, // under "pointwise", "except-attention" and "full": norms, activations
+  Full = 0b10000,      // under "full" only: results of attention in one kernel that products read
+  Others = 0b11000,    // under "except-attention" and "full": all other ops
+  Always = 0b11111,    // under every mode, because a plan names the op
 };
 constexpr RecomputeModes operator|(RecomputeModes a, RecomputeModes b) {
   return static_cast<RecomputeModes>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -43,11 +46,14 @@ constexpr bool contains(RecomputeModes modes, Recompute layer) {
          1;
 }
 
+/// Returns whether a layer of this mode recomputes from its input, which stays saved for that.
+constexpr bool keepsInput(Recompute layer) { return layer == Recompute::ExceptAttention || layer == Recompute::Full; }
+
 /// One kernel of a pass, on one rank. (The function that executes a kernel is kerf::runtime::Kernel.)
 struct KernelWork {
-  std::string name;                                   // name in reports
-  Work work;                                          // operations, bytes and shape
-  RecomputeModes recomputedBy = RecomputeModes::Full; // recomputation modes that recompute the kernel
+  std::string name;                                     // name in reports
+  Work work;                                            // operations, bytes and shape
+  RecomputeModes recomputedBy = RecomputeModes::Others; // recomputation modes that recompute the kernel
   bool onlyRecomputes = false; // whether the pass itself lacks the kernel, because another kernel does its work there
   /// The factors of the op that mesh axes cut among the ranks of one microbatch, for example "model: n"; empty if each
   /// of these ranks does the same work.
@@ -67,7 +73,7 @@ struct PassCollective {
   Collective kind = Collective::AllReduce; // communication pattern
   std::vector<AxisRef> axes;               // mesh axes of the process groups
   double bytes = 0;                        // bytes of one run on a rank: of the output for all-gather, else input
-  RecomputeModes recomputedBy = RecomputeModes::Full; // recomputation modes that run the collective a second time
+  RecomputeModes recomputedBy = RecomputeModes::Others; // recomputation modes that run the collective a second time
   /// Whether the pass has kernels that do not depend on the result, so that the collective can overlap with them
   /// (Overlap::tensor). Example: the all-reduce of an input gradient, which the weight gradient does not need.
   bool independent = false;
@@ -107,9 +113,9 @@ struct PassWork {
 
 /// A tensor that the forward pass saves for the backward pass; its size is that of one microbatch on one rank.
 struct SavedTensor {
-  std::string name;                                   // name in reports
-  double bytes = 0;                                   // bytes on one rank
-  RecomputeModes recomputedBy = RecomputeModes::Full; // recomputation modes that drop the tensor and recompute it
+  std::string name;                                     // name in reports
+  double bytes = 0;                                     // bytes on one rank
+  RecomputeModes recomputedBy = RecomputeModes::Others; // recomputation modes that drop the tensor and recompute it
   bool neededForWeightGradient = true; // whether the weight gradient reads it; false: the input gradient only
   /// The recomputation modes under which the tensor exists. Under the others the backward reads the values from which
   /// the tensor would be computed, or needs neither.

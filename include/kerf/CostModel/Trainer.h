@@ -6,8 +6,9 @@
 
 #include "kerf/CostModel/Cluster.h"
 #include "kerf/CostModel/Compute.h"
-#include "kerf/CostModel/StepWork.h"
+#include "kerf/CostModel/Recompute.h"
 #include "kerf/Schedule/Schedule.h"
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -145,7 +146,7 @@ struct TrainerSpace {
   bool expertsInPipelines = true; // whether expert and pipeline parallelism can be combined
   bool unevenStages = true;       // whether pipeline stages may have different numbers of layers
   /// Recomputation modes that plans may have, in the order of Recompute.
-  std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Pointwise, Recompute::Full};
+  std::vector<Recompute> recompute{std::begin(kDeviceModes), std::end(kDeviceModes)};
   /// Whether plans may pin that the activations of all layers but the last wait in the host's memory.
   bool offloadsAllButLast = false;
   RecomputeForm recomputeForm = RecomputeForm::ByStage; // distribution of recomputation over the layers

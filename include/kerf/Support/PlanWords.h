@@ -17,8 +17,10 @@ enum class Recompute {
   None,      // all activations that the backward pass needs stay in device memory
   Selective, // attention scores, softmax and dropout are recomputed in the backward pass
   Pointwise, // norms, activations and other ops without products are recomputed from what stays saved
-  Full,      // only the layer's input is kept; the whole forward pass of the layer is recomputed
-  Offload,   // nothing is recomputed: activations are copied to the host's memory and back
+  /// All but attention in one kernel is recomputed; what this kernel computes stays saved, and the layer's input.
+  ExceptAttention,
+  Full,    // only the layer's input is kept; the whole forward pass of the layer is recomputed
+  Offload, // nothing is recomputed: activations are copied to the host's memory and back
 };
 /// The way in which the mesh axis "model" (tensor parallelism) shards the operators of a layer.
 enum class OpLayout {
@@ -43,7 +45,8 @@ enum class OptimizerStates {
 /// The plan.json words of the enumeration `Choice`, in the order of its values. Specialized for each enumeration above.
 template <typename Choice> struct PlanWords;
 template <> struct PlanWords<Recompute> {
-  static constexpr std::array<std::string_view, 5> words = {"none", "selective", "pointwise", "full", "offload"};
+  static constexpr std::array<std::string_view, 6> words = {"none", "selective", "pointwise", "except-attention",
+                                                            "full", "offload"};
 };
 template <> struct PlanWords<OpLayout> {
   static constexpr std::array<std::string_view, 2> words = {"megatron", "solved"};

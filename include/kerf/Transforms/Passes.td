@@ -645,14 +645,14 @@ def PadClasses : Pass<"kerf-pad-classes", "::mlir::ModuleOp"> {
 def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
   let summary = "Recomputes activations of a layer in its backward pass instead of saving them (activation checkpointing)";
   let description = [{
-    Before the pass, a layer's forward function returns every value that its backward function reads. After the pass,
-    a call of a backward function with the attribute `kerf.recompute` gets the layer's arguments instead, and
-    recomputes what it needs: everything ("full"), only the results of the core of attention ("selective": attention,
-    softmax), or only results of norms, of elementwise ops and of ops that move elements, where they follow from values
-    that are saved ("pointwise"). The same ops, collectives included, run on the same values, so that results are
-    bitwise the same. The results of an op with `kerf.recompute = true` are recomputed in every layer of this kind. The
-    results of an op with `kerf.recompute = false` are saved in every layer, even where the backward function itself
-    does not read them.
+    Before the pass, a layer's forward function returns every value that its backward function reads. After the pass, a
+    call of a backward function with the attribute `kerf.recompute` gets the layer's arguments instead, and recomputes
+    what it needs: everything ("full"), everything but the results of attention in one kernel ("except-attention"), only
+    the results of the core of attention ("selective": attention, softmax), or only results of norms, of elementwise ops
+    and of ops that move elements, where they follow from values that are saved ("pointwise"). The same ops, collectives
+    included, run on the same values, so that results are bitwise the same. The results of an op with `kerf.recompute =
+    true` are recomputed in every layer of this kind. The results of an op with `kerf.recompute = false` are saved in
+    every layer, even where the backward function itself does not read them.
 
     The pass is separate from differentiation because layers of one kind may differ in recomputation; layers with
     equal settings share a backward function.

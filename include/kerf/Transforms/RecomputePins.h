@@ -17,6 +17,9 @@ namespace kerf {
 /// decision for the op that computes the operand.
 std::optional<bool> recomputationPin(mlir::Operation *op);
 
+/// Returns whether the op computes attention in one kernel, or only moves or converts the result of such an op.
+bool isAttentionKernel(mlir::Operation *op);
+
 /// Returns whether selective recomputation recomputes the op's result: attention and softmax, whose results are large
 /// and cheap to compute (Korthikanti et al. 2022, section 5).
 bool isAttentionCore(mlir::Operation *op);

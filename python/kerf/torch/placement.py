@@ -16,6 +16,7 @@ from ..checks import instance
 from ..errors import InputError
 from ..model import Model
 from ..plans import Layout, Plan
+from .recompute import SAVED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,8 @@ SUPPORT = (
     Row("recompute selective", "torch.utils.checkpoint that saves matrix products of parameters", BOTH,
         "also recomputes pointwise ops; refused in a zero-bubble schedule, with a warning full"),
     Row("recompute pointwise", "torch.utils.checkpoint that saves matrix products and attention", BOTH,
+        "refused in a zero-bubble schedule, with a warning full"),
+    Row("recompute except-attention", "torch.utils.checkpoint that saves attention", BOTH,
         "refused in a zero-bubble schedule, with a warning full"),
     Row("stages", "torch.export, one graph for each stage, PipelineStage", BOTH, "dense tensors of fixed shapes"),
     Row("stages until an op", "the exported graph is cut at the op", BOTH, "recompute has one value; each part is recomputed as a whole"),
@@ -145,7 +148,7 @@ def settings(plan: Plan, stage_number: Optional[int] = None) -> Settings:
     by_op = _by_op(content, sizes, level, refused, notes)
     schedule = content.get("schedule", {})
     name, chunks = schedule.get("name", "1f1b"), schedule.get("chunks", 1)
-    for mode in ("selective", "pointwise"):
+    for mode in SAVED:
         if name == "zero-bubble" and stage > 1 and mode in modes(recompute):
             refused.append(f"recompute {mode} in a zero-bubble schedule: both halves of a backward pass recompute, and PyTorch keeps what it saved for "
                            "one of them; give recompute full, or the schedule 1f1b")
@@ -340,7 +343,7 @@ def placements(plan: Plan, module: torch.nn.Module, model: Optional[Model] = Non
 
 
 def recompute_mode(value: Any, layer: int, name: str, stage: int, stages: int) -> str:
-    """Returns the recomputation of a layer: "none", "selective", "pointwise", "full" or "offload"."""
+    """Returns the recomputation of a layer: "none", "selective", "pointwise", "except-attention", "full" or "offload"."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

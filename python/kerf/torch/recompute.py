@@ -13,7 +13,7 @@ PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.a
 ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention.default, torch.ops.aten._scaled_dot_product_efficient_attention.default,
              torch.ops.aten._scaled_dot_product_cudnn_attention.default, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
              torch.ops.aten.bmm.default}
-SAVED = {"selective": PRODUCTS, "pointwise": PRODUCTS | ATTENTION}  # by mode: ops whose results are not computed again
+SAVED = {"selective": PRODUCTS, "pointwise": PRODUCTS | ATTENTION, "except-attention": ATTENTION}  # by mode: ops whose results are not computed again
 
 
 def layers(module: torch.nn.Module, count: int = 0) -> list[tuple[str, torch.nn.Module]]:

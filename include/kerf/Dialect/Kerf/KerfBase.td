@@ -90,9 +90,9 @@ def Kerf_Dialect : Dialect {
     /// On a sync_gradient (unit): the gradient of each microbatch is summed over ranks, instead of only the sum
     /// of all microbatches.
     static constexpr ::llvm::StringLiteral kEachMicrobatchAttr = "kerf.each_microbatch";
-    /// On a call of a layer's backward function: the activation checkpointing mode ("none", "selective", "pointwise" or
-    /// "full"). On an op of the layer: true or false where a plan decides for this op alone whether the backward pass
-    /// recomputes its results.
+    /// On a call of a layer's backward function: the activation checkpointing mode ("none", "selective", "pointwise",
+    /// "except-attention" or "full"). On an op of the layer: true or false where a plan decides for this op alone
+    /// whether the backward pass recomputes its results.
     static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
     /// On a call of a layer's backward function (unit): the activations saved for this call are kept in host memory in
     /// the meantime.
