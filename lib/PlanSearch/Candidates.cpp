@@ -307,9 +307,9 @@ std::optional<Recomputation> Candidates::uniformRecomputation(Candidate &one, Re
   if (mode != Recompute::None && recordOf(one.step.schedule.kind).splitsBackward &&
       !job.trainer->space.zeroBubbleWithRecompute)
     return std::nullopt;
-  Recomputation all;
+  Recomputation all; // the first rung of every ladder
   for (RecomputationLadder ladder : kRecomputationLadders)
-    if (auto its = std::ranges::find(modesOf(ladder), mode); its != modesOf(ladder).end())
+    if (auto its = std::ranges::find(modesOf(ladder), mode); its != modesOf(ladder).end() && mode != Recompute::None)
       all = {ladder, {(its - modesOf(ladder).begin()) * most}};
   applyToStep(one, all);
   bool can = hasSearchedOrder(one.step.schedule) ? mayFit(one) : fits(one);
