@@ -163,7 +163,7 @@ class Runner:
                 ended, code, usage = os.wait4(process.pid, os.WNOHANG)
                 status = (code,) if ended else None
                 if not ended and not asked and (cpu_seconds(process.pid) if self.cpu else time.monotonic() - began) >= seconds:
-                    process.send_signal(signal.SIGINT)
+                    os.kill(process.pid, signal.SIGINT)  # send_signal would wait for a process that has just ended
                     asked = True
                 time.sleep(0.05)
             status, = status

@@ -98,7 +98,7 @@ function(kerf_share_headers name)
   kerf_begin_with(${name} kerf_shared_headers)
 endfunction()
 
-# kerf_one_by_one(SearchTests): the target's files repeat names, so that they cannot be compiled together, as the release
+# kerf_one_by_one(KerfSearch): the target's files repeat names, so that they cannot be compiled together, as the release
 # preset has it (CMAKE_UNITY_BUILD).
 function(kerf_one_by_one name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)

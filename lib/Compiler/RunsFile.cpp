@@ -113,7 +113,7 @@ Json planOf(Row &row) {
   std::string recompute = row.text("recompute"), zero = row.text("zero"), schedule = row.text("schedule"),
               attention = row.text("attention"), gradients = row.text("gradient_dtype");
   std::string_view mode = toString(Recompute::None); // a cell may say more, such as "full 8 layers"
-  for (Recompute one : kDeviceModes)
+  for (Recompute one : {Recompute::Full, Recompute::ExceptAttention, Recompute::Pointwise, Recompute::Selective})
     if (recompute.find(toString(one)) != std::string::npos)
       mode = toString(one);
   Json plan = {

@@ -116,13 +116,14 @@ LayerActivationBytes kerf::layerActivationBytes(const Segment &segment, Recomput
   Recompute mode = modeOf(segment, recompute);
   LayerActivationBytes held;
   double recomputed = 0;
-  for (const SavedTensor &tensor : segment.saved)
-    if (isKept(tensor, mode)) {
-      held.untilInputGradient += tensor.bytes;
-      held.untilWeightGradient += tensor.neededForWeightGradient ? tensor.bytes : 0;
-    } else if (contains(tensor.existsUnder, mode)) {
-      recomputed += tensor.bytes;
-    }
+  for (const SavedTensor &tensor : segment.saved) {
+    if (!contains(tensor.existsUnder, mode))
+      continue;
+    (isKept(tensor, mode) ? held.untilInputGradient : recomputed) += tensor.bytes;
+    // What the input gradient has computed again stays for the weight gradient. What was offloaded is fetched twice.
+    if (tensor.neededForWeightGradient && mode != Recompute::Offload)
+      held.untilWeightGradient += tensor.bytes;
+  }
   held.untilWeightGradient += segment.pendingBytes;
   if (keepsInput(mode)) {
     held.untilInputGradient += segment.inputBytes;

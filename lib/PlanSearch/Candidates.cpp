@@ -229,10 +229,17 @@ std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
   if (job.trainer->space.recomputeForm != RecomputeForm::ByStage)
     return trainerRecomputations(one);
   const std::vector<RecomputationLadder> ladders = laddersOf(job.trainer->space.recompute);
+  std::vector<int64_t> layers = layersOfParts(one.work, schedule);
   if (!searched) {
+    auto isNew = [&](const Recomputation &found) { // whether no ladder before it has all of its rungs
+      for (int64_t s = 0; s < schedule.stages; ++s)
+        if (found.at(s) >= firstNewRung(found.ladder, mostLayers(layers, s, schedule.stages)))
+          return true;
+      return false;
+    };
     for (RecomputationLadder ladder : ladders) {
       auto found = firstFittingRungs(one, ladder);
-      if (found)
+      if (found && (list.empty() || isNew(*found)))
         list.push_back(std::move(*found));
       if (list.empty() || list.back().rungs == std::vector<int64_t>{0})
         break; // all ladders have the same first and last rung
@@ -242,7 +249,6 @@ std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
   // The schedule's order may depend on recomputation, so all stages are on the same rung. All ladders have the first
   // and the last rung of the first ladder. A rung can pay only if it lets a stage hold more microbatches than the rung
   // before.
-  std::vector<int64_t> layers = layersOfParts(one.work, schedule);
   int64_t most = *std::max_element(layers.begin(), layers.end());
   const bool pinnedHeld = !schedule.inFlight.empty();
   std::optional<std::vector<int64_t>> without; // held without recomputation; empty: all microbatches have room
@@ -255,7 +261,7 @@ std::vector<Recomputation> Candidates::candidateRecomputations(Candidate &one) {
       if (!mayFit(one))
         continue;
       std::vector<int64_t> fit = inFlightThatFits(one.work, one.step, *one.pipeline, limits);
-      if (pinnedHeld || fit != held)
+      if ((first || rung >= firstNewRung(ladder, most)) && (pinnedHeld || fit != held))
         list.push_back({ladder, {rung}});
       held = std::move(fit);
       without = rung == 0 ? held : without;

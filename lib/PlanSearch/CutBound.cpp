@@ -217,8 +217,10 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
     least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
     return true;
   };
-  for (RecomputationLadder ladder : laddersOf(prices.modes))
-    for (int64_t rung = 0; rung <= (pinned ? 0 : lastRung(ladder, most)) && tryRung(ladder, rung); ++rung)
+  const std::vector<RecomputationLadder> ladders = laddersOf(prices.modes);
+  for (RecomputationLadder ladder : ladders)
+    for (int64_t rung = ladder == ladders.front() ? 0 : firstNewRung(ladder, most);
+         rung <= (pinned ? 0 : lastRung(ladder, most)) && tryRung(ladder, rung); ++rung)
       ;
   return least;
 }
@@ -401,7 +403,7 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
   std::vector<StageSeconds> stages(schedule.stages);
   double least = std::numeric_limits<double>::infinity();
   for (RecomputationLadder ladder : laddersOf(prices.modes)) {
-    bool recomputes = false, fits = true;
+    bool recomputes = false, isNew = false, fits = true;
     for (int64_t s = 0; s < schedule.stages && fits; ++s) {
       const CutStage &its = cut.stages[s];
       // More recomputation is never faster, so the first rung that may fit gives the bound.
@@ -415,9 +417,10 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
           break;
       }
       recomputes |= rung > 0;
+      isNew |= rung >= firstNewRung(ladder, its.most);
       stages[s] = secondsOf(prices, schedule, s, its, option, maxInFlight(schedule, s));
     }
-    if (fits)
+    if (fits && (isNew || std::isinf(least)))
       least = std::min(least, pipelineSecondsLowerBound(stages, schedule, prices.sendsOverlap));
     if (!recomputes) // the other ladders begin with the same rung
       break;

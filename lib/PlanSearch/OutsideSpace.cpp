@@ -35,7 +35,8 @@ std::vector<std::string> decisionsOutsideSpace(const Cluster &cluster, const Tra
   add(pipelines && cluster.mixed(), "stages: a stage on several device groups; device groups in another order");
   add(!given.decidesRecompute() && layers > 0,
       "recompute: other layers than the first ones of each part; different numbers of layers in the parts of a stage; "
-      "more than one mode beside full or no recomputation in one part; offload");
+      "more than two modes in one part, or two that do not follow each other on a ladder; stages on different ladders; "
+      "offload");
   add(replicas && given.optimizerSharding.empty(), "optimizer_sharding: levels that differ between stages");
   add(replicas && !given.optimizerShardingRanks,
       "optimizer_sharding_ranks: other numbers than all replicas, and the replicas on one node");

@@ -37,6 +37,10 @@ int64_t lastRung(RecomputationLadder ladder, int64_t most) {
   return static_cast<int64_t>(modesOf(ladder).size() - 1) * most;
 }
 
+int64_t firstNewRung(RecomputationLadder ladder, int64_t most) {
+  return ladder == RecomputationLadder::AttentionLast ? most + 1 : 1;
+}
+
 PartModes partModesAt(RecomputationLadder ladder, int64_t rung, int64_t layers, int64_t most) {
   std::span<const Recompute> modes = modesOf(ladder);
   const int64_t before = rung > 0 ? (rung - 1) / most : 0; // index of the mode that some layers still have

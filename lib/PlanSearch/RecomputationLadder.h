@@ -4,9 +4,10 @@
 // rung that fits is the best one of its ladder.
 //
 //   a stage with two parts, of 2 and of 3 layers, rung by rung (n none, p pointwise, e except-attention, f full)
-//     Full              nn nnn   fn fnn   ff ffn   ff fff
-//     PointwiseFirst    nn nnn   pn pnn   pp ppn   pp ppp   fp fpp   ff ffp   ff fff
-//     AttentionLast     nn nnn   pn pnn   pp ppn   pp ppp   ep epp   ee eep   ee eee   fe fee   ff ffe   ff fff
+//     PointwiseFirst   nn nnn   pn pnn   pp ppn   pp ppp   fp fpp   ff ffp   ff fff
+//     AttentionLast    nn nnn   pn pnn   pp ppn   pp ppp   ep epp   ee eep   ee eee   fe fee   ff ffe   ff fff
+//     Full             nn nnn   fn fnn   ff ffn   ff fff
+//   SelectiveFirst is as PointwiseFirst, with selective in place of pointwise.
 #pragma once
 
 #include "kerf/CostModel/Recompute.h"
@@ -36,6 +37,9 @@ std::vector<RecomputationLadder> laddersOf(std::span<const Recompute> modes);
 /// Returns the last rung of a ladder, on which all layers are recomputed in full. `most` is the number of layers of the
 /// stage's largest part.
 int64_t lastRung(RecomputationLadder ladder, int64_t most);
+/// Returns the first rung that no ladder before it in kRecomputationLadders has: rung 1, and the rung after the last
+/// one on which AttentionLast is as PointwiseFirst.
+int64_t firstNewRung(RecomputationLadder ladder, int64_t most);
 /// The recomputation modes of the layers of one part.
 struct PartModes {
   int64_t first = 0;                     // number of layers at the part's beginning that have `firstMode`

@@ -256,7 +256,7 @@ void Bridge::addLayerActivations(Run &run, const std::vector<SavedValue> &all, c
     segment.saved.push_back({name, savedBytes(one),
                              pinned != recomputedByOf.end()                       ? pinned->second
                              : lse                                                ? RecomputeModes::Attention
-                             : attention && options.fusedAttention                ? RecomputeModes::Full
+                             : attention && options.fusedAttention                ? RecomputeModes::Context
                              : result && pointwiseOps.contains(result.getOwner()) ? RecomputeModes::Pointwise
                                                                                   : RecomputeModes::Others,
                              forWeights});

@@ -48,10 +48,10 @@ std::vector<Sharding> &Bridge::shardingsOf(Value value) {
   return made;
 }
 
-/// Pointwise recomputation communicates with nobody: a collective belongs to it only where its op is recomputed always.
-static RecomputeModes withoutPointwise(RecomputeModes modes) {
-  return contains(modes, Recompute::None) ? modes
-                                          : without(modes, without(RecomputeModes::Pointwise, RecomputeModes::Others));
+/// Returns the modes under which a collective of an op's result runs again, where a plan decides about ops. Pointwise
+/// and selective recomputation communicate with nobody, unless the plan recomputes the op in any case.
+static RecomputeModes modesOfCollective(RecomputeModes op) {
+  return op == RecomputeModes::Never || contains(op, Recompute::None) ? op : RecomputeModes::Others;
 }
 
 void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct,
@@ -105,7 +105,7 @@ void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, boo
     collective.bytes = record->pricedByResult ? out : in;
     collective.name = fmt::format("{} of {}", toString(collective.kind), nodeName(value.getLoc()));
     if (auto made = recomputedByOf.find(value.getDefiningOp()); made != recomputedByOf.end())
-      collective.recomputedBy = withoutPointwise(made->second);
+      collective.recomputedBy = modesOfCollective(made->second);
     collective.independent = independent && (reduces ? isSum : isa<BlockArgument>(value));
     collective.overlapsProduct = (reduces && isa_and_nonnull<DotGeneralOp>(value.getDefiningOp())) ||
                                  (byProduct && step.kind == ReshardStepKind::AllGather);

@@ -98,7 +98,7 @@ def random_pins(rnd, plan):
     group = max(1, plan["global_batch"] // left)
     pins["microbatch"] = rnd.choice(divisors(group)) if rnd.random() < 0.5 else plan["microbatch"]
     choices = {"schedule": [{"name": "1f1b"}, {"name": "gpipe"}, {"name": "interleaved", "chunks": 2}, {"name": "zero-bubble", "variant": "h1"}],
-               "recompute": ["none", "selective", "full"], "optimizer_sharding": [0, 1, 2, 3], "sequence_parallel": [True, False],
+               "recompute": ["none", "selective", "pointwise", "except-attention", "full"], "optimizer_sharding": [0, 1, 2, 3], "sequence_parallel": [True, False],
                "layout": ["megatron", "solved"], "context_style": ["ring", "ulysses"],
                "order": [rnd.sample(["stage", "data", "context", "model"], 4)],
                "attention": ["unfused"],

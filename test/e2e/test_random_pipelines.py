@@ -105,7 +105,7 @@ def random_plan(rnd, family, layers, heads, keys, experts):
     most = {axis: max(mesh.get(axis, 1) for mesh in meshes) for axis in AXES}
     plan = {"kerf": 1, "mesh": {"stage": stage, "data": data, "context": context, "expert": expert, "model": model},
             "order": order, "microbatch": microbatch,
-            "recompute": [rnd.choice(["none", "selective", "full", "offload"]) for _ in range(stage)],
+            "recompute": [rnd.choice(["none", "selective", "pointwise", "except-attention", "full", "offload"]) for _ in range(stage)],
             "sequence_parallel": rnd.random() < 0.5 and most["model"] > 1}
     if most["model"] > 1 and rnd.random() < 0.5:
         plan["overlap"] = rnd.sample(["tensor", "products"], rnd.randint(1, 2))

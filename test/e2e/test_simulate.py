@@ -208,10 +208,6 @@ class Simulate(KerfTest):
             again = [one["breakdown"]["recompute"] for one in (none, pointwise, full)]
             self.assertEqual(again[0], 0)
             self.assertTrue(0 < again[1] < again[2] / 3, again)
-        # A pin of what pointwise recomputation does not run again changes nothing.
-        free, pinned = (self.simulate(plan_of(model=2, recompute="pointwise", sequence_parallel=True, **pins), GPT, CLUSTER, "--dtype", "bf16")
-                        for pins in ({}, {"ops": {"*mlp.c_proj*": {"recompute": False}}}))
-        self.assertEqual(pinned["breakdown"], free["breakdown"])
 
     def test_long_sequences_keep_what_attention_computes(self):
         """All but attention costs as little as the layer's products where attention takes most of the time."""
@@ -229,6 +225,15 @@ class Simulate(KerfTest):
                       for mode in ("except-attention", "full"))
         self.assertEqual(kept["breakdown"], full["breakdown"])
         self.assertEqual(kept["memory"], full["memory"])
+
+    def test_pins_of_what_a_mode_does_change_nothing(self):
+        for mode, again in (("pointwise", False), ("except-attention", True), ("full", True)):
+            for context, style in ((1, {"sequence_parallel": True}), (2, {"context_style": "ring"}), (2, {"context_style": "ulysses"})):
+                with self.subTest(mode=mode, **style):
+                    free, pinned = (self.simulate(with_context(context, model=2, recompute=mode, **style, **pins), GPT, CLUSTER, "--dtype", "bf16")
+                                    for pins in ({}, {"ops": {"*mlp.c_proj*": {"recompute": again}}}))
+                    self.assertEqual(pinned["breakdown"], free["breakdown"])
+                    self.assertEqual(pinned["memory"], free["memory"])
 
     def test_ops_are_recomputed_or_kept_by_themselves(self):
         def simulated(mode, **ops):

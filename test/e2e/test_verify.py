@@ -94,6 +94,21 @@ class Verify(KerfTest):
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 1}, "microbatch": 1, "recompute": "full"})
         self.refuse(2, ["stage 0 needs", "GiB", "the device has 76.00 GiB", "sharding"], "verify", config, "--plan", plan, *job)
 
+    def test_memory_of_recomputation_in_split_backward_passes(self):
+        """What the input gradient computes again stays until the weight gradient, as the prediction says."""
+        gpt = dict(GPT, n_layer=8, n_embd=512, n_head=8, vocab_size=8192)
+        for schedule in ({"name": "1f1b"}, {"name": "zero-bubble", "variant": "h1"}):
+            for mode in ("none", "pointwise", "except-attention", "full"):
+                with self.subTest(schedule=schedule["name"], mode=mode):
+                    job = [self.write("config.json", gpt), "--plan", self.write("plan.json", {"kerf": 1, "mesh": {"stage": 4}, "microbatch": 1,
+                                                                                              "schedule": schedule, "recompute": mode}),
+                           "--global-batch", 16, "--sequence", 512, "--json"]
+                    compiled = json.loads(self.succeed("verify", *job).stdout)["full"]["stage_bytes"]
+                    simulated = json.loads(self.succeed("simulate", *job, "--cluster", os.path.join(CLUSTERS, "dgx-a100.json"), "--ranks", 4).stdout)
+                    for needed, stage in zip(compiled, simulated["memory"], strict=True):
+                        predicted = sum(stage[part] for part in ("weights", "gradients", "states", "activations", "workspace"))
+                        self.assertTrue(0.96 < predicted / needed < 1.25, (predicted, needed))
+
     def test_no_temporary_folder(self):
         for folder in ("/nonexistent", "/proc"):
             environment = dict(os.environ, TMPDIR=folder)

@@ -63,6 +63,21 @@ TEST(Simulator, PointwiseRecomputation) {
   expect(Recompute::Full, 1, 10);
 }
 
+TEST(Simulator, RecomputedTensorsWaitForTheWeightGradient) {
+  // A layer saves 60 bytes that its weight gradient reads and 40 that it does not; its input has 10 bytes.
+  Segment layer = pipeline(1, 2, 4).work.parts[0].segments[0];
+  auto expect = [&](Recompute mode, double untilInputGradient, double untilWeightGradient, double recomputed) {
+    LayerActivationBytes bytes = layerActivationBytes(layer, mode);
+    EXPECT_EQ(bytes.untilInputGradient, untilInputGradient) << toString(mode);
+    EXPECT_EQ(bytes.untilWeightGradient, untilWeightGradient) << toString(mode);
+    EXPECT_EQ(bytes.duringBackward - bytes.workspace, recomputed) << toString(mode);
+  };
+  expect(Recompute::None, 100, 60, 0);
+  expect(Recompute::Selective, 60, 60, 40);
+  expect(Recompute::ExceptAttention, 50, 70, 60);
+  expect(Recompute::Full, 10, 70, 100);
+}
+
 TEST(Simulator, Recomputation) {
   Step s = pipeline(1, 2, 4);
   s.plan.recompute = Recompute::Full;

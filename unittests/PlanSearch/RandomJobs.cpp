@@ -90,7 +90,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
                      {"inner", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Others, false},
                      {"norm", samples * link.width / 2 / (key.solved ? 1 : ways), RecomputeModes::Pointwise, true},
                      {"core", samples * link.selective / ways, core, false},
-                     {"attention", oneKernel ? streamHere / 2 : 0, RecomputeModes::Full, true}};
+                     {"attention", oneKernel ? streamHere / 2 : 0, RecomputeModes::Context, true}};
     segment.inputBytes = streamHere;
     // In a third of the jobs, a layer that waits for its weight gradients holds more than before its backward pass.
     segment.pendingBytes = streamHere / 2 + static_cast<double>(seed % 3) * samples * link.width / ways;

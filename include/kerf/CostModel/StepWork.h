@@ -26,10 +26,9 @@ namespace kerf {
 enum class RecomputeModes : uint8_t {
   Never = 0,           // under no mode, because a plan names the op
   Attention = 0b10010, // under "selective" and "full": attention in one kernel
-  Scores =
-      0b11010, // under these and "except-attention": attention's scores, softmax and dropout in kernels of their own
+  Scores = 0b11010,    // under "selective", "except-attention" and "full": scores, softmax, dropout as kernels
   Pointwise = 0b11100, // under "pointwise", "except-attention" and "full": norms, activations
-  Full = 0b10000,      // under "full" only: results of attention in one kernel that products read
+  Context = 0b10000,   // under "full" only: what attention in one kernel gives to the next product
   Others = 0b11000,    // under "except-attention" and "full": all other ops
   Always = 0b11111,    // under every mode, because a plan names the op
 };
