@@ -125,7 +125,7 @@ Result<TextLayouts> textLayouts(const PlanUse &use) {
   for (const MeshAxis &axis : program.mesh.axes)
     for (auto [name, way] :
          {std::pair(ir::KerfDialect::kStageAxis, "\"mesh\": {\"stage\": 1}"),
-          std::pair(ir::KerfDialect::kMicrobatchAxis, "a \"microbatch\" of all samples of a data group")})
+          std::pair(ir::KerfDialect::kMicrobatchAxis, "a \"microbatch\" of all samples of a model replica")})
       if (axis.size > 1 && axis.name == name)
         return Error{fmt::format("{} has {} {}, but shardings say only how one step is cut over ranks; plan with {}",
                                  use.planFile, axis.size,

@@ -120,7 +120,7 @@ LayerActivationBytes kerf::layerActivationBytes(const Segment &segment, Recomput
     if (!contains(tensor.existsUnder, mode))
       continue;
     (isKept(tensor, mode) ? held.untilInputGradient : recomputed) += tensor.bytes;
-    // What the input gradient has computed again stays for the weight gradient. What was offloaded is fetched twice.
+    // The weight gradient reads tensors that the input gradient has computed again; it fetches offloaded ones once more.
     if (tensor.neededForWeightGradient && mode != Recompute::Offload)
       held.untilWeightGradient += tensor.bytes;
   }

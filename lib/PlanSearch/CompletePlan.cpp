@@ -131,7 +131,7 @@ Status Completion::completeStageMeshes() {
   return ok();
 }
 
-/// Checks that every stage can share the samples of a microbatch among its data groups.
+/// Checks that every stage can share the samples of a microbatch among its model replicas.
 Status Completion::checkBatchOfStages() const {
   int64_t groups = size("data") * size("expert"), samples = plan.microbatch * groups;
   for (const StageLayers &run : plan.stages)
@@ -156,7 +156,7 @@ Status Completion::completeBatch() {
   }
   int64_t groups = size("data") * size("expert"); // groups with different samples
   std::string groupsText = size("expert") > 1 ? fmt::format("data x expert groups; change mesh.data, mesh.expert")
-                                              : "data groups; change mesh.data";
+                                              : "model replicas; change mesh.data";
   if (!plan.globalBatch)
     plan.globalBatch = groups * std::max<int64_t>(1, plan.microbatch);
   if (plan.globalBatch % groups != 0 && job.perOpStrategies) {
@@ -172,16 +172,16 @@ Status Completion::completeBatch() {
   if (plan.microbatch > group && size("stage") == 1)
     plan.microbatch = group;
   if (group % plan.microbatch != 0)
-    return wrong(
-        fmt::format("the {} samples of a data group (global_batch {} / {}) are not a multiple of microbatch {}; change "
-                    "microbatch or global_batch",
-                    group, plan.globalBatch,
-                    size("expert") > 1 ? fmt::format("(data {} x expert {})", size("data"), size("expert"))
-                                       : fmt::format("data {}", groups),
-                    plan.microbatch));
+    return wrong(fmt::format(
+        "the {} samples of a model replica (global_batch {} / {}) are not a multiple of microbatch {}; change "
+        "microbatch or global_batch",
+        group, plan.globalBatch,
+        size("expert") > 1 ? fmt::format("(data {} x expert {})", size("data"), size("expert"))
+                           : fmt::format("data {}", groups),
+        plan.microbatch));
   microbatches = group / plan.microbatch;
   if (microbatches > 1 && !job.noMicrobatchesReason.empty())
-    return wrong(fmt::format("microbatch is {} of the {} samples of a data group; {}", plan.microbatch, group,
+    return wrong(fmt::format("microbatch is {} of the {} samples of a model replica; {}", plan.microbatch, group,
                              job.noMicrobatchesReason));
   return checkBatchOfStages();
 }

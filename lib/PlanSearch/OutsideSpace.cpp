@@ -27,6 +27,8 @@ std::vector<std::string> decisionsOutsideSpace(const Cluster &cluster, const Tra
   add(options.contextSizes.size() > 1 && !given.microbatch && !given.meshSizes.contains("data") &&
           !given.meshSizes.contains("context"),
       "mesh: a size of context that has a common factor with the microbatch, where a larger data is at least as good");
+  add(pipelines && given.schedule.name.empty() && job.trainer->space.schedules.empty(),
+      "schedule: interleaved where the stages do not divide the microbatches; zero-bubble 1p and 2p");
   int64_t pinnedLayers = 0; // layers whose part the constraints give
   for (const StageLayers &run : given.stages)
     pinnedLayers += run.layers ? run.layers->second - run.layers->first + 1 : layers;

@@ -106,9 +106,10 @@ Result<std::vector<Choice>> Space::meshes() const {
   if (batch <= 0)
     return Error{"the global batch is not known; give <global-batch> or \"global_batch\" in the constraints"};
   if (constraints.microbatch && batch % constraints.microbatch != 0)
-    return Error{fmt::format("{}: microbatch is {}, which does not divide the global batch of {}; every data group has "
-                             "whole microbatches",
-                             options.constraintsFile, constraints.microbatch, batch)};
+    return Error{
+        fmt::format("{}: microbatch is {}, which does not divide the global batch of {}; every model replica has "
+                    "whole microbatches",
+                    options.constraintsFile, constraints.microbatch, batch)};
   std::vector<Choice> list;
   std::vector<int64_t> ofBatch = divisors(batch);
   AxisSizes sizes;
@@ -133,9 +134,10 @@ Result<std::vector<Choice>> Space::meshes() const {
             list.emplace_back().sizes = sizes;
           }
   if (list.empty() && needsWholeGroups)
-    return Error{fmt::format("{}: microbatch is {}, and no mesh that is left has data groups of so many samples (of a "
-                             "global batch of {}); {}",
-                             options.constraintsFile, constraints.microbatch, batch, noMicrobatchesReason)};
+    return Error{
+        fmt::format("{}: microbatch is {}, and no mesh that is left has model replicas of so many samples (of a "
+                    "global batch of {}); {}",
+                    options.constraintsFile, constraints.microbatch, batch, noMicrobatchesReason)};
   if (list.empty())
     return Error{fmt::format("{}: no mesh of {} {} ranks is left whose \"data\" divides the global batch of {}{}{}; "
                              "free an axis or change the batch",

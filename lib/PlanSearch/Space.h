@@ -32,7 +32,7 @@ struct Choice {
   // Mesh
   AxisSizes sizes; // ranks along each mesh axis
   // Layout
-  int64_t microbatch = 0;        // samples of a microbatch on one data group
+  int64_t microbatch = 0;        // samples of a microbatch on one model replica
   bool sequenceParallel = false; // whether the axis "model" also cuts the sequence
   bool solved = false;           // OpLayout::Solved instead of OpLayout::Megatron
   bool ulysses = false;          // ContextStyle::Ulysses instead of Ring; false where "context" is 1
@@ -98,7 +98,7 @@ public:
   Mesh mesh(const Choice &choice) const;
   /// Returns the choice's pipeline schedule; task durations are left for the simulator to fill in.
   ScheduleOptions schedule(const Choice &choice) const;
-  /// Returns the number of microbatches of one data group in a step.
+  /// Returns the number of microbatches of one model replica in a step.
   int64_t microbatches(const Choice &choice) const {
     return batch / (choice.sizes.data * choice.sizes.expert * choice.microbatch);
   }

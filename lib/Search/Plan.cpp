@@ -121,7 +121,7 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
                                row.key, remedy)};
   int64_t data = plan.meshSizes.contains("data") ? plan.meshSizes.at("data") : 1;
   if (plan.microbatch && plan.globalBatch && plan.microbatch < (plan.globalBatch + data - 1) / data)
-    return Error{fmt::format("{}: microbatch {} is less than the {} samples of a data group ({} / {}); {}", where,
+    return Error{fmt::format("{}: microbatch {} is less than the {} samples of a model replica ({} / {}); {}", where,
                              plan.microbatch, (plan.globalBatch + data - 1) / data, plan.globalBatch, data, remedy)};
   return ok();
 }

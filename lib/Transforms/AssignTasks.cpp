@@ -175,7 +175,7 @@ LogicalResult Assigner::findDependences() {
       sums = true;
     else if (microbatch && sums)
       return op->emitError() << "needs a sum over all microbatches before the last one is done, so the step can't be "
-                                "cut into microbatches; set microbatch to the samples of a data group";
+                                "cut into microbatches; set microbatch to the samples of a model replica";
     dependence[op] = sums ? Dependence::Sums : microbatch ? Dependence::Microbatch : Dependence::Nothing;
     if (microbatch && alone && !isa<CallOp, AccumulateOp>(op) && !op->hasAttr(KerfDialect::kPartAttr))
       inputOnly.insert(op);
@@ -454,7 +454,7 @@ FailureOr<Value> Assigner::at(Value value, const OpTask &task, Operation *user) 
   OpTask from = taskOf(definer);
   if (dependence.lookup(definer) == Dependence::Microbatch && task.phase == "update" && !isa<AccumulateOp>(user))
     return user->emitError() << "needs a value of every microbatch after the last one, when only the sum over all "
-                                "microbatches is available; set microbatch to the samples of a data group";
+                                "microbatches is available; set microbatch to the samples of a model replica";
   return transferred(value, from.stage, task.stage, from);
 }
 

@@ -181,12 +181,12 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
   if (!nearest.second) {
     if (const Sharding &have = versions[value].front().first; gathersOverTime(have, target, microbatchAxis(mesh)))
       user->emitError() << "needs all samples of the batch at once, so it can't be cut into microbatches; set "
-                           "microbatch to the samples of a data group";
+                           "microbatch to the samples of a model replica";
     else if (have.partialKind != ReduceKind::Sum && containsAxis(have.partial, microbatchAxis(mesh)))
       user->emitError() << "needs "
                         << (have.partialKind == ReduceKind::Max ? "the largest value" : "the smallest value")
                         << " over the whole batch, so it can't be cut into microbatches; set microbatch to the samples "
-                           "of a data group";
+                           "of a model replica";
     else
       user->emitError() << "needs an operand with sharding " << toString(mesh, shapeOf(value), target)
                         << ", which no sequence of collectives gives from " << toString(mesh, shapeOf(value), have)
@@ -220,12 +220,12 @@ std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value
   if (function.getName() != KerfDialect::kEntryName) {
     user->emitError()
         << "needs a sum over the whole batch, so it can't be cut into microbatches; set microbatch to the "
-           "samples of a data group";
+           "samples of a model replica";
     return {};
   }
   if (!isa<FloatType>(tensorType(value).getElementType())) {
     user->emitError() << "needs a sum of integers over the whole batch, so it can't be cut into microbatches; set "
-                         "microbatch to the samples of a data group, or convert what is added to float";
+                         "microbatch to the samples of a model replica, or convert what is added to float";
     return {};
   }
   OpBuilder builder(user); // placed as early as possible, so that the sum over ranks may begin early

@@ -98,7 +98,7 @@ CASES = {
     "plan that ends early": ("simulate {config} --plan {broken}", 1, r"broken.json"),
     "text for a size of the mesh": ("simulate {config} --plan {text_mesh}", 1, r"mesh.stage is \"2\"; it has to be an integer"),
     "unknown recomputation": ("simulate {config} --cluster {cluster} --plan {unknown_word}", 1, r"recompute is \"some\"; it has to be \"none\" or \"selective\""),
-    "batch that groups cannot share": ("simulate {config} --cluster {cluster} --ranks 9 --global-batch 8", 1, r"global_batch 8 is not a multiple of the 9 data groups; change mesh.data or global_batch"),
+    "batch that groups cannot share": ("simulate {config} --cluster {cluster} --ranks 9 --global-batch 8", 1, r"global_batch 8 is not a multiple of the 9 model replicas; change mesh.data or global_batch"),
     "mesh larger than the machine": ("simulate {config} --cluster {cluster} --plan {large_mesh}", 1, r"its mesh has 4096 ranks, .* has 128"),
     "stages of a model without layers": ("train {model} --data {data} --plan {stages}", 1, r"mesh.stage is 2, and no repeated layer .*until"),
     "stages of a model without layers, simulated": ("simulate {model} --plan {stages} --cluster {cluster}", 1, r"mesh.stage is 2, and no repeated layer .*until"),

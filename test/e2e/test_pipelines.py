@@ -200,7 +200,7 @@ class Pipelines(KerfTest):
         if "mixtral" in SHARED_EXPORTS:
             models[file_of("mixtral")] = (file_of("mixtral", "batches.npz"), 4)
         for model, (data, batch) in models.items():
-            words = ["can't be cut into microbatches; set microbatch to the samples of a data group"]
+            words = ["can't be cut into microbatches; set microbatch to the samples of a model replica"]
             cut = self.write("cut.json", plan(data=2, microbatch=1))
             refused = self.refuse(1, words, "train", model, "--data", data, "--steps", 1, "--plan", cut)
             said = refused.stderr.removeprefix("error: ").strip()

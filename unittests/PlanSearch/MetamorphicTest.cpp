@@ -208,7 +208,7 @@ TEST(Pins, TheSmallestSetThatConflictsIsNamed) {
   if (job.cluster.ranks() < 4)
     GTEST_SKIP() << "the job of the seed has " << job.cluster.ranks() << " ranks";
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
-  ASSERT_FALSE(found); // a data group has 3 samples, which the pinned microbatch does not divide
+  ASSERT_FALSE(found); // a model replica has 3 samples, which the pinned microbatch does not divide
   EXPECT_NE(found.error().message.find("mesh.data = 4, microbatch = 6"), std::string::npos) << found.error().message;
   EXPECT_EQ(found.error().message.find("gradient_dtype"), std::string::npos) << found.error().message;
   EXPECT_EQ(found.error().message.find("mesh.model"), std::string::npos) << found.error().message;

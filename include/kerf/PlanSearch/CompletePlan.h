@@ -19,7 +19,8 @@ struct TrainingJob {
   std::string dtype = "f32";   // element type of activations and products: "f64", "f32", "bf16", "f16" or "f8"
   double optimizerMoments = 0; // numbers that the optimizer keeps for each parameter element, on average
   const Trainer *trainer = &ownTrainer(); // the software that runs the plan
-  int64_t globalBatch = 0; // samples of a step that the user asks for; 0: the plan's, or one microbatch per data group
+  int64_t globalBatch =
+      0; // samples of a step that the user asks for; 0: the plan's, or one microbatch per model replica
   int64_t exportedBatch = 0;         // samples of a step that an exported model is fixed to; 0: any number
   std::optional<int64_t> ranks = {}; // number of first ranks of the cluster to use; absent: as many as the mesh, or all
   /// The pins of ops and arguments with which the model's layouts are computed. A plan has exactly these or none.
@@ -27,9 +28,10 @@ struct TrainingJob {
   std::vector<ArgumentPlan> arguments;
   std::vector<OpRecompute> recomputeOps;
   /// Whether the strategies of single ops cut the batch, so that the global batch need not be a multiple of the number
-  /// of data groups.
+  /// of model replicas.
   bool perOpStrategies = false;
-  /// The reason why a step needs all samples of a data group at once, for messages; empty: microbatches are possible.
+  /// The reason why a step needs all samples of a model replica at once, for messages; empty: microbatches are
+  /// possible.
   std::string noMicrobatchesReason = {};
   /// Lowers a complete plan to a program and replaces the figures in `simulation` by the program's. Fails for plans
   /// that cannot be lowered. Empty: plans are judged by the simulator's figures.
@@ -44,7 +46,7 @@ struct CompletedPlan {
   std::string where;        // names the plan in messages
   Cluster cluster;          // only the ranks that the plan uses
   Mesh mesh;                // the plan's mesh
-  int64_t microbatches = 1; // number of microbatches that one data group runs in a step
+  int64_t microbatches = 1; // number of microbatches that one model replica runs in a step
   ScheduleOptions schedule; // pipeline schedule; its task durations are left for the simulator to fill in
 };
 

@@ -104,7 +104,7 @@ struct PlanLayout {
 /// search.
 struct PlanExecution {
   int64_t globalBatch = 0; // samples of a step on all ranks; 0: undecided
-  int64_t microbatch = 0;  // samples of a microbatch on one data group; 0: undecided
+  int64_t microbatch = 0;  // samples of a microbatch on one model replica; 0: undecided
   SchedulePlan schedule;   // the pipeline schedule
   /// The activation checkpointing mode of the layers: one mode for all stages, or one for each stage. Empty: undecided,
   /// or decided by `recomputeLayers`.

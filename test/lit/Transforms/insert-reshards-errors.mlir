@@ -30,7 +30,7 @@ func.func @axis_of_an_argument_is_not_in_the_mesh(%x: tensor<4xf32> {kerf.shardi
 kerf.mesh @mesh #kerf.mesh<"microbatch"=4>
 func.func @main(%x: tensor<16x8xf32> {kerf.sharding = #kerf.sharding<[{"microbatch"}, {}]>}) -> tensor<8xf32> {
   %g = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 0>, kerf.strategy = {microbatch = "r"}} : (tensor<16x8xf32>) -> tensor<8xf32>
-  // expected-error @+1 {{needs the largest value over the whole batch, so it can't be cut into microbatches; set microbatch to the samples of a data group}}
+  // expected-error @+1 {{needs the largest value over the whole batch, so it can't be cut into microbatches; set microbatch to the samples of a model replica}}
   %m = kerf.negate %g {kerf.strategy = {}} : (tensor<8xf32>) -> tensor<8xf32>
   return %m : tensor<8xf32>
 }
