@@ -379,6 +379,23 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
   return cut;
 }
 
+/// Returns the first rung from 0 to `last` for which `fits` is true, or `last`. In each run of `run` rungs, which begin
+/// with rung 1, those after a rung that fits do too.
+template <typename Fits> int64_t firstFitting(int64_t last, int64_t run, Fits fits) {
+  if (last == 0 || fits(0))
+    return 0;
+  int64_t end = run; // the last rung of a run
+  while (end < last && !fits(end))
+    end += run;
+  int64_t low = end - run; // does not fit
+  for (int64_t high = end; high - low > 1;)
+    if (int64_t middle = low + (high - low) / 2; fits(middle))
+      high = end = middle;
+    else
+      low = middle;
+  return end;
+}
+
 } // namespace
 
 double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> &layersOfParts,
@@ -402,20 +419,21 @@ double cutSecondsLowerBound(const CutPrices &prices, const std::vector<int64_t> 
                                std::accumulate(layersOfParts.begin(), layersOfParts.end(), int64_t(0)));
   std::vector<StageSeconds> stages(schedule.stages);
   double least = std::numeric_limits<double>::infinity();
+  // Whether each rung from one mode to the next takes fewer bytes than the one before.
+  const bool alike = !split && std::ranges::count_if(prices.model.chain, &ChainSegment::layers) == 1;
   for (RecomputationLadder ladder : laddersOf(prices.modes)) {
     bool recomputes = false, isNew = false, fits = true;
     for (int64_t s = 0; s < schedule.stages && fits; ++s) {
       const CutStage &its = cut.stages[s];
-      // More recomputation is never faster, so the first rung that may fit gives the bound.
-      int64_t rung = 0, last = lastRung(ladder, its.most);
       StageOption option;
-      for (;; ++rung) {
+      auto fitsOn = [&](int64_t rung) {
         option = optionOf(prices, schedule, cut, s, ladder, rung, its.most);
-        fits = deviceBytes(its.states + option.held + (alone ? option.extra : 0), *prices.at(s).device) <=
+        return deviceBytes(its.states + option.held + (alone ? option.extra : 0), *prices.at(s).device) <=
                prices.at(s).memoryLimit;
-        if (fits || rung == last)
-          break;
-      }
+      };
+      // More recomputation is never faster, so the first rung that may fit gives the bound.
+      const int64_t rung = firstFitting(lastRung(ladder, its.most), alike ? its.most : 1, fitsOn);
+      fits = fitsOn(rung);
       recomputes |= rung > 0;
       isNew |= rung >= firstNewRung(ladder, its.most);
       stages[s] = secondsOf(prices, schedule, s, its, option, maxInFlight(schedule, s));
