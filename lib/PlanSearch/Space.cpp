@@ -316,7 +316,7 @@ bool Space::mayOverlapExperts(const Choice &choice) const {
   return microbatches(choice) > 1 && runs;
 }
 
-/// Offers the replicas that lie on one node, and all replicas.
+/// Offers all replicas, those that lie on one node, and powers of two times as many as these.
 std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
   if (int64_t pinned = constraints.optimizerShardingRanks)
     return replicaCount(mesh) % pinned == 0 ? std::vector<int64_t>{pinned} : std::vector<int64_t>();
@@ -332,11 +332,14 @@ std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
     inside *= size;
   }
   int context = mesh.find("context");
-  bool partOfContext = context >= 0 && share % mesh.axes[context].size != 0;
-  bool inGroups = trainerSpace.shardsOverSubgroups && (trainerSpace.subgroupsCutContext || !partOfContext);
-  if (share > 1 && share < shardCount(replicas) && inGroups)
-    return {0, share};
-  return {0};
+  std::vector<int64_t> ranks = {0};
+  const int64_t all = shardCount(replicas);
+  for (int64_t n = share > 1 ? share : 2; trainerSpace.shardsOverSubgroups && n < all; n *= 2) {
+    bool partOfContext = context >= 0 && n % mesh.axes[context].size != 0;
+    if (shardCount(shardingAxes(mesh, n)) == n && (trainerSpace.subgroupsCutContext || !partOfContext))
+      ranks.push_back(n);
+  }
+  return ranks;
 }
 
 /// The level is 0 where the constraints decide it.

@@ -82,8 +82,10 @@ private:
           plan.optimizerSharding = pinned.empty() ? std::vector{sharding} : pinned;
           plan.optimizerShardingRanks = 0;
           pipelines(plan);
-          if (int64_t inNode = replicasInNode(plan.mesh()); inNode > 1 && inNode < cut && sharding > 0) {
-            plan.optimizerShardingRanks = inNode;
+          for (int64_t n = std::max<int64_t>(replicasInNode(plan.mesh()), 1); n < cut && sharding > 0; n *= 2) {
+            if (n == 1 || shardCount(shardingAxes(plan.mesh(), n)) != n)
+              continue;
+            plan.optimizerShardingRanks = n;
             pipelines(plan);
           }
         }
