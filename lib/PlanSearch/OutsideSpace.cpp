@@ -40,8 +40,10 @@ std::vector<std::string> decisionsOutsideSpace(const Cluster &cluster, const Tra
       "more than two modes in one part, or two that do not follow each other on a ladder; stages on different ladders; "
       "offload");
   add(replicas && given.optimizerSharding.empty(), "optimizer_sharding: levels that differ between stages");
-  add(replicas && !given.optimizerShardingRanks,
-      "optimizer_sharding_ranks: other numbers than all replicas, and the replicas on one node times powers of two");
+  if (replicas && !given.optimizerShardingRanks)
+    outside.push_back(
+        fmt::format("optimizer_sharding_ranks: other numbers than all replicas, and the replicas on one node{}",
+                    job.trainer->ownPrograms ? " times powers of two" : ""));
   if (replicas && !given.overlap)
     outside.push_back(job.trainer->ownPrograms ? "overlap: other lists than gradients, parameters and stage"
                                                : fmt::format("overlap: other lists than {}'s", job.trainer->title));

@@ -316,7 +316,7 @@ bool Space::mayOverlapExperts(const Choice &choice) const {
   return microbatches(choice) > 1 && runs;
 }
 
-/// Offers all replicas, those that lie on one node, and powers of two times as many as these.
+/// Offers all replicas, those that lie on one node, and, to Kerf's own programs, powers of two times as many as these.
 std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
   if (int64_t pinned = constraints.optimizerShardingRanks)
     return replicaCount(mesh) % pinned == 0 ? std::vector<int64_t>{pinned} : std::vector<int64_t>();
@@ -334,7 +334,8 @@ std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
   int context = mesh.find("context");
   std::vector<int64_t> ranks = {0};
   const int64_t all = shardCount(replicas);
-  for (int64_t n = share > 1 ? share : 2; trainerSpace.shardsOverSubgroups && n < all; n *= 2) {
+  const int64_t most = trainer.ownPrograms ? all - 1 : std::min(share, all - 1);
+  for (int64_t n = std::max<int64_t>(share, 2); trainerSpace.shardsOverSubgroups && n <= most; n *= 2) {
     bool partOfContext = context >= 0 && n % mesh.axes[context].size != 0;
     if (shardCount(shardingAxes(mesh, n)) == n && (trainerSpace.subgroupsCutContext || !partOfContext))
       ranks.push_back(n);
