@@ -96,13 +96,13 @@ Status Candidates::applyRecomputation(Candidate &one, const Recomputation &recom
     return ok();
   int64_t stages = one.step.schedule.stages, next = 0;
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
-  std::vector<LayerModes> modesOf = modesOfParts(layers, recomputation, stages);
+  std::vector<LayerModes> byPart = modesOfParts(layers, recomputation, stages);
   LayerCut cut;
   std::vector<Recompute> modes;
   for (size_t p = 0; p < layers.size(); ++p) {
     cut.emplace_back(next, next + layers[p]);
     next += layers[p];
-    for (const RecomputeRun &run : modesOf[p])
+    for (const RecomputeRun &run : byPart[p])
       modes.resize(modes.size() + run.layers, run.mode);
   }
   setRecompute(one.completed.plan, modes, cut, stages);
