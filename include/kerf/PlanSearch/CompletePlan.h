@@ -19,9 +19,8 @@ struct TrainingJob {
   std::string dtype = "f32";   // element type of activations and products: "f64", "f32", "bf16", "f16" or "f8"
   double optimizerMoments = 0; // numbers that the optimizer keeps for each parameter element, on average
   const Trainer *trainer = &ownTrainer(); // the software that runs the plan
-  int64_t globalBatch =
-      0; // samples of a step that the user asks for; 0: the plan's, or one microbatch per model replica
-  int64_t exportedBatch = 0;         // samples of a step that an exported model is fixed to; 0: any number
+  int64_t globalBatch = 0;   // samples of a step, as the user asks; 0: the plan's, or one microbatch a model replica
+  int64_t exportedBatch = 0; // samples of a step that an exported model is fixed to; 0: any number
   std::optional<int64_t> ranks = {}; // number of first ranks of the cluster to use; absent: as many as the mesh, or all
   /// The pins of ops and arguments with which the model's layouts are computed. A plan has exactly these or none.
   std::vector<OpPlan> ops;

@@ -10,10 +10,11 @@ from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.linear.default, torch.ops.aten.convolution.default}
+# Attention in one kernel.
 KERNELS = {torch.ops.aten._scaled_dot_product_flash_attention.default, torch.ops.aten._scaled_dot_product_efficient_attention.default,
-             torch.ops.aten._scaled_dot_product_cudnn_attention.default, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default}  # attention in one kernel
-SAVED = {"selective": PRODUCTS, "pointwise": PRODUCTS | KERNELS | {torch.ops.aten.bmm.default},
-         "except-attention": KERNELS}  # by mode: ops whose results are not computed again
+             torch.ops.aten._scaled_dot_product_cudnn_attention.default, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default}
+# By mode: the ops whose results are not computed again.
+SAVED = {"selective": PRODUCTS, "pointwise": PRODUCTS | KERNELS | {torch.ops.aten.bmm.default}, "except-attention": KERNELS}
 
 
 def layers(module: torch.nn.Module, count: int = 0) -> list[tuple[str, torch.nn.Module]]:
